@@ -96,19 +96,19 @@ typedef struct partition_copy {
 
 /* Placement of a value that crosses the boundary of a body, or is computed by a node that the host runs. If, Loop and
  * Scan pass values on without copying them, so the body and the graph around it must know each other's placement. */
-#define PART_ANYWHERE (INLAY_NONE - 1) /* a domain: any, wherever the value is computed */
-typedef struct partition_home {
-    uint32_t lies; /* its domain; of a carried value, before the first iteration. INLAY_NONE: not known yet */
+#define PLACEMENT_ANY (INLAY_NONE - 1) /* a domain: any, wherever the value is computed */
+typedef struct boundary_placement {
+    uint32_t domain; /* its domain; of a carried value, before the first iteration. INLAY_NONE: not known yet */
     /* input of a body: the output that becomes this input in the next iteration and has the same domain; otherwise
      * INLAY_NONE */
-    uint32_t next;
-    /* output: the domain where it is needed; PART_ANYWHERE: a carried value, which stays where it is */
-    uint32_t wanted;
+    uint32_t carried_output;
+    /* output: the domain where it is needed; PLACEMENT_ANY: a carried value, which stays where it is */
+    uint32_t target;
     /* domain where bodies read a value that is passed to them; the body copies it. INLAY_NONE: not known yet */
-    uint32_t inside;
+    uint32_t body_domain;
     bool stacked; /* output that is copied to the host unless it is computed in its target domain */
     bool once;    /* its copies are valid for all iterations */
-} partition_home;
+} boundary_placement;
 
 /* Planned memory of a provider's device, estimated from its offers. */
 typedef struct partition_memory {
@@ -130,7 +130,7 @@ struct partition {
     const inlay_value_state *profile;      /* [value_count] the shapes that costs refer to */
     const inlay_value_state *compiled_for; /* shapes for compile: a consistent set; NULL: unknown */
     uint64_t weight_bytes;                 /* of all constants of the graph */
-    const partition_home *homes;           /* [value_count]; NULL: all values that enter and leave are in host memory */
+    const boundary_placement *boundaries;  /* [value_count]; NULL: all values that enter and leave are in host memory */
     double iterations;                     /* expected iterations of the loop with this body; 1 if unknown */
     double cost_ns;                        /* total of offers, launches and copies, without error margins */
     double once_ns;                        /* part of cost_ns for copies that are valid for all iterations */
@@ -180,10 +180,10 @@ typedef struct partition_request {
     const uint8_t *barred; /* partition_again: [offer_count of base] 1 = must not be chosen; NULL = none */
 
     /* Limits that the other graphs of the session leave for this one, set by partition_all. Zero = no further limit. */
-    const uint64_t *used_bytes;  /* [provider_count] device memory used by other graphs; NULL = none */
-    uint32_t max_partitions;     /* of this graph; 0 = the limit of the rules */
-    const char *must_run;        /* a provider that must run at least one node of this graph; NULL = none */
-    const partition_home *homes; /* copied to the partition; NULL: partition_again uses those of base */
+    const uint64_t *used_bytes;           /* [provider_count] device memory used by other graphs; NULL = none */
+    uint32_t max_partitions;              /* of this graph; 0 = the limit of the rules */
+    const char *must_run;                 /* a provider that must run at least one node of this graph; NULL = none */
+    const boundary_placement *boundaries; /* copied to the partition; NULL: partition_again uses those of base */
     double iterations;
 } partition_request;
 

@@ -86,7 +86,8 @@ static inlay_status choose(const partition_request *request, uint8_t *candidates
 /* Guessed sizes may be inconsistent (a past, a present, and both in one mask); they are used for costs only. Providers
  * that pack weights when they compile need consistent shapes: size 1 for every unknown symbol usually is consistent.
  * False: out of memory. */
-static bool settle_conflict(const partition_request *request, struct arena *arena, const inlay_value_state **out)
+static bool infer_consistent_shapes(const partition_request *request, struct arena *arena,
+                                    const inlay_value_state **out)
 {
     cost_sizes sizes = { .assumed = request->sizes->assumed,
                          .assumed_count = request->sizes->assumed_count,
@@ -109,7 +110,7 @@ static inlay_status collect_and_shape(const partition_request *request, const ui
 {
     inlay_status status;
 
-    *out = (struct partition){ .homes = request->homes, .iterations = request->iterations };
+    *out = (struct partition){ .boundaries = request->boundaries, .iterations = request->iterations };
     if (candidates == NULL)
         return no_memory(diag, "to assess graph '%s'", request->graph->name);
     status = collect_offers(request, candidates, arena, out, diag);
@@ -119,7 +120,7 @@ static inlay_status collect_and_shape(const partition_request *request, const ui
     out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, arena);
     out->compiled_for = out->profile;
     if (out->profile != NULL && request->sizes != NULL && request->sizes->conflict &&
-        !settle_conflict(request, arena, &out->compiled_for))
+        !infer_consistent_shapes(request, arena, &out->compiled_for))
         return no_memory(diag, "to partition graph '%s'", request->graph->name);
     return out->profile == NULL ? no_memory(diag, "to partition graph '%s'", request->graph->name) : INLAY_OK;
 }
@@ -224,7 +225,7 @@ inlay_status partition_form_again(const partition_job *job, inlay_diag *diag)
     restore_choice(job->out, choice);
     for (uint32_t node = 0; node < request->graph->node_count; node++)
         candidates[node] |= choice[node] != INLAY_NONE;
-    job->out->homes = request->homes;
+    job->out->boundaries = request->boundaries;
     job->out->iterations = request->iterations;
     if (!problem_init(&problem, request, job->out, candidates, usable, &scratch))
         goto done;
@@ -247,8 +248,8 @@ inlay_status partition_again(const partition_request *request, const struct part
                                .profile = base->profile,
                                .compiled_for = base->compiled_for,
                                .weight_bytes = base->weight_bytes,
-                               .homes = request->homes != NULL ? request->homes : base->homes,
-                               .iterations = request->homes != NULL ? request->iterations : base->iterations };
+                               .boundaries = request->boundaries != NULL ? request->boundaries : base->boundaries,
+                               .iterations = request->boundaries != NULL ? request->iterations : base->iterations };
     if (base->offer_count > 0)
         out->offers = arena_copy(arena, base->offers, base->offer_count * sizeof *out->offers);
     if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))

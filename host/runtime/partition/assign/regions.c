@@ -123,7 +123,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
         partition->cost_ns += region->cost_ns + region->launch_ns;
         partition->launch_ns += region->launch_ns;
     }
-    partition->stretch_count = schedule->stretches;
+    partition->stretch_count = schedule->partitions;
     return true;
 }
 
@@ -132,16 +132,17 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
 /* The first region that reads the value in that domain; INLAY_NONE: the caller of the graph. A value that only passes
  * through host memory is copied for the first reader in the final domain. */
 static uint32_t first_reader_in(const struct problem *problem, const uint32_t *choice, const uint32_t *region_of,
-                                uint32_t value, partition_hop hop, const partition_hop *hops, uint32_t count)
+                                uint32_t value, partition_transfer transfer, const partition_transfer *transfers,
+                                uint32_t count)
 {
     uint32_t first = INLAY_NONE;
 
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
         uint32_t reader = problem->links.readers[i], domain = reader_domain(problem, reader, choice[reader], value);
-        bool reached = domain == hop.to;
+        bool reached = domain == transfer.to;
 
-        for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
-            reached = hops[k].from == INLAY_DOMAIN_HOST && hops[k].to == domain;
+        for (uint32_t k = 0; !reached && transfer.to == INLAY_DOMAIN_HOST && k < count; k++)
+            reached = transfers[k].from == INLAY_DOMAIN_HOST && transfers[k].to == domain;
         if (reached && (first == INLAY_NONE || region_of[reader] < first))
             first = region_of[reader];
     }
@@ -151,26 +152,28 @@ static uint32_t first_reader_in(const struct problem *problem, const uint32_t *c
 /* A change of layout is not listed as a copy. Its cost belongs to the region that computes the value, or to the first
  * region that reads it. */
 static bool add_border(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, uint32_t value,
-                       partition_hop hop)
+                       partition_transfer transfer)
 {
-    bool leaves = hop.from >= problem->domains.memory_count;
-    uint32_t region = leaves ? region_of[partition_maker_of(problem->graph, value)]
-                             : first_reader_in(problem, choice, region_of, value, hop, problem->domains.hops, 0);
+    bool leaves = transfer.from >= problem->domains.memory_count;
+    uint32_t region = leaves
+                          ? region_of[partition_maker_of(problem->graph, value)]
+                          : first_reader_in(problem, choice, region_of, value, transfer, problem->domains.transfers, 0);
 
-    if (!leaves && hop.to < problem->domains.memory_count)
+    if (!leaves && transfer.to < problem->domains.memory_count)
         return false;
     if (region != INLAY_NONE) {
-        problem->partition->regions[region].border_ns += partition_hop_ns(problem, value, hop);
-        problem->partition->cost_ns += partition_hop_ns(problem, value, hop);
+        problem->partition->regions[region].border_ns += partition_transfer_ns(problem, value, transfer);
+        problem->partition->cost_ns += partition_transfer_ns(problem, value, transfer);
     }
     return true;
 }
 
 /* Returns whether the hop needs no copy because the device shares memory with the host. Inputs of the graph need a copy
  * unless the device can import host memory. */
-static bool needs_no_copy(const struct problem *problem, uint32_t value, partition_hop hop)
+static bool needs_no_copy(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
-    const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, provider = problem->domains.owner[device];
+    const uint32_t device = transfer.to != INLAY_DOMAIN_HOST ? transfer.to : transfer.from,
+                   provider = problem->domains.owner[device];
     const partition_provider *owner = provider != INLAY_NONE ? &problem->request->providers[provider] : NULL;
     const inlay_domain_info *at = owner == NULL ? NULL
                                                 : INLAY_AT(inlay_domain_info, owner->table->domains,
@@ -188,30 +191,31 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     size_t total = 0;
 
     for (uint32_t value = 0; problem->domains.memory_count > 1 && value < problem->values; value++)
-        total += partition_hops(problem, choice, value);
+        total += partition_list_transfers(problem, choice, value);
     partition->copies = arena_array(arena, total + 1, sizeof *partition->copies);
     for (uint32_t value = 0; partition->copies != NULL && problem->domains.count > 1 && value < problem->values;
          value++) {
-        uint32_t maker = partition_maker_of(problem->graph, value), count = partition_hops(problem, choice, value);
+        uint32_t maker = partition_maker_of(problem->graph, value),
+                 count = partition_list_transfers(problem, choice, value);
 
         for (uint32_t k = 0; k < count; k++) {
             partition_copy *copy;
 
-            if (add_border(problem, choice, region_of, value, problem->domains.hops[k]) ||
-                needs_no_copy(problem, value, problem->domains.hops[k]))
+            if (add_border(problem, choice, region_of, value, problem->domains.transfers[k]) ||
+                needs_no_copy(problem, value, problem->domains.transfers[k]))
                 continue;
             INLAY_CHECK(partition->copy_count < total);
             copy = &partition->copies[partition->copy_count++];
-            *copy =
-                (partition_copy){ .value = value,
-                                  .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
-                                  .to_region = first_reader_in(problem, choice, region_of, value,
-                                                               problem->domains.hops[k], problem->domains.hops, count),
-                                  .from_domain = problem->domains.hops[k].from,
-                                  .to_domain = problem->domains.hops[k].to,
-                                  .bytes = cost_value_bytes(&partition->profile[value]),
-                                  .ns = partition_hop_ns(problem, value, problem->domains.hops[k]),
-                                  .once = problem->domains.hops[k].once };
+            *copy = (partition_copy){ .value = value,
+                                      .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
+                                      .to_region = first_reader_in(problem, choice, region_of, value,
+                                                                   problem->domains.transfers[k],
+                                                                   problem->domains.transfers, count),
+                                      .from_domain = problem->domains.transfers[k].from,
+                                      .to_domain = problem->domains.transfers[k].to,
+                                      .bytes = cost_value_bytes(&partition->profile[value]),
+                                      .ns = partition_transfer_ns(problem, value, problem->domains.transfers[k]),
+                                      .once = problem->domains.transfers[k].once };
             partition->cost_ns += copy->ns;
             partition->once_ns += copy->once ? copy->ns : 0;
         }
@@ -230,17 +234,17 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
     problem->partition->memory = arena_array(arena, (size_t)problem->providers + 1, sizeof *problem->partition->memory);
     if (region_of == NULL || mark == NULL || problem->partition->memory == NULL)
         goto no_memory;
-    problem->forms = true;
+    problem->final_order = true;
     if (!partition_schedule_choice(problem, choice, true))
         return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", graph->name);
-    problem->forms = false;
+    problem->final_order = false;
     if (!partition_keeps_memory(problem, choice)) /* the choice was judged before, so it does */
         (void)partition_judge(problem, choice);
     if (problem->failed)
         goto no_memory;
-    problem->lists = true;
+    problem->lists_copies = true;
     if (!list_regions(problem, choice, arena, region_of) || !list_copies(problem, choice, region_of, arena) ||
-        !partition_measure(problem, choice, problem->partition->memory))
+        !partition_measure_memory(problem, choice, problem->partition->memory))
         goto no_memory;
     leaves = find_leavers(graph, region_of, problem->scratch);
     if (leaves == NULL)

@@ -130,7 +130,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-static void note_difference(saved_plan *plan, const char *what, const char *was, const char *is)
+static void add_difference(saved_plan *plan, const char *what, const char *was, const char *is)
 {
     size_t used = strlen(plan->differs);
 
@@ -149,22 +149,22 @@ static void compare_conditions(saved_plan *plan, const partition_job *job)
     json_array_foreach(json_object_get(plan->root, "graphs"), i, saved)
         if (strcmp(text_of(saved, "graph"), job->path) == 0 &&
             strcmp(text_of(saved, "hash"), hash_text(request->snapshot->content_hash, is)) != 0)
-            note_difference(plan, "model", text_of(saved, "hash"), is);
+            add_difference(plan, "model", text_of(saved, "hash"), is);
     json_array_foreach(json_object_get(plan->root, "providers"), i, saved) {
         for (uint32_t provider = 0; provider < request->provider_count; provider++) {
             const partition_provider *now = &request->providers[provider];
             if (strcmp(now->name, text_of(saved, "name")) != 0)
                 continue;
             if (strcmp(now->plugin_version != NULL ? now->plugin_version : "", text_of(saved, "version")) != 0)
-                note_difference(plan, now->name, text_of(saved, "version"), now->plugin_version);
+                add_difference(plan, now->name, text_of(saved, "version"), now->plugin_version);
             else if (strcmp(now->build_id != NULL ? now->build_id : "", text_of(saved, "build_id")) != 0)
-                note_difference(plan, now->name, text_of(saved, "build_id"), now->build_id);
+                add_difference(plan, now->name, text_of(saved, "build_id"), now->build_id);
         }
     }
     (void)snprintf(was, sizeof was, "%lld", (long long)json_integer_value(json_object_get(plan->root, "threads")));
     (void)snprintf(is, sizeof is, "%u", request->max_threads);
     if (strcmp(was, is) != 0)
-        note_difference(plan, "threads", was, is);
+        add_difference(plan, "threads", was, is);
 }
 
 inlay_status saved_plan_open(const partition_job *main_job, saved_plan **out_plan, inlay_diag *diag)
@@ -238,7 +238,8 @@ struct follower {
 };
 
 /* Reports an entry that does not fit, and the conditions that have changed. */
-static inlay_status misfit(const struct follower *follower, const char *node, const char *what, const char *detail)
+static inlay_status report_misfit(const struct follower *follower, const char *node, const char *what,
+                                  const char *detail)
 {
     return inlay_fail(follower->diag, INLAY_INVALID_ARGUMENT, "option plan: %s: node '%s' of graph '%s' %s%s%s%s",
                       follower->plan->path, node, follower->graph_path[0] != '\0' ? follower->graph_path : "main", what,
@@ -290,26 +291,26 @@ static inlay_status follow_offer(struct follower *follower, const json_t *saved)
         uint32_t node = names_find(&follower->names, text, strlen(text));
 
         if (node == NAMES_NONE)
-            return misfit(follower, text, "is not in the model", "");
+            return report_misfit(follower, text, "is not in the model", "");
         if (follower->choice[node] != INLAY_NONE || count == follower->request->graph->node_count)
-            return misfit(follower, text, "is assigned twice", "");
+            return report_misfit(follower, text, "is assigned twice", "");
         follower->nodes[count++] = node;
     }
     if (count == 0)
-        return misfit(follower, "", "is named by an entry without nodes", "");
+        return report_misfit(follower, "", "is named by an entry without nodes", "");
     qsort(follower->nodes, count, sizeof *follower->nodes, by_number);
     offer = find_offer(follower, provider, count, (uint32_t)json_integer_value(json_object_get(saved, "variant")));
     if (offer == INLAY_NONE) {
         char detail[220];
         (void)snprintf(detail, sizeof detail, "%.40s, which says: %.150s", provider,
                        refusal_of(follower, provider, follower->nodes[0]));
-        return misfit(follower, follower->request->graph->nodes[follower->nodes[0]]->info.name.data,
-                      "is not offered by ", detail);
+        return report_misfit(follower, follower->request->graph->nodes[follower->nodes[0]]->info.name.data,
+                             "is not offered by ", detail);
     }
     for (uint32_t k = 0; k < count; k++) {
         if (follower->choice[follower->nodes[k]] != INLAY_NONE)
-            return misfit(follower, follower->request->graph->nodes[follower->nodes[k]]->info.name.data,
-                          "is assigned twice", "");
+            return report_misfit(follower, follower->request->graph->nodes[follower->nodes[k]]->info.name.data,
+                                 "is assigned twice", "");
         follower->choice[follower->nodes[k]] = offer;
     }
     follower->partition->offers[offer].cost.ns = json_number_value(json_object_get(saved, "ns"));
@@ -319,7 +320,7 @@ static inlay_status follow_offer(struct follower *follower, const json_t *saved)
     return INLAY_OK;
 }
 
-static bool start_follower(struct follower *follower, struct arena *scratch)
+static bool follower_init(struct follower *follower, struct arena *scratch)
 {
     const struct graph *graph = follower->request->graph;
 
@@ -358,7 +359,7 @@ inlay_status saved_plan_follow(const saved_plan *plan, const partition_job *job,
     const json_t *graph_json_of, *saved;
     size_t i, k;
 
-    if (!start_follower(&follower, scratch)) {
+    if (!follower_init(&follower, scratch)) {
         status = no_memory(diag, "to follow plan %s", plan->path);
         goto done;
     }
@@ -370,7 +371,7 @@ inlay_status saved_plan_follow(const saved_plan *plan, const partition_job *job,
     }
     for (uint32_t node = 0; node < graph->node_count; node++)
         if (candidates[node] && choice[node] == INLAY_NONE) {
-            status = misfit(&follower, graph->nodes[node]->info.name.data, "is not in the plan", "");
+            status = report_misfit(&follower, graph->nodes[node]->info.name.data, "is not in the plan", "");
             goto done;
         }
 done:

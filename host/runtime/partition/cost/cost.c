@@ -105,7 +105,7 @@ static const profile_line *find_line(const book_provider *provider, const cost_c
     return NULL;
 }
 
-static bool enter_lines(cost_book *book, book_provider *provider, const profile_provider *profile, uint32_t threads)
+static bool add_lines(cost_book *book, book_provider *provider, const profile_provider *profile, uint32_t threads)
 {
     uint32_t size = 16;
     double least = -1;
@@ -136,7 +136,7 @@ static bool enter_lines(cost_book *book, book_provider *provider, const profile_
     return provider->lines != NULL;
 }
 
-static bool enter_links(cost_book *book, book_provider *provider, const profile_provider *profile)
+static bool add_links(cost_book *book, book_provider *provider, const profile_provider *profile)
 {
     const inlay_provider *table = provider->provider->table;
 
@@ -154,7 +154,7 @@ static bool enter_links(cost_book *book, book_provider *provider, const profile_
     return provider->to != NULL && provider->from != NULL;
 }
 
-static bool knows_name(const cost_profile *profile, const char *name)
+static bool profile_has_name(const cost_profile *profile, const char *name)
 {
     for (uint32_t i = 0; i < profile->provider_count; i++)
         if (strcmp(profile->providers[i].name, name) == 0)
@@ -162,22 +162,22 @@ static bool knows_name(const cost_profile *profile, const char *name)
     return false;
 }
 
-static bool enter_provider(cost_book *book, book_provider *provider, uint32_t max_threads, const cost_log *log)
+static bool add_provider(cost_book *book, book_provider *provider, uint32_t max_threads, const cost_log *log)
 {
     const profile_provider *profile;
 
     provider->border = 1;
     profile = profile_find(&book->profile, provider->provider->identity);
     if (profile == NULL || profile->line_count == 0) {
-        if (knows_name(&book->profile, provider->provider->name))
+        if (profile_has_name(&book->profile, provider->provider->name))
             cost_say(log, INLAY_LOG_INFO,
                      "costs: the machine profile was made for another build or other settings of "
                      "provider %s; run inlay calibrate again",
                      provider->provider->name);
-        return profile == NULL || enter_links(book, provider, profile);
+        return profile == NULL || add_links(book, provider, profile);
     }
-    return enter_lines(book, provider, profile, nearest_threads(profile, max_threads)) &&
-           enter_links(book, provider, profile);
+    return add_lines(book, provider, profile, nearest_threads(profile, max_threads)) &&
+           add_links(book, provider, profile);
 }
 
 inlay_status cost_book_open(const cost_book_request *request, cost_book **out_book, inlay_diag *diag)
@@ -203,7 +203,7 @@ inlay_status cost_book_open(const cost_book_request *request, cost_book **out_bo
         for (; status == INLAY_OK && book->provider_count < request->provider_count; book->provider_count++) {
             book_provider *provider = &book->providers[book->provider_count];
             provider->provider = &request->providers[book->provider_count];
-            if (!enter_provider(book, provider, request->max_threads, &log))
+            if (!add_provider(book, provider, request->max_threads, &log))
                 status = INLAY_OUT_OF_MEMORY;
         }
         if (status == INLAY_OK) {
@@ -509,8 +509,8 @@ static bool is_unified(const partition_provider *provider, uint32_t k)
 }
 
 /* The cost of a copy between a domain of a provider and the host, in one direction. */
-static double hop_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count,
-                     uint32_t domain, bool to_device, uint64_t bytes)
+static double one_way_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count,
+                         uint32_t domain, bool to_device, uint64_t bytes)
 {
     for (uint32_t i = 0; i < provider_count; i++) {
         const partition_provider *provider = &providers[i];
@@ -545,13 +545,13 @@ double cost_copy_ns(const cost_book *book, const partition_provider *providers, 
     if (from == to)
         return 0;
     if (from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST)
-        return hop_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from, from == INLAY_DOMAIN_HOST,
-                      bytes);
+        return one_way_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from,
+                          from == INLAY_DOMAIN_HOST, bytes);
     if (owner_of(providers, provider_count, from) == owner_of(providers, provider_count, to))
-        return hop_ns(book, providers, provider_count, to, true, bytes);
+        return one_way_ns(book, providers, provider_count, to, true, bytes);
     /* Copies between devices of two providers go through host memory. */
-    return hop_ns(book, providers, provider_count, from, false, bytes) +
-           hop_ns(book, providers, provider_count, to, true, bytes);
+    return one_way_ns(book, providers, provider_count, from, false, bytes) +
+           one_way_ns(book, providers, provider_count, to, true, bytes);
 }
 
 uint64_t cost_value_bytes(const inlay_value_state *state)

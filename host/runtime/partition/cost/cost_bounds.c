@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MOST_TURNS = 1 << 16 /* larger trip counts are treated as mere limits */ };
+enum { MAX_TRIP_COUNT = 1 << 16 /* larger trip counts are treated as mere limits */ };
 
 /* Describes the output dimension whose bound is computed. */
 struct query {
@@ -100,7 +100,7 @@ static int64_t of_suppression(const struct query *query)
 
 /* Compress and Unique keep slices along the axis, or elements if there is no axis; for Compress, at most as many as the
  * condition has. */
-static int64_t of_kept(const struct query *query)
+static int64_t of_selection(const struct query *query)
 {
     const bool compress = strcmp(query->node->op_type.data, "Compress") == 0;
     bool given;
@@ -135,7 +135,7 @@ static int64_t of_loop(const struct query *query)
 
     if (query->d != 0 || query->output + 2 < query->node->input_count || !integer(input(query, 0), &turns))
         return -1;
-    return turns < 0 ? 0 : turns <= MOST_TURNS ? turns : -1;
+    return turns < 0 ? 0 : turns <= MAX_TRIP_COUNT ? turns : -1;
 }
 
 struct rule {
@@ -146,9 +146,9 @@ struct rule {
 
 static const struct rule *rule_of(const inlay_node_info *node)
 {
-    static const struct rule rules[] = { { "NonZero", of_non_zero, 2 }, { "NonMaxSuppression", of_suppression, 10 },
-                                         { "Compress", of_kept, 2 },    { "Unique", of_kept, 2 },
-                                         { "TopK", of_top_k, 2 },       { "Slice", of_slice, 1 },
+    static const struct rule rules[] = { { "NonZero", of_non_zero, 2 },   { "NonMaxSuppression", of_suppression, 10 },
+                                         { "Compress", of_selection, 2 }, { "Unique", of_selection, 2 },
+                                         { "TopK", of_top_k, 2 },         { "Slice", of_slice, 1 },
                                          { "Loop", of_loop, 1 } };
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)

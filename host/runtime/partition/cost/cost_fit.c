@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_SEEN = 2 /* minimum number of points with a term */, TURNS = 5 };
+enum { MIN_POINTS = 2 /* minimum number of points with a term */, TURNS = 5 };
 enum { MODEL_BIT = 1 << FIT_MODEL, COLD_BIT = 1 << FIT_COLD };
 static const double NEAR_BYTES = 1 << 20; /* cache next to one core, on machines of the last ten years */
 static const double TERM_PENALTY = 1.2;   /* required improvement per additional term */
@@ -208,7 +208,7 @@ bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_lin
         }
     }
     for (int k = 0; k < FIT_TERMS; k++)
-        usable |= seen[k] >= LEAST_SEEN || seen[k] == count ? 1u << k : 0;
+        usable |= seen[k] >= MIN_POINTS || seen[k] == count ? 1u << k : 0;
     if (terms != 0 && (usable & terms & ~(1u << FIT_ONE)) != 0)
         usable &= terms;
     trial.off = malloc((count + 1) * 2 * sizeof *trial.off);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 64,    /* constants up to this size are hashed by content */
-    SHAPE_BYTES = 4096,  /* integers up to this size likewise, since they are shapes, axes or pads */
-    TWINS_LOOKED_AT = 16 /* inputs of a node among which duplicate values are detected */
+    SMALL_BYTES = 64,         /* constants up to this size are hashed by content */
+    SHAPE_BYTES = 4096,       /* integers up to this size likewise, since they are shapes, axes or pads */
+    MAX_DUPLICATE_INPUTS = 16 /* inputs of a node among which duplicate values are detected */
 };
 
 /* A running hash with two different seeds. */
@@ -162,7 +162,7 @@ static void mix_input(cost_key *key, const cost_question *question, const inlay_
         mix(key, place_of(producer->outputs, producer->output_count, value));
         return;
     }
-    mix(key, place_of(node->inputs, i < TWINS_LOOKED_AT ? i : TWINS_LOOKED_AT, value));
+    mix(key, place_of(node->inputs, i < MAX_DUPLICATE_INPUTS ? i : MAX_DUPLICATE_INPUTS, value));
     mix_state(key, &question->values[value]);
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
         mix_constant(key, info);

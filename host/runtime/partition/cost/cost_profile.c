@@ -25,7 +25,7 @@ const profile_provider *profile_find(const cost_profile *profile, uint64_t ident
 }
 
 /* Copies the value of "key : value" in a line of /proc/cpuinfo to text, unless text is set already. */
-static void take_field(const char *line, const char *key, char *text, size_t bytes)
+static void copy_field(const char *line, const char *key, char *text, size_t bytes)
 {
     size_t length = strlen(key);
     const char *colon = strchr(line, ':');
@@ -47,10 +47,10 @@ static void find_cpu(void)
 
     while (file != NULL && (name[0] == '\0' || family[0] == '\0' || model[0] == '\0') &&
            fgets(line, sizeof line, file) != NULL) { /* the file is long on machines with many CPUs */
-        take_field(line, "model name", name, sizeof name);
-        take_field(line, "cpu family", family, sizeof family);
-        take_field(line, "model", model, sizeof model);
-        take_field(line, "CPU part", part, sizeof part); /* ARM has no model names */
+        copy_field(line, "model name", name, sizeof name);
+        copy_field(line, "cpu family", family, sizeof family);
+        copy_field(line, "model", model, sizeof model);
+        copy_field(line, "CPU part", part, sizeof part); /* ARM has no model names */
     }
     if (file != NULL)
         (void)fclose(file);

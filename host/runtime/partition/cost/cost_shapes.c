@@ -82,7 +82,7 @@ static void learn_assumed(struct pricing *pricing)
 }
 
 /* Common names of a dimension whose usual size is 1. */
-static bool names_batch(const char *name)
+static bool is_batch_name(const char *name)
 {
     return strcasestr(name, "batch") != NULL || strcmp(name, "N") == 0 || strcmp(name, "B") == 0;
 }
@@ -94,7 +94,7 @@ static int64_t guess(const inlay_value_info *value, uint32_t d, const inlay_symb
                  (value->rank == 4 ||
                   (value->rank == 3 && value->dims[0].kind == INLAY_DIM_FIXED && value->dims[0].value == CHANNELS));
 
-    if (d == 0 || (symbol != NULL && names_batch(symbol->name.data)))
+    if (d == 0 || (symbol != NULL && is_batch_name(symbol->name.data)))
         return within_bounds(symbol, BATCH);
     if (image)
         return within_bounds(symbol, d + 3 == value->rank ? CHANNELS : IMAGE);
@@ -276,7 +276,7 @@ static bool fix_graph(struct pricing *pricing)
 }
 
 /* Returns whether all shapes are fixed already. */
-static bool is_settled(const struct graph *graph)
+static bool all_shapes_fixed(const struct graph *graph)
 {
     for (uint32_t value = 0; value < graph->value_count; value++)
         if (graph->values[value].info.kind == INLAY_VALUE_TENSOR && !all_fixed(&graph->values[value].info))
@@ -319,7 +319,7 @@ inlay_value_state *cost_shapes(const struct graph *graph, const inlay_graph *sna
     good = states != NULL && pricing.infos != NULL && reserve_symbols(pricing.sizes, graph->model->symbol_count);
     for (uint32_t value = 0; good && value < graph->value_count; value++)
         pricing.infos[value] = graph->values[value].info;
-    if (good && !is_settled(graph)) {
+    if (good && !all_shapes_fixed(graph)) {
         learn_assumed(&pricing);
         good = fix_graph(&pricing);
     }

@@ -22,7 +22,7 @@ typedef struct store_head {
 enum { FORMAT = 1 };
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 't', 'i', 'm' };
 static const char file_name[] = "measured.bin";
-static const double LEAST_NOISE = 0.05;
+static const double MIN_NOISE = 0.05;
 
 void cost_store_deinit(cost_store *store)
 {
@@ -32,13 +32,13 @@ void cost_store_deinit(cost_store *store)
 
 /* ------------------------------------------------------------------ reading */
 
-static bool is_sane(const cost_record *record)
+static bool is_valid_record(const cost_record *record)
 {
     return isfinite(record->ns) && record->ns >= 0 && isfinite(record->spread) && record->spread >= 0;
 }
 
 /* The reason why the contents of a file are invalid; NULL: they are valid. */
-static const char *fault_of(const char *data, size_t bytes)
+static const char *invalid_reason(const char *data, size_t bytes)
 {
     store_head head;
     const cost_record *records = (const void *)(data + sizeof head);
@@ -53,7 +53,7 @@ static const char *fault_of(const char *data, size_t bytes)
         hash_bytes(records, bytes - sizeof head, 0) != head.checksum)
         return "it is damaged";
     for (uint64_t i = 0; i < head.count; i++)
-        if (!is_sane(&records[i]) || (i > 0 && !cost_key_less(&records[i - 1].key, &records[i].key)))
+        if (!is_valid_record(&records[i]) || (i > 0 && !cost_key_less(&records[i - 1].key, &records[i].key)))
             return "it is damaged";
     return NULL;
 }
@@ -68,7 +68,7 @@ inlay_status cost_store_load(const char *folder, const cost_log *log, cost_store
     *out = (cost_store){ 0 };
     if (status != INLAY_OK || data == NULL)
         return status;
-    fault = fault_of(data, bytes);
+    fault = invalid_reason(data, bytes);
     if (fault != NULL) {
         cost_say(log, INLAY_LOG_WARNING, "costs: %.300s/%s is ignored: %s", folder, file_name, fault);
         free(data);
@@ -138,7 +138,7 @@ void cost_list_merge(cost_list *list)
 
 void cost_record_absorb(cost_record *old, const cost_record *fresh)
 {
-    double noise = fmax(LEAST_NOISE, fmax((double)old->spread, (double)fresh->spread));
+    double noise = fmax(MIN_NOISE, fmax((double)old->spread, (double)fresh->spread));
     uint32_t samples;
 
     if (fabs(fresh->ns - old->ns) > noise * old->ns) {

@@ -15,7 +15,7 @@ struct collector {
     bool *answered;      /* [node_count] by the current provider: offered or refused */
 };
 
-static void void_offer(const struct collector *collector, const char *why)
+static void log_invalid_offer(const struct collector *collector, const char *why)
 {
     char text[256];
 
@@ -65,14 +65,14 @@ static const char *offer_fault(const struct collector *collector, const inlay_of
     return NULL;
 }
 
-static inlay_status take_offer(void *ctx, const inlay_offer *offer)
+static inlay_status add_offer(void *ctx, const inlay_offer *offer)
 {
     struct collector *collector = ctx;
     const char *fault = offer_fault(collector, offer);
     partition_offer *copy;
 
     if (fault != NULL) {
-        void_offer(collector, fault);
+        log_invalid_offer(collector, fault);
         return INLAY_OK;
     }
     if (!ARENA_GROW(collector->arena, collector->out->offers, collector->out->offer_count))
@@ -107,7 +107,7 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
     return INLAY_OK;
 }
 
-static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status add_refusal(void *ctx, const inlay_refusal *refusal)
 {
     struct collector *collector = ctx;
     partition_refusal *copy;
@@ -142,12 +142,12 @@ static void choose_candidates(struct collector *collector)
     }
 }
 
-static inlay_status hear_provider(struct collector *collector, inlay_diag *diag)
+static inlay_status query_provider(struct collector *collector, inlay_diag *diag)
 {
     const partition_provider *provider = &collector->request->providers[collector->provider];
     const inlay_graph *graph = collector->request->snapshot;
     inlay_assess_sink sink = {
-        .struct_size = sizeof sink, .ctx = collector, .offer = take_offer, .refuse = take_refusal
+        .struct_size = sizeof sink, .ctx = collector, .offer = add_offer, .refuse = add_refusal
     };
     inlay_status status;
 
@@ -166,7 +166,7 @@ static inlay_status hear_provider(struct collector *collector, inlay_diag *diag)
 
         if (!collector->candidates[i])
             silent.text = "the plugin was built before passes made this operator; build it with newer headers";
-        if (collector->all[i] && !collector->answered[i] && take_refusal(collector, &silent) != INLAY_OK)
+        if (collector->all[i] && !collector->answered[i] && add_refusal(collector, &silent) != INLAY_OK)
             return no_memory(diag, "for the answers of provider %s", provider->name);
     }
     return INLAY_OK;
@@ -185,7 +185,7 @@ inlay_status collect_offers(const partition_request *request, const uint8_t *can
         inlay_status status;
 
         choose_candidates(&collector);
-        status = hear_provider(&collector, diag);
+        status = query_provider(&collector, diag);
         if (status != INLAY_OK)
             return status;
     }

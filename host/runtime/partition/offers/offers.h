@@ -27,11 +27,11 @@ bool partition_holds_body(const struct graph *graph, const struct partition *par
 /* ------------------------------------------------------------------ body_placement.c */
 
 /* Returns whether the session has bodies and a provider with device memory, so that placements matter. */
-bool partition_has_homes(const partition_job *jobs, uint32_t count);
+bool partition_has_boundaries(const partition_job *jobs, uint32_t count);
 /* Sets request.boundaries and request.iterations of the job from the surrounding graphs and from its bodies, as far as
  * these are partitioned. final: all of them are, and the result of an If is where it is read next; before, it is where
  * the branch computes it. False: out of memory. */
-bool partition_find_homes(partition_job *jobs, uint32_t count, uint32_t job, bool settled);
+bool partition_find_boundaries(partition_job *jobs, uint32_t count, uint32_t job, bool final);
 /* ------------------------------------------------------------------ rules.c */
 
 /* [node_count] 1 = a provider must run the node; the host runs the others. NULL: out of memory. */

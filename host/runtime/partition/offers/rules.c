@@ -40,7 +40,7 @@ static bool is_named(const partition_rules *rules, const char *pin, const char *
 }
 
 /* The reason why the rules do not allow the provider to run the node; NULL = it may. */
-static const char *ban_on(const partition_request *request, uint32_t node, uint32_t provider)
+static const char *ban_reason(const partition_request *request, uint32_t node, uint32_t provider)
 {
     const partition_rules *rules = request->rules;
     const inlay_node_info *described = inlay_graph_node(request->snapshot, node);
@@ -61,7 +61,7 @@ static const char *ban_on(const partition_request *request, uint32_t node, uint3
 
 bool partition_may_run(const partition_request *request, uint32_t node, uint32_t provider)
 {
-    return ban_on(request, node, provider) == NULL;
+    return ban_reason(request, node, provider) == NULL;
 }
 
 uint8_t *partition_uncovered(const partition_request *request, const struct partition *partition, struct arena *arena)
@@ -110,7 +110,7 @@ static const char *answer_of(const partition_request *request, const struct part
     for (uint32_t i = 0; i < partition->refusal_count; i++)
         if (partition->refusals[i].node == node && partition->refusals[i].provider == provider)
             return partition->refusals[i].text;
-    ban = ban_on(request, node, provider);
+    ban = ban_reason(request, node, provider);
     return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
 }
 
@@ -130,7 +130,7 @@ static inlay_status check_pin(const partition_request *request, const struct par
         if (graph_node_is_host(request->graph, request->graph->nodes[node]) &&
             !partition_takes_bodies(&request->providers[i], request->graph, request->graph->nodes[node]))
             return INLAY_OK;
-        ban = ban_on(request, node, i);
+        ban = ban_reason(request, node, i);
         if (ban == NULL && offered[i])
             return INLAY_OK;
         (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s'%s: %s", pin,
@@ -175,7 +175,7 @@ inlay_status partition_apply_rules(const partition_request *request, const struc
         usable[offer] = !partition_is_barred(request, offer) && !partition->offers[offer].declined;
         for (uint32_t k = 0; bans && usable[offer] && k < partition->offers[offer].node_count; k++)
             usable[offer] =
-                ban_on(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
+                ban_reason(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
     }
     if (request->rules != NULL && request->rules->pin_count > 0)
         return check_pins(request, partition, scratch, diag);
@@ -208,7 +208,7 @@ static void list_others(const partition_request *request, const struct partition
 }
 
 /* Returns whether the provider's only reason is that it does not have the operator. */
-static bool lacks_operator(const struct partition *partition, uint32_t provider, uint32_t node)
+static bool refused_operator(const struct partition *partition, uint32_t provider, uint32_t node)
 {
     for (uint32_t i = 0; i < partition->refusal_count; i++)
         if (partition->refusals[i].node == node && partition->refusals[i].provider == provider)
@@ -227,7 +227,7 @@ static void list_reasons(const partition_request *request, const struct partitio
     size_t at = wrote > 0 ? (size_t)wrote : 0;
 
     for (uint32_t i = 0; i < request->provider_count && at < bytes - 1; i++) {
-        if (lacks_operator(partition, i, node) && (request->provider_count > 1 || left != NULL))
+        if (refused_operator(partition, i, node) && (request->provider_count > 1 || left != NULL))
             continue;
         wrote = snprintf(text + at, bytes - at, "%s%s says: %s", at > 0 ? "; " : "", request->providers[i].name,
                          answer_of(request, partition, i, node));

@@ -59,7 +59,7 @@ static void push_makers(const struct problem *problem, uint32_t node, bool membe
 
 /* Returns whether an input of the group depends, directly or indirectly, on an output of the group. Walks backwards
  * from the group's inputs; a chosen group is entered and left as one node. */
-static bool closes_circle(const struct problem *problem, const partition_offer *offer)
+static bool forms_cycle(const struct problem *problem, const partition_offer *offer)
 {
     struct grouping *grouping = problem->grouping;
     uint32_t floor = offer->nodes[0];
@@ -92,7 +92,7 @@ static bool closes_circle(const struct problem *problem, const partition_offer *
     return false;
 }
 
-static void take_group(const struct problem *problem, uint32_t index)
+static void choose_group(const struct problem *problem, uint32_t index)
 {
     const partition_offer *offer = &problem->partition->offers[index];
 
@@ -103,13 +103,13 @@ static void take_group(const struct problem *problem, uint32_t index)
         problem->grouping->spans[node]++;
 }
 
-static void forget_groups(const struct problem *problem)
+static void reset_groups(const struct problem *problem)
 {
     memset(problem->grouping->group_of, 0xff, problem->nodes * sizeof *problem->grouping->group_of);
     memset(problem->grouping->spans, 0, problem->nodes * sizeof *problem->grouping->spans);
 }
 
-static void tell_circle(const struct problem *problem, uint32_t offer, const char *what)
+static void log_cycle(const struct problem *problem, uint32_t offer, const char *what)
 {
     const partition_request *request = problem->request;
     const partition_offer *group = &problem->partition->offers[offer];
@@ -124,24 +124,24 @@ static void tell_circle(const struct problem *problem, uint32_t offer, const cha
     request->log(request->log_ctx, INLAY_LOG_WARNING, text);
 }
 
-void partition_void_circles(struct problem *problem)
+void reject_cyclic_groups(struct problem *problem)
 {
     for (uint32_t offer = 0; offer < problem->offers; offer++) {
         if (problem->partition->offers[offer].node_count == 1 || !problem->usable[offer] ||
-            !closes_circle(problem, &problem->partition->offers[offer]))
+            !forms_cycle(problem, &problem->partition->offers[offer]))
             continue;
         problem->usable[offer] = 0;
-        tell_circle(problem, offer, "was ignored: the group would form a cycle");
+        log_cycle(problem, offer, "was ignored: the group would form a cycle");
     }
 }
 
 /* The number of nodes of the offer without a usual single offer of its provider as a fallback. */
-static uint32_t bare_nodes(const struct problem *problem, const partition_offer *offer)
+static uint32_t nodes_without_single(const struct problem *problem, const partition_offer *offer)
 {
     uint32_t count = 0;
 
     for (uint32_t k = 0; k < offer->node_count; k++)
-        count += problem->picks.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]] == INLAY_NONE;
+        count += problem->options.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]] == INLAY_NONE;
     return count;
 }
 
@@ -152,13 +152,13 @@ static double gain_of(const struct problem *problem, uint32_t offer)
     double ns = -problem->prices.offer[offer];
 
     for (uint32_t k = 0; k < group->node_count; k++) {
-        uint32_t single = problem->picks.cheapest[(size_t)group->provider * problem->nodes + group->nodes[k]];
+        uint32_t single = problem->options.cheapest[(size_t)group->provider * problem->nodes + group->nodes[k]];
         ns += single == INLAY_NONE ? 0 : problem->prices.offer[single];
     }
     return ns;
 }
 
-bool partition_untangle(struct problem *problem, uint32_t *choice)
+bool dissolve_cyclic_groups(struct problem *problem, uint32_t *choice)
 {
     uint32_t *list = problem->grouping->list, count = 0;
 
@@ -171,10 +171,11 @@ bool partition_untangle(struct problem *problem, uint32_t *choice)
     /* Groups that cannot be dissolved come first, then those with the largest savings. */
     for (uint32_t i = 1; i < count; i++) {
         uint32_t offer = list[i], k = i;
-        double gain = bare_nodes(problem, &problem->partition->offers[offer]) > 0 ? INFINITY : gain_of(problem, offer);
+        double gain =
+            nodes_without_single(problem, &problem->partition->offers[offer]) > 0 ? INFINITY : gain_of(problem, offer);
 
         for (; k > 0; k--) {
-            double other = bare_nodes(problem, &problem->partition->offers[list[k - 1]]) > 0
+            double other = nodes_without_single(problem, &problem->partition->offers[list[k - 1]]) > 0
                                ? INFINITY
                                : gain_of(problem, list[k - 1]);
             if (other >= gain)
@@ -183,20 +184,20 @@ bool partition_untangle(struct problem *problem, uint32_t *choice)
         }
         list[k] = offer;
     }
-    forget_groups(problem);
+    reset_groups(problem);
     for (uint32_t i = 0; i < count; i++) {
         const partition_offer *group = &problem->partition->offers[list[i]];
 
-        if (!closes_circle(problem, group)) {
-            take_group(problem, list[i]);
+        if (!forms_cycle(problem, group)) {
+            choose_group(problem, list[i]);
             continue;
         }
-        if (bare_nodes(problem, group) > 0)
+        if (nodes_without_single(problem, group) > 0)
             return false;
-        tell_circle(problem, list[i], "and another one would form a cycle together: one of them is not taken");
+        log_cycle(problem, list[i], "and another one would form a cycle together: one of them is not taken");
         for (uint32_t k = 0; k < group->node_count; k++)
             choice[group->nodes[k]] =
-                problem->picks.cheapest[(size_t)group->provider * problem->nodes + group->nodes[k]];
+                problem->options.cheapest[(size_t)group->provider * problem->nodes + group->nodes[k]];
     }
     return true;
 }
@@ -214,7 +215,7 @@ static bool is_better(const struct problem *problem, bool by_priority, uint32_t 
 }
 
 /* Returns whether the offer contains the node. */
-static bool holds(const partition_offer *offer, uint32_t node)
+static bool offer_contains(const partition_offer *offer, uint32_t node)
 {
     uint32_t low = 0, high = offer->node_count;
 
@@ -236,14 +237,14 @@ static bool is_free(const struct problem *problem, uint32_t offer)
     for (uint32_t k = 0; k < group->node_count; k++)
         if (problem->grouping->group_of[group->nodes[k]] != INLAY_NONE)
             return false;
-    return !closes_circle(problem, group);
+    return !forms_cycle(problem, group);
 }
 
-static void settle_group(const struct problem *problem, uint32_t offer, uint32_t *choice)
+static void assign_group(const struct problem *problem, uint32_t offer, uint32_t *choice)
 {
     const partition_offer *group = &problem->partition->offers[offer];
 
-    take_group(problem, offer);
+    choose_group(problem, offer);
     for (uint32_t k = 0; k < group->node_count; k++)
         choice[group->nodes[k]] = offer;
 }
@@ -268,32 +269,33 @@ uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint3
 {
     uint32_t missing = INLAY_NONE;
 
-    forget_groups(problem);
+    reset_groups(problem);
     for (uint32_t node = 0; node < problem->nodes; node++) {
         choice[node] = INLAY_NONE;
-        for (uint32_t i = problem->picks.first_single[node]; i < problem->picks.first_single[node + 1]; i++)
-            if (choice[node] == INLAY_NONE || is_better(problem, by_priority, problem->picks.singles[i], choice[node]))
-                choice[node] = problem->picks.singles[i];
+        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++)
+            if (choice[node] == INLAY_NONE ||
+                is_better(problem, by_priority, problem->options.singles[i], choice[node]))
+                choice[node] = problem->options.singles[i];
     }
     for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t best = INLAY_NONE;
 
         if (choice[node] != INLAY_NONE || !problem->candidates[node])
             continue;
-        for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-            const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
-            if (holds(offer, node) && is_free(problem, problem->picks.groups[i]) &&
-                (best == INLAY_NONE || is_better(problem, by_priority, problem->picks.groups[i], best)))
-                best = problem->picks.groups[i];
+        for (uint32_t i = 0; i < problem->options.group_count; i++) {
+            const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
+            if (offer_contains(offer, node) && is_free(problem, problem->options.groups[i]) &&
+                (best == INLAY_NONE || is_better(problem, by_priority, problem->options.groups[i], best)))
+                best = problem->options.groups[i];
         }
         if (best == INLAY_NONE)
             missing = missing == INLAY_NONE ? node : missing;
         else
-            settle_group(problem, best, choice);
+            assign_group(problem, best, choice);
     }
-    for (uint32_t i = 0; by_priority && missing == INLAY_NONE && i < problem->picks.group_count; i++)
-        if (has_priority(problem, problem->picks.groups[i], choice) && is_free(problem, problem->picks.groups[i]))
-            settle_group(problem, problem->picks.groups[i], choice);
+    for (uint32_t i = 0; by_priority && missing == INLAY_NONE && i < problem->options.group_count; i++)
+        if (has_priority(problem, problem->options.groups[i], choice) && is_free(problem, problem->options.groups[i]))
+            assign_group(problem, problem->options.groups[i], choice);
     return missing;
 }
 
@@ -315,21 +317,21 @@ static int by_gain(const void *a, const void *b)
 
 uint32_t partition_families(struct problem *problem, uint32_t provider, uint32_t *family)
 {
-    struct ranked *list = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *list);
+    struct ranked *list = arena_array(problem->scratch, (size_t)problem->options.group_count + 1, sizeof *list);
     uint32_t *next = problem->grouping->visited, count = 0, families = 0;
 
     if (list == NULL) {
         problem->failed = true;
         return 0;
     }
-    for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+    for (uint32_t i = 0; i < problem->options.group_count; i++) {
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
 
         family[i] = INLAY_NONE;
         if (offer->provider == provider)
-            list[count++] = (struct ranked){ bare_nodes(problem, offer) > 0
+            list[count++] = (struct ranked){ nodes_without_single(problem, offer) > 0
                                                  ? INFINITY
-                                                 : gain_of(problem, problem->picks.groups[i]) / offer->node_count,
+                                                 : gain_of(problem, problem->options.groups[i]) / offer->node_count,
                                              i };
     }
     qsort(list, count, sizeof *list, by_gain);
@@ -337,7 +339,7 @@ uint32_t partition_families(struct problem *problem, uint32_t provider, uint32_t
      * n. */
     memset(next, 0, problem->nodes * sizeof *next);
     for (uint32_t i = 0; i < count; i++) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[list[i].index]];
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[list[i].index]];
         uint32_t index = 0;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
@@ -359,7 +361,7 @@ uint32_t partition_cheapest_single(const struct problem *problem, uint32_t node)
     uint32_t best = INLAY_NONE;
 
     for (uint32_t provider = 0; provider < problem->providers; provider++) {
-        uint32_t offer = problem->picks.cheapest[(size_t)provider * problem->nodes + node];
+        uint32_t offer = problem->options.cheapest[(size_t)provider * problem->nodes + node];
         if (offer != INLAY_NONE && (best == INLAY_NONE || problem->prices.offer[offer] < problem->prices.offer[best]))
             best = offer;
     }
@@ -373,16 +375,16 @@ void partition_best_family(struct problem *problem, uint32_t *family)
     double *gain = arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *gain);
     uint32_t *pick = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *pick);
     uint32_t *first = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *first);
-    uint32_t *next = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *next);
+    uint32_t *next = arena_array(problem->scratch, (size_t)problem->options.group_count + 1, sizeof *next);
 
     if (gain == NULL || pick == NULL || first == NULL || next == NULL) {
         problem->failed = true;
         return;
     }
     memset(first, 0xff, problem->nodes * sizeof *first);
-    memset(family, 0xff, problem->picks.group_count * sizeof *family);
-    for (uint32_t i = problem->picks.group_count; i-- > 0;) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+    memset(family, 0xff, problem->options.group_count * sizeof *family);
+    for (uint32_t i = problem->options.group_count; i-- > 0;) {
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
         next[i] = first[offer->nodes[offer->node_count - 1]];
         first[offer->nodes[offer->node_count - 1]] = i;
     }
@@ -390,13 +392,14 @@ void partition_best_family(struct problem *problem, uint32_t *family)
         gain[node + 1] = gain[node];
         pick[node] = INLAY_NONE;
         for (uint32_t i = first[node]; i != INLAY_NONE; i = next[i]) {
-            const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
-            double ns = gain[offer->nodes[0]] - problem->prices.offer[problem->picks.groups[i]];
+            const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
+            double ns = gain[offer->nodes[0]] - problem->prices.offer[problem->options.groups[i]];
 
             for (uint32_t k = 0; k < offer->node_count; k++) {
                 uint32_t single = partition_cheapest_single(problem, offer->nodes[k]);
-                ns += single == INLAY_NONE ? 1e15
-                                           : problem->prices.offer[single]; /* prefer groups with nodes that have no single offer */
+                ns += single == INLAY_NONE
+                          ? 1e15
+                          : problem->prices.offer[single]; /* prefer groups with nodes that have no single offer */
             }
             if (ns > gain[node + 1]) {
                 gain[node + 1] = ns;
@@ -412,6 +415,6 @@ void partition_best_family(struct problem *problem, uint32_t *family)
             continue;
         }
         family[i] = 0;
-        node = problem->partition->offers[problem->picks.groups[i]].nodes[0];
+        node = problem->partition->offers[problem->options.groups[i]].nodes[0];
     }
 }

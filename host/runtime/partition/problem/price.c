@@ -19,15 +19,17 @@ static bool is_chosen(const struct problem *problem, const uint32_t *choice, uin
 
 partition_source partition_source_of(const struct problem *problem, uint32_t value)
 {
-    const partition_home home = partition_home_of(problem, value);
-    const uint32_t maker = partition_maker_of(problem->graph, home.next != INLAY_NONE ? home.next : value);
+    const boundary_placement home = boundary_placement_of(problem, value);
+    const uint32_t maker =
+        partition_maker_of(problem->graph, home.carried_output != INLAY_NONE ? home.carried_output : value);
 
-    if (home.next != INLAY_NONE && (maker == INLAY_NONE || !problem->candidates[maker] ||
-                                    partition_home_of(problem, home.next).wanted != PART_ANYWHERE))
+    if (home.carried_output != INLAY_NONE &&
+        (maker == INLAY_NONE || !problem->candidates[maker] ||
+         boundary_placement_of(problem, home.carried_output).target != PLACEMENT_ANY))
         return (partition_source){ .node = INLAY_NONE }; /* copied to the host after each iteration */
     if (maker == INLAY_NONE || !problem->candidates[maker])
-        return (partition_source){ .node = INLAY_NONE, .domain = home.lies };
-    return (partition_source){ .node = maker, .made = home.next != INLAY_NONE ? home.next : value };
+        return (partition_source){ .node = INLAY_NONE, .domain = home.domain };
+    return (partition_source){ .node = maker, .made = home.carried_output != INLAY_NONE ? home.carried_output : value };
 }
 
 uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer)
@@ -40,22 +42,22 @@ uint32_t source_domain(const struct problem *problem, partition_source source, u
 
 uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value)
 {
-    if (offer == INLAY_NONE && problem->partition->homes != NULL &&
+    if (offer == INLAY_NONE && problem->partition->boundaries != NULL &&
         partition_hands_on(problem->graph->nodes[node], value))
-        return problem->lists ? INLAY_NONE : problem->partition->homes[value].inside;
+        return problem->lists_copies ? INLAY_NONE : problem->partition->boundaries[value].body_domain;
     return partition_domain_at(problem, offer, value);
 }
 
 uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t home)
 {
-    const partition_home placement = partition_home_of(problem, value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
 
-    if (placement.wanted == PART_ANYWHERE)
+    if (placement.target == PLACEMENT_ANY)
         return partition_memory_of(problem, home);
-    return placement.stacked && placement.wanted != home ? (uint32_t)INLAY_DOMAIN_HOST : placement.wanted;
+    return placement.stacked && placement.target != home ? (uint32_t)INLAY_DOMAIN_HOST : placement.target;
 }
 
-double partition_share(const struct problem *problem, bool once)
+double share_per_iteration(const struct problem *problem, bool once)
 {
     return once && problem->partition->iterations > 1 ? 1 / problem->partition->iterations : 1;
 }
@@ -69,21 +71,21 @@ static uint32_t add_transfers(struct problem *problem, uint32_t count, uint32_t 
         return count;
     problem->domains.marked[to] = mark;
     if (is_direct(problem, home, to)) {
-        problem->domains.hops[count++] = (partition_hop){ home, to, once };
+        problem->domains.transfers[count++] = (partition_transfer){ home, to, once };
         return count;
     }
     if (problem->domains.marked[INLAY_DOMAIN_HOST] != mark) {
         problem->domains.marked[INLAY_DOMAIN_HOST] = mark;
-        problem->domains.hops[count++] = (partition_hop){ home, INLAY_DOMAIN_HOST, once };
+        problem->domains.transfers[count++] = (partition_transfer){ home, INLAY_DOMAIN_HOST, once };
     }
-    problem->domains.hops[count++] = (partition_hop){ INLAY_DOMAIN_HOST, to, once };
+    problem->domains.transfers[count++] = (partition_transfer){ INLAY_DOMAIN_HOST, to, once };
     return count;
 }
 
-uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_t value)
+uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choice, uint32_t value)
 {
     const partition_source source = partition_source_of(problem, value);
-    const partition_home placement = partition_home_of(problem, value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
     const uint32_t offer = source.node != INLAY_NONE ? choice[source.node] : INLAY_NONE;
     uint32_t home, count = 0;
 
@@ -94,9 +96,10 @@ uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_
     if (home == INLAY_NONE || (source.node != INLAY_NONE && problem->graph->values[value].info.elements != NULL &&
                                !partition_merges(problem, offer) && home == INLAY_DOMAIN_HOST))
         return 0;
-    if (placement.next != INLAY_NONE && placement.lies != INLAY_NONE) { /* the copy before the first iteration */
-        problem->domains.marked[placement.lies] = ++problem->domains.mark;
-        count = add_transfers(problem, count, placement.lies, home, true);
+    if (placement.carried_output != INLAY_NONE &&
+        placement.domain != INLAY_NONE) { /* the copy before the first iteration */
+        problem->domains.marked[placement.domain] = ++problem->domains.mark;
+        count = add_transfers(problem, count, placement.domain, home, true);
     }
     problem->domains.marked[home] = ++problem->domains.mark;
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
@@ -114,16 +117,17 @@ uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_
     return count;
 }
 
-double partition_hop_ns(const struct problem *problem, uint32_t value, partition_hop hop)
+double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
     const partition_request *request = problem->request;
 
-    if (hop.to == INLAY_DOMAIN_HOST)
-        INLAY_CHECK(hop.from < problem->domains.count && hop.to < problem->domains.count && hop.from != hop.to);
-    return problem->domains.up[(size_t)value * problem->domains.count + hop.from];
-    if (hop.from == INLAY_DOMAIN_HOST)
-        return problem->domains.down[(size_t)value * problem->domains.count + hop.to];
-    return cost_copy_ns(request->costs, request->providers, request->provider_count, hop.from, hop.to,
+    if (transfer.to == INLAY_DOMAIN_HOST)
+        INLAY_CHECK(transfer.from < problem->domains.count && transfer.to < problem->domains.count &&
+                    transfer.from != transfer.to);
+    return problem->domains.up[(size_t)value * problem->domains.count + transfer.from];
+    if (transfer.from == INLAY_DOMAIN_HOST)
+        return problem->domains.down[(size_t)value * problem->domains.count + transfer.to];
+    return cost_copy_ns(request->costs, request->providers, request->provider_count, transfer.from, transfer.to,
                         cost_value_bytes(&problem->partition->profile[value]));
 }
 
@@ -181,9 +185,9 @@ static void count_value(const struct occupancy *occupancy, uint32_t value)
         own = schedule->region_of[position_of(occupancy, maker)];
         own_lifetime.first = own_lifetime.last = position_of(occupancy, maker);
     }
-    count = partition_hops(problem, occupancy->choice, value);
+    count = partition_list_transfers(problem, occupancy->choice, value);
     for (uint32_t index = 0; index <= count; index++) {
-        uint32_t domain = index == count ? home : problem->domains.hops[index].to, first = UINT32_MAX, last = 0;
+        uint32_t domain = index == count ? home : problem->domains.transfers[index].to, first = UINT32_MAX, last = 0;
 
         for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
             uint32_t reader = problem->links.readers[i], at = position_of(occupancy, reader),
@@ -238,19 +242,20 @@ static void count_host_values(const struct occupancy *occupancy, uint32_t value)
     size_t row;
 
     provider = maker == INLAY_NONE ? INLAY_NONE : partition_provider_of(problem, occupancy->choice[maker]);
-    if (provider == INLAY_NONE ||
-        partition_memory_of(problem, partition_domain_at(problem, occupancy->choice[maker], value)) != INLAY_DOMAIN_HOST)
+    if (provider == INLAY_NONE || partition_memory_of(problem, partition_domain_at(problem, occupancy->choice[maker],
+                                                                                   value)) != INLAY_DOMAIN_HOST)
         return;
     last = position_of(occupancy, maker);
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++)
-        last = position_of(occupancy, problem->links.readers[i]) > last ? position_of(occupancy, problem->links.readers[i])
-                                                                      : last;
+        last = position_of(occupancy, problem->links.readers[i]) > last
+                   ? position_of(occupancy, problem->links.readers[i])
+                   : last;
     row = (size_t)provider * (units + 2);
     occupancy->grows[row + position_of(occupancy, maker)] += cost_value_bytes(&problem->partition->profile[value]);
     occupancy->shrinks[row + last + 1] += cost_value_bytes(&problem->partition->profile[value]);
 }
 
-bool partition_measure(struct problem *problem, const uint32_t *choice, partition_memory *out)
+bool partition_measure_memory(struct problem *problem, const uint32_t *choice, partition_memory *out)
 {
     const partition_schedule *schedule = &problem->schedule;
     struct occupancy occupancy = { .problem = problem, .choice = choice };
@@ -306,9 +311,9 @@ double partition_base_price(struct problem *problem, const uint32_t *choice)
         if (choice[node] != INLAY_NONE && problem->partition->offers[choice[node]].nodes[0] == node)
             price += problem->prices.offer[choice[node]];
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
-        for (uint32_t count = partition_hops(problem, choice, value); count > 0; count--)
-            price += partition_hop_ns(problem, value, problem->domains.hops[count - 1]) *
-                     partition_share(problem, problem->domains.hops[count - 1].once);
+        for (uint32_t count = partition_list_transfers(problem, choice, value); count > 0; count--)
+            price += partition_transfer_ns(problem, value, problem->domains.transfers[count - 1]) *
+                     share_per_iteration(problem, problem->domains.transfers[count - 1].once);
     return price;
 }
 
@@ -326,7 +331,7 @@ bool partition_keeps_memory(struct problem *problem, const uint32_t *choice)
 {
     bool keeps = true;
 
-    problem->failed |= problem->bounds.limited && !partition_measure(problem, choice, problem->memory);
+    problem->failed |= problem->bounds.limited && !partition_measure_memory(problem, choice, problem->memory);
     for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
         keeps &= problem->memory[provider].resident_bytes <= problem->bounds.limit[provider] &&
                  problem->memory[provider].peak_bytes <=
@@ -340,13 +345,13 @@ partition_verdict partition_judge(struct problem *problem, const uint32_t *choic
                                   .runs = true,
                                   .feasible = partition_has_required(problem, choice) };
 
-    if (!problem->ordered && problem->picks.group_count == 0)
+    if (!problem->ordered && problem->options.group_count == 0)
         return verdict;
     if (!partition_schedule_choice(problem, choice, problem->nodes <= 64))
         return (partition_verdict){ .price = verdict.price };
-    verdict.price += problem->schedule.launch_ns + problem->prices.boundary_ns * problem->schedule.stretches;
+    verdict.price += problem->schedule.launch_ns + problem->prices.boundary_ns * problem->schedule.partitions;
     if (problem->bounds.max_partitions > 0)
-        verdict.feasible &= problem->schedule.stretches <= problem->bounds.max_partitions;
+        verdict.feasible &= problem->schedule.partitions <= problem->bounds.max_partitions;
     verdict.feasible &= partition_keeps_memory(problem, choice);
     return verdict;
 }

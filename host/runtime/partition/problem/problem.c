@@ -9,7 +9,7 @@
 enum { EXACT_STEPS = 20000 };
 
 /* Higher prices (eleven days) are clamped, which keeps sums of prices exact. */
-static const double DEAREST_NS = 1e15;
+static const double MAX_PRICE_NS = 1e15;
 
 uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint32_t value)
 {
@@ -19,7 +19,7 @@ uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint
         return INLAY_DOMAIN_HOST;
     INLAY_CHECK(offer < problem->offers);
     placed = &problem->partition->offers[offer];
-    for (uint32_t i = 0; problem->odd[offer] && i < placed->placement_count; i++)
+    for (uint32_t i = 0; problem->custom_placement[offer] && i < placed->placement_count; i++)
         if (placed->placements[i].value == value && partition_is_plain(&placed->placements[i]))
             return placed->placements[i].domain;
     if (partition_merges(problem, offer) && problem->domains.layout_of[placed->provider] != INLAY_DOMAIN_HOST)
@@ -27,7 +27,7 @@ uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint
     return partition_default_domain(&problem->request->providers[placed->provider]);
 }
 
-static bool is_odd(const struct problem *problem, const partition_offer *offer)
+static bool has_custom_placement(const struct problem *problem, const partition_offer *offer)
 {
     uint32_t usual = partition_default_domain(&problem->request->providers[offer->provider]);
 
@@ -106,8 +106,8 @@ static bool find_parents(struct problem *problem)
 
 /* ------------------------------------------------------------------ domains */
 
-/* Returns whether merged offers of the provider charge for values that enter or leave, for values in host memory. With
- * its own device memory the copy costs more anyway. */
+/* Returns whether merged offers of the provider add_transfer_term for values that enter or leave, for values in host
+ * memory. With its own device memory the copy costs more anyway. */
 static bool has_layouts(const struct problem *problem, uint32_t provider)
 {
     if (partition_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
@@ -123,7 +123,7 @@ static bool has_layouts(const struct problem *problem, uint32_t provider)
 
 static void raise(double *price, double ns)
 {
-    *price = fmin(fmax(*price, ns), DEAREST_NS);
+    *price = fmin(fmax(*price, ns), MAX_PRICE_NS);
 }
 
 /* Prices the layout changes of values. The price for readers is the maximum over all readers. */
@@ -179,11 +179,11 @@ static bool find_domains(struct problem *problem)
     cells = (size_t)problem->values * problem->domains.count + 1;
     problem->domains.owner = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.owner);
     problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
-    problem->domains.hops =
-        arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.hops);
+    problem->domains.transfers =
+        arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.transfers);
     problem->domains.up = arena_array(problem->scratch, cells, sizeof *problem->domains.up);
     problem->domains.down = arena_array(problem->scratch, cells, sizeof *problem->domains.down);
-    if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.hops == NULL ||
+    if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.transfers == NULL ||
         problem->domains.up == NULL || problem->domains.down == NULL)
         return false;
     memset(problem->domains.owner, 0xff, problem->domains.count * sizeof *problem->domains.owner);
@@ -201,10 +201,10 @@ static bool find_domains(struct problem *problem)
                 continue;
             problem->domains.up[(size_t)value * problem->domains.count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, domain, 0, bytes),
-                     DEAREST_NS);
+                     MAX_PRICE_NS);
             problem->domains.down[(size_t)value * problem->domains.count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, 0, domain, bytes),
-                     DEAREST_NS);
+                     MAX_PRICE_NS);
         }
     }
     return true;
@@ -246,7 +246,7 @@ static uint8_t *find_measured(const struct problem *problem)
 
 /* Returns whether the offer has an unmeasured price, but another offer for one of its nodes has a measured one. Such an
  * offer must save more than its own error, regardless of the order of providers. */
-static bool is_doubtful(const partition_offer *offer, const uint8_t *measured)
+static bool is_less_certain(const partition_offer *offer, const uint8_t *measured)
 {
     for (uint32_t k = 0; offer->cost_source < COST_PROFILE && k < offer->node_count; k++)
         if (measured[offer->nodes[k]] != 0)
@@ -281,22 +281,22 @@ static bool price_offers(struct problem *problem)
         return false;
     for (uint32_t provider = 0; provider < problem->providers; provider++) {
         problem->prices.launch[provider] =
-            fmin(cost_launch_ns(problem->request->costs, &problem->request->providers[provider]), DEAREST_NS);
+            fmin(cost_launch_ns(problem->request->costs, &problem->request->providers[provider]), MAX_PRICE_NS);
         problem->ordered |= problem->prices.launch[provider] > 0;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
-        double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error, places = offer->provider;
+        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error, places = offer->provider;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
             margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * problem->nodes + offer->nodes[k]]);
         if (is_known) /* unmeasured offers before it have their own margin */
             places -= unmeasured[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
-        problem->odd[offer_index] = is_odd(problem, offer);
+        problem->custom_placement[offer_index] = has_custom_placement(problem, offer);
         problem->prices.margin_ns[offer_index] = ns * margin * fmax(places, 0);
-        problem->prices.base[offer_index] =
-            ns + problem->prices.margin_ns[offer_index] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
+        problem->prices.base[offer_index] = ns + problem->prices.margin_ns[offer_index] +
+                                            (is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
         if (!partition_merges(problem, offer_index))
             problem->prices.base[offer_index] += problem->prices.launch[offer->provider];
     }
@@ -307,23 +307,25 @@ static bool list_singles(struct problem *problem)
 {
     uint32_t *at, count = 0;
 
-    problem->picks.first_single =
-        arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *problem->picks.first_single);
-    problem->picks.singles = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->picks.singles);
-    problem->picks.groups = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->picks.groups);
-    problem->picks.cheapest =
-        arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *problem->picks.cheapest);
-    if (problem->picks.first_single == NULL || problem->picks.singles == NULL || problem->picks.groups == NULL ||
-        problem->picks.cheapest == NULL)
+    problem->options.first_single =
+        arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *problem->options.first_single);
+    problem->options.singles =
+        arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->options.singles);
+    problem->options.groups =
+        arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->options.groups);
+    problem->options.cheapest = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1,
+                                            sizeof *problem->options.cheapest);
+    if (problem->options.first_single == NULL || problem->options.singles == NULL || problem->options.groups == NULL ||
+        problem->options.cheapest == NULL)
         return false;
-    memset(problem->picks.cheapest, 0xff,
-           (size_t)problem->providers * problem->nodes * sizeof *problem->picks.cheapest);
-    at = problem->picks.first_single;
+    memset(problem->options.cheapest, 0xff,
+           (size_t)problem->providers * problem->nodes * sizeof *problem->options.cheapest);
+    at = problem->options.first_single;
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++)
         if (problem->usable[offer_index] && problem->partition->offers[offer_index].node_count == 1)
             at[problem->partition->offers[offer_index].nodes[0] + 1]++;
         else if (problem->usable[offer_index])
-            problem->picks.groups[problem->picks.group_count++] = offer_index;
+            problem->options.groups[problem->options.group_count++] = offer_index;
     for (uint32_t node = 0; node < problem->nodes; node++)
         at[node + 1] += at[node];
     for (uint32_t offer_index = problem->offers;
@@ -333,10 +335,10 @@ static bool list_singles(struct problem *problem)
 
         if (!problem->usable[offer_index] || offer->node_count != 1)
             continue;
-        problem->picks.singles[--at[offer->nodes[0] + 1]] = offer_index;
+        problem->options.singles[--at[offer->nodes[0] + 1]] = offer_index;
         count++;
-        best = &problem->picks.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
-        if (!problem->odd[offer_index] &&
+        best = &problem->options.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
+        if (!problem->custom_placement[offer_index] &&
             (*best == INLAY_NONE || problem->prices.base[offer_index] <= problem->prices.base[*best]))
             *best = offer_index;
     }
@@ -354,23 +356,23 @@ static bool list_labels(struct problem *problem)
     if (most == NULL)
         return false;
     for (uint32_t node = 0; node < problem->nodes; node++) {
-        for (uint32_t i = problem->picks.first_single[node]; i < problem->picks.first_single[node + 1]; i++) {
-            uint32_t provider = problem->partition->offers[problem->picks.singles[i]].provider, custom = 0;
+        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++) {
+            uint32_t provider = problem->partition->offers[problem->options.singles[i]].provider, custom = 0;
 
-            for (uint32_t k = problem->picks.first_single[node]; k <= i; k++)
-                custom += problem->odd[problem->picks.singles[k]] &&
-                          problem->partition->offers[problem->picks.singles[k]].provider == provider;
+            for (uint32_t k = problem->options.first_single[node]; k <= i; k++)
+                custom += problem->custom_placement[problem->options.singles[k]] &&
+                          problem->partition->offers[problem->options.singles[k]].provider == provider;
             most[provider] = custom > most[provider] ? custom : most[provider];
         }
     }
     for (uint32_t provider = 0; provider < problem->providers; provider++)
         count += 1 + most[provider];
-    problem->picks.labels = arena_array(problem->scratch, (size_t)count + 1, sizeof *problem->picks.labels);
-    if (problem->picks.labels == NULL)
+    problem->options.labels = arena_array(problem->scratch, (size_t)count + 1, sizeof *problem->options.labels);
+    if (problem->options.labels == NULL)
         return false;
     for (uint32_t provider = 0; provider < problem->providers; provider++)
         for (uint32_t k = 0; k <= most[provider]; k++)
-            problem->picks.labels[problem->picks.label_count++] = (partition_label){ provider, k };
+            problem->options.labels[problem->options.label_count++] = (partition_label){ provider, k };
     return true;
 }
 
@@ -391,7 +393,7 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
                     if (node->outputs[i] != INLAY_NONE)
                         weight += (double)cost_value_bytes(&problem->partition->profile[node->outputs[i]]);
             }
-            problem->prices.offer[offer_index] += fmin(per_byte[offer->provider] * weight, DEAREST_NS);
+            problem->prices.offer[offer_index] += fmin(per_byte[offer->provider] * weight, MAX_PRICE_NS);
         }
         total += problem->prices.offer[offer_index];
     }
@@ -450,14 +452,14 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
                                  .offers = partition->offer_count,
                                  .bounds.required = INLAY_NONE,
                                  .exact_steps = EXACT_STEPS };
-    problem->odd = arena_array(scratch, offers, sizeof *problem->odd);
+    problem->custom_placement = arena_array(scratch, offers, sizeof *problem->custom_placement);
     problem->prices.base = arena_array(scratch, offers, sizeof *problem->prices.base);
     problem->prices.margin_ns = arena_array(scratch, offers, sizeof *problem->prices.margin_ns);
     problem->prices.offer = arena_array(scratch, offers, sizeof *problem->prices.offer);
     problem->prices.launch = arena_array(scratch, providers, sizeof *problem->prices.launch);
     problem->bounds.limit = arena_array(scratch, providers, sizeof *problem->bounds.limit);
     problem->memory = arena_array(scratch, providers, sizeof *problem->memory);
-    if (problem->odd == NULL || problem->prices.base == NULL || problem->prices.margin_ns == NULL ||
+    if (problem->custom_placement == NULL || problem->prices.base == NULL || problem->prices.margin_ns == NULL ||
         problem->prices.offer == NULL || problem->prices.launch == NULL || problem->bounds.limit == NULL ||
         problem->memory == NULL || !find_domains(problem) || !find_readers(problem) || !find_parents(problem) ||
         !price_offers(problem))
@@ -466,7 +468,7 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
     find_limits(problem);
     if (!partition_groups_init(problem))
         return false;
-    partition_void_circles(problem);
+    reject_cyclic_groups(problem);
     if (!list_singles(problem) || !list_labels(problem) || !partition_schedule_init(problem))
         return false;
     problem_set_prices(problem, NULL);

@@ -13,19 +13,19 @@
 /* The order in which a choice is executed, and its cost. A unit is scheduled as a whole before merging: a node with its
  * offer, a group, or a host node. */
 typedef struct partition_schedule {
-    uint32_t *unit_of;                /* [nodes] */
-    uint32_t *head;                   /* [units] first node of the unit */
-    uint32_t *order;                  /* [units] */
-    uint32_t *region_of;              /* [units] in the sequence of `order`: entry i belongs to unit order[i] */
-    uint32_t *waits, *waits_at_first; /* [units] scratch */
-    uint32_t *heap;                   /* [nodes] scratch */
-    uint32_t *root;                   /* [nodes] scratch: representative of the unit's connected part of a region */
-    uint32_t *heap_at;                /* [classes + 1] into heap */
-    uint32_t *heap_count;             /* [classes] */
+    uint32_t *unit_of;                   /* [nodes] */
+    uint32_t *head;                      /* [units] first node of the unit */
+    uint32_t *order;                     /* [units] */
+    uint32_t *region_of;                 /* [units] in the sequence of `order`: entry i belongs to unit order[i] */
+    uint32_t *pending, *initial_pending; /* [units] scratch */
+    uint32_t *heap;                      /* [nodes] scratch */
+    uint32_t *root;                      /* [nodes] scratch: representative of the unit's connected part of a region */
+    uint32_t *heap_at;                   /* [classes + 1] into heap */
+    uint32_t *heap_count;                /* [classes] */
     uint32_t unit_count, region_count;
-    uint32_t stretches; /* sequences of one provider; host nodes do not count, but end a sequence */
-    double launch_ns;   /* of regions with several offers; other offers include it in their price */
-    bool splits;        /* some offer requires connected regions */
+    uint32_t partitions; /* sequences of one provider; host nodes do not count, but end a sequence */
+    double launch_ns;    /* of regions with several offers; other offers include it in their price */
+    bool splits;         /* some offer requires connected regions */
 } partition_schedule;
 
 /* The evaluation of a choice. The price does not depend on `feasible`. */
@@ -42,10 +42,10 @@ typedef struct partition_label {
 } partition_label;
 
 /* A transfer of a value between two domains. */
-typedef struct partition_hop {
+typedef struct partition_transfer {
     uint32_t from, to;
     bool once; /* partition_copy.once */
-} partition_hop;
+} partition_transfer;
 
 /* The domains of values, and the cost of transfers. */
 typedef struct partition_domains {
@@ -55,9 +55,9 @@ typedef struct partition_domains {
     uint32_t *owner;       /* [count] provider; NONE = the host */
     /* [values * count] cost of copies from the domain to the host, and from the host to the domain */
     double *up, *down;
-    uint32_t *marked; /* [count] scratch of partition_hops */
+    uint32_t *marked; /* [count] scratch of partition_list_transfers */
     uint32_t mark;
-    partition_hop *hops; /* [2 * count] likewise */
+    partition_transfer *transfers; /* [2 * count] likewise */
 } partition_domains;
 
 /* The edges of the graph. */
@@ -78,7 +78,7 @@ typedef struct partition_prices {
 } partition_prices;
 
 /* The offers to choose from. */
-typedef struct partition_picks {
+typedef struct partition_options {
     uint32_t *cheapest;     /* [providers * nodes] cheapest single offer with the usual placement, NONE */
     uint32_t *first_single; /* [nodes + 1] into singles */
     uint32_t *singles;      /* usable offers of one node, by node */
@@ -86,7 +86,7 @@ typedef struct partition_picks {
     uint32_t group_count;
     partition_label *labels;
     uint32_t label_count;
-} partition_picks;
+} partition_options;
 
 /* The bounds that a choice must keep. */
 typedef struct partition_bounds {
@@ -105,21 +105,21 @@ struct problem {
     uint32_t nodes, values, providers, offers;
     const uint8_t *candidates; /* [nodes] 1 = a provider must run it */
     uint8_t *usable;           /* [offers] allowed by the rules, and forms no cycle by itself */
-    uint8_t *odd;              /* [offers] places a value outside its provider's default domain */
+    uint8_t *custom_placement; /* [offers] places a value outside its provider's default domain */
     partition_domains domains;
     partition_links links;
     partition_prices prices;
-    partition_picks picks;
+    partition_options options;
     partition_bounds bounds;
     uint32_t exact_steps;        /* budget of the exact search of small graphs */
     partition_memory *memory;    /* [providers] of the choice that was evaluated last, if limits are set */
     partition_schedule schedule; /* of the choice that was evaluated last */
     struct grouping *grouping;
     struct fusion *fusion;
-    bool ordered; /* the price depends on the order */
-    bool forms;   /* the order is the final one, from which regions are formed */
-    bool lists;   /* copies are listed; copies made within bodies belong to the bodies */
-    bool failed;  /* out of memory: results are invalid */
+    bool ordered;      /* the price depends on the order */
+    bool final_order;  /* the order is the final one, from which regions are formed */
+    bool lists_copies; /* copies are listed; copies made within bodies belong to the bodies */
+    bool failed;       /* out of memory: results are invalid */
 };
 
 /* The origin of a value: the offer of `node` computes `made`, which decides the domain. */
@@ -135,11 +135,11 @@ static inline uint32_t partition_memory_of(const struct problem *problem, uint32
 }
 
 /* Without boundary placements, all values that cross the boundary are in host memory. */
-static inline partition_home partition_home_of(const struct problem *problem, uint32_t value)
+static inline boundary_placement boundary_placement_of(const struct problem *problem, uint32_t value)
 {
-    return problem->partition->homes != NULL
-               ? problem->partition->homes[value]
-               : (partition_home){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
+    return problem->partition->boundaries != NULL
+               ? problem->partition->boundaries[value]
+               : (boundary_placement){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
 }
 
 /* Provider of an offer; NONE for the host. */
@@ -151,7 +151,7 @@ static inline uint32_t partition_provider_of(const struct problem *problem, uint
 static inline bool partition_merges(const struct problem *problem, uint32_t offer)
 {
     return offer != INLAY_NONE && (problem->partition->offers[offer].flags & INLAY_OFFER_MERGE) != 0 &&
-           !problem->odd[offer];
+           !problem->custom_placement[offer];
 }
 
 /* ------------------------------------------------------------------ problem.c */
@@ -171,7 +171,7 @@ void problem_set_prices(struct problem *problem, const double *per_byte);
 
 /* Lists the transfers of the value under this choice (an offer per node) in domains.transfers; returns their number.
  * NONE for a candidate: not chosen yet, and not counted. */
-uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_t value);
+uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choice, uint32_t value);
 partition_source partition_source_of(const struct problem *problem, uint32_t value);
 /* The domain of the value if the source's node takes the offer; INLAY_NONE: not known yet. */
 uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer);
@@ -180,9 +180,9 @@ uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t of
 /* The final domain of an output that is computed in `home`. */
 uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t home);
 /* The fraction of a transfer that one iteration pays. */
-double partition_share(const struct problem *problem, bool once);
+double share_per_iteration(const struct problem *problem, bool once);
 /* Cost of a transfer in nanoseconds. */
-double partition_hop_ns(const struct problem *problem, uint32_t value, partition_hop hop);
+double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer);
 /* Offers and copies: the part of the price that does not depend on the order, and thus a lower bound of the price. */
 double partition_base_price(struct problem *problem, const uint32_t *choice);
 /* Returns whether the required provider runs a node, if a rule requires one. */
@@ -193,7 +193,7 @@ partition_verdict partition_judge(struct problem *problem, const uint32_t *choic
 /* Returns whether the scheduled choice keeps the memory limits. */
 bool partition_keeps_memory(struct problem *problem, const uint32_t *choice);
 /* Computes the memory of the choice for all providers; requires partition_schedule_choice(). */
-bool partition_measure(struct problem *problem, const uint32_t *choice, partition_memory *out);
+bool partition_measure_memory(struct problem *problem, const uint32_t *choice, partition_memory *out);
 
 /* ------------------------------------------------------------------ schedule.c */
 
@@ -205,9 +205,9 @@ bool partition_schedule_choice(struct problem *problem, const uint32_t *choice, 
 
 bool partition_groups_init(struct problem *problem);
 /* Rejects groups that form a cycle by themselves, with a log message. Called before options.groups is set. */
-void partition_void_circles(struct problem *problem);
+void reject_cyclic_groups(struct problem *problem);
 /* Dissolves groups of the choice until there is no cycle. False: a group has no single offers as a fallback. */
-bool partition_untangle(struct problem *problem, uint32_t *choice);
+bool dissolve_cyclic_groups(struct problem *problem, uint32_t *choice);
 /* A first complete choice: the cheapest offer of each node, or that of the first provider; groups where there are no
  * single offers, and by priority also where they displace no provider with higher priority. Returns a node without an
  * offer, or NONE. */

@@ -59,8 +59,8 @@ bool partition_schedule_init(struct problem *problem)
     schedule->head = arena_array(problem->scratch, nodes, sizeof *schedule->head);
     schedule->order = arena_array(problem->scratch, nodes, sizeof *schedule->order);
     schedule->region_of = arena_array(problem->scratch, nodes, sizeof *schedule->region_of);
-    schedule->waits = arena_array(problem->scratch, nodes, sizeof *schedule->waits);
-    schedule->waits_at_first = arena_array(problem->scratch, nodes, sizeof *schedule->waits_at_first);
+    schedule->pending = arena_array(problem->scratch, nodes, sizeof *schedule->pending);
+    schedule->initial_pending = arena_array(problem->scratch, nodes, sizeof *schedule->initial_pending);
     schedule->heap = arena_array(problem->scratch, nodes, sizeof *schedule->heap);
     schedule->root = arena_array(problem->scratch, nodes, sizeof *schedule->root);
     schedule->heap_at = arena_array(problem->scratch, classes + 1, sizeof *schedule->heap_at);
@@ -68,7 +68,7 @@ bool partition_schedule_init(struct problem *problem)
     for (uint32_t offer = 0; offer < problem->offers; offer++)
         schedule->splits |= (problem->partition->offers[offer].flags & INLAY_OFFER_CONNECTED) != 0;
     return schedule->unit_of != NULL && schedule->head != NULL && schedule->order != NULL &&
-           schedule->region_of != NULL && schedule->waits != NULL && schedule->waits_at_first != NULL &&
+           schedule->region_of != NULL && schedule->pending != NULL && schedule->initial_pending != NULL &&
            schedule->heap != NULL && schedule->root != NULL && schedule->heap_at != NULL &&
            schedule->heap_count != NULL;
 }
@@ -84,7 +84,7 @@ static bool is_source(const struct problem *problem, const uint32_t *choice, uin
     bool is_read = false;
 
     if (class >= problem->providers || problem->partition->offers[choice[head]].node_count > 1 ||
-        schedule->waits_at_first[unit] > 0)
+        schedule->initial_pending[unit] > 0)
         return false;
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i] != INLAY_NONE &&
@@ -117,7 +117,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
             continue;
         }
         schedule->head[schedule->unit_count] = node;
-        schedule->waits_at_first[schedule->unit_count] = 0;
+        schedule->initial_pending[schedule->unit_count] = 0;
         INLAY_CHECK(schedule->unit_count < problem->nodes);
         schedule->unit_of[node] = schedule->unit_count++;
         schedule->heap_at[class_of(problem, choice[node]) + 1]++;
@@ -130,7 +130,7 @@ static void make_units(struct problem *problem, const uint32_t *choice)
         for (uint32_t i = problem->links.reader_at[value];
              maker != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++)
             if (schedule->unit_of[problem->links.readers[i]] != schedule->unit_of[maker])
-                schedule->waits_at_first[schedule->unit_of[problem->links.readers[i]]]++;
+                schedule->initial_pending[schedule->unit_of[problem->links.readers[i]]]++;
     }
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
         schedule->root[unit] = is_source(problem, choice, unit) ? IS_SOURCE : 0;
@@ -160,7 +160,7 @@ static void release(struct problem *problem, const uint32_t *choice, uint32_t un
             for (uint32_t reader = value == INLAY_NONE ? 0 : problem->links.reader_at[value];
                  value != INLAY_NONE && reader < problem->links.reader_at[value + 1]; reader++) {
                 uint32_t waiting = schedule->unit_of[problem->links.readers[reader]];
-                if (waiting != unit && --schedule->waits[waiting] == 0)
+                if (waiting != unit && --schedule->pending[waiting] == 0)
                     make_ready(problem, choice, waiting);
             }
         }
@@ -194,7 +194,7 @@ static void place_sources(struct problem *problem, const uint32_t *choice, uint3
 /* The class of the next unit: that of the last unit's provider if that saves a launch or a partition, otherwise the
  * class with the first unit in graph order. unmerged_first: prefers units that cannot be merged, because their results
  * may lengthen the next region. */
-static uint32_t next_class(const struct problem *problem, uint32_t last, bool loners_first)
+static uint32_t next_class(const struct problem *problem, uint32_t last, bool unmerged_first)
 {
     const partition_schedule *schedule = &problem->schedule;
     uint32_t best = INLAY_NONE;
@@ -210,7 +210,7 @@ static uint32_t next_class(const struct problem *problem, uint32_t last, bool lo
     }
     for (uint32_t class = 0; class < class_count(problem); class ++)
         if (schedule->heap_count[class] > 0 &&
-            (best == INLAY_NONE || (loners_first && best < problem->providers && class >= problem->providers) ||
+            (best == INLAY_NONE || (unmerged_first && best < problem->providers && class >= problem->providers) ||
              schedule->heap[schedule->heap_at[class]] < schedule->heap[schedule->heap_at[best]]))
             best = class;
     return best;
@@ -221,22 +221,22 @@ static uint32_t next_class(const struct problem *problem, uint32_t last, bool lo
 static bool order_units(struct problem *problem, const uint32_t *choice, uint32_t first)
 {
     partition_schedule *schedule = &problem->schedule;
-    const bool loners_first = first == problem->providers;
-    uint32_t last = loners_first ? INLAY_NONE : first, done = 0, before = INLAY_NONE;
+    const bool unmerged_first = first == problem->providers;
+    uint32_t last = unmerged_first ? INLAY_NONE : first, done = 0, before = INLAY_NONE;
 
     memset(schedule->heap_count, 0, class_count(problem) * sizeof *schedule->heap_count);
-    memcpy(schedule->waits, schedule->waits_at_first, schedule->unit_count * sizeof *schedule->waits);
+    memcpy(schedule->pending, schedule->initial_pending, schedule->unit_count * sizeof *schedule->pending);
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
-        if (schedule->waits[unit] == 0 && schedule->root[unit] == 0)
+        if (schedule->pending[unit] == 0 && schedule->root[unit] == 0)
             make_ready(problem, choice, unit);
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++) /* no unit waits for these */
         if (schedule->root[unit] != 0) {
             schedule->root[unit] = IS_SOURCE;
             release(problem, choice, unit);
         }
-    schedule->region_count = schedule->stretches = 0;
+    schedule->region_count = schedule->partitions = 0;
     schedule->launch_ns = 0;
-    for (uint32_t class; (class = next_class(problem, last, loners_first)) != INLAY_NONE;) {
+    for (uint32_t class; (class = next_class(problem, last, unmerged_first)) != INLAY_NONE;) {
         uint32_t unit = heap_pop(schedule->heap + schedule->heap_at[class], &schedule->heap_count[class]);
         uint32_t provider = partition_provider_of(problem, choice[schedule->head[unit]]);
         bool joins = done > 0 && class == last && class < problem->providers;
@@ -246,7 +246,7 @@ static bool order_units(struct problem *problem, const uint32_t *choice, uint32_
             schedule->launch_ns += class < problem->providers ? problem->prices.launch[class] : 0;
         }
         if (provider != INLAY_NONE && (done == 0 || provider != before))
-            schedule->stretches++;
+            schedule->partitions++;
         place_sources(problem, choice, unit, &done);
         schedule->region_of[done] = schedule->region_count - 1;
         schedule->order[done++] = unit;
@@ -261,23 +261,23 @@ static bool order_units(struct problem *problem, const uint32_t *choice, uint32_
 /* Among final orders of equal cost, fewer regions are better on a device, whose launches may have no price. */
 static double region_ns(const struct problem *problem)
 {
-    return problem->forms && problem->domains.memory_count > 1 ? 1e-3 : 0;
+    return problem->final_order && problem->domains.memory_count > 1 ? 1e-3 : 0;
 }
 
 /* The cost of an order; an order with too many partitions is worse than all others. */
 static double cost_of_order(const struct problem *problem)
 {
     const partition_schedule *schedule = &problem->schedule;
-    uint32_t above = problem->bounds.max_partitions > 0 && schedule->stretches > problem->bounds.max_partitions
-                         ? schedule->stretches - problem->bounds.max_partitions
+    uint32_t above = problem->bounds.max_partitions > 0 && schedule->partitions > problem->bounds.max_partitions
+                         ? schedule->partitions - problem->bounds.max_partitions
                          : 0;
 
-    return schedule->launch_ns + problem->prices.boundary_ns * schedule->stretches +
+    return schedule->launch_ns + problem->prices.boundary_ns * schedule->partitions +
            region_ns(problem) * schedule->region_count + 1e18 * above;
 }
 
 /* A lower bound for all orders: one launch for each provider with mergeable units, one partition for each provider. */
-static double least_of_orders(const struct problem *problem)
+static double order_lower_bound(const struct problem *problem)
 {
     const uint32_t *at = problem->schedule.heap_at;
     double least = region_ns(problem) * (problem->schedule.unit_count - at[problem->providers]);
@@ -306,7 +306,7 @@ static void join_units(struct problem *problem)
     partition_schedule *schedule = &problem->schedule;
 
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
-        schedule->waits[schedule->order[i]] = schedule->region_of[i];
+        schedule->pending[schedule->order[i]] = schedule->region_of[i];
         schedule->root[schedule->order[i]] = schedule->order[i];
     }
     for (uint32_t value = 0; value < problem->values; value++) {
@@ -317,14 +317,14 @@ static void join_units(struct problem *problem)
             uint32_t to = root_of(schedule, schedule->unit_of[problem->links.readers[i]]);
 
             from = root_of(schedule, schedule->unit_of[maker]);
-            if (schedule->waits[from] == schedule->waits[to] && from != to)
+            if (schedule->pending[from] == schedule->pending[to] && from != to)
                 schedule->root[from > to ? from : to] = from > to ? to : from;
         }
     }
 }
 
 /* Returns whether an offer in order[begin .. end - 1] requires a connected region. */
-static bool asks_for_connected(const struct problem *problem, const uint32_t *choice, uint32_t begin, uint32_t end)
+static bool requires_connected(const struct problem *problem, const uint32_t *choice, uint32_t begin, uint32_t end)
 {
     const partition_schedule *schedule = &problem->schedule;
 
@@ -342,7 +342,7 @@ static bool asks_for_connected(const struct problem *problem, const uint32_t *ch
 static void split_regions(struct problem *problem, const uint32_t *choice)
 {
     partition_schedule *schedule = &problem->schedule;
-    uint32_t *order = schedule->heap, *region_of = schedule->waits_at_first, at = 0,
+    uint32_t *order = schedule->heap, *region_of = schedule->initial_pending, at = 0,
              regions = 0; /* these arrays are free now */
 
     join_units(problem);
@@ -351,11 +351,11 @@ static void split_regions(struct problem *problem, const uint32_t *choice)
 
         for (end = begin; end < schedule->unit_count && schedule->region_of[end] == schedule->region_of[begin];)
             end++;
-        split = asks_for_connected(problem, choice, begin, end);
+        split = requires_connected(problem, choice, begin, end);
         for (uint32_t i = begin; i < end; i++) {
             uint32_t root = split ? root_of(schedule, schedule->order[i]) : INLAY_NONE;
 
-            if (split && schedule->waits[root] == INLAY_NONE)
+            if (split && schedule->pending[root] == INLAY_NONE)
                 continue; /* placed with its part already */
             if (split && i > begin)
                 schedule->launch_ns +=
@@ -369,7 +369,7 @@ static void split_regions(struct problem *problem, const uint32_t *choice)
                 region_of[at++] = regions - 1;
             }
             if (split)
-                schedule->waits[root] = INLAY_NONE;
+                schedule->pending[root] = INLAY_NONE;
         }
     }
     INLAY_CHECK(at == schedule->unit_count && regions >= schedule->region_count);
@@ -388,7 +388,7 @@ bool partition_schedule_choice(struct problem *problem, const uint32_t *choice, 
     if (!order_units(problem, choice, INLAY_NONE))
         return false;
     best = cost_of_order(problem);
-    least = least_of_orders(problem);
+    least = order_lower_bound(problem);
     for (uint32_t provider = 0; thorough && problem->providers > 1 && best > least && provider <= problem->providers;
          provider++) {
         if (provider < problem->providers && at[provider + 1] == at[provider] &&

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct fusion {
-    const partition_side *now, *then;
+    const partition_alternative *now, *then;
     uint32_t *var; /* [nodes] variable, NONE = keeps its offer */
     uint8_t *take; /* [offers] scratch: whether the group pays if all its nodes take it */
     struct flow flow;
@@ -35,7 +35,7 @@ bool partition_fuse_init(struct problem *problem)
     return fusion->var != NULL && fusion->take != NULL;
 }
 
-void partition_side_of(const struct problem *problem, const uint32_t *choice, partition_side *out)
+void partition_alternative_of(const struct problem *problem, const uint32_t *choice, partition_alternative *out)
 {
     for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t offer = choice[node];
@@ -46,13 +46,13 @@ void partition_side_of(const struct problem *problem, const uint32_t *choice, pa
             continue;
         out->group[node] = offer;
         out->single[node] =
-            problem->odd[offer]
+            problem->custom_placement[offer]
                 ? INLAY_NONE
-                : problem->picks.cheapest[(size_t)problem->partition->offers[offer].provider * problem->nodes + node];
+                : problem->options.cheapest[(size_t)problem->partition->offers[offer].provider * problem->nodes + node];
     }
 }
 
-static uint32_t offer_on(const partition_side *side, uint32_t node)
+static uint32_t offer_on(const partition_alternative *side, uint32_t node)
 {
     return side->group[node] != INLAY_NONE ? side->group[node] : side->single[node];
 }
@@ -63,14 +63,14 @@ static int64_t to_integer(const struct problem *problem, double ns)
 }
 
 /* The variable of node n; INLAY_NONE if it keeps its offer. */
-static uint32_t var_of(const struct fusion *fusion, uint32_t node)
+static uint32_t variable_of(const struct fusion *fusion, uint32_t node)
 {
     return node == INLAY_NONE ? INLAY_NONE : fusion->var[node];
 }
 
 /* ------------------------------------------------------------------ nodes and groups */
 
-static void ask_nodes(struct problem *problem)
+static void add_node_terms(struct problem *problem)
 {
     struct fusion *fusion = problem->fusion;
 
@@ -94,7 +94,7 @@ static void ask_nodes(struct problem *problem)
 
 /* Adds the saving of a group of one alternative if all its nodes have the value `answer`. Nodes without a single offer
  * are forced to follow. */
-static void ask_group(struct problem *problem, uint32_t offer, const partition_side *side, bool answer)
+static void add_group_terms(struct problem *problem, uint32_t offer, const partition_alternative *side, bool answer)
 {
     const partition_offer *group = &problem->partition->offers[offer];
     struct fusion *fusion = problem->fusion;
@@ -132,17 +132,17 @@ static void ask_group(struct problem *problem, uint32_t offer, const partition_s
     }
 }
 
-static void ask_groups(struct problem *problem)
+static void add_all_group_terms(struct problem *problem)
 {
     struct fusion *fusion = problem->fusion;
 
-    for (uint32_t node = 0; problem->picks.group_count > 0 && node < problem->nodes; node++) {
+    for (uint32_t node = 0; problem->options.group_count > 0 && node < problem->nodes; node++) {
         uint32_t now = fusion->now->group[node], then = fusion->then->group[node];
 
         if (now != INLAY_NONE && problem->partition->offers[now].nodes[0] == node)
-            ask_group(problem, now, fusion->now, false);
+            add_group_terms(problem, now, fusion->now, false);
         if (then != INLAY_NONE && then != now && problem->partition->offers[then].nodes[0] == node)
-            ask_group(problem, then, fusion->then, true);
+            add_group_terms(problem, then, fusion->then, true);
     }
 }
 
@@ -157,8 +157,8 @@ struct copied {
 
 /* Returns whether the reader requires a copy under this alternative. target NONE: to any domain but `home`; otherwise
  * to target. */
-static bool needs_copy(const struct problem *problem, uint32_t reader, const partition_side *side, uint32_t value,
-                       uint32_t target, uint32_t home)
+static bool needs_copy(const struct problem *problem, uint32_t reader, const partition_alternative *side,
+                       uint32_t value, uint32_t target, uint32_t home)
 {
     uint32_t domain = reader_domain(problem, reader, offer_on(side, reader), value);
 
@@ -166,7 +166,7 @@ static bool needs_copy(const struct problem *problem, uint32_t reader, const par
 }
 
 /* The same for an output of the graph. */
-static bool leaving_calls(const struct problem *problem, uint32_t value, uint32_t target, uint32_t home)
+static bool output_needs_copy(const struct problem *problem, uint32_t value, uint32_t target, uint32_t home)
 {
     const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, home) : home;
 
@@ -174,13 +174,13 @@ static bool leaving_calls(const struct problem *problem, uint32_t value, uint32_
 }
 
 /* Adds the cost of one transfer of the value, if some reader requires it and the gate is open. */
-static void charge(struct problem *problem, const struct copied *copied, double ns, uint32_t gate, uint32_t target,
-                   uint32_t home)
+static void add_transfer_term(struct problem *problem, const struct copied *copied, double ns, uint32_t gate,
+                              uint32_t target, uint32_t home)
 {
     struct fusion *fusion = problem->fusion;
     struct flow *flow = &problem->fusion->flow;
     int64_t cost = to_integer(problem, ns * copied->share);
-    bool always = leaving_calls(problem, copied->value, target, home);
+    bool always = output_needs_copy(problem, copied->value, target, home);
     uint32_t at_0 = 0, at_1 = 0, only = INLAY_NONE, helper;
     bool zero;
 
@@ -228,7 +228,7 @@ static void charge(struct problem *problem, const struct copied *copied, double 
 }
 
 /* The copy of a carried value to its domain before the first iteration. */
-static void ask_start(struct problem *problem, const struct copied *copied, uint32_t from)
+static void add_initial_copy(struct problem *problem, const struct copied *copied, uint32_t from)
 {
     double ns[2] = { 0, 0 };
 
@@ -239,12 +239,13 @@ static void ask_start(struct problem *problem, const struct copied *copied, uint
             ns[k] = problem->domains.up[row + from] + problem->domains.down[row + copied->home[k]];
     }
     if (ns[0] != ns[1])
-        flow_cost(&problem->fusion->flow, copied->maker, to_integer(problem, ns[0] * partition_share(problem, true)),
-                  to_integer(problem, ns[1] * partition_share(problem, true)));
+        flow_cost(&problem->fusion->flow, copied->maker,
+                  to_integer(problem, ns[0] * share_per_iteration(problem, true)),
+                  to_integer(problem, ns[1] * share_per_iteration(problem, true)));
 }
 
 /* The copy from the host to a domain where the value is read. */
-static void ask_down(struct problem *problem, const struct copied *copied, uint32_t to, uint32_t mark)
+static void add_copy_from_host(struct problem *problem, const struct copied *copied, uint32_t to, uint32_t mark)
 {
     uint32_t gate;
 
@@ -253,18 +254,18 @@ static void ask_down(struct problem *problem, const struct copied *copied, uint3
         return;
     problem->domains.marked[to] = mark;
     gate = to == copied->home[0] ? GATE_AT_1 : to == copied->home[1] ? GATE_AT_0 : GATE_NONE;
-    charge(problem, copied, problem->domains.down[(size_t)copied->value * problem->domains.count + to], gate, to,
-           INLAY_DOMAIN_HOST);
+    add_transfer_term(problem, copied, problem->domains.down[(size_t)copied->value * problem->domains.count + to], gate,
+                      to, INLAY_DOMAIN_HOST);
 }
 
-static void ask_value(struct problem *problem, uint32_t value)
+static void add_copy_terms(struct problem *problem, uint32_t value)
 {
     struct fusion *fusion = problem->fusion;
-    const partition_home home = partition_home_of(problem, value);
+    const boundary_placement home = boundary_placement_of(problem, value);
     const partition_source source = partition_source_of(problem, value);
     struct copied copied = { .value = value,
-                             .maker = var_of(fusion, source.node),
-                             .share = partition_share(problem, home.once) };
+                             .maker = variable_of(fusion, source.node),
+                             .share = share_per_iteration(problem, home.once) };
     bool asked = copied.maker != INLAY_NONE;
     uint32_t mark;
 
@@ -278,26 +279,27 @@ static void ask_value(struct problem *problem, uint32_t value)
         copied.home[1] = source_domain(problem, source, value, offer_on(fusion->then, source.node));
     if (copied.home[0] == INLAY_NONE)
         return;
-    if (home.next != INLAY_NONE)
-        ask_start(problem, &copied, home.lies);
+    if (home.carried_output != INLAY_NONE)
+        add_initial_copy(problem, &copied, home.domain);
     /* Copies from the domains where it is computed to the host. */
     for (uint32_t k = 0; k < 2; k++) {
         uint32_t gate = copied.home[0] == copied.home[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
         if (copied.home[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
-            charge(problem, &copied, problem->domains.up[(size_t)value * problem->domains.count + copied.home[k]], gate,
-                   INLAY_NONE, copied.home[k]);
+            add_transfer_term(problem, &copied,
+                              problem->domains.up[(size_t)value * problem->domains.count + copied.home[k]], gate,
+                              INLAY_NONE, copied.home[k]);
     }
     mark = ++problem->domains.mark;
     for (uint32_t i = 2 * problem->links.reader_at[value]; i < 2 * problem->links.reader_at[value + 1]; i++) {
         const uint32_t reader = problem->links.readers[i / 2];
 
         if (i % 2 == 0 || fusion->var[reader] != INLAY_NONE)
-            ask_down(problem, &copied,
-                     reader_domain(problem, reader, offer_on(i % 2 == 0 ? fusion->now : fusion->then, reader), value),
-                     mark);
+            add_copy_from_host(
+                problem, &copied,
+                reader_domain(problem, reader, offer_on(i % 2 == 0 ? fusion->now : fusion->then, reader), value), mark);
     }
-    if (problem->links.leaves[value] && home.wanted != PART_ANYWHERE && !home.stacked)
-        ask_down(problem, &copied, home.wanted, mark);
+    if (problem->links.leaves[value] && home.target != PLACEMENT_ANY && !home.stacked)
+        add_copy_from_host(problem, &copied, home.target, mark);
 }
 
 /* ------------------------------------------------------------------ launches and boundaries */
@@ -316,10 +318,11 @@ static double boundary_cost(const struct problem *problem, uint32_t parent_offer
     return ns + (provider != parent_provider ? problem->prices.boundary_ns : 0);
 }
 
-static void ask_seam(struct problem *problem, uint32_t node)
+static void add_boundary_term(struct problem *problem, uint32_t node)
 {
     struct fusion *fusion = problem->fusion;
-    uint32_t parent = problem->links.parent[node], offers[2][2], vp = var_of(fusion, parent), vn = fusion->var[node];
+    uint32_t parent = problem->links.parent[node], offers[2][2], vp = variable_of(fusion, parent),
+             vn = fusion->var[node];
     double e00, e01, e10, e11; /* value of the parent's variable, value of the node's variable */
 
     if (vp == INLAY_NONE && vn == INLAY_NONE)
@@ -348,7 +351,7 @@ static void ask_seam(struct problem *problem, uint32_t node)
 /* ------------------------------------------------------------------ fusion */
 
 /* A group is taken if all its nodes have the same value. */
-static bool is_whole(const struct problem *problem, uint32_t offer, bool answer)
+static bool group_is_complete(const struct problem *problem, uint32_t offer, bool answer)
 {
     const partition_offer *group = &problem->partition->offers[offer];
     const struct fusion *fusion = problem->fusion;
@@ -365,7 +368,8 @@ static bool is_whole(const struct problem *problem, uint32_t offer, bool answer)
     return true;
 }
 
-bool partition_fuse(struct problem *problem, const partition_side *now, const partition_side *then, uint32_t *choice)
+bool partition_fuse(struct problem *problem, const partition_alternative *now, const partition_alternative *then,
+                    uint32_t *choice)
 {
     struct fusion *fusion = problem->fusion;
     bool seams = problem->prices.boundary_ns > 0;
@@ -373,26 +377,26 @@ bool partition_fuse(struct problem *problem, const partition_side *now, const pa
     fusion->now = now;
     fusion->then = then;
     flow_clear(&problem->fusion->flow);
-    ask_nodes(problem);
-    ask_groups(problem);
+    add_node_terms(problem);
+    add_all_group_terms(problem);
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
         if (!partition_is_constant(problem->graph, value))
-            ask_value(problem, value);
+            add_copy_terms(problem, value);
     for (uint32_t provider = 0; provider < problem->providers; provider++)
         seams |= problem->prices.launch[provider] > 0;
     for (uint32_t node = 0; seams && node < problem->nodes; node++)
         if (problem->candidates[node])
-            ask_seam(problem, node);
+            add_boundary_term(problem, node);
     if (!flow_solve(&problem->fusion->flow)) {
         problem->failed = true;
         return false;
     }
     for (uint32_t node = 0; node < problem->nodes; node++) {
         bool answer = fusion->var[node] != INLAY_NONE && flow_is_one(&problem->fusion->flow, fusion->var[node]);
-        const partition_side *side = answer ? then : now;
+        const partition_alternative *side = answer ? then : now;
 
         choice[node] = side->single[node];
-        if (side->group[node] != INLAY_NONE && is_whole(problem, side->group[node], answer))
+        if (side->group[node] != INLAY_NONE && group_is_complete(problem, side->group[node], answer))
             choice[node] = side->group[node];
     }
     return true;

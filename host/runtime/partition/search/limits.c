@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 14, SHRINK_ROUNDS = 5, POLISH_NODES = 192, GIVE_BACK = 48 };
+enum { MAX_ROUNDS = 14, SHRINK_ROUNDS = 5, POLISH_NODES = 192, MAX_MOVES = 48 };
 
 struct bounds {
     struct problem *problem;
@@ -50,8 +50,8 @@ static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
     verdict = partition_judge(problem, choice);
     if (!verdict.runs)
         return verdict;
-    if (problem->bounds.max_partitions > 0 && problem->schedule.stretches < bounds->fewest)
-        bounds->fewest = problem->schedule.stretches;
+    if (problem->bounds.max_partitions > 0 && problem->schedule.partitions < bounds->fewest)
+        bounds->fewest = problem->schedule.partitions;
     for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
         if (excess_of(problem, provider) < bounds->least_excess[provider])
             bounds->least_excess[provider] = excess_of(problem, provider);
@@ -59,7 +59,7 @@ static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
 }
 
 /* Stores the trial if it is better. */
-static partition_verdict offer_trial(struct bounds *bounds)
+static partition_verdict store_if_better(struct bounds *bounds)
 {
     partition_verdict verdict = judge(bounds, bounds->trial);
 
@@ -82,21 +82,22 @@ static double copies_around(struct problem *problem, const uint32_t *choice, con
         for (uint32_t i = 0; i < partition_reads(node) + node->info.output_count; i++) {
             uint32_t value =
                 i < partition_reads(node) ? partition_read_at(node, i) : node->info.outputs[i - partition_reads(node)];
-            for (uint32_t count = value == INLAY_NONE ? 0 : partition_hops(problem, choice, value); count > 0; count--)
-                ns += partition_hop_ns(problem, value, problem->domains.hops[count - 1]) *
-                      partition_share(problem, problem->domains.hops[count - 1].once);
+            for (uint32_t count = value == INLAY_NONE ? 0 : partition_list_transfers(problem, choice, value); count > 0;
+                 count--)
+                ns += partition_transfer_ns(problem, value, problem->domains.transfers[count - 1]) *
+                      share_per_iteration(problem, problem->domains.transfers[count - 1].once);
         }
     }
     return ns;
 }
 
 /* The cheapest offer of another provider with the usual placement. */
-static uint32_t elsewhere(const struct problem *problem, uint32_t node, uint32_t provider)
+static uint32_t cheapest_elsewhere(const struct problem *problem, uint32_t node, uint32_t provider)
 {
     uint32_t best = INLAY_NONE;
 
     for (uint32_t candidate = 0; candidate < problem->providers; candidate++) {
-        uint32_t offer = problem->picks.cheapest[(size_t)candidate * problem->nodes + node];
+        uint32_t offer = problem->options.cheapest[(size_t)candidate * problem->nodes + node];
         if (candidate == provider || offer == INLAY_NONE)
             continue;
         if (best == INLAY_NONE ||
@@ -119,11 +120,11 @@ static bool move_off(struct problem *problem, uint32_t *choice, uint32_t offer, 
     double ns = -problem->prices.offer[offer];
 
     for (uint32_t k = 0; k < placed->node_count; k++)
-        if (elsewhere(problem, placed->nodes[k], placed->provider) == INLAY_NONE)
+        if (cheapest_elsewhere(problem, placed->nodes[k], placed->provider) == INLAY_NONE)
             return false;
     ns -= copies_around(problem, choice, placed);
     for (uint32_t k = 0; k < placed->node_count; k++) {
-        choice[placed->nodes[k]] = elsewhere(problem, placed->nodes[k], placed->provider);
+        choice[placed->nodes[k]] = cheapest_elsewhere(problem, placed->nodes[k], placed->provider);
         ns += problem->prices.offer[choice[placed->nodes[k]]];
     }
     *loss = ns + copies_around(problem, choice, placed);
@@ -146,22 +147,22 @@ static double weight_of(const struct problem *problem, const partition_offer *of
 
 /* ------------------------------------------------------------------ memory: repair */
 
-struct leaver {
+struct eviction {
     double per_byte, bytes;
     uint32_t offer;
 };
 
 static int by_price(const void *a, const void *b)
 {
-    const struct leaver *leaver = a, *other = b;
+    const struct eviction *eviction = a, *other = b;
 
-    if (leaver->per_byte != other->per_byte)
-        return leaver->per_byte < other->per_byte ? -1 : 1;
-    return leaver->offer < other->offer ? -1 : leaver->offer > other->offer;
+    if (eviction->per_byte != other->per_byte)
+        return eviction->per_byte < other->per_byte ? -1 : 1;
+    return eviction->offer < other->offer ? -1 : eviction->offer > other->offer;
 }
 
 /* Moves offers off the provider until about `excess` bytes are free; false: none can move. */
-static bool relieve(struct bounds *bounds, uint32_t provider, uint64_t excess, struct leaver *list)
+static bool free_device_memory(struct bounds *bounds, uint32_t provider, uint64_t excess, struct eviction *list)
 {
     struct problem *problem = bounds->problem;
     uint32_t count = 0;
@@ -176,7 +177,7 @@ static bool relieve(struct bounds *bounds, uint32_t provider, uint64_t excess, s
             !move_off(problem, bounds->trial, offer, &loss))
             continue;
         assign_offer(bounds->trial, placed, offer);
-        list[count] = (struct leaver){ .offer = offer, .bytes = weight_of(problem, placed) };
+        list[count] = (struct eviction){ .offer = offer, .bytes = weight_of(problem, placed) };
         list[count].per_byte = loss / (list[count].bytes + 1);
         count++;
     }
@@ -192,14 +193,14 @@ static bool relieve(struct bounds *bounds, uint32_t provider, uint64_t excess, s
 static bool repair(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
-    struct leaver *list = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *list);
+    struct eviction *list = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *list);
 
     if (list == NULL) {
         problem->failed = true;
         return false;
     }
     for (;;) {
-        partition_verdict verdict = offer_trial(bounds);
+        partition_verdict verdict = store_if_better(bounds);
         uint32_t worst = INLAY_NONE;
 
         if (!verdict.runs || verdict.feasible || problem->failed)
@@ -208,7 +209,7 @@ static bool repair(struct bounds *bounds)
             if (excess_of(problem, provider) > 0 &&
                 (worst == INLAY_NONE || excess_of(problem, provider) > excess_of(problem, worst)))
                 worst = provider;
-        if (worst == INLAY_NONE || !relieve(bounds, worst, excess_of(problem, worst), list))
+        if (worst == INLAY_NONE || !free_device_memory(bounds, worst, excess_of(problem, worst), list))
             return false;
     }
 }
@@ -238,7 +239,7 @@ static void force_required(struct bounds *bounds)
             for (uint32_t k = 0; fits && k < placed->node_count; k++) {
                 const partition_offer *group = &problem->partition->offers[from[placed->nodes[k]]];
                 for (uint32_t m = 0; fits && group->node_count > 1 && m < group->node_count; m++) {
-                    uint32_t single = elsewhere(problem, group->nodes[m], INLAY_NONE);
+                    uint32_t single = cheapest_elsewhere(problem, group->nodes[m], INLAY_NONE);
                     fits = single != INLAY_NONE;
                     bounds->trial[group->nodes[m]] = single;
                 }
@@ -280,7 +281,7 @@ static partition_verdict search_again(struct bounds *bounds)
         return (partition_verdict){ 0 };
     if (!partition_has_required(problem, bounds->trial))
         force_required(bounds);
-    return offer_trial(bounds);
+    return store_if_better(bounds);
 }
 
 /* Raises the multipliers of the constraints that the last evaluated choice violates. */
@@ -297,10 +298,10 @@ static bool raise_multipliers(struct bounds *bounds, double total_ns)
                                          ? bounds->per_byte[provider] * 4
                                          : total_ns / 64 / ((double)excess_of(problem, provider) + 1);
     }
-    if (problem->bounds.max_partitions > 0 && problem->schedule.stretches > problem->bounds.max_partitions) {
+    if (problem->bounds.max_partitions > 0 && problem->schedule.partitions > problem->bounds.max_partitions) {
         raised = true;
         bounds->boundary_ns =
-            bounds->boundary_ns > 0 ? bounds->boundary_ns * 4 : total_ns / 64 / problem->schedule.stretches + 1;
+            bounds->boundary_ns > 0 ? bounds->boundary_ns * 4 : total_ns / 64 / problem->schedule.partitions + 1;
     }
     return raised;
 }
@@ -311,7 +312,7 @@ static void search_with_multipliers(struct bounds *bounds)
     double total_ns = bounds->verdict.price;
     partition_verdict verdict = judge(bounds, bounds->best);
 
-    for (uint32_t round = 0; round < MOST_ROUNDS && verdict.runs && !verdict.feasible && !problem->failed; round++) {
+    for (uint32_t round = 0; round < MAX_ROUNDS && verdict.runs && !verdict.feasible && !problem->failed; round++) {
         if (!raise_multipliers(bounds, total_ns))
             return;
         verdict = search_again(bounds);
@@ -339,14 +340,14 @@ static void try_one_provider(struct bounds *bounds)
         if (missing != INLAY_NONE)
             return;
         for (uint32_t node = 0; node < problem->nodes; node++) {
-            uint32_t offer = problem->picks.cheapest[(size_t)provider * problem->nodes + node];
+            uint32_t offer = problem->options.cheapest[(size_t)provider * problem->nodes + node];
             if (offer != INLAY_NONE && bounds->trial[node] != INLAY_NONE &&
                 problem->partition->offers[bounds->trial[node]].node_count == 1)
                 bounds->trial[node] = offer;
         }
         if (!partition_has_required(problem, bounds->trial))
             force_required(bounds);
-        (void)offer_trial(bounds);
+        (void)store_if_better(bounds);
     }
 }
 
@@ -357,10 +358,10 @@ static void try_single_moves(struct bounds *bounds)
     uint32_t tries = 0;
 
     for (uint32_t node = 0; node < problem->nodes && bounds->verdict.feasible && !problem->failed; node++) {
-        if (problem->nodes > POLISH_NODES && tries >= GIVE_BACK)
+        if (problem->nodes > POLISH_NODES && tries >= MAX_MOVES)
             return;
-        for (uint32_t i = problem->picks.first_single[node]; i < problem->picks.first_single[node + 1]; i++) {
-            uint32_t offer = problem->picks.singles[i];
+        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++) {
+            uint32_t offer = problem->options.singles[i];
 
             if (bounds->best[node] == INLAY_NONE || problem->partition->offers[bounds->best[node]].node_count > 1 ||
                 offer == bounds->best[node] ||
@@ -370,12 +371,12 @@ static void try_single_moves(struct bounds *bounds)
             memcpy(bounds->trial, bounds->best, problem->nodes * sizeof *bounds->trial);
             bounds->trial[node] = offer;
             tries++;
-            (void)offer_trial(bounds);
+            (void)store_if_better(bounds);
         }
     }
 }
 
-static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
+static inlay_status report_violation(const struct bounds *bounds, inlay_diag *diag)
 {
     const struct problem *problem = bounds->problem;
     const partition_request *request = problem->request;
@@ -421,7 +422,7 @@ inlay_status partition_keep_limits(struct problem *problem, uint32_t *choice, in
     memcpy(bounds.trial, choice, problem->nodes * sizeof *bounds.trial);
     if (!partition_has_required(problem, bounds.trial)) {
         force_required(&bounds);
-        (void)offer_trial(&bounds);
+        (void)store_if_better(&bounds);
     }
     if (!partition_by_priority(problem->request) && !bounds.verdict.feasible)
         search_with_multipliers(&bounds);
@@ -437,7 +438,7 @@ inlay_status partition_keep_limits(struct problem *problem, uint32_t *choice, in
     }
     if (problem->failed)
         goto no_memory;
-    return bounds.verdict.feasible ? INLAY_OK : out_of_bounds(&bounds, diag);
+    return bounds.verdict.feasible ? INLAY_OK : report_violation(&bounds, diag);
 no_memory:
     return no_memory(diag, "to partition graph '%s'", problem->graph->name);
 }

@@ -13,17 +13,18 @@
 
 /* One alternative for every node: a single offer, or a group offer that counts only if all its nodes take it (`single`
  * is then the fallback). NONE = none. */
-typedef struct partition_side {
+typedef struct partition_alternative {
     uint32_t *single, *group; /* [nodes] */
-} partition_side;
+} partition_alternative;
 
 /* Allocates the state of partition_fuse(), once per problem. False: out of memory. */
 bool partition_fuse_init(struct problem *problem);
 /* Converts a choice to an alternative. */
-void partition_side_of(const struct problem *problem, const uint32_t *choice, partition_side *out);
+void partition_alternative_of(const struct problem *problem, const uint32_t *choice, partition_alternative *out);
 /* Writes the best mix of `now` (complete) and `then` to choice. Exact if copies go through the host domain and nothing
  * is merged; otherwise an approximation, so evaluate the result. False: out of memory. */
-bool partition_fuse(struct problem *problem, const partition_side *now, const partition_side *then, uint32_t *choice);
+bool partition_fuse(struct problem *problem, const partition_alternative *now, const partition_alternative *then,
+                    uint32_t *choice);
 
 /* ------------------------------------------------------------------ solve.c, exact.c, marginal_moves.c, limits.c */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    MOST_SWEEPS = 12,
+    MAX_SWEEPS = 12,
     EXACT_NODES = 24,       /* graphs up to this size are searched exactly */
     TWO_STARTS_NODES = 512, /* and up to this one the search starts twice */
     ISLAND_WORK = 60000     /* limit of nodes visited while regions are moved to their neighbours, once per round */
@@ -16,10 +16,10 @@ enum {
 struct search {
     struct problem *problem;
     uint32_t *choice, *trial; /* [nodes] */
-    partition_side now, then;
+    partition_alternative now, then;
     uint32_t *family;          /* [groups] */
     partition_verdict verdict; /* of choice */
-    uint32_t in_vain;          /* consecutive proposals without an improvement */
+    uint32_t failed_proposals; /* consecutive proposals without an improvement */
     uint32_t round;            /* number of proposals in a round; 0 = not known yet */
 };
 
@@ -33,7 +33,7 @@ static bool search_init(struct search *search, struct problem *problem, uint32_t
     search->now.group = arena_array(problem->scratch, nodes, sizeof *search->now.group);
     search->then.single = arena_array(problem->scratch, nodes, sizeof *search->then.single);
     search->then.group = arena_array(problem->scratch, nodes, sizeof *search->then.group);
-    search->family = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *search->family);
+    search->family = arena_array(problem->scratch, (size_t)problem->options.group_count + 1, sizeof *search->family);
     return search->trial != NULL && search->now.single != NULL && search->now.group != NULL &&
            search->then.single != NULL && search->then.group != NULL && search->family != NULL &&
            (problem->fusion != NULL || partition_fuse_init(problem));
@@ -55,7 +55,7 @@ static bool accept(struct search *search)
         return false;
     if (search->verdict.runs && partition_base_price(problem, search->trial) >= search->verdict.price)
         return false;
-    if (!partition_untangle(problem, search->trial))
+    if (!dissolve_cyclic_groups(problem, search->trial))
         return false;
     verdict = partition_judge(problem, search->trial);
     if (problem->failed || !improves(verdict, search->verdict))
@@ -74,23 +74,23 @@ static void propose(struct search *search, partition_label label, uint32_t famil
         uint32_t variants = 0;
 
         search->then.group[node] = INLAY_NONE;
-        search->then.single[node] = problem->picks.cheapest[(size_t)label.provider * problem->nodes + node];
-        for (uint32_t i = problem->picks.first_single[node];
-             label.variant > 0 && i < problem->picks.first_single[node + 1]; i++) {
-            uint32_t offer_index = problem->picks.singles[i];
-            if (problem->partition->offers[offer_index].provider == label.provider && problem->odd[offer_index] &&
-                ++variants == label.variant)
+        search->then.single[node] = problem->options.cheapest[(size_t)label.provider * problem->nodes + node];
+        for (uint32_t i = problem->options.first_single[node];
+             label.variant > 0 && i < problem->options.first_single[node + 1]; i++) {
+            uint32_t offer_index = problem->options.singles[i];
+            if (problem->partition->offers[offer_index].provider == label.provider &&
+                problem->custom_placement[offer_index] && ++variants == label.variant)
                 search->then.single[node] = offer_index;
         }
     }
-    for (uint32_t i = 0; family != INLAY_NONE && i < problem->picks.group_count; i++) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+    for (uint32_t i = 0; family != INLAY_NONE && i < problem->options.group_count; i++) {
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
 
         if (search->family[i] != family)
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++) {
-            search->then.group[offer->nodes[k]] = problem->picks.groups[i];
-            if (problem->odd[problem->picks.groups[i]])
+            search->then.group[offer->nodes[k]] = problem->options.groups[i];
+            if (problem->custom_placement[problem->options.groups[i]])
                 search->then.single[offer->nodes[k]] = INLAY_NONE;
         }
     }
@@ -106,22 +106,22 @@ static void propose_cheapest(struct search *search)
         search->then.group[node] = INLAY_NONE;
         search->then.single[node] = partition_cheapest_single(problem, node);
     }
-    for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+    for (uint32_t i = 0; i < problem->options.group_count; i++) {
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
 
         for (uint32_t k = 0; search->family[i] == 0 && k < offer->node_count; k++) {
-            search->then.group[offer->nodes[k]] = problem->picks.groups[i];
+            search->then.group[offer->nodes[k]] = problem->options.groups[i];
             search->then.single[offer->nodes[k]] =
-                problem->odd[problem->picks.groups[i]]
+                problem->custom_placement[problem->options.groups[i]]
                     ? INLAY_NONE
-                    : problem->picks.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]];
+                    : problem->options.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]];
         }
     }
 }
 
 static bool try_fusion(struct search *search)
 {
-    partition_side_of(search->problem, search->choice, &search->now);
+    partition_alternative_of(search->problem, search->choice, &search->now);
     return partition_fuse(search->problem, &search->now, &search->then, search->trial) && accept(search);
 }
 
@@ -129,8 +129,8 @@ static bool try_fusion(struct search *search)
 static bool try_proposal(struct search *search, partition_label label, uint32_t family)
 {
     propose(search, label, family);
-    search->in_vain = try_fusion(search) ? 0 : search->in_vain + 1;
-    return !search->problem->failed && (search->round == 0 || search->in_vain < search->round);
+    search->failed_proposals = try_fusion(search) ? 0 : search->failed_proposals + 1;
+    return !search->problem->failed && (search->round == 0 || search->failed_proposals < search->round);
 }
 
 /* Tries one round of proposals; returns whether any of them improved the choice. */
@@ -139,21 +139,21 @@ static bool sweep(struct search *search)
     struct problem *problem = search->problem;
     uint32_t round = 0;
 
-    if (problem->picks.group_count > 0 && search->round == 0) {
+    if (problem->options.group_count > 0 && search->round == 0) {
         propose_cheapest(search);
         (void)(!problem->failed && try_fusion(search));
     }
-    for (uint32_t label = 0; label < problem->picks.label_count; label++) {
+    for (uint32_t label = 0; label < problem->options.label_count; label++) {
         uint32_t families = 0;
 
-        if (problem->picks.group_count > 0 && problem->picks.labels[label].variant == 0)
-            families = partition_families(problem, problem->picks.labels[label].provider, search->family);
+        if (problem->options.group_count > 0 && problem->options.labels[label].variant == 0)
+            families = partition_families(problem, problem->options.labels[label].provider, search->family);
         for (uint32_t family = 0; family == 0 || family < families; family++, round++)
-            if (!try_proposal(search, problem->picks.labels[label], families > 0 ? family : INLAY_NONE))
+            if (!try_proposal(search, problem->options.labels[label], families > 0 ? family : INLAY_NONE))
                 return false;
     }
     search->round = round;
-    return search->in_vain < round;
+    return search->failed_proposals < round;
 }
 
 /* Moves a region to the provider of a neighbour: a launch and its copies may cost more than a slower kernel. Small
@@ -193,7 +193,7 @@ static bool move_islands(struct search *search)
                 continue;
             memcpy(search->trial, search->choice, problem->nodes * sizeof *search->trial);
             for (uint32_t member = 0; member < problem->nodes; member++) {
-                uint32_t other = problem->picks.cheapest[(size_t)provider * problem->nodes + member];
+                uint32_t other = problem->options.cheapest[(size_t)provider * problem->nodes + member];
                 if (region_of[member] == region_of[node] && other != INLAY_NONE &&
                     search->trial[member] != INLAY_NONE &&
                     problem->partition->offers[search->trial[member]].node_count == 1)
@@ -209,23 +209,23 @@ static bool move_islands(struct search *search)
 static void descend(struct search *search)
 {
     search->verdict = partition_judge(search->problem, search->choice);
-    search->in_vain = search->round = 0;
-    for (uint32_t round = 0; round < MOST_SWEEPS && !search->problem->failed; round++) {
+    search->failed_proposals = search->round = 0;
+    for (uint32_t round = 0; round < MAX_SWEEPS && !search->problem->failed; round++) {
         if (sweep(search))
             continue;
         if (!move_islands(search))
             return;
-        search->in_vain = 0;
+        search->failed_proposals = 0;
     }
 }
 
 /* Returns whether each node has only one offer, and there are no groups. */
 static bool has_no_choice(const struct problem *problem)
 {
-    if (problem->picks.group_count > 0)
+    if (problem->options.group_count > 0)
         return false;
     for (uint32_t node = 0; node < problem->nodes; node++)
-        if (problem->picks.first_single[node + 1] - problem->picks.first_single[node] > 1)
+        if (problem->options.first_single[node + 1] - problem->options.first_single[node] > 1)
             return false;
     return true;
 }
@@ -250,7 +250,7 @@ bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncove
         /* Starting from the cheapest offer of each node may lead to a better optimum. With two providers the first
          * result is optimal, except for groups and launches. */
         if (problem->nodes <= TWO_STARTS_NODES &&
-            (problem->picks.label_count > 2 || problem->ordered || problem->picks.group_count > 0)) {
+            (problem->options.label_count > 2 || problem->ordered || problem->options.group_count > 0)) {
             search.choice = other;
             if (partition_first_choice(problem, false, other) == INLAY_NONE)
                 descend(&search);

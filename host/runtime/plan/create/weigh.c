@@ -127,7 +127,7 @@ done:
 
 /* ------------------------------------------------------------------ what costs more than it replaced */
 
-struct asked {
+struct bound_query {
     const char *op_type, *domain;
     uint32_t provider;
     bool offered;
@@ -142,7 +142,7 @@ struct contested {
 
 struct weighing {
     struct programs all;
-    struct asked asked[MOST_ASKED];
+    struct bound_query asked[MOST_ASKED];
     uint32_t asked_count;
     struct contested *list;
     uint32_t count;
@@ -156,7 +156,7 @@ struct weighing {
 static bool would_offer(struct weighing *weighing, const struct program *program, uint32_t provider,
                         const graph_node *node)
 {
-    struct asked *next = &weighing->asked[weighing->asked_count];
+    struct bound_query *next = &weighing->asked[weighing->asked_count];
 
     for (uint32_t i = 0; i < weighing->asked_count; i++)
         if (weighing->asked[i].provider == provider &&
@@ -165,8 +165,8 @@ static bool would_offer(struct weighing *weighing, const struct program *program
             return weighing->asked[i].offered;
     if (weighing->asked_count == MOST_ASKED || node->body_count > 0 || graph_node_is_host(program->graph, node))
         return false;
-    *next = (struct asked){ node->info.op_type.data, node->info.domain.data, provider,
-                            program_offers(&program->env->providers[provider], program->graph, node) };
+    *next = (struct bound_query){ node->info.op_type.data, node->info.domain.data, provider,
+                                  program_offers(&program->env->providers[provider], program->graph, node) };
     weighing->asked_count++;
     return next->offered;
 }

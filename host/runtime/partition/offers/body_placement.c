@@ -14,13 +14,13 @@ static bool is_op(const graph_node *node, const char *op_type)
 }
 
 /* The carried and stacked values of a Loop, or of a Scan of version 9 and later. */
-typedef struct loop_form {
+typedef struct loop_layout {
     /* first_input, first_output: of the body; first_input also of the node */
     uint32_t carried, first_input, first_output;
     bool stacks; /* results are stacked forwards along the first axis, and can stay where they are computed */
-} loop_form;
+} loop_layout;
 
-static bool has_numbers(const graph_node *node, const char *name)
+static bool has_non_zero(const graph_node *node, const char *name)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);
 
@@ -30,11 +30,11 @@ static bool has_numbers(const graph_node *node, const char *name)
     return false;
 }
 
-static bool find_form(const graph_node *node, loop_form *out)
+static bool find_layout(const graph_node *node, loop_layout *out)
 {
     const inlay_attr_info *scans = graph_attr(node, "num_scan_inputs");
 
-    *out = (loop_form){ .stacks = true };
+    *out = (loop_layout){ .stacks = true };
     if (is_op(node, "Loop")) {
         out->first_input = 2;
         out->first_output = 1;
@@ -45,14 +45,14 @@ static bool find_form(const graph_node *node, loop_form *out)
         scans->i > node->info.input_count)
         return false;
     out->carried = node->info.input_count - (uint32_t)scans->i;
-    out->stacks = !has_numbers(node, "scan_output_axes") && !has_numbers(node, "scan_output_directions");
+    out->stacks = !has_non_zero(node, "scan_output_axes") && !has_non_zero(node, "scan_output_directions");
     return true;
 }
 
 bool partition_hands_on(const graph_node *node, uint32_t value)
 {
-    loop_form form;
-    const bool loops = node->body_count > 0 && find_form(node, &form);
+    loop_layout form;
+    const bool loops = node->body_count > 0 && find_layout(node, &form);
 
     if (node->body_count == 0 || is_op(node, "SequenceMap"))
         return false;
@@ -74,7 +74,7 @@ static bool known_scalar(const struct partition *partition, uint32_t value, int6
 }
 
 /* Larger trip counts mean "until the condition is false". */
-static const int64_t MOST_TRIPS = INT32_MAX;
+static const int64_t MAX_TRIPS = INT32_MAX;
 
 double partition_iterations(const struct partition *partition, const graph_node *node, bool *out_known)
 {
@@ -83,7 +83,7 @@ double partition_iterations(const struct partition *partition, const graph_node 
 
     *out_known = true;
     if (is_op(node, "Loop") && node->info.input_count > 0 && known_scalar(partition, node->info.inputs[0], &times) &&
-        times >= 0 && times < MOST_TRIPS)
+        times >= 0 && times < MAX_TRIPS)
         return (double)times;
     /* Scan-9 and later scan along axis 0 unless scan_input_axes says otherwise. */
     if (is_op(node, "Scan") && scans != NULL && graph_attr(node, "scan_input_axes") == NULL &&
@@ -102,7 +102,7 @@ double partition_iterations(const struct partition *partition, const graph_node 
 struct finder {
     partition_job *jobs;
     uint32_t count;
-    bool settled;
+    bool final;
 };
 
 /* The job of a body; NULL: it has none, or is not partitioned yet. */
@@ -149,14 +149,14 @@ static uint32_t producer_domain(const partition_job *job, uint32_t value)
 
 static uint32_t domain_of_value(const partition_job *job, uint32_t value)
 {
-    const partition_home *homes = job->out->homes;
-    const uint32_t next = homes != NULL ? homes[value].next : INLAY_NONE;
+    const boundary_placement *boundaries = job->out->boundaries;
+    const uint32_t next = boundaries != NULL ? boundaries[value].carried_output : INLAY_NONE;
 
     if (value == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
     if (next != INLAY_NONE)
-        return homes[next].wanted == PART_ANYWHERE ? producer_domain(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
-    return homes == NULL || maker_of(job, value) != NULL ? producer_domain(job, value) : homes[value].lies;
+        return boundaries[next].target == PLACEMENT_ANY ? producer_domain(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
+    return boundaries == NULL || maker_of(job, value) != NULL ? producer_domain(job, value) : boundaries[value].domain;
 }
 
 static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t v);
@@ -202,18 +202,18 @@ static uint32_t reader_domain_of(const struct finder *finder, const partition_jo
 }
 
 /* The domain where a host node leaves the value: residency_domain(). */
-static uint32_t stays_in(const struct finder *finder, const partition_job *job, uint32_t value)
+static uint32_t leaving_domain(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     const struct graph *graph = job->request.graph;
     uint32_t domain = reader_domain_of(finder, job, value);
 
-    for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.homes != NULL && k < graph->output_count; k++)
-        if (graph->outputs[k] == value && job->request.homes[value].wanted != PART_ANYWHERE)
-            domain = job->request.homes[value].wanted;
+    for (uint32_t k = 0; domain == INLAY_DOMAIN_HOST && job->request.boundaries != NULL && k < graph->output_count; k++)
+        if (graph->outputs[k] == value && job->request.boundaries[value].target != PLACEMENT_ANY)
+            domain = job->request.boundaries[value].target;
     return domain;
 }
 
-static bool can_stay(const struct graph *graph, uint32_t value)
+static bool can_be_resident(const struct graph *graph, uint32_t value)
 {
     uint32_t count = 0;
 
@@ -224,8 +224,8 @@ static bool can_stay(const struct graph *graph, uint32_t value)
 }
 
 /* The domain where slices of stacked output k of the loop are needed. */
-static uint32_t stacked_in(const struct finder *finder, const partition_job *job, const graph_node *node,
-                           const loop_form *form, uint32_t k)
+static uint32_t stacking_domain(const struct finder *finder, const partition_job *job, const graph_node *node,
+                                const loop_layout *form, uint32_t k)
 {
     const struct graph *graph = node->bodies[0].graph;
     const uint32_t value = graph->outputs[form->first_output + k];
@@ -233,9 +233,10 @@ static uint32_t stacked_in(const struct finder *finder, const partition_job *job
     uint64_t alignment = 64;
     uint32_t domain;
 
-    if (!form->stacks || k >= node->info.output_count || node->info.outputs[k] == INLAY_NONE || !can_stay(graph, value))
+    if (!form->stacks || k >= node->info.output_count || node->info.outputs[k] == INLAY_NONE ||
+        !can_be_resident(graph, value))
         return INLAY_DOMAIN_HOST;
-    domain = stays_in(finder, job, node->info.outputs[k]);
+    domain = leaving_domain(finder, job, node->info.outputs[k]);
     for (uint32_t provider = 0; domain != INLAY_DOMAIN_HOST && provider < job->request.provider_count; provider++) {
         const partition_provider *owner = &job->request.providers[provider];
         const uint32_t at = domain - owner->first_domain;
@@ -252,55 +253,56 @@ static uint32_t stacked_in(const struct finder *finder, const partition_job *job
 
 /* ------------------------------------------------------------------ from the surrounding graph to a body */
 
-static void tell_loop(const struct finder *finder, const partition_job *around, const graph_node *node,
-                      const struct graph *graph, partition_home *homes)
+static void set_loop_boundaries(const struct finder *finder, const partition_job *around, const graph_node *node,
+                                const struct graph *graph, boundary_placement *boundaries)
 {
-    loop_form form;
+    loop_layout form;
 
-    if (!find_form(node, &form))
+    if (!find_layout(node, &form))
         return;
     for (uint32_t i = 0; i < form.carried && form.first_input + i < graph->input_count; i++) {
-        partition_home *in = &homes[graph->inputs[form.first_input + i]];
+        boundary_placement *in = &boundaries[graph->inputs[form.first_input + i]];
 
         if (form.first_output + i >= graph->output_count || graph->outputs[form.first_output + i] == INLAY_NONE)
             continue;
-        in->next = graph->outputs[form.first_output + i];
-        in->lies = domain_of_value(around, node->info.inputs[form.first_input + i]);
-        if (can_stay(graph, in->next))
-            homes[in->next].wanted = PART_ANYWHERE;
+        in->carried_output = graph->outputs[form.first_output + i];
+        in->domain = domain_of_value(around, node->info.inputs[form.first_input + i]);
+        if (can_be_resident(graph, in->carried_output))
+            boundaries[in->carried_output].target = PLACEMENT_ANY;
     }
     for (uint32_t k = form.carried; form.first_output + k < graph->output_count; k++) {
         const uint32_t value = graph->outputs[form.first_output + k];
 
-        if (value == INLAY_NONE || homes[value].wanted != INLAY_DOMAIN_HOST)
+        if (value == INLAY_NONE || boundaries[value].target != INLAY_DOMAIN_HOST)
             continue;
-        homes[value].wanted = stacked_in(finder, around, node, &form, k);
-        homes[value].stacked = homes[value].wanted != INLAY_DOMAIN_HOST;
+        boundaries[value].target = stacking_domain(finder, around, node, &form, k);
+        boundaries[value].stacked = boundaries[value].target != INLAY_DOMAIN_HOST;
     }
 }
 
 /* body: a body of `node`, which is in the surrounding graph. */
-static void tell_body(const struct finder *finder, const partition_job *around, const graph_node *node,
-                      const graph_body *body, partition_home *homes)
+static void set_body_boundaries(const struct finder *finder, const partition_job *around, const graph_node *node,
+                                const graph_body *body, boundary_placement *boundaries)
 {
     const struct graph *graph = body->graph;
     const bool is_if = is_op(node, "If");
 
     for (uint32_t i = 0; i < body->capture_count; i++) {
-        homes[body->capture_inner[i]].lies = domain_of_value(around, body->capture_outer[i]);
-        homes[body->capture_inner[i]].once = !is_if;
+        boundaries[body->capture_inner[i]].domain = domain_of_value(around, body->capture_outer[i]);
+        boundaries[body->capture_inner[i]].once = !is_if;
     }
     for (uint32_t k = 0; is_if && k < graph->output_count && k < node->info.output_count; k++)
-        if (node->info.outputs[k] != INLAY_NONE && can_stay(graph, graph->outputs[k]))
-            homes[graph->outputs[k]].wanted = stays_in(finder, around, node->info.outputs[k]);
+        if (node->info.outputs[k] != INLAY_NONE && can_be_resident(graph, graph->outputs[k]))
+            boundaries[graph->outputs[k]].target = leaving_domain(finder, around, node->info.outputs[k]);
     if (!is_if)
-        tell_loop(finder, around, node, graph, homes);
+        set_loop_boundaries(finder, around, node, graph, boundaries);
 }
 
 /* ------------------------------------------------------------------ from bodies to the surrounding graph */
 
 /* The domain where the If leaves its output k. */
-static uint32_t left_by_if(const struct finder *finder, const partition_job *job, const graph_node *node, uint32_t k)
+static uint32_t if_output_domain(const struct finder *finder, const partition_job *job, const graph_node *node,
+                                 uint32_t k)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
@@ -310,15 +312,15 @@ static uint32_t left_by_if(const struct finder *finder, const partition_job *job
 
         if (body == NULL)
             return INLAY_NONE;
-        if (k >= graph->output_count || !can_stay(graph, graph->outputs[k]))
+        if (k >= graph->output_count || !can_be_resident(graph, graph->outputs[k]))
             return INLAY_DOMAIN_HOST;
         domain = domain == INLAY_DOMAIN_HOST ? producer_domain(body, graph->outputs[k]) : domain;
     }
-    return finder->settled ? stays_in(finder, job, node->info.outputs[k]) : domain;
+    return finder->final ? leaving_domain(finder, job, node->info.outputs[k]) : domain;
 }
 
-static uint32_t left_by_loop(const struct finder *finder, const partition_job *job, const graph_node *node,
-                             const loop_form *form, uint32_t k)
+static uint32_t loop_output_domain(const struct finder *finder, const partition_job *job, const graph_node *node,
+                                   const loop_layout *form, uint32_t k)
 {
     const struct graph *graph = node->bodies[0].graph;
     const partition_job *body = assigned(finder, graph);
@@ -328,40 +330,41 @@ static uint32_t left_by_loop(const struct finder *finder, const partition_job *j
 
     if (body == NULL)
         return INLAY_NONE;
-    if (!can_stay(graph, value))
+    if (!can_be_resident(graph, value))
         return INLAY_DOMAIN_HOST;
     domain = producer_domain(body, value);
-    return k < form->carried || domain == stacked_in(finder, job, node, form, k) ? domain : (uint32_t)INLAY_DOMAIN_HOST;
+    return k < form->carried || domain == stacking_domain(finder, job, node, form, k) ? domain
+                                                                                      : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
 /* The domain where the bodies of the node read the value, or need it before they start; INLAY_NONE: not partitioned
  * yet. */
-static uint32_t taken_to(const struct finder *finder, const graph_node *node, uint32_t value)
+static uint32_t body_input_domain(const struct finder *finder, const graph_node *node, uint32_t value)
 {
     const partition_job *body;
-    loop_form form;
+    loop_layout form;
 
     for (uint32_t index = 0; index < node->body_count; index++)
         if (assigned(finder, node->bodies[index].graph) == NULL)
             return INLAY_NONE;
-    if (find_form(node, &form)) {
+    if (find_layout(node, &form)) {
         const struct graph *graph = node->bodies[0].graph;
 
         body = assigned(finder, graph);
         for (uint32_t i = 0; i < form.carried && form.first_output + i < graph->output_count; i++)
             if (node->info.inputs[form.first_input + i] == value)
-                return can_stay(graph, graph->outputs[form.first_output + i])
+                return can_be_resident(graph, graph->outputs[form.first_output + i])
                            ? producer_domain(body, graph->outputs[form.first_output + i])
                            : (uint32_t)INLAY_DOMAIN_HOST;
     }
     return read_in_bodies(finder, node, value);
 }
 
-static void hear_bodies(const struct finder *finder, const partition_job *job, const graph_node *node,
-                        partition_home *homes)
+static void set_boundaries_of_bodies(const struct finder *finder, const partition_job *job, const graph_node *node,
+                                     boundary_placement *boundaries)
 {
-    loop_form form;
-    const bool loops = find_form(node, &form);
+    loop_layout form;
+    const bool loops = find_layout(node, &form);
 
     for (uint32_t i = 0; i < partition_reads(node); i++) {
         const uint32_t value = partition_read_at(node, i);
@@ -369,21 +372,21 @@ static void hear_bodies(const struct finder *finder, const partition_job *job, c
 
         if (value == INLAY_NONE || !partition_hands_on(node, value))
             continue;
-        domain = taken_to(finder, node, value);
-        if (homes[value].inside == INLAY_NONE || domain != INLAY_DOMAIN_HOST)
-            homes[value].inside = domain;
+        domain = body_input_domain(finder, node, value);
+        if (boundaries[value].body_domain == INLAY_NONE || domain != INLAY_DOMAIN_HOST)
+            boundaries[value].body_domain = domain;
     }
     for (uint32_t k = 0; k < node->info.output_count; k++) {
         if (node->info.outputs[k] == INLAY_NONE)
             continue;
         if (loops)
-            homes[node->info.outputs[k]].lies = left_by_loop(finder, job, node, &form, k);
+            boundaries[node->info.outputs[k]].domain = loop_output_domain(finder, job, node, &form, k);
         else if (is_op(node, "If"))
-            homes[node->info.outputs[k]].lies = left_by_if(finder, job, node, k);
+            boundaries[node->info.outputs[k]].domain = if_output_domain(finder, job, node, k);
     }
 }
 
-bool partition_has_homes(const partition_job *jobs, uint32_t count)
+bool partition_has_boundaries(const partition_job *jobs, uint32_t count)
 {
     for (uint32_t provider = 0; count > 1 && provider < jobs[0].request.provider_count; provider++)
         if (jobs[0].request.providers[provider].table->domain_count > 0)
@@ -391,20 +394,20 @@ bool partition_has_homes(const partition_job *jobs, uint32_t count)
     return false;
 }
 
-bool partition_find_homes(partition_job *jobs, uint32_t count, uint32_t job, bool settled)
+bool partition_find_boundaries(partition_job *jobs, uint32_t count, uint32_t job, bool final)
 {
-    const struct finder finder = { .jobs = jobs, .count = count, .settled = settled };
+    const struct finder finder = { .jobs = jobs, .count = count, .final = final };
     partition_job *own = &jobs[job];
     const struct graph *graph = own->request.graph;
-    partition_home *homes = arena_array(own->arena, (size_t)graph->value_count + 1, sizeof *homes);
+    boundary_placement *boundaries = arena_array(own->arena, (size_t)graph->value_count + 1, sizeof *boundaries);
     bool known;
 
     INLAY_CHECK(job < count);
-    if (homes == NULL)
+    if (boundaries == NULL)
         return false;
     for (uint32_t value = 0; value < graph->value_count; value++)
-        homes[value].next = homes[value].inside = INLAY_NONE;
-    own->request.homes = homes;
+        boundaries[value].carried_output = boundaries[value].body_domain = INLAY_NONE;
+    own->request.boundaries = boundaries;
     own->request.iterations = 1;
     for (uint32_t j = 0; j < job; j++)
         for (uint32_t node_index = 0; jobs[j].request.graph == graph->parent && node_index < graph->parent->node_count;
@@ -414,12 +417,12 @@ bool partition_find_homes(partition_job *jobs, uint32_t count, uint32_t job, boo
             for (uint32_t index = 0; index < node->body_count; index++) {
                 if (node->bodies[index].graph != graph)
                     continue;
-                tell_body(&finder, &jobs[j], node, &node->bodies[index], homes);
+                set_body_boundaries(&finder, &jobs[j], node, &node->bodies[index], boundaries);
                 own->request.iterations = partition_iterations(jobs[j].out, node, &known);
             }
         }
     for (uint32_t node_index = 0; node_index < graph->node_count; node_index++)
         if (graph->nodes[node_index]->body_count > 0)
-            hear_bodies(&finder, own, graph->nodes[node_index], homes);
+            set_boundaries_of_bodies(&finder, own, graph->nodes[node_index], boundaries);
     return true;
 }

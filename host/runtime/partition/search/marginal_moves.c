@@ -11,14 +11,14 @@
 #include <string.h>
 
 static const double share_of_error = 0.1;
-enum { MOST_STEPS = 16 };
+enum { MAX_STEPS = 16 };
 
 struct change {
     uint32_t root; /* a node; all changes with the same root are undone together */
     double gain;   /* of its offers */
 };
 
-struct moves {
+struct marginal_moves {
     struct problem *problem;
     uint32_t *choice, *preferred, *trial; /* [nodes] offers: current, by the order of providers, a mix */
     uint32_t *root;                       /* [nodes] union-find; valid for nodes of changes only */
@@ -28,14 +28,14 @@ struct moves {
     uint32_t count;
 };
 
-static uint32_t root_of(struct moves *moves, uint32_t node)
+static uint32_t root_of(struct marginal_moves *moves, uint32_t node)
 {
     while (moves->root[node] != node)
         node = moves->root[node] = moves->root[moves->root[node]];
     return node;
 }
 
-static void join(struct moves *moves, uint32_t first, uint32_t second)
+static void join(struct marginal_moves *moves, uint32_t first, uint32_t second)
 {
     INLAY_CHECK(first < moves->problem->nodes && second < moves->problem->nodes);
     moves->root[root_of(moves, first)] = root_of(moves, second);
@@ -43,7 +43,7 @@ static void join(struct moves *moves, uint32_t first, uint32_t second)
 
 /* An offer of several nodes that shares a node with a change belongs to the change completely. Returns whether that
  * added nodes. */
-static bool take_all(struct moves *moves, uint32_t offer, uint32_t node)
+static bool include_offer(struct marginal_moves *moves, uint32_t offer, uint32_t node)
 {
     const partition_offer *whole = offer != INLAY_NONE ? &moves->problem->partition->offers[offer] : NULL;
     bool more = false;
@@ -57,7 +57,7 @@ static bool take_all(struct moves *moves, uint32_t offer, uint32_t node)
 }
 
 /* Finds the nodes whose provider is not the preferred one, and connects them. */
-static void find_parts(struct moves *moves)
+static void find_changes(struct marginal_moves *moves)
 {
     const struct problem *problem = moves->problem;
 
@@ -70,8 +70,8 @@ static void find_parts(struct moves *moves)
         more = false;
         for (uint32_t node = 0; node < problem->nodes; node++)
             if (moves->changed[node]) {
-                more |= take_all(moves, moves->choice[node], node);
-                more |= take_all(moves, moves->preferred[node], node);
+                more |= include_offer(moves, moves->choice[node], node);
+                more |= include_offer(moves, moves->preferred[node], node);
             }
     }
     for (uint32_t node_index = 0; node_index < problem->nodes; node_index++) {
@@ -96,7 +96,7 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* Each offer counts at its first node. */
-static double price_at(const struct moves *moves, const uint32_t *choice, uint32_t node)
+static double price_at(const struct marginal_moves *moves, const uint32_t *choice, uint32_t node)
 {
     uint32_t offer = choice[node];
 
@@ -105,7 +105,7 @@ static double price_at(const struct moves *moves, const uint32_t *choice, uint32
                : 0;
 }
 
-static void list_changes(struct moves *moves)
+static void list_changes(struct marginal_moves *moves)
 {
     const struct problem *problem = moves->problem;
 
@@ -124,11 +124,11 @@ static void list_changes(struct moves *moves)
         moves->listed[moves->changes[i].root] = i;
 }
 
-static bool steady_init(struct moves *moves, struct problem *problem, uint32_t *choice)
+static bool steady_init(struct marginal_moves *moves, struct problem *problem, uint32_t *choice)
 {
     size_t nodes = (size_t)problem->nodes + 1;
 
-    *moves = (struct moves){ .problem = problem, .choice = choice };
+    *moves = (struct marginal_moves){ .problem = problem, .choice = choice };
     moves->preferred = arena_array(problem->scratch, nodes, sizeof *moves->preferred);
     moves->trial = arena_array(problem->scratch, nodes, sizeof *moves->trial);
     moves->root = arena_array(problem->scratch, nodes, sizeof *moves->root);
@@ -140,7 +140,7 @@ static bool steady_init(struct moves *moves, struct problem *problem, uint32_t *
 }
 
 /* The acceptable loss. */
-static double slack_of(const struct moves *moves)
+static double slack_of(const struct marginal_moves *moves)
 {
     double off = 0;
 
@@ -152,7 +152,7 @@ static double slack_of(const struct moves *moves)
 }
 
 /* Undoes changes first .. end - 1 if the price of the result is at most max_price. */
-static bool undo(struct moves *moves, uint32_t first, uint32_t end, double max_price)
+static bool undo(struct marginal_moves *moves, uint32_t first, uint32_t end, double max_price)
 {
     struct problem *problem = moves->problem;
     partition_verdict verdict;
@@ -176,7 +176,7 @@ bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
 {
     double *with_margins = problem->prices.offer,
            *plain = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *plain);
-    struct moves moves;
+    struct marginal_moves moves;
 
     if (plain == NULL || !steady_init(&moves, problem, choice))
         return false;
@@ -185,11 +185,11 @@ bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
     for (uint32_t offer = 0; offer < problem->offers; offer++)
         plain[offer] = problem->prices.base[offer] - problem->prices.margin_ns[offer];
     problem->prices.offer = plain;
-    find_parts(&moves);
+    find_changes(&moves);
     list_changes(&moves);
     if (moves.count > 0) {
         const double max_price = partition_judge(problem, choice).price + slack_of(&moves);
-        const uint32_t step = moves.count / MOST_STEPS + 1;
+        const uint32_t step = moves.count / MAX_STEPS + 1;
 
         if (!undo(&moves, 0, moves.count, max_price))
             for (uint32_t i = 0; i < moves.count && !problem->failed; i += step)

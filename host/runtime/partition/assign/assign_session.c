@@ -6,17 +6,17 @@
 #include "partition/assign/saved.h"
 #include <string.h>
 
-struct whole {
+struct session_graphs {
     partition_job *jobs;
     uint32_t count;
     const partition_rules *rules;
     const partition_request *any; /* the common part of all requests */
     uint64_t *used;               /* [provider_count] scratch */
-    bool has_homes;               /* see partition_has_homes() */
+    bool has_boundaries;          /* see partition_has_boundaries() */
     inlay_diag *diag;
 };
 
-static inlay_status whole_no_memory(const struct whole *whole)
+static inlay_status session_no_memory(const struct session_graphs *whole)
 {
     return no_memory(whole->diag, "to partition graph '%s'", whole->any->graph->name);
 }
@@ -28,7 +28,7 @@ static const char *provider_at(const void *ctx, uint32_t i)
     return ((const partition_request *)ctx)->providers[i].name;
 }
 
-static inlay_status check_provider(const struct whole *whole, const char *rule, const char *name)
+static inlay_status check_provider(const struct session_graphs *whole, const char *rule, const char *name)
 {
     const char *nearest;
 
@@ -43,7 +43,7 @@ static inlay_status check_provider(const struct whole *whole, const char *rule, 
 
 /* All nodes of all graphs, numbered consecutively. */
 typedef struct node_names {
-    const struct whole *whole;
+    const struct session_graphs *whole;
     bool op_types;
 } node_names;
 
@@ -61,7 +61,7 @@ static const char *node_name_at(const void *ctx, uint32_t i)
 }
 
 /* A pattern without a match is treated as a typing error. */
-static inlay_status check_pattern(const struct whole *whole, const char *rule, const partition_wish *wish)
+static inlay_status check_pattern(const struct session_graphs *whole, const char *rule, const partition_wish *wish)
 {
     bool by_type = strncmp(wish->pattern, "op:", 3) == 0, on_host = false;
     node_names names = { .whole = whole, .op_types = by_type };
@@ -96,7 +96,7 @@ static inlay_status check_pattern(const struct whole *whole, const char *rule, c
                       nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 }
 
-static inlay_status check_names(const struct whole *whole)
+static inlay_status check_names(const struct session_graphs *whole)
 {
     inlay_status status = INLAY_OK;
 
@@ -120,7 +120,7 @@ done:
 
 /* The device memory of each provider that all other graphs need. Weights are resident, and a context holds the slabs of
  * all graphs. */
-static const uint64_t *used_by_others(struct whole *whole, uint32_t job)
+static const uint64_t *used_by_others(struct session_graphs *whole, uint32_t job)
 {
     memset(whole->used, 0, whole->any->provider_count * sizeof *whole->used);
     for (uint32_t j = 0; j < whole->count; j++) {
@@ -137,8 +137,8 @@ static const uint64_t *used_by_others(struct whole *whole, uint32_t job)
 }
 
 /* Chooses again for one graph under additional limits; does not change the job's own partition. */
-static inlay_status choose_again(struct whole *whole, uint32_t job, uint32_t max_partitions, const char *must_run,
-                                 struct partition *out, inlay_diag *diag)
+static inlay_status choose_again(struct session_graphs *whole, uint32_t job, uint32_t max_partitions,
+                                 const char *must_run, struct partition *out, inlay_diag *diag)
 {
     partition_request request = whole->jobs[job].request;
 
@@ -151,7 +151,7 @@ static inlay_status choose_again(struct whole *whole, uint32_t job, uint32_t max
 
 /* Returns whether the graph is within a node that a provider runs including its bodies. The graph around it has a
  * smaller index. */
-static bool is_idle(const struct whole *whole, uint32_t job)
+static bool is_idle(const struct session_graphs *whole, uint32_t job)
 {
     const struct graph *graph = whole->jobs[job].request.graph;
 
@@ -162,24 +162,24 @@ static bool is_idle(const struct whole *whole, uint32_t job)
 }
 
 /* Each graph was partitioned before its bodies, without their boundary placements: chooses again where these differ. */
-static inlay_status choose_with_boundaries(struct whole *whole)
+static inlay_status choose_with_boundaries(struct session_graphs *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
-        const partition_home *before = whole->jobs[j].request.homes;
+        const boundary_placement *before = whole->jobs[j].request.boundaries;
         const size_t bytes = whole->jobs[j].request.graph->value_count * sizeof *before;
         struct partition again;
         inlay_status status;
 
         if (whole->jobs[j].out->idle)
             continue;
-        if (!partition_find_homes(whole->jobs, whole->count, j, false))
-            return whole_no_memory(whole);
-        if (before != NULL && memcmp(before, whole->jobs[j].request.homes, bytes) == 0)
+        if (!partition_find_boundaries(whole->jobs, whole->count, j, false))
+            return session_no_memory(whole);
+        if (before != NULL && memcmp(before, whole->jobs[j].request.boundaries, bytes) == 0)
             continue;
         status = choose_again(whole, j, whole->rules != NULL && whole->rules->max_partitions > 0 ? UINT32_MAX : 0, NULL,
                               &again, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
-            return whole_no_memory(whole);
+            return session_no_memory(whole);
         if (status == INLAY_OK) /* otherwise the first choice stays */
             *whole->jobs[j].out = again;
     }
@@ -187,18 +187,18 @@ static inlay_status choose_with_boundaries(struct whole *whole)
 }
 
 /* All providers are chosen, so the boundary placements are final: updates the copies. */
-static inlay_status settle_homes(struct whole *whole)
+static inlay_status update_boundaries(struct session_graphs *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
-        const partition_home *before = whole->jobs[j].out->homes;
+        const boundary_placement *before = whole->jobs[j].out->boundaries;
         const size_t bytes = whole->jobs[j].request.graph->value_count * sizeof *before;
         inlay_status status;
 
         if (whole->jobs[j].out->idle)
             continue;
-        if (!partition_find_homes(whole->jobs, whole->count, j, true))
-            return whole_no_memory(whole);
-        if (before != NULL && memcmp(before, whole->jobs[j].request.homes, bytes) == 0)
+        if (!partition_find_boundaries(whole->jobs, whole->count, j, true))
+            return session_no_memory(whole);
+        if (before != NULL && memcmp(before, whole->jobs[j].request.boundaries, bytes) == 0)
             continue;
         status = partition_form_again(&whole->jobs[j], whole->diag);
         if (status != INLAY_OK)
@@ -207,7 +207,7 @@ static inlay_status settle_homes(struct whole *whole)
     return INLAY_OK;
 }
 
-static inlay_status partition_each(struct whole *whole)
+static inlay_status partition_each(struct session_graphs *whole)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
         partition_request request;
@@ -216,8 +216,8 @@ static inlay_status partition_each(struct whole *whole)
         whole->jobs[j].out->idle = is_idle(whole, j);
         if (whole->jobs[j].out->idle)
             continue;
-        if (whole->has_homes && !partition_find_homes(whole->jobs, whole->count, j, false))
-            return whole_no_memory(whole);
+        if (whole->has_boundaries && !partition_find_boundaries(whole->jobs, whole->count, j, false))
+            return session_no_memory(whole);
         request = whole->jobs[j].request;
         request.used_bytes = used_by_others(whole, j);
         if (whole->count > 1 && whole->rules != NULL && whole->rules->max_partitions > 0)
@@ -226,10 +226,10 @@ static inlay_status partition_each(struct whole *whole)
         if (status != INLAY_OK)
             return status;
     }
-    return whole->has_homes && !partition_by_priority(whole->any) ? choose_with_boundaries(whole) : INLAY_OK;
+    return whole->has_boundaries && !partition_by_priority(whole->any) ? choose_with_boundaries(whole) : INLAY_OK;
 }
 
-static inlay_status follow_each(struct whole *whole)
+static inlay_status follow_each(struct session_graphs *whole)
 {
     saved_plan *plan = NULL;
     inlay_status status = saved_plan_open(&whole->jobs[0], &plan, whole->diag);
@@ -250,7 +250,7 @@ static inlay_status follow_each(struct whole *whole)
 /* ------------------------------------------------------------------ max_partitions */
 
 /* Gives every graph the minimum of one partition, and a share of the rest in proportion to what it would use. */
-static inlay_status share_partitions(struct whole *whole)
+static inlay_status share_partitions(struct session_graphs *whole)
 {
     uint32_t most = whole->rules->max_partitions;
     uint64_t total = 0, graphs = 0;
@@ -287,7 +287,7 @@ static inlay_status share_partitions(struct whole *whole)
 
 /* ------------------------------------------------------------------ require */
 
-static bool runs_something(const struct whole *whole, const char *name)
+static bool runs_something(const struct session_graphs *whole, const char *name)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
         const struct partition *partition = whole->jobs[j].out;
@@ -300,7 +300,7 @@ static bool runs_something(const struct whole *whole, const char *name)
 }
 
 /* Reports why a required provider is not used: its first refusal. */
-static inlay_status report_unmet(const struct whole *whole, const char *name, const inlay_diag *why)
+static inlay_status report_unmet(const struct session_graphs *whole, const char *name, const inlay_diag *why)
 {
     for (uint32_t j = 0; j < whole->count; j++) {
         const partition_job *job = &whole->jobs[j];
@@ -319,7 +319,7 @@ static inlay_status report_unmet(const struct whole *whole, const char *name, co
 }
 
 /* Makes the provider run at least one node, in the graph where that costs least. */
-static inlay_status enforce_require(struct whole *whole, const char *name)
+static inlay_status enforce_require(struct session_graphs *whole, const char *name)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     uint32_t best = INLAY_NONE;
@@ -340,7 +340,7 @@ static inlay_status enforce_require(struct whole *whole, const char *name)
             most -= whole->jobs[k].out->stretch_count;
         status = choose_again(whole, j, most, name, &again, &why);
         if (status == INLAY_OUT_OF_MEMORY)
-            return whole_no_memory(whole);
+            return session_no_memory(whole);
         if (status == INLAY_OK && (best == INLAY_NONE || again.cost_ns - whole->jobs[j].out->cost_ns < least)) {
             best = j;
             least = again.cost_ns - whole->jobs[j].out->cost_ns;
@@ -355,7 +355,7 @@ static inlay_status enforce_require(struct whole *whole, const char *name)
 
 inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag)
 {
-    struct whole whole = {
+    struct session_graphs whole = {
         .jobs = jobs, .count = count, .rules = jobs[0].request.rules, .any = &jobs[0].request, .diag = diag
     };
     inlay_status status = INLAY_OK;
@@ -366,15 +366,15 @@ inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag
         *jobs[j].out = (struct partition){ 0 };
     whole.used = arena_array(&scratch, (size_t)whole.any->provider_count + 1, sizeof *whole.used);
     if (whole.used == NULL) {
-        status = whole_no_memory(&whole);
+        status = session_no_memory(&whole);
         goto done;
     }
     if (whole.rules != NULL && !whole.any->again)
         INLAY_TRY(check_names(&whole));
-    whole.has_homes = partition_has_homes(jobs, count);
+    whole.has_boundaries = partition_has_boundaries(jobs, count);
     if (whole.rules != NULL && whole.rules->saved_plan != NULL) {
         INLAY_TRY(follow_each(&whole));
-        status = whole.has_homes ? settle_homes(&whole) : INLAY_OK;
+        status = whole.has_boundaries ? update_boundaries(&whole) : INLAY_OK;
         goto done;
     }
     INLAY_TRY(partition_each(&whole));
@@ -391,8 +391,8 @@ inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag
                                 whole.rules->requires[i]);
             goto done;
         }
-    if (whole.has_homes)
-        status = settle_homes(&whole);
+    if (whole.has_boundaries)
+        status = update_boundaries(&whole);
 done:
     arena_deinit(&scratch);
     return status;
