@@ -2,7 +2,8 @@
 #include "plan/create/undo.h"
 #include "threads/threads.h"
 
-/* All graphs of a model share them; the main one's program closes them, after the regions of all are released. */
+/* All graphs of a model share the packed weights; the main graph's program closes them, after all regions are
+ * released. */
 static void use_packs(struct program *program, struct packs *shared)
 {
     program->packs = shared;
@@ -31,8 +32,8 @@ static bool follows_plan(const program_env *env)
     return env->rules != NULL && env->rules->saved_plan != NULL;
 }
 
-/* Does what a round that failed has learned make another round worthwhile? */
-static bool learn(struct assignment *assignment, inlay_status status)
+/* Uses the reason of a failed round; returns whether another round is worthwhile. */
+static bool handle_failure(struct assignment *assignment, inlay_status status)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status again = INLAY_UNSUPPORTED;
@@ -62,7 +63,7 @@ inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag
         status = assign(assignment, diag);
         if (status == INLAY_OK)
             status = program_compile(assignment->program, &assignment->declined, diag);
-    } while (status != INLAY_OK && learn(assignment, status));
+    } while (status != INLAY_OK && handle_failure(assignment, status));
     (void)threads_hold(held);
     return status;
 }

@@ -1,7 +1,7 @@
-/* plan/create/weigh.c - rewrites that one provider would run, and another one would rather not have.
+/* plan/create/compare_rewrites.c - compares the model with and without rewrites.
  *
- * Where a provider runs what was replaced but not what replaced it, both are assigned, and the cheaper stays: what the
- * pass made, unless going back promises more than prices may be off. */
+ * If a provider supports the original nodes but not their replacement, both variants are partitioned. The rewrite stays
+ * unless undoing it saves more than the error of the prices. */
 #include "plan/create/create.h"
 #include "plan/create/undo.h"
 #include "partition/cost/cost.h"
@@ -10,11 +10,11 @@
 
 enum { MOST_ASKED = 128, MOST_PASSES = 16 };
 
-/* Are graphs without a rewrite, assigned as in `undone`, to stay? */
+/* Decides whether the graphs without a rewrite, partitioned as in `undone`, are kept. */
 typedef bool (*accept_fn)(const void *ctx, const struct programs *now, const struct programs *undone);
 
-/* Assigns the graphs of `now`, in which something was undone, and keeps both where accept says so; otherwise all is as
- * it was. */
+/* Partitions the graphs of `now`, in which rewrites were undone, and keeps both if `accept` says so; otherwise restores
+ * everything. */
 static inlay_status try_undone(const struct programs *now, accept_fn accept, const void *ctx,
                                struct program **inout_program, inlay_diag *diag)
 {
@@ -38,15 +38,15 @@ static inlay_status try_undone(const struct programs *now, accept_fn accept, con
                                                                       : INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ what is in bodies */
+/* ------------------------------------------------------------------ rewrites in bodies */
 
-/* Undoes all that passes made in the bodies of node and of their nodes. */
+/* Undoes all rewrites in the bodies of the node, recursively. */
 static bool undo_bodies(struct program *program, const graph_node *node, struct arena *arena)
 {
     bool any = false;
 
-    for (uint32_t b = 0; b < node->body_count; b++) {
-        struct graph *graph = node->bodies[b].graph;
+    for (uint32_t body = 0; body < node->body_count; body++) {
+        struct graph *graph = node->bodies[body].graph;
         const uint32_t count = graph->node_count;
         graph_node **nodes = arena_copy(arena, graph->nodes, ((size_t)count + 1) * sizeof(graph_node *));
 
@@ -54,15 +54,15 @@ static bool undo_bodies(struct program *program, const graph_node *node, struct 
             any |= undo_bodies(program, nodes[i], arena);
             if (!history_undo(graph, nodes[i]->rewrite))
                 continue;
-            undo_report(program, nodes[i], "a provider that may take the node around it does not know it");
+            undo_report(program, nodes[i], "a provider that may run the surrounding node does not support it");
             any = true;
         }
     }
     return any;
 }
 
-/* Does the host run a node that a provider would take, had its bodies what that knows? */
-static bool is_left_out(const struct program *program, const partition_region *region)
+/* Returns whether the host runs a node that a provider could run if it supported the operators in its bodies. */
+static bool runs_on_host_only(const struct program *program, const partition_region *region)
 {
     const graph_node *node = program->graph->nodes[region->nodes[0]];
 
@@ -78,7 +78,7 @@ typedef struct node_list {
     uint32_t count;
 } node_list;
 
-/* accept_fn: does a provider take one of the nodes now? */
+/* accept_fn: returns whether a provider runs one of the nodes now. */
 static bool takes_any(const void *ctx, const struct programs *now, const struct programs *undone)
 {
     const node_list *left = ctx;
@@ -95,9 +95,7 @@ static bool takes_any(const void *ctx, const struct programs *now, const struct 
     return false;
 }
 
-/* Shows the bodies of nodes that no provider took as the file has them; stays with that where a provider then takes
- * one.
- */
+/* Restores the original bodies of nodes that no provider runs; keeps them if a provider then runs one of the nodes. */
 static inlay_status weigh_bodies(struct program **inout_program, inlay_diag *diag)
 {
     struct program *program = *inout_program;
@@ -114,7 +112,7 @@ static inlay_status weigh_bodies(struct program **inout_program, inlay_diag *dia
     left.nodes = arena_array(&all.arena, (size_t)regions + 1, sizeof *left.nodes);
     for (uint32_t i = 0; left.nodes != NULL && i < all.count; i++)
         for (uint32_t region = 0; region < all.list[i]->parts.region_count; region++)
-            if (is_left_out(all.list[i], &all.list[i]->parts.regions[region]))
+            if (runs_on_host_only(all.list[i], &all.list[i]->parts.regions[region]))
                 left.nodes[left.count++] = all.list[i]->graph->nodes[all.list[i]->parts.regions[region].nodes[0]];
     for (uint32_t k = 0; k < left.count; k++)
         any |= undo_bodies(program, left.nodes[k], &all.arena);
@@ -125,7 +123,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what costs more than it replaced */
+/* ------------------------------------------------------------------ rewrites that increase the cost */
 
 struct bound_query {
     const char *op_type, *domain;
@@ -133,47 +131,47 @@ struct bound_query {
     bool offered;
 };
 
-/* A rewrite that some provider would rather not have. */
+/* A rewrite that makes some provider idle. */
 struct contested {
     struct program *program;
-    const graph_node *made; /* one of its nodes */
-    double margin_ns;       /* what the prices of its nodes may be off by */
+    const graph_node *made; /* one of the nodes that it created */
+    double margin_ns;       /* error of the prices of its nodes */
 };
 
-struct weighing {
+struct comparison {
     struct programs all;
-    struct bound_query asked[MOST_ASKED];
+    struct bound_query queries[MOST_ASKED];
     uint32_t asked_count;
     struct contested *list;
     uint32_t count;
-    const char *passes[MOST_PASSES]; /* of the contested, in their order */
+    const char *passes[MOST_PASSES]; /* passes of the contested rewrites, in their order */
     uint32_t pass_count;
-    uint8_t *idle; /* [providers] for what some rewrite made, not for what it replaced */
+    uint8_t *idle; /* [providers] supports the original nodes of some rewrite, but not their replacement */
 };
 
-/* Would the provider take a node that was taken out? Its operator is what counts; nodes of one operator are asked for
- * once. */
-static bool would_offer(struct weighing *weighing, const struct program *program, uint32_t provider,
+/* Returns whether the provider would offer a removed node. Queries each operator only once. */
+static bool would_offer(struct comparison *comparison, const struct program *program, uint32_t provider,
                         const graph_node *node)
 {
-    struct bound_query *next = &weighing->asked[weighing->asked_count];
+    struct bound_query *next = &comparison->queries[comparison->asked_count];
 
-    for (uint32_t i = 0; i < weighing->asked_count; i++)
-        if (weighing->asked[i].provider == provider &&
-            strcmp(weighing->asked[i].op_type, node->info.op_type.data) == 0 &&
-            strcmp(weighing->asked[i].domain, node->info.domain.data) == 0)
-            return weighing->asked[i].offered;
-    if (weighing->asked_count == MOST_ASKED || node->body_count > 0 || graph_node_is_host(program->graph, node))
+    for (uint32_t i = 0; i < comparison->asked_count; i++)
+        if (comparison->queries[i].provider == provider &&
+            strcmp(comparison->queries[i].op_type, node->info.op_type.data) == 0 &&
+            strcmp(comparison->queries[i].domain, node->info.domain.data) == 0)
+            return comparison->queries[i].offered;
+    if (comparison->asked_count == MOST_ASKED || node->body_count > 0 || graph_node_is_host(program->graph, node))
         return false;
     *next = (struct bound_query){ node->info.op_type.data, node->info.domain.data, provider,
                                   program_offers(&program->env->providers[provider], program->graph, node) };
-    weighing->asked_count++;
+    comparison->asked_count++;
     return next->offered;
 }
 
-/* Does the provider stand idle for what the rewrite made, but not for what it replaced? covers: [nodes * providers]. */
-static bool loses(struct weighing *weighing, const struct program *program, int64_t rewrite, uint32_t provider,
-                  const uint8_t *covers)
+/* Returns whether the provider offers none of the nodes that the rewrite created, but one that it removed. covers:
+ * [nodes * providers]. */
+static bool makes_idle(struct comparison *comparison, const struct program *program, int64_t rewrite, uint32_t provider,
+                       const uint8_t *covers)
 {
     const graph_node *node;
     bool offered = false;
@@ -185,19 +183,19 @@ static bool loses(struct weighing *weighing, const struct program *program, int6
             return false;
     }
     for (uint32_t i = 0; !offered && (node = history_replaced(program->graph, rewrite, i)) != NULL; i++)
-        offered = !program_only_moves(&node->info) && would_offer(weighing, program, provider, node);
+        offered = !program_only_moves(&node->info) && would_offer(comparison, program, provider, node);
     return offered;
 }
 
-static bool is_listed(const struct weighing *weighing, const struct program *program, int64_t rewrite)
+static bool is_listed(const struct comparison *comparison, const struct program *program, int64_t rewrite)
 {
-    for (uint32_t i = weighing->count; i-- > 0;)
-        if (weighing->list[i].program == program && weighing->list[i].made->rewrite == rewrite)
+    for (uint32_t i = comparison->count; i-- > 0;)
+        if (comparison->list[i].program == program && comparison->list[i].made->rewrite == rewrite)
             return true;
     return false;
 }
 
-/* What the price of the chosen offers for the rewrite's nodes may be off by; of all nodes where rewrite is 0. */
+/* The error of the prices of the chosen offers for the rewrite's nodes; for all nodes if rewrite is 0. */
 static double margin_of(const struct program *program, int64_t rewrite)
 {
     double ns = 0;
@@ -214,29 +212,29 @@ static double margin_of(const struct program *program, int64_t rewrite)
     return ns;
 }
 
-static void note_contested(struct weighing *weighing, struct program *program, const graph_node *node)
+static void note_contested(struct comparison *comparison, struct program *program, const graph_node *node)
 {
     uint32_t i = 0;
 
-    weighing->list[weighing->count++] = (struct contested){ program, node, margin_of(program, node->rewrite) };
-    while (i < weighing->pass_count && strcmp(weighing->passes[i], node->made_by) != 0)
+    comparison->list[comparison->count++] = (struct contested){ program, node, margin_of(program, node->rewrite) };
+    while (i < comparison->pass_count && strcmp(comparison->passes[i], node->made_by) != 0)
         i++;
-    if (i == weighing->pass_count && i < MOST_PASSES)
-        weighing->passes[weighing->pass_count++] = node->made_by;
+    if (i == comparison->pass_count && i < MOST_PASSES)
+        comparison->passes[comparison->pass_count++] = node->made_by;
 }
 
-/* Finds the contested rewrites of one graph. False: no memory. */
-static bool find_contested(struct weighing *weighing, struct program *program)
+/* Finds the contested rewrites of one graph. False: out of memory. */
+static bool find_contested(struct comparison *comparison, struct program *program)
 {
     uint32_t providers = program->env->provider_count;
     uint8_t *covers =
-        arena_array(&weighing->all.arena, (size_t)program->graph->node_count * providers + 1, sizeof *covers);
+        arena_array(&comparison->all.arena, (size_t)program->graph->node_count * providers + 1, sizeof *covers);
     const partition_request request = program_request(program);
 
     if (covers == NULL)
         return false;
     if (program->parts.idle)
-        return true; /* only its provider's answers count */
+        return true; /* only the answers of the provider that runs the node count */
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
         for (uint32_t k = 0; k < program->parts.offers[offer].node_count; k++)
             covers[(size_t)program->parts.offers[offer].nodes[k] * providers + program->parts.offers[offer].provider] =
@@ -245,17 +243,17 @@ static bool find_contested(struct weighing *weighing, struct program *program)
         const graph_node *node = program->graph->nodes[i];
         bool lost = false;
 
-        if (node->rewrite == 0 || program_only_moves(&node->info) || is_listed(weighing, program, node->rewrite))
+        if (node->rewrite == 0 || program_only_moves(&node->info) || is_listed(comparison, program, node->rewrite))
             continue;
         for (uint32_t k = 0; k < providers; k++) {
             if (covers[(size_t)i * providers + k] != 0 || !partition_may_run(&request, i, k) ||
-                !loses(weighing, program, node->rewrite, k, covers))
+                !makes_idle(comparison, program, node->rewrite, k, covers))
                 continue;
-            weighing->idle[k] = 1;
+            comparison->idle[k] = 1;
             lost = true;
         }
         if (lost)
-            note_contested(weighing, program, node);
+            note_contested(comparison, program, node);
     }
     return true;
 }
@@ -277,8 +275,8 @@ static bool was_there(const graph_saved *saved, const graph_node *node)
     return false;
 }
 
-/* Does a provider that stood idle run something of what came back? Whatever else is cheaper then was not asked. */
-static bool is_used(const struct weighing *weighing, const struct programs *others)
+/* Returns whether an idle provider now runs a restored node. Other differences in cost are not considered. */
+static bool is_used(const struct comparison *comparison, const struct programs *others)
 {
     for (uint32_t i = 0; i < others->count; i++) {
         const struct program *program = others->list[i];
@@ -287,80 +285,80 @@ static bool is_used(const struct weighing *weighing, const struct programs *othe
             const partition_region *region = &program->parts.regions[k];
 
             for (uint32_t m = 0;
-                 region->provider != INLAY_NONE && weighing->idle[region->provider] && m < region->node_count; m++)
-                if (!was_there(&weighing->all.saved[i], program->graph->nodes[region->nodes[m]]))
+                 region->provider != INLAY_NONE && comparison->idle[region->provider] && m < region->node_count; m++)
+                if (!was_there(&comparison->all.saved[i], program->graph->nodes[region->nodes[m]]))
                     return true;
         }
     }
     return false;
 }
 
-/* How much must be promised before a rewrite is undone: what the prices of its nodes may be off by, and, as elsewhere
- * (steady.c), a tenth of that of all. */
-static double threshold(const struct weighing *weighing, double margin_ns)
+/* The saving required to undo a rewrite: the error of the prices of its nodes, plus, as in marginal_moves.c, a tenth of
+ * the error of all prices. */
+static double threshold(const struct comparison *comparison, double margin_ns)
 {
-    for (uint32_t i = 0; i < weighing->all.count; i++)
-        margin_ns += margin_of(weighing->all.list[i], 0) / 10;
+    for (uint32_t i = 0; i < comparison->all.count; i++)
+        margin_ns += margin_of(comparison->all.list[i], 0) / 10;
     return margin_ns;
 }
 
-/* What one pass made of the contested nodes. */
+/* Undoing the contested rewrites of one pass. */
 struct trial {
-    const struct weighing *weighing;
+    const struct comparison *comparison;
     const char *pass;
-    double margin_ns; /* what the prices of its nodes may be off by */
+    double margin_ns; /* error of the prices of the nodes concerned */
 };
 
-/* accept_fn: is that cheaper? */
+/* accept_fn: returns whether the model is cheaper without them. */
 static bool is_cheaper(const void *ctx, const struct programs *now, const struct programs *undone)
 {
     const struct trial *trial = ctx;
     char why[120];
 
-    if (cost_of(undone) + threshold(trial->weighing, trial->margin_ns) >= cost_of(now) ||
-        !is_used(trial->weighing, undone))
+    if (cost_of(undone) + threshold(trial->comparison, trial->margin_ns) >= cost_of(now) ||
+        !is_used(trial->comparison, undone))
         return false;
     (void)snprintf(why, sizeof why, "%.3g ms are expected without it, %.3g ms with it", cost_of(undone) / 1e6,
                    cost_of(now) / 1e6);
-    for (uint32_t i = 0; i < trial->weighing->count; i++)
-        if (strcmp(trial->weighing->list[i].made->made_by, trial->pass) == 0)
-            undo_report(trial->weighing->list[i].program, trial->weighing->list[i].made, why);
+    for (uint32_t i = 0; i < trial->comparison->count; i++)
+        if (strcmp(trial->comparison->list[i].made->made_by, trial->pass) == 0)
+            undo_report(trial->comparison->list[i].program, trial->comparison->list[i].made, why);
     return true;
 }
 
-/* Assigns the model without what the pass made of the contested nodes, and takes that if it is cheaper. */
-static inlay_status try_without(const struct weighing *weighing, const char *pass, struct program **inout_program,
+/* Partitions the model without the contested rewrites of the pass, and keeps the result if it is cheaper. */
+static inlay_status try_without(const struct comparison *comparison, const char *pass, struct program **inout_program,
                                 inlay_diag *diag)
 {
-    struct trial trial = { .weighing = weighing, .pass = pass };
+    struct trial trial = { .comparison = comparison, .pass = pass };
     bool any = false;
 
-    for (uint32_t i = 0; i < weighing->count; i++) {
-        if (strcmp(weighing->list[i].made->made_by, pass) != 0 ||
-            !history_undo(weighing->list[i].program->graph, weighing->list[i].made->rewrite))
+    for (uint32_t i = 0; i < comparison->count; i++) {
+        if (strcmp(comparison->list[i].made->made_by, pass) != 0 ||
+            !history_undo(comparison->list[i].program->graph, comparison->list[i].made->rewrite))
             continue;
-        trial.margin_ns += weighing->list[i].margin_ns;
+        trial.margin_ns += comparison->list[i].margin_ns;
         any = true;
     }
-    return any ? try_undone(&weighing->all, is_cheaper, &trial, inout_program, diag) : INLAY_OK;
+    return any ? try_undone(&comparison->all, is_cheaper, &trial, inout_program, diag) : INLAY_OK;
 }
 
-/* Makes the list of what is contested in *inout_program. False: no memory. */
-static bool open_weighing(struct weighing *weighing, struct program *program)
+/* Lists the contested rewrites of the program. False: out of memory. */
+static bool open_weighing(struct comparison *comparison, struct program *program)
 {
     uint32_t nodes = 0;
 
-    *weighing = (struct weighing){ 0 };
-    if (!programs_open(&weighing->all, program))
+    *comparison = (struct comparison){ 0 };
+    if (!programs_open(&comparison->all, program))
         return false;
-    for (uint32_t i = 0; i < weighing->all.count; i++)
-        nodes += weighing->all.list[i]->graph->node_count;
-    weighing->list = arena_array(&weighing->all.arena, (size_t)nodes + 1, sizeof *weighing->list);
-    weighing->idle = arena_alloc(&weighing->all.arena, (size_t)program->env->provider_count + 1);
-    if (weighing->list == NULL || weighing->idle == NULL)
+    for (uint32_t i = 0; i < comparison->all.count; i++)
+        nodes += comparison->all.list[i]->graph->node_count;
+    comparison->list = arena_array(&comparison->all.arena, (size_t)nodes + 1, sizeof *comparison->list);
+    comparison->idle = arena_alloc(&comparison->all.arena, (size_t)program->env->provider_count + 1);
+    if (comparison->list == NULL || comparison->idle == NULL)
         return false;
-    for (uint32_t i = 0; i < weighing->all.count; i++)
-        if (!find_contested(weighing, weighing->all.list[i]))
+    for (uint32_t i = 0; i < comparison->all.count; i++)
+        if (!find_contested(comparison, comparison->all.list[i]))
             return false;
     return true;
 }
@@ -372,30 +370,30 @@ static inlay_status weigh_costs(struct program **inout_program, inlay_diag *diag
     uint32_t tried_count = 0;
     bool again = true;
 
-    /* One pass after the other; each against what is best so far. */
+    /* One pass after another; each is compared with the best variant so far. */
     while (status == INLAY_OK && again) {
-        struct weighing weighing;
+        struct comparison comparison;
 
         again = false;
-        if (open_weighing(&weighing, *inout_program))
-            for (uint32_t i = 0; !again && i < weighing.pass_count && tried_count < MOST_PASSES; i++) {
+        if (open_weighing(&comparison, *inout_program))
+            for (uint32_t i = 0; !again && i < comparison.pass_count && tried_count < MOST_PASSES; i++) {
                 uint32_t k = 0;
 
-                while (k < tried_count && strcmp(tried[k], weighing.passes[i]) != 0)
+                while (k < tried_count && strcmp(tried[k], comparison.passes[i]) != 0)
                     k++;
                 if (k < tried_count)
                     continue;
-                tried[tried_count++] = weighing.passes[i];
-                status = try_without(&weighing, weighing.passes[i], inout_program, diag);
+                tried[tried_count++] = comparison.passes[i];
+                status = try_without(&comparison, comparison.passes[i], inout_program, diag);
                 again = true;
             }
-        arena_deinit(&weighing.all.arena);
+        arena_deinit(&comparison.all.arena);
     }
     return status;
 }
 
-/* Is there something to weigh by? Not where the order of providers or a plan decides, nor where guessed sizes do not go
- * together. */
+/* Returns whether prices decide: not if the order of providers or a saved plan decides, or if the guessed sizes are
+ * inconsistent. */
 static bool has_prices(const program_env *env)
 {
     const partition_rules *rules = env->rules;

@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"
 #include <string.h>
@@ -27,7 +28,7 @@ uint32_t planner_place(struct planner *planner, plan_place place)
     return plan->place_count++;
 }
 
-plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *s)
+plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *program_step_of)
 {
     struct plan *plan = planner->plan;
     plan_step *step;
@@ -42,13 +43,14 @@ plan_step *planner_step(struct planner *planner, uint32_t kind, const program_st
         plan->step_capacity = capacity;
     }
     step = &plan->steps[plan->step_count++];
-    *step = (plan_step){ .kind = kind, .step = s, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
+    *step = (plan_step){ .kind = kind, .step = program_step_of, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
     return step;
 }
 
 void planner_touch(struct planner *planner, uint32_t place)
 {
-    planner->plan->places[place].last = planner->plan->step_count; /* the step being made */
+    INLAY_CHECK(place < planner->plan->place_count);
+    planner->plan->places[place].last = planner->plan->step_count; /* the current step */
     planner->plan->places[plan_bytes_of(planner->plan, place)].last = planner->plan->step_count;
 }
 
@@ -84,7 +86,7 @@ bool plan_is_unified(const program_env *env, uint32_t domain)
     return info != NULL && (info->flags & flags) == flags;
 }
 
-/* Does the domain know the memory of this input or output? */
+/* Returns whether the memory of this input or output is accessible in the domain. */
 static bool knows_port(const struct planner *planner, const plan_place *pl, uint32_t domain)
 {
     if (pl->source == PLACE_INPUT)
@@ -92,7 +94,7 @@ static bool knows_port(const struct planner *planner, const plan_place *pl, uint
     return pl->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[pl->index].also == domain + 1;
 }
 
-/* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
+/* Creates a view of the place in the other of host and device domain, without a copy; INLAY_NONE: not possible. */
 static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, uint32_t domain)
 {
     plan_place *pl = &planner->plan->places[from];
@@ -148,6 +150,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
     plan_step *step;
     uint32_t *ends;
 
+    INLAY_CHECK(from != INLAY_NONE && domain < plan->domain_count);
     if (plan->places[from].domain == domain)
         return from;
     if (*known != INLAY_NONE)
@@ -206,7 +209,7 @@ uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t 
                          .last_use = planner->prog->uses.last[value] };
 
     if (place.last_use == INLAY_NONE)
-        place.last_use = 0; /* nobody reads it */
+        place.last_use = 0; /* no step reads it */
     if (!plan_info_bytes_as(&planner->infos[value], dtype, &bytes))
         return INLAY_NONE;
     place.bytes = bytes;
@@ -241,7 +244,7 @@ void planner_share_place(struct planner *planner, uint32_t value, uint32_t place
     }
 }
 
-/* ------------------------------------------------------------------ the slab */
+/* ------------------------------------------------------------------ outputs and offsets */
 
 uint64_t plan_alignment(const program_env *env, uint32_t domain)
 {
@@ -263,7 +266,7 @@ inlay_status planner_keep_outputs(struct planner *planner)
 
         if (place == INLAY_NONE)
             continue;
-        /* What is sized in the run is made at home, and stays there. */
+        /* Values that are sized at run time are in host memory. */
         place = planner_place_in(planner, value,
                                  planner->plan->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
                                                                                       : planner_wanted(planner, k));
@@ -277,7 +280,7 @@ inlay_status planner_keep_outputs(struct planner *planner)
     return INLAY_OK;
 }
 
-static inlay_status too_large(struct planner *planner, uint64_t bytes)
+static inlay_status fail_too_large(struct planner *planner, uint64_t bytes)
 {
     return inlay_fail(
         planner->diag, INLAY_LIMIT_EXCEEDED,
@@ -303,7 +306,7 @@ inlay_status planner_lay_out(struct planner *planner)
                 continue;
             /* Offsets are sums of sizes, which come from the model. */
             if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
-                return too_large(planner, pl->bytes);
+                return fail_too_large(planner, pl->bytes);
             items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
             if (pl->kept) {
                 items[count].first = 0;
@@ -315,7 +318,7 @@ inlay_status planner_lay_out(struct planner *planner)
                           &plan->slab_bytes[domain], &bound))
             return planner_no_memory(planner);
         if (domain == INLAY_DOMAIN_HOST && plan->slab_bytes[domain] > planner->prog->env->max_run_bytes)
-            return too_large(planner, plan->slab_bytes[domain]);
+            return fail_too_large(planner, plan->slab_bytes[domain]);
         plan->lower_bound_bytes += bound;
         for (uint32_t i = 0; i < count; i++)
             plan->places[index[i]].offset = items[i].offset;

@@ -1,5 +1,6 @@
-/* plan/layout/plan_cache.c - the plans of a program: found by the shapes of the inputs, kept while they are used. */
+/* plan/layout/plan_cache.c - the plan cache of a program: plans are found by the shapes of the inputs. */
 #include "base/heap.h"
+#include "inlay/check.h"
 #include "plan/plan.h"
 #include "base/hash.h"
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static bool keeps_too_many(const struct program *prog)
     return !prog->kept.sizes_return || prog->kept.plan_count > most_plans(prog) || prog->kept.bytes > PLANS_BYTES;
 }
 
-/* Is it the key of a plan that has gone? Then sizes come again, and more plans are worth their memory. */
+/* Returns whether a plan with this key was dropped before. Then sizes recur, and caching more plans is worth the
+ * memory. */
 static bool has_gone(const struct program *prog, uint64_t hash)
 {
     const uint64_t kept = prog->kept.gone < PLANS_REMEMBERED ? prog->kept.gone : PLANS_REMEMBERED;
@@ -57,11 +59,12 @@ void plan_drop_idle(struct program *prog)
         plan_drop_idle(prog->bodies[i]);
 }
 
-/* The least recently used plan leaves the list; runs that hold it keep it alive. */
+/* Drops the least recently used plan; runs that hold it keep it alive. */
 static void drop_oldest(struct program *prog)
 {
     struct plan **link = &prog->kept.plans, *oldest;
 
+    INLAY_CHECK(prog->kept.plans != NULL && prog->kept.plan_count > 0);
     while ((*link)->next != NULL)
         link = &(*link)->next;
     oldest = *link;

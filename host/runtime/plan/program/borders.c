@@ -1,8 +1,8 @@
-/* plan/program/borders.c - what passes between regions: in which domain, and of which elements. */
+/* plan/program/borders.c - negotiates domain and element type of the values passed between regions. */
 #include "plan/program/borders.h"
 
-/* What some offer of the region asks for value value: the best alternative that every pair of providers understands, or
- * (like not NULL) the one that is as `like`. NULL: nobody cares. */
+/* The placement that some offer of the region requests for the value: the best one in the common format, or (like not
+ * NULL) one equal to `like`. NULL: no request. */
 static const inlay_placement *find_placement(const struct program *program, const partition_region *region,
                                              uint32_t value, const inlay_placement *like)
 {
@@ -27,7 +27,7 @@ static bool has_value(const uint32_t *list, uint32_t count, uint32_t value)
     return false;
 }
 
-/* Do the sizes of all that enters and leaves the region follow from those of the graph's inputs? */
+/* Returns whether all boundary sizes of the region follow from the sizes of the graph's inputs. */
 static bool is_sized(const struct program *program, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->input_count + region->output_count; i++) {
@@ -43,7 +43,8 @@ static bool is_sized(const struct program *program, const partition_region *regi
     return true;
 }
 
-/* Do all regions that make or read value list what `wanted` asks for, and belong to one provider? */
+/* Returns whether all regions that compute or read the value belong to the provider and support the placement
+ * `wanted`. */
 static bool all_agree(const struct program *program, uint32_t provider, uint32_t value, const inlay_placement *wanted)
 {
     bool made = false;
@@ -65,8 +66,8 @@ static bool all_agree(const struct program *program, uint32_t provider, uint32_t
     return made;
 }
 
-/* Other elements than the model's that the regions around value agree on, the best for the one that makes it; NULL:
- * they do not. */
+/* Another element type than the model's that all regions around the value support, the best one for the region that
+ * computes it; NULL: none. */
 static const inlay_placement *find_agreed(const struct program *program, uint32_t value)
 {
     const partition_region *region = program->parts.regions, *end = region + program->parts.region_count;

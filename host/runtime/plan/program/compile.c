@@ -1,7 +1,8 @@
-/* plan/program/compile.c - the regions of a program, compiled by their providers. */
+/* plan/program/compile.c - compiles the regions of a program. */
 #include "plan/program/compile.h"
 #include "base/among.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "partition/cost/cost.h"
 #include "plan/program/blob_cache.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operators whose output is their input under another shape; the planner makes them cost nothing. */
+/* Operators whose output is their input with another shape; the planner executes them without a copy. */
 static bool is_view(const graph_node *node)
 {
     return strcmp(node->info.domain.data, "ai.onnx") == 0 && node->info.output_count == 1 &&
@@ -20,17 +21,17 @@ static bool is_view(const graph_node *node)
 
 /* ------------------------------------------------------------------ compiling */
 
-/* What a compile's callbacks and hooks get as ctx. */
+/* The ctx of compile's callbacks and hooks. */
 typedef struct compile_call {
     blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
     run_compile_hooks hooks;
     struct program *program;
     const partition_provider *provider;
     uint64_t coming; /* program_coming() */
-    inlay_diag over; /* why there is no room */
+    inlay_diag over; /* set if the memory limit is exceeded */
 } compile_call;
 
-/* May the session take so many bytes? */
+/* Checks `more` bytes against the session's memory limit. */
 static inlay_status within_limit(compile_call *call, uint64_t more)
 {
     const program_env *env = call->program->env;
@@ -75,7 +76,7 @@ static void tell_progress(void *ctx, double fraction, const char *what)
 {
     const struct program *program = ((compile_call *)ctx)->program;
 
-    (void)fraction; /* a region is one step of the session's bar */
+    (void)fraction; /* the session's progress bar counts whole regions */
     if (program->env->progress != NULL)
         (void)program->env->progress(program->env->progress_ctx, what, 0);
 }
@@ -90,7 +91,7 @@ static inlay_status poll_user(void *ctx)
                : program->env->progress(program->env->progress_ctx, "compiling", 0);
 }
 
-/* The provider has copies of these constants: their pages may go. Clears the fates for the next region. */
+/* The provider has copied these constants: releases their pages. Clears the flags for the next region. */
 static void forget_constants(const struct program *program, const partition_region *region, uint8_t *fates)
 {
     for (uint32_t k = 0; k < region->node_count; k++) {
@@ -105,7 +106,7 @@ static void forget_constants(const struct program *program, const partition_regi
     }
 }
 
-/* Remembers which offers of a region its provider has declined; without memory, none. */
+/* Records which offers of a region its provider declined; records nothing if out of memory. */
 static void note_declined(struct program *program, const program_step *step, const inlay_diag *why,
                           program_declined *out)
 {
@@ -139,6 +140,7 @@ static inlay_status compile_region(struct program *program, program_step *step, 
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
+    INLAY_CHECK(step->provider != NULL && step->compiled == NULL);
     if (cookies == NULL || placements == NULL)
         return no_memory(diag, "to compile a region of graph '%s'", program->graph->name);
     step->resident_bytes = 0;
@@ -193,7 +195,7 @@ static inlay_status compile_region(struct program *program, program_step *step, 
     return INLAY_OK;
 }
 
-/* Compiles what runs inside a node of the host's. */
+/* Compiles the bodies of a host node. */
 static inlay_status make_bodies(struct program *program, program_step *step, program_declined *out_declined,
                                 inlay_diag *diag)
 {

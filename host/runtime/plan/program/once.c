@@ -1,4 +1,4 @@
-/* plan/program/once.c - a region run once on host tensors, for folding. */
+/* plan/program/fold_run.c - runs a region once on host tensors, for constant folding. */
 #include "base/among.h"
 #include "base/checked.h"
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 
 enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
 
-/* A run in progress: what its outputs may still take. */
+/* A run in progress, with the bytes that outputs may still use. */
 struct once {
     const once_run *run;
     uint64_t bytes_left;
@@ -18,9 +18,9 @@ struct once {
 
 static void *aligned_room(struct arena *arena, uint64_t bytes, uint64_t alignment)
 {
-    char *p = bytes < SIZE_MAX - alignment ? arena_alloc(arena, (size_t)(bytes + alignment)) : NULL;
+    char *memory = bytes < SIZE_MAX - alignment ? arena_alloc(arena, (size_t)(bytes + alignment)) : NULL;
 
-    return p == NULL ? NULL : p + (alignment - (uintptr_t)p % alignment) % alignment;
+    return memory == NULL ? NULL : memory + (alignment - (uintptr_t)memory % alignment) % alignment;
 }
 
 static inlay_status give_output(struct once *once, uint32_t i, uint32_t rank, const int64_t *dims)
@@ -71,33 +71,33 @@ static void fill_arg(inlay_tensor_arg *arg, const once_tensor *tensor)
     arg->dtype = tensor->dtype;
 }
 
-inlay_status program_run_once(const once_run *r, inlay_diag *diag)
+inlay_status program_run_once(const once_run *fold, inlay_diag *diag)
 {
     static const uint32_t never;
-    const inlay_provider *table = r->provider->table;
-    struct once once = { r, r->max_bytes };
-    const once_tensor *outputs = r->outputs;
+    const inlay_provider *table = fold->provider->table;
+    struct once once = { fold, fold->max_bytes };
+    const once_tensor *outputs = fold->outputs;
     inlay_run run = { .cancel = &never,
-                      .max_threads = r->max_threads,
+                      .max_threads = fold->max_threads,
                       .ctx = &once,
                       .output_alloc = hook_output,
                       .string_alloc = hook_string };
-    inlay_output_plan *plans = arena_array(r->arena, (size_t)r->output_count + 1, sizeof *plans);
-    inlay_tensor_arg *args = arena_array(r->arena, (size_t)r->input_count + r->output_count + 1, sizeof *args);
+    inlay_output_plan *plans = arena_array(fold->arena, (size_t)fold->output_count + 1, sizeof *plans);
+    inlay_tensor_arg *args = arena_array(fold->arena, (size_t)fold->input_count + fold->output_count + 1, sizeof *args);
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = r->values,
-                                         .value_count = r->value_count,
-                                         .value_stride = sizeof *r->values,
-                                         .max_threads = r->max_threads,
+                                         .values = fold->values,
+                                         .value_count = fold->value_count,
+                                         .value_stride = sizeof *fold->values,
+                                         .max_threads = fold->max_threads,
                                          .workspace_alignment = ONCE_ALIGN,
                                          .outputs = plans,
-                                         .output_count = r->output_count,
+                                         .output_count = fold->output_count,
                                          .output_stride = sizeof *plans };
     inlay_exec_args exec = { .struct_size = sizeof exec,
                              .run = &run,
                              .inputs = args,
-                             .input_count = r->input_count,
-                             .output_count = r->output_count,
+                             .input_count = fold->input_count,
+                             .output_count = fold->output_count,
                              .arg_stride = sizeof *args,
                              .cancel = &never,
                              .diag = diag };
@@ -106,9 +106,9 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
 
     if (plans == NULL || args == NULL)
         return no_memory(diag, "to fold a node");
-    for (uint32_t i = 0; i < r->output_count; i++)
+    for (uint32_t i = 0; i < fold->output_count; i++)
         plans[i].alias = INLAY_NONE;
-    for (uint32_t i = 0; i < r->output_count; i++) {
+    for (uint32_t i = 0; i < fold->output_count; i++) {
         int64_t elements;
         bool known = outputs[i].rank <= INLAY_MAX_RANK;
         for (uint32_t d = 0; known && d < outputs[i].rank; d++)
@@ -118,15 +118,15 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
             goto done;
         }
     }
-    INLAY_TRY(table->specialize(r->provider->state, r->compiled, &request, &instance, diag));
-    exec.outputs = args + r->input_count;
-    for (uint32_t i = 0; i < r->input_count; i++)
-        fill_arg(&args[i], &r->inputs[i]);
-    for (uint32_t i = 0; i < r->output_count; i++) {
+    INLAY_TRY(table->specialize(fold->provider->state, fold->compiled, &request, &instance, diag));
+    exec.outputs = args + fold->input_count;
+    for (uint32_t i = 0; i < fold->input_count; i++)
+        fill_arg(&args[i], &fold->inputs[i]);
+    for (uint32_t i = 0; i < fold->output_count; i++) {
         if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
             INLAY_TRY(give_output(&once, i, outputs[i].rank, outputs[i].dims));
         } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
-            status = INLAY_UNSUPPORTED; /* rare enough not to be folded */
+            status = INLAY_UNSUPPORTED; /* too rare to support */
             goto done;
         }
         fill_arg(&exec.outputs[i], &outputs[i]);
@@ -134,18 +134,18 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
     if (request.workspace_bytes > 0) {
         uint64_t alignment = request.workspace_alignment > ONCE_ALIGN ? request.workspace_alignment : ONCE_ALIGN;
         void *room = NULL;
-        if (request.workspace_bytes <= r->max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
-            room = aligned_room(r->arena, request.workspace_bytes, alignment);
+        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
+            room = aligned_room(fold->arena, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;
             goto done;
         }
         exec.workspace = (inlay_buffer){ .handle = (uintptr_t)room, .bytes = request.workspace_bytes };
     }
-    status = table->execute(r->provider->state, r->compiled, instance, &exec);
+    status = table->execute(fold->provider->state, fold->compiled, instance, &exec);
 done:
     if (instance != NULL)
-        table->release_instance(r->provider->state, r->compiled, instance);
+        table->release_instance(fold->provider->state, fold->compiled, instance);
     return status;
 }
 
@@ -178,7 +178,7 @@ enum { COPY_ALIGN = 64, MOST_ALIGN = 4096, LARGEST_COPY = 1 << 20, MAX_COPIED = 
 
 typedef struct aligned_copy {
     struct aligned_copy *next;
-    const void *of; /* a constant's, which stays where it is as long as the model */
+    const void *of; /* data of a constant, at a fixed address as long as the model exists */
     uint64_t bytes;
     void *data; /* aligned to COPY_ALIGN; owned */
 } aligned_copy;
@@ -195,7 +195,7 @@ void program_folder_deinit(program_folder *folder)
     folder->copied_bytes = 0;
 }
 
-/* A copy that is kept for the next node; NULL: too large, or no memory. */
+/* A copy that is cached for further nodes; NULL: too large, or out of memory. */
 static const void *keep_copy(program_folder *folder, const inlay_value_info *value)
 {
     aligned_copy *copy;
@@ -220,7 +220,7 @@ static const void *keep_copy(program_folder *folder, const inlay_value_info *val
 typedef struct fold_constants {
     program_folder *folder;
     const inlay_value_info *values;
-    const void **aligned; /* [count] what was shown of them, as long as this node is folded */
+    const void **aligned; /* [count] aligned copies passed to the provider, valid while this node is folded */
     uint32_t count;
     struct arena *arena;
 } fold_constants;
@@ -228,41 +228,42 @@ typedef struct fold_constants {
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
     fold_constants *constants = ctx;
-    const inlay_value_info *v;
+    const inlay_value_info *info;
     char *copy;
 
     if (value >= constants->count || constants->values[value].data == NULL || alignment == 0 || alignment > MOST_ALIGN)
         return NULL;
-    v = &constants->values[value];
-    if ((uintptr_t)v->data % alignment == 0)
-        return v->data;
+    info = &constants->values[value];
+    if ((uintptr_t)info->data % alignment == 0)
+        return info->data;
     if (constants->aligned[value] != NULL && (uintptr_t)constants->aligned[value] % alignment == 0)
         return constants->aligned[value];
-    if (alignment <= COPY_ALIGN && (constants->aligned[value] = keep_copy(constants->folder, v)) != NULL)
+    if (alignment <= COPY_ALIGN && (constants->aligned[value] = keep_copy(constants->folder, info)) != NULL)
         return constants->aligned[value];
-    copy = arena_alloc(constants->arena, v->data_bytes + alignment);
+    copy = arena_alloc(constants->arena, info->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
-    memcpy(copy, v->data, v->data_bytes);
+    memcpy(copy, info->data, info->data_bytes);
     constants->aligned[value] = copy;
     return copy;
 }
 
-/* The graph of one node: its inputs, then its outputs, renumbered from 0. made: output 0, where it is no value yet. */
-static inlay_status single_node_graph(const struct graph *graph, const graph_node *n, const inlay_value_info *made,
-                                      struct arena *arena, inlay_graph *out)
+/* Creates a graph with one node: its inputs, then its outputs, renumbered from 0. made: describes output 0 if it is not
+ * a value yet. */
+static inlay_status single_node_graph(const struct graph *graph, const graph_node *original,
+                                      const inlay_value_info *made, struct arena *arena, inlay_graph *out)
 {
-    uint32_t ins = n->info.input_count, outs = n->info.output_count;
+    uint32_t ins = original->info.input_count, outs = original->info.output_count;
     inlay_value_info *values = arena_array(arena, (size_t)ins + outs + 1, sizeof *values);
     uint32_t *index = arena_array(arena, (size_t)ins + outs + 1, sizeof *index);
-    inlay_node_info *node = arena_copy(arena, &n->info, sizeof n->info);
+    inlay_node_info *node = arena_copy(arena, &original->info, sizeof original->info);
     uint32_t count = 0;
 
     if (values == NULL || index == NULL || node == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < ins + outs; i++) {
-        uint32_t value = i < ins ? n->info.inputs[i] : n->info.outputs[i - ins];
+        uint32_t value = i < ins ? original->info.inputs[i] : original->info.outputs[i - ins];
         index[i] = INLAY_NONE;
         if (value == INLAY_NONE && (made == NULL || i != ins))
             continue;
@@ -303,7 +304,7 @@ uint32_t program_has_weights(const partition_provider *provider)
     return weights != NULL && INLAY_HAS(weights, packed_products) ? weights->packed_products : 0;
 }
 
-/* Does one of the providers offer to run the node? asked: leaves some of them out; NULL: none. */
+/* Returns whether one of the providers offers the node. asked: selects the providers; NULL: all. */
 static bool any_offers(const partition_provider *providers, uint32_t count, bool (*asked)(const partition_provider *),
                        const struct graph *graph, const graph_node *node, const inlay_value_info *made)
 {
@@ -354,8 +355,9 @@ bool program_only_moves(const inlay_node_info *node)
                     "Slice Transpose Reshape Concat Unsqueeze Squeeze Split Gather Flatten Identity Expand");
 }
 
-/* The first in the user's order, as in a run; the last, which is the simplest, where that makes no difference: results
- * do not depend on who moves data, and some providers lay out and pack what they read, which is for many runs. */
+/* Selects the provider: the first in the user's order, as in a run. For operators that only move data the result is the
+ * same with all providers, so the last and simplest one is used; others may pack their inputs, which only pays for many
+ * runs. */
 static const partition_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
 {
     static const uint8_t candidate = 1;

@@ -1,5 +1,6 @@
-/* plan/program/program.c - what programs are asked, and their end. */
+/* plan/program/program.c - queries about programs, and their release. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "plan/program/compile.h"
 #include "plan/program/declined.h"
 #include <stdlib.h>
@@ -15,6 +16,7 @@ void program_count_resident(const program_env *env, const program_step *step, bo
 
 void program_release_step(const program_env *env, program_step *step)
 {
+    INLAY_CHECK(step->compiled == NULL || step->provider != NULL);
     if (step->compiled == NULL || step->borrowed)
         return;
     program_count_resident(env, step, true);
@@ -72,9 +74,9 @@ const partition_provider *program_device(const struct program *program)
     for (uint32_t i = 0; program != NULL && found == NULL && program->fallback.base == NULL && i < program->body_count;
          i++)
         found = program_device(program->bodies[i]);
-    for (const struct program *o = program != NULL ? program->fallback.programs : NULL; found == NULL && o != NULL;
-         o = o->fallback.next)
-        found = program_device(o);
+    for (const struct program *fallback = program != NULL ? program->fallback.programs : NULL;
+         found == NULL && fallback != NULL; fallback = fallback->fallback.next)
+        found = program_device(fallback);
     return found;
 }
 

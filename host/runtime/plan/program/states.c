@@ -1,5 +1,5 @@
-/* plan/program/states.c - which states stay where they are: those whose one region writes behind what the last run
- * left, and that nobody else reads (INLAY_EXT_STATES). */
+/* plan/program/states.c - finds the states that can be kept in place: a single region appends to the rows of the last
+ * run, and no other step reads them (INLAY_EXT_STATES). */
 #include "inlay/extensions.h"
 #include "plan/program.h"
 #include <string.h>
@@ -12,7 +12,8 @@ static uint32_t find(const uint32_t *values, uint32_t count, uint32_t value)
     return INLAY_NONE;
 }
 
-/* Does the step read value, or only its sizes? These are known when a run is planned. */
+/* Returns whether the step reads the elements of the value, and not only its shape, which is known when a run is
+ * planned. */
 static bool reads_elements(const struct program *program, const program_step *step, uint32_t value)
 {
     if (find(step->region->inputs, step->region->input_count, value) == INLAY_NONE)
@@ -26,7 +27,7 @@ static bool reads_elements(const struct program *program, const program_step *st
     return step->provider == NULL;
 }
 
-/* What the provider has for states that are in place; NULL: nothing. */
+/* The provider's extension for states in place; NULL: none. */
 static const inlay_ext_states *extension_of(const program_step *step)
 {
     const inlay_provider *table = step->provider == NULL ? NULL : step->provider->table;
@@ -36,7 +37,7 @@ static const inlay_ext_states *extension_of(const program_step *step)
                : table->extension(step->provider->state, INLAY_EXT_STATES);
 }
 
-/* Can the step read value with room behind its rows? */
+/* Returns whether the step can read the value with spare rows after the last one. */
 static bool reads_with_room(const program_step *step, uint32_t value, uint32_t axis)
 {
     const inlay_ext_states *states = extension_of(step);
@@ -57,7 +58,7 @@ static bool appends(const program_step *step, uint32_t in, uint32_t out, uint32_
            states->appends(step->provider->state, step->compiled, in, out, &at) == 1 && at == axis;
 }
 
-/* The step that appends to the state; INLAY_NONE: none does, or the state is read elsewhere, too. */
+/* The step that appends to the state; INLAY_NONE: none, or other steps read the state. */
 static uint32_t find_step(const struct program *program, const program_state *state)
 {
     const struct graph *graph = program->graph;
