@@ -199,7 +199,7 @@ uint8_t *partition_uncovered(const partition_request *request, const struct part
 
 /* Returns whether a node that the host runs passes value `value` on to its bodies without reading it: captured values,
  * and the initial values of a Loop or a Scan. The host reads all other inputs itself. */
-bool partition_hands_on(const graph_node *node, uint32_t value);
+bool partition_passes_to_bodies(const graph_node *node, uint32_t value);
 /* Number of iterations of a Loop or Scan at the shapes of the partition; 1, with *out_known false, if it depends on
  * data. */
 double partition_iterations(const struct partition *partition, const graph_node *node, bool *out_known);

@@ -151,7 +151,7 @@ INLAY_NODISCARD inlay_status program_create(struct graph *graph, const program_e
                                             inlay_diag *diag);
 /* Returns whether the step is a host node that passes value `value` on to its bodies unchanged
  * (partition_passes_to_bodies). */
-bool program_hands_on(const program_step *step, uint32_t value);
+bool program_passes_to_bodies(const program_step *step, uint32_t value);
 /* Finds the states that the program's regions append to in place (states.c). False: out of memory. */
 bool program_find_states(struct program *program);
 /* Number of programs: this one and those of its bodies. */
@@ -191,36 +191,36 @@ bool program_inherit(struct program *program);
 const struct run_timings *program_timings(struct program *program, const partition_provider *provider);
 /* Estimates the host memory that the program will need once the regions from `first` on are compiled: packed weights,
  * and values during a run. */
-uint64_t program_coming(const struct program *program, uint32_t first);
+uint64_t program_expected_bytes(const struct program *program, uint32_t first);
 
 /* ------------------------------------------------------------------ constant folding
  *
  * Runs a compiled region on host tensors, waits, and leaves the outputs in memory of the caller's arena. Constants and
  * shape arithmetic are folded this way. With an owner, outputs of GRAPH_LARGE_CONSTANT bytes and more are blobs of that
  * model instead. */
-typedef struct once_tensor {
+typedef struct fold_tensor {
     inlay_dtype dtype;
     uint32_t rank;
     const int64_t *dims;
     void *data;
     uint64_t bytes;
-} once_tensor;
+} fold_tensor;
 
-typedef struct once_run {
+typedef struct fold_run {
     const partition_provider *provider;
     inlay_compiled *compiled;
     const inlay_value_state *values; /* [value_count] parallel to the snapshot that the region was compiled from */
     uint32_t value_count;
-    const once_tensor *inputs; /* [input_count] in the region's order */
+    const fold_tensor *inputs; /* [input_count] in the region's order */
     uint32_t input_count;
-    once_tensor *outputs; /* [output_count] in the region's order; dims may be missing if `values` does not have them */
+    fold_tensor *outputs; /* [output_count] in the region's order; dims may be missing if `values` does not have them */
     uint32_t output_count;
     uint32_t max_threads;
     uint64_t max_bytes; /* limit for all outputs together */
     graph_model *owner; /* may be NULL */
     struct arena *arena;
-} once_run;
-INLAY_NODISCARD inlay_status program_run_once(const once_run *run, inlay_diag *diag);
+} fold_run;
+INLAY_NODISCARD inlay_status program_fold_region(const fold_run *run, inlay_diag *diag);
 /* State of folding: set env, the rest is {0}. Unaligned constants of the file are copied for the providers. A few
  * megabytes of copies are cached, since a weight matrix is often sliced by many nodes. */
 typedef struct program_folder {

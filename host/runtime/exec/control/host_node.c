@@ -12,7 +12,7 @@ static inlay_status move_inputs_to_host(const host_call *call)
         rt_value current = runner_value(call->bound, value);
         inlay_status status = INLAY_OK;
 
-        if (current.buffer.domain != INLAY_DOMAIN_HOST && !program_hands_on(call->step->plan->step, value) &&
+        if (current.buffer.domain != INLAY_DOMAIN_HOST && !program_passes_to_bodies(call->step->plan->step, value) &&
             call->bound->plan->places[call->bound->plan->values[value].place].source == PLACE_DYNAMIC)
             status = read_in_domain(call->runner, call->bound, value, INLAY_DOMAIN_HOST, &current, call->diag);
         if (status != INLAY_OK)

@@ -11,8 +11,9 @@ rt_value host_value(const host_call *call, uint32_t value)
     if (pl == NULL || (current.buffer.domain == INLAY_DOMAIN_HOST && plan_is_ready(pl)))
         return current;
     if (pl->source == PLACE_DYNAMIC)
-        return program_hands_on(call->step->plan->step, value) ? current
-                                                               : rt_from_value(call->bound->made.mirrors[value]);
+        return program_passes_to_bodies(call->step->plan->step, value)
+                   ? current
+                   : rt_from_value(call->bound->made.mirrors[value]);
     /* Computed by a device: the plan has a copy before this step, unless bodies read it on the device. */
     for (uint32_t i = 0; i < region->input_count; i++)
         if (region->inputs[i] == value) {

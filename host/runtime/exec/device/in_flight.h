@@ -13,7 +13,7 @@
 INLAY_NODISCARD inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bound_step *step,
                                             inlay_diag *diag);
 /* The same for a fence that does not belong to a step. When it returns, the work is finished or the device hangs,
- * whatever the status is. */
+ * regardless of the status. */
 INLAY_NODISCARD inlay_status in_flight_wait_fence(struct runner *runner, const partition_provider *provider,
                                                   inlay_fence fence, inlay_diag *diag);
 /* Waits for all steps of a run that ended with `status`. Required before a run returns, because its buffers are

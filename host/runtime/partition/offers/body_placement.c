@@ -49,7 +49,7 @@ static bool find_layout(const graph_node *node, loop_layout *out)
     return true;
 }
 
-bool partition_hands_on(const graph_node *node, uint32_t value)
+bool partition_passes_to_bodies(const graph_node *node, uint32_t value)
 {
     loop_layout form;
     const bool loops = node->body_count > 0 && find_layout(node, &form);
@@ -194,7 +194,7 @@ static uint32_t reader_domain_of(const struct finder *finder, const partition_jo
             k++;
         if (k < region->input_count && region->provider != INLAY_NONE)
             here = domain_in(job, region, value);
-        else if (k < region->input_count && partition_hands_on(node, value))
+        else if (k < region->input_count && partition_passes_to_bodies(node, value))
             here = read_in_bodies(finder, node, value);
         domain = here != INLAY_DOMAIN_HOST ? here : domain;
     }
@@ -370,7 +370,7 @@ static void set_boundaries_of_bodies(const struct finder *finder, const partitio
         const uint32_t value = partition_read_at(node, i);
         uint32_t domain;
 
-        if (value == INLAY_NONE || !partition_hands_on(node, value))
+        if (value == INLAY_NONE || !partition_passes_to_bodies(node, value))
             continue;
         domain = body_input_domain(finder, node, value);
         if (boundaries[value].body_domain == INLAY_NONE || domain != INLAY_DOMAIN_HOST)

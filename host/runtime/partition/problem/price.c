@@ -43,7 +43,7 @@ uint32_t source_domain(const struct problem *problem, partition_source source, u
 uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value)
 {
     if (offer == INLAY_NONE && problem->partition->boundaries != NULL &&
-        partition_hands_on(problem->graph->nodes[node], value))
+        partition_passes_to_bodies(problem->graph->nodes[node], value))
         return problem->lists_copies ? INLAY_NONE : problem->partition->boundaries[value].body_domain;
     return partition_domain_at(problem, offer, value);
 }

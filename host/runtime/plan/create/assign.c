@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Adds the bodies of a node to the snapshot. */
-static inlay_status show_bodies(struct program *program, uint32_t node_index, inlay_diag *diag)
+static inlay_status add_bodies_to_snapshot(struct program *program, uint32_t node_index, inlay_diag *diag)
 {
     inlay_node_info *info = (inlay_node_info *)(uintptr_t)&program->snapshot.nodes[node_index];
     const graph_node *node = program->graph->nodes[node_index];
@@ -75,7 +75,7 @@ static inlay_status create_programs(struct graph *graph, const program_env *env,
             if (status != INLAY_OK)
                 goto done;
         }
-        INLAY_TRY(show_bodies(program, node_index, diag));
+        INLAY_TRY(add_bodies_to_snapshot(program, node_index, diag));
     }
 done:
     return status;

@@ -4,11 +4,11 @@
 
 /* All graphs of a model share the packed weights; the main graph's program closes them, after all regions are
  * released. */
-static void use_packs(struct program *program, struct packs *shared)
+static void share_packs(struct program *program, struct packs *shared)
 {
     program->packs = shared;
     for (uint32_t i = 0; i < program->body_count; i++)
-        use_packs(program->bodies[i], shared);
+        share_packs(program->bodies[i], shared);
 }
 
 static inlay_status assign(struct assignment *assignment, inlay_diag *diag)
@@ -20,10 +20,10 @@ static inlay_status assign(struct assignment *assignment, inlay_diag *diag)
         return program_assign_bodies(assignment->program, diag);
     status = program_assign(assignment->graph, env, assignment->undone, &assignment->program, diag);
     if (status == INLAY_OK)
-        status = program_weigh_rewrites(&assignment->program, diag);
+        status = program_compare_rewrites(&assignment->program, diag);
     if (status == INLAY_OK)
-        use_packs(assignment->program, packs_open(&env->packs, assignment->program->snapshot.content_hash,
-                                                  env->providers, env->provider_count));
+        share_packs(assignment->program, packs_open(&env->packs, assignment->program->snapshot.content_hash,
+                                                    env->providers, env->provider_count));
     return status;
 }
 
@@ -79,7 +79,7 @@ inlay_status program_create(struct graph *graph, const program_env *env, struct 
         packs_commit(assignment.program->packs);
         return INLAY_OK;
     }
-    program_tell(diag, &why);
+    forward_diag(diag, &why);
     program_destroy(assignment.program);
     return status;
 }

@@ -43,7 +43,7 @@ INLAY_NODISCARD inlay_status program_assign_bodies(struct program *program, inla
 /* ------------------------------------------------------------------ reassign.c
  *
  * Marks offers in the program's partition as declined, with refusals that quote the provider, and partitions its graph
- * again. Steps of unchanged regions keep what was compiled, the others are released. After a failure the program has
+ * again. Steps of unchanged regions keep their compiled code, the others are released. After a failure the program has
  * its previous regions. */
 INLAY_NODISCARD inlay_status program_assign_without(const program_declined *declined, inlay_diag *diag);
 
@@ -52,5 +52,5 @@ INLAY_NODISCARD inlay_status program_assign_without(const program_declined *decl
  * Undoes rewrites whose original nodes some provider supports, but not their replacement, if the model is expected to
  * be faster without them by more than the error of the prices. Also restores the original bodies of a node if a
  * provider then runs the whole node. The graphs must be partitioned. Fails only if out of memory or cancelled. */
-INLAY_NODISCARD inlay_status program_weigh_rewrites(struct program **inout_program, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_compare_rewrites(struct program **inout_program, inlay_diag *diag);
 #endif

@@ -116,7 +116,7 @@ inlay_status fallback_without(struct program *program, const plan_input *inputs,
     inlay_status status;
 
     (void)pthread_mutex_lock(&program->kept.lock);
-    status = declined_remember(program, inputs, count, offers, text, diag);
+    status = declined_add_shapes(program, inputs, count, offers, text, diag);
     (void)pthread_mutex_unlock(&program->kept.lock);
     return status == INLAY_OK ? fallback_find(program, inputs, count, out, diag) : status;
 }

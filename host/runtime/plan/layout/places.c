@@ -47,7 +47,7 @@ plan_step *planner_step(struct planner *planner, uint32_t kind, const program_st
     return step;
 }
 
-void planner_touch(struct planner *planner, uint32_t place)
+void planner_extend_lifetime(struct planner *planner, uint32_t place)
 {
     INLAY_CHECK(place < planner->plan->place_count);
     planner->plan->places[place].last = planner->plan->step_count; /* the current step */
@@ -87,7 +87,7 @@ bool plan_is_unified(const program_env *env, uint32_t domain)
 }
 
 /* Returns whether the memory of this input or output is accessible in the domain. */
-static bool knows_port(const struct planner *planner, const plan_place *pl, uint32_t domain)
+static bool port_is_accessible(const struct planner *planner, const plan_place *pl, uint32_t domain)
 {
     if (pl->source == PLACE_INPUT)
         return planner->inputs[pl->index].also == domain + 1;
@@ -100,9 +100,9 @@ static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, 
     plan_place *pl = &planner->plan->places[from];
     const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
     const bool leaves =
-        planner->output_of[value] != INLAY_NONE && domain == planner_wanted(planner, planner->output_of[value]);
+        planner->output_of[value] != INLAY_NONE && domain == planner_output_domain(planner, planner->output_of[value]);
 
-    if (knows_port(planner, pl, domain) && planner->infos[value].dtype != INLAY_STRING) {
+    if (port_is_accessible(planner, pl, domain) && planner->infos[value].dtype != INLAY_STRING) {
         planner->plan->port_views++;
         return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
                                                     .domain = domain,
@@ -126,7 +126,7 @@ static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, 
                                                 .last_use = pl->last_use });
 }
 
-void planner_lend(struct planner *planner, uint32_t place, uint32_t domain)
+void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain)
 {
     plan_place *pl = &planner->plan->places[place];
 
@@ -137,7 +137,7 @@ void planner_lend(struct planner *planner, uint32_t place, uint32_t domain)
     pl->viewed = true;
 }
 
-uint32_t planner_wanted(const struct planner *planner, uint32_t k)
+uint32_t planner_output_domain(const struct planner *planner, uint32_t k)
 {
     return planner->wanted != NULL ? planner->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
@@ -172,7 +172,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
                                               .last = plan->step_count,
                                               .last_use = planner->prog->uses.last[value] });
     if (to != INLAY_NONE && planner->output_of[value] != INLAY_NONE &&
-        domain == planner_wanted(planner, planner->output_of[value])) {
+        domain == planner_output_domain(planner, planner->output_of[value])) {
         plan->places[to].source = PLACE_OUTPUT;
         plan->places[to].index = planner->output_of[value];
     }
@@ -183,7 +183,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
         plan->places[to].source == PLACE_SLAB &&
         (plan->places[from].source == PLACE_DATA ||
          (plan->places[from].source == PLACE_INPUT && plan->places[from].index >= planner->prog->graph->input_count));
-    planner_touch(planner, from);
+    planner_extend_lifetime(planner, from);
     step = planner_step(planner, PLAN_COPY, NULL);
     if (step == NULL)
         return INLAY_NONE;
@@ -213,7 +213,8 @@ uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t 
     if (!plan_info_bytes_as(&planner->infos[value], dtype, &bytes))
         return INLAY_NONE;
     place.bytes = bytes;
-    if (planner->output_of[value] != INLAY_NONE && domain == planner_wanted(planner, planner->output_of[value]) &&
+    if (planner->output_of[value] != INLAY_NONE &&
+        domain == planner_output_domain(planner, planner->output_of[value]) &&
         planner->infos[value].dtype != INLAY_STRING) {
         place.source = PLACE_OUTPUT;
         place.index = planner->output_of[value];
@@ -236,7 +237,7 @@ void planner_share_place(struct planner *planner, uint32_t value, uint32_t place
     if (last != INLAY_NONE && last > pl->last_use)
         pl->last_use = last;
     if (pl->source == PLACE_SLAB && !pl->viewed && planner->output_of[value] != INLAY_NONE &&
-        pl->domain == planner_wanted(planner, planner->output_of[value]) &&
+        pl->domain == planner_output_domain(planner, planner->output_of[value]) &&
         planner->infos[value].dtype != INLAY_STRING && plan_info_bytes(&planner->infos[value], &bytes) &&
         bytes == pl->bytes) {
         pl->source = PLACE_OUTPUT;
@@ -256,7 +257,7 @@ uint64_t plan_alignment(const program_env *env, uint32_t domain)
     return alignment;
 }
 
-inlay_status planner_keep_outputs(struct planner *planner)
+inlay_status planner_place_outputs(struct planner *planner)
 {
     const struct graph *graph = planner->prog->graph;
 
@@ -267,16 +268,17 @@ inlay_status planner_keep_outputs(struct planner *planner)
         if (place == INLAY_NONE)
             continue;
         /* Values that are sized at run time are in host memory. */
-        place = planner_place_in(planner, value,
-                                 planner->plan->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
-                                                                                      : planner_wanted(planner, k));
+        place =
+            planner_place_in(planner, value,
+                             planner->plan->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                  : planner_output_domain(planner, k));
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
         planner->plan->values[value].place = place;
     }
     for (uint32_t k = 0; k < graph->output_count; k++)
         if (graph->outputs[k] != INLAY_NONE && planner->plan->values[graph->outputs[k]].place != INLAY_NONE)
-            planner_touch(planner, planner->plan->values[graph->outputs[k]].place);
+            planner_extend_lifetime(planner, planner->plan->values[graph->outputs[k]].place);
     return INLAY_OK;
 }
 
@@ -288,7 +290,7 @@ static inlay_status fail_too_large(struct planner *planner, uint64_t bytes)
         planner->prog->graph->name, (unsigned long long)bytes, (unsigned long long)planner->prog->env->max_run_bytes);
 }
 
-inlay_status planner_lay_out(struct planner *planner)
+inlay_status planner_assign_offsets(struct planner *planner)
 {
     struct plan *plan = planner->plan;
     memory_item *items = arena_array(planner->scratch, (size_t)plan->place_count + 1, sizeof *items);

@@ -15,8 +15,8 @@ static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALI
 static inlay_status try_fold(struct planner *planner, const program_step *step, bool *out_folded)
 {
     const partition_region *region = step->region;
-    once_tensor *in = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof *in);
-    once_tensor *out = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *out);
+    fold_tensor *in = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof *in);
+    fold_tensor *out = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *out);
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -27,26 +27,26 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
         const inlay_value_state *st = &planner->plan->states[region->inputs[i]];
         if (st->data == NULL || st->data_bytes > FOLD_MAX_BYTES)
             return INLAY_OK;
-        in[i] = (once_tensor){ st->dtype, st->rank, st->dims, (void *)(uintptr_t)st->data, st->data_bytes };
+        in[i] = (fold_tensor){ st->dtype, st->rank, st->dims, (void *)(uintptr_t)st->data, st->data_bytes };
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
         const inlay_value_state *st = &planner->plan->states[region->outputs[i]];
         if (planner->infos[region->outputs[i]].dtype == INLAY_STRING)
             return INLAY_OK;
-        out[i] = (once_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
+        out[i] = (fold_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
     }
-    status = program_run_once(&(once_run){ .provider = step->provider,
-                                           .compiled = step->compiled,
-                                           .values = planner->plan->states,
-                                           .value_count = planner->prog->graph->value_count,
-                                           .inputs = in,
-                                           .input_count = region->input_count,
-                                           .outputs = out,
-                                           .output_count = region->output_count,
-                                           .max_threads = planner->prog->env->max_threads,
-                                           .max_bytes = FOLD_MAX_BYTES,
-                                           .arena = &planner->plan->arena },
-                              &quiet);
+    status = program_fold_region(&(fold_run){ .provider = step->provider,
+                                              .compiled = step->compiled,
+                                              .values = planner->plan->states,
+                                              .value_count = planner->prog->graph->value_count,
+                                              .inputs = in,
+                                              .input_count = region->input_count,
+                                              .outputs = out,
+                                              .output_count = region->output_count,
+                                              .max_threads = planner->prog->env->max_threads,
+                                              .max_bytes = FOLD_MAX_BYTES,
+                                              .arena = &planner->plan->arena },
+                                 &quiet);
     if (status == INLAY_LIMIT_EXCEEDED || status == INLAY_UNSUPPORTED)
         return INLAY_OK;
     if (status != INLAY_OK) {
@@ -66,7 +66,7 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
         info->dims = dims;
         info->data = out[i].data;
         info->data_bytes = out[i].bytes;
-        if (!planner_settle(planner, value))
+        if (!planner_store_info(planner, value))
             return planner_no_memory(planner);
     }
     *out_folded = true;
@@ -87,13 +87,13 @@ static inlay_status place_folded(struct planner *planner, const partition_region
 
 /* The place where a step that is sized at run time reads input i. Values without a place are copied when the step
  * runs. */
-static uint32_t read_at(struct planner *planner, const program_step *step, uint32_t i)
+static uint32_t reading_place(struct planner *planner, const program_step *step, uint32_t i)
 {
     const uint32_t value = step->region->inputs[i], now = planner->plan->values[value].place;
     const bool has_place = planner->plan->places[now].source != PLACE_DYNAMIC && planner->plan->values[value].known;
 
-    if (has_place && program_hands_on(step, value)) {
-        planner_lend(planner, now, planner->prog->uses.read_in[value]);
+    if (has_place && program_passes_to_bodies(step, value)) {
+        planner_share_with_device(planner, now, planner->prog->uses.read_in[value]);
         return now;
     }
     return planner_place_in(
@@ -111,12 +111,12 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *pro
     if (in == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < region->input_count; i++) {
-        in[i] = read_at(planner, program_step_of, i);
+        in[i] = reading_place(planner, program_step_of, i);
         if (in[i] == INLAY_NONE)
             return planner_no_memory(planner);
     }
     for (uint32_t i = 0; i < region->input_count; i++)
-        planner_touch(planner, in[i]);
+        planner_extend_lifetime(planner, in[i]);
     for (uint32_t i = 0; i < region->output_count; i++) {
         uint32_t value = region->outputs[i], place;
         const bool fixed =
@@ -190,7 +190,7 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
             goto fail;
     }
     for (uint32_t i = 0; i < region->input_count; i++)
-        planner_touch(planner, in[i]);
+        planner_extend_lifetime(planner, in[i]);
     for (uint32_t i = 0; i < region->output_count; i++) {
         const inlay_placement *to = &program_step_of->placements[region->input_count + i];
         uint32_t value = region->outputs[i], alias = request->outputs[i].alias;
@@ -259,7 +259,7 @@ static inlay_status decline(struct planner *planner, uint32_t step_index, const 
 
 /* The capacities of the states that the step appends to in place, or reads in place: *out_rooms is [input_count] of the
  * region, NULL if there are none. */
-static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uint64_t **out_rooms)
+static inlay_status find_state_capacities(struct planner *planner, uint32_t step_index, uint64_t **out_rooms)
 {
     const struct program *prog = planner->prog;
     const partition_region *region = prog->steps[step_index].region;
@@ -296,7 +296,7 @@ static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uin
 }
 
 /* Steps that are sized at run time only support the element types of the model. */
-static inlay_status refuse_odd(struct planner *planner, const program_step *step)
+static inlay_status reject_other_dtypes(struct planner *planner, const program_step *step)
 {
     const partition_region *region = step->region;
 
@@ -354,7 +354,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     for (uint32_t i = 0; i < region->output_count; i++) {
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {
             step->provider->table->release_instance(step->provider->state, step->compiled, instance);
-            status = refuse_odd(planner, step);
+            status = reject_other_dtypes(planner, step);
             return status == INLAY_OK ? add_dynamic(planner, step, PLAN_DYNAMIC) : status;
         }
     }
@@ -398,7 +398,7 @@ static inlay_status plan_program_step(struct planner *planner, uint32_t i)
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = planner->prog->graph->nodes[region->nodes[k]];
         for (uint32_t output = 0; output < node->info.output_count; output++)
-            if (node->info.outputs[output] != INLAY_NONE && !planner_settle(planner, node->info.outputs[output]))
+            if (node->info.outputs[output] != INLAY_NONE && !planner_store_info(planner, node->info.outputs[output]))
                 return planner_no_memory(planner);
     }
     if (step->foldable) {
@@ -407,9 +407,9 @@ static inlay_status plan_program_step(struct planner *planner, uint32_t i)
         if (status != INLAY_OK || folded)
             return status != INLAY_OK ? status : place_folded(planner, region);
     }
-    INLAY_TRY(find_rooms(planner, i, &rooms));
+    INLAY_TRY(find_state_capacities(planner, i, &rooms));
     if (!region_known(planner, region)) {
-        INLAY_TRY(refuse_odd(planner, step));
+        INLAY_TRY(reject_other_dtypes(planner, step));
         return add_dynamic(planner, step, PLAN_DYNAMIC);
     }
     if (step->view && is_viewable(planner, region, step->node)) {
@@ -452,7 +452,7 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
             planner->infos[value].rank = inputs[i].rank;
             planner->infos[value].dims = dims;
             planner->infos[value].dtype = inputs[i].dtype;
-            if (!planner_settle(planner, value) || !plan_info_bytes(&planner->infos[value], &bytes))
+            if (!planner_store_info(planner, value) || !plan_info_bytes(&planner->infos[value], &bytes))
                 return planner_no_memory(planner);
         }
         plan->values[value].place = planner_place(
@@ -513,7 +513,7 @@ static bool start_program(struct planner *planner)
     for (uint32_t k = graph->output_count; k-- > 0;)
         if (graph->outputs[k] != INLAY_NONE)
             prog->output_of[graph->outputs[k]] = k;
-    return planner_settle_constants(planner);
+    return planner_store_constants(planner);
 }
 
 /* Creates the arrays of the plan. Constants have places, other values are unknown. */
@@ -583,14 +583,14 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
         arena_reset(planner.scratch);
     }
     if (planner.declined != NULL) {
-        INLAY_TRY(declined_remember(prog, inputs, count, planner.declined, planner.declined_why.text, diag));
+        INLAY_TRY(declined_add_shapes(prog, inputs, count, planner.declined, planner.declined_why.text, diag));
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", planner.declined_why.text);
         goto done;
     }
-    INLAY_TRY(planner_keep_outputs(&planner));
-    INLAY_TRY(planner_begin_early(&planner));
-    INLAY_TRY(planner_find_waves(&planner));
-    INLAY_TRY(planner_lay_out(&planner));
+    INLAY_TRY(planner_place_outputs(&planner));
+    INLAY_TRY(planner_hoist_copies(&planner));
+    INLAY_TRY(planner_find_concurrent_branches(&planner));
+    INLAY_TRY(planner_assign_offsets(&planner));
     if (planner.plan->dynamic_count > 0) { /* dynamic steps infer shapes at run time */
         planner.plan->infos = arena_copy(&planner.plan->arena, planner.infos,
                                          ((size_t)prog->graph->value_count + 1) * sizeof *planner.infos);

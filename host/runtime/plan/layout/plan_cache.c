@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t most_plans(const struct program *prog)
+static uint32_t max_plans(const struct program *prog)
 {
     return prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
 }
 
-static bool keeps_too_many(const struct program *prog)
+static bool has_too_many(const struct program *prog)
 {
     if (prog->kept.plan_count <= FEW_PLANS_KEPT)
         return false;
-    return !prog->kept.sizes_return || prog->kept.plan_count > most_plans(prog) || prog->kept.bytes > PLANS_BYTES;
+    return !prog->kept.sizes_return || prog->kept.plan_count > max_plans(prog) || prog->kept.bytes > PLANS_BYTES;
 }
 
 /* Returns whether a plan with this key was dropped before. Then sizes recur, and caching more plans is worth the
  * memory. */
-static bool has_gone(const struct program *prog, uint64_t hash)
+static bool was_dropped(const struct program *prog, uint64_t hash)
 {
     const uint64_t kept = prog->kept.gone < PLANS_REMEMBERED ? prog->kept.gone : PLANS_REMEMBERED;
 
@@ -97,7 +97,7 @@ inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t c
         if (status == INLAY_OK) {
             found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
             found->hash = hash;
-            prog->kept.sizes_return = prog->kept.sizes_return || has_gone(prog, hash);
+            prog->kept.sizes_return = prog->kept.sizes_return || was_dropped(prog, hash);
             prog->kept.plan_count++;
             prog->kept.bytes += found->arena.total_bytes;
             prog->kept.made++;
@@ -107,7 +107,7 @@ inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t c
         found->next = prog->kept.plans;
         prog->kept.plans = found;
         (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
-        while (keeps_too_many(prog))
+        while (has_too_many(prog))
             drop_oldest(prog);
     }
     pthread_mutex_unlock(&prog->kept.lock);

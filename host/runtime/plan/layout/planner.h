@@ -29,16 +29,16 @@ bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
 /* The same with another element type, if dtype is not INLAY_UNDEFINED. */
 bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes);
 /* Copies the arrays of the value's info from scratch to the plan's arena, and sets the value's state. */
-bool planner_settle(struct planner *planner, uint32_t value);
+bool planner_store_info(struct planner *planner, uint32_t value);
 /* Creates the program's first_infos and first_states, once: constants do not depend on shapes. */
-bool planner_settle_constants(struct planner *planner);
+bool planner_store_constants(struct planner *planner);
 
 /* ------------------------------------------------------------------ places.c */
 
 uint32_t planner_place(struct planner *planner, plan_place place);
 plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *step);
 /* Extends the lifetime of the place to the current step. */
-void planner_touch(struct planner *planner, uint32_t place);
+void planner_extend_lifetime(struct planner *planner, uint32_t place);
 uint32_t planner_data_place(struct planner *planner, const void *data, uint64_t bytes);
 uint32_t planner_dynamic_place(struct planner *planner, uint32_t value);
 /* The place of the value in `domain`; adds a COPY step if it is in another one. Copies between devices of two providers
@@ -48,27 +48,27 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
  * slab. dtype: another element type than the model's (INLAY_UNDEFINED = the model's). */
 uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t domain, inlay_dtype dtype);
 /* Moves a host place to the slab of that domain if it shares memory with the host, so that bodies can read it there. */
-void planner_lend(struct planner *planner, uint32_t place, uint32_t domain);
+void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain);
 /* The domain in which output k of the graph is wanted. */
-uint32_t planner_wanted(const struct planner *planner, uint32_t k);
+uint32_t planner_output_domain(const struct planner *planner, uint32_t k);
 /* Makes the value share a place. A slab place that now holds an output of the graph becomes that output's memory. */
 void planner_share_place(struct planner *planner, uint32_t value, uint32_t place);
 /* Adds copies of outputs to host memory, or to the domains where they are wanted. Outputs that stay in the slab
  * (strings) are kept until the run copies them. */
-INLAY_NODISCARD inlay_status planner_keep_outputs(struct planner *planner);
+INLAY_NODISCARD inlay_status planner_place_outputs(struct planner *planner);
 /* Assigns offsets in the slab of each domain. Asynchronous steps may still be using bytes that other steps write: those
  * wait for them (exec/loop/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
-INLAY_NODISCARD inlay_status planner_lay_out(struct planner *planner);
+INLAY_NODISCARD inlay_status planner_assign_offsets(struct planner *planner);
 
 /* ------------------------------------------------------------------ hoist_copies.c */
 
 /* Moves the copies of asynchronous providers to the first step where their source is ready. Call after all steps are
  * added, before offsets are assigned. */
-INLAY_NODISCARD inlay_status planner_begin_early(struct planner *planner);
+INLAY_NODISCARD inlay_status planner_hoist_copies(struct planner *planner);
 
 /* ------------------------------------------------------------------ concurrent_branches.c */
 
 /* Finds groups of steps that are worth running concurrently, and extends the lifetimes of their places to the whole
  * group. Call after all steps are added, before offsets are assigned. */
-INLAY_NODISCARD inlay_status planner_find_waves(struct planner *planner);
+INLAY_NODISCARD inlay_status planner_find_concurrent_branches(struct planner *planner);
 #endif

@@ -56,7 +56,7 @@ bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes)
 }
 
 /* Returns whether the size of a fixed shape does not overflow; other shapes are checked when the tensor is created. */
-static bool shape_is_sane(const inlay_value_info *info)
+static bool shape_fits_memory(const inlay_value_info *info)
 {
     size_t bytes;
 
@@ -84,7 +84,7 @@ inlay_status plan_infer_region(const struct program *program, const partition_re
             return status;
         /* Check before a kernel uses them. */
         for (uint32_t i = 0; i < node->info.output_count; i++)
-            if (out[i] != NULL && !shape_is_sane(out[i]))
+            if (out[i] != NULL && !shape_fits_memory(out[i]))
                 return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                                   "output %u of %s node '%s' has more elements than memory can hold", i,
                                   node->info.op_type.data, node->info.name.data);
@@ -144,7 +144,7 @@ static bool store_info(inlay_value_info *info, struct arena *arena, inlay_value_
     return elements_to_data(info, arena) && plan_state_from_info(info, arena, state);
 }
 
-bool planner_settle(struct planner *planner, uint32_t value)
+bool planner_store_info(struct planner *planner, uint32_t value)
 {
     if (!store_info(&planner->infos[value], &planner->plan->arena, &planner->plan->states[value]))
         return false;
@@ -152,7 +152,7 @@ bool planner_settle(struct planner *planner, uint32_t value)
     return true;
 }
 
-bool planner_settle_constants(struct planner *planner)
+bool planner_store_constants(struct planner *planner)
 {
     struct program *prog = planner->prog;
     const struct graph *graph = prog->graph;

@@ -49,7 +49,7 @@ struct packs {
 };
 
 INLAY_PRINTF(2, 3)
-static void complain(const struct packs *packs, const char *format, ...)
+static void log_warning(const struct packs *packs, const char *format, ...)
 {
     char text[PATH_MAX + 200];
     va_list args;
@@ -143,7 +143,7 @@ static bool add_entries(struct packs *packs, uint32_t file)
 
 static void forget_file(const struct packs *packs, const char *path)
 {
-    complain(packs, "cache: %s is damaged, or from another version; it will be replaced", path);
+    log_warning(packs, "cache: %s is damaged, or from another version; it will be replaced", path);
     (void)unlink(path);
 }
 
@@ -159,7 +159,7 @@ static bool open_files(struct packs *packs)
         if (error == EBADMSG)
             forget_file(packs, path);
         else if (error != 0 && error != ENOENT)
-            complain(packs, "cache: %s: %s", path, strerror(error));
+            log_warning(packs, "cache: %s: %s", path, strerror(error));
         if (error != 0 && packs->free_number < 0)
             packs->free_number = i;
         if (error == 0 && !add_entries(packs, (uint32_t)i))
@@ -352,14 +352,14 @@ static void write_file(struct packs *packs)
         if (pack_file_write(path, file_key(packs), entries, data, count))
             kept_trim(packs->place.dir, suffix, packs->place.max_bytes, MAX_FOLDER_FILES);
         else
-            complain(packs, "cache: %s: %s", path, strerror(errno));
+            log_warning(packs, "cache: %s: %s", path, strerror(errno));
     }
     free(entries);
     free(data);
 }
 
 /* Low priority: threads that compute results go first. */
-static void *write_aside(void *user)
+static void *write_in_background(void *user)
 {
     const struct sched_param none = { .sched_priority = 0 };
 
@@ -383,7 +383,7 @@ void packs_commit(struct packs *packs)
     if (bytes > SMALL_FILE) { /* signals are handled by the application's threads */
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        packs->has_writer = pthread_create(&packs->writer, NULL, write_aside, packs) == 0;
+        packs->has_writer = pthread_create(&packs->writer, NULL, write_in_background, packs) == 0;
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     if (!packs->has_writer)

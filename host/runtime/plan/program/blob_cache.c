@@ -28,7 +28,7 @@ static const uint64_t max_folder_bytes = (uint64_t)1 << 30;
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 'b', 'l', 'b' };
 
 INLAY_PRINTF(2, 3)
-static void complain(const blob_slot *slot, const char *format, ...)
+static void log_warning(const blob_slot *slot, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -128,15 +128,15 @@ static void load_blob(blob_slot *slot, inlay_compile_request *request)
     if (!path_of(slot, path, sizeof path) || (fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0)
         return; /* the usual case: not compiled before */
     if (!read_blob(slot, fd, &bytes)) {
-        complain(slot, "cache: %s is damaged, or from another version; it will be replaced", path);
+        log_warning(slot, "cache: %s is damaged, or from another version; it will be replaced", path);
     } else {
         verdict = slot->provider->table->cache_verdict(slot->provider->state, slot->blob, bytes, &why);
         if (verdict == INLAY_CACHE_OPTIMAL) {
             request->cache_blob = slot->blob;
             request->cache_bytes = bytes;
         } else {
-            complain(slot, "cache: provider %s rejects %s: %.200s", slot->provider->name, path,
-                     why.text[0] != '\0' ? why.text : "no reason given; it will be compiled again");
+            log_warning(slot, "cache: provider %s rejects %s: %.200s", slot->provider->name, path,
+                        why.text[0] != '\0' ? why.text : "no reason given; it will be compiled again");
         }
     }
     (void)close(fd);
@@ -157,7 +157,7 @@ static inlay_status store_blob(void *ctx, const void *blob, uint64_t bytes)
     memcpy(head.fingerprint, slot->fingerprint, sizeof head.fingerprint);
     memcpy(head.key, slot->key, sizeof head.key);
     if (!kept_write(path, (const kept_part[]){ { &head, sizeof head }, { blob, bytes } }, 2)) {
-        complain(slot, "cache: %s: %s", path, strerror(errno));
+        log_warning(slot, "cache: %s: %s", path, strerror(errno));
         return INLAY_IO_ERROR;
     }
     kept_trim(slot->env->cache_dir, ".blob", max_folder_bytes, MAX_FOLDER_FILES);
@@ -171,11 +171,11 @@ static bool dir_is_good(const blob_slot *slot)
     struct stat st;
 
     if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
-        complain(slot, "cache_dir '%s': %s", dir, strerror(errno));
+        log_warning(slot, "cache_dir '%s': %s", dir, strerror(errno));
         return false;
     }
     if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode) || owner_others_write(&st)) {
-        complain(slot, "cache_dir '%s' is not used: it must be a folder that only this user can write to", dir);
+        log_warning(slot, "cache_dir '%s' is not used: it must be a folder that only this user can write to", dir);
         return false;
     }
     return true;
@@ -190,7 +190,7 @@ void blob_slot_open(blob_slot *slot, const program_env *env, const partition_pro
         return;
     if (provider->table->fingerprint(provider->state, slot->fingerprint, &slot->fingerprint_bytes) != INLAY_OK ||
         slot->fingerprint_bytes > sizeof slot->fingerprint) {
-        complain(slot, "cache: provider %s returned no fingerprint", provider->name);
+        log_warning(slot, "cache: provider %s returned no fingerprint", provider->name);
         return;
     }
     slot->key[0] = hash_request(request, slot, 1);

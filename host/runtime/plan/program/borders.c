@@ -45,7 +45,7 @@ static bool is_sized(const struct program *program, const partition_region *regi
 
 /* Returns whether all regions that compute or read the value belong to the provider and support the placement
  * `wanted`. */
-static bool all_agree(const struct program *program, uint32_t provider, uint32_t value, const inlay_placement *wanted)
+static bool all_support(const struct program *program, uint32_t provider, uint32_t value, const inlay_placement *wanted)
 {
     bool made = false;
 
@@ -82,7 +82,7 @@ static const inlay_placement *find_agreed(const struct program *program, uint32_
         for (uint32_t m = 0; m < offer->placement_count; m++)
             if (offer->placements[m].value == value && offer->placements[m].dtype != INLAY_UNDEFINED &&
                 offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
-                all_agree(program, region->provider, value, &offer->placements[m]))
+                all_support(program, region->provider, value, &offer->placements[m]))
                 return &offer->placements[m];
     }
     return NULL;

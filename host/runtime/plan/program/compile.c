@@ -27,7 +27,7 @@ typedef struct compile_call {
     run_compile_hooks hooks;
     struct program *program;
     const partition_provider *provider;
-    uint64_t coming; /* program_coming() */
+    uint64_t coming; /* program_expected_bytes() */
     inlay_diag over; /* set if the memory limit is exceeded */
 } compile_call;
 
@@ -72,7 +72,7 @@ static void keep_pack(void *ctx, const void *data)
     packs_keep(((compile_call *)ctx)->program->packs, data);
 }
 
-static void tell_progress(void *ctx, double fraction, const char *what)
+static void report_progress(void *ctx, double fraction, const char *what)
 {
     const struct program *program = ((compile_call *)ctx)->program;
 
@@ -81,7 +81,7 @@ static void tell_progress(void *ctx, double fraction, const char *what)
         (void)program->env->progress(program->env->progress_ctx, what, 0);
 }
 
-static inlay_status poll_user(void *ctx)
+static inlay_status check_limit_and_progress(void *ctx)
 {
     const struct program *program = ((compile_call *)ctx)->program;
     const inlay_status status = within_limit(ctx, 0);
@@ -107,8 +107,8 @@ static void forget_constants(const struct program *program, const partition_regi
 }
 
 /* Records which offers of a region its provider declined; records nothing if out of memory. */
-static void note_declined(struct program *program, const program_step *step, const inlay_diag *why,
-                          program_declined *out)
+static void record_declined(struct program *program, const program_step *step, const inlay_diag *why,
+                            program_declined *out)
 {
     uint8_t *offers = arena_array(&program->arena, (size_t)program->parts.offer_count + 1, sizeof *offers);
     const char *text = arena_string(&program->arena, why->text);
@@ -131,7 +131,7 @@ static inlay_status compile_region(struct program *program, program_step *step, 
                           .program = program,
                           .provider = step->provider,
                           .coming = program->env->room != NULL
-                                        ? program_coming(program, (uint32_t)(step - program->steps))
+                                        ? program_expected_bytes(program, (uint32_t)(step - program->steps))
                                         : 0,
                           .over = INLAY_DIAG_INIT };
     uint64_t *cookies = arena_array(scratch, (size_t)region->offer_count + 1, sizeof *cookies);
@@ -169,8 +169,8 @@ static inlay_status compile_region(struct program *program, program_step *step, 
     request.max_threads = program->env->max_threads;
     request.profile = program->parts.compiled_for;
     request.profile_stride = sizeof *request.profile;
-    request.progress = tell_progress;
-    request.poll = poll_user;
+    request.progress = report_progress;
+    request.poll = check_limit_and_progress;
     request.ctx = &call;
     step->placements = placements;
     blob_slot_open(&call.slot, program->env, step->provider, &request);
@@ -181,13 +181,13 @@ static inlay_status compile_region(struct program *program, program_step *step, 
 
         step->compiled = NULL;
         if (call.over.code != INLAY_OK) {
-            program_tell(diag, &call.over);
+            forward_diag(diag, &call.over);
             return INLAY_LIMIT_EXCEEDED;
         }
         status = inlay_fail(diag, status, "can't compile %s node '%s' of graph '%s': %.300s", node->info.op_type.data,
                             node->info.name.data, program->graph->name, own.text);
         if (status == INLAY_UNSUPPORTED)
-            note_declined(program, step, &own, out_declined);
+            record_declined(program, step, &own, out_declined);
         return status;
     }
     program_count_resident(program->env, step, false);
@@ -196,8 +196,8 @@ static inlay_status compile_region(struct program *program, program_step *step, 
 }
 
 /* Compiles the bodies of a host node. */
-static inlay_status make_bodies(struct program *program, program_step *step, program_declined *out_declined,
-                                inlay_diag *diag)
+static inlay_status compile_bodies(struct program *program, program_step *step, program_declined *out_declined,
+                                   inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -213,8 +213,8 @@ static bool runs_on_host(const partition_provider *provider)
            (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
 }
 
-static inlay_status make_step(struct program *program, uint32_t i, uint8_t *fates, struct arena *scratch,
-                              program_declined *out_declined, inlay_diag *diag)
+static inlay_status compile_step(struct program *program, uint32_t i, uint8_t *fates, struct arena *scratch,
+                                 program_declined *out_declined, inlay_diag *diag)
 {
     program_step *step = &program->steps[i];
     const partition_region *region = &program->parts.regions[i];
@@ -222,7 +222,7 @@ static inlay_status make_step(struct program *program, uint32_t i, uint8_t *fate
     step->region = region;
     step->node = program->graph->nodes[region->nodes[0]];
     if (region->provider == INLAY_NONE)
-        return make_bodies(program, step, out_declined, diag);
+        return compile_bodies(program, step, out_declined, diag);
     step->provider = &program->env->providers[region->provider];
     step->foldable = region->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
                      step->node->body_count == 0;
@@ -251,7 +251,7 @@ static uint32_t read_in_bodies(const program_step *step, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
-    for (uint32_t k = 0; k < step->node->body_count && program_hands_on(step, value); k++) {
+    for (uint32_t k = 0; k < step->node->body_count && program_passes_to_bodies(step, value); k++) {
         const graph_body *body = &step->node->bodies[k];
         const struct program *program = step->bodies[k];
 
@@ -302,8 +302,8 @@ static bool is_new(const struct program *program, uint32_t i)
     return program->fallback.base == NULL && program->steps[i].region == NULL && program->steps[i].compiled == NULL;
 }
 
-static inlay_status make_steps(struct program *program, uint8_t *fates, program_declined *out_declined,
-                               inlay_diag *diag)
+static inlay_status compile_steps(struct program *program, uint8_t *fates, program_declined *out_declined,
+                                  inlay_diag *diag)
 {
     const program_env *env = program->env;
     inlay_status status = INLAY_OK;
@@ -312,7 +312,7 @@ static inlay_status make_steps(struct program *program, uint8_t *fates, program_
     for (uint32_t i = 0; i < program->parts.region_count; i++) {
         if (env->progress != NULL && is_new(program, i))
             INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
-        INLAY_TRY(make_step(program, i, fates, &scratch, out_declined, diag));
+        INLAY_TRY(compile_step(program, i, fates, &scratch, out_declined, diag));
         arena_reset(&scratch);
     }
 done:
@@ -335,8 +335,8 @@ inlay_status program_compile(struct program *program, program_declined *out_decl
         program->steps = arena_array(&program->arena, (size_t)program->parts.region_count + 1, sizeof *program->steps);
     if (program->steps == NULL || program->constants.aligned == NULL || fates == NULL)
         return program_no_memory(program->graph, diag);
-    program->step_count = program->parts.region_count; /* destroy releases what was compiled */
-    status = make_steps(program, fates, out_declined, diag);
+    program->step_count = program->parts.region_count; /* program_destroy releases compiled regions */
+    status = compile_steps(program, fates, out_declined, diag);
     if (status == INLAY_OK && (!find_last_uses(program) || !find_readers(program) || !program_find_states(program)))
         status = program_no_memory(program->graph, diag);
     program->compiled = status == INLAY_OK;

@@ -20,5 +20,5 @@ INLAY_NODISCARD inlay_status program_compile(struct program *program, program_de
 void program_count_resident(const program_env *env, const program_step *step, bool released);
 inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag);
 /* Copies *why to diag, which may be NULL. */
-void program_tell(inlay_diag *diag, inlay_diag *why);
+void forward_diag(inlay_diag *diag, inlay_diag *why);
 #endif

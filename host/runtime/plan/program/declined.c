@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHAPES_KEPT = 256 };
+enum { MAX_SHAPES = 256 };
 
 /* ------------------------------------------------------------------ declined offers */
 
@@ -44,8 +44,8 @@ static void free_shapes(declined_shapes *shapes)
     free(shapes);
 }
 
-inlay_status declined_remember(struct program *program, const plan_input *inputs, uint32_t count, const uint8_t *offers,
-                               const char *text, inlay_diag *diag)
+inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
+                                 const uint8_t *offers, const char *text, inlay_diag *diag)
 {
     declined_shapes *shapes = calloc(1, sizeof *shapes), **link = &program->fallback.shapes;
     uint32_t kept = 0;
@@ -62,7 +62,7 @@ inlay_status declined_remember(struct program *program, const plan_input *inputs
     shapes->next = program->fallback.shapes;
     __atomic_store_n(&program->fallback.shapes, shapes, __ATOMIC_RELEASE);
     for (; *link != NULL; link = &(*link)->next, kept++) {
-        if (kept < SHAPES_KEPT)
+        if (kept < MAX_SHAPES)
             continue;
         free_shapes(*link); /* the oldest; if it recurs, specialize is queried again */
         *link = NULL;
@@ -72,7 +72,7 @@ inlay_status declined_remember(struct program *program, const plan_input *inputs
 }
 
 /* "[2,3] [7]", truncated if necessary. */
-static void name_shapes(const struct plan *key, char *text, size_t bytes)
+static void format_shapes(const struct plan *key, char *text, size_t bytes)
 {
     const int64_t *next = key->key, *end = next + key->key_count;
     size_t used = 0;
@@ -101,14 +101,14 @@ uint32_t declined_list(struct program *program, uint32_t most,
 
         if (count >= most)
             continue;
-        name_shapes(&entry->key, shapes, sizeof shapes);
+        format_shapes(&entry->key, shapes, sizeof shapes);
         say(ctx, shapes, entry->text);
     }
     (void)pthread_mutex_unlock(&program->kept.lock);
     return count;
 }
 
-void declined_forget(struct program *program)
+void declined_free(struct program *program)
 {
     while (program->fallback.shapes != NULL) {
         declined_shapes *next = program->fallback.shapes->next;

@@ -24,8 +24,8 @@ void declined_mark(const struct program *program, uint32_t step, const inlay_dia
 
 inlay_status declined_no_memory(const struct program *program, inlay_diag *diag);
 /* Records that these offers are declined at these shapes. program->kept.lock must be held. */
-INLAY_NODISCARD inlay_status declined_remember(struct program *program, const plan_input *inputs, uint32_t count,
-                                               const uint8_t *offers, const char *text, inlay_diag *diag);
+INLAY_NODISCARD inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
+                                                 const uint8_t *offers, const char *text, inlay_diag *diag);
 /* Frees the recorded shapes. The fallback programs must be destroyed already. */
-void declined_forget(struct program *program);
+void declined_free(struct program *program);
 #endif

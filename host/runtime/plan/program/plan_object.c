@@ -69,7 +69,7 @@ bool plan_fits(const struct plan *plan, const plan_input *inputs, uint32_t count
 
 /* Stores the memory of a dropped plan for the next one: plans of one program have similar sizes, and reused pages need
  * no page faults. */
-static void keep_memory(struct plan *plan)
+static void reuse_memory(struct plan *plan)
 {
     enum { KEPT_BYTES = 4 << 20 };
     struct program *prog = plan->program;
@@ -97,7 +97,7 @@ void plan_unref(struct plan *plan)
     }
     if (plan->held_bytes > 0)
         (void)__atomic_sub_fetch(plan->program->env->held_bytes, plan->held_bytes, __ATOMIC_RELAXED);
-    keep_memory(plan);
+    reuse_memory(plan);
 }
 
 uint64_t plan_run_bytes(const struct plan *plan)

@@ -24,9 +24,9 @@ void program_release_step(const program_env *env, program_step *step)
     step->compiled = NULL;
 }
 
-bool program_hands_on(const program_step *step, uint32_t value)
+bool program_passes_to_bodies(const program_step *step, uint32_t value)
 {
-    return step->provider == NULL && partition_hands_on(step->node, value);
+    return step->provider == NULL && partition_passes_to_bodies(step->node, value);
 }
 
 uint32_t program_count(const struct program *program)
@@ -108,7 +108,7 @@ inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag)
     return no_memory(diag, "for the program of graph '%s'", graph->name);
 }
 
-void program_tell(inlay_diag *diag, inlay_diag *why)
+void forward_diag(inlay_diag *diag, inlay_diag *why)
 {
     if (diag == NULL || diag->struct_size < sizeof *why)
         return;
@@ -126,7 +126,7 @@ void program_destroy(struct program *program)
         program_destroy(program->fallback.programs);
         program->fallback.programs = next;
     }
-    declined_forget(program);
+    declined_free(program);
     while (program->kept.plans != NULL) {
         struct plan *next = program->kept.plans->next;
         plan_unref(program->kept.plans);

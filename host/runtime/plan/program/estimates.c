@@ -47,7 +47,7 @@ static uint64_t kept_bytes(const struct program *program, const partition_region
     return kept > constants ? kept : constants;
 }
 
-uint64_t program_coming(const struct program *program, uint32_t first)
+uint64_t program_expected_bytes(const struct program *program, uint32_t first)
 {
     uint64_t sum = 0, most = 0;
 

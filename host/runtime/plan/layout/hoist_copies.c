@@ -124,7 +124,7 @@ static bool find_positions(struct hoisting *hoisting)
 }
 
 /* Writes the steps in their new order. */
-static bool put_in_order(const struct hoisting *hoisting)
+static bool reorder_steps(const struct hoisting *hoisting)
 {
     struct plan *plan = hoisting->planner->plan;
     const plan_step *steps = arena_copy(hoisting->planner->scratch, plan->steps, plan->step_count * sizeof *steps);
@@ -174,7 +174,7 @@ static void renumber(const struct hoisting *hoisting)
         }
 }
 
-inlay_status planner_begin_early(struct planner *planner)
+inlay_status planner_hoist_copies(struct planner *planner)
 {
     struct plan *plan = planner->plan;
     struct hoisting hoisting = { .planner = planner, .positions = 1 };
@@ -205,7 +205,7 @@ inlay_status planner_begin_early(struct planner *planner)
         return planner_no_memory(planner);
     if (!find_positions(&hoisting))
         return INLAY_OK;
-    if (!put_in_order(&hoisting))
+    if (!reorder_steps(&hoisting))
         return planner_no_memory(planner);
     renumber(&hoisting);
     return INLAY_OK;

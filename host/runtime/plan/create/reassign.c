@@ -4,7 +4,7 @@
 
 /* Marks the offers as declined in the program's partition, and adds a refusal for each of their nodes. False: out of
  * memory. */
-static bool take_back(const program_declined *declined)
+static bool mark_declined(const program_declined *declined)
 {
     struct program *program = declined->program;
     const char *sentence = arena_format(&program->arena, "declined by %s: %.300s", declined->call, declined->text);
@@ -58,7 +58,7 @@ static bool is_plain(const program_step *step)
 }
 
 /* Creates steps for the regions of `parts`; reuses compiled regions of the program. NULL: out of memory. */
-static program_step *take_over(struct program *program, const struct partition *parts)
+static program_step *reuse_compiled_steps(struct program *program, const struct partition *parts)
 {
     program_step *steps = arena_array(&program->arena, (size_t)parts->region_count + 1, sizeof *steps);
 
@@ -78,7 +78,7 @@ static program_step *take_over(struct program *program, const struct partition *
     return steps;
 }
 
-static bool is_taken(const program_step *steps, uint32_t count, const inlay_compiled *compiled)
+static bool is_reused(const program_step *steps, uint32_t count, const inlay_compiled *compiled)
 {
     for (uint32_t i = 0; i < count; i++)
         if (steps[i].compiled == compiled)
@@ -95,18 +95,18 @@ inlay_status program_assign_without(const program_declined *declined, inlay_diag
     inlay_status status;
     struct partition next;
 
-    if (!take_back(declined))
+    if (!mark_declined(declined))
         return declined_no_memory(program, diag);
     rules.saved_plan = NULL; /* it requires the declined offer */
     request.rules = &rules;
     status = partition_again(&request, &program->parts, &program->arena, &next, diag);
     if (status != INLAY_OK)
         return status;
-    steps = take_over(program, &next);
+    steps = reuse_compiled_steps(program, &next);
     if (steps == NULL)
         return declined_no_memory(program, diag);
     for (uint32_t i = 0; i < program->step_count; i++)
-        if (program->steps[i].compiled != NULL && !is_taken(steps, next.region_count, program->steps[i].compiled))
+        if (program->steps[i].compiled != NULL && !is_reused(steps, next.region_count, program->steps[i].compiled))
             program_release_step(program->env, &program->steps[i]);
     program->parts = next;
     program->steps = steps;

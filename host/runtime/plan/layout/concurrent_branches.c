@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 64, BRANCHES_MOST = 64, ROOM_BYTES = 1 << 20 };
+enum { WINDOW = 64, MAX_BRANCHES = 64, ROOM_BYTES = 1 << 20 };
 #define FORK_NS 1500.0 /* waking up the other threads, and waiting for the last one */
 #define GAIN 0.95      /* maximum time of a group relative to sequential execution */
 
@@ -74,7 +74,7 @@ static bool all_in_host_memory(const struct plan *plan, const uint32_t *places, 
 }
 
 /* Returns whether the step can run concurrently with others. */
-static bool may_branch(const struct planner *planner, const plan_step *ps)
+static bool can_run_concurrently(const struct planner *planner, const plan_step *ps)
 {
     const inlay_ext_branches *branches;
     const inlay_provider *table;
@@ -126,9 +126,9 @@ static void add_step(wave_search *search, uint32_t first, uint32_t j)
         use_place(search, first, j, ps->out[i], true);
 }
 
-static uint32_t side_threads(const struct program *prog)
+static uint32_t branch_threads(const struct program *prog)
 {
-    const uint32_t most = prog->env->max_threads < BRANCHES_MOST ? prog->env->max_threads : BRANCHES_MOST;
+    const uint32_t most = prog->env->max_threads < MAX_BRANCHES ? prog->env->max_threads : MAX_BRANCHES;
 
     return prog->env->inter_threads == 0 || prog->env->inter_threads > most ? most : prog->env->inter_threads;
 }
@@ -144,8 +144,8 @@ static int longer_first(const void *a, const void *b)
  * least loaded thread. Negative: fewer than two branches. */
 static double path_ns(wave_search *search, uint32_t first, uint32_t end)
 {
-    const uint32_t threads = side_threads(search->planner->prog);
-    double branches[WINDOW] = { 0 }, load[BRANCHES_MOST] = { 0 }, longest = 0;
+    const uint32_t threads = branch_threads(search->planner->prog);
+    double branches[WINDOW] = { 0 }, load[MAX_BRANCHES] = { 0 }, longest = 0;
     uint32_t count = 0;
 
     for (uint32_t j = first; j < end; j++)
@@ -166,7 +166,7 @@ static double path_ns(wave_search *search, uint32_t first, uint32_t end)
 }
 
 /* Stores the groups of the cheapest path through the steps in planning.waves: k > 0 for the k-th group. */
-static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
+static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
 {
     const struct plan *plan = search->planner->plan;
     const uint32_t count = plan->step_count;
@@ -213,14 +213,14 @@ static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
 /* Sets the prices of the steps that may be in a group. Without measurements, kernels are assumed not to scale with
  * threads, and the runs decide (exec/loop/parallel_branches.c). Forced: all steps, so that every sequence with branches
  * qualifies. */
-static void price_steps(wave_search *search)
+static void price_all_steps(wave_search *search)
 {
     const struct plan *plan = search->planner->plan;
     struct program *prog = search->planner->prog;
     uint32_t able = 0;
 
     for (uint32_t j = 0; j < plan->step_count; j++) {
-        search->alone[j] = may_branch(search->planner, &plan->steps[j]) ? 1 : -1;
+        search->alone[j] = can_run_concurrently(search->planner, &plan->steps[j]) ? 1 : -1;
         search->team[j] = search->alone[j];
         able += search->alone[j] > 0;
     }
@@ -241,7 +241,7 @@ static void price_steps(wave_search *search)
 }
 
 /* Finds the groups of the program, with its first plan. */
-static inlay_status find_rows(wave_search *search)
+static inlay_status find_groups(wave_search *search)
 {
     struct program *prog = search->planner->prog;
     uint32_t rows = 0;
@@ -253,8 +253,8 @@ static inlay_status find_rows(wave_search *search)
         prog->planning.waves = NULL;
         return planner_no_memory(search->planner);
     }
-    price_steps(search);
-    status = choose_rows(search, &rows);
+    price_all_steps(search);
+    status = choose_groups(search, &rows);
     prog->planning.no_waves = status == INLAY_OK && rows == 0;
     memset(search->user, 0xff, ((size_t)search->planner->plan->place_count + 1) * sizeof *search->user);
     return status;
@@ -269,7 +269,7 @@ static bool reads(const plan_step *ps, uint32_t place)
     return false;
 }
 
-static bool start_search(wave_search *search)
+static bool search_init(wave_search *search)
 {
     const struct plan *plan = search->planner->plan;
     const size_t places = (size_t)plan->place_count + 1, steps = (size_t)plan->step_count + 1;
@@ -295,10 +295,10 @@ static bool start_search(wave_search *search)
 static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
 {
     struct plan *plan = search->planner->plan;
-    const uint32_t threads = side_threads(search->planner->prog), count = end - first;
+    const uint32_t threads = branch_threads(search->planner->prog), count = end - first;
     plan_wave *wave = &plan->waves[plan->wave_count];
     uint32_t *thread = arena_array(search->planner->scratch, count, sizeof *thread);
-    double load[BRANCHES_MOST] = { 0 };
+    double load[MAX_BRANCHES] = { 0 };
     uint32_t branches = 0;
 
     wave->steps = arena_array(&plan->arena, count, sizeof *wave->steps);
@@ -394,7 +394,7 @@ static uint32_t group_of(const struct planner *planner, uint32_t step)
     return planner->prog->planning.waves[planner->plan->steps[step].step - planner->prog->steps];
 }
 
-inlay_status planner_find_waves(struct planner *planner)
+inlay_status planner_find_concurrent_branches(struct planner *planner)
 {
     struct program *prog = planner->prog;
     struct plan *plan = planner->plan;
@@ -402,12 +402,12 @@ inlay_status planner_find_waves(struct planner *planner)
     inlay_status status = INLAY_OK;
 
     plan->wave_count = 0;
-    if (side_threads(prog) < 2 || prog->planning.no_waves || plan->step_count < 2 || prog->env->state_count > 0)
+    if (branch_threads(prog) < 2 || prog->planning.no_waves || plan->step_count < 2 || prog->env->state_count > 0)
         return INLAY_OK;
-    if (!start_search(&search))
+    if (!search_init(&search))
         return planner_no_memory(planner);
     if (prog->planning.waves == NULL)
-        status = find_rows(&search);
+        status = find_groups(&search);
     if (status != INLAY_OK || prog->planning.no_waves)
         return status;
     plan->waves = arena_array(&plan->arena, (size_t)prog->step_count + 1, sizeof *plan->waves);
@@ -416,9 +416,10 @@ inlay_status planner_find_waves(struct planner *planner)
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const uint32_t k = plan->steps[i].step == NULL ? INLAY_NONE : (uint32_t)(plan->steps[i].step - prog->steps);
 
-        search.alone[i] = k != INLAY_NONE && prog->planning.waves[k] > 0 && may_branch(planner, &plan->steps[i])
-                              ? prog->planning.alone_ns[k]
-                              : -1;
+        search.alone[i] =
+            k != INLAY_NONE && prog->planning.waves[k] > 0 && can_run_concurrently(planner, &plan->steps[i])
+                ? prog->planning.alone_ns[k]
+                : -1;
     }
     for (uint32_t i = 0, end; i < plan->step_count; i = end) {
         end = i + 1;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ASKED = 128, MOST_PASSES = 16 };
+enum { MAX_QUERIES = 128, MAX_PASSES = 16 };
 
 /* Decides whether the graphs without a rewrite, partitioned as in `undone`, are kept. */
 typedef bool (*accept_fn)(const void *ctx, const struct programs *now, const struct programs *undone);
@@ -96,7 +96,7 @@ static bool takes_any(const void *ctx, const struct programs *now, const struct 
 }
 
 /* Restores the original bodies of nodes that no provider runs; keeps them if a provider then runs one of the nodes. */
-static inlay_status weigh_bodies(struct program **inout_program, inlay_diag *diag)
+static inlay_status compare_bodies(struct program **inout_program, inlay_diag *diag)
 {
     struct program *program = *inout_program;
     inlay_status status = INLAY_OK;
@@ -125,7 +125,7 @@ done:
 
 /* ------------------------------------------------------------------ rewrites that increase the cost */
 
-struct bound_query {
+struct offer_query {
     const char *op_type, *domain;
     uint32_t provider;
     bool offered;
@@ -140,11 +140,11 @@ struct contested {
 
 struct comparison {
     struct programs all;
-    struct bound_query queries[MOST_ASKED];
+    struct offer_query queries[MAX_QUERIES];
     uint32_t asked_count;
     struct contested *list;
     uint32_t count;
-    const char *passes[MOST_PASSES]; /* passes of the contested rewrites, in their order */
+    const char *passes[MAX_PASSES]; /* passes of the contested rewrites, in their order */
     uint32_t pass_count;
     uint8_t *idle; /* [providers] supports the original nodes of some rewrite, but not their replacement */
 };
@@ -153,16 +153,16 @@ struct comparison {
 static bool would_offer(struct comparison *comparison, const struct program *program, uint32_t provider,
                         const graph_node *node)
 {
-    struct bound_query *next = &comparison->queries[comparison->asked_count];
+    struct offer_query *next = &comparison->queries[comparison->asked_count];
 
     for (uint32_t i = 0; i < comparison->asked_count; i++)
         if (comparison->queries[i].provider == provider &&
             strcmp(comparison->queries[i].op_type, node->info.op_type.data) == 0 &&
             strcmp(comparison->queries[i].domain, node->info.domain.data) == 0)
             return comparison->queries[i].offered;
-    if (comparison->asked_count == MOST_ASKED || node->body_count > 0 || graph_node_is_host(program->graph, node))
+    if (comparison->asked_count == MAX_QUERIES || node->body_count > 0 || graph_node_is_host(program->graph, node))
         return false;
-    *next = (struct bound_query){ node->info.op_type.data, node->info.domain.data, provider,
+    *next = (struct offer_query){ node->info.op_type.data, node->info.domain.data, provider,
                                   program_offers(&program->env->providers[provider], program->graph, node) };
     comparison->asked_count++;
     return next->offered;
@@ -212,14 +212,14 @@ static double margin_of(const struct program *program, int64_t rewrite)
     return ns;
 }
 
-static void note_contested(struct comparison *comparison, struct program *program, const graph_node *node)
+static void add_contested(struct comparison *comparison, struct program *program, const graph_node *node)
 {
     uint32_t i = 0;
 
     comparison->list[comparison->count++] = (struct contested){ program, node, margin_of(program, node->rewrite) };
     while (i < comparison->pass_count && strcmp(comparison->passes[i], node->made_by) != 0)
         i++;
-    if (i == comparison->pass_count && i < MOST_PASSES)
+    if (i == comparison->pass_count && i < MAX_PASSES)
         comparison->passes[comparison->pass_count++] = node->made_by;
 }
 
@@ -253,7 +253,7 @@ static bool find_contested(struct comparison *comparison, struct program *progra
             lost = true;
         }
         if (lost)
-            note_contested(comparison, program, node);
+            add_contested(comparison, program, node);
     }
     return true;
 }
@@ -267,7 +267,7 @@ static double cost_of(const struct programs *all)
     return ns;
 }
 
-static bool was_there(const graph_saved *saved, const graph_node *node)
+static bool was_in(const graph_saved *saved, const graph_node *node)
 {
     for (uint32_t i = 0; i < saved->node_count; i++)
         if (saved->nodes[i] == node)
@@ -286,7 +286,7 @@ static bool is_used(const struct comparison *comparison, const struct programs *
 
             for (uint32_t m = 0;
                  region->provider != INLAY_NONE && comparison->idle[region->provider] && m < region->node_count; m++)
-                if (!was_there(&comparison->all.saved[i], program->graph->nodes[region->nodes[m]]))
+                if (!was_in(&comparison->all.saved[i], program->graph->nodes[region->nodes[m]]))
                     return true;
         }
     }
@@ -344,7 +344,7 @@ static inlay_status try_without(const struct comparison *comparison, const char 
 }
 
 /* Lists the contested rewrites of the program. False: out of memory. */
-static bool open_weighing(struct comparison *comparison, struct program *program)
+static bool open_comparison(struct comparison *comparison, struct program *program)
 {
     uint32_t nodes = 0;
 
@@ -363,10 +363,10 @@ static bool open_weighing(struct comparison *comparison, struct program *program
     return true;
 }
 
-static inlay_status weigh_costs(struct program **inout_program, inlay_diag *diag)
+static inlay_status compare_costs(struct program **inout_program, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    const char *tried[MOST_PASSES];
+    const char *tried[MAX_PASSES];
     uint32_t tried_count = 0;
     bool again = true;
 
@@ -375,8 +375,8 @@ static inlay_status weigh_costs(struct program **inout_program, inlay_diag *diag
         struct comparison comparison;
 
         again = false;
-        if (open_weighing(&comparison, *inout_program))
-            for (uint32_t i = 0; !again && i < comparison.pass_count && tried_count < MOST_PASSES; i++) {
+        if (open_comparison(&comparison, *inout_program))
+            for (uint32_t i = 0; !again && i < comparison.pass_count && tried_count < MAX_PASSES; i++) {
                 uint32_t k = 0;
 
                 while (k < tried_count && strcmp(tried[k], comparison.passes[i]) != 0)
@@ -402,14 +402,14 @@ static bool has_prices(const program_env *env)
            (env->sizes == NULL || !env->sizes->conflict);
 }
 
-inlay_status program_weigh_rewrites(struct program **inout_program, inlay_diag *diag)
+inlay_status program_compare_rewrites(struct program **inout_program, inlay_diag *diag)
 {
     const program_env *env = (*inout_program)->env;
     inlay_status status = INLAY_OK;
 
     if (env->rules == NULL || env->rules->saved_plan == NULL)
-        status = weigh_bodies(inout_program, diag);
+        status = compare_bodies(inout_program, diag);
     if (status == INLAY_OK && has_prices(env))
-        status = weigh_costs(inout_program, diag);
+        status = compare_costs(inout_program, diag);
     return status;
 }

@@ -8,62 +8,63 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
+enum { FOLD_ALIGN = 64, FOLD_MAX_ALIGN = 1 << 21 };
 
 /* A run in progress, with the bytes that outputs may still use. */
-struct once {
-    const once_run *run;
+typedef struct fold_state {
+    const fold_run *run;
     uint64_t bytes_left;
-};
+} fold_state;
 
-static void *aligned_room(struct arena *arena, uint64_t bytes, uint64_t alignment)
+static void *aligned_alloc_from(struct arena *arena, uint64_t bytes, uint64_t alignment)
 {
     char *memory = bytes < SIZE_MAX - alignment ? arena_alloc(arena, (size_t)(bytes + alignment)) : NULL;
 
     return memory == NULL ? NULL : memory + (alignment - (uintptr_t)memory % alignment) % alignment;
 }
 
-static inlay_status give_output(struct once *once, uint32_t i, uint32_t rank, const int64_t *dims)
+static inlay_status give_output(fold_state *state, uint32_t i, uint32_t rank, const int64_t *dims)
 {
-    const once_run *run = once->run;
-    once_tensor *tensor = &run->outputs[i];
+    const fold_run *run = state->run;
+    fold_tensor *tensor = &run->outputs[i];
     int64_t count;
     size_t bytes;
 
     if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) || !dtype_bytes(tensor->dtype, count, &bytes))
         return INLAY_SHAPE_MISMATCH;
-    if (bytes > once->bytes_left)
+    if (bytes > state->bytes_left)
         return INLAY_LIMIT_EXCEEDED;
-    once->bytes_left -= bytes;
+    state->bytes_left -= bytes;
     tensor->rank = rank;
     tensor->bytes = bytes;
     tensor->dims = arena_copy(run->arena, dims, rank * sizeof *dims);
-    tensor->data = run->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(run->owner, bytes)
-                                                                       : aligned_room(run->arena, bytes, ONCE_ALIGN);
+    tensor->data = run->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT
+                       ? graph_blob_alloc(run->owner, bytes)
+                       : aligned_alloc_from(run->arena, bytes, FOLD_ALIGN);
     return tensor->dims == NULL || tensor->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
-static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    struct once *once = ctx;
+    fold_state *state = ctx;
     inlay_status status;
 
-    if (output >= once->run->output_count)
+    if (output >= state->run->output_count)
         return INLAY_INVALID_ARGUMENT;
-    status = give_output(once, output, rank, dims);
+    status = give_output(state, output, rank, dims);
     if (status == INLAY_OK)
-        *out = (inlay_buffer){ .handle = (uintptr_t)once->run->outputs[output].data,
-                               .bytes = once->run->outputs[output].bytes };
+        *out = (inlay_buffer){ .handle = (uintptr_t)state->run->outputs[output].data,
+                               .bytes = state->run->outputs[output].bytes };
     return status;
 }
 
-static char *hook_string(void *ctx, uint64_t bytes)
+static char *allocate_string(void *ctx, uint64_t bytes)
 {
-    struct once *once = ctx;
-    return bytes > once->bytes_left ? NULL : arena_alloc(once->run->arena, (size_t)bytes);
+    fold_state *state = ctx;
+    return bytes > state->bytes_left ? NULL : arena_alloc(state->run->arena, (size_t)bytes);
 }
 
-static void fill_arg(inlay_tensor_arg *arg, const once_tensor *tensor)
+static void fill_arg(inlay_tensor_arg *arg, const fold_tensor *tensor)
 {
     arg->buffer = (inlay_buffer){ .handle = (uintptr_t)tensor->data, .bytes = tensor->bytes };
     arg->dims = (int64_t *)(uintptr_t)tensor->dims;
@@ -71,17 +72,17 @@ static void fill_arg(inlay_tensor_arg *arg, const once_tensor *tensor)
     arg->dtype = tensor->dtype;
 }
 
-inlay_status program_run_once(const once_run *fold, inlay_diag *diag)
+inlay_status program_fold_region(const fold_run *fold, inlay_diag *diag)
 {
     static const uint32_t never;
     const inlay_provider *table = fold->provider->table;
-    struct once once = { fold, fold->max_bytes };
-    const once_tensor *outputs = fold->outputs;
+    fold_state state = { fold, fold->max_bytes };
+    const fold_tensor *outputs = fold->outputs;
     inlay_run run = { .cancel = &never,
                       .max_threads = fold->max_threads,
-                      .ctx = &once,
-                      .output_alloc = hook_output,
-                      .string_alloc = hook_string };
+                      .ctx = &state,
+                      .output_alloc = allocate_output,
+                      .string_alloc = allocate_string };
     inlay_output_plan *plans = arena_array(fold->arena, (size_t)fold->output_count + 1, sizeof *plans);
     inlay_tensor_arg *args = arena_array(fold->arena, (size_t)fold->input_count + fold->output_count + 1, sizeof *args);
     inlay_specialize_request request = { .struct_size = sizeof request,
@@ -89,7 +90,7 @@ inlay_status program_run_once(const once_run *fold, inlay_diag *diag)
                                          .value_count = fold->value_count,
                                          .value_stride = sizeof *fold->values,
                                          .max_threads = fold->max_threads,
-                                         .workspace_alignment = ONCE_ALIGN,
+                                         .workspace_alignment = FOLD_ALIGN,
                                          .outputs = plans,
                                          .output_count = fold->output_count,
                                          .output_stride = sizeof *plans };
@@ -124,7 +125,7 @@ inlay_status program_run_once(const once_run *fold, inlay_diag *diag)
         fill_arg(&args[i], &fold->inputs[i]);
     for (uint32_t i = 0; i < fold->output_count; i++) {
         if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
-            INLAY_TRY(give_output(&once, i, outputs[i].rank, outputs[i].dims));
+            INLAY_TRY(give_output(&state, i, outputs[i].rank, outputs[i].dims));
         } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
             status = INLAY_UNSUPPORTED; /* too rare to support */
             goto done;
@@ -132,10 +133,10 @@ inlay_status program_run_once(const once_run *fold, inlay_diag *diag)
         fill_arg(&exec.outputs[i], &outputs[i]);
     }
     if (request.workspace_bytes > 0) {
-        uint64_t alignment = request.workspace_alignment > ONCE_ALIGN ? request.workspace_alignment : ONCE_ALIGN;
+        uint64_t alignment = request.workspace_alignment > FOLD_ALIGN ? request.workspace_alignment : FOLD_ALIGN;
         void *room = NULL;
-        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
-            room = aligned_room(fold->arena, request.workspace_bytes, alignment);
+        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && alignment <= FOLD_MAX_ALIGN)
+            room = aligned_alloc_from(fold->arena, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;
             goto done;
@@ -174,7 +175,7 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-enum { COPY_ALIGN = 64, MOST_ALIGN = 4096, LARGEST_COPY = 1 << 20, MAX_COPIED = 4 << 20 };
+enum { COPY_ALIGN = 64, MAX_ALIGN = 4096, MAX_COPY_BYTES = 1 << 20, MAX_COPIED = 4 << 20 };
 
 typedef struct aligned_copy {
     struct aligned_copy *next;
@@ -203,7 +204,7 @@ static const void *keep_copy(program_folder *folder, const inlay_value_info *val
     for (copy = folder->copies; copy != NULL; copy = copy->next)
         if (copy->of == value->data && copy->bytes == value->data_bytes)
             return copy->data;
-    if (value->data_bytes > LARGEST_COPY || (copy = malloc(sizeof *copy)) == NULL)
+    if (value->data_bytes > MAX_COPY_BYTES || (copy = malloc(sizeof *copy)) == NULL)
         return NULL;
     *copy = (aligned_copy){ .next = folder->copies, .of = value->data, .bytes = value->data_bytes };
     if (posix_memalign(&copy->data, COPY_ALIGN, value->data_bytes > 0 ? (size_t)value->data_bytes : 1) != 0) {
@@ -231,7 +232,7 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     const inlay_value_info *info;
     char *copy;
 
-    if (value >= constants->count || constants->values[value].data == NULL || alignment == 0 || alignment > MOST_ALIGN)
+    if (value >= constants->count || constants->values[value].data == NULL || alignment == 0 || alignment > MAX_ALIGN)
         return NULL;
     info = &constants->values[value];
     if ((uintptr_t)info->data % alignment == 0)
@@ -391,7 +392,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     const partition_provider *provider;
     inlay_compiled *compiled = NULL;
     inlay_value_state *states;
-    once_tensor *made;
+    fold_tensor *made;
     uint32_t *outputs, count = 0;
     uint64_t cookie = 0;
     uint8_t *fates;
@@ -447,7 +448,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
             continue;
         ((inlay_placement *)(uintptr_t)request.placements)[count].value = value;
         made[count] =
-            (once_tensor){ .dtype = states[value].dtype, .rank = states[value].rank, .dims = states[value].dims };
+            (fold_tensor){ .dtype = states[value].dtype, .rank = states[value].rank, .dims = states[value].dims };
         outputs[count++] = value;
     }
     request.outputs = outputs;
@@ -455,17 +456,17 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     request.placement_stride = sizeof *request.placements;
     request.constants = fates;
     INLAY_TRY(provider->table->compile(provider->state, &request, &compiled, diag));
-    status = program_run_once(&(once_run){ .provider = provider,
-                                           .compiled = compiled,
-                                           .values = states,
-                                           .value_count = single.value_count,
-                                           .outputs = made,
-                                           .output_count = count,
-                                           .max_threads = env->max_threads,
-                                           .max_bytes = max_bytes,
-                                           .owner = graph->model,
-                                           .arena = arena },
-                              diag);
+    status = program_fold_region(&(fold_run){ .provider = provider,
+                                              .compiled = compiled,
+                                              .values = states,
+                                              .value_count = single.value_count,
+                                              .outputs = made,
+                                              .output_count = count,
+                                              .max_threads = env->max_threads,
+                                              .max_bytes = max_bytes,
+                                              .owner = graph->model,
+                                              .arena = arena },
+                                 diag);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
         results[i] = (inlay_tensor_view){ .data = made[i].data,
                                           .bytes = made[i].bytes,
