@@ -29,12 +29,12 @@ static bool has_failed(const bound_step *step, bool hangs)
 static const bound_step *find_origin(const struct bound *bound, const bound_step *step, bool hangs)
 {
     for (uint32_t wait_step = 0; wait_step < step->wait_step_count;) {
-        const bound_step *x = &bound->steps[step->wait_steps[wait_step]];
+        const bound_step *earlier = &bound->steps[step->wait_steps[wait_step]];
         INLAY_CHECK(step->wait_steps[wait_step] < bound->plan->step_count);
 
         wait_step++;
-        if (has_failed(x, hangs)) {
-            step = x;
+        if (has_failed(earlier, hangs)) {
+            step = earlier;
             wait_step = 0;
         }
     }

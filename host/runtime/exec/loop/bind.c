@@ -256,10 +256,12 @@ static const partition_provider *provider_of(const struct binder *binder, const 
 static bool places_meet(const struct bound *bound, uint32_t input, uint32_t output)
 {
     const plan_place *place = &bound->plan->places[plan_bytes_of(bound->plan, input)];
-    const plan_place *q = &bound->plan->places[plan_bytes_of(bound->plan, output)];
+    const plan_place *other_place = &bound->plan->places[plan_bytes_of(bound->plan, output)];
 
-    return input == output || (place->source == PLACE_SLAB && q->source == PLACE_SLAB && place->lies_in == q->lies_in &&
-                               place->offset < q->offset + q->bytes && q->offset < place->offset + place->bytes);
+    return input == output ||
+           (place->source == PLACE_SLAB && other_place->source == PLACE_SLAB &&
+            place->lies_in == other_place->lies_in && place->offset < other_place->offset + other_place->bytes &&
+            other_place->offset < place->offset + place->bytes);
 }
 
 /* Returns whether the copy can join the preceding copies in one request. No copy of a request may depend on another
@@ -310,7 +312,7 @@ static inlay_status store_waits(struct binder *binder, bound_step *step)
 static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t index, bool is_async)
 {
     struct bound *bound = binder->bound;
-    bound_step *s = &bound->steps[index];
+    bound_step *waiting = &bound->steps[index];
     const plan_step *ps = bound->steps[step].plan;
     const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
     const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count;
@@ -333,7 +335,7 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
         mark_bytes_used(binder, index, written(bound, ps, i));
     if (is_async && ps->workspace != INLAY_NONE)
         mark_bytes_used(binder, index, ps->workspace);
-    return store_waits(binder, s);
+    return store_waits(binder, waiting);
 }
 
 /* Returns whether any provider is asynchronous. If none is, no step waits for another one. */

@@ -20,6 +20,6 @@ struct dynamic_cache {
         reads_device_data_known; /* its sizes depend on data in device memory, which is read first */
 };
 
-/* Gives back what the step keeps. */
+/* Frees the cache of the step. */
 void dynamic_cache_destroy(bound_step *step);
 #endif

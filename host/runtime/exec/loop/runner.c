@@ -94,8 +94,8 @@ static void renew_timelines(struct bound *bound)
 /* For the crash handler: describes the step that runs. It must not allocate, lock or write. */
 static void describe_step(const void *step, crash_scene *out)
 {
-    const bound_step *s = step;
-    const program_step *ps = s->plan->step;
+    const bound_step *current = step;
+    const program_step *ps = current->plan->step;
 
     if (ps == NULL || ps->provider == NULL)
         return;
@@ -354,7 +354,7 @@ static bool can_exclude_device(const struct runner *runner, inlay_status status)
 
 static inlay_status run_once(struct runner *runner, const rt_value *inputs, inlay_diag *caller)
 {
-    inlay_diag *diag = &runner->shared->diag; /* steps hold its address */
+    inlay_diag *diag = &runner->shared->diag; /* its address is in the arguments of the steps */
     struct program *other = NULL;
     inlay_status status;
     uint32_t count;
@@ -403,7 +403,7 @@ inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_dia
                : status;
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ create and destroy */
 
 inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner, inlay_diag *diag)
 {

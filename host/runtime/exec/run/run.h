@@ -50,7 +50,7 @@ typedef struct run_hang {
  * except texts. */
 typedef struct run_shared {
     inlay_run run;
-    bool watched; /* a cancel word or a deadline is set: poll between steps */
+    bool watched; /* a cancel flag or a deadline is set: poll between steps */
     run_hang hang;
     run_tensors tensors;
     run_texts texts;

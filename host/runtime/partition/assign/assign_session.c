@@ -255,6 +255,7 @@ static inlay_status share_partitions(struct session_graphs *whole)
     uint32_t most = whole->rules->max_partitions;
     uint64_t total = 0, graphs = 0;
 
+    INLAY_CHECK(most > 0);
     for (uint32_t j = 0; j < whole->count; j++) {
         total += whole->jobs[j].out->stretch_count;
         graphs += whole->jobs[j].out->stretch_count > 0;

@@ -12,6 +12,7 @@ static inlay_status find_boundary(const struct graph *graph, const uint32_t *reg
     uint32_t inputs = 0, outputs = 0, *in, *out;
     size_t most_in = 0, most_out = 0;
 
+    INLAY_CHECK(region->node_count > 0);
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
         most_in += partition_reads(node);
@@ -180,6 +181,7 @@ static bool needs_no_copy(const struct problem *problem, uint32_t value, partiti
                                                            owner->table->domain_stride, device - owner->first_domain);
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
+    INLAY_CHECK(device < problem->domains.memory_count);
     return at != NULL && (at->flags & both) == both &&
            ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || partition_maker_of(problem->graph, value) != INLAY_NONE ||
             problem->graph->parent != NULL);

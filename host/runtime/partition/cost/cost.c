@@ -99,6 +99,7 @@ static const profile_line *find_line(const book_provider *provider, const cost_c
 {
     const profile_line *line;
 
+    INLAY_CHECK((provider->mask & (provider->mask + 1)) == 0);
     for (uint64_t at = cost_class_hash(class); (line = provider->lines[at & provider->mask]) != NULL; at++)
         if (same_class(&line->class, class))
             return line;
@@ -475,6 +476,7 @@ double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, co
 {
     double all = 0, ns = enters ? offer->cost.enter_ns : offer->cost.leave_ns;
 
+    INLAY_CHECK(value < graph->value_count);
     if (ns <= 0)
         return 0;
     for (uint32_t k = 0; k < offer->node_count; k++) {

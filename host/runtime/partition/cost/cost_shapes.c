@@ -1,5 +1,6 @@
 /* cost_shapes.c - infers the shapes at which a graph is priced. */
 #include "base/checked.h"
+#include "inlay/check.h"
 #include "partition/cost/cost.h"
 #include "partition/cost/cost_bounds.h"
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static void learn(cost_sizes *sizes, const inlay_dim *dim, int64_t size)
 
 static void learn_assumed(struct pricing *pricing)
 {
+    INLAY_CHECK(pricing->sizes->symbol_count >= pricing->graph->model->symbol_count);
     for (uint32_t i = 0; i < pricing->sizes->assumed_count; i++) {
         const cost_assumption *assumption = &pricing->sizes->assumed[i];
 
@@ -160,6 +162,7 @@ static bool fix_output(struct pricing *pricing, const graph_node *node, uint32_t
     inlay_value_info *info = &pricing->infos[value];
     inlay_dim *dims;
 
+    INLAY_CHECK(output < node->info.output_count);
     if (info->rank == INLAY_RANK_UNKNOWN && was->rank != INLAY_RANK_UNKNOWN) {
         info->rank = was->rank;
         info->dims = was->dims;

@@ -1,6 +1,7 @@
 #include "partition/cost/cost_store.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -84,6 +85,7 @@ const cost_record *cost_store_find(const cost_store *store, cost_key key)
 {
     uint32_t low = 0, high = store->count;
 
+    INLAY_CHECK(store->count == 0 || store->records != NULL);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
@@ -173,6 +175,7 @@ static uint32_t merge_sorted(const cost_store *old, const cost_record *fresh, ui
         else
             all[written++] = *next;
     }
+    INLAY_CHECK(written <= old->count + count);
     return written;
 }
 

@@ -117,6 +117,7 @@ static const partition_job *assigned(const struct finder *finder, const struct g
 /* The domain where the region computes or reads the value. */
 static uint32_t domain_in(const partition_job *job, const partition_region *region, uint32_t value)
 {
+    INLAY_CHECK(region->provider < job->request.provider_count);
     for (uint32_t k = 0; k < region->offer_count; k++) {
         const partition_offer *offer = &job->out->offers[region->offers[k]];
 
@@ -159,7 +160,7 @@ static uint32_t domain_of_value(const partition_job *job, uint32_t value)
     return boundaries == NULL || maker_of(job, value) != NULL ? producer_domain(job, value) : boundaries[value].domain;
 }
 
-static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t v);
+static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value);
 
 /* The domain where the bodies of a node read a value that it passes on to them. */
 static uint32_t read_in_bodies(const struct finder *finder, const graph_node *node, uint32_t value)

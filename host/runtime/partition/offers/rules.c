@@ -48,6 +48,7 @@ static const char *ban_reason(const partition_request *request, uint32_t node, u
     const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, described);
 
     INLAY_CHECK(provider < request->provider_count);
+    INLAY_CHECK(node < request->snapshot->node_count && provider < request->provider_count);
     if (candidate->unnamed && !is_named(rules, pin, candidate->name))
         return "its device is a CPU's driver, which runs what it is named for: list it in option providers";
     if (rules == NULL)

@@ -53,6 +53,7 @@ static void push_makers(const struct problem *problem, uint32_t node, bool membe
             (grouping->member[maker] == grouping->walk && !members_too))
             continue;
         grouping->visited[maker] = grouping->walk;
+        INLAY_CHECK(grouping->stack_count < problem->nodes);
         grouping->stack[grouping->stack_count++] = maker;
     }
 }

@@ -269,6 +269,7 @@ bool partition_measure_memory(struct problem *problem, const uint32_t *choice, p
     occupancy.shrinks = arena_array(&arena, cells, sizeof *occupancy.shrinks);
     if (occupancy.place == NULL || occupancy.begins == NULL || occupancy.grows == NULL || occupancy.shrinks == NULL)
         goto done;
+    INLAY_CHECK(schedule->unit_count > 0 || problem->nodes == 0);
     for (uint32_t i = schedule->unit_count; i-- > 0;) {
         occupancy.place[schedule->order[i]] = i;
         occupancy.begins[schedule->region_of[i]] = i;

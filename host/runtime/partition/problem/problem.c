@@ -1,11 +1,11 @@
-/* What there is to choose from, and what everything costs. */
+/* partition/problem/problem.c - builds the input of the search: domains, readers, prices and lists of offers. */
 #include "partition/problem/problem.h"
 #include "inlay/check.h"
 #include "partition/problem/flow.h"
 #include <math.h>
 #include <string.h>
 
-/* Small graphs are searched to the end as long as that takes no more steps, some milliseconds. */
+/* Step budget of the exact search for small graphs, a few milliseconds. */
 enum { EXACT_STEPS = 20000 };
 
 /* Higher prices (eleven days) are clamped, which keeps sums of prices exact. */
@@ -343,6 +343,7 @@ static bool list_singles(struct problem *problem)
             *best = offer_index;
     }
     /* at[n + 1] is now where the offers of n begin. */
+    INLAY_CHECK(count <= problem->offers);
     memmove(at, at + 1, problem->nodes * sizeof *at);
     at[problem->nodes] = count;
     return true;

@@ -36,6 +36,7 @@ static uint32_t heap_pop(uint32_t *heap, uint32_t *count)
 {
     uint32_t top = heap[0], last = heap[--*count], i = 0;
 
+    INLAY_CHECK(*count < UINT32_MAX);
     for (;;) {
         uint32_t child = 2 * i + 1;
 
@@ -160,6 +161,7 @@ static void release(struct problem *problem, const uint32_t *choice, uint32_t un
             for (uint32_t reader = value == INLAY_NONE ? 0 : problem->links.reader_at[value];
                  value != INLAY_NONE && reader < problem->links.reader_at[value + 1]; reader++) {
                 uint32_t waiting = schedule->unit_of[problem->links.readers[reader]];
+                INLAY_CHECK(waiting == unit || schedule->pending[waiting] > 0);
                 if (waiting != unit && --schedule->pending[waiting] == 0)
                     make_ready(problem, choice, waiting);
             }

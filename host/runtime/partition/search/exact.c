@@ -1,4 +1,5 @@
 /* Branch and bound: enumerates all choices, except those whose cost exceeds the best one before they are complete. */
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include <math.h>
 #include <string.h>
@@ -83,6 +84,7 @@ static double place_offer(struct branch *branch, uint32_t offer, bool set)
     const partition_offer *placed = &branch->problem->partition->offers[offer];
     double ns = 0;
 
+    INLAY_CHECK(offer < branch->problem->offers);
     for (uint32_t k = 0; k < placed->node_count; k++)
         branch->choice[placed->nodes[k]] = set ? offer : INLAY_NONE;
     for (uint32_t k = 0; branch->problem->domains.count > 1 && k < placed->node_count; k++) {

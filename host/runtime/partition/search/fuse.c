@@ -7,6 +7,7 @@
  * of the auxiliary variable and m. If copies between devices go through the host, and the proposal is one provider for
  * all nodes, every term has this form, and the cut is the best mix. Other terms are charged as if m's variable did not
  * matter, which is an upper bound; partition_evaluate() decides whether the mix is taken. */
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include "partition/problem/flow.h"
 #include <math.h>
@@ -102,6 +103,7 @@ static void add_group_terms(struct problem *problem, uint32_t offer, const parti
     bool bare = false, asked = false, stays = false;
     uint32_t helper;
 
+    INLAY_CHECK(group->node_count > 1);
     for (uint32_t k = 0; k < group->node_count; k++) {
         uint32_t single = side->single[group->nodes[k]];
         gain += single == INLAY_NONE ? 0 : problem->prices.offer[single];

@@ -5,6 +5,7 @@
  * holds. If that is not sufficient, because memory is used in large blocks, offers leave the device one by one, the
  * smallest loss per byte first. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static uint64_t excess_of(const struct problem *problem, uint32_t provider)
     const partition_memory *memory = &problem->memory[provider];
     uint64_t need;
 
+    INLAY_CHECK(provider < problem->providers);
     if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need))
         need = UINT64_MAX;
     return need > problem->bounds.limit[provider] ? need - problem->bounds.limit[provider] : 0;

@@ -3,6 +3,7 @@
  *
  * The groups of a provider are proposed with it, in families that do not overlap. Small graphs are then searched
  * exactly. */
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include <string.h>
 
@@ -70,6 +71,7 @@ static void propose(struct search *search, partition_label label, uint32_t famil
 {
     struct problem *problem = search->problem;
 
+    INLAY_CHECK(label.provider < problem->providers);
     for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t variants = 0;
 

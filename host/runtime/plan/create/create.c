@@ -1,4 +1,5 @@
 #include "plan/create/create.h"
+#include "inlay/check.h"
 #include "plan/create/undo.h"
 #include "threads/threads.h"
 
@@ -58,6 +59,7 @@ inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag
     const uint32_t held = threads_hold(assignment->env->max_threads);
     inlay_status status;
 
+    INLAY_CHECK(assignment->graph != NULL && assignment->env != NULL);
     do {
         assignment->declined = (program_declined){ 0 };
         status = assign(assignment, diag);

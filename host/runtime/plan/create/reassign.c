@@ -1,3 +1,4 @@
+#include "inlay/check.h"
 #include "plan/create/create.h"
 #include "plan/program/declined.h"
 #include <string.h>
@@ -95,6 +96,7 @@ inlay_status program_assign_without(const program_declined *declined, inlay_diag
     inlay_status status;
     struct partition next;
 
+    INLAY_CHECK(program != NULL && declined->offers != NULL);
     if (!mark_declined(declined))
         return declined_no_memory(program, diag);
     rules.saved_plan = NULL; /* it requires the declined offer */

@@ -1,4 +1,5 @@
 #include "plan/create/undo.h"
+#include "inlay/check.h"
 #include "partition/assign/saved.h"
 #include "passes/type_guard.h"
 #include <stdio.h>
@@ -24,6 +25,7 @@ bool programs_open(struct programs *all, struct program *program)
     if (all->list == NULL || all->saved == NULL)
         return false;
     list_programs(all, program);
+    INLAY_CHECK(all->count == count);
     for (uint32_t i = 0; saved && i < count; i++)
         saved = history_save(all->list[i]->graph, &all->arena, &all->saved[i]);
     return saved;

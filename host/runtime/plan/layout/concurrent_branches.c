@@ -345,6 +345,7 @@ static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
 /* The group that a step belongs to; NULL: none. */
 static const plan_wave *wave_at(const struct plan *plan, uint32_t step)
 {
+    INLAY_CHECK(step <= plan->step_count);
     for (uint32_t k = 0; k < plan->wave_count; k++)
         if (step >= plan->waves[k].first && step < plan->waves[k].end)
             return &plan->waves[k];

@@ -79,6 +79,7 @@ bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint6
     memory_item **order = arena_array(scratch, (size_t)count + 1, sizeof(memory_item *));
     memory_item **placed = arena_array(scratch, (size_t)count + 1, sizeof(memory_item *));
 
+    INLAY_CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0);
     *out_bytes = 0;
     *out_lower_bound = 0;
     if (order == NULL || placed == NULL || !lower_bound(items, count, step_count, alignment, scratch, out_lower_bound))

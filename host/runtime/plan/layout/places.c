@@ -233,6 +233,7 @@ void planner_share_place(struct planner *planner, uint32_t value, uint32_t place
     uint32_t last = planner->prog->uses.last[value];
     size_t bytes;
 
+    INLAY_CHECK(place < planner->plan->place_count);
     planner->plan->values[value].place = place;
     if (last != INLAY_NONE && last > pl->last_use)
         pl->last_use = last;

@@ -331,6 +331,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
 
     if (outputs == NULL)
         return planner_no_memory(planner);
+    INLAY_CHECK(step->provider != NULL);
     for (uint32_t i = 0; i < region->output_count; i++)
         outputs[i].alias = INLAY_NONE;
     status = step->provider->table->specialize(step->provider->state, step->compiled, &request, &instance, &why);
@@ -570,6 +571,7 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
         planner.plan = calloc(1, sizeof *planner.plan);
     if (planner.plan == NULL)
         return planner_no_memory(&planner);
+    INLAY_CHECK(planner.plan->place_count == 0 && planner.plan->step_count == 0);
     planner.plan->references = 1;
     planner.plan->program = prog;
     if (!plan_set_key(planner.plan, inputs, count)) {

@@ -104,6 +104,7 @@ inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t c
         }
     }
     if (found != NULL) {
+        INLAY_CHECK(found->program == prog);
         found->next = prog->kept.plans;
         prog->kept.plans = found;
         (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);

@@ -68,6 +68,7 @@ static uint32_t *slot_of(const struct packs *packs, const pack_key *key)
 {
     uint32_t at = (uint32_t)key->word[0] & (packs->slot_count - 1);
 
+    INLAY_CHECK(packs->slot_count > 0 && (packs->slot_count & (packs->slot_count - 1)) == 0);
     while (packs->slots[at] != 0 && memcmp(&packs->list[packs->slots[at] - 1].key, key, sizeof *key) != 0)
         at = (at + 1) & (packs->slot_count - 1);
     return &packs->slots[at];

@@ -1,5 +1,6 @@
 /* plan/program/borders.c - negotiates domain and element type of the values passed between regions. */
 #include "plan/program/borders.h"
+#include "inlay/check.h"
 
 /* The placement that some offer of the region requests for the value: the best one in the common format, or (like not
  * NULL) one equal to `like`. NULL: no request. */
@@ -94,6 +95,7 @@ inlay_placement *borders_negotiate(const struct program *program, const partitio
     uint32_t count = region->input_count + region->output_count;
     inlay_placement *list = arena_array(arena, (size_t)count + 1, sizeof *list);
 
+    INLAY_CHECK(region->provider < program->env->provider_count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         uint32_t value = i < region->input_count ? region->inputs[i] : region->outputs[i - region->input_count];
         const inlay_placement *wanted = find_agreed(program, value);

@@ -219,6 +219,7 @@ static inlay_status compile_step(struct program *program, uint32_t i, uint8_t *f
     program_step *step = &program->steps[i];
     const partition_region *region = &program->parts.regions[i];
 
+    INLAY_CHECK(i < program->parts.region_count);
     step->region = region;
     step->node = program->graph->nodes[region->nodes[0]];
     if (region->provider == INLAY_NONE)
@@ -246,7 +247,7 @@ static bool find_last_uses(struct program *program)
     return true;
 }
 
-/* Where the bodies of a node read value, in which they are handed it as it is. */
+/* The domain where the bodies of a node read a value that the node passes on to them. */
 static uint32_t read_in_bodies(const program_step *step, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
@@ -278,6 +279,7 @@ static bool find_readers(struct program *program)
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
 
+        INLAY_CHECK(step->provider == NULL || step->placements != NULL);
         for (uint32_t k = 0; k < step->region->input_count; k++) {
             const uint32_t value = step->region->inputs[k];
             const uint32_t domain = step->provider != NULL ? step->placements[k].domain : read_in_bodies(step, value);
@@ -287,7 +289,7 @@ static bool find_readers(struct program *program)
             if (domain != INLAY_DOMAIN_HOST && step->provider != NULL)
                 program->uses.taken_in[value] = domain;
             program->uses.read_here[value] |=
-                domain == INLAY_DOMAIN_HOST || step->provider == NULL; /* bodies: some of them perhaps */
+                domain == INLAY_DOMAIN_HOST || step->provider == NULL; /* some body may read it in host memory */
         }
     }
     for (uint32_t k = 0; k < program->graph->output_count; k++)
@@ -296,7 +298,7 @@ static bool find_readers(struct program *program)
     return true;
 }
 
-/* A step is one of the session's progress bar when it is made for the first time. */
+/* Returns whether the session's progress bar counts the step: only when it is compiled for the first time. */
 static bool is_new(const struct program *program, uint32_t i)
 {
     return program->fallback.base == NULL && program->steps[i].region == NULL && program->steps[i].compiled == NULL;

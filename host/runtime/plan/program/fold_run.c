@@ -2,6 +2,7 @@
 #include "base/among.h"
 #include "base/checked.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/program.h"
 #include "threads/run.h"
@@ -30,6 +31,7 @@ static inlay_status give_output(fold_state *state, uint32_t i, uint32_t rank, co
     int64_t count;
     size_t bytes;
 
+    INLAY_CHECK(i < run->output_count);
     if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) || !dtype_bytes(tensor->dtype, count, &bytes))
         return INLAY_SHAPE_MISMATCH;
     if (bytes > state->bytes_left)

@@ -1,5 +1,6 @@
 /* plan/program/plan_object.c - basic functions of plans: key, memory needs, release. */
 #include "base/hash.h"
+#include "inlay/check.h"
 #include "plan/plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ bool plan_set_key(struct plan *plan, const plan_input *inputs, uint32_t count)
             memcpy(next, inputs[i].dims, rank * sizeof *next);
         next += rank;
     }
+    INLAY_CHECK(next == plan->key + plan->key_count);
     return true;
 }
 
@@ -88,6 +90,7 @@ static void reuse_memory(struct plan *plan)
 
 void plan_unref(struct plan *plan)
 {
+    INLAY_CHECK(plan == NULL || __atomic_load_n(&plan->references, __ATOMIC_RELAXED) > 0);
     if (plan == NULL || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     for (uint32_t i = 0; i < plan->step_count; i++) {

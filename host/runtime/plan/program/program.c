@@ -10,6 +10,7 @@ void program_count_resident(const program_env *env, const program_step *step, bo
 {
     uint64_t *all = env->resident_bytes != NULL ? &env->resident_bytes[step->provider - env->providers] : NULL;
 
+    INLAY_CHECK(step->provider >= env->providers && step->provider < env->providers + env->provider_count);
     if (all != NULL)
         (void)__atomic_add_fetch(all, released ? 0 - step->resident_bytes : step->resident_bytes, __ATOMIC_RELAXED);
 }

@@ -1,5 +1,6 @@
 /* plan/program/states.c - finds the states that can be kept in place: a single region appends to the rows of the last
  * run, and no other step reads them (INLAY_EXT_STATES). */
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/program.h"
 #include <string.h>
@@ -65,6 +66,7 @@ static uint32_t find_step(const struct program *program, const program_state *st
     const uint32_t past = graph->inputs[state->input], present = graph->outputs[state->output];
     uint32_t found = INLAY_NONE, times = 0;
 
+    INLAY_CHECK(state->input < graph->input_count && state->output < graph->output_count);
     for (uint32_t k = 0; k < graph->output_count; k++)
         times += graph->outputs[k] == present || graph->outputs[k] == past;
     for (uint32_t i = 0; i < program->step_count; i++) {
