@@ -69,8 +69,8 @@ typedef struct program_uses {
     uint32_t *last; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
     /* [value_count] a domain other than the host's in which some step reads the value; otherwise the host's */
     uint32_t *read_in;
-    uint32_t *taken_in; /* [value_count] the same for regions only: bodies copy the values that they read */
-    bool *read_here;    /* [value_count] some step reads it in host memory */
+    uint32_t *region_domain; /* [value_count] the same for regions only: bodies copy the values that they read */
+    bool *read_here;         /* [value_count] some step reads it in host memory */
 } program_uses;
 
 /* Constants with the alignment that regions require. */
@@ -100,7 +100,7 @@ typedef struct program_planning {
      * first plan. */
     inlay_value_info *first_infos;
     inlay_value_state *first_states;
-    bool *handed_on;         /* [value_count] the host passes the value on to a body or to the caller */
+    bool *passed_on;         /* [value_count] the host passes the value on to a body or to the caller */
     inlay_value_info *infos; /* [value_count] of the plan being created */
     uint32_t *copies;        /* [value_count * domain_count] likewise */
     uint32_t domain_count;

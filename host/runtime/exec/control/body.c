@@ -40,7 +40,7 @@ rt_value *body_inputs(host_call *call, uint32_t body)
     const graph_body *definition = &call->node->bodies[body];
     const struct graph *graph = definition->graph;
     rt_value *in =
-        arena_array(&call->bound->made.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
+        arena_array(&call->bound->dynamic.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < graph->captured_count; i++) {
         uint32_t k = i;
@@ -75,12 +75,12 @@ inlay_status body_arity(const host_call *call, const struct graph *graph, uint32
 
 static char *stack_bytes(const struct stack *stack)
 {
-    return stack->bytes == NULL ? NULL : value_data(stack->bytes);
+    return stack->memory == NULL ? NULL : value_data(stack->memory);
 }
 
 static uint32_t stack_domain(const struct stack *stack)
 {
-    return stack->bytes == NULL ? (uint32_t)INLAY_DOMAIN_HOST : stack->bytes->buffer.domain;
+    return stack->memory == NULL ? (uint32_t)INLAY_DOMAIN_HOST : stack->memory->buffer.domain;
 }
 
 /* Copies the value to offset `at` of `room`. */
@@ -102,7 +102,7 @@ static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t
 
 /* The domain for stacking results like `value`: their device, if the size of one result is a multiple of its
  * alignment. */
-static uint32_t stacks_in(const host_call *call, const inlay_value *value)
+static uint32_t choose_stack_domain(const host_call *call, const inlay_value *value)
 {
     const uint32_t domain = value->buffer.domain;
 
@@ -131,17 +131,17 @@ static inlay_status stack_grow(host_call *call, struct stack *stack, uint32_t do
     inlay_value *bigger = NULL;
     inlay_status status = INLAY_OK;
 
-    if (stack->bytes != NULL && stack->used + more <= stack->bytes->buffer.bytes)
+    if (stack->memory != NULL && stack->used + more <= stack->memory->buffer.bytes)
         return INLAY_OK;
     status = stack_alloc(call, domain, &capacity, &bigger);
     if (status == INLAY_OK && stack->used > 0)
-        status = stack_put(call, bigger, 0, stack->bytes, stack->used);
+        status = stack_put(call, bigger, 0, stack->memory, stack->used);
     if (status != INLAY_OK) {
         pool_give(call->runner->shared, bigger);
         return status;
     }
-    pool_give(call->runner->shared, stack->bytes);
-    stack->bytes = bigger;
+    pool_give(call->runner->shared, stack->memory);
+    stack->memory = bigger;
     return INLAY_OK;
 }
 
@@ -164,9 +164,10 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
                           "a scan output of node '%s' changes its shape in iteration %lld", call->node->info.name.data,
                           (long long)stack->count);
     }
-    status = stack_grow(call, stack, stack->bytes != NULL ? stack_domain(stack) : stacks_in(call, value), more);
+    status =
+        stack_grow(call, stack, stack->memory != NULL ? stack_domain(stack) : choose_stack_domain(call, value), more);
     if (status == INLAY_OK)
-        status = stack_put(call, stack->bytes, stack->used, value, more);
+        status = stack_put(call, stack->memory, stack->used, value, more);
     if (status != INLAY_OK)
         return status;
     if (value->dtype == INLAY_STRING) {
@@ -216,9 +217,9 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
     for (uint32_t d = 0; d <= stack->rank; d++)
         dims[d] = d < axis ? stack->dims[d] : d == axis ? stack->count : stack->dims[d - 1];
     if (stack_domain(stack) != INLAY_DOMAIN_HOST) { /* along the first axis, see loop_choose_residency() */
-        (void)value_reshape(stack->bytes, stack->dtype, stack->rank + 1, dims);
-        *out_value = stack->bytes;
-        stack->bytes = NULL;
+        (void)value_reshape(stack->memory, stack->dtype, stack->rank + 1, dims);
+        *out_value = stack->memory;
+        stack->memory = NULL;
         return INLAY_OK;
     }
     status = create_host_value(call->runner, value, stack->dtype, stack->rank + 1, dims, out_value, call->diag);
@@ -261,7 +262,7 @@ void loop_deinit(struct loop *loop)
     for (uint32_t i = 0; loop->held != NULL && i < loop->carried; i++)
         pool_give(loop->call->runner->shared, loop->held[i]);
     for (uint32_t i = 0; loop->stacks != NULL && i < loop->scans; i++)
-        pool_give(loop->call->runner->shared, loop->stacks[i].bytes);
+        pool_give(loop->call->runner->shared, loop->stacks[i].memory);
 }
 
 inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t first_output)
@@ -321,8 +322,8 @@ inlay_status loop_enter(struct loop *loop, uint32_t body, uint32_t carried, uint
     INLAY_CHECK(loop->body->prog->graph == call->node->bodies[body].graph);
     loop->graph = loop->body->prog->graph;
     loop->in = body_inputs(call, body);
-    loop->held = arena_array(&call->bound->made.scratch, (size_t)carried + 1, sizeof(inlay_value *));
-    loop->stacks = arena_array(&call->bound->made.scratch, (size_t)scans + 1, sizeof *loop->stacks);
+    loop->held = arena_array(&call->bound->dynamic.scratch, (size_t)carried + 1, sizeof(inlay_value *));
+    loop->stacks = arena_array(&call->bound->dynamic.scratch, (size_t)scans + 1, sizeof *loop->stacks);
     if (loop->in == NULL || loop->held == NULL || loop->stacks == NULL)
         return no_memory(call->diag, "to enter node '%s'", call->node->info.name.data);
     return INLAY_OK;

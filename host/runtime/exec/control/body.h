@@ -27,7 +27,7 @@ struct stack {
     int64_t dims[INLAY_MAX_RANK];
     /* a tensor of bytes that grows by reallocation; NULL at first. On the device that holds the results if their size
      * is a multiple of its alignment */
-    inlay_value *bytes;
+    inlay_value *memory;
     size_t used;
     int64_t count;
 };

@@ -28,7 +28,7 @@ inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_ste
     inlay_status status;
 
     arena_reset(
-        &bound->made.scratch); /* scratch memory of the node; bodies have their own bound plans and scratch memory */
+        &bound->dynamic.scratch); /* scratch memory of the node; bodies have their own bound plans and scratch memory */
     status = move_inputs_to_host(&call);
     if (status == INLAY_OK)
         status = control_run(&call, &handled);

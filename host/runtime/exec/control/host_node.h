@@ -20,7 +20,7 @@ INLAY_NODISCARD inlay_status host_node_run(struct runner *runner, struct bound *
 rt_value host_value(const host_call *call, uint32_t value);
 /* Sets value `value_index` of the graph; takes over the reference. The value is dropped if value_index is
  * INLAY_NONE. */
-void host_give(host_call *call, uint32_t value_index, inlay_value *value);
+void host_set_value(host_call *call, uint32_t value_index, inlay_value *value);
 
 /* Each runs the node if it supports the operator; *out_handled says whether it does. */
 INLAY_NODISCARD inlay_status control_run(host_call *call, bool *out_handled);

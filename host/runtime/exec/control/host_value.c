@@ -13,7 +13,7 @@ rt_value host_value(const host_call *call, uint32_t value)
     if (pl->source == PLACE_DYNAMIC)
         return program_passes_to_bodies(call->step->plan->step, value)
                    ? current
-                   : rt_from_value(call->bound->made.mirrors[value]);
+                   : rt_from_value(call->bound->dynamic.mirrors[value]);
     /* Computed by a device: the plan has a copy before this step, unless bodies read it on the device. */
     for (uint32_t i = 0; i < region->input_count; i++)
         if (region->inputs[i] == value) {
@@ -24,7 +24,7 @@ rt_value host_value(const host_call *call, uint32_t value)
     return current;
 }
 
-void host_give(host_call *call, uint32_t value_index, inlay_value *value)
+void host_set_value(host_call *call, uint32_t value_index, inlay_value *value)
 {
     if (value_index == INLAY_NONE)
         value_unref(value);

@@ -21,12 +21,13 @@ static bool is_carried_in(const struct loop *loop, uint32_t i, uint32_t domain)
 
 static void use_host_alias(rt_value *value)
 {
-    const inlay_buffer there = value->buffer;
+    const inlay_buffer device_buffer = value->buffer;
 
-    if (there.domain == INLAY_DOMAIN_HOST || value->alias.handle == 0 || value->alias.domain != INLAY_DOMAIN_HOST)
+    if (device_buffer.domain == INLAY_DOMAIN_HOST || value->alias.handle == 0 ||
+        value->alias.domain != INLAY_DOMAIN_HOST)
         return;
     value->buffer = value->alias;
-    value->alias = there;
+    value->alias = device_buffer;
 }
 
 /* The domain with shared memory that reads carried value i in the next iteration, or after the loop, if the host
@@ -35,20 +36,20 @@ static uint32_t shared_reader_domain(const struct loop *loop, uint32_t i)
 {
     const inlay_node_info *node = &loop->call->node->info;
     const uint32_t within = loop->body->prog->uses.read_in[loop->graph->inputs[loop->first_input + i]];
-    const uint32_t behind = i < node->output_count && node->outputs[i] != INLAY_NONE
-                                ? next_reader_domain(loop->call->runner, node->outputs[i])
-                                : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t after = i < node->output_count && node->outputs[i] != INLAY_NONE
+                               ? next_reader_domain(loop->call->runner, node->outputs[i])
+                               : (uint32_t)INLAY_DOMAIN_HOST;
 
-    return domain_is_shared(loop->body->prog->env, within)   ? within
-           : domain_is_shared(loop->body->prog->env, behind) ? behind
-                                                             : (uint32_t)INLAY_DOMAIN_HOST;
+    return domain_is_shared(loop->body->prog->env, within)  ? within
+           : domain_is_shared(loop->body->prog->env, after) ? after
+                                                            : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
 void loop_choose_residency(struct loop *loop, uint32_t first_input, uint32_t first_output, bool stacks)
 {
     const inlay_node_info *node = &loop->call->node->info;
     uint32_t *domains =
-        arena_array(&loop->call->bound->made.scratch, (size_t)loop->graph->output_count + 1, sizeof *domains);
+        arena_array(&loop->call->bound->dynamic.scratch, (size_t)loop->graph->output_count + 1, sizeof *domains);
 
     if (domains == NULL)
         return; /* all values are copied to the host: slower, but correct */
@@ -79,7 +80,7 @@ void branch_choose_residency(struct loop *loop)
 {
     const inlay_node_info *node = &loop->call->node->info;
     uint32_t *domains =
-        arena_array(&loop->call->bound->made.scratch, (size_t)loop->graph->output_count + 1, sizeof *domains);
+        arena_array(&loop->call->bound->dynamic.scratch, (size_t)loop->graph->output_count + 1, sizeof *domains);
 
     for (uint32_t k = 0; domains != NULL && k < loop->graph->output_count && k < node->output_count; k++) {
         if (node->outputs[k] == INLAY_NONE || !output_can_be_resident(loop->graph, loop->graph->outputs[k]))
@@ -90,7 +91,7 @@ void branch_choose_residency(struct loop *loop)
     }
 }
 
-static inlay_status lift(const struct loop *loop, const rt_value *value, uint32_t domain, inlay_value **out)
+static inlay_status upload(const struct loop *loop, const rt_value *value, uint32_t domain, inlay_value **out)
 {
     inlay_status status;
 
@@ -106,7 +107,7 @@ static inlay_status lift(const struct loop *loop, const rt_value *value, uint32_
 
 inlay_status loop_upload_carried(struct loop *loop)
 {
-    rt_value *before = arena_copy(&loop->call->bound->made.scratch, &loop->in[loop->first_input],
+    rt_value *before = arena_copy(&loop->call->bound->dynamic.scratch, &loop->in[loop->first_input],
                                   (loop->carried + 1) * sizeof *before);
     inlay_status status = before != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
@@ -117,7 +118,7 @@ inlay_status loop_upload_carried(struct loop *loop)
 
         if (is_carried_in(loop, i, loop->domains[i]))
             continue;
-        status = lift(loop, in, loop->domains[i], &loop->held[i]);
+        status = upload(loop, in, loop->domains[i], &loop->held[i]);
         if (status == INLAY_OK)
             *in = rt_from_value(loop->held[i]);
     }
@@ -139,17 +140,17 @@ inlay_status loop_download_carried(struct loop *loop)
     loop->body->out.domains = NULL;
     for (uint32_t i = 0; i < loop->carried; i++) {
         rt_value *in = &loop->in[loop->first_input + i];
-        inlay_value *here;
+        inlay_value *host_copy;
         inlay_status status;
 
         if (loop->held[i] == NULL || in->buffer.domain == INLAY_DOMAIN_HOST)
             continue;
-        status = copy_to_domain(loop->body, in, INLAY_DOMAIN_HOST, &here, loop->call->diag);
+        status = copy_to_domain(loop->body, in, INLAY_DOMAIN_HOST, &host_copy, loop->call->diag);
         if (status != INLAY_OK)
             return status;
         pool_give(loop->call->runner->shared, loop->held[i]);
-        loop->held[i] = here;
-        *in = rt_from_value(here);
+        loop->held[i] = host_copy;
+        *in = rt_from_value(host_copy);
     }
     release_device_values(loop->body, loop->body->out.values);
     release_device_values(loop->body, loop->body->out.spares);

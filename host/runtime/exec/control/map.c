@@ -37,10 +37,11 @@ static inlay_status from_list(const host_call *call, const inlay_attr_info *attr
 }
 
 /* Sets output 0; takes over the reference. */
-static inlay_status give(host_call *call, inlay_status status, inlay_value *value)
+static inlay_status set_output(host_call *call, inlay_status status, inlay_value *value)
 {
-    host_give(call, status == INLAY_OK && call->node->info.output_count > 0 ? call->node->info.outputs[0] : INLAY_NONE,
-              value);
+    host_set_value(call,
+                   status == INLAY_OK && call->node->info.output_count > 0 ? call->node->info.outputs[0] : INLAY_NONE,
+                   value);
     return status;
 }
 
@@ -78,7 +79,7 @@ static inlay_status run_zip(host_call *call)
         values = NULL;
     }
     status = value_create_list(INLAY_KIND_SEQUENCE, value.dtype, maps, (uint32_t)rows, &list, call->diag);
-    status = give(call, status, list);
+    status = set_output(call, status, list);
 done:
     for (int64_t row = 0; row < rows; row++)
         value_unref(maps[row]);
@@ -124,7 +125,7 @@ static inlay_status row_end(host_call *call, inlay_status status, struct row *ro
         status = value_create_strings(2, dims, row->texts, &row->numbers, call->diag);
     free(row->texts);
     free(row->room);
-    return give(call, status, row->numbers);
+    return set_output(call, status, row->numbers);
 }
 
 /* Sets element `at` of the row to element `from` of the values, converted to the row's type. */

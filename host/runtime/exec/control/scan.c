@@ -52,7 +52,7 @@ static inlay_status scan_prepare(host_call *call, scan_input *input, int64_t axi
         input->slice.alias = (inlay_buffer){ 0 }; /* slices begin at addresses that the device cannot use */
     input->slice.buffer.bytes = (uint64_t)input->outer * input->inner;
     if (input->outer != 1) {
-        input->memory = arena_alloc(&call->bound->made.scratch, (size_t)input->slice.buffer.bytes);
+        input->memory = arena_alloc(&call->bound->dynamic.scratch, (size_t)input->slice.buffer.bytes);
         if (input->memory == NULL)
             return no_memory(call->diag, "for a slice in node '%s'", call->node->info.name.data);
     }
@@ -117,7 +117,7 @@ static inlay_status scan_outputs(struct loop *loop)
         status = stack_pop(call, &loop->stacks[i], (uint32_t)axis, reverse, value_index, &value);
         if (status != INLAY_OK)
             return status;
-        host_give(call, value_index, value);
+        host_set_value(call, value_index, value);
     }
     return INLAY_OK;
 }
@@ -139,7 +139,7 @@ inlay_status run_scan(host_call *call)
     const inlay_attr_info *attr = graph_attr(call->node, "num_scan_inputs");
     uint32_t count = attr != NULL && attr->i > 0 && attr->i <= node->input_count ? (uint32_t)attr->i : 0;
     uint32_t states = node->input_count - count, outs = node->output_count > states ? node->output_count - states : 0;
-    scan_input *scans = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *scans);
+    scan_input *scans = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *scans);
     inlay_status status = INLAY_OK;
     struct loop loop = { .call = call };
 
@@ -197,7 +197,7 @@ static inlay_status put_entry(host_call *call, uint32_t output, int64_t index, i
 {
     uint32_t value = call->node->info.outputs[output];
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *whole = call->bound->made.values[value].owner;
+    inlay_value *whole = call->bound->dynamic.values[value].owner;
     size_t stride;
     bool fits;
 
@@ -236,8 +236,8 @@ static inlay_status scan8_entry(host_call *call, int64_t index, int64_t batch, u
 {
     const inlay_node_info *node = &call->node->info;
     uint32_t outs = node->output_count > states ? node->output_count - states : 0;
-    scan_input *scans = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *scans);
-    rt_value *wholes = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *wholes);
+    scan_input *scans = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *scans);
+    rt_value *wholes = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *wholes);
     inlay_status status = INLAY_OK;
     struct loop loop = { .call = call };
 

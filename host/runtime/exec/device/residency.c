@@ -76,8 +76,8 @@ bool device_value_is_exclusive(const inlay_value *value, uint32_t domain)
 }
 
 /* `provider` owns one or both ends of the copy. */
-static inlay_status copy_by(struct runner *runner, const partition_provider *provider, const inlay_buffer *from,
-                            const inlay_buffer *to, inlay_diag *diag)
+static inlay_status copy_with(struct runner *runner, const partition_provider *provider, const inlay_buffer *from,
+                              const inlay_buffer *to, inlay_diag *diag)
 {
     inlay_fence done = { 0, 1 };
     inlay_status status = INLAY_OK;
@@ -103,20 +103,20 @@ inlay_status copy_between_domains(struct runner *runner, const inlay_buffer *fro
     const program_env *env = runner->prog->env;
     const uint32_t source = plan_owner_of(env, from->domain), target = plan_owner_of(env, to->domain);
     const int64_t bytes = (int64_t)from->bytes;
-    inlay_value *between = NULL;
+    inlay_value *staging = NULL;
     inlay_status status;
 
     if (bytes == 0)
         return INLAY_OK;
     if (source == INLAY_NONE || target == INLAY_NONE || source == target)
-        return copy_by(runner, &env->providers[source != INLAY_NONE ? source : target], from, to, diag);
+        return copy_with(runner, &env->providers[source != INLAY_NONE ? source : target], from, to, diag);
     /* Two devices without direct copies: through host memory. */
-    status = pool_take(runner->shared, INLAY_UINT8, 1, &bytes, &between, diag);
+    status = pool_take(runner->shared, INLAY_UINT8, 1, &bytes, &staging, diag);
     if (status == INLAY_OK)
-        status = copy_by(runner, &env->providers[source], from, &between->buffer, diag);
+        status = copy_with(runner, &env->providers[source], from, &staging->buffer, diag);
     if (status == INLAY_OK)
-        status = copy_by(runner, &env->providers[target], &between->buffer, to, diag);
-    pool_give(runner->shared, between);
+        status = copy_with(runner, &env->providers[target], &staging->buffer, to, diag);
+    pool_give(runner->shared, staging);
     return status;
 }
 
@@ -156,7 +156,7 @@ uint32_t next_reader_domain(const struct runner *runner, uint32_t value)
 
     if (domain == INLAY_DOMAIN_HOST && k != INLAY_NONE)
         domain = runner->out.wanted[k] == NULL && runner->out.domains != NULL ? runner->out.domains[k]
-                                                                              : runner_wanted(runner, k);
+                                                                              : runner_output_domain(runner, k);
     return live_domain(runner->prog->env, domain);
 }
 
@@ -186,15 +186,15 @@ inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t
     status = prefetch_wait(runner, bound, index, diag);
     if (status != INLAY_OK)
         return status;
-    if (bound->made.mirrors[index] == NULL || bound->made.mirrors[index]->buffer.domain != domain) {
+    if (bound->dynamic.mirrors[index] == NULL || bound->dynamic.mirrors[index]->buffer.domain != domain) {
         status = copy_to_domain(runner, current, domain, &made, diag);
         if (status != INLAY_OK)
             return status;
-        pool_give(runner->shared, bound->made.mirrors[index]);
-        bound->made.mirrors[index] = made;
-        bound->made.has_objects = true;
+        pool_give(runner->shared, bound->dynamic.mirrors[index]);
+        bound->dynamic.mirrors[index] = made;
+        bound->dynamic.has_objects = true;
     }
-    *current = rt_from_value(bound->made.mirrors[index]);
+    *current = rt_from_value(bound->dynamic.mirrors[index]);
     return INLAY_OK;
 }
 
@@ -204,7 +204,7 @@ inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t
 void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
 {
     const rt_value source = runner_value(bound, index);
-    const uint32_t domain = live_domain(runner->prog->env, runner->prog->uses.taken_in[index]);
+    const uint32_t domain = live_domain(runner->prog->env, runner->prog->uses.region_domain[index]);
     const partition_provider *provider =
         domain != INLAY_DOMAIN_HOST ? &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)] : NULL;
     inlay_value *made = NULL;
@@ -212,14 +212,14 @@ void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
 
     if (provider == NULL || (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0 || source.owner == NULL ||
         source.kind != INLAY_KIND_TENSOR || source.buffer.domain != INLAY_DOMAIN_HOST || source.dtype == INLAY_STRING ||
-        source.buffer.bytes == 0 || bound->made.mirrors[index] != NULL ||
+        source.buffer.bytes == 0 || bound->dynamic.mirrors[index] != NULL ||
         (source.alias.handle != 0 && source.alias.domain == domain) ||
-        (bound->made.last_mirror_fence.timeline == 0 &&
-         timeline_create(&bound->made.last_mirror_fence.timeline, NULL) != INLAY_OK))
+        (bound->dynamic.last_mirror_fence.timeline == 0 &&
+         timeline_create(&bound->dynamic.last_mirror_fence.timeline, NULL) != INLAY_OK))
         return;
     status = create_with(device_memory_try_alloc, runner, domain, source.dtype, source.rank, source.dims, &made, NULL);
     if (status == INLAY_OK) {
-        const inlay_fence before = bound->made.last_mirror_fence, done = { before.timeline, before.value + 1 };
+        const inlay_fence before = bound->dynamic.last_mirror_fence, done = { before.timeline, before.value + 1 };
         const inlay_copy_request request = { .struct_size = sizeof request,
                                              .run = &runner->shared->run,
                                              .copies = &(inlay_copy){ source.buffer, made->buffer },
@@ -234,29 +234,29 @@ void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
                      ? provider->table->buffer_copies(provider->state, &request, NULL)
                      : provider->table->buffer_copy(provider->state, request.run, &source.buffer, &made->buffer,
                                                     request.waits, request.wait_count, done, NULL);
-        bound->made.last_mirror_fence = status == INLAY_OK ? done : before;
+        bound->dynamic.last_mirror_fence = status == INLAY_OK ? done : before;
     }
     if (status != INLAY_OK) {
         pool_give(runner->shared, made);
         return;
     }
-    bound->made.mirrors[index] = made;
-    bound->made.mirror_fences[index] = bound->made.last_mirror_fence;
-    bound->made.has_objects = true;
+    bound->dynamic.mirrors[index] = made;
+    bound->dynamic.mirror_fences[index] = bound->dynamic.last_mirror_fence;
+    bound->dynamic.has_objects = true;
 }
 
 inlay_status prefetch_wait(struct runner *runner, struct bound *bound, uint32_t index, inlay_diag *diag)
 {
-    const inlay_fence fence = bound->made.mirror_fences[index];
+    const inlay_fence fence = bound->dynamic.mirror_fences[index];
     const partition_provider *provider;
     inlay_status status;
 
-    INLAY_CHECK(fence.timeline == 0 || bound->made.mirrors[index] != NULL);
-    bound->made.mirror_fences[index] = (inlay_fence){ 0 };
+    INLAY_CHECK(fence.timeline == 0 || bound->dynamic.mirrors[index] != NULL);
+    bound->dynamic.mirror_fences[index] = (inlay_fence){ 0 };
     if (fence.timeline == 0)
         return INLAY_OK;
     provider =
-        &runner->prog->env->providers[plan_owner_of(runner->prog->env, bound->made.mirrors[index]->buffer.domain)];
+        &runner->prog->env->providers[plan_owner_of(runner->prog->env, bound->dynamic.mirrors[index]->buffer.domain)];
     status = in_flight_wait_fence(runner, provider, fence, diag);
     if (status == INLAY_OK)
         return status;
@@ -326,15 +326,15 @@ inlay_status shared_value_create(uint32_t domain, inlay_dtype dtype, uint32_t ra
     return value_create_shared(provider_of_domain(domain, NULL), dtype, rank, dims, out, diag);
 }
 
-bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there)
+bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *device_buffer)
 {
     const partition_provider *provider = &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)];
 
     return value->buffer.domain == INLAY_DOMAIN_HOST && value->buffer.handle != 0 &&
-           (value_is_shared(value, domain, there) ||
+           (value_is_shared(value, domain, device_buffer) ||
             (provider->table->import_host != NULL &&
              (plan_domain(runner->prog->env, domain)->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 &&
-             value->buffer.bytes > 0 && value_import(value, provider_of_domain(domain, NULL), domain, there)));
+             value->buffer.bytes > 0 && value_import(value, provider_of_domain(domain, NULL), domain, device_buffer)));
 }
 
 inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtype dtype, uint32_t rank,
@@ -378,11 +378,11 @@ bool init_output_shares(struct runner *runner)
     return runner->out.shares != NULL;
 }
 
-uint32_t runner_wanted(const struct runner *runner, uint32_t k)
+uint32_t runner_output_domain(const struct runner *runner, uint32_t k)
 {
-    const uint32_t home = runner->out.domains != NULL ? runner->out.domains[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t output_domain = runner->out.domains != NULL ? runner->out.domains[k] : (uint32_t)INLAY_DOMAIN_HOST;
 
-    return runner->out.wanted[k] != NULL               ? runner->out.wanted[k]->buffer.domain
-           : domain_is_shared(runner->prog->env, home) ? (uint32_t)INLAY_DOMAIN_HOST
-                                                       : home;
+    return runner->out.wanted[k] != NULL                        ? runner->out.wanted[k]->buffer.domain
+           : domain_is_shared(runner->prog->env, output_domain) ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                : output_domain;
 }

@@ -18,9 +18,9 @@ bool domain_is_shared(const program_env *env, uint32_t domain);
 /* Creates a tensor in host memory; if possible in memory shared with the device that reads `value`. */
 INLAY_NODISCARD inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtype dtype, uint32_t rank,
                                                const int64_t *dims, inlay_value **out, inlay_diag *diag);
-/* Returns whether `domain` can access the host memory of the value, importing it if necessary. *there: its buffer in
- * the domain. */
-bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *there);
+/* Returns whether `domain` can access the host memory of the value, importing it if necessary. *device_buffer: its
+ * buffer in the domain. */
+bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *device_buffer);
 /* Creates a tensor in memory that such a domain shares with the host. */
 INLAY_NODISCARD inlay_status shared_value_create(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                  inlay_value **out, inlay_diag *diag);
@@ -33,7 +33,7 @@ INLAY_NODISCARD inlay_status copy_to_domain(struct runner *runner, const rt_valu
 INLAY_NODISCARD inlay_status copy_between_domains(struct runner *runner, const inlay_buffer *from,
                                                   const inlay_buffer *to, inlay_diag *diag);
 /* The domain in which the caller wants output k. */
-uint32_t runner_wanted(const struct runner *runner, uint32_t k);
+uint32_t runner_output_domain(const struct runner *runner, uint32_t k);
 /* The domain where a run stores the result `value`: where a step reads it, or where the caller wants it; otherwise host
  * memory. */
 uint32_t residency_domain(const struct runner *runner, uint32_t value);

@@ -79,15 +79,15 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
     inlay_status status;
 
     for (uint32_t i = 0; i < region->input_count; i++)
-        if (!info_from_value(&in[i], &bound->made.infos[region->inputs[i]], &bound->made.scratch) ||
-            !plan_state_from_info(&bound->made.infos[region->inputs[i]], &bound->made.scratch,
-                                  &bound->made.states[region->inputs[i]]))
+        if (!info_from_value(&in[i], &bound->dynamic.infos[region->inputs[i]], &bound->dynamic.scratch) ||
+            !plan_state_from_info(&bound->dynamic.infos[region->inputs[i]], &bound->dynamic.scratch,
+                                  &bound->dynamic.states[region->inputs[i]]))
             return no_memory(call->diag, "to size a step at run time");
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
         for (uint32_t output = 0; output < node->info.output_count; output++) {
             inlay_value_info *info =
-                node->info.outputs[output] == INLAY_NONE ? NULL : &bound->made.infos[node->info.outputs[output]];
+                node->info.outputs[output] == INLAY_NONE ? NULL : &bound->dynamic.infos[node->info.outputs[output]];
             if (info == NULL)
                 continue;
             info->rank = INLAY_RANK_UNKNOWN;
@@ -97,7 +97,7 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
             info->element_count = 0;
         }
     }
-    status = plan_infer_region(call->runner->prog, region, bound->made.infos, &bound->made.scratch, call->diag);
+    status = plan_infer_region(call->runner->prog, region, bound->dynamic.infos, &bound->dynamic.scratch, call->diag);
     if (status != INLAY_OK)
         return status;
     for (uint32_t k = 0; k < region->node_count; k++) {
@@ -107,10 +107,12 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 
             if (value == INLAY_NONE)
                 continue;
-            if (!plan_state_from_info(&bound->made.infos[value], &bound->made.scratch, &bound->made.states[value]))
+            if (!plan_state_from_info(&bound->dynamic.infos[value], &bound->dynamic.scratch,
+                                      &bound->dynamic.states[value]))
                 return no_memory(call->diag, "to size a step at run time");
-            if (shape_known(&bound->made.states[value]))
-                observed_shapes_record(bound, value, bound->made.states[value].rank, bound->made.states[value].dims);
+            if (shape_known(&bound->dynamic.states[value]))
+                observed_shapes_record(bound, value, bound->dynamic.states[value].rank,
+                                       bound->dynamic.states[value].dims);
         }
     }
     return INLAY_OK;
@@ -122,9 +124,9 @@ static inlay_status specialize(dynamic_call *call)
     const partition_region *region = ps->region;
     dynamic_cache *cache = call->cache;
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = call->bound->made.states,
+                                         .values = call->bound->dynamic.states,
                                          .value_count = call->runner->prog->graph->value_count,
-                                         .value_stride = sizeof *call->bound->made.states,
+                                         .value_stride = sizeof *call->bound->dynamic.states,
                                          .max_threads = call->runner->prog->env->max_threads,
                                          .workspace_alignment = 64,
                                          .output_count = region->output_count,
@@ -140,7 +142,7 @@ static inlay_status specialize(dynamic_call *call)
         return no_memory(call->diag, "to size a step at run time");
     for (uint32_t i = 0; i < region->output_count; i++) {
         cache->outputs[i].alias = INLAY_NONE;
-        if (!plan_state_from_info(&call->bound->made.infos[region->outputs[i]], &cache->arena, &cache->shapes[i]))
+        if (!plan_state_from_info(&call->bound->dynamic.infos[region->outputs[i]], &cache->arena, &cache->shapes[i]))
             return no_memory(call->diag, "to size a step at run time");
     }
     request.outputs = cache->outputs;
@@ -170,7 +172,7 @@ static inlay_status specialize(dynamic_call *call)
 static inlay_status try_size(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
 {
     const partition_region *region = call->step->plan->step->region;
-    char *signature = arena_alloc(&call->bound->made.scratch, signature_bytes(in, region->input_count) + 1);
+    char *signature = arena_alloc(&call->bound->dynamic.scratch, signature_bytes(in, region->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
@@ -183,7 +185,7 @@ static inlay_status try_size(dynamic_call *call, const rt_value *in, bool more, 
     release_instance(call);
     status = infer_shapes(call, in);
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        *out_sized &= !more || shape_known(&call->bound->made.states[region->outputs[i]]);
+        *out_sized &= !more || shape_known(&call->bound->dynamic.states[region->outputs[i]]);
     if (status != INLAY_OK || !*out_sized)
         return status;
     status = specialize(call);
@@ -220,7 +222,7 @@ static inlay_status size_step(dynamic_call *call, rt_value *in)
     status = try_size(call, in, false, &sized);
     cache->reads_device_data_known = true;
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        cache->reads_device_data |= shape_known(&call->bound->made.states[region->outputs[i]]);
+        cache->reads_device_data |= shape_known(&call->bound->dynamic.states[region->outputs[i]]);
     return status;
 }
 
@@ -290,7 +292,7 @@ static bool has_place(const dynamic_call *call, uint32_t value)
 }
 
 /* Binds an output: to its place if the plan knows its shape, otherwise to newly allocated memory. */
-static inlay_status give_output(dynamic_call *call, uint32_t i)
+static inlay_status bind_output(dynamic_call *call, uint32_t i)
 {
     const partition_region *region = call->step->plan->step->region;
     uint32_t value = region->outputs[i];
@@ -332,7 +334,7 @@ static inlay_status give_output(dynamic_call *call, uint32_t i)
     return status;
 }
 
-static inlay_status give_workspace(dynamic_call *call, inlay_exec_args *args)
+static inlay_status bind_workspace(dynamic_call *call, inlay_exec_args *args)
 {
     dynamic_cache *cache = call->cache;
     uint64_t bytes = cache->workspace_bytes;
@@ -346,7 +348,7 @@ static inlay_status give_workspace(dynamic_call *call, inlay_exec_args *args)
         return status;
     }
     if (bytes > cache->workspace_room || (uintptr_t)cache->workspace % cache->workspace_alignment != 0) {
-        inlay_status status = run_may_take(call->runner->shared, bytes, call->diag);
+        inlay_status status = run_check_tensor_size(call->runner->shared, bytes, call->diag);
         if (status != INLAY_OK)
             return status;
         run_memory_give(call->runner->shared->tensors.memory, cache->workspace, cache->workspace_room);
@@ -370,7 +372,7 @@ static inlay_fence next_fence(dynamic_call *call)
     return (inlay_fence){ call->cache->timeline, ++call->cache->signalled };
 }
 
-static inlay_status finish(dynamic_call *call, inlay_status status, inlay_fence fence)
+static inlay_status wait_for_result(dynamic_call *call, inlay_status status, inlay_fence fence)
 {
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
@@ -395,10 +397,10 @@ static inlay_status move_inputs_to_domains(dynamic_call *call)
 
         if (call->in[i].buffer.domain == ps->placements[i].domain)
             continue;
-        if (call->bound->made.mirror_fences[value].timeline != 0 &&
-            call->bound->made.mirrors[value]->buffer.domain == ps->placements[i].domain) {
-            call->in[i].buffer = call->bound->made.mirrors[value]->buffer;
-            call->waits[call->wait_count++] = call->bound->made.mirror_fences[value];
+        if (call->bound->dynamic.mirror_fences[value].timeline != 0 &&
+            call->bound->dynamic.mirrors[value]->buffer.domain == ps->placements[i].domain) {
+            call->in[i].buffer = call->bound->dynamic.mirrors[value]->buffer;
+            call->waits[call->wait_count++] = call->bound->dynamic.mirror_fences[value];
             continue;
         }
         status = read_in_domain(call->runner, call->bound, value, ps->placements[i].domain, &current, call->diag);
@@ -427,23 +429,23 @@ static inlay_status execute(dynamic_call *call)
                              .cancel = shared->run.cancel,
                              .deadline_ns = shared->run.deadline_ns,
                              .diag = call->diag };
-    inlay_status status = give_workspace(call, &args);
+    inlay_status status = bind_workspace(call, &args);
 
     if (status != INLAY_OK)
         return status;
     args.signal = next_fence(call);
     INLAY_CHECK(shared->dynamic == NULL);
     shared->dynamic = call;
-    status =
-        finish(call, call->provider->table->execute(call->provider->state, ps->compiled, call->cache->instance, &args),
-               args.signal);
+    status = wait_for_result(
+        call, call->provider->table->execute(call->provider->state, ps->compiled, call->cache->instance, &args),
+        args.signal);
     shared->dynamic = NULL;
     /* the mirrors that it waited for are complete */
     for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) {
-        const inlay_value *mirror = call->bound->made.mirrors[region->inputs[i]];
+        const inlay_value *mirror = call->bound->dynamic.mirrors[region->inputs[i]];
 
         if (mirror != NULL && mirror->buffer.domain == call->in[i].buffer.domain)
-            call->bound->made.mirror_fences[region->inputs[i]] = (inlay_fence){ 0 };
+            call->bound->dynamic.mirror_fences[region->inputs[i]] = (inlay_fence){ 0 };
     }
     return status;
 }
@@ -475,16 +477,16 @@ static inlay_status set_result(dynamic_call *call, uint32_t i)
 {
     const uint32_t value = call->step->plan->step->region->outputs[i];
     rt_value result = rt_from_value(call->made[i]);
-    inlay_value *home = call->made[i];
+    inlay_value *stored = call->made[i];
 
     if (result.buffer.domain != INLAY_DOMAIN_HOST && residency_domain(call->runner, value) != result.buffer.domain) {
-        inlay_status status = copy_to_domain(call->runner, &result, INLAY_DOMAIN_HOST, &home, call->diag);
+        inlay_status status = copy_to_domain(call->runner, &result, INLAY_DOMAIN_HOST, &stored, call->diag);
         if (status != INLAY_OK)
             return status;
         pool_give(call->runner->shared, call->made[i]);
     }
     call->made[i] = NULL;
-    runner_set(call->runner, call->bound, value, home);
+    runner_set(call->runner, call->bound, value, stored);
     return INLAY_OK;
 }
 
@@ -521,7 +523,7 @@ static inlay_status set_results(dynamic_call *call)
     return INLAY_OK;
 }
 
-static dynamic_cache *cache_of(bound_step *step, const partition_provider *provider, inlay_diag *diag)
+static dynamic_cache *get_cache(bound_step *step, const partition_provider *provider, inlay_diag *diag)
 {
     if (step->cache == NULL) {
         step->cache = calloc(1, sizeof *step->cache);
@@ -548,12 +550,12 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
                           .domain = partition_default_domain(ps->provider) };
     rt_value *in;
 
-    arena_reset(&bound->made.scratch);
-    in = arena_array(&bound->made.scratch, tensors, sizeof *in);
-    call.in = arena_array(&bound->made.scratch, tensors, sizeof *call.in);
-    call.waits = arena_array(&bound->made.scratch, tensors, sizeof *call.waits);
-    call.made = arena_array(&bound->made.scratch, tensors, sizeof(inlay_value *));
-    call.cache = cache_of(step, ps->provider, diag);
+    arena_reset(&bound->dynamic.scratch);
+    in = arena_array(&bound->dynamic.scratch, tensors, sizeof *in);
+    call.in = arena_array(&bound->dynamic.scratch, tensors, sizeof *call.in);
+    call.waits = arena_array(&bound->dynamic.scratch, tensors, sizeof *call.waits);
+    call.made = arena_array(&bound->dynamic.scratch, tensors, sizeof(inlay_value *));
+    call.cache = get_cache(step, ps->provider, diag);
     if (in == NULL || call.in == NULL || call.waits == NULL || call.made == NULL || call.cache == NULL)
         return no_memory(call.diag, "to size a step at run time");
     call.out = call.in + region->input_count;
@@ -578,7 +580,7 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
     INLAY_TRY(size_step(&call, in));
     INLAY_TRY(move_inputs_to_domains(&call));
     for (uint32_t i = 0; i < region->output_count; i++)
-        INLAY_TRY(give_output(&call, i));
+        INLAY_TRY(bind_output(&call, i));
     INLAY_TRY(execute(&call));
     INLAY_TRY(set_results(&call));
 done:

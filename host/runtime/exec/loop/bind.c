@@ -22,8 +22,8 @@ typedef struct busy_range {
 struct binder {
     struct runner *runner;
     struct bound *bound;
-    uint32_t *maker;  /* [place_count] the asynchronous step that writes the place; INLAY_NONE: none */
-    busy_range *busy; /* slab ranges that earlier steps may still use */
+    uint32_t *writer_of; /* [place_count] the asynchronous step that writes the place; INLAY_NONE: none */
+    busy_range *busy;    /* slab ranges that earlier steps may still use */
     uint32_t busy_count;
     uint32_t *waits; /* [step_count] the steps that the current step waits for so far */
     uint32_t wait_count;
@@ -238,7 +238,7 @@ static void mark_bytes_used(struct binder *binder, uint32_t index, uint32_t plac
 
 /* The place of output i of a step. For a region whose sizes are known only at run time, the plan has the place if it
  * knows the value. */
-static uint32_t written(const struct bound *bound, const plan_step *ps, uint32_t i)
+static uint32_t output_place(const struct bound *bound, const plan_step *ps, uint32_t i)
 {
     const uint32_t value = ps->kind == PLAN_COPY ? INLAY_NONE : ps->step->region->outputs[i];
 
@@ -320,19 +320,19 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
     if (step == index)
         binder->wait_count = binder->port_count = 0;
     for (uint32_t i = 0; i < ins; i++) {
-        add_wait(binder, index, binder->maker[plan_bytes_of(bound->plan, ps->in[i])]);
+        add_wait(binder, index, binder->writer_of[plan_bytes_of(bound->plan, ps->in[i])]);
         count_port(binder, ps->in[i]);
     }
     for (uint32_t i = 0; i < outs; i++) {
-        wait_for_users_of(binder, index, written(bound, ps, i));
-        count_port(binder, written(bound, ps, i));
+        wait_for_users_of(binder, index, output_place(bound, ps, i));
+        count_port(binder, output_place(bound, ps, i));
     }
     if (ps->workspace != INLAY_NONE)
         wait_for_users_of(binder, index, ps->workspace);
     for (uint32_t i = 0; is_async && i < ins; i++)
         mark_bytes_used(binder, index, ps->in[i]);
     for (uint32_t i = 0; is_async && i < outs; i++)
-        mark_bytes_used(binder, index, written(bound, ps, i));
+        mark_bytes_used(binder, index, output_place(bound, ps, i));
     if (is_async && ps->workspace != INLAY_NONE)
         mark_bytes_used(binder, index, ps->workspace);
     return store_waits(binder, waiting);
@@ -437,7 +437,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     if (status != INLAY_OK)
         return status;
     if (async_provider != NULL && leader != index) {
-        binder->maker[ps->out[0]] = leader;
+        binder->writer_of[ps->out[0]] = leader;
         return INLAY_OK;
     }
     if (async_provider != NULL) {
@@ -447,7 +447,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
         step->async = true;
         bound->flight.has_async = true;
         for (uint32_t i = 0; i < (ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count); i++)
-            binder->maker[ps->out[i]] = index;
+            binder->writer_of[ps->out[i]] = index;
     }
     step->simple = ps->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
     return INLAY_OK;
@@ -491,24 +491,25 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
     bound->memory.maps = arena_array(&bound->arena, plan->domain_count, sizeof *bound->memory.maps);
     bound->memory.buffers = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *bound->memory.buffers);
     bound->ports.patches = arena_array(&bound->arena, most_patches + 1, sizeof *bound->ports.patches);
-    bound->made.values = arena_array(&bound->arena, (size_t)values + 1, sizeof *bound->made.values);
-    binder.maker = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *binder.maker);
+    bound->dynamic.values = arena_array(&bound->arena, (size_t)values + 1, sizeof *bound->dynamic.values);
+    binder.writer_of = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *binder.writer_of);
     if (plan->dynamic_count > 0) {
-        bound->made.states = arena_copy(&bound->arena, plan->states, values * sizeof *bound->made.states);
-        bound->made.infos = arena_copy(&bound->arena, plan->infos, values * sizeof *bound->made.infos);
-        bound->made.mirrors = arena_array(&bound->arena, values, sizeof(inlay_value *));
-        bound->made.mirror_fences = arena_array(&bound->arena, values, sizeof *bound->made.mirror_fences);
-        has_room =
-            bound->made.mirrors != NULL && bound->made.mirror_fences != NULL && observed_shapes_create(bound, values);
+        bound->dynamic.states = arena_copy(&bound->arena, plan->states, values * sizeof *bound->dynamic.states);
+        bound->dynamic.infos = arena_copy(&bound->arena, plan->infos, values * sizeof *bound->dynamic.infos);
+        bound->dynamic.mirrors = arena_array(&bound->arena, values, sizeof(inlay_value *));
+        bound->dynamic.mirror_fences = arena_array(&bound->arena, values, sizeof *bound->dynamic.mirror_fences);
+        has_room = bound->dynamic.mirrors != NULL && bound->dynamic.mirror_fences != NULL &&
+                   observed_shapes_create(bound, values);
     }
     bound->steps = arena_array(&bound->arena, (size_t)plan->step_count + 1, sizeof *bound->steps);
     if (bound->memory.slabs == NULL || bound->memory.maps == NULL || bound->memory.buffers == NULL ||
-        bound->ports.patches == NULL || bound->made.values == NULL || binder.maker == NULL || bound->steps == NULL ||
-        (plan->dynamic_count > 0 && (bound->made.states == NULL || bound->made.infos == NULL || !has_room))) {
+        bound->ports.patches == NULL || bound->dynamic.values == NULL || binder.writer_of == NULL ||
+        bound->steps == NULL ||
+        (plan->dynamic_count > 0 && (bound->dynamic.states == NULL || bound->dynamic.infos == NULL || !has_room))) {
         status = no_memory(diag, "to bind a plan");
         goto done;
     }
-    memset(binder.maker, 0xff, plan->place_count * sizeof *binder.maker);
+    memset(binder.writer_of, 0xff, plan->place_count * sizeof *binder.writer_of);
     if (has_async_provider(runner->prog->env) && !allocate_wait_lists(&binder, plan)) {
         status = no_memory(diag, "to bind a plan");
         goto done;

@@ -18,24 +18,24 @@ static bool step_reads(const bound_step *step, uint32_t value)
 /* Moves values that later steps read, but not the current step, to host memory. */
 static void move_values_to_host(struct runner *runner, struct bound *bound)
 {
-    for (uint32_t value = 0; bound->made.mirrors != NULL && value < runner->prog->graph->value_count; value++) {
-        rt_value *fallback = &bound->made.values[value];
-        inlay_value *twin = bound->made.mirrors[value], *home = NULL;
+    for (uint32_t value = 0; bound->dynamic.mirrors != NULL && value < runner->prog->graph->value_count; value++) {
+        rt_value *fallback = &bound->dynamic.values[value];
+        inlay_value *mirror = bound->dynamic.mirrors[value], *host_copy = NULL;
 
         if (step_reads(bound->current_step, value) || prefetch_wait(runner, bound, value, NULL) != INLAY_OK)
             continue;
-        if (twin != NULL && twin->buffer.domain != INLAY_DOMAIN_HOST) {
-            value_unref(twin);
-            bound->made.mirrors[value] = twin = NULL;
+        if (mirror != NULL && mirror->buffer.domain != INLAY_DOMAIN_HOST) {
+            value_unref(mirror);
+            bound->dynamic.mirrors[value] = mirror = NULL;
         }
         if (fallback->owner == NULL || fallback->kind != INLAY_KIND_TENSOR ||
             !device_value_is_exclusive(fallback->owner, fallback->buffer.domain))
             continue;
-        if (twin != NULL)
-            home = value_ref(twin);
-        else if (copy_to_domain(runner, fallback, INLAY_DOMAIN_HOST, &home, NULL) != INLAY_OK)
+        if (mirror != NULL)
+            host_copy = value_ref(mirror);
+        else if (copy_to_domain(runner, fallback, INLAY_DOMAIN_HOST, &host_copy, NULL) != INLAY_OK)
             return;
-        runner_set(runner, bound, value, home);
+        runner_set(runner, bound, value, host_copy);
     }
 }
 

@@ -61,12 +61,12 @@ uint64_t parallel_branches_choose(const struct runner *runner, parallel_branches
 
 void parallel_branches_record(parallel_branches *parallel, uint64_t began_ns)
 {
-    const uint64_t took = clock_ns() - began_ns;
+    const uint64_t duration_ns = clock_ns() - began_ns;
 
     if (began_ns == 0)
         return;
-    if (took < parallel->best_ns[parallel->concurrent])
-        parallel->best_ns[parallel->concurrent] = took;
+    if (duration_ns < parallel->best_ns[parallel->concurrent])
+        parallel->best_ns[parallel->concurrent] = duration_ns;
     if (parallel->runs > TRIAL + SOON && (double)parallel->best_ns[1] > (double)parallel->best_ns[0] * LOSS)
         parallel->runs = 2 * TRIAL + 1;
 }

@@ -13,14 +13,14 @@ void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index
     if (value != NULL && value->kind == INLAY_KIND_TENSOR)
         observed_shapes_record(bound, value_index, value->rank, value->dims);
     /* The failure was reported already, or is reported when the value is read. */
-    if (bound->made.mirror_fences != NULL && prefetch_wait(runner, bound, value_index, NULL) != INLAY_OK &&
+    if (bound->dynamic.mirror_fences != NULL && prefetch_wait(runner, bound, value_index, NULL) != INLAY_OK &&
         runner->shared->hang.unwinding)
         return;
-    pool_give(runner->shared, bound->made.values[value_index].owner);
-    bound->made.values[value_index] = rt_from_value(value);
-    if (bound->made.mirrors != NULL) {
-        pool_give(runner->shared, bound->made.mirrors[value_index]);
-        bound->made.mirrors[value_index] = NULL;
+    pool_give(runner->shared, bound->dynamic.values[value_index].owner);
+    bound->dynamic.values[value_index] = rt_from_value(value);
+    if (bound->dynamic.mirrors != NULL) {
+        pool_give(runner->shared, bound->dynamic.mirrors[value_index]);
+        bound->dynamic.mirrors[value_index] = NULL;
     }
 }
 
@@ -43,8 +43,8 @@ void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_val
         bound->memory.buffers[place] = inputs[i].buffer;
         /* Keep the objects, so that lists and loop-carried tensors are passed on instead of being copied. */
         if (inputs[i].kind != INLAY_KIND_TENSOR || inputs[i].owner != NULL) {
-            bound->made.values[value] = inputs[i];
-            bound->made.has_objects = true;
+            bound->dynamic.values[value] = inputs[i];
+            bound->dynamic.has_objects = true;
             value_ref(inputs[i].owner);
         }
     }
@@ -55,15 +55,15 @@ void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_val
 static bool overlaps_inputs(const struct runner *runner, const inlay_value *want, const rt_value *inputs)
 {
     const struct graph *graph = runner->prog->graph;
-    const bool here = want->buffer.domain == INLAY_DOMAIN_HOST;
-    const uint64_t begin = (here ? want->buffer.handle : 0) + want->buffer.offset, end = begin + want->capacity;
+    const bool on_host = want->buffer.domain == INLAY_DOMAIN_HOST;
+    const uint64_t begin = (on_host ? want->buffer.handle : 0) + want->buffer.offset, end = begin + want->capacity;
 
     for (uint32_t i = 0; i < graph->input_count + graph->captured_count; i++) {
         const inlay_buffer *buffer = &inputs[i].buffer;
-        const uint64_t in = (here ? buffer->handle : 0) + buffer->offset;
+        const uint64_t in = (on_host ? buffer->handle : 0) + buffer->offset;
 
         if (inputs[i].kind == INLAY_KIND_TENSOR && buffer->domain == want->buffer.domain &&
-            (here || buffer->handle == want->buffer.handle) && in < end && begin < in + buffer->bytes)
+            (on_host || buffer->handle == want->buffer.handle) && in < end && begin < in + buffer->bytes)
             return true;
     }
     return false;
@@ -86,29 +86,30 @@ static bool output_is_exclusive(const inlay_value *value, uint32_t domain, inlay
            (value_is_shared(value, domain, out) && __atomic_load_n(&value->references, __ATOMIC_ACQUIRE) == 1);
 }
 
-/* Binds output k to memory that the host shares with a device; the caller's memory if possible. *there: the buffer as
- * the device addresses it. */
+/* Binds output k to memory that the host shares with a device; the caller's memory if possible. *device_buffer: the
+ * buffer as the device addresses it. */
 static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_value_state *st, uint64_t bytes,
-                                const rt_value *inputs, inlay_buffer *there, inlay_diag *diag)
+                                const rt_value *inputs, inlay_buffer *device_buffer, inlay_diag *diag)
 {
     const uint32_t domain = runner->out.shares[k].now;
     inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k], *swap;
 
     if (want != NULL && want->capacity >= bytes && !overlaps_inputs(runner, want, inputs) &&
-        value_reshape(want, st->dtype, st->rank, st->dims) && map_into_domain(runner, want, domain, there)) {
+        value_reshape(want, st->dtype, st->rank, st->dims) && map_into_domain(runner, want, domain, device_buffer)) {
         if (*out != want) {
             value_unref(*out);
             *out = value_ref(want);
         }
         return INLAY_OK;
     }
-    if (*out != NULL && !output_is_exclusive(*out, domain, there)) {
+    if (*out != NULL && !output_is_exclusive(*out, domain, device_buffer)) {
         swap = runner->out.spares[k];
         runner->out.spares[k] = *out;
         *out = swap;
     }
-    if (*out != NULL && (!output_is_exclusive(*out, domain, there) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
-                         !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+    if (*out != NULL &&
+        (!output_is_exclusive(*out, domain, device_buffer) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
+         !value_reshape(*out, st->dtype, st->rank, st->dims))) {
         value_unref(*out);
         *out = NULL;
     }
@@ -117,7 +118,7 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
         if (status != INLAY_OK)
             return status;
     }
-    (void)value_is_shared(*out, domain, there);
+    (void)value_is_shared(*out, domain, device_buffer);
     return INLAY_OK;
 }
 
@@ -172,10 +173,10 @@ static inlay_status bind_output(struct runner *runner, const plan_place *pl, con
         if (status == INLAY_OK)
             *to = (*out)->buffer;
         if (status == INLAY_OK && pl->domain != INLAY_DOMAIN_HOST) {
-            const inlay_buffer home = *to;
+            const inlay_buffer host_buffer = *to;
 
             *to = *other;
-            *other = home;
+            *other = host_buffer;
         }
         return status;
     }
@@ -231,14 +232,15 @@ inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, con
 /* The domain that shares the memory of output k with the host in this run; INLAY_DOMAIN_HOST: none. */
 static uint32_t shared_output_domain(const struct runner *runner, uint32_t k)
 {
-    const uint32_t home = runner->out.domains != NULL ? runner->out.domains[k] : (uint32_t)INLAY_DOMAIN_HOST;
-    const uint32_t domain = domain_is_shared(runner->prog->env, home) ? home : runner->out.shares[k].domain;
-    inlay_buffer there;
+    const uint32_t output_domain = runner->out.domains != NULL ? runner->out.domains[k] : (uint32_t)INLAY_DOMAIN_HOST;
+    const uint32_t domain =
+        domain_is_shared(runner->prog->env, output_domain) ? output_domain : runner->out.shares[k].domain;
+    inlay_buffer device_buffer;
 
-    if (domain == INLAY_DOMAIN_HOST || runner_wanted(runner, k) != INLAY_DOMAIN_HOST ||
+    if (domain == INLAY_DOMAIN_HOST || runner_output_domain(runner, k) != INLAY_DOMAIN_HOST ||
         !domain_is_shared(runner->prog->env, domain))
         return INLAY_DOMAIN_HOST;
-    return runner->out.wanted[k] == NULL || map_into_domain(runner, runner->out.wanted[k], domain, &there)
+    return runner->out.wanted[k] == NULL || map_into_domain(runner, runner->out.wanted[k], domain, &device_buffer)
                ? domain
                : (uint32_t)INLAY_DOMAIN_HOST;
 }
@@ -252,7 +254,7 @@ uint32_t runner_output_key(const struct runner *runner, plan_input *out)
         const uint32_t shared =
             runner->out.shares != NULL ? shared_output_domain(runner, k) : (uint32_t)INLAY_DOMAIN_HOST;
 
-        out[k] = (plan_input){ .domain = runner_wanted(runner, k) };
+        out[k] = (plan_input){ .domain = runner_output_domain(runner, k) };
         if (shared != INLAY_DOMAIN_HOST) {
             const bool made = runner->out.shares[k].made && runner->out.shares[k].domain == shared;
 
@@ -275,7 +277,7 @@ static inlay_status create_output_object(struct runner *runner, struct bound *bo
 {
     const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
 
-    if (movable && runner_wanted(runner, k) == INLAY_DOMAIN_HOST) {
+    if (movable && runner_output_domain(runner, k) == INLAY_DOMAIN_HOST) {
         inlay_status status =
             read_in_domain(runner, bound, runner->prog->graph->outputs[k], INLAY_DOMAIN_HOST, now, diag);
         if (status != INLAY_OK)
@@ -290,13 +292,13 @@ static inlay_status create_output_object(struct runner *runner, struct bound *bo
 static inlay_status copy_to_requested(struct runner *runner, uint32_t k, inlay_diag *diag)
 {
     inlay_value *want = runner->out.wanted[k], *made = runner->out.values[k];
-    const bool here = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
+    const bool on_host = want->buffer.domain == INLAY_DOMAIN_HOST && made->buffer.domain == INLAY_DOMAIN_HOST;
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(want != NULL && made != NULL && want != made);
     if (!value_reshape(want, made->dtype, made->rank, made->dims))
-        return here ? INLAY_OK : fail_too_small(k, made->buffer.bytes, want, diag);
-    if (here)
+        return on_host ? INLAY_OK : fail_too_small(k, made->buffer.bytes, want, diag);
+    if (on_host)
         memmove(value_data(want), value_data(made), (size_t)want->buffer.bytes);
     else
         status = copy_between_domains(runner, &made->buffer, &want->buffer, diag);

@@ -67,7 +67,8 @@ static inlay_status wait_for_caller(const struct runner *runner, const rt_value 
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; runner->in.ready != NULL && i < count && status == INLAY_OK; i++) {
-        const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(runner, i - input_count);
+        const uint32_t domain =
+            i < input_count ? inputs[i].buffer.domain : runner_output_domain(runner, i - input_count);
         const uint32_t provider =
             runner->in.ready[i].timeline != 0 ? plan_owner_of(runner->prog->env, domain) : INLAY_NONE;
         const partition_provider *own = provider != INLAY_NONE ? &runner->prog->env->providers[provider] : NULL;
@@ -86,8 +87,8 @@ static void renew_timelines(struct bound *bound)
         timeline_renew(&bound->steps[i].fence.timeline);
         bound->steps[i].fence.value = 0;
     }
-    timeline_renew(&bound->made.last_mirror_fence.timeline);
-    bound->made.last_mirror_fence.value = 0;
+    timeline_renew(&bound->dynamic.last_mirror_fence.timeline);
+    bound->dynamic.last_mirror_fence.value = 0;
     bound->flight.poisoned = false;
 }
 
@@ -304,13 +305,13 @@ static void end_steps(struct runner *runner, struct bound *bound)
 {
     const uint32_t values = runner->prog->graph->value_count;
 
-    if (bound->made.states != NULL || bound->made.has_objects) {
+    if (bound->dynamic.states != NULL || bound->dynamic.has_objects) {
         for (uint32_t value = 0; value < values; value++)
-            if (bound->made.values[value].kind != 0 ||
-                (bound->made.mirrors != NULL && bound->made.mirrors[value] != NULL))
+            if (bound->dynamic.values[value].kind != 0 ||
+                (bound->dynamic.mirrors != NULL && bound->dynamic.mirrors[value] != NULL))
                 runner_set(runner, bound, value, NULL);
-        bound->made.has_objects = false;
-        arena_reset(&bound->made.scratch);
+        bound->dynamic.has_objects = false;
+        arena_reset(&bound->dynamic.scratch);
     }
     if (runner->shared->hang.unwinding)
         return;

@@ -157,7 +157,7 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
         uint32_t index = (uint32_t)(step->plan->step - runner->prog->steps);
         for (uint32_t i = 0; i < region->input_count; i++) {
             uint32_t value = region->inputs[i];
-            if (runner->prog->uses.last[value] == index && bound->made.values[value].owner != NULL)
+            if (runner->prog->uses.last[value] == index && bound->dynamic.values[value].owner != NULL)
                 runner_set(runner, bound, value, NULL);
         }
     }

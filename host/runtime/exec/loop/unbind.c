@@ -32,7 +32,7 @@ void bound_destroy(struct runner *runner, struct bound *bound)
         timeline_destroy(bound->steps[i].fence.timeline);
         dynamic_cache_destroy(&bound->steps[i]);
     }
-    timeline_destroy(bound->made.last_mirror_fence.timeline);
+    timeline_destroy(bound->dynamic.last_mirror_fence.timeline);
     for (uint32_t d = 1; bound->memory.slabs != NULL && d < bound->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
@@ -43,7 +43,7 @@ void bound_destroy(struct runner *runner, struct bound *bound)
         device_memory_free(env, i, &bound->memory.slabs[d]);
     }
     plan_unref(bound->plan);
-    arena_deinit(&bound->made.scratch);
+    arena_deinit(&bound->dynamic.scratch);
     if (runner->plans.spare == NULL && bound->arena.total_bytes <= SPARE_BYTES) {
         struct arena memory = bound->arena;
 

@@ -13,7 +13,7 @@ struct relay {
     watch_event event;
 };
 
-static void relay_part(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
+static void relay_kernel(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
 {
     struct relay *to = ctx;
 
@@ -41,7 +41,7 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
         if (hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST &&
             step->plan->step->region->node_count > 1) {
             run->part_ctx = &to;
-            run->part = relay_part;
+            run->part = relay_kernel;
         }
         status = runner_step(runner, bound, step, diag);
         if (status == INLAY_OK && step->async)
@@ -69,16 +69,16 @@ struct series {
     uint32_t last_calls;
 };
 
-struct watched {
+typedef struct program_times {
     const struct program *program;
     struct series *steps;  /* [step_count] */
     struct series *copies; /* [value_count] */
-};
+} program_times;
 
 struct timings {
     watch_hook hook;
     struct arena arena;
-    struct watched *programs; /* [program_count] */
+    program_times *programs; /* [program_count] */
     uint32_t program_count;
     struct series whole;
     uint32_t runs;     /* successful runs */
@@ -98,27 +98,27 @@ static bool make_series(struct arena *arena, uint32_t count, struct series **out
     return true;
 }
 
-static bool watch_programs(struct timings *timings, const struct program *program)
+static bool add_programs(struct timings *timings, const struct program *program)
 {
-    struct watched *watched = &timings->programs[timings->program_count++];
+    program_times *times = &timings->programs[timings->program_count++];
     INLAY_CHECK(program->step_count == 0 || program->steps != NULL);
 
-    watched->program = program;
-    if (!make_series(&timings->arena, program->step_count, &watched->steps))
+    times->program = program;
+    if (!make_series(&timings->arena, program->step_count, &times->steps))
         return false;
     /* Copies need a device, and most programs use none. */
     for (uint32_t i = 0; i < program->env->provider_count; i++)
-        if (program->env->providers[i].table->domain_count > 0 && watched->copies == NULL &&
-            !make_series(&timings->arena, program->graph->value_count, &watched->copies))
+        if (program->env->providers[i].table->domain_count > 0 && times->copies == NULL &&
+            !make_series(&timings->arena, program->graph->value_count, &times->copies))
             return false;
     for (uint32_t i = 0; i < program->step_count; i++)
         for (uint32_t k = 0; program->steps[i].bodies != NULL && k < program->steps[i].node->body_count; k++)
-            if (!watch_programs(timings, program->steps[i].bodies[k]))
+            if (!add_programs(timings, program->steps[i].bodies[k]))
                 return false;
     return true;
 }
 
-static const struct watched *find_program(const struct timings *timings, const struct program *program)
+static const program_times *find_program(const struct timings *timings, const struct program *program)
 {
     for (uint32_t i = 0; i < timings->program_count; i++)
         if (timings->programs[i].program == program)
@@ -129,14 +129,14 @@ static const struct watched *find_program(const struct timings *timings, const s
 static void record_event(void *ctx, const watch_event *event)
 {
     struct timings *timings = ctx;
-    const struct watched *watched = find_program(timings, event->program);
+    const program_times *times = find_program(timings, event->program);
     struct series *series = NULL;
 
     timings->events++;
-    if (watched != NULL && event->step->kind != PLAN_COPY) {
-        series = &watched->steps[event->step->step - event->program->steps];
-    } else if (watched != NULL && watched->copies != NULL) {
-        series = &watched->copies[event->step->copy_value];
+    if (times != NULL && event->step->kind != PLAN_COPY) {
+        series = &times->steps[event->step->step - event->program->steps];
+    } else if (times != NULL && times->copies != NULL) {
+        series = &times->copies[event->step->copy_value];
     }
     if (series != NULL) {
         uint64_t ns = event->end_ns - event->begin_ns;
@@ -167,7 +167,7 @@ inlay_status timings_create(const struct program *main, struct timings **out_tim
         timings->hook = (watch_hook){ record_event, timings, NULL };
         timings->programs = arena_array(&timings->arena, program_count(main), sizeof *timings->programs);
     }
-    if (timings == NULL || timings->programs == NULL || !watch_programs(timings, main) ||
+    if (timings == NULL || timings->programs == NULL || !add_programs(timings, main) ||
         !make_series(&timings->arena, 1, &whole)) {
         timings_destroy(timings);
         return no_memory(diag, "to measure runs");
@@ -212,9 +212,9 @@ void timings_end_run(struct timings *timings, uint64_t ns, bool ok)
     timings->events = 0;
     end_series(&timings->whole, 1, slot, ok);
     for (uint32_t i = 0; i < timings->program_count; i++) {
-        const struct watched *watched = &timings->programs[i];
-        end_series(watched->steps, watched->program->step_count, slot, ok);
-        end_series(watched->copies, watched->program->graph->value_count, slot, ok);
+        const program_times *times = &timings->programs[i];
+        end_series(times->steps, times->program->step_count, slot, ok);
+        end_series(times->copies, times->program->graph->value_count, slot, ok);
     }
     timings->runs += ok;
 }
@@ -250,16 +250,16 @@ double timings_run_ns(const struct timings *timings)
 
 double timings_step_ns(const struct timings *timings, const struct program *program, uint32_t step, uint32_t *out_calls)
 {
-    const struct watched *watched = find_program(timings, program);
+    const program_times *times = find_program(timings, program);
 
     if (out_calls != NULL)
-        *out_calls = watched == NULL ? 0 : watched->steps[step].last_calls;
-    return watched == NULL ? -1 : median_of(timings, &watched->steps[step]);
+        *out_calls = times == NULL ? 0 : times->steps[step].last_calls;
+    return times == NULL ? -1 : median_of(timings, &times->steps[step]);
 }
 
 double timings_copy_ns(const struct timings *timings, const struct program *program, uint32_t value)
 {
-    const struct watched *watched = find_program(timings, program);
+    const program_times *times = find_program(timings, program);
 
-    return watched == NULL || watched->copies == NULL ? -1 : median_of(timings, &watched->copies[value]);
+    return times == NULL || times->copies == NULL ? -1 : median_of(timings, &times->copies[value]);
 }

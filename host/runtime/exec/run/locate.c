@@ -50,8 +50,8 @@ rt_value runner_value(const struct bound *bound, uint32_t value)
     /* Objects and lists arrive as dynamic values of an input place; so do absent optional inputs. */
     if (plan->places[place].source == PLACE_DYNAMIC ||
         (plan->places[place].source == PLACE_INPUT &&
-         (bound->made.values[value].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
-        return bound->made.values[value];
+         (bound->dynamic.values[value].kind != 0 || st->rank == INLAY_RANK_UNKNOWN)))
+        return bound->dynamic.values[value];
     return (rt_value){ .kind = INLAY_KIND_TENSOR,
                        .dtype = st->dtype,
                        .rank = st->rank,

@@ -12,21 +12,21 @@ static bool is_known(const inlay_value_state *state)
 
 bool observed_shapes_create(struct bound *bound, uint32_t value_count)
 {
-    bound->made.observed = arena_array(&bound->arena, (size_t)value_count + 1, sizeof *bound->made.observed);
-    for (uint32_t value = 0; bound->made.observed != NULL && value < value_count; value++) {
+    bound->dynamic.observed = arena_array(&bound->arena, (size_t)value_count + 1, sizeof *bound->dynamic.observed);
+    for (uint32_t value = 0; bound->dynamic.observed != NULL && value < value_count; value++) {
         if (is_known(&bound->plan->states[value]))
             continue;
-        bound->made.observed[value] = arena_alloc(&bound->arena, sizeof *bound->made.observed[value]);
-        if (bound->made.observed[value] == NULL)
+        bound->dynamic.observed[value] = arena_alloc(&bound->arena, sizeof *bound->dynamic.observed[value]);
+        if (bound->dynamic.observed[value] == NULL)
             return false;
-        bound->made.observed[value]->rank = INLAY_RANK_UNKNOWN;
+        bound->dynamic.observed[value]->rank = INLAY_RANK_UNKNOWN;
     }
-    return bound->made.observed != NULL;
+    return bound->dynamic.observed != NULL;
 }
 
 void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims)
 {
-    observed_shape *shape = bound->made.observed != NULL ? bound->made.observed[value] : NULL;
+    observed_shape *shape = bound->dynamic.observed != NULL ? bound->dynamic.observed[value] : NULL;
 
     if (shape == NULL || rank > INLAY_MAX_RANK)
         return;
@@ -43,7 +43,7 @@ const cost_input *seen_sizes(const struct runner *runner, struct arena *arena)
 
     for (uint32_t value = 0; sizes != NULL && value < count; value++) {
         const observed_shape *shape =
-            bound != NULL && bound->made.observed != NULL ? bound->made.observed[value] : NULL;
+            bound != NULL && bound->dynamic.observed != NULL ? bound->dynamic.observed[value] : NULL;
 
         sizes[value].rank = INLAY_RANK_UNKNOWN;
         if (shape != NULL)
@@ -62,7 +62,7 @@ inlay_value_state *seen_states(const struct runner *runner, struct arena *arena)
 
     for (uint32_t value = 0; states != NULL && value < count; value++) {
         const observed_shape *shape =
-            runner->plans.now->made.observed != NULL ? runner->plans.now->made.observed[value] : NULL;
+            runner->plans.now->dynamic.observed != NULL ? runner->plans.now->dynamic.observed[value] : NULL;
 
         if (is_known(&states[value]))
             continue;

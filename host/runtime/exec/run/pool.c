@@ -33,7 +33,7 @@ static inlay_status make_tensor(run_shared *shared, inlay_dtype dtype, uint32_t 
     return value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
 }
 
-inlay_status run_may_take(const run_shared *shared, uint64_t bytes, inlay_diag *diag)
+inlay_status run_check_tensor_size(const run_shared *shared, uint64_t bytes, inlay_diag *diag)
 {
     if (bytes <= shared->tensors.max_bytes)
         return INLAY_OK;
@@ -53,7 +53,7 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
     /* value_create() reports an invalid shape. */
     if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
         return make_tensor(shared, dtype, rank, dims, out_value, diag);
-    status = run_may_take(shared, need, diag);
+    status = run_check_tensor_size(shared, need, diag);
     if (status != INLAY_OK)
         return status;
     INLAY_CHECK(shared->tensors.pool_count <= POOL_SIZE);

@@ -66,7 +66,7 @@ typedef struct run_shared {
 /* Frees the tensors of the pool. */
 void run_shared_drop(run_shared *shared);
 /* Checks a tensor size against max_run_bytes. INLAY_LIMIT_EXCEEDED: diag names the option. */
-INLAY_NODISCARD inlay_status run_may_take(const run_shared *shared, uint64_t bytes, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_check_tensor_size(const run_shared *shared, uint64_t bytes, inlay_diag *diag);
 /* Calls run_memory_take() with the session's memory; if that fails, empties the pool and tries again. */
 INLAY_NODISCARD inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory,
                                       inlay_diag *diag);
@@ -117,7 +117,7 @@ typedef struct observed_shape {
 } observed_shape;
 
 /* Values whose sizes the plan does not know. All pointers but `values` are NULL if the plan knows all sizes. */
-typedef struct bound_made {
+typedef struct bound_dynamic {
     rt_value *values; /* [value_count] DYNAMIC values of the run */
     /* [value_count] copies of values in another domain, made when a step there read them; a reference each */
     inlay_value **mirrors;
@@ -128,7 +128,7 @@ typedef struct bound_made {
     observed_shape **observed;     /* [value_count] NULL where the plan knows the shape */
     struct arena scratch;          /* of the dynamic or host step that runs */
     bool has_objects;              /* some input is an object that is held in values */
-} bound_made;
+} bound_dynamic;
 
 /* The memory of a bound plan. */
 typedef struct bound_memory {
@@ -168,7 +168,7 @@ struct bound {
     bound_ports ports;
     bound_step *steps;              /* [plan->step_count] */
     const bound_step *current_step; /* the slow step that runs, or ran last; NULL: none yet */
-    bound_made made;
+    bound_dynamic dynamic;
     bound_flight flight;
     bound_control control;
     /* how its concurrent branches run, see parallel_branches.h; NULL: it has none */

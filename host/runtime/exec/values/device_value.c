@@ -11,7 +11,7 @@ typedef struct device_owner {
     const struct provider *provider;
     void (*release)(void *arg); /* releases memory that the caller lent; NULL: the provider allocated it */
     void *arg;
-    inlay_buffer there; /* shared values: the buffer as the device addresses it */
+    inlay_buffer device_buffer; /* shared values: the buffer as the device addresses it */
 } device_owner;
 
 static void free_device_memory(void *owner, inlay_value *value)
@@ -19,7 +19,6 @@ static void free_device_memory(void *owner, inlay_value *value)
     device_owner *device = owner;
     inlay_buffer whole = value->buffer;
 
-    INLAY_CHECK(value->buffer.domain != INLAY_DOMAIN_HOST);
     whole.bytes = value->capacity;
     device->provider->table->buffer_free(device->provider->state, &whole);
     if (device->release != NULL)
@@ -95,8 +94,8 @@ static void free_shared_memory(void *owner, inlay_value *value)
 {
     device_owner *device = owner;
 
-    device->provider->table->buffer_unmap(device->provider->state, &device->there);
-    value->buffer = device->there;
+    device->provider->table->buffer_unmap(device->provider->state, &device->device_buffer);
+    value->buffer = device->device_buffer;
     free_device_memory(owner, value);
 }
 
@@ -109,7 +108,7 @@ inlay_status value_create_shared(const struct provider *provider, inlay_dtype dt
 
     if (status != INLAY_OK)
         return status;
-    ((device_owner *)value->owner)->there = value->buffer;
+    ((device_owner *)value->owner)->device_buffer = value->buffer;
     status = provider->table->buffer_map(provider->state, &value->buffer, &address, diag);
     if (status != INLAY_OK) {
         value_unref(value);
@@ -125,7 +124,7 @@ bool value_is_shared(const inlay_value *value, uint32_t domain, inlay_buffer *ou
 {
     if (value->free_memory != free_shared_memory)
         return false;
-    *out = ((const device_owner *)value->owner)->there;
+    *out = ((const device_owner *)value->owner)->device_buffer;
     out->bytes = value->buffer.bytes;
     return out->domain == domain || domain == INLAY_NONE;
 }

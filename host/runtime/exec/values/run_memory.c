@@ -114,7 +114,7 @@ inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignm
 {
     const uint64_t room = (bytes + alignment - 1) / alignment * alignment;
 
-    INLAY_CHECK(alignment >= 64 && (alignment & (alignment - 1)) == 0);
+    INLAY_CHECK(alignment >= 64);
     *out_memory = NULL;
     if (memory != NULL && !count_in(memory, bytes))
         return over_budget(memory, bytes, diag);

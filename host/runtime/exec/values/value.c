@@ -277,7 +277,7 @@ void value_unref(inlay_value *value)
 
 void *value_data(const inlay_value *value)
 {
-    bool here = value->kind == INLAY_KIND_TENSOR && value->buffer.domain == INLAY_DOMAIN_HOST;
+    bool on_host = value->kind == INLAY_KIND_TENSOR && value->buffer.domain == INLAY_DOMAIN_HOST;
 
-    return here ? inlay_buffer_host(&value->buffer) : NULL;
+    return on_host ? inlay_buffer_host(&value->buffer) : NULL;
 }

@@ -51,7 +51,7 @@ static inlay_status find_boundary(const struct graph *graph, const uint32_t *reg
 }
 
 /* Marks values that are read outside the region that computes them, or are outputs of the graph. */
-static uint8_t *find_leavers(const struct graph *graph, const uint32_t *region_of, struct arena *arena)
+static uint8_t *find_leaving_values(const struct graph *graph, const uint32_t *region_of, struct arena *arena)
 {
     uint8_t *leaves = arena_alloc(arena, graph->value_count + 1);
 
@@ -63,8 +63,8 @@ static uint8_t *find_leavers(const struct graph *graph, const uint32_t *region_o
     for (uint32_t k = 0; k < graph->node_count; k++) {
         const graph_node *node = graph->nodes[k];
         for (uint32_t i = 0; i < partition_reads(node); i++) {
-            uint32_t value = partition_read_at(node, i), maker = partition_maker_of(graph, value);
-            if (maker != INLAY_NONE && region_of[maker] != region_of[k])
+            uint32_t value = partition_read_at(node, i), producer = partition_producer_of(graph, value);
+            if (producer != INLAY_NONE && region_of[producer] != region_of[k])
                 leaves[value] = 1;
         }
     }
@@ -157,7 +157,7 @@ static bool add_border(struct problem *problem, const uint32_t *choice, const ui
 {
     bool leaves = transfer.from >= problem->domains.memory_count;
     uint32_t region = leaves
-                          ? region_of[partition_maker_of(problem->graph, value)]
+                          ? region_of[partition_producer_of(problem->graph, value)]
                           : first_reader_in(problem, choice, region_of, value, transfer, problem->domains.transfers, 0);
 
     if (!leaves && transfer.to < problem->domains.memory_count)
@@ -183,8 +183,8 @@ static bool needs_no_copy(const struct problem *problem, uint32_t value, partiti
 
     INLAY_CHECK(device < problem->domains.memory_count);
     return at != NULL && (at->flags & both) == both &&
-           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || partition_maker_of(problem->graph, value) != INLAY_NONE ||
-            problem->graph->parent != NULL);
+           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 ||
+            partition_producer_of(problem->graph, value) != INLAY_NONE || problem->graph->parent != NULL);
 }
 
 static bool list_copies(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, struct arena *arena)
@@ -197,7 +197,7 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     partition->copies = arena_array(arena, total + 1, sizeof *partition->copies);
     for (uint32_t value = 0; partition->copies != NULL && problem->domains.count > 1 && value < problem->values;
          value++) {
-        uint32_t maker = partition_maker_of(problem->graph, value),
+        uint32_t producer = partition_producer_of(problem->graph, value),
                  count = partition_list_transfers(problem, choice, value);
 
         for (uint32_t k = 0; k < count; k++) {
@@ -209,7 +209,7 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
             INLAY_CHECK(partition->copy_count < total);
             copy = &partition->copies[partition->copy_count++];
             *copy = (partition_copy){ .value = value,
-                                      .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
+                                      .from_region = producer == INLAY_NONE ? INLAY_NONE : region_of[producer],
                                       .to_region = first_reader_in(problem, choice, region_of, value,
                                                                    problem->domains.transfers[k],
                                                                    problem->domains.transfers, count),
@@ -248,7 +248,7 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
     if (!list_regions(problem, choice, arena, region_of) || !list_copies(problem, choice, region_of, arena) ||
         !partition_measure_memory(problem, choice, problem->partition->memory))
         goto no_memory;
-    leaves = find_leavers(graph, region_of, problem->scratch);
+    leaves = find_leaving_values(graph, region_of, problem->scratch);
     if (leaves == NULL)
         goto no_memory;
     memset(mark, 0xff, graph->value_count * sizeof *mark);

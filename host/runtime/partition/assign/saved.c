@@ -152,13 +152,13 @@ static void compare_conditions(saved_plan *plan, const partition_job *job)
             add_difference(plan, "model", text_of(saved, "hash"), is);
     json_array_foreach(json_object_get(plan->root, "providers"), i, saved) {
         for (uint32_t provider = 0; provider < request->provider_count; provider++) {
-            const partition_provider *now = &request->providers[provider];
-            if (strcmp(now->name, text_of(saved, "name")) != 0)
+            const partition_provider *current = &request->providers[provider];
+            if (strcmp(current->name, text_of(saved, "name")) != 0)
                 continue;
-            if (strcmp(now->plugin_version != NULL ? now->plugin_version : "", text_of(saved, "version")) != 0)
-                add_difference(plan, now->name, text_of(saved, "version"), now->plugin_version);
-            else if (strcmp(now->build_id != NULL ? now->build_id : "", text_of(saved, "build_id")) != 0)
-                add_difference(plan, now->name, text_of(saved, "build_id"), now->build_id);
+            if (strcmp(current->plugin_version != NULL ? current->plugin_version : "", text_of(saved, "version")) != 0)
+                add_difference(plan, current->name, text_of(saved, "version"), current->plugin_version);
+            else if (strcmp(current->build_id != NULL ? current->build_id : "", text_of(saved, "build_id")) != 0)
+                add_difference(plan, current->name, text_of(saved, "build_id"), current->build_id);
         }
     }
     (void)snprintf(was, sizeof was, "%lld", (long long)json_integer_value(json_object_get(plan->root, "threads")));

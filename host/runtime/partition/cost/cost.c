@@ -62,14 +62,14 @@ uint64_t cost_identity_of(const partition_provider *provider)
     return cost_identity(provider->name, provider->build_id, device, bytes, provider->settings_hash);
 }
 
-static const cost_record *measured(const cost_book *book, cost_key key)
+static const cost_record *find_measurement(const cost_book *book, cost_key key)
 {
     return book != NULL && book->store.count > 0 ? cost_store_find(&book->store, key) : NULL;
 }
 
 double cost_timing(const cost_book *book, const partition_provider *provider, const void *key, uint64_t key_bytes)
 {
-    const cost_record *record = measured(book, cost_key_of_timing(provider, key, key_bytes));
+    const cost_record *record = find_measurement(book, cost_key_of_timing(provider, key, key_bytes));
 
     return record != NULL ? record->ns : -1;
 }
@@ -226,7 +226,7 @@ void cost_book_close(cost_book *book)
     free(book);
 }
 
-static const book_provider *known(const cost_book *book, const partition_provider *provider)
+static const book_provider *find_book_provider(const cost_book *book, const partition_provider *provider)
 {
     for (uint32_t i = 0; book != NULL && i < book->provider_count; i++)
         if (book->providers[i].provider->state == provider->state &&
@@ -269,7 +269,7 @@ static bool costs_nothing(const cost_question *question)
 
 /* Minimum relative error of prices by source, compared with other prices of the same source. Systematic errors of the
  * providers' models cancel in comparisons, so these errors are smaller than those against measured times. */
-static double error_of(uint32_t source)
+static double default_error(uint32_t source)
 {
     static const double errors[] = { [COST_NONE] = 0,       [COST_GUESS] = 0.25,   [COST_MODEL] = 0.15,
                                      [COST_CLAIMED] = 0.15, [COST_PROFILE] = 0.15, [COST_MEASURED] = 0.02 };
@@ -278,7 +278,7 @@ static double error_of(uint32_t source)
 }
 
 /* Queries the provider's own cost model. */
-static uint32_t ask_provider(const cost_question *question, inlay_cost *out)
+static uint32_t query_cost(const cost_question *question, inlay_cost *out)
 {
     const partition_offer *described = question->offer;
     inlay_offer offer = { .struct_size = sizeof offer,
@@ -301,7 +301,6 @@ static uint32_t ask_provider(const cost_question *question, inlay_cost *out)
                                    question->priced_threads > 0 ? question->priced_threads : question->max_threads };
 
     *out = (inlay_cost){ .struct_size = sizeof *out };
-    INLAY_CHECK(ask.max_threads > 0);
     if (question->provider->table->cost(question->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) ||
         !isfinite(out->ns)) {
         *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
@@ -428,8 +427,8 @@ static bool scale_by_profile(const book_provider *provider, const cost_question 
 
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error)
 {
-    const book_provider *provider = known(book, question->provider);
-    uint32_t source = ask_provider(question, out);
+    const book_provider *provider = find_book_provider(book, question->provider);
+    uint32_t source = query_cost(question, out);
     const cost_record *record;
 
     if (source != COST_NONE && !question->runs && costs_nothing(question)) {
@@ -437,19 +436,19 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
         *out_error = 0;
         return source;
     }
-    *out_error = error_of(source);
+    *out_error = default_error(source);
     if (provider == NULL)
         return source;
     out->enter_ns *= provider->border;
     out->leave_ns *= provider->border;
-    record = measured(book, cost_key_of(question));
+    record = find_measurement(book, cost_key_of(question));
     if (record != NULL) {
         out->ns = record->ns;
         source = COST_MEASURED;
-        *out_error = fmax(error_of(source), record->spread);
+        *out_error = fmax(default_error(source), record->spread);
     } else if (source != COST_NONE && scale_by_profile(provider, question, out, out_error)) {
         source = COST_PROFILE;
-        *out_error = fmax(*out_error, error_of(source));
+        *out_error = fmax(*out_error, default_error(source));
     }
     /* part of the region's price, see cost_launch_ns */
     out->ns = out->ns > provider->launch_ns ? out->ns - provider->launch_ns : 0;
@@ -463,7 +462,7 @@ double displayed_time_factor(const partition_provider *provider, uint32_t source
     return of_reference && (source == COST_GUESS || source == COST_MODEL) ? pace_of_cpu() : 1;
 }
 
-static bool makes(const inlay_graph *graph, const partition_offer *offer, uint32_t value)
+static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)
 {
     for (uint32_t k = 0; k < offer->node_count; k++)
         if (inlay_graph_value(graph, value)->producer == offer->nodes[k])
@@ -486,7 +485,7 @@ double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, co
 
         for (uint32_t i = 0; i < count; i++)
             if (list[i] != INLAY_NONE && (inlay_graph_value(graph, list[i])->flags & INLAY_VALUE_CONSTANT) == 0 &&
-                (!enters || !makes(graph, offer, list[i])))
+                (!enters || !offer_produces(graph, offer, list[i])))
                 all += (double)cost_value_bytes(&values[list[i]]);
     }
     return all > 0 ? ns * (double)cost_value_bytes(&values[value]) / all : 0;
@@ -494,7 +493,7 @@ double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, co
 
 double cost_launch_ns(const cost_book *book, const partition_provider *provider)
 {
-    const book_provider *known_provider = known(book, provider);
+    const book_provider *known_provider = find_book_provider(book, provider);
 
     return known_provider != NULL ? known_provider->launch_ns : 0;
 }
@@ -521,7 +520,7 @@ static double one_way_ns(const cost_book *book, const partition_provider *provid
 
         if (domain < provider->first_domain || domain - provider->first_domain >= provider->table->domain_count)
             continue;
-        known_provider = known(book, provider);
+        known_provider = find_book_provider(book, provider);
         if (is_unified(provider, domain - provider->first_domain))
             return 0;
         if (known_provider != NULL && known_provider->to != NULL)

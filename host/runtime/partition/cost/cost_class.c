@@ -185,7 +185,7 @@ static uint32_t transpose(const node_view *view)
 }
 
 /* Contiguous runs: from the axis on (Concat, Split), or after it (Gather). */
-static uint32_t run(const node_view *view, uint32_t behind)
+static uint32_t run(const node_view *view, uint32_t after)
 {
     const inlay_value_state *state = input(view, 0);
     int64_t axis = attr_int(view, "axis", 0);
@@ -196,7 +196,7 @@ static uint32_t run(const node_view *view, uint32_t behind)
     axis += axis < 0 ? (int64_t)state->rank : 0;
     if (axis < 0 || axis >= (int64_t)state->rank)
         return COST_PLAIN;
-    bytes = product(state, (uint32_t)axis + behind, state->rank) * inlay_dtype_bits(state->dtype) / 8;
+    bytes = product(state, (uint32_t)axis + after, state->rank) * inlay_dtype_bits(state->dtype) / 8;
     return bytes >= LONG_RUN ? COST_ROWS : COST_FINE;
 }
 

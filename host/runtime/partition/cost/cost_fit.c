@@ -195,7 +195,7 @@ bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_lin
 {
     double scale[FIT_TERMS] = { 0 }, least = -1;
     struct trial trial;
-    uint32_t seen[FIT_TERMS] = { 0 };
+    uint32_t term_points[FIT_TERMS] = { 0 };
     unsigned usable = 0;
 
     *out = (fit_line){ .points = count };
@@ -204,11 +204,11 @@ bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_lin
             return false;
         for (int k = 0; k < FIT_TERMS; k++) {
             scale[k] = fmax(scale[k], points[i].x[k]);
-            seen[k] += points[i].x[k] > 0;
+            term_points[k] += points[i].x[k] > 0;
         }
     }
     for (int k = 0; k < FIT_TERMS; k++)
-        usable |= seen[k] >= MIN_POINTS || seen[k] == count ? 1u << k : 0;
+        usable |= term_points[k] >= MIN_POINTS || term_points[k] == count ? 1u << k : 0;
     if (terms != 0 && (usable & terms & ~(1u << FIT_ONE)) != 0)
         usable &= terms;
     trial.off = malloc((count + 1) * 2 * sizeof *trial.off);

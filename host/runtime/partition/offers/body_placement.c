@@ -129,7 +129,7 @@ static uint32_t domain_in(const partition_job *job, const partition_region *regi
 }
 
 /* The region of a provider that computes the value; NULL: none. */
-static const partition_region *maker_of(const partition_job *job, uint32_t value)
+static const partition_region *producer_of(const partition_job *job, uint32_t value)
 {
     for (uint32_t i = 0; i < job->out->region_count; i++) {
         const partition_region *region = &job->out->regions[i];
@@ -143,7 +143,7 @@ static const partition_region *maker_of(const partition_job *job, uint32_t value
 
 static uint32_t producer_domain(const partition_job *job, uint32_t value)
 {
-    const partition_region *region = maker_of(job, value);
+    const partition_region *region = producer_of(job, value);
 
     return region != NULL ? domain_in(job, region, value) : (uint32_t)INLAY_DOMAIN_HOST;
 }
@@ -157,7 +157,8 @@ static uint32_t domain_of_value(const partition_job *job, uint32_t value)
         return INLAY_DOMAIN_HOST;
     if (next != INLAY_NONE)
         return boundaries[next].target == PLACEMENT_ANY ? producer_domain(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
-    return boundaries == NULL || maker_of(job, value) != NULL ? producer_domain(job, value) : boundaries[value].domain;
+    return boundaries == NULL || producer_of(job, value) != NULL ? producer_domain(job, value)
+                                                                 : boundaries[value].domain;
 }
 
 static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value);
@@ -181,7 +182,7 @@ static uint32_t read_in_bodies(const struct finder *finder, const graph_node *no
     return domain;
 }
 
-/* A domain other than the host's where the value is read, or the host's if there is none; see program.read_in. */
+/* A domain other than the host's where the value is read, or the host's if there is none; see program.uses.read_in. */
 static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
@@ -189,15 +190,15 @@ static uint32_t reader_domain_of(const struct finder *finder, const partition_jo
     for (uint32_t i = 0; i < job->out->region_count; i++) {
         const partition_region *region = &job->out->regions[i];
         const graph_node *node = job->request.graph->nodes[region->nodes[0]];
-        uint32_t here = INLAY_DOMAIN_HOST, k = 0;
+        uint32_t reader_domain = INLAY_DOMAIN_HOST, k = 0;
 
         while (k < region->input_count && region->inputs[k] != value)
             k++;
         if (k < region->input_count && region->provider != INLAY_NONE)
-            here = domain_in(job, region, value);
+            reader_domain = domain_in(job, region, value);
         else if (k < region->input_count && partition_passes_to_bodies(node, value))
-            here = read_in_bodies(finder, node, value);
-        domain = here != INLAY_DOMAIN_HOST ? here : domain;
+            reader_domain = read_in_bodies(finder, node, value);
+        domain = reader_domain != INLAY_DOMAIN_HOST ? reader_domain : domain;
     }
     return domain;
 }

@@ -74,7 +74,7 @@ static inline uint32_t partition_read_at(const graph_node *node, uint32_t i)
 }
 
 /* The node that computes the value; INLAY_NONE for inputs, constants and INLAY_NONE. */
-static inline uint32_t partition_maker_of(const struct graph *graph, uint32_t value)
+static inline uint32_t partition_producer_of(const struct graph *graph, uint32_t value)
 {
     return value == INLAY_NONE ? INLAY_NONE : graph->values[value].info.producer;
 }

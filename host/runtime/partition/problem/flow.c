@@ -13,7 +13,7 @@ struct flow_node {
     bool one;             /* belongs to tree 1 */
 };
 struct flow_arc {
-    int64_t left; /* residual capacity; the reverse arc is the index with the lowest bit inverted */
+    int64_t residual; /* residual capacity; the reverse arc is the index with the lowest bit inverted */
     uint32_t head, next;
 };
 static const uint32_t NONE = UINT32_MAX, FREE = UINT32_MAX, ROOT = UINT32_MAX - 1, ORPHAN = UINT32_MAX - 2;
@@ -71,8 +71,8 @@ void flow_pair(struct flow *flow, uint32_t from, uint32_t to, int64_t cost)
     if (cost <= 0 || !reserve(flow, (void **)&flow->arcs, flow->arc_count, 2, &flow->arc_capacity, sizeof *flow->arcs))
         return;
     arc = &flow->arcs[flow->arc_count];
-    arc[0] = (flow_arc){ .left = cost, .head = to, .next = flow->nodes[from].first };
-    arc[1] = (flow_arc){ .left = 0, .head = from, .next = flow->nodes[to].first };
+    arc[0] = (flow_arc){ .residual = cost, .head = to, .next = flow->nodes[from].first };
+    arc[1] = (flow_arc){ .residual = 0, .head = from, .next = flow->nodes[to].first };
     flow->nodes[from].first = flow->arc_count;
     flow->nodes[to].first = flow->arc_count + 1;
     flow->arc_count += 2;
@@ -127,7 +127,7 @@ static uint32_t grow(struct flow *flow, uint32_t node)
     for (uint32_t arc = from->first; arc != NONE; arc = flow->arcs[arc].next) {
         flow_node *to = &flow->nodes[flow->arcs[arc].head];
 
-        if (flow->arcs[from->one ? arc ^ 1 : arc].left == 0)
+        if (flow->arcs[from->one ? arc ^ 1 : arc].residual == 0)
             continue;
         if (to->parent == FREE) {
             to->one = from->one;
@@ -156,9 +156,9 @@ static uint32_t tree_arc(const flow_node *node)
 static uint32_t narrow(const struct flow *flow, uint32_t node, int64_t *least)
 {
     while (flow->nodes[node].parent != ROOT) {
-        int64_t left = flow->arcs[tree_arc(&flow->nodes[node])].left;
+        int64_t residual = flow->arcs[tree_arc(&flow->nodes[node])].residual;
 
-        *least = left < *least ? left : *least;
+        *least = residual < *least ? residual : *least;
         node = flow->arcs[flow->nodes[node].parent].head;
     }
     if (flow->nodes[node].one)
@@ -173,9 +173,9 @@ static void push(struct flow *flow, uint32_t node, int64_t amount)
     while (flow->nodes[node].parent != ROOT) {
         uint32_t up = flow->arcs[flow->nodes[node].parent].head, arc = tree_arc(&flow->nodes[node]);
 
-        flow->arcs[arc].left -= amount;
-        flow->arcs[arc ^ 1].left += amount;
-        if (flow->arcs[arc].left == 0)
+        flow->arcs[arc].residual -= amount;
+        flow->arcs[arc ^ 1].residual += amount;
+        if (flow->arcs[arc].residual == 0)
             make_orphan(flow, node);
         node = up;
     }
@@ -187,13 +187,13 @@ static void push(struct flow *flow, uint32_t node, int64_t amount)
 static void augment(struct flow *flow, uint32_t arc)
 {
     uint32_t zero = flow->arcs[arc ^ 1].head, one = flow->arcs[arc].head;
-    int64_t amount = flow->arcs[arc].left;
+    int64_t amount = flow->arcs[arc].residual;
 
     (void)narrow(flow, zero, &amount);
     (void)narrow(flow, one, &amount);
     INLAY_CHECK(amount > 0);
-    flow->arcs[arc].left -= amount;
-    flow->arcs[arc ^ 1].left += amount;
+    flow->arcs[arc].residual -= amount;
+    flow->arcs[arc ^ 1].residual += amount;
     push(flow, zero, amount);
     push(flow, one, amount);
 }
@@ -233,8 +233,8 @@ static void adopt(struct flow *flow, uint32_t node)
     for (uint32_t arc = orphan->first; arc != NONE; arc = flow->arcs[arc].next) {
         uint32_t distance;
 
-        if (flow->arcs[orphan->one ? arc : arc ^ 1].left == 0 || flow->nodes[flow->arcs[arc].head].one != orphan->one ||
-            flow->nodes[flow->arcs[arc].head].parent == FREE)
+        if (flow->arcs[orphan->one ? arc : arc ^ 1].residual == 0 ||
+            flow->nodes[flow->arcs[arc].head].one != orphan->one || flow->nodes[flow->arcs[arc].head].parent == FREE)
             continue;
         distance = distance_of(flow, flow->arcs[arc].head);
         if (distance < best_distance) {
@@ -253,7 +253,7 @@ static void adopt(struct flow *flow, uint32_t node)
 
         if (near->parent == FREE || near->one != orphan->one)
             continue;
-        if (flow->arcs[orphan->one ? arc : arc ^ 1].left > 0)
+        if (flow->arcs[orphan->one ? arc : arc ^ 1].residual > 0)
             activate(flow, flow->arcs[arc].head);
         if (near->parent < ORPHAN && flow->arcs[near->parent].head == node)
             make_orphan(flow, flow->arcs[arc].head);

@@ -41,20 +41,20 @@ bool partition_groups_init(struct problem *problem)
 
 /* ------------------------------------------------------------------ cycles */
 
-static void push_makers(const struct problem *problem, uint32_t node, bool members_too)
+static void push_producers(const struct problem *problem, uint32_t node, bool members_too)
 {
     const struct graph *graph = problem->graph;
     struct grouping *grouping = problem->grouping;
 
     for (uint32_t i = 0; i < partition_reads(graph->nodes[node]); i++) {
-        uint32_t maker = partition_maker_of(graph, partition_read_at(graph->nodes[node], i));
+        uint32_t producer = partition_producer_of(graph, partition_read_at(graph->nodes[node], i));
 
-        if (maker == INLAY_NONE || grouping->visited[maker] == grouping->walk ||
-            (grouping->member[maker] == grouping->walk && !members_too))
+        if (producer == INLAY_NONE || grouping->visited[producer] == grouping->walk ||
+            (grouping->member[producer] == grouping->walk && !members_too))
             continue;
-        grouping->visited[maker] = grouping->walk;
+        grouping->visited[producer] = grouping->walk;
         INLAY_CHECK(grouping->stack_count < problem->nodes);
-        grouping->stack[grouping->stack_count++] = maker;
+        grouping->stack[grouping->stack_count++] = producer;
     }
 }
 
@@ -70,7 +70,7 @@ static bool forms_cycle(const struct problem *problem, const partition_offer *of
     for (uint32_t k = 0; k < offer->node_count; k++)
         grouping->member[offer->nodes[k]] = grouping->walk;
     for (uint32_t k = 0; k < offer->node_count; k++)
-        push_makers(problem, offer->nodes[k], false);
+        push_producers(problem, offer->nodes[k], false);
     /* No group spans the floor, so nodes below it do not depend on nodes above. */
     while (grouping->spans[floor] > 0)
         floor--;
@@ -82,12 +82,12 @@ static bool forms_cycle(const struct problem *problem, const partition_offer *of
         if (node < floor)
             continue;
         if (group == INLAY_NONE) {
-            push_makers(problem, node, true);
+            push_producers(problem, node, true);
             continue;
         }
         for (uint32_t k = 0; k < problem->partition->offers[group].node_count; k++) {
             grouping->visited[problem->partition->offers[group].nodes[k]] = grouping->walk;
-            push_makers(problem, problem->partition->offers[group].nodes[k], true);
+            push_producers(problem, problem->partition->offers[group].nodes[k], true);
         }
     }
     return false;

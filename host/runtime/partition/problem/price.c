@@ -19,17 +19,18 @@ static bool is_chosen(const struct problem *problem, const uint32_t *choice, uin
 
 partition_source partition_source_of(const struct problem *problem, uint32_t value)
 {
-    const boundary_placement home = boundary_placement_of(problem, value);
-    const uint32_t maker =
-        partition_maker_of(problem->graph, home.carried_output != INLAY_NONE ? home.carried_output : value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
+    const uint32_t producer = partition_producer_of(
+        problem->graph, placement.carried_output != INLAY_NONE ? placement.carried_output : value);
 
-    if (home.carried_output != INLAY_NONE &&
-        (maker == INLAY_NONE || !problem->candidates[maker] ||
-         boundary_placement_of(problem, home.carried_output).target != PLACEMENT_ANY))
+    if (placement.carried_output != INLAY_NONE &&
+        (producer == INLAY_NONE || !problem->candidates[producer] ||
+         boundary_placement_of(problem, placement.carried_output).target != PLACEMENT_ANY))
         return (partition_source){ .node = INLAY_NONE }; /* copied to the host after each iteration */
-    if (maker == INLAY_NONE || !problem->candidates[maker])
-        return (partition_source){ .node = INLAY_NONE, .domain = home.domain };
-    return (partition_source){ .node = maker, .made = home.carried_output != INLAY_NONE ? home.carried_output : value };
+    if (producer == INLAY_NONE || !problem->candidates[producer])
+        return (partition_source){ .node = INLAY_NONE, .domain = placement.domain };
+    return (partition_source){ .node = producer,
+                               .made = placement.carried_output != INLAY_NONE ? placement.carried_output : value };
 }
 
 uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer)
@@ -48,13 +49,13 @@ uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t of
     return partition_domain_at(problem, offer, value);
 }
 
-uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t home)
+uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t origin)
 {
     const boundary_placement placement = boundary_placement_of(problem, value);
 
     if (placement.target == PLACEMENT_ANY)
-        return partition_memory_of(problem, home);
-    return placement.stacked && placement.target != home ? (uint32_t)INLAY_DOMAIN_HOST : placement.target;
+        return partition_memory_of(problem, origin);
+    return placement.stacked && placement.target != origin ? (uint32_t)INLAY_DOMAIN_HOST : placement.target;
 }
 
 double share_per_iteration(const struct problem *problem, bool once)
@@ -62,21 +63,21 @@ double share_per_iteration(const struct problem *problem, bool once)
     return once && problem->partition->iterations > 1 ? 1 / problem->partition->iterations : 1;
 }
 
-/* Adds the transfers from `home` to `to`, unless the value was transferred there already. */
-static uint32_t add_transfers(struct problem *problem, uint32_t count, uint32_t home, uint32_t to, bool once)
+/* Adds the transfers from `origin` to `to`, unless the value was transferred there already. */
+static uint32_t add_transfers(struct problem *problem, uint32_t count, uint32_t origin, uint32_t to, bool once)
 {
     const uint32_t mark = problem->domains.mark;
 
     if (problem->domains.marked[to] == mark)
         return count;
     problem->domains.marked[to] = mark;
-    if (is_direct(problem, home, to)) {
-        problem->domains.transfers[count++] = (partition_transfer){ home, to, once };
+    if (is_direct(problem, origin, to)) {
+        problem->domains.transfers[count++] = (partition_transfer){ origin, to, once };
         return count;
     }
     if (problem->domains.marked[INLAY_DOMAIN_HOST] != mark) {
         problem->domains.marked[INLAY_DOMAIN_HOST] = mark;
-        problem->domains.transfers[count++] = (partition_transfer){ home, INLAY_DOMAIN_HOST, once };
+        problem->domains.transfers[count++] = (partition_transfer){ origin, INLAY_DOMAIN_HOST, once };
     }
     problem->domains.transfers[count++] = (partition_transfer){ INLAY_DOMAIN_HOST, to, once };
     return count;
@@ -87,21 +88,21 @@ uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choic
     const partition_source source = partition_source_of(problem, value);
     const boundary_placement placement = boundary_placement_of(problem, value);
     const uint32_t offer = source.node != INLAY_NONE ? choice[source.node] : INLAY_NONE;
-    uint32_t home, count = 0;
+    uint32_t origin, count = 0;
 
     if (partition_is_constant(problem->graph, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
         return 0;
-    home = source_domain(problem, source, value, offer);
+    origin = source_domain(problem, source, value, offer);
     /* Sizes that the host computes while planning are copied once, not in each run. */
-    if (home == INLAY_NONE || (source.node != INLAY_NONE && problem->graph->values[value].info.elements != NULL &&
-                               !partition_merges(problem, offer) && home == INLAY_DOMAIN_HOST))
+    if (origin == INLAY_NONE || (source.node != INLAY_NONE && problem->graph->values[value].info.elements != NULL &&
+                                 !partition_merges(problem, offer) && origin == INLAY_DOMAIN_HOST))
         return 0;
     if (placement.carried_output != INLAY_NONE &&
         placement.domain != INLAY_NONE) { /* the copy before the first iteration */
         problem->domains.marked[placement.domain] = ++problem->domains.mark;
-        count = add_transfers(problem, count, placement.domain, home, true);
+        count = add_transfers(problem, count, placement.domain, origin, true);
     }
-    problem->domains.marked[home] = ++problem->domains.mark;
+    problem->domains.marked[origin] = ++problem->domains.mark;
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
         const uint32_t reader = problem->links.readers[i];
         uint32_t to;
@@ -110,10 +111,10 @@ uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choic
             (source.node != INLAY_NONE && source.made == value && choice[reader] == offer))
             continue;
         to = reader_domain(problem, reader, choice[reader], value);
-        count = to != INLAY_NONE ? add_transfers(problem, count, home, to, placement.once) : count;
+        count = to != INLAY_NONE ? add_transfers(problem, count, origin, to, placement.once) : count;
     }
     if (problem->links.leaves[value])
-        count = add_transfers(problem, count, home, home_domain(problem, value, home), placement.once);
+        count = add_transfers(problem, count, origin, home_domain(problem, value, origin), placement.once);
     return count;
 }
 
@@ -176,18 +177,19 @@ static void count_value(const struct occupancy *occupancy, uint32_t value)
 {
     struct problem *problem = occupancy->problem;
     const partition_schedule *schedule = &problem->schedule;
-    uint32_t maker = partition_maker_of(problem->graph, value), home = INLAY_DOMAIN_HOST, count, own = INLAY_NONE;
+    uint32_t producer = partition_producer_of(problem->graph, value), origin = INLAY_DOMAIN_HOST, count,
+             own = INLAY_NONE;
     uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
     struct lifetime own_lifetime = { 0, 0 };
 
-    if (maker != INLAY_NONE) {
-        home = partition_domain_at(problem, occupancy->choice[maker], value);
-        own = schedule->region_of[position_of(occupancy, maker)];
-        own_lifetime.first = own_lifetime.last = position_of(occupancy, maker);
+    if (producer != INLAY_NONE) {
+        origin = partition_domain_at(problem, occupancy->choice[producer], value);
+        own = schedule->region_of[position_of(occupancy, producer)];
+        own_lifetime.first = own_lifetime.last = position_of(occupancy, producer);
     }
     count = partition_list_transfers(problem, occupancy->choice, value);
     for (uint32_t index = 0; index <= count; index++) {
-        uint32_t domain = index == count ? home : problem->domains.transfers[index].to, first = UINT32_MAX, last = 0;
+        uint32_t domain = index == count ? origin : problem->domains.transfers[index].to, first = UINT32_MAX, last = 0;
 
         for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
             uint32_t reader = problem->links.readers[i], at = position_of(occupancy, reader),
@@ -195,15 +197,15 @@ static void count_value(const struct occupancy *occupancy, uint32_t value)
             struct lifetime use = region == own ? (struct lifetime){ at, at } : region_lifetime(occupancy, region);
 
             if (partition_domain_at(problem, occupancy->choice[reader], value) != domain &&
-                (domain != home || region == own))
+                (domain != origin || region == own))
                 continue;
             first = use.first < first ? use.first : first;
             last = use.last > last ? use.last : last;
             /* a value that leaves its region exists from the begin to the end of the region */
-            if (region != own && maker != INLAY_NONE)
+            if (region != own && producer != INLAY_NONE)
                 own_lifetime.first = occupancy->begins[own];
         }
-        if (domain != home) {
+        if (domain != origin) {
             if (first != UINT32_MAX)
                 count_lifetime(occupancy, domain, (struct lifetime){ first, last }, bytes);
             continue;
@@ -211,7 +213,7 @@ static void count_value(const struct occupancy *occupancy, uint32_t value)
         if (problem->links.leaves[value])
             last = schedule->unit_count;
         own_lifetime.last = last > own_lifetime.last ? last : own_lifetime.last;
-        count_lifetime(occupancy, home, own_lifetime, bytes);
+        count_lifetime(occupancy, origin, own_lifetime, bytes);
     }
 }
 
@@ -238,20 +240,21 @@ static void count_offers(const struct occupancy *occupancy, partition_memory *ou
 static void count_host_values(const struct occupancy *occupancy, uint32_t value)
 {
     const struct problem *problem = occupancy->problem;
-    uint32_t maker = partition_maker_of(problem->graph, value), provider, units = problem->schedule.unit_count, last;
+    uint32_t producer = partition_producer_of(problem->graph, value), provider, units = problem->schedule.unit_count,
+             last;
     size_t row;
 
-    provider = maker == INLAY_NONE ? INLAY_NONE : partition_provider_of(problem, occupancy->choice[maker]);
-    if (provider == INLAY_NONE || partition_memory_of(problem, partition_domain_at(problem, occupancy->choice[maker],
+    provider = producer == INLAY_NONE ? INLAY_NONE : partition_provider_of(problem, occupancy->choice[producer]);
+    if (provider == INLAY_NONE || partition_memory_of(problem, partition_domain_at(problem, occupancy->choice[producer],
                                                                                    value)) != INLAY_DOMAIN_HOST)
         return;
-    last = position_of(occupancy, maker);
+    last = position_of(occupancy, producer);
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++)
         last = position_of(occupancy, problem->links.readers[i]) > last
                    ? position_of(occupancy, problem->links.readers[i])
                    : last;
     row = (size_t)provider * (units + 2);
-    occupancy->grows[row + position_of(occupancy, maker)] += cost_value_bytes(&problem->partition->profile[value]);
+    occupancy->grows[row + position_of(occupancy, producer)] += cost_value_bytes(&problem->partition->profile[value]);
     occupancy->shrinks[row + last + 1] += cost_value_bytes(&problem->partition->profile[value]);
 }
 
@@ -282,7 +285,7 @@ bool partition_measure_memory(struct problem *problem, const uint32_t *choice, p
     count_offers(&occupancy, out);
     for (uint32_t value = 0; value < problem->values; value++) {
         if (partition_is_constant(problem->graph, value) ||
-            (partition_maker_of(problem->graph, value) == INLAY_NONE &&
+            (partition_producer_of(problem->graph, value) == INLAY_NONE &&
              problem->links.reader_at[value] == problem->links.reader_at[value + 1]))
             continue;
         count_value(&occupancy, value);

@@ -91,9 +91,10 @@ static bool find_parents(struct problem *problem)
         uint32_t best = INLAY_NONE;
 
         for (uint32_t i = 0; i < partition_reads(problem->graph->nodes[node]); i++) {
-            uint32_t maker = partition_maker_of(problem->graph, partition_read_at(problem->graph->nodes[node], i));
-            if (maker != INLAY_NONE && (best == INLAY_NONE || maker > best))
-                best = maker;
+            uint32_t producer =
+                partition_producer_of(problem->graph, partition_read_at(problem->graph->nodes[node], i));
+            if (producer != INLAY_NONE && (best == INLAY_NONE || producer > best))
+                best = producer;
         }
         if (best == INLAY_NONE) {
             best = orphan;
@@ -121,7 +122,7 @@ static bool has_layouts(const struct problem *problem, uint32_t provider)
     return false;
 }
 
-static void raise(double *price, double ns)
+static void raise_to(double *price, double ns)
 {
     *price = fmin(fmax(*price, ns), MAX_PRICE_NS);
 }
@@ -143,14 +144,14 @@ static void price_layouts(struct problem *problem)
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
                 if (value != INLAY_NONE && !partition_is_constant(problem->graph, value))
-                    raise(&problem->domains.down[(size_t)value * problem->domains.count + layout],
-                          cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
+                    raise_to(&problem->domains.down[(size_t)value * problem->domains.count + layout],
+                             cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
             for (uint32_t i = 0; i < node->output_count; i++) {
                 uint32_t value = node->outputs[i];
                 if (value != INLAY_NONE)
-                    raise(&problem->domains.up[(size_t)value * problem->domains.count + layout],
-                          cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
+                    raise_to(&problem->domains.up[(size_t)value * problem->domains.count + layout],
+                             cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
             }
         }
     }

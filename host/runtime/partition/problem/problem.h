@@ -177,8 +177,8 @@ partition_source partition_source_of(const struct problem *problem, uint32_t val
 uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer);
 /* The domain in which the node reads the value if it takes the offer; INLAY_NONE: any, or not known yet. */
 uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value);
-/* The final domain of an output that is computed in `home`. */
-uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t home);
+/* The final domain of an output that is computed in `origin`. */
+uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t origin);
 /* The fraction of a transfer that one iteration pays. */
 double share_per_iteration(const struct problem *problem, bool once);
 /* Cost of a transfer in nanoseconds. */

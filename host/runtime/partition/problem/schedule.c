@@ -126,11 +126,11 @@ static void make_units(struct problem *problem, const uint32_t *choice)
     for (uint32_t class = 0; class < class_count(problem); class ++)
         schedule->heap_at[class + 1] += schedule->heap_at[class];
     for (uint32_t value = 0; value < problem->values; value++) {
-        uint32_t maker = partition_maker_of(problem->graph, value);
+        uint32_t producer = partition_producer_of(problem->graph, value);
 
         for (uint32_t i = problem->links.reader_at[value];
-             maker != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++)
-            if (schedule->unit_of[problem->links.readers[i]] != schedule->unit_of[maker])
+             producer != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++)
+            if (schedule->unit_of[problem->links.readers[i]] != schedule->unit_of[producer])
                 schedule->initial_pending[schedule->unit_of[problem->links.readers[i]]]++;
     }
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
@@ -181,14 +181,14 @@ static void place_sources(struct problem *problem, const uint32_t *choice, uint3
         const inlay_node_info *info = &problem->graph->nodes[node]->info;
 
         for (uint32_t i = 0; i < info->input_count; i++) {
-            const uint32_t maker =
-                info->inputs[i] == INLAY_NONE ? INLAY_NONE : partition_maker_of(problem->graph, info->inputs[i]);
+            const uint32_t producer =
+                info->inputs[i] == INLAY_NONE ? INLAY_NONE : partition_producer_of(problem->graph, info->inputs[i]);
 
-            if (maker == INLAY_NONE || schedule->root[schedule->unit_of[maker]] != IS_SOURCE)
+            if (producer == INLAY_NONE || schedule->root[schedule->unit_of[producer]] != IS_SOURCE)
                 continue;
-            schedule->root[schedule->unit_of[maker]] = IS_PLACED;
+            schedule->root[schedule->unit_of[producer]] = IS_PLACED;
             schedule->region_of[*done] = schedule->region_count - 1;
-            schedule->order[(*done)++] = schedule->unit_of[maker];
+            schedule->order[(*done)++] = schedule->unit_of[producer];
         }
     }
 }
@@ -312,13 +312,13 @@ static void join_units(struct problem *problem)
         schedule->root[schedule->order[i]] = schedule->order[i];
     }
     for (uint32_t value = 0; value < problem->values; value++) {
-        uint32_t maker = partition_maker_of(problem->graph, value), from;
+        uint32_t producer = partition_producer_of(problem->graph, value), from;
 
         for (uint32_t i = problem->links.reader_at[value];
-             maker != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++) {
+             producer != INLAY_NONE && i < problem->links.reader_at[value + 1]; i++) {
             uint32_t to = root_of(schedule, schedule->unit_of[problem->links.readers[i]]);
 
-            from = root_of(schedule, schedule->unit_of[maker]);
+            from = root_of(schedule, schedule->unit_of[producer]);
             if (schedule->pending[from] == schedule->pending[to] && from != to)
                 schedule->root[from > to ? from : to] = from > to ? to : from;
         }

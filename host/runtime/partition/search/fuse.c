@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct fusion {
-    const partition_alternative *now, *then;
+    const partition_alternative *current, *proposed;
     uint32_t *var; /* [nodes] variable, NONE = keeps its offer */
     uint8_t *take; /* [offers] scratch: whether the group pays if all its nodes take it */
     struct flow flow;
@@ -76,20 +76,20 @@ static void add_node_terms(struct problem *problem)
     struct fusion *fusion = problem->fusion;
 
     for (uint32_t node = 0; node < problem->nodes; node++) {
-        uint32_t now = offer_on(fusion->now, node), then = offer_on(fusion->then, node);
+        uint32_t current = offer_on(fusion->current, node), proposed = offer_on(fusion->proposed, node);
 
         fusion->var[node] = INLAY_NONE;
-        if (!problem->candidates[node] || then == INLAY_NONE ||
-            (now == then && fusion->now->single[node] == fusion->then->single[node]))
+        if (!problem->candidates[node] || proposed == INLAY_NONE ||
+            (current == proposed && fusion->current->single[node] == fusion->proposed->single[node]))
             continue;
         fusion->var[node] = flow_add(&problem->fusion->flow);
         flow_cost(&problem->fusion->flow, fusion->var[node],
-                  fusion->now->single[node] == INLAY_NONE
+                  fusion->current->single[node] == INLAY_NONE
                       ? 0
-                      : to_integer(problem, problem->prices.offer[fusion->now->single[node]]),
-                  fusion->then->single[node] == INLAY_NONE
+                      : to_integer(problem, problem->prices.offer[fusion->current->single[node]]),
+                  fusion->proposed->single[node] == INLAY_NONE
                       ? 0
-                      : to_integer(problem, problem->prices.offer[fusion->then->single[node]]));
+                      : to_integer(problem, problem->prices.offer[fusion->proposed->single[node]]));
     }
 }
 
@@ -100,7 +100,7 @@ static void add_group_terms(struct problem *problem, uint32_t offer, const parti
     const partition_offer *group = &problem->partition->offers[offer];
     struct fusion *fusion = problem->fusion;
     double gain = -problem->prices.offer[offer];
-    bool bare = false, asked = false, stays = false;
+    bool bare = false, has_variable = false, is_bound = false;
     uint32_t helper;
 
     INLAY_CHECK(group->node_count > 1);
@@ -108,11 +108,11 @@ static void add_group_terms(struct problem *problem, uint32_t offer, const parti
         uint32_t single = side->single[group->nodes[k]];
         gain += single == INLAY_NONE ? 0 : problem->prices.offer[single];
         bare |= single == INLAY_NONE;
-        asked |= fusion->var[group->nodes[k]] != INLAY_NONE;
-        stays |= single == INLAY_NONE && fusion->var[group->nodes[k]] == INLAY_NONE;
+        has_variable |= fusion->var[group->nodes[k]] != INLAY_NONE;
+        is_bound |= single == INLAY_NONE && fusion->var[group->nodes[k]] == INLAY_NONE;
     }
     fusion->take[offer] = bare || gain > 0;
-    if (!asked || !fusion->take[offer])
+    if (!has_variable || !fusion->take[offer])
         return;
     helper = flow_add(&problem->fusion->flow);
     if (gain > 0)
@@ -121,7 +121,7 @@ static void add_group_terms(struct problem *problem, uint32_t offer, const parti
     else
         flow_cost(&problem->fusion->flow, helper, answer ? 0 : to_integer(problem, -gain),
                   answer ? to_integer(problem, -gain) : 0);
-    if (stays) /* a node that cannot leave the current group */
+    if (is_bound) /* a node that cannot leave the current group */
         flow_cost(&problem->fusion->flow, helper, 0, FLOW_NEVER);
     for (uint32_t k = 0; k < group->node_count; k++) {
         uint32_t var = fusion->var[group->nodes[k]];
@@ -139,12 +139,12 @@ static void add_all_group_terms(struct problem *problem)
     struct fusion *fusion = problem->fusion;
 
     for (uint32_t node = 0; problem->options.group_count > 0 && node < problem->nodes; node++) {
-        uint32_t now = fusion->now->group[node], then = fusion->then->group[node];
+        uint32_t current = fusion->current->group[node], proposed = fusion->proposed->group[node];
 
-        if (now != INLAY_NONE && problem->partition->offers[now].nodes[0] == node)
-            add_group_terms(problem, now, fusion->now, false);
-        if (then != INLAY_NONE && then != now && problem->partition->offers[then].nodes[0] == node)
-            add_group_terms(problem, then, fusion->then, true);
+        if (current != INLAY_NONE && problem->partition->offers[current].nodes[0] == node)
+            add_group_terms(problem, current, fusion->current, false);
+        if (proposed != INLAY_NONE && proposed != current && problem->partition->offers[proposed].nodes[0] == node)
+            add_group_terms(problem, proposed, fusion->proposed, true);
     }
 }
 
@@ -152,37 +152,37 @@ static void add_all_group_terms(struct problem *problem)
 
 /* A value whose copies depend on variables. */
 struct copied {
-    uint32_t value, maker; /* the variable of the node that computes the value */
-    uint32_t home[2];
+    uint32_t value, producer; /* the variable of the node that computes the value */
+    uint32_t origin[2];
     double share; /* of its copies */
 };
 
 /* Returns whether the reader requires a copy under this alternative. target NONE: to any domain but `home`; otherwise
  * to target. */
 static bool needs_copy(const struct problem *problem, uint32_t reader, const partition_alternative *side,
-                       uint32_t value, uint32_t target, uint32_t home)
+                       uint32_t value, uint32_t target, uint32_t origin)
 {
     uint32_t domain = reader_domain(problem, reader, offer_on(side, reader), value);
 
-    return target == INLAY_NONE ? domain != home && domain != INLAY_NONE : domain == target;
+    return target == INLAY_NONE ? domain != origin && domain != INLAY_NONE : domain == target;
 }
 
 /* The same for an output of the graph. */
-static bool output_needs_copy(const struct problem *problem, uint32_t value, uint32_t target, uint32_t home)
+static bool output_needs_copy(const struct problem *problem, uint32_t value, uint32_t target, uint32_t origin)
 {
-    const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, home) : home;
+    const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, origin) : origin;
 
-    return target == INLAY_NONE ? to != home : to == target && to != home;
+    return target == INLAY_NONE ? to != origin : to == target && to != origin;
 }
 
 /* Adds the cost of one transfer of the value, if some reader requires it and the gate is open. */
 static void add_transfer_term(struct problem *problem, const struct copied *copied, double ns, uint32_t gate,
-                              uint32_t target, uint32_t home)
+                              uint32_t target, uint32_t origin)
 {
     struct fusion *fusion = problem->fusion;
     struct flow *flow = &problem->fusion->flow;
     int64_t cost = to_integer(problem, ns * copied->share);
-    bool always = output_needs_copy(problem, copied->value, target, home);
+    bool always = output_needs_copy(problem, copied->value, target, origin);
     uint32_t at_0 = 0, at_1 = 0, only = INLAY_NONE, helper;
     bool zero;
 
@@ -191,19 +191,19 @@ static void add_transfer_term(struct problem *problem, const struct copied *copi
     for (uint32_t i = problem->links.reader_at[copied->value];
          !always && i < problem->links.reader_at[copied->value + 1]; i++) {
         uint32_t reader = problem->links.readers[i];
-        bool now = needs_copy(problem, reader, fusion->now, copied->value, target, home);
-        bool then = fusion->var[reader] == INLAY_NONE
-                        ? now
-                        : needs_copy(problem, reader, fusion->then, copied->value, target, home);
+        bool current = needs_copy(problem, reader, fusion->current, copied->value, target, origin);
+        bool proposed = fusion->var[reader] == INLAY_NONE
+                            ? current
+                            : needs_copy(problem, reader, fusion->proposed, copied->value, target, origin);
 
-        always = now && then;
-        at_0 += now && !then;
-        at_1 += then && !now;
-        only = now != then ? fusion->var[reader] : only;
+        always = current && proposed;
+        at_0 += current && !proposed;
+        at_1 += proposed && !current;
+        only = current != proposed ? fusion->var[reader] : only;
     }
     if (always || (at_0 > 0 && at_1 > 0)) {
         if (gate != GATE_NONE)
-            flow_cost(flow, copied->maker, gate == GATE_AT_0 ? cost : 0, gate == GATE_AT_1 ? cost : 0);
+            flow_cost(flow, copied->producer, gate == GATE_AT_0 ? cost : 0, gate == GATE_AT_1 ? cost : 0);
         return;
     }
     if (at_0 + at_1 == 0)
@@ -216,14 +216,14 @@ static void add_transfer_term(struct problem *problem, const struct copied *copi
              i++) {
             uint32_t reader = problem->links.readers[i];
             if (fusion->var[reader] != INLAY_NONE &&
-                needs_copy(problem, reader, fusion->now, copied->value, target, home) !=
-                    needs_copy(problem, reader, fusion->then, copied->value, target, home))
+                needs_copy(problem, reader, fusion->current, copied->value, target, origin) !=
+                    needs_copy(problem, reader, fusion->proposed, copied->value, target, origin))
                 flow_pair(flow, zero ? fusion->var[reader] : helper, zero ? helper : fusion->var[reader], FLOW_NEVER);
         }
     }
     if ((zero && gate == GATE_AT_1) || (!zero && gate == GATE_AT_0)) {
-        if (helper != copied->maker) /* the node that computes a carried value may also read it */
-            flow_pair(flow, zero ? helper : copied->maker, zero ? copied->maker : helper, cost);
+        if (helper != copied->producer) /* the node that computes a carried value may also read it */
+            flow_pair(flow, zero ? helper : copied->producer, zero ? copied->producer : helper, cost);
     } else {
         flow_cost(flow, helper, zero ? cost : 0, zero ? 0 : cost);
     }
@@ -234,14 +234,14 @@ static void add_initial_copy(struct problem *problem, const struct copied *copie
 {
     double ns[2] = { 0, 0 };
 
-    for (uint32_t k = 0; k < 2 && from != INLAY_NONE && copied->maker != INLAY_NONE; k++) {
+    for (uint32_t k = 0; k < 2 && from != INLAY_NONE && copied->producer != INLAY_NONE; k++) {
         const size_t row = (size_t)copied->value * problem->domains.count;
 
-        if (from != copied->home[k])
-            ns[k] = problem->domains.up[row + from] + problem->domains.down[row + copied->home[k]];
+        if (from != copied->origin[k])
+            ns[k] = problem->domains.up[row + from] + problem->domains.down[row + copied->origin[k]];
     }
     if (ns[0] != ns[1])
-        flow_cost(&problem->fusion->flow, copied->maker,
+        flow_cost(&problem->fusion->flow, copied->producer,
                   to_integer(problem, ns[0] * share_per_iteration(problem, true)),
                   to_integer(problem, ns[1] * share_per_iteration(problem, true)));
 }
@@ -252,10 +252,10 @@ static void add_copy_from_host(struct problem *problem, const struct copied *cop
     uint32_t gate;
 
     if (to == INLAY_DOMAIN_HOST || to == INLAY_NONE || problem->domains.marked[to] == mark ||
-        (to == copied->home[0] && to == copied->home[1]))
+        (to == copied->origin[0] && to == copied->origin[1]))
         return;
     problem->domains.marked[to] = mark;
-    gate = to == copied->home[0] ? GATE_AT_1 : to == copied->home[1] ? GATE_AT_0 : GATE_NONE;
+    gate = to == copied->origin[0] ? GATE_AT_1 : to == copied->origin[1] ? GATE_AT_0 : GATE_NONE;
     add_transfer_term(problem, copied, problem->domains.down[(size_t)copied->value * problem->domains.count + to], gate,
                       to, INLAY_DOMAIN_HOST);
 }
@@ -263,45 +263,46 @@ static void add_copy_from_host(struct problem *problem, const struct copied *cop
 static void add_copy_terms(struct problem *problem, uint32_t value)
 {
     struct fusion *fusion = problem->fusion;
-    const boundary_placement home = boundary_placement_of(problem, value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
     const partition_source source = partition_source_of(problem, value);
     struct copied copied = { .value = value,
-                             .maker = variable_of(fusion, source.node),
-                             .share = share_per_iteration(problem, home.once) };
-    bool asked = copied.maker != INLAY_NONE;
+                             .producer = variable_of(fusion, source.node),
+                             .share = share_per_iteration(problem, placement.once) };
+    bool has_variable = copied.producer != INLAY_NONE;
     uint32_t mark;
 
-    for (uint32_t i = problem->links.reader_at[value]; !asked && i < problem->links.reader_at[value + 1]; i++)
-        asked = fusion->var[problem->links.readers[i]] != INLAY_NONE;
-    if (!asked)
+    for (uint32_t i = problem->links.reader_at[value]; !has_variable && i < problem->links.reader_at[value + 1]; i++)
+        has_variable = fusion->var[problem->links.readers[i]] != INLAY_NONE;
+    if (!has_variable)
         return;
-    copied.home[0] = copied.home[1] = source_domain(
-        problem, source, value, source.node != INLAY_NONE ? offer_on(fusion->now, source.node) : INLAY_NONE);
-    if (copied.maker != INLAY_NONE)
-        copied.home[1] = source_domain(problem, source, value, offer_on(fusion->then, source.node));
-    if (copied.home[0] == INLAY_NONE)
+    copied.origin[0] = copied.origin[1] = source_domain(
+        problem, source, value, source.node != INLAY_NONE ? offer_on(fusion->current, source.node) : INLAY_NONE);
+    if (copied.producer != INLAY_NONE)
+        copied.origin[1] = source_domain(problem, source, value, offer_on(fusion->proposed, source.node));
+    if (copied.origin[0] == INLAY_NONE)
         return;
-    if (home.carried_output != INLAY_NONE)
-        add_initial_copy(problem, &copied, home.domain);
+    if (placement.carried_output != INLAY_NONE)
+        add_initial_copy(problem, &copied, placement.domain);
     /* Copies from the domains where it is computed to the host. */
     for (uint32_t k = 0; k < 2; k++) {
-        uint32_t gate = copied.home[0] == copied.home[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
-        if (copied.home[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
+        uint32_t gate = copied.origin[0] == copied.origin[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
+        if (copied.origin[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
             add_transfer_term(problem, &copied,
-                              problem->domains.up[(size_t)value * problem->domains.count + copied.home[k]], gate,
-                              INLAY_NONE, copied.home[k]);
+                              problem->domains.up[(size_t)value * problem->domains.count + copied.origin[k]], gate,
+                              INLAY_NONE, copied.origin[k]);
     }
     mark = ++problem->domains.mark;
     for (uint32_t i = 2 * problem->links.reader_at[value]; i < 2 * problem->links.reader_at[value + 1]; i++) {
         const uint32_t reader = problem->links.readers[i / 2];
 
         if (i % 2 == 0 || fusion->var[reader] != INLAY_NONE)
-            add_copy_from_host(
-                problem, &copied,
-                reader_domain(problem, reader, offer_on(i % 2 == 0 ? fusion->now : fusion->then, reader), value), mark);
+            add_copy_from_host(problem, &copied,
+                               reader_domain(problem, reader,
+                                             offer_on(i % 2 == 0 ? fusion->current : fusion->proposed, reader), value),
+                               mark);
     }
-    if (problem->links.leaves[value] && home.target != PLACEMENT_ANY && !home.stacked)
-        add_copy_from_host(problem, &copied, home.target, mark);
+    if (problem->links.leaves[value] && placement.target != PLACEMENT_ANY && !placement.stacked)
+        add_copy_from_host(problem, &copied, placement.target, mark);
 }
 
 /* ------------------------------------------------------------------ launches and boundaries */
@@ -329,10 +330,10 @@ static void add_boundary_term(struct problem *problem, uint32_t node)
 
     if (vp == INLAY_NONE && vn == INLAY_NONE)
         return;
-    offers[0][0] = parent == INLAY_NONE ? INLAY_NONE : offer_on(fusion->now, parent);
-    offers[0][1] = vp == INLAY_NONE ? offers[0][0] : offer_on(fusion->then, parent);
-    offers[1][0] = offer_on(fusion->now, node);
-    offers[1][1] = vn == INLAY_NONE ? offers[1][0] : offer_on(fusion->then, node);
+    offers[0][0] = parent == INLAY_NONE ? INLAY_NONE : offer_on(fusion->current, parent);
+    offers[0][1] = vp == INLAY_NONE ? offers[0][0] : offer_on(fusion->proposed, parent);
+    offers[1][0] = offer_on(fusion->current, node);
+    offers[1][1] = vn == INLAY_NONE ? offers[1][0] : offer_on(fusion->proposed, node);
     e00 = boundary_cost(problem, offers[0][0], offers[1][0]);
     e01 = boundary_cost(problem, offers[0][0], offers[1][1]);
     e10 = boundary_cost(problem, offers[0][1], offers[1][0]);
@@ -363,21 +364,22 @@ static bool group_is_complete(const struct problem *problem, uint32_t offer, boo
     for (uint32_t k = 0; k < group->node_count; k++) {
         uint32_t var = fusion->var[group->nodes[k]];
         /* A node without a variable has the same offers in both alternatives. */
-        if (var == INLAY_NONE ? answer && fusion->then->group[group->nodes[k]] != fusion->now->group[group->nodes[k]]
-                              : flow_is_one(&problem->fusion->flow, var) != answer)
+        if (var == INLAY_NONE
+                ? answer && fusion->proposed->group[group->nodes[k]] != fusion->current->group[group->nodes[k]]
+                : flow_is_one(&problem->fusion->flow, var) != answer)
             return false;
     }
     return true;
 }
 
-bool partition_fuse(struct problem *problem, const partition_alternative *now, const partition_alternative *then,
-                    uint32_t *choice)
+bool partition_fuse(struct problem *problem, const partition_alternative *current,
+                    const partition_alternative *proposed, uint32_t *choice)
 {
     struct fusion *fusion = problem->fusion;
     bool seams = problem->prices.boundary_ns > 0;
 
-    fusion->now = now;
-    fusion->then = then;
+    fusion->current = current;
+    fusion->proposed = proposed;
     flow_clear(&problem->fusion->flow);
     add_node_terms(problem);
     add_all_group_terms(problem);
@@ -395,7 +397,7 @@ bool partition_fuse(struct problem *problem, const partition_alternative *now, c
     }
     for (uint32_t node = 0; node < problem->nodes; node++) {
         bool answer = fusion->var[node] != INLAY_NONE && flow_is_one(&problem->fusion->flow, fusion->var[node]);
-        const partition_alternative *side = answer ? then : now;
+        const partition_alternative *side = answer ? proposed : current;
 
         choice[node] = side->single[node];
         if (side->group[node] != INLAY_NONE && group_is_complete(problem, side->group[node], answer))

@@ -78,10 +78,10 @@ static void find_changes(struct marginal_moves *moves)
         const graph_node *node = problem->graph->nodes[node_index];
 
         for (uint32_t i = 0; moves->changed[node_index] && i < partition_reads(node); i++) {
-            uint32_t value = partition_read_at(node, i), maker = partition_maker_of(problem->graph, value);
+            uint32_t value = partition_read_at(node, i), producer = partition_producer_of(problem->graph, value);
 
-            if (maker != INLAY_NONE && moves->changed[maker])
-                join(moves, node_index, maker);
+            if (producer != INLAY_NONE && moves->changed[producer])
+                join(moves, node_index, producer);
         }
     }
 }

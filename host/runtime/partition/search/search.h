@@ -21,10 +21,10 @@ typedef struct partition_alternative {
 bool partition_fuse_init(struct problem *problem);
 /* Converts a choice to an alternative. */
 void partition_alternative_of(const struct problem *problem, const uint32_t *choice, partition_alternative *out);
-/* Writes the best mix of `now` (complete) and `then` to choice. Exact if copies go through the host domain and nothing
- * is merged; otherwise an approximation, so evaluate the result. False: out of memory. */
-bool partition_fuse(struct problem *problem, const partition_alternative *now, const partition_alternative *then,
-                    uint32_t *choice);
+/* Writes the best mix of `current` (complete) and `proposed` to choice. Exact if copies go through the host domain and
+ * nothing is merged; otherwise an approximation, so evaluate the result. False: out of memory. */
+bool partition_fuse(struct problem *problem, const partition_alternative *current,
+                    const partition_alternative *proposed, uint32_t *choice);
 
 /* ------------------------------------------------------------------ solve.c, exact.c, marginal_moves.c, limits.c */
 

@@ -17,7 +17,7 @@ enum {
 struct search {
     struct problem *problem;
     uint32_t *choice, *trial; /* [nodes] */
-    partition_alternative now, then;
+    partition_alternative current, proposed;
     uint32_t *family;          /* [groups] */
     partition_verdict verdict; /* of choice */
     uint32_t failed_proposals; /* consecutive proposals without an improvement */
@@ -30,13 +30,13 @@ static bool search_init(struct search *search, struct problem *problem, uint32_t
 
     *search = (struct search){ .problem = problem, .choice = choice };
     search->trial = arena_array(problem->scratch, nodes, sizeof *search->trial);
-    search->now.single = arena_array(problem->scratch, nodes, sizeof *search->now.single);
-    search->now.group = arena_array(problem->scratch, nodes, sizeof *search->now.group);
-    search->then.single = arena_array(problem->scratch, nodes, sizeof *search->then.single);
-    search->then.group = arena_array(problem->scratch, nodes, sizeof *search->then.group);
+    search->current.single = arena_array(problem->scratch, nodes, sizeof *search->current.single);
+    search->current.group = arena_array(problem->scratch, nodes, sizeof *search->current.group);
+    search->proposed.single = arena_array(problem->scratch, nodes, sizeof *search->proposed.single);
+    search->proposed.group = arena_array(problem->scratch, nodes, sizeof *search->proposed.group);
     search->family = arena_array(problem->scratch, (size_t)problem->options.group_count + 1, sizeof *search->family);
-    return search->trial != NULL && search->now.single != NULL && search->now.group != NULL &&
-           search->then.single != NULL && search->then.group != NULL && search->family != NULL &&
+    return search->trial != NULL && search->current.single != NULL && search->current.group != NULL &&
+           search->proposed.single != NULL && search->proposed.group != NULL && search->family != NULL &&
            (problem->fusion != NULL || partition_fuse_init(problem));
 }
 
@@ -75,14 +75,14 @@ static void propose(struct search *search, partition_label label, uint32_t famil
     for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t variants = 0;
 
-        search->then.group[node] = INLAY_NONE;
-        search->then.single[node] = problem->options.cheapest[(size_t)label.provider * problem->nodes + node];
+        search->proposed.group[node] = INLAY_NONE;
+        search->proposed.single[node] = problem->options.cheapest[(size_t)label.provider * problem->nodes + node];
         for (uint32_t i = problem->options.first_single[node];
              label.variant > 0 && i < problem->options.first_single[node + 1]; i++) {
             uint32_t offer_index = problem->options.singles[i];
             if (problem->partition->offers[offer_index].provider == label.provider &&
                 problem->custom_placement[offer_index] && ++variants == label.variant)
-                search->then.single[node] = offer_index;
+                search->proposed.single[node] = offer_index;
         }
     }
     for (uint32_t i = 0; family != INLAY_NONE && i < problem->options.group_count; i++) {
@@ -91,9 +91,9 @@ static void propose(struct search *search, partition_label label, uint32_t famil
         if (search->family[i] != family)
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++) {
-            search->then.group[offer->nodes[k]] = problem->options.groups[i];
+            search->proposed.group[offer->nodes[k]] = problem->options.groups[i];
             if (problem->custom_placement[problem->options.groups[i]])
-                search->then.single[offer->nodes[k]] = INLAY_NONE;
+                search->proposed.single[offer->nodes[k]] = INLAY_NONE;
         }
     }
 }
@@ -105,15 +105,15 @@ static void propose_cheapest(struct search *search)
 
     partition_best_family(problem, search->family);
     for (uint32_t node = 0; node < problem->nodes; node++) {
-        search->then.group[node] = INLAY_NONE;
-        search->then.single[node] = partition_cheapest_single(problem, node);
+        search->proposed.group[node] = INLAY_NONE;
+        search->proposed.single[node] = partition_cheapest_single(problem, node);
     }
     for (uint32_t i = 0; i < problem->options.group_count; i++) {
         const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
 
         for (uint32_t k = 0; search->family[i] == 0 && k < offer->node_count; k++) {
-            search->then.group[offer->nodes[k]] = problem->options.groups[i];
-            search->then.single[offer->nodes[k]] =
+            search->proposed.group[offer->nodes[k]] = problem->options.groups[i];
+            search->proposed.single[offer->nodes[k]] =
                 problem->custom_placement[problem->options.groups[i]]
                     ? INLAY_NONE
                     : problem->options.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]];
@@ -123,8 +123,8 @@ static void propose_cheapest(struct search *search)
 
 static bool try_fusion(struct search *search)
 {
-    partition_alternative_of(search->problem, search->choice, &search->now);
-    return partition_fuse(search->problem, &search->now, &search->then, search->trial) && accept(search);
+    partition_alternative_of(search->problem, search->choice, &search->current);
+    return partition_fuse(search->problem, &search->current, &search->proposed, search->trial) && accept(search);
 }
 
 /* Tries one proposal. False: a complete round brought no improvement. */

@@ -40,13 +40,13 @@ void programs_restore(const struct programs *all)
 bool programs_complete(const struct programs *all)
 {
     graph_model *model = all->list[0]->model;
-    bool holds = graph_finish(model->main, NULL) == INLAY_OK && graph_infer(model, NULL) == INLAY_OK;
+    bool consistent = graph_finish(model->main, NULL) == INLAY_OK && graph_infer(model, NULL) == INLAY_OK;
 
-    for (uint32_t i = 0; i < all->count && holds; i++)
-        holds = type_guard_keeps(all->list[i]->graph, all->saved[i].values, all->saved[i].value_count);
-    if (!holds)
+    for (uint32_t i = 0; i < all->count && consistent; i++)
+        consistent = type_guard_keeps(all->list[i]->graph, all->saved[i].values, all->saved[i].value_count);
+    if (!consistent)
         programs_restore(all);
-    return holds;
+    return consistent;
 }
 
 void undo_report(const struct program *program, const graph_node *node, const char *why)

@@ -19,12 +19,12 @@ enum { WINDOW = 64, MAX_BRANCHES = 64, ROOM_BYTES = 1 << 20 };
 /* State for splitting a sequence of steps into branches. */
 typedef struct wave_search {
     struct planner *planner;
-    uint32_t *writers; /* [place_count] number of steps that write the place; if more than one, every user counts */
-    uint32_t *user;    /* [place_count] the last step that uses or writes it; INLAY_NONE */
-    uint32_t *parent;  /* [step_count] union-find */
-    double *alone;     /* [step_count] time on one thread; negative: the step cannot be in a group */
-    double *team;      /* [step_count] time on all threads */
-    double *branch_ns; /* [step_count] time of the branch whose representative the step is */
+    uint32_t *writers;     /* [place_count] number of steps that write the place; if more than one, every user counts */
+    uint32_t *user;        /* [place_count] the last step that uses or writes it; INLAY_NONE */
+    uint32_t *parent;      /* [step_count] union-find */
+    double *one_thread_ns; /* [step_count] time on one thread; negative: the step cannot be in a group */
+    double *all_threads_ns; /* [step_count] time on all threads */
+    double *branch_ns;      /* [step_count] time of the branch whose representative the step is */
     bool forced;
 } wave_search;
 
@@ -37,7 +37,7 @@ static uint32_t root_of(wave_search *search, uint32_t step)
 
 /* The price of a step on `threads` threads; negative: unknown. *guessed: a part of it is a guess, which does not model
  * how a kernel scales with threads. */
-static double price(const struct program *prog, const program_step *step, uint32_t threads, bool *guessed)
+static double price_step(const struct program *prog, const program_step *step, uint32_t threads, bool *guessed)
 {
     double ns = 0;
 
@@ -119,7 +119,7 @@ static void add_step(wave_search *search, uint32_t first, uint32_t j)
 
     INLAY_CHECK(ps->kind == PLAN_EXEC && first <= j);
     search->parent[j] = j;
-    search->branch_ns[j] = search->alone[j];
+    search->branch_ns[j] = search->one_thread_ns[j];
     for (uint32_t i = 0; i < ps->step->region->input_count; i++)
         use_place(search, first, j, ps->in[i], false);
     for (uint32_t i = 0; i < ps->step->region->output_count; i++)
@@ -179,18 +179,18 @@ static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
     for (uint32_t j = 0; j <= count; j++)
         best[j] = j == 0 ? 0 : -1;
     for (uint32_t i = 0; i < count; i++) {
-        const double one = search->team[i] < 0 ? 0 : search->team[i];
+        const double one = search->all_threads_ns[i] < 0 ? 0 : search->all_threads_ns[i];
         double row = 0;
 
         if (best[i + 1] < 0 || best[i] + one < best[i + 1]) {
             best[i + 1] = best[i] + one;
             from[i + 1] = i;
         }
-        for (uint32_t j = i; j < count && j < i + WINDOW && search->alone[j] >= 0; j++) {
+        for (uint32_t j = i; j < count && j < i + WINDOW && search->one_thread_ns[j] >= 0; j++) {
             double path;
 
             add_step(search, i, j);
-            row += search->team[j];
+            row += search->all_threads_ns[j];
             path = j == i ? -1 : path_ns(search, i, j + 1);
             if (path < 0 || (!search->forced && path + FORK_NS > row * GAIN))
                 continue;
@@ -220,24 +220,25 @@ static void price_all_steps(wave_search *search)
     uint32_t able = 0;
 
     for (uint32_t j = 0; j < plan->step_count; j++) {
-        search->alone[j] = can_run_concurrently(search->planner, &plan->steps[j]) ? 1 : -1;
-        search->team[j] = search->alone[j];
-        able += search->alone[j] > 0;
+        search->one_thread_ns[j] = can_run_concurrently(search->planner, &plan->steps[j]) ? 1 : -1;
+        search->all_threads_ns[j] = search->one_thread_ns[j];
+        able += search->one_thread_ns[j] > 0;
     }
     for (uint32_t j = 0; able > 1 && !search->forced && j < plan->step_count; j++) {
         const program_step *step = plan->steps[j].step;
         bool guessed;
 
-        if (search->alone[j] < 0)
+        if (search->one_thread_ns[j] < 0)
             continue;
-        search->alone[j] = price(prog, step, 1, &guessed);
-        search->team[j] = guessed ? search->alone[j] : price(prog, step, prog->env->max_threads, &guessed);
-        if (search->team[j] < 0)
-            search->alone[j] = -1;
+        search->one_thread_ns[j] = price_step(prog, step, 1, &guessed);
+        search->all_threads_ns[j] =
+            guessed ? search->one_thread_ns[j] : price_step(prog, step, prog->env->max_threads, &guessed);
+        if (search->all_threads_ns[j] < 0)
+            search->one_thread_ns[j] = -1;
     }
     for (uint32_t j = 0; j < plan->step_count; j++)
         if (plan->steps[j].step != NULL)
-            prog->planning.alone_ns[plan->steps[j].step - prog->steps] = search->alone[j];
+            prog->planning.alone_ns[plan->steps[j].step - prog->steps] = search->one_thread_ns[j];
 }
 
 /* Finds the groups of the program, with its first plan. */
@@ -261,7 +262,7 @@ static inlay_status find_groups(wave_search *search)
 }
 
 /* The step overwrites a place that other steps may have read. */
-static bool reads(const plan_step *ps, uint32_t place)
+static bool overwrites_input(const plan_step *ps, uint32_t place)
 {
     for (uint32_t i = 0; i < ps->step->region->input_count; i++)
         if (ps->in[i] == place)
@@ -277,15 +278,16 @@ static bool search_init(wave_search *search)
     search->writers = arena_array(search->planner->scratch, places, sizeof *search->writers);
     search->user = arena_array(search->planner->scratch, places, sizeof *search->user);
     search->parent = arena_array(search->planner->scratch, steps, sizeof *search->parent);
-    search->alone = arena_array(search->planner->scratch, steps, sizeof *search->alone);
-    search->team = arena_array(search->planner->scratch, steps, sizeof *search->team);
+    search->one_thread_ns = arena_array(search->planner->scratch, steps, sizeof *search->one_thread_ns);
+    search->all_threads_ns = arena_array(search->planner->scratch, steps, sizeof *search->all_threads_ns);
     search->branch_ns = arena_array(search->planner->scratch, steps, sizeof *search->branch_ns);
-    if (search->writers == NULL || search->user == NULL || search->parent == NULL || search->alone == NULL ||
-        search->team == NULL || search->branch_ns == NULL)
+    if (search->writers == NULL || search->user == NULL || search->parent == NULL || search->one_thread_ns == NULL ||
+        search->all_threads_ns == NULL || search->branch_ns == NULL)
         return false;
     for (uint32_t j = 0; j < plan->step_count; j++)
         for (uint32_t i = 0; plan->steps[j].kind == PLAN_EXEC && i < plan->steps[j].step->region->output_count; i++)
-            search->writers[plan->steps[j].out[i]] += 1 + (uint32_t)reads(&plan->steps[j], plan->steps[j].out[i]);
+            search->writers[plan->steps[j].out[i]] +=
+                1 + (uint32_t)overwrites_input(&plan->steps[j], plan->steps[j].out[i]);
     memset(search->user, 0xff, places * sizeof *search->user);
     return true;
 }
@@ -362,7 +364,7 @@ static void extend_to_group(const struct plan *plan, const plan_place *pl, uint3
 }
 
 /* Compares the maximum of live host bytes with and without groups. */
-static bool fits(const struct planner *planner)
+static bool fits_in_memory(const struct planner *planner)
 {
     const struct plan *plan = planner->plan;
     int64_t *delta = arena_array(planner->scratch, 2 * ((size_t)plan->step_count + 3), sizeof *delta);
@@ -417,22 +419,23 @@ inlay_status planner_find_concurrent_branches(struct planner *planner)
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const uint32_t k = plan->steps[i].step == NULL ? INLAY_NONE : (uint32_t)(plan->steps[i].step - prog->steps);
 
-        search.alone[i] =
+        search.one_thread_ns[i] =
             k != INLAY_NONE && prog->planning.waves[k] > 0 && can_run_concurrently(planner, &plan->steps[i])
                 ? prog->planning.alone_ns[k]
                 : -1;
     }
     for (uint32_t i = 0, end; i < plan->step_count; i = end) {
         end = i + 1;
-        if (search.alone[i] < 0)
+        if (search.one_thread_ns[i] < 0)
             continue;
-        while (end < plan->step_count && search.alone[end] >= 0 && group_of(planner, end) == group_of(planner, i))
+        while (end < plan->step_count && search.one_thread_ns[end] >= 0 &&
+               group_of(planner, end) == group_of(planner, i))
             end++;
         status = end - i < 2 ? INLAY_OK : add_wave(&search, i, end);
         if (status != INLAY_OK)
             return status;
     }
-    if (plan->wave_count > 0 && !search.forced && !fits(planner))
+    if (plan->wave_count > 0 && !search.forced && !fits_in_memory(planner))
         plan->wave_count = 0;
     for (uint32_t i = 0; plan->wave_count > 0 && i < plan->place_count; i++)
         if (plan->places[i].source == PLACE_SLAB)

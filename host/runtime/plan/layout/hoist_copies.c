@@ -136,9 +136,9 @@ static bool reorder_steps(const struct hoisting *hoisting)
         next[hoisting->at[i] + 1]++;
     for (uint32_t k = 0; k < hoisting->positions; k++)
         next[k + 1] += next[k];
-    for (int stays = 0; stays < 2; stays++) /* first the copies of a position, then its step */
+    for (int pass = 0; pass < 2; pass++) /* first the copies of a position, then its step */
         for (uint32_t i = 0; i < plan->step_count; i++)
-            if ((hoisting->anchor[i] == i) == (stays != 0)) {
+            if ((hoisting->anchor[i] == i) == (pass != 0)) {
                 hoisting->number[i] = next[hoisting->at[i]]++;
                 plan->steps[hoisting->number[i]] = steps[i];
             }
@@ -187,12 +187,12 @@ inlay_status planner_hoist_copies(struct planner *planner)
     if (hoisting.at == NULL || hoisting.number == NULL || hoisting.anchor == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < plan->step_count; i++) {
-        const bool goes = can_hoist(planner, &plan->steps[i]);
+        const bool hoisted = can_hoist(planner, &plan->steps[i]);
 
         plan->steps[i].group = group;
         group += plan->steps[i].kind != PLAN_COPY;
-        hoisting.anchor[i] = !goes ? i : i > 0 ? hoisting.anchor[i - 1] : INLAY_NONE;
-        hoisting.positions += !goes;
+        hoisting.anchor[i] = !hoisted ? i : i > 0 ? hoisting.anchor[i - 1] : INLAY_NONE;
+        hoisting.positions += !hoisted;
     }
     if (hoisting.positions == steps)
         return INLAY_OK;

@@ -471,7 +471,7 @@ static void mark_handed_on(struct program *prog)
 
     for (uint32_t i = 0; i < graph->output_count; i++)
         if (graph->outputs[i] != INLAY_NONE)
-            prog->planning.handed_on[graph->outputs[i]] = true;
+            prog->planning.passed_on[graph->outputs[i]] = true;
     for (uint32_t i = 0; i < prog->step_count; i++) {
         const graph_node *node = prog->steps[i].node;
 
@@ -479,9 +479,9 @@ static void mark_handed_on(struct program *prog)
             continue;
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (node->info.inputs[k] != INLAY_NONE)
-                prog->planning.handed_on[node->info.inputs[k]] = true;
+                prog->planning.passed_on[node->info.inputs[k]] = true;
         for (uint32_t k = 0; k < node->capture_count; k++)
-            prog->planning.handed_on[node->captures[k]] = true;
+            prog->planning.passed_on[node->captures[k]] = true;
     }
 }
 
@@ -500,13 +500,13 @@ static bool start_program(struct planner *planner)
             domains = provider->first_domain + provider->table->domain_count;
     }
     prog->planning.domain_count = domains;
-    prog->planning.handed_on =
-        arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.handed_on);
+    prog->planning.passed_on =
+        arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.passed_on);
     prog->output_of = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->output_of);
     prog->planning.infos = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.infos);
     prog->planning.copies =
         arena_array(&prog->arena, (size_t)graph->value_count * domains + 1, sizeof *prog->planning.copies);
-    if (prog->planning.handed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
+    if (prog->planning.passed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
         prog->planning.copies == NULL)
         return false;
     mark_handed_on(prog);
@@ -543,7 +543,7 @@ static inlay_status start_values(struct planner *planner)
         plan->values[value].place = INLAY_NONE;
         if ((planner->infos[value].flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        data = planner->prog->planning.handed_on[value] ? program_constant(planner->prog, value)
+        data = planner->prog->planning.passed_on[value] ? program_constant(planner->prog, value)
                                                         : planner->infos[value].data;
         plan->values[value].place =
             data == NULL ? INLAY_NONE : planner_data_place(planner, data, planner->infos[value].data_bytes);

@@ -98,7 +98,7 @@ static bool reserve(struct packs *packs)
     return true;
 }
 
-static struct pack *add(struct packs *packs, const struct pack *entry)
+static struct pack *add_pack(struct packs *packs, const struct pack *entry)
 {
     if (!reserve(packs))
         return NULL;
@@ -136,7 +136,7 @@ static bool add_entries(struct packs *packs, uint32_t file)
 
         if (packs->slot_count > 0 && *slot_of(packs, &stored->key) != 0)
             continue;
-        if (add(packs, &entry) == NULL)
+        if (add_pack(packs, &entry) == NULL)
             return false;
     }
     return true;
@@ -248,7 +248,7 @@ static pack_key key_of(const struct packs *packs, const partition_provider *prov
 
 /* Validates a pack that was read from a file. If it is invalid, the file is removed, and all packs used from it are
  * written again. */
-static bool check(struct packs *packs, struct pack *entry)
+static bool validate(struct packs *packs, struct pack *entry)
 {
     char path[PATH_MAX];
 
@@ -262,18 +262,20 @@ static bool check(struct packs *packs, struct pack *entry)
     return entry->ready;
 }
 
-static inlay_status take(struct packs *packs, const pack_key *key, uint64_t bytes, void **out_data, uint32_t *out_known)
+static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64_t bytes, void **out_data,
+                                uint32_t *out_known)
 {
     uint32_t at = *slot_of(packs, key);
-    struct pack entry = { .key = *key, .bytes = bytes, .fresh = true }, *there = at != 0 ? &packs->list[at - 1] : NULL;
+    struct pack entry = { .key = *key, .bytes = bytes, .fresh = true },
+                *existing = at != 0 ? &packs->list[at - 1] : NULL;
 
-    if (there != NULL && (there->bytes != bytes || (there->fresh && !there->ready)))
+    if (existing != NULL && (existing->bytes != bytes || (existing->fresh && !existing->ready)))
         return INLAY_UNSUPPORTED; /* another thread is filling it */
-    if (there != NULL && (there->fresh || check(packs, there))) {
-        *out_data = there->data;
+    if (existing != NULL && (existing->fresh || validate(packs, existing))) {
+        *out_data = existing->data;
         *out_known = 1;
         packs->counted.found++;
-        packs->counted.mapped_bytes += there->fresh ? 0 : bytes;
+        packs->counted.mapped_bytes += existing->fresh ? 0 : bytes;
         return INLAY_OK;
     }
     if (bytes > packs->room_left)
@@ -288,7 +290,7 @@ static inlay_status take(struct packs *packs, const pack_key *key, uint64_t byte
     if (at != 0)
         packs->list[at - 1] = entry;
     else
-        (void)add(packs, &entry);
+        (void)add_pack(packs, &entry);
     return INLAY_OK;
 }
 
@@ -306,7 +308,7 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
         return INLAY_UNSUPPORTED; /* other builds could not be distinguished */
     pack_key_of = key_of(packs, provider, key, key_bytes, bytes);
     (void)pthread_mutex_lock(&packs->lock);
-    status = take(packs, &pack_key_of, bytes, out_data, out_known);
+    status = find_or_add(packs, &pack_key_of, bytes, out_data, out_known);
     (void)pthread_mutex_unlock(&packs->lock);
     return status;
 }

@@ -270,11 +270,11 @@ static bool find_readers(struct program *program)
 {
     program->uses.read_in =
         arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_in);
-    program->uses.taken_in =
-        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.taken_in);
+    program->uses.region_domain =
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.region_domain);
     program->uses.read_here =
         arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_here);
-    if (program->uses.read_in == NULL || program->uses.taken_in == NULL || program->uses.read_here == NULL)
+    if (program->uses.read_in == NULL || program->uses.region_domain == NULL || program->uses.read_here == NULL)
         return false;
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
@@ -287,7 +287,7 @@ static bool find_readers(struct program *program)
             if (domain != INLAY_DOMAIN_HOST)
                 program->uses.read_in[value] = domain;
             if (domain != INLAY_DOMAIN_HOST && step->provider != NULL)
-                program->uses.taken_in[value] = domain;
+                program->uses.region_domain[value] = domain;
             program->uses.read_here[value] |=
                 domain == INLAY_DOMAIN_HOST || step->provider == NULL; /* some body may read it in host memory */
         }

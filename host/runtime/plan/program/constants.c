@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Registers a heap block to be freed with the program. */
-static bool own(struct program *program, void *block)
+static bool register_block(struct program *program, void *block)
 {
     if (!LIST_GROW(program->constants.owned, program->constants.owned_count))
         return false;
@@ -57,7 +57,7 @@ static void *aligned_copy(struct program *program, const inlay_value_info *value
     }
     if (posix_memalign(&copy, alignment < 64 ? 64 : alignment, value->data_bytes > 0 ? value->data_bytes : 1) != 0)
         return NULL;
-    if (!own(program, copy)) {
+    if (!register_block(program, copy)) {
         free(copy);
         return NULL;
     }

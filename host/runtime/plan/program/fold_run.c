@@ -24,7 +24,7 @@ static void *aligned_alloc_from(struct arena *arena, uint64_t bytes, uint64_t al
     return memory == NULL ? NULL : memory + (alignment - (uintptr_t)memory % alignment) % alignment;
 }
 
-static inlay_status give_output(fold_state *state, uint32_t i, uint32_t rank, const int64_t *dims)
+static inlay_status allocate_tensor(fold_state *state, uint32_t i, uint32_t rank, const int64_t *dims)
 {
     const fold_run *run = state->run;
     fold_tensor *tensor = &run->outputs[i];
@@ -53,7 +53,7 @@ static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, c
 
     if (output >= state->run->output_count)
         return INLAY_INVALID_ARGUMENT;
-    status = give_output(state, output, rank, dims);
+    status = allocate_tensor(state, output, rank, dims);
     if (status == INLAY_OK)
         *out = (inlay_buffer){ .handle = (uintptr_t)state->run->outputs[output].data,
                                .bytes = state->run->outputs[output].bytes };
@@ -127,7 +127,7 @@ inlay_status program_fold_region(const fold_run *fold, inlay_diag *diag)
         fill_arg(&args[i], &fold->inputs[i]);
     for (uint32_t i = 0; i < fold->output_count; i++) {
         if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
-            INLAY_TRY(give_output(&state, i, outputs[i].rank, outputs[i].dims));
+            INLAY_TRY(allocate_tensor(&state, i, outputs[i].rank, outputs[i].dims));
         } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
             status = INLAY_UNSUPPORTED; /* too rare to support */
             goto done;
@@ -307,8 +307,8 @@ uint32_t program_has_weights(const partition_provider *provider)
     return weights != NULL && INLAY_HAS(weights, packed_products) ? weights->packed_products : 0;
 }
 
-/* Returns whether one of the providers offers the node. asked: selects the providers; NULL: all. */
-static bool any_offers(const partition_provider *providers, uint32_t count, bool (*asked)(const partition_provider *),
+/* Returns whether one of the providers offers the node. accepts: selects the providers; NULL: all. */
+static bool any_offers(const partition_provider *providers, uint32_t count, bool (*accepts)(const partition_provider *),
                        const struct graph *graph, const graph_node *node, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
@@ -319,7 +319,7 @@ static bool any_offers(const partition_provider *providers, uint32_t count, bool
 
     if (single_node_graph(graph, node, made, &arena, &single) == INLAY_OK)
         for (uint32_t i = 0; !fold.offered && i < count; i++)
-            if (asked == NULL || asked(&providers[i]))
+            if (accepts == NULL || accepts(&providers[i]))
                 (void)providers[i].table->assess(providers[i].state, &single, &candidate, &sink, NULL);
     arena_deinit(&arena);
     return fold.offered;

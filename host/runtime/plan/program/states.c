@@ -5,7 +5,7 @@
 #include "plan/program.h"
 #include <string.h>
 
-static uint32_t find(const uint32_t *values, uint32_t count, uint32_t value)
+static uint32_t index_of(const uint32_t *values, uint32_t count, uint32_t value)
 {
     for (uint32_t i = 0; i < count; i++)
         if (values[i] == value)
@@ -17,12 +17,12 @@ static uint32_t find(const uint32_t *values, uint32_t count, uint32_t value)
  * planned. */
 static bool reads_elements(const struct program *program, const program_step *step, uint32_t value)
 {
-    if (find(step->region->inputs, step->region->input_count, value) == INLAY_NONE)
+    if (index_of(step->region->inputs, step->region->input_count, value) == INLAY_NONE)
         return false;
     for (uint32_t i = 0; i < step->region->node_count; i++) {
         const inlay_node_info *node = &program->graph->nodes[step->region->nodes[i]]->info;
 
-        if (find(node->inputs, node->input_count, value) != INLAY_NONE && strcmp(node->op_type.data, "Shape") != 0)
+        if (index_of(node->inputs, node->input_count, value) != INLAY_NONE && strcmp(node->op_type.data, "Shape") != 0)
             return true;
     }
     return step->provider == NULL;
@@ -42,7 +42,7 @@ static const inlay_ext_states *extension_of(const program_step *step)
 static bool reads_with_room(const program_step *step, uint32_t value, uint32_t axis)
 {
     const inlay_ext_states *states = extension_of(step);
-    const uint32_t in = find(step->region->inputs, step->region->input_count, value);
+    const uint32_t in = index_of(step->region->inputs, step->region->input_count, value);
 
     return states != NULL && !step->view && INLAY_HAS(states, reads) && states->reads != NULL &&
            step->placements[in].domain == INLAY_DOMAIN_HOST &&
@@ -71,8 +71,8 @@ static uint32_t find_step(const struct program *program, const program_state *st
         times += graph->outputs[k] == present || graph->outputs[k] == past;
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
-        const uint32_t in = find(step->region->inputs, step->region->input_count, past);
-        const uint32_t out = find(step->region->outputs, step->region->output_count, present);
+        const uint32_t in = index_of(step->region->inputs, step->region->input_count, past);
+        const uint32_t out = index_of(step->region->outputs, step->region->output_count, present);
 
         if (out != INLAY_NONE && in != INLAY_NONE && appends(step, in, out, state->axis))
             found = i;
