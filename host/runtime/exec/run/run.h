@@ -239,8 +239,8 @@ struct runner {
     runner_inputs in;
     runner_outputs out;
     struct runner ***children; /* [step_count][body_count], created when first needed */
-    const partition_provider
-        *failed; /* the provider whose device failed in this run: lost, hanging or out of memory; NULL = none */
+    /* the provider whose device failed in this run: lost, hanging or out of memory; NULL = none */
+    const partition_provider *failed;
     runner_declined declined;
     runner_fallback fallback;
 };

@@ -51,7 +51,7 @@ static json_t *offer_json(const partition_job *job, uint32_t region, uint32_t of
             return NULL;
         }
     all =
-        json_pack("{s:s, s:i, s:chosen, s:f, s:s}", "provider", job->request.providers[chosen->provider].name, "region",
+        json_pack("{s:s, s:i, s:o, s:f, s:s}", "provider", job->request.providers[chosen->provider].name, "region",
                   (int)region, "nodes", nodes, "ns", chosen->cost.ns, "price", cost_source_name(chosen->cost_source));
     if (all != NULL && variant > 0 && json_object_set_new(all, "variant", json_integer(variant)) != 0) {
         json_decref(all);

@@ -1,4 +1,4 @@
-/* Alpha-expansion (Boykov, Veksler, Zabih 2001): starting from a first choice, each provider in turn is proposed to
+/* Alpha-expansion (Boykov, Veksler, Zabih 2001): starting from a first choice, each provider in sequence is proposed to
  * every node, and the best mix of the current choice and the proposal is taken, until no proposal improves the choice.
  *
  * The groups of a provider are proposed with it, in families that do not overlap. Small graphs are then searched
