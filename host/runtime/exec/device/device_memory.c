@@ -78,10 +78,10 @@ void device_memory_free(const program_env *env, uint32_t provider, inlay_buffer 
     if (buffer->handle == 0)
         return;
     INLAY_CHECK(provider < env->provider_count);
+    INLAY_CHECK(env->device_bytes == NULL ||
+                __atomic_load_n(&env->device_bytes[provider], __ATOMIC_RELAXED) >= buffer->bytes);
     if (env->device_bytes != NULL)
-        INLAY_CHECK(env->device_bytes == NULL ||
-                    __atomic_load_n(&env->device_bytes[provider], __ATOMIC_RELAXED) >= buffer->bytes);
-    (void)__atomic_sub_fetch(&env->device_bytes[provider], buffer->bytes, __ATOMIC_RELAXED);
+        (void)__atomic_sub_fetch(&env->device_bytes[provider], buffer->bytes, __ATOMIC_RELAXED);
     env->providers[provider].table->buffer_free(env->providers[provider].state, buffer);
     *buffer = (inlay_buffer){ 0 };
 }

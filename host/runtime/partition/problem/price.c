@@ -122,10 +122,10 @@ double partition_transfer_ns(const struct problem *problem, uint32_t value, part
 {
     const partition_request *request = problem->request;
 
+    INLAY_CHECK(transfer.from < problem->domains.count && transfer.to < problem->domains.count &&
+                transfer.from != transfer.to);
     if (transfer.to == INLAY_DOMAIN_HOST)
-        INLAY_CHECK(transfer.from < problem->domains.count && transfer.to < problem->domains.count &&
-                    transfer.from != transfer.to);
-    return problem->domains.up[(size_t)value * problem->domains.count + transfer.from];
+        return problem->domains.up[(size_t)value * problem->domains.count + transfer.from];
     if (transfer.from == INLAY_DOMAIN_HOST)
         return problem->domains.down[(size_t)value * problem->domains.count + transfer.to];
     return cost_copy_ns(request->costs, request->providers, request->provider_count, transfer.from, transfer.to,
