@@ -125,9 +125,9 @@ static inline uint32_t plan_bytes_of(const struct plan *plan, uint32_t place)
 
 /* Returns whether the place of a value is filled before any step reads it. A place computed by the plan may be the
  * final location of a value, after all steps; while a step runs, its own list says where the value is. */
-static inline bool plan_is_ready(const plan_place *pl)
+static inline bool plan_is_ready(const plan_place *place)
 {
-    return pl->source == PLACE_INPUT || pl->source == PLACE_DATA || pl->source == PLACE_DYNAMIC;
+    return place->source == PLACE_INPUT || place->source == PLACE_DATA || place->source == PLACE_DYNAMIC;
 }
 
 /* The plan for these shapes, cached or new. inputs: the graph's inputs, then its captured values; then, if an output is

@@ -11,17 +11,17 @@
 inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner)
 {
     uint32_t index = (uint32_t)(call->step->plan->step - call->runner->prog->steps);
-    const program_step *ps = call->step->plan->step;
+    const program_step *step = call->step->plan->step;
 
-    INLAY_CHECK(index < call->runner->prog->step_count && body < ps->node->body_count);
+    INLAY_CHECK(index < call->runner->prog->step_count && body < step->node->body_count);
     if (call->runner->children[index] == NULL)
-        call->runner->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(struct runner *));
+        call->runner->children[index] = calloc((size_t)step->node->body_count + 1, sizeof(struct runner *));
     if (call->runner->children[index] == NULL)
         return no_memory(call->diag, "for the body of node '%s'", call->node->info.name.data);
     *out_runner = call->runner->children[index][body];
     if (*out_runner != NULL)
         return INLAY_OK;
-    if (runner_create(ps->bodies[body], call->runner->shared, &call->runner->children[index][body], call->diag) !=
+    if (runner_create(step->bodies[body], call->runner->shared, &call->runner->children[index][body], call->diag) !=
         INLAY_OK)
         return INLAY_OUT_OF_MEMORY;
     *out_runner = call->runner->children[index][body];

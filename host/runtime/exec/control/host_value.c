@@ -6,11 +6,11 @@ rt_value host_value(const host_call *call, uint32_t value)
     rt_value current = runner_value(call->bound, value);
     const partition_region *region = call->step->plan->step->region;
     const struct plan *plan = call->bound->plan;
-    const plan_place *pl = current.kind == INLAY_KIND_TENSOR ? &plan->places[plan->values[value].place] : NULL;
+    const plan_place *place = current.kind == INLAY_KIND_TENSOR ? &plan->places[plan->values[value].place] : NULL;
 
-    if (pl == NULL || (current.buffer.domain == INLAY_DOMAIN_HOST && plan_is_ready(pl)))
+    if (place == NULL || (current.buffer.domain == INLAY_DOMAIN_HOST && plan_is_ready(place)))
         return current;
-    if (pl->source == PLACE_DYNAMIC)
+    if (place->source == PLACE_DYNAMIC)
         return program_passes_to_bodies(call->step->plan->step, value)
                    ? current
                    : rt_from_value(call->bound->dynamic.mirrors[value]);

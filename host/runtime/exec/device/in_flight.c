@@ -199,20 +199,20 @@ static inlay_status copy_failed(const struct runner *runner, const bound_step *s
 
 inlay_status runner_step_failed(struct runner *runner, const bound_step *step, inlay_status status, inlay_diag *diag)
 {
-    const program_step *ps;
+    const program_step *planned;
 
     if (runner->plans.now != NULL)
         step = in_flight_origin(runner->plans.now, step);
-    ps = step->plan->step;
+    planned = step->plan->step;
     in_flight_record_failure(runner, step, status);
     if (diag == NULL)
         return boundary_status(status);
-    if (ps == NULL)
+    if (planned == NULL)
         return copy_failed(runner, step, status, diag);
     status = boundary_settle(status, diag);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
-        return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
+        return inlay_fail(diag, status, "%s, at node '%s'", word, planned->node->info.name.data);
     }
-    return program_step_failed(runner->prog->graph, ps, status, diag);
+    return program_step_failed(runner->prog->graph, planned, status, diag);
 }

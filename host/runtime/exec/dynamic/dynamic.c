@@ -60,12 +60,12 @@ static void release_instance(const dynamic_call *call)
     call->cache->signature.bytes = 0;
 }
 
-static bool shape_known(const inlay_value_state *st)
+static bool shape_known(const inlay_value_state *state)
 {
-    if (st->rank == INLAY_RANK_UNKNOWN)
+    if (state->rank == INLAY_RANK_UNKNOWN)
         return false;
-    for (uint32_t d = 0; d < st->rank; d++)
-        if (st->dims[d] < 0)
+    for (uint32_t d = 0; d < state->rank; d++)
+        if (state->dims[d] < 0)
             return false;
     return true;
 }
@@ -120,8 +120,8 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 
 static inlay_status specialize(dynamic_call *call)
 {
-    const program_step *ps = call->step->plan->step;
-    const partition_region *region = ps->region;
+    const program_step *step = call->step->plan->step;
+    const partition_region *region = step->region;
     dynamic_cache *cache = call->cache;
     inlay_specialize_request request = { .struct_size = sizeof request,
                                          .values = call->bound->dynamic.states,
@@ -146,11 +146,11 @@ static inlay_status specialize(dynamic_call *call)
             return no_memory(call->diag, "to size a step at run time");
     }
     request.outputs = cache->outputs;
-    status = call->provider->table->specialize(call->provider->state, ps->compiled, &request, &cache->instance, &why);
+    status = call->provider->table->specialize(call->provider->state, step->compiled, &request, &cache->instance, &why);
     if (status != INLAY_OK) {
         cache->instance = NULL;
         if (status == INLAY_UNSUPPORTED) {
-            call->runner->declined.step = ps;
+            call->runner->declined.step = step;
             call->runner->declined.why = why;
         } else if (call->provider->table->domain_count > 0) {
             call->runner->failed = call->provider; /* only counts if the device is lost or out of memory */
@@ -388,22 +388,22 @@ static inlay_status wait_for_result(dynamic_call *call, inlay_status status, inl
 /* Copies dynamic values to the domains where the provider reads them; the plan has copies for all other values. */
 static inlay_status move_inputs_to_domains(dynamic_call *call)
 {
-    const program_step *ps = call->step->plan->step;
+    const program_step *step = call->step->plan->step;
 
-    for (uint32_t i = 0; i < ps->region->input_count; i++) {
-        const uint32_t value = ps->region->inputs[i];
+    for (uint32_t i = 0; i < step->region->input_count; i++) {
+        const uint32_t value = step->region->inputs[i];
         rt_value current = runner_value(call->bound, value);
         inlay_status status;
 
-        if (call->in[i].buffer.domain == ps->placements[i].domain)
+        if (call->in[i].buffer.domain == step->placements[i].domain)
             continue;
         if (call->bound->dynamic.mirror_fences[value].timeline != 0 &&
-            call->bound->dynamic.mirrors[value]->buffer.domain == ps->placements[i].domain) {
+            call->bound->dynamic.mirrors[value]->buffer.domain == step->placements[i].domain) {
             call->in[i].buffer = call->bound->dynamic.mirrors[value]->buffer;
             call->waits[call->wait_count++] = call->bound->dynamic.mirror_fences[value];
             continue;
         }
-        status = read_in_domain(call->runner, call->bound, value, ps->placements[i].domain, &current, call->diag);
+        status = read_in_domain(call->runner, call->bound, value, step->placements[i].domain, &current, call->diag);
         if (status != INLAY_OK)
             return status;
         call->in[i].buffer = current.buffer;
@@ -413,8 +413,8 @@ static inlay_status move_inputs_to_domains(dynamic_call *call)
 
 static inlay_status execute(dynamic_call *call)
 {
-    const program_step *ps = call->step->plan->step;
-    const partition_region *region = ps->region;
+    const program_step *step = call->step->plan->step;
+    const partition_region *region = step->region;
     run_shared *shared = call->runner->shared;
     inlay_exec_args args = { .struct_size = sizeof args,
                              .run = &shared->run,
@@ -437,7 +437,7 @@ static inlay_status execute(dynamic_call *call)
     INLAY_CHECK(shared->dynamic == NULL);
     shared->dynamic = call;
     status = wait_for_result(
-        call, call->provider->table->execute(call->provider->state, ps->compiled, call->cache->instance, &args),
+        call, call->provider->table->execute(call->provider->state, step->compiled, call->cache->instance, &args),
         args.signal);
     shared->dynamic = NULL;
     /* the mirrors that it waited for are complete */
@@ -456,11 +456,11 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
 {
     uint32_t value = call->step->plan->step->region->outputs[i];
     const inlay_value *made = call->made[i];
-    const inlay_value_state *st = &call->bound->plan->states[value];
+    const inlay_value_state *state = &call->bound->plan->states[value];
     const inlay_buffer *to = &call->bound->memory.buffers[call->bound->plan->values[value].place];
 
     INLAY_CHECK(made != NULL);
-    if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
+    if (made->rank != state->rank || memcmp(made->dims, state->dims, state->rank * sizeof *state->dims) != 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "provider %s gave output %u another shape than the operator's "
                           "shape inference",
@@ -539,15 +539,15 @@ static dynamic_cache *get_cache(bound_step *step, const partition_provider *prov
 inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    const program_step *ps = step->plan->step;
-    const partition_region *region = ps->region;
+    const program_step *planned = step->plan->step;
+    const partition_region *region = planned->region;
     size_t tensors = (size_t)region->input_count + region->output_count + 1;
     dynamic_call call = { .runner = runner,
                           .bound = bound,
                           .step = step,
-                          .provider = ps->provider,
+                          .provider = planned->provider,
                           .diag = diag,
-                          .domain = partition_default_domain(ps->provider) };
+                          .domain = partition_default_domain(planned->provider) };
     rt_value *in;
 
     arena_reset(&bound->dynamic.scratch);
@@ -555,7 +555,7 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
     call.in = arena_array(&bound->dynamic.scratch, tensors, sizeof *call.in);
     call.waits = arena_array(&bound->dynamic.scratch, tensors, sizeof *call.waits);
     call.made = arena_array(&bound->dynamic.scratch, tensors, sizeof(inlay_value *));
-    call.cache = get_cache(step, ps->provider, diag);
+    call.cache = get_cache(step, planned->provider, diag);
     if (in == NULL || call.in == NULL || call.waits == NULL || call.made == NULL || call.cache == NULL)
         return no_memory(call.diag, "to size a step at run time");
     call.out = call.in + region->input_count;

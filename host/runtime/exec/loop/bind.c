@@ -94,16 +94,16 @@ static void write_places(const struct runner *runner, struct bound *bound)
     const struct plan *plan = bound->plan;
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
-        const plan_place *pl = &plan->places[i];
+        const plan_place *place = &plan->places[i];
         inlay_buffer *out = &bound->memory.buffers[i];
 
-        *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
-        if (pl->source == PLACE_SLAB) {
-            *out = bound_in_slab(runner, bound, pl, pl->domain);
-        } else if (pl->source == PLACE_VIEW && plan->places[pl->index].source == PLACE_SLAB) {
-            *out = bound_in_slab(runner, bound, &plan->places[pl->index], pl->domain);
-        } else if (pl->source == PLACE_DATA) {
-            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&bound->memory.base);
+        *out = (inlay_buffer){ .bytes = place->bytes, .domain = place->domain };
+        if (place->source == PLACE_SLAB) {
+            *out = bound_in_slab(runner, bound, place, place->domain);
+        } else if (place->source == PLACE_VIEW && plan->places[place->index].source == PLACE_SLAB) {
+            *out = bound_in_slab(runner, bound, &plan->places[place->index], place->domain);
+        } else if (place->source == PLACE_DATA) {
+            out->handle = (uintptr_t)(place->data != NULL ? place->data : (const void *)&bound->memory.base);
         }
     }
     bound->memory.base = runner->plans.slab;
@@ -111,20 +111,20 @@ static void write_places(const struct runner *runner, struct bound *bound)
 
 static void write_args(struct bound *bound, bound_step *step)
 {
-    const plan_step *ps = step->plan;
-    const partition_region *region = ps->step->region;
+    const plan_step *planned = step->plan;
+    const partition_region *region = planned->step->region;
     inlay_tensor_arg *args = step->args.outputs - region->input_count;
 
     INLAY_CHECK(region->input_count == 0 || step->args.inputs != NULL);
     for (uint32_t i = 0; i < region->input_count; i++)
-        args[i].buffer = bound->memory.buffers[ps->in[i]];
+        args[i].buffer = bound->memory.buffers[planned->in[i]];
     for (uint32_t i = 0; i < region->output_count; i++)
-        args[region->input_count + i].buffer = bound->memory.buffers[ps->out[i]];
-    if (ps->workspace == INLAY_NONE)
+        args[region->input_count + i].buffer = bound->memory.buffers[planned->out[i]];
+    if (planned->workspace == INLAY_NONE)
         return;
-    step->args.workspace = bound->memory.buffers[ps->workspace];
+    step->args.workspace = bound->memory.buffers[planned->workspace];
     if (step->args.workspace.domain == INLAY_DOMAIN_HOST) {
-        uint64_t alignment = ps->workspace_alignment, at = step->args.workspace.handle;
+        uint64_t alignment = planned->workspace_alignment, at = step->args.workspace.handle;
         step->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
         step->args.workspace.bytes -= step->args.workspace.offset;
     }
@@ -178,10 +178,10 @@ inlay_status bound_prepare(struct runner *runner, struct bound *bound, inlay_dia
 
 static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *target)
 {
-    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const plan_place *slot = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
 
     INLAY_CHECK(place < binder->bound->plan->place_count);
-    if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
+    if (slot->source == PLACE_INPUT || slot->source == PLACE_OUTPUT)
         binder->bound->ports.patches[binder->bound->ports.patch_count++] = (struct patch){ place, target };
 }
 
@@ -201,56 +201,58 @@ static void add_wait(struct binder *binder, uint32_t index, uint32_t step)
 
 static void count_port(struct binder *binder, uint32_t place)
 {
-    const plan_place *pl = &binder->bound->plan->places[place];
+    const plan_place *slot = &binder->bound->plan->places[place];
 
     INLAY_CHECK(place < binder->bound->plan->place_count);
-    binder->port_count += pl->domain != INLAY_DOMAIN_HOST && (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT);
+    binder->port_count +=
+        slot->domain != INLAY_DOMAIN_HOST && (slot->source == PLACE_INPUT || slot->source == PLACE_OUTPUT);
 }
 
 /* The step writes the place: it waits for every step that may still use these bytes. Ranges that the place covers
  * completely are removed from the list. */
 static void wait_for_users_of(struct binder *binder, uint32_t index, uint32_t place)
 {
-    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
-    const uint64_t end = pl->offset + pl->bytes;
+    const plan_place *slot = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const uint64_t end = slot->offset + slot->bytes;
     uint32_t kept = 0;
 
-    for (uint32_t i = 0; pl->source == PLACE_SLAB && i < binder->busy_count; i++) {
+    for (uint32_t i = 0; slot->source == PLACE_SLAB && i < binder->busy_count; i++) {
         const busy_range *range = &binder->busy[i];
-        const bool meets = range->domain == pl->lies_in && range->begin < end && pl->offset < range->end;
+        const bool meets = range->domain == slot->lies_in && range->begin < end && slot->offset < range->end;
 
         if (meets && range->step != index)
             add_wait(binder, index, range->step);
-        if (!meets || range->begin < pl->offset || range->end > end)
+        if (!meets || range->begin < slot->offset || range->end > end)
             binder->busy[kept++] = *range;
     }
-    if (pl->source == PLACE_SLAB)
+    if (slot->source == PLACE_SLAB)
         binder->busy_count = kept;
 }
 
 static void mark_bytes_used(struct binder *binder, uint32_t index, uint32_t place)
 {
-    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const plan_place *slot = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
 
-    if (pl->source == PLACE_SLAB && pl->bytes > 0)
-        binder->busy[binder->busy_count++] = (busy_range){ pl->offset, pl->offset + pl->bytes, pl->lies_in, index };
+    if (slot->source == PLACE_SLAB && slot->bytes > 0)
+        binder->busy[binder->busy_count++] =
+            (busy_range){ slot->offset, slot->offset + slot->bytes, slot->lies_in, index };
 }
 
 /* The place of output i of a step. For a region whose sizes are known only at run time, the plan has the place if it
  * knows the value. */
-static uint32_t output_place(const struct bound *bound, const plan_step *ps, uint32_t i)
+static uint32_t output_place(const struct bound *bound, const plan_step *step, uint32_t i)
 {
-    const uint32_t value = ps->kind == PLAN_COPY ? INLAY_NONE : ps->step->region->outputs[i];
+    const uint32_t value = step->kind == PLAN_COPY ? INLAY_NONE : step->step->region->outputs[i];
 
-    if (ps->kind == PLAN_COPY || ps->kind == PLAN_EXEC)
-        return ps->out[i];
+    if (step->kind == PLAN_COPY || step->kind == PLAN_EXEC)
+        return step->out[i];
     return bound->plan->values[value].place;
 }
 
 /* The provider that runs the step; NULL: the host. */
-static const partition_provider *provider_of(const struct binder *binder, const plan_step *ps)
+static const partition_provider *provider_of(const struct binder *binder, const plan_step *step)
 {
-    return ps->kind == PLAN_COPY ? &binder->runner->prog->env->providers[ps->copy_provider] : ps->step->provider;
+    return step->kind == PLAN_COPY ? &binder->runner->prog->env->providers[step->copy_provider] : step->step->provider;
 }
 
 static bool places_meet(const struct bound *bound, uint32_t input, uint32_t output)
@@ -269,17 +271,17 @@ static bool places_meet(const struct bound *bound, uint32_t input, uint32_t outp
 static bool can_join_copies(const struct binder *binder, uint32_t index)
 {
     const struct bound *bound = binder->bound;
-    const plan_step *ps = &bound->plan->steps[index];
+    const plan_step *planned = &bound->plan->steps[index];
 
-    if (binder->leader == INLAY_NONE || ps->kind != PLAN_COPY ||
-        bound->plan->steps[binder->leader].copy_provider != ps->copy_provider ||
-        (bound->plan->steps[binder->leader].group != ps->group && ps->copy_bytes > SMALL_COPY))
+    if (binder->leader == INLAY_NONE || planned->kind != PLAN_COPY ||
+        bound->plan->steps[binder->leader].copy_provider != planned->copy_provider ||
+        (bound->plan->steps[binder->leader].group != planned->group && planned->copy_bytes > SMALL_COPY))
         return false;
     for (uint32_t i = binder->leader; i < index; i++) {
         const plan_step *step = &bound->plan->steps[i];
 
-        if (places_meet(bound, step->out[0], ps->in[0]) || places_meet(bound, step->out[0], ps->out[0]) ||
-            places_meet(bound, step->in[0], ps->out[0]))
+        if (places_meet(bound, step->out[0], planned->in[0]) || places_meet(bound, step->out[0], planned->out[0]) ||
+            places_meet(bound, step->in[0], planned->out[0]))
             return false;
     }
     return true;
@@ -313,28 +315,28 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
 {
     struct bound *bound = binder->bound;
     bound_step *waiting = &bound->steps[index];
-    const plan_step *ps = bound->steps[step].plan;
-    const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
-    const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count;
+    const plan_step *planned = bound->steps[step].plan;
+    const uint32_t ins = planned->kind == PLAN_COPY ? 1 : planned->step->region->input_count;
+    const uint32_t outs = planned->kind == PLAN_COPY ? 1 : planned->step->region->output_count;
 
     if (step == index)
         binder->wait_count = binder->port_count = 0;
     for (uint32_t i = 0; i < ins; i++) {
-        add_wait(binder, index, binder->writer_of[plan_bytes_of(bound->plan, ps->in[i])]);
-        count_port(binder, ps->in[i]);
+        add_wait(binder, index, binder->writer_of[plan_bytes_of(bound->plan, planned->in[i])]);
+        count_port(binder, planned->in[i]);
     }
     for (uint32_t i = 0; i < outs; i++) {
-        wait_for_users_of(binder, index, output_place(bound, ps, i));
-        count_port(binder, output_place(bound, ps, i));
+        wait_for_users_of(binder, index, output_place(bound, planned, i));
+        count_port(binder, output_place(bound, planned, i));
     }
-    if (ps->workspace != INLAY_NONE)
-        wait_for_users_of(binder, index, ps->workspace);
+    if (planned->workspace != INLAY_NONE)
+        wait_for_users_of(binder, index, planned->workspace);
     for (uint32_t i = 0; is_async && i < ins; i++)
-        mark_bytes_used(binder, index, ps->in[i]);
+        mark_bytes_used(binder, index, planned->in[i]);
     for (uint32_t i = 0; is_async && i < outs; i++)
-        mark_bytes_used(binder, index, output_place(bound, ps, i));
-    if (is_async && ps->workspace != INLAY_NONE)
-        mark_bytes_used(binder, index, ps->workspace);
+        mark_bytes_used(binder, index, output_place(bound, planned, i));
+    if (is_async && planned->workspace != INLAY_NONE)
+        mark_bytes_used(binder, index, planned->workspace);
     return store_waits(binder, waiting);
 }
 
@@ -362,11 +364,11 @@ static bool allocate_wait_lists(struct binder *binder, const struct plan *plan)
     return binder->busy != NULL && binder->waits != NULL && binder->listed_by != NULL;
 }
 
-static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st, const inlay_placement *at)
+static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *state, const inlay_placement *at)
 {
-    arg->dims = (int64_t *)(uintptr_t)st->dims; /* written only for BOUNDED outputs, which EXEC steps do not have */
-    arg->rank = st->rank;
-    arg->dtype = at->dtype != INLAY_UNDEFINED ? at->dtype : st->dtype;
+    arg->dims = (int64_t *)(uintptr_t)state->dims; /* written only for BOUNDED outputs, which EXEC steps do not have */
+    arg->rank = state->rank;
+    arg->dtype = at->dtype != INLAY_UNDEFINED ? at->dtype : state->dtype;
 }
 
 /* Prepares the call of an EXEC step, except the addresses. */
@@ -374,17 +376,17 @@ static inlay_status bind_exec(struct binder *binder, uint32_t index)
 {
     struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
-    const plan_step *ps = step->plan;
-    const partition_region *region = ps->step->region;
+    const plan_step *planned = step->plan;
+    const partition_region *region = planned->step->region;
     inlay_tensor_arg *args =
         arena_array(&bound->arena, (size_t)region->input_count + region->output_count + 1, sizeof *args);
 
     if (args == NULL)
         return no_memory(binder->diag, "to bind a plan");
-    step->state = ps->step->provider->state;
-    step->execute = provider_direct(ps->step->provider->table, &step->state);
-    step->compiled = ps->step->compiled;
-    step->instance = ps->instance;
+    step->state = planned->step->provider->state;
+    step->execute = provider_direct(planned->step->provider->table, &step->state);
+    step->compiled = planned->step->compiled;
+    step->instance = planned->instance;
     step->args = (inlay_exec_args){ .struct_size = sizeof step->args,
                                     .run = &binder->runner->shared->run,
                                     .inputs = args,
@@ -394,13 +396,13 @@ static inlay_status bind_exec(struct binder *binder, uint32_t index)
                                     .arg_stride = sizeof *args,
                                     .diag = &binder->runner->shared->diag };
     for (uint32_t i = 0; i < region->input_count; i++) {
-        fill_arg(&args[i], &bound->plan->states[region->inputs[i]], &ps->step->placements[i]);
-        add_patch(binder, ps->in[i], &args[i].buffer);
+        fill_arg(&args[i], &bound->plan->states[region->inputs[i]], &planned->step->placements[i]);
+        add_patch(binder, planned->in[i], &args[i].buffer);
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
         fill_arg(&args[region->input_count + i], &bound->plan->states[region->outputs[i]],
-                 &ps->step->placements[region->input_count + i]);
-        add_patch(binder, ps->out[i], &args[region->input_count + i].buffer);
+                 &planned->step->placements[region->input_count + i]);
+        add_patch(binder, planned->out[i], &args[region->input_count + i].buffer);
     }
     return INLAY_OK;
 }
@@ -409,24 +411,25 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
 {
     struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
-    const plan_step *ps = &bound->plan->steps[index];
+    const plan_step *planned = &bound->plan->steps[index];
     const partition_provider *async_provider = NULL;
     inlay_status status = INLAY_OK;
     uint32_t leader = index;
 
     INLAY_CHECK(binder->leader == INLAY_NONE || binder->leader < index);
-    step->plan = ps;
+    step->plan = planned;
     if (can_join_copies(binder, index))
         leader = binder->leader;
     else
-        binder->leader =
-            ps->kind == PLAN_COPY && provider_of(binder, ps)->table->buffer_copies != NULL ? index : INLAY_NONE;
+        binder->leader = planned->kind == PLAN_COPY && provider_of(binder, planned)->table->buffer_copies != NULL
+                             ? index
+                             : INLAY_NONE;
     bound->steps[leader].copy_count++;
-    if (ps->kind == PLAN_EXEC) {
+    if (planned->kind == PLAN_EXEC) {
         status = bind_exec(binder, index);
-        async_provider = ps->step->provider;
-    } else if (ps->kind == PLAN_COPY) {
-        async_provider = &binder->runner->prog->env->providers[ps->copy_provider];
+        async_provider = planned->step->provider;
+    } else if (planned->kind == PLAN_COPY) {
+        async_provider = &binder->runner->prog->env->providers[planned->copy_provider];
     }
     if (status != INLAY_OK)
         return status;
@@ -437,7 +440,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     if (status != INLAY_OK)
         return status;
     if (async_provider != NULL && leader != index) {
-        binder->writer_of[ps->out[0]] = leader;
+        binder->writer_of[planned->out[0]] = leader;
         return INLAY_OK;
     }
     if (async_provider != NULL) {
@@ -446,10 +449,10 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
             return status;
         step->async = true;
         bound->flight.has_async = true;
-        for (uint32_t i = 0; i < (ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count); i++)
-            binder->writer_of[ps->out[i]] = index;
+        for (uint32_t i = 0; i < (planned->kind == PLAN_COPY ? 1 : planned->step->region->output_count); i++)
+            binder->writer_of[planned->out[i]] = index;
     }
-    step->simple = ps->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
+    step->simple = planned->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
     return INLAY_OK;
 }
 

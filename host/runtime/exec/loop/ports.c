@@ -88,14 +88,15 @@ static bool output_is_exclusive(const inlay_value *value, uint32_t domain, inlay
 
 /* Binds output k to memory that the host shares with a device; the caller's memory if possible. *device_buffer: the
  * buffer as the device addresses it. */
-static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_value_state *st, uint64_t bytes,
+static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_value_state *state, uint64_t bytes,
                                 const rt_value *inputs, inlay_buffer *device_buffer, inlay_diag *diag)
 {
     const uint32_t domain = runner->out.shares[k].now;
     inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k], *swap;
 
     if (want != NULL && want->capacity >= bytes && !overlaps_inputs(runner, want, inputs) &&
-        value_reshape(want, st->dtype, st->rank, st->dims) && map_into_domain(runner, want, domain, device_buffer)) {
+        value_reshape(want, state->dtype, state->rank, state->dims) &&
+        map_into_domain(runner, want, domain, device_buffer)) {
         if (*out != want) {
             value_unref(*out);
             *out = value_ref(want);
@@ -109,12 +110,12 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
     }
     if (*out != NULL &&
         (!output_is_exclusive(*out, domain, device_buffer) || (*out)->buffer.domain != INLAY_DOMAIN_HOST ||
-         !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+         !value_reshape(*out, state->dtype, state->rank, state->dims))) {
         value_unref(*out);
         *out = NULL;
     }
     if (*out == NULL) {
-        const inlay_status status = shared_value_create(domain, st->dtype, st->rank, st->dims, out, diag);
+        const inlay_status status = shared_value_create(domain, state->dtype, state->rank, state->dims, out, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -123,7 +124,7 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
 }
 
 /* Binds output k to a device's own memory. */
-static inlay_status bind_on_device(struct runner *runner, uint32_t k, uint32_t domain, const inlay_value_state *st,
+static inlay_status bind_on_device(struct runner *runner, uint32_t k, uint32_t domain, const inlay_value_state *state,
                                    inlay_diag *diag)
 {
     inlay_value **out = &runner->out.values[k], *swap;
@@ -134,15 +135,16 @@ static inlay_status bind_on_device(struct runner *runner, uint32_t k, uint32_t d
         *out = swap;
     }
     if (*out != NULL &&
-        (!device_value_is_exclusive(*out, domain) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+        (!device_value_is_exclusive(*out, domain) || !value_reshape(*out, state->dtype, state->rank, state->dims))) {
         value_unref(*out);
         *out = NULL;
     }
-    return *out == NULL ? device_value_create(runner, domain, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+    return *out == NULL ? device_value_create(runner, domain, state->dtype, state->rank, state->dims, out, diag)
+                        : INLAY_OK;
 }
 
 /* Binds output k to host memory. If the caller still holds the last result, the run uses the spare memory instead. */
-static inlay_status bind_on_host(struct runner *runner, uint32_t k, const inlay_value_state *st, inlay_diag *diag)
+static inlay_status bind_on_host(struct runner *runner, uint32_t k, const inlay_value_state *state, inlay_diag *diag)
 {
     inlay_value **out = &runner->out.values[k], *swap;
 
@@ -151,28 +153,28 @@ static inlay_status bind_on_host(struct runner *runner, uint32_t k, const inlay_
         runner->out.spares[k] = *out;
         *out = swap;
     }
-    if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, st->dtype, st->rank, st->dims))) {
+    if (*out != NULL && (!value_is_reusable(*out) || !value_reshape(*out, state->dtype, state->rank, state->dims))) {
         value_unref(*out);
         *out = NULL;
     }
-    return *out == NULL ? pool_take(runner->shared, st->dtype, st->rank, st->dims, out, diag) : INLAY_OK;
+    return *out == NULL ? pool_take(runner->shared, state->dtype, state->rank, state->dims, out, diag) : INLAY_OK;
 }
 
 /* Binds the output whose place is `pl`. *to is the buffer that steps write, *other its alias in the other domain of
  * shared memory. */
-static inlay_status bind_output(struct runner *runner, const plan_place *pl, const inlay_value_state *st,
+static inlay_status bind_output(struct runner *runner, const plan_place *place, const inlay_value_state *state,
                                 const rt_value *inputs, inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
 {
-    const uint32_t k = pl->index;
+    const uint32_t k = place->index;
     inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k];
     inlay_status status = INLAY_OK;
 
-    INLAY_CHECK(k < runner->prog->graph->output_count && pl->source == PLACE_OUTPUT);
+    INLAY_CHECK(k < runner->prog->graph->output_count && place->source == PLACE_OUTPUT);
     if (runner->out.shares != NULL && runner->out.shares[k].now != INLAY_DOMAIN_HOST) {
-        status = bind_shared(runner, k, st, pl->bytes, inputs, other, diag);
+        status = bind_shared(runner, k, state, place->bytes, inputs, other, diag);
         if (status == INLAY_OK)
             *to = (*out)->buffer;
-        if (status == INLAY_OK && pl->domain != INLAY_DOMAIN_HOST) {
+        if (status == INLAY_OK && place->domain != INLAY_DOMAIN_HOST) {
             const inlay_buffer host_buffer = *to;
 
             *to = *other;
@@ -180,17 +182,18 @@ static inlay_status bind_output(struct runner *runner, const plan_place *pl, con
         }
         return status;
     }
-    if (want != NULL && want->capacity >= pl->bytes && want->buffer.domain == pl->domain && want->buffer.handle != 0 &&
-        !overlaps_inputs(runner, want, inputs) && value_reshape(want, st->dtype, st->rank, st->dims)) {
+    if (want != NULL && want->capacity >= place->bytes && want->buffer.domain == place->domain &&
+        want->buffer.handle != 0 && !overlaps_inputs(runner, want, inputs) &&
+        value_reshape(want, state->dtype, state->rank, state->dims)) {
         if (*out != want) {
             value_unref(*out);
             *out = value_ref(want);
         }
-    } else if (pl->domain != INLAY_DOMAIN_HOST && want != NULL) {
-        return fail_too_small(k, pl->bytes, want, diag);
+    } else if (place->domain != INLAY_DOMAIN_HOST && want != NULL) {
+        return fail_too_small(k, place->bytes, want, diag);
     } else {
-        status = pl->domain != INLAY_DOMAIN_HOST ? bind_on_device(runner, k, pl->domain, st, diag)
-                                                 : bind_on_host(runner, k, st, diag);
+        status = place->domain != INLAY_DOMAIN_HOST ? bind_on_device(runner, k, place->domain, state, diag)
+                                                    : bind_on_host(runner, k, state, diag);
     }
     if (status == INLAY_OK)
         *to = (*out)->buffer;
@@ -203,20 +206,20 @@ inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, con
     const struct plan *plan = bound->plan;
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
-        const plan_place *pl = &plan->places[i];
+        const plan_place *place = &plan->places[i];
         inlay_buffer other = { 0 };
         inlay_status status;
 
-        if (pl->source != PLACE_OUTPUT)
+        if (place->source != PLACE_OUTPUT)
             continue;
-        if (runner->out.placed != NULL && runner->out.placed[pl->index].handle != 0) {
-            value_unref(runner->out.values[pl->index]);
-            runner->out.values[pl->index] = NULL;
-            bound->memory.buffers[i] = runner->out.placed[pl->index];
+        if (runner->out.placed != NULL && runner->out.placed[place->index].handle != 0) {
+            value_unref(runner->out.values[place->index]);
+            runner->out.values[place->index] = NULL;
+            bound->memory.buffers[i] = runner->out.placed[place->index];
             continue;
         }
-        status = bind_output(runner, pl, &plan->states[graph->outputs[pl->index]], inputs, &bound->memory.buffers[i],
-                             &other, diag);
+        status = bind_output(runner, place, &plan->states[graph->outputs[place->index]], inputs,
+                             &bound->memory.buffers[i], &other, diag);
         if (status != INLAY_OK)
             return status;
         for (uint32_t value = 0; plan->port_views > 0 && value < plan->place_count; value++)

@@ -96,14 +96,14 @@ static void renew_timelines(struct bound *bound)
 static void describe_step(const void *step, crash_scene *out)
 {
     const bound_step *current = step;
-    const program_step *ps = current->plan->step;
+    const program_step *planned = current->plan->step;
 
-    if (ps == NULL || ps->provider == NULL)
+    if (planned == NULL || planned->provider == NULL)
         return;
-    out->module = provider_module(ps->provider->table, ps->provider->state);
+    out->module = provider_module(planned->provider->table, planned->provider->state);
     out->call = "execute";
-    out->provider = ps->provider->name;
-    out->node = ps->node->info.name.data;
+    out->provider = planned->provider->name;
+    out->node = planned->node->info.name.data;
 }
 
 /* Runs the steps of a plan that has concurrent branches. The branches run concurrently if that is faster. */

@@ -12,12 +12,12 @@
 /* The fence of a caller-owned place, which must be reached before a step uses it. */
 static inlay_fence ready_of(const struct runner *runner, const struct bound *bound, uint32_t place)
 {
-    const plan_place *pl = &bound->plan->places[plan_bytes_of(bound->plan, place)];
+    const plan_place *slot = &bound->plan->places[plan_bytes_of(bound->plan, place)];
 
-    if (pl->source == PLACE_INPUT && pl->index < runner->prog->graph->input_count)
-        return runner->in.ready[pl->index];
-    return pl->source == PLACE_OUTPUT ? runner->in.ready[runner->prog->graph->input_count + pl->index]
-                                      : (inlay_fence){ 0 };
+    if (slot->source == PLACE_INPUT && slot->index < runner->prog->graph->input_count)
+        return runner->in.ready[slot->index];
+    return slot->source == PLACE_OUTPUT ? runner->in.ready[runner->prog->graph->input_count + slot->index]
+                                        : (inlay_fence){ 0 };
 }
 
 /* Appends these fences for a step, and for the copies of its request, to the list; returns the new count. */
@@ -25,12 +25,14 @@ static uint32_t list_ready(const struct runner *runner, const struct bound *boun
                            inlay_fence *list, uint32_t count)
 {
     for (uint32_t copy = 0; copy < (step->copy_count > 1 ? step->copy_count : 1); copy++) {
-        const plan_step *ps = step[copy].plan;
-        const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
-        const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->kind == PLAN_EXEC ? ps->step->region->output_count : 0;
+        const plan_step *planned = step[copy].plan;
+        const uint32_t ins = planned->kind == PLAN_COPY ? 1 : planned->step->region->input_count;
+        const uint32_t outs = planned->kind == PLAN_COPY   ? 1
+                              : planned->kind == PLAN_EXEC ? planned->step->region->output_count
+                                                           : 0;
 
         for (uint32_t i = 0; i < ins + outs; i++) {
-            list[count] = ready_of(runner, bound, i < ins ? ps->in[i] : ps->out[i - ins]);
+            list[count] = ready_of(runner, bound, i < ins ? planned->in[i] : planned->out[i - ins]);
             count += list[count].timeline != 0;
         }
     }

@@ -11,10 +11,11 @@ enum { SPARE_BYTES = 4 << 20 };
 
 void bound_release_binding(bound_step *step)
 {
-    const program_step *ps = step->plan != NULL ? step->plan->step : NULL;
+    const program_step *planned = step->plan != NULL ? step->plan->step : NULL;
 
     if (step->args.binding != NULL)
-        ps->provider->table->release_binding(ps->provider->state, step->compiled, step->instance, step->args.binding);
+        planned->provider->table->release_binding(planned->provider->state, step->compiled, step->instance,
+                                                  step->args.binding);
     step->args.binding = NULL;
 }
 

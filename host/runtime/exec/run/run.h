@@ -264,7 +264,7 @@ const struct runner *runner_of(const struct runner *runner, const struct program
 /* ------------------------------------------------------------------ location of values, locate.c */
 
 /* The buffer of a slab place as `domain` addresses it. runner may be NULL if the place is not in the runner's slab. */
-inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *pl,
+inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *slot,
                            uint32_t domain);
 /* The alias of a place: the same memory as the other of host and device addresses it; handle 0: none. */
 inlay_buffer bound_alias(const struct bound *bound, uint32_t place);

@@ -74,20 +74,20 @@ static bool all_in_host_memory(const struct plan *plan, const uint32_t *places, 
 }
 
 /* Returns whether the step can run concurrently with others. */
-static bool can_run_concurrently(const struct planner *planner, const plan_step *ps)
+static bool can_run_concurrently(const struct planner *planner, const plan_step *step)
 {
     const inlay_ext_branches *branches;
     const inlay_provider *table;
 
-    if (ps->kind != PLAN_EXEC)
+    if (step->kind != PLAN_EXEC)
         return false;
-    table = ps->step->provider->table;
+    table = step->step->provider->table;
     branches = table->extension == NULL || (table->flags & INLAY_PROVIDER_ASYNC) != 0
                    ? NULL
-                   : table->extension(ps->step->provider->state, INLAY_EXT_BRANCHES);
-    return branches != NULL && all_in_host_memory(planner->plan, ps->in, ps->step->region->input_count) &&
-           all_in_host_memory(planner->plan, ps->out, ps->step->region->output_count) &&
-           branches->may(ps->step->provider->state, ps->step->compiled, ps->instance) != 0;
+                   : table->extension(step->step->provider->state, INLAY_EXT_BRANCHES);
+    return branches != NULL && all_in_host_memory(planner->plan, step->in, step->step->region->input_count) &&
+           all_in_host_memory(planner->plan, step->out, step->step->region->output_count) &&
+           branches->may(step->step->provider->state, step->step->compiled, step->instance) != 0;
 }
 
 /* Step j uses a place: merges it with the branch of the step that writes the place in this sequence. */
@@ -115,15 +115,15 @@ static void use_place(wave_search *search, uint32_t first, uint32_t j, uint32_t 
 /* Adds step j to the sequence that begins with `first`. */
 static void add_step(wave_search *search, uint32_t first, uint32_t j)
 {
-    const plan_step *ps = &search->planner->plan->steps[j];
+    const plan_step *step = &search->planner->plan->steps[j];
 
-    INLAY_CHECK(ps->kind == PLAN_EXEC && first <= j);
+    INLAY_CHECK(step->kind == PLAN_EXEC && first <= j);
     search->parent[j] = j;
     search->branch_ns[j] = search->one_thread_ns[j];
-    for (uint32_t i = 0; i < ps->step->region->input_count; i++)
-        use_place(search, first, j, ps->in[i], false);
-    for (uint32_t i = 0; i < ps->step->region->output_count; i++)
-        use_place(search, first, j, ps->out[i], true);
+    for (uint32_t i = 0; i < step->step->region->input_count; i++)
+        use_place(search, first, j, step->in[i], false);
+    for (uint32_t i = 0; i < step->step->region->output_count; i++)
+        use_place(search, first, j, step->out[i], true);
 }
 
 static uint32_t branch_threads(const struct program *prog)
@@ -262,10 +262,10 @@ static inlay_status find_groups(wave_search *search)
 }
 
 /* The step overwrites a place that other steps may have read. */
-static bool overwrites_input(const plan_step *ps, uint32_t place)
+static bool overwrites_input(const plan_step *step, uint32_t place)
 {
-    for (uint32_t i = 0; i < ps->step->region->input_count; i++)
-        if (ps->in[i] == place)
+    for (uint32_t i = 0; i < step->step->region->input_count; i++)
+        if (step->in[i] == place)
             return true;
     return false;
 }
@@ -355,12 +355,12 @@ static const plan_wave *wave_at(const struct plan *plan, uint32_t step)
 }
 
 /* A place that is used in a group is in use during the whole group. */
-static void extend_to_group(const struct plan *plan, const plan_place *pl, uint32_t *first, uint32_t *last)
+static void extend_to_group(const struct plan *plan, const plan_place *place, uint32_t *first, uint32_t *last)
 {
-    const plan_wave *begin = wave_at(plan, pl->first), *end = wave_at(plan, pl->last);
+    const plan_wave *begin = wave_at(plan, place->first), *end = wave_at(plan, place->last);
 
-    *first = begin != NULL ? begin->first : pl->first;
-    *last = end != NULL ? end->end - 1 : pl->last;
+    *first = begin != NULL ? begin->first : place->first;
+    *last = end != NULL ? end->end - 1 : place->last;
 }
 
 /* Compares the maximum of live host bytes with and without groups. */
@@ -373,16 +373,16 @@ static bool fits_in_memory(const struct planner *planner)
     if (delta == NULL)
         return false;
     for (uint32_t i = 0; i < plan->place_count; i++) {
-        const plan_place *pl = &plan->places[i];
+        const plan_place *place = &plan->places[i];
         uint32_t first, last;
 
-        if (pl->source != PLACE_SLAB || pl->lies_in != INLAY_DOMAIN_HOST || pl->bytes > INT64_MAX / 4)
+        if (place->source != PLACE_SLAB || place->lies_in != INLAY_DOMAIN_HOST || place->bytes > INT64_MAX / 4)
             continue;
-        extend_to_group(plan, pl, &first, &last);
-        delta[2 * pl->first] += (int64_t)pl->bytes;
-        delta[2 * (pl->last + 1)] -= (int64_t)pl->bytes;
-        delta[2 * first + 1] += (int64_t)pl->bytes;
-        delta[2 * (last + 1) + 1] -= (int64_t)pl->bytes;
+        extend_to_group(plan, place, &first, &last);
+        delta[2 * place->first] += (int64_t)place->bytes;
+        delta[2 * (place->last + 1)] -= (int64_t)place->bytes;
+        delta[2 * first + 1] += (int64_t)place->bytes;
+        delta[2 * (last + 1) + 1] -= (int64_t)place->bytes;
     }
     for (uint32_t j = 0; j <= plan->step_count; j++)
         for (int k = 0; k < 2; k++) {

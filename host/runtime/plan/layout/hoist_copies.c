@@ -52,14 +52,14 @@ static void count_bytes(struct hoisting *hoisting)
     const struct plan *plan = hoisting->planner->plan;
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
-        const plan_place *pl = &plan->places[i];
-        uint64_t *live = &hoisting->live[(size_t)pl->lies_in * hoisting->positions];
+        const plan_place *place = &plan->places[i];
+        uint64_t *live = &hoisting->live[(size_t)place->lies_in * hoisting->positions];
 
-        if (pl->source != PLACE_SLAB || pl->bytes > UINT64_MAX / 2 / plan->place_count)
+        if (place->source != PLACE_SLAB || place->bytes > UINT64_MAX / 2 / plan->place_count)
             continue;
-        live[pl->kept ? 0 : hoisting->at[pl->first]] += pl->bytes;
-        if (!pl->kept && hoisting->at[pl->last] + 1 < hoisting->positions)
-            live[hoisting->at[pl->last] + 1] -= pl->bytes; /* wraps around, and back when summed up */
+        live[place->kept ? 0 : hoisting->at[place->first]] += place->bytes;
+        if (!place->kept && hoisting->at[place->last] + 1 < hoisting->positions)
+            live[hoisting->at[place->last] + 1] -= place->bytes; /* wraps around, and back when summed up */
     }
     for (uint32_t d = 0; d < plan->domain_count; d++) {
         uint64_t *live = &hoisting->live[(size_t)d * hoisting->positions], most = 0;
@@ -149,10 +149,10 @@ static bool reorder_steps(const struct hoisting *hoisting)
 
 static void use_at(struct plan *plan, uint32_t place, uint32_t step)
 {
-    plan_place *pl = &plan->places[plan_bytes_of(plan, place)];
+    plan_place *slot = &plan->places[plan_bytes_of(plan, place)];
 
-    pl->first = pl->first < step ? pl->first : step;
-    pl->last = pl->last > step ? pl->last : step;
+    slot->first = slot->first < step ? slot->first : step;
+    slot->last = slot->last > step ? slot->last : step;
 }
 
 /* Updates the lifetimes of places to the new order. A place that a copy read last keeps its lifetime. */
@@ -161,11 +161,11 @@ static void renumber(const struct hoisting *hoisting)
     struct plan *plan = hoisting->planner->plan;
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
-        plan_place *pl = &plan->places[i];
+        plan_place *place = &plan->places[i];
 
-        pl->first = hoisting->number[pl->first];
-        pl->last = hoisting->anchor[pl->last] != INLAY_NONE ? hoisting->number[hoisting->anchor[pl->last]] : 0;
-        pl->last = pl->last > pl->first ? pl->last : pl->first;
+        place->first = hoisting->number[place->first];
+        place->last = hoisting->anchor[place->last] != INLAY_NONE ? hoisting->number[hoisting->anchor[place->last]] : 0;
+        place->last = place->last > place->first ? place->last : place->first;
     }
     for (uint32_t i = 0; i < plan->step_count; i++)
         if (plan->steps[i].kind == PLAN_COPY) {

@@ -87,54 +87,55 @@ bool plan_is_unified(const program_env *env, uint32_t domain)
 }
 
 /* Returns whether the memory of this input or output is accessible in the domain. */
-static bool port_is_accessible(const struct planner *planner, const plan_place *pl, uint32_t domain)
+static bool port_is_accessible(const struct planner *planner, const plan_place *place, uint32_t domain)
 {
-    if (pl->source == PLACE_INPUT)
-        return planner->inputs[pl->index].also == domain + 1;
-    return pl->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[pl->index].also == domain + 1;
+    if (place->source == PLACE_INPUT)
+        return planner->inputs[place->index].also == domain + 1;
+    return place->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[place->index].also == domain + 1;
 }
 
 /* Creates a view of the place in the other of host and device domain, without a copy; INLAY_NONE: not possible. */
 static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, uint32_t domain)
 {
-    plan_place *pl = &planner->plan->places[from];
-    const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
+    plan_place *place = &planner->plan->places[from];
+    const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : place->domain;
     const bool leaves =
         planner->output_of[value] != INLAY_NONE && domain == planner_output_domain(planner, planner->output_of[value]);
 
-    if (port_is_accessible(planner, pl, domain) && planner->infos[value].dtype != INLAY_STRING) {
+    if (port_is_accessible(planner, place, domain) && planner->infos[value].dtype != INLAY_STRING) {
         planner->plan->port_views++;
         return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
                                                     .domain = domain,
                                                     .index = from,
-                                                    .bytes = pl->bytes,
+                                                    .bytes = place->bytes,
                                                     .first = planner->plan->step_count,
                                                     .last = planner->plan->step_count });
     }
-    if (pl->source != PLACE_SLAB || pl->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
-        (domain != INLAY_DOMAIN_HOST && pl->domain != INLAY_DOMAIN_HOST) ||
-        (pl->lies_in != INLAY_DOMAIN_HOST && pl->lies_in != device) || !plan_is_unified(planner->prog->env, device))
+    if (place->source != PLACE_SLAB || place->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
+        (domain != INLAY_DOMAIN_HOST && place->domain != INLAY_DOMAIN_HOST) ||
+        (place->lies_in != INLAY_DOMAIN_HOST && place->lies_in != device) ||
+        !plan_is_unified(planner->prog->env, device))
         return INLAY_NONE;
-    pl->lies_in = device;
-    pl->viewed = true;
+    place->lies_in = device;
+    place->viewed = true;
     return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
                                                 .domain = domain,
                                                 .index = from,
-                                                .bytes = pl->bytes,
+                                                .bytes = place->bytes,
                                                 .first = planner->plan->step_count,
                                                 .last = planner->plan->step_count,
-                                                .last_use = pl->last_use });
+                                                .last_use = place->last_use });
 }
 
 void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain)
 {
-    plan_place *pl = &planner->plan->places[place];
+    plan_place *slot = &planner->plan->places[place];
 
-    if (pl->source != PLACE_SLAB || pl->kept || pl->domain != INLAY_DOMAIN_HOST || pl->lies_in != INLAY_DOMAIN_HOST ||
-        !plan_is_unified(planner->prog->env, domain))
+    if (slot->source != PLACE_SLAB || slot->kept || slot->domain != INLAY_DOMAIN_HOST ||
+        slot->lies_in != INLAY_DOMAIN_HOST || !plan_is_unified(planner->prog->env, domain))
         return;
-    pl->lies_in = domain;
-    pl->viewed = true;
+    slot->lies_in = domain;
+    slot->viewed = true;
 }
 
 uint32_t planner_output_domain(const struct planner *planner, uint32_t k)
@@ -229,20 +230,20 @@ uint32_t planner_dynamic_place(struct planner *planner, uint32_t value)
 
 void planner_share_place(struct planner *planner, uint32_t value, uint32_t place)
 {
-    plan_place *pl = &planner->plan->places[place];
+    plan_place *slot = &planner->plan->places[place];
     uint32_t last = planner->prog->uses.last[value];
     size_t bytes;
 
     INLAY_CHECK(place < planner->plan->place_count);
     planner->plan->values[value].place = place;
-    if (last != INLAY_NONE && last > pl->last_use)
-        pl->last_use = last;
-    if (pl->source == PLACE_SLAB && !pl->viewed && planner->output_of[value] != INLAY_NONE &&
-        pl->domain == planner_output_domain(planner, planner->output_of[value]) &&
+    if (last != INLAY_NONE && last > slot->last_use)
+        slot->last_use = last;
+    if (slot->source == PLACE_SLAB && !slot->viewed && planner->output_of[value] != INLAY_NONE &&
+        slot->domain == planner_output_domain(planner, planner->output_of[value]) &&
         planner->infos[value].dtype != INLAY_STRING && plan_info_bytes(&planner->infos[value], &bytes) &&
-        bytes == pl->bytes) {
-        pl->source = PLACE_OUTPUT;
-        pl->index = planner->output_of[value];
+        bytes == slot->bytes) {
+        slot->source = PLACE_OUTPUT;
+        slot->index = planner->output_of[value];
     }
 }
 
@@ -304,14 +305,14 @@ inlay_status planner_assign_offsets(struct planner *planner)
         uint64_t bound = 0, total = 0;
 
         for (uint32_t i = 0; i < plan->place_count; i++) {
-            const plan_place *pl = &plan->places[i];
-            if (pl->source != PLACE_SLAB || pl->lies_in != domain)
+            const plan_place *place = &plan->places[i];
+            if (place->source != PLACE_SLAB || place->lies_in != domain)
                 continue;
             /* Offsets are sums of sizes, which come from the model. */
-            if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
-                return fail_too_large(planner, pl->bytes);
-            items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
-            if (pl->kept) {
+            if (__builtin_add_overflow(total, place->bytes, &total) || total > UINT64_MAX / 2)
+                return fail_too_large(planner, place->bytes);
+            items[count] = (memory_item){ .bytes = place->bytes, .first = place->first, .last = place->last };
+            if (place->kept) {
                 items[count].first = 0;
                 items[count].last = plan->step_count;
             }

@@ -24,16 +24,17 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
     if (in == NULL || out == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < region->input_count; i++) {
-        const inlay_value_state *st = &planner->plan->states[region->inputs[i]];
-        if (st->data == NULL || st->data_bytes > FOLD_MAX_BYTES)
+        const inlay_value_state *state = &planner->plan->states[region->inputs[i]];
+        if (state->data == NULL || state->data_bytes > FOLD_MAX_BYTES)
             return INLAY_OK;
-        in[i] = (fold_tensor){ st->dtype, st->rank, st->dims, (void *)(uintptr_t)st->data, st->data_bytes };
+        in[i] =
+            (fold_tensor){ state->dtype, state->rank, state->dims, (void *)(uintptr_t)state->data, state->data_bytes };
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
-        const inlay_value_state *st = &planner->plan->states[region->outputs[i]];
+        const inlay_value_state *state = &planner->plan->states[region->outputs[i]];
         if (planner->infos[region->outputs[i]].dtype == INLAY_STRING)
             return INLAY_OK;
-        out[i] = (fold_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
+        out[i] = (fold_tensor){ .dtype = state->dtype, .rank = state->rank, .dims = state->dims };
     }
     status = program_fold_region(&(fold_run){ .provider = step->provider,
                                               .compiled = step->compiled,
@@ -161,15 +162,16 @@ static bool region_known(const struct planner *planner, const partition_region *
 static bool can_reuse(const struct planner *planner, uint32_t step_index, const uint32_t *in, uint32_t in_count,
                       uint32_t alias, uint32_t out_value, const inlay_placement *to)
 {
-    const plan_place *pl = &planner->plan->places[in[alias]];
+    const plan_place *place = &planner->plan->places[in[alias]];
     size_t bytes;
 
     for (uint32_t i = 0; i < in_count; i++)
         if (i != alias && in[i] == in[alias])
             return false;
-    return pl->source == PLACE_SLAB && !pl->kept && !(pl->viewed && planner->output_of[out_value] != INLAY_NONE) &&
-           pl->domain == to->domain && pl->last_use <= step_index &&
-           plan_info_bytes_as(&planner->infos[out_value], to->dtype, &bytes) && bytes == pl->bytes;
+    return place->source == PLACE_SLAB && !place->kept &&
+           !(place->viewed && planner->output_of[out_value] != INLAY_NONE) && place->domain == to->domain &&
+           place->last_use <= step_index && plan_info_bytes_as(&planner->infos[out_value], to->dtype, &bytes) &&
+           bytes == place->bytes;
 }
 
 static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay_instance *instance,
@@ -373,14 +375,14 @@ static bool has_all_data(const struct planner *planner, const partition_region *
 /* Returns whether the output of a view can share the memory of its input. */
 static bool is_viewable(const struct planner *planner, const partition_region *region, const graph_node *node)
 {
-    const plan_place *pl;
+    const plan_place *place;
     size_t bytes;
 
     if (region->input_count == 0 || region->inputs[0] != node->info.inputs[0])
         return false; /* the input is a constant */
-    pl = &planner->plan->places[planner->plan->values[region->inputs[0]].place];
-    return pl->source != PLACE_DYNAMIC && plan_info_bytes(&planner->infos[region->outputs[0]], &bytes) &&
-           bytes == pl->bytes;
+    place = &planner->plan->places[planner->plan->values[region->inputs[0]].place];
+    return place->source != PLACE_DYNAMIC && plan_info_bytes(&planner->infos[region->outputs[0]], &bytes) &&
+           bytes == place->bytes;
 }
 
 static inlay_status plan_program_step(struct planner *planner, uint32_t i)

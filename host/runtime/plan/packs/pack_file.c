@@ -63,13 +63,13 @@ bool pack_file_check(const pack_file *file, uint32_t i)
 static int read_file(int fd, pack_key key, pack_file *out)
 {
     const pack_head *head;
-    struct stat st;
+    struct stat state;
 
-    if (fstat(fd, &st) != 0)
+    if (fstat(fd, &state) != 0)
         return errno;
-    if (!S_ISREG(st.st_mode) || st.st_size < HEAD_BYTES)
+    if (!S_ISREG(state.st_mode) || state.st_size < HEAD_BYTES)
         return EBADMSG;
-    out->map_bytes = (size_t)st.st_size;
+    out->map_bytes = (size_t)state.st_size;
     out->map = mmap(NULL, out->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (out->map == MAP_FAILED) {
         out->map = NULL;

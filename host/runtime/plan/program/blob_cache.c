@@ -100,10 +100,10 @@ static bool read_all(int fd, void *data, uint64_t bytes)
 static bool read_blob(blob_slot *slot, int fd, uint64_t *out_bytes)
 {
     blob_head head;
-    struct stat st;
+    struct stat state;
 
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof head ||
-        !read_all(fd, &head, sizeof head) || !head_fits(slot, &head, (uint64_t)st.st_size))
+    if (fstat(fd, &state) != 0 || !S_ISREG(state.st_mode) || state.st_size < (off_t)sizeof head ||
+        !read_all(fd, &head, sizeof head) || !head_fits(slot, &head, (uint64_t)state.st_size))
         return false;
     slot->blob = malloc(head.blob_bytes > 0 ? head.blob_bytes : 1);
     if (slot->blob == NULL || !read_all(fd, slot->blob, head.blob_bytes) ||
@@ -168,13 +168,13 @@ static inlay_status store_blob(void *ctx, const void *blob, uint64_t bytes)
 static bool dir_is_good(const blob_slot *slot)
 {
     const char *dir = slot->env->cache_dir;
-    struct stat st;
+    struct stat state;
 
     if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
         log_warning(slot, "cache_dir '%s': %s", dir, strerror(errno));
         return false;
     }
-    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode) || owner_others_write(&st)) {
+    if (stat(dir, &state) != 0 || !S_ISDIR(state.st_mode) || owner_others_write(&state)) {
         log_warning(slot, "cache_dir '%s' is not used: it must be a folder that only this user can write to", dir);
         return false;
     }

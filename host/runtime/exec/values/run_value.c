@@ -1,4 +1,4 @@
-/* exec/values/rt_value.c - values of a run, which borrow their memory. */
+/* exec/values/run_value.c - values of a run, which borrow their memory. */
 #include "exec/values/value.h"
 #include <string.h>
 
