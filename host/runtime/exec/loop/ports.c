@@ -160,7 +160,7 @@ static inlay_status bind_on_host(struct runner *runner, uint32_t k, const inlay_
     return *out == NULL ? pool_take(runner->shared, state->dtype, state->rank, state->dims, out, diag) : INLAY_OK;
 }
 
-/* Binds the output whose place is `pl`. *to is the buffer that steps write, *other its alias in the other domain of
+/* Binds the output whose place is `place`. *to is the buffer that steps write, *other its alias in the other domain of
  * shared memory. */
 static inlay_status bind_output(struct runner *runner, const plan_place *place, const inlay_value_state *state,
                                 const rt_value *inputs, inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
