@@ -104,7 +104,7 @@ static const struct row rows[] = {
       .pins = { { "n1", "p1" } },
       .linked = true,
       .code = INLAY_LIMIT_EXCEEDED,
-      .says = "needs 2 partitions where 1 are allowed" },
+      .says = "needs 2 partitions, the limit is 1" },
     /* memory */
     { .limit = { "p1", 2100 }, .linked = true, .want = "0110" },
     { .limit = { "p1", 10 }, .linked = true, .want = "0000" },

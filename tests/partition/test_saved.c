@@ -84,7 +84,7 @@ static void plans_that_do_not_fit(void **state)
         inlay_status code;
     } rows[] = {
         { "{", "line 1", INLAY_INVALID_ARGUMENT },
-        { "[]", "no plan that", INLAY_INVALID_ARGUMENT },
+        { "[]", "is not a plan of format", INLAY_INVALID_ARGUMENT },
         { "{\"inlay_plan\": 2, \"graphs\": []}", "of format 1", INLAY_INVALID_ARGUMENT },
         { "{\"inlay_plan\": 1, \"threads\": 1, \"graphs\": []}",
           "node 'n0' of graph 'main' is not in the "

@@ -128,7 +128,7 @@ static double solve(struct trial *trial)
     return verdict.price;
 }
 
-/* One random world: the solver with and without its exhaustive end, and what is kept of its changes (steady.c), against
+/* One random world: the solver with and without its exhaustive end, and what is kept of its changes (marginal_moves.c), against
  * all there is. */
 static void compare(const world_mix *mix, struct tally *whole, struct tally *moves)
 {

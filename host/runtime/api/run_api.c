@@ -1,7 +1,7 @@
 /* api/run_api.c - inlay.h: runs, and what is said of them. */
 #include "api/context.h"
 #include "base/known.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
 #include "threads/fence.h"

@@ -1,8 +1,8 @@
-/* exec/context/run_shared.c - the beginning and the end of what the runners of one context share. */
+/* exec/context/run_shared.c - creates and destroys the state shared by the runners of one context. */
 #include "exec/context/run_shared.h"
 #include "exec/control/host_node.h"
 #include "exec/dynamic/dynamic.h"
-#include "exec/loop/room.h"
+#include "exec/loop/evict.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,9 @@ static char *string_alloc(void *ctx, uint64_t bytes)
     return text;
 }
 
-static const run_calls calls = { .host_step = host_node_run, .dynamic_step = dynamic_run, .make_room = stay_make_room };
+static const run_calls calls = { .host_step = host_node_run,
+                                 .dynamic_step = dynamic_run,
+                                 .make_room = evict_device_values };
 
 inlay_status run_shared_init(run_shared *shared, uint32_t max_threads, uint64_t max_bytes, run_memory *memory)
 {

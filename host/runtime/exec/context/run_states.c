@@ -1,31 +1,33 @@
 #include "exec/context/run_states.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_ROOM = 64, MOST_ATTEMPTS = 16 };
+enum { MIN_ROWS = 64, MAX_ATTEMPTS = 16 };
 
 struct slot {
-    inlay_value *now;  /* dims: what there is; the memory may have room for more. NULL: nothing yet */
-    inlay_value *next; /* of states that are replaced: memory for what the run makes, or NULL */
-    int64_t room;      /* in place: rows of the memory; 0: what there is lies row-major */
-    bool bound;        /* the run in hand reads it */
+    inlay_value *current; /* current rows (dims); the memory may have capacity for more. NULL: no value yet */
+    inlay_value *next;    /* of states that are replaced: memory for the result of the run, or NULL */
+    int64_t room;         /* in place: capacity of the memory in rows; 0: the value is row-major without spare rows */
+    bool bound;           /* the current run reads it */
 };
 
 struct run_states {
     const struct program *prog;
     run_memory *memory;
     uint64_t rows;
-    struct slot *slots;   /* [env->state_count] */
-    inlay_buffer *placed; /* [output_count] for the runner */
-    int64_t wanted;       /* rows that the next run seems to need ... */
-    int64_t least;        /* ... and at least so many, for it said that there were too few */
+    struct slot *slots;    /* [env->state_count] */
+    inlay_buffer *placed;  /* [output_count] buffers for runner_outputs.placed */
+    int64_t expected_rows; /* rows that the next run probably needs */
+    int64_t min_rows;      /* minimum rows, set after a run that had too few */
     uint32_t attempts;
-    bool dense; /* shapes came by that no region can append at: nothing is in place any more */
+    bool dense; /* shapes occurred at which no region can append: states are no longer kept in place */
 };
 
 static const program_state *state_of(const run_states *states, uint32_t k)
 {
+    INLAY_CHECK(k < states->prog->env->state_count);
     return &states->prog->env->states[k];
 }
 
@@ -54,11 +56,11 @@ inlay_status run_states_create(const struct program *prog, run_memory *memory, u
     return no_memory(diag, "for the states of a context");
 }
 
-static void drop(struct slot *slot)
+static void clear_slot(struct slot *slot)
 {
-    value_unref(slot->now);
+    value_unref(slot->current);
     value_unref(slot->next);
-    *slot = (struct slot){ .now = NULL };
+    *slot = (struct slot){ .current = NULL };
 }
 
 void run_states_destroy(run_states *states)
@@ -66,7 +68,7 @@ void run_states_destroy(run_states *states)
     if (states == NULL)
         return;
     for (uint32_t k = 0; states->slots != NULL && k < states->prog->env->state_count; k++)
-        drop(&states->slots[k]);
+        clear_slot(&states->slots[k]);
     free(states->slots);
     free(states->placed);
     free(states);
@@ -82,13 +84,14 @@ uint32_t run_states_of_input(const program_env *env, uint32_t i)
 
 /* ------------------------------------------------------------------ rows */
 
-/* The first `rows` of each block along the axis, from blocks of from_rows to blocks of to_rows; to may be from where
- * its blocks are no longer. */
+/* Copies the first `rows` rows of each block along the axis, from blocks of from_rows to blocks of to_rows. `to` may
+ * equal `from` if its blocks are not longer. */
 static void copy_rows(const inlay_value *value, uint32_t axis, char *to, int64_t to_rows, const char *from,
                       int64_t from_rows, int64_t rows)
 {
     int64_t blocks = 1, row = inlay_dtype_bits(value->dtype) / 8;
 
+    INLAY_CHECK(rows <= from_rows && rows <= to_rows);
     for (uint32_t d = 0; d < axis; d++)
         blocks *= value->dims[d];
     for (uint32_t d = axis + 1; d < value->rank; d++)
@@ -97,7 +100,8 @@ static void copy_rows(const inlay_value *value, uint32_t axis, char *to, int64_t
         memmove(to + i * to_rows * row, from + i * from_rows * row, (size_t)(rows * row));
 }
 
-/* A tensor like value with so many rows, or with as many as value if the state does not grow; not cleared. */
+/* A tensor like `value` with `rows` rows along the axis, or with the same shape if the state does not grow; not
+ * cleared. */
 static inlay_status make_like(const run_states *states, uint32_t axis, const inlay_value *value, int64_t rows,
                               inlay_value **out_value, inlay_diag *diag)
 {
@@ -109,14 +113,14 @@ static inlay_status make_like(const run_states *states, uint32_t axis, const inl
     return value_create_from(states->memory, value->dtype, value->rank, dims, false, out_value, diag);
 }
 
-/* What the slot has, in memory with that room; 0: row-major, without any. */
-static inlay_status move_to(const run_states *states, const struct slot *slot, uint32_t axis, int64_t room,
-                            inlay_value **out_value, inlay_diag *diag)
+/* Copies the value of the slot to memory with capacity for `room` rows; 0: row-major without spare rows. */
+static inlay_status copy_with_capacity(const run_states *states, const struct slot *slot, uint32_t axis, int64_t room,
+                                       inlay_value **out_value, inlay_diag *diag)
 {
-    const inlay_value *now = slot->now;
-    const int64_t rows = axis == INLAY_NONE ? 0 : now->dims[axis], had = slot->room != 0 ? slot->room : rows;
-    const char *from = value_data(now);
-    inlay_status status = make_like(states, axis, now, room != 0 ? room : rows, out_value, diag);
+    const inlay_value *current = slot->current;
+    const int64_t rows = axis == INLAY_NONE ? 0 : current->dims[axis], had = slot->room != 0 ? slot->room : rows;
+    const char *from = value_data(current);
+    inlay_status status = make_like(states, axis, current, room != 0 ? room : rows, out_value, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -124,7 +128,7 @@ static inlay_status move_to(const run_states *states, const struct slot *slot, u
         memcpy(value_data(*out_value), from, (size_t)(*out_value)->buffer.bytes);
         return INLAY_OK;
     }
-    copy_rows(now, axis, value_data(*out_value), room != 0 ? room : rows, from, had, rows);
+    copy_rows(current, axis, value_data(*out_value), room != 0 ? room : rows, from, had, rows);
     (*out_value)->dims[axis] = rows;
     return INLAY_OK;
 }
@@ -136,19 +140,19 @@ static inlay_status set_room(const run_states *states, struct slot *slot, uint32
 
     if (slot->room == room)
         return INLAY_OK;
-    status = move_to(states, slot, axis, room, &moved, diag);
+    status = copy_with_capacity(states, slot, axis, room, &moved, diag);
     if (status != INLAY_OK)
         return status;
-    value_unref(slot->now);
-    slot->now = moved;
+    value_unref(slot->current);
+    slot->current = moved;
     slot->room = room;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ before a run */
 
-/* The size that a symbol has in this run, by the inputs that are bound; -1: none says. */
-static int64_t size_of(const run_states *states, const rt_value *in, uint32_t symbol)
+/* The size of a symbol in this run according to the bound inputs; -1: no input has it. */
+static int64_t symbol_size(const run_states *states, const rt_value *in, uint32_t symbol)
 {
     const struct graph *graph = states->prog->graph;
 
@@ -162,28 +166,28 @@ static int64_t size_of(const run_states *states, const rt_value *in, uint32_t sy
     return -1;
 }
 
-/* What a state is before the first run: no rows; zeros where it does not grow. */
-static inlay_status first_dims(const run_states *states, uint32_t k, const rt_value *in, int64_t *dims,
-                               inlay_diag *diag)
+/* The dims of a state before the first run: no rows; a state that does not grow is filled with zeros. */
+static inlay_status initial_dims(const run_states *states, uint32_t k, const rt_value *in, int64_t *dims,
+                                 inlay_diag *diag)
 {
     const inlay_value_info *info = info_of(states, k);
 
     for (uint32_t d = 0; d < info->rank; d++) {
         dims[d] = info->dims[d].kind == INLAY_DIM_FIXED      ? info->dims[d].value
                   : d == state_of(states, k)->axis           ? 0
-                  : info->dims[d].kind == INLAY_DIM_SYMBOLIC ? size_of(states, in, info->dims[d].symbol)
+                  : info->dims[d].kind == INLAY_DIM_SYMBOLIC ? symbol_size(states, in, info->dims[d].symbol)
                                                              : -1;
         if (dims[d] < 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "state '%s': no other input says how large axis %u is at the "
-                              "beginning; give it once by inlay_context_state_set",
+                              "state '%s': no other input gives the initial size of axis %u; "
+                              "set it once with inlay_context_state_set()",
                               info->name.data, d);
     }
     return INLAY_OK;
 }
 
-/* Memory of a state that has no rows yet, unless that of the last sequence will do. */
-static inlay_status begin(const run_states *states, uint32_t k, const rt_value *in, inlay_diag *diag)
+/* Allocates a state that has no rows yet, unless its memory from the last sequence fits. */
+static inlay_status allocate_initial(const run_states *states, uint32_t k, const rt_value *in, inlay_diag *diag)
 {
     const uint32_t axis = state_of(states, k)->axis;
     const inlay_value_info *info = info_of(states, k);
@@ -191,28 +195,30 @@ static inlay_status begin(const run_states *states, uint32_t k, const rt_value *
     int64_t dims[INLAY_MAX_RANK];
     inlay_status status;
 
-    if (slot->now != NULL && (axis == INLAY_NONE || slot->now->dims[axis] > 0))
+    if (slot->current != NULL && (axis == INLAY_NONE || slot->current->dims[axis] > 0))
         return INLAY_OK;
-    status = first_dims(states, k, in, dims, diag);
-    if (status != INLAY_OK || (slot->now != NULL && memcmp(slot->now->dims, dims, info->rank * sizeof *dims) == 0))
+    status = initial_dims(states, k, in, dims, diag);
+    if (status != INLAY_OK ||
+        (slot->current != NULL && memcmp(slot->current->dims, dims, info->rank * sizeof *dims) == 0))
         return status;
-    drop(slot);
-    return value_create_from(states->memory, info->dtype, info->rank, dims, true, &slot->now, diag);
+    clear_slot(slot);
+    return value_create_from(states->memory, info->dtype, info->rank, dims, true, &slot->current, diag);
 }
 
-/* Memory for what a run makes of a state that is replaced. That of the run before last, unless the caller kept it. */
+/* Allocates the memory for the next value of a state that is replaced. Reuses that of the run before the last, unless
+ * the caller holds it. */
 static inlay_status make_next(const run_states *states, struct slot *slot, uint32_t axis, int64_t rows,
                               inlay_diag *diag)
 {
-    const uint64_t row = axis == INLAY_NONE || slot->now->dims[axis] == 0
+    const uint64_t row = axis == INLAY_NONE || slot->current->dims[axis] == 0
                              ? 0
-                             : slot->now->buffer.bytes / (uint64_t)slot->now->dims[axis];
+                             : slot->current->buffer.bytes / (uint64_t)slot->current->dims[axis];
 
     if (slot->next != NULL && value_is_reusable(slot->next) && slot->next->capacity >= row * (uint64_t)rows)
         return INLAY_OK;
     value_unref(slot->next);
     slot->next = NULL;
-    return make_like(states, axis, slot->now, rows + rows / 2, &slot->next, diag);
+    return make_like(states, axis, slot->current, rows + rows / 2, &slot->next, diag);
 }
 
 static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *runner, rt_value *in, inlay_diag *diag)
@@ -221,31 +227,31 @@ static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *run
     const uint32_t axis = state->axis;
     const bool in_place = !states->dense && states->prog->state_steps[k] != INLAY_NONE;
     struct slot *slot = &states->slots[k];
-    inlay_status status = begin(states, k, in, diag);
+    inlay_status status = allocate_initial(states, k, in, diag);
     int64_t rows;
 
     if (status != INLAY_OK)
         return status;
-    rows = axis == INLAY_NONE ? 0 : slot->now->dims[axis] + 1;
-    rows = rows > states->wanted ? rows : states->wanted;
-    rows = rows > states->least ? rows : states->least;
+    rows = axis == INLAY_NONE ? 0 : slot->current->dims[axis] + 1;
+    rows = rows > states->expected_rows ? rows : states->expected_rows;
+    rows = rows > states->min_rows ? rows : states->min_rows;
     if (!in_place)
         status = set_room(states, slot, axis, 0, diag);
     else if (slot->room < rows) {
         rows = rows > (int64_t)states->rows ? rows : (int64_t)states->rows;
         rows = rows > 2 * slot->room ? rows : 2 * slot->room;
-        status = set_room(states, slot, axis, (rows + LEAST_ROOM - 1) / LEAST_ROOM * LEAST_ROOM, diag);
+        status = set_room(states, slot, axis, (rows + MIN_ROWS - 1) / MIN_ROWS * MIN_ROWS, diag);
     }
     if (status == INLAY_OK && !in_place)
         status = make_next(states, slot, axis, rows, diag);
     if (status != INLAY_OK)
         return status;
     slot->bound = true;
-    in[state->input] = rt_from_value(slot->now);
+    in[state->input] = rt_from_value(slot->current);
     in[state->input].owner = NULL;
     in[state->input].room = (uint32_t)slot->room;
     if (in_place) {
-        in[state->input].buffer.bytes = slot->now->capacity;
+        in[state->input].buffer.bytes = slot->current->capacity;
         states->placed[state->output] = in[state->input].buffer;
         runner->out.placed = states->placed;
     } else if (runner->out.wanted[state->output] == NULL) {
@@ -259,10 +265,10 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value
     const struct graph *graph = states->prog->graph;
     inlay_status status = INLAY_OK;
 
-    states->wanted = 0; /* a mask is as long as past and new together */
+    states->expected_rows = 0; /* the attention mask is as long as past and new tokens together */
     for (uint32_t i = 0; i < graph->input_count; i++)
         for (uint32_t d = 0; in[i].kind == INLAY_KIND_TENSOR && in[i].rank <= 2 && d < in[i].rank; d++)
-            states->wanted = in[i].dims[d] > states->wanted ? in[i].dims[d] : states->wanted;
+            states->expected_rows = in[i].dims[d] > states->expected_rows ? in[i].dims[d] : states->expected_rows;
     for (uint32_t k = 0; k < states->prog->env->state_count; k++)
         states->slots[k].bound = false;
     for (uint32_t k = 0; status == INLAY_OK && k < states->prog->env->state_count; k++) {
@@ -274,35 +280,37 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value
 
 /* ------------------------------------------------------------------ after a run */
 
-/* What the run made is what there is now. */
-static inlay_status take(run_states *states, uint32_t k, const struct runner *runner, inlay_diag *diag)
+/* Makes the output of the run the current value of the state. */
+static inlay_status commit_state(run_states *states, uint32_t k, const struct runner *runner, inlay_diag *diag)
 {
     const program_state *state = state_of(states, k);
     inlay_value *made = runner->out.values[state->output], *before;
     struct slot *slot = &states->slots[k];
 
+    INLAY_CHECK(slot->bound);
     if (slot->room != 0) {
-        slot->now->dims[state->axis] =
+        slot->current->dims[state->axis] =
             runner->plans.now->plan->states[states->prog->graph->outputs[state->output]].dims[state->axis];
         return INLAY_OK;
     }
     if (made == NULL || made->kind != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "the run made no state for '%s'", info_of(states, k)->name.data);
-    before = slot->now;
+    before = slot->current;
     if (made == slot->next) {
-        slot->now = made;
+        slot->current = made;
         slot->next = before;
     } else if (runner->out.wanted[state->output] != NULL &&
-               made == runner->out.wanted[state->output]) { /* the caller's */
-        inlay_status status = move_to(states, &(struct slot){ .now = made }, state->axis, 0, &slot->now, diag);
+               made == runner->out.wanted[state->output]) { /* the caller holds it as its output */
+        inlay_status status =
+            copy_with_capacity(states, &(struct slot){ .current = made }, state->axis, 0, &slot->current, diag);
 
         if (status != INLAY_OK) {
-            slot->now = before;
+            slot->current = before;
             return status;
         }
         value_unref(before);
     } else {
-        slot->now = value_ref(made);
+        slot->current = value_ref(made);
         value_unref(before);
     }
     return INLAY_OK;
@@ -321,12 +329,12 @@ inlay_status run_states_take(run_states *states, struct runner *runner, inlay_st
         if (!slot->bound)
             continue;
         if (run == INLAY_OK && status == INLAY_OK)
-            status = take(states, k, runner, diag);
+            status = commit_state(states, k, runner, diag);
         if (runner->out.wanted[output] != NULL &&
-            (runner->out.wanted[output] == slot->next || runner->out.wanted[output] == slot->now))
+            (runner->out.wanted[output] == slot->next || runner->out.wanted[output] == slot->current))
             runner->out.wanted[output] = NULL;
-        if (run == INLAY_NOT_FOUND && states->placed[output].handle != 0 && states->attempts < MOST_ATTEMPTS) {
-            states->least = 2 * slot->room; /* the guess was too low */
+        if (run == INLAY_NOT_FOUND && states->placed[output].handle != 0 && states->attempts < MAX_ATTEMPTS) {
+            states->min_rows = 2 * slot->room; /* the estimate was too low */
             *out_again = true;
         }
         if (run == INLAY_BUSY && states->placed[output].handle != 0)
@@ -336,7 +344,7 @@ inlay_status run_states_take(run_states *states, struct runner *runner, inlay_st
     runner->out.placed = NULL;
     states->attempts = *out_again ? states->attempts + 1 : 0;
     if (!*out_again)
-        states->least = 0;
+        states->min_rows = 0;
     return status;
 }
 
@@ -348,10 +356,10 @@ int64_t run_states_length(const run_states *states)
 
     for (uint32_t k = 0; k < states->prog->env->state_count; k++) {
         const uint32_t axis = state_of(states, k)->axis;
-        const inlay_value *now = states->slots[k].now;
+        const inlay_value *current = states->slots[k].current;
 
-        if (now != NULL && axis != INLAY_NONE && now->dims[axis] > length)
-            length = now->dims[axis];
+        if (current != NULL && axis != INLAY_NONE && current->dims[axis] > length)
+            length = current->dims[axis];
     }
     return length;
 }
@@ -364,35 +372,36 @@ inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *d
     for (uint32_t k = 0; k < states->prog->env->state_count; k++)
         if (length > 0 && state_of(states, k)->axis == INLAY_NONE)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "state '%s' has no axis that grows: it can be rewound to the "
-                              "beginning only; inlay_context_state_fork keeps what may be needed again",
+                              "state '%s' has no axis that grows: it can only be rewound to "
+                              "the beginning; keep a copy with inlay_context_state_fork()",
                               info_of(states, k)->name.data);
     for (uint32_t k = 0; k < states->prog->env->state_count; k++) {
         const uint32_t axis = state_of(states, k)->axis;
         struct slot *slot = &states->slots[k];
 
-        if (slot->now == NULL)
+        if (slot->current == NULL)
             continue;
         if (axis == INLAY_NONE) {
-            drop(slot);
-        } else if (slot->now->dims[axis] > length) {
-            char *data = value_data(slot->now);
+            clear_slot(slot);
+        } else if (slot->current->dims[axis] > length) {
+            char *data = value_data(slot->current);
 
-            if (!value_is_reusable(slot->now) && slot->room == 0) { /* somebody reads the output of the last run */
+            if (!value_is_reusable(slot->current) &&
+                slot->room == 0) { /* the caller holds the output of the last run */
                 inlay_value *copy;
-                inlay_status status = move_to(states, slot, axis, 0, &copy, diag);
+                inlay_status status = copy_with_capacity(states, slot, axis, 0, &copy, diag);
 
                 if (status != INLAY_OK)
                     return status;
-                value_unref(slot->now);
-                slot->now = copy;
+                value_unref(slot->current);
+                slot->current = copy;
                 data = value_data(copy);
             }
             if (slot->room == 0)
-                copy_rows(slot->now, axis, data, length, data, slot->now->dims[axis], length);
-            slot->now->dims[axis] = length;
+                copy_rows(slot->current, axis, data, length, data, slot->current->dims[axis], length);
+            slot->current->dims[axis] = length;
             if (slot->room == 0)
-                (void)value_reshape(slot->now, slot->now->dtype, slot->now->rank, slot->now->dims);
+                (void)value_reshape(slot->current, slot->current->dtype, slot->current->rank, slot->current->dims);
         }
     }
     return INLAY_OK;
@@ -403,14 +412,14 @@ inlay_status run_states_fork(run_states *states, const run_states *from, inlay_d
     for (uint32_t k = 0; k < states->prog->env->state_count && states != from; k++) {
         struct slot fresh = { .room = from->slots[k].room };
 
-        if (from->slots[k].now != NULL) {
-            inlay_status status =
-                move_to(states, &from->slots[k], state_of(states, k)->axis, fresh.room, &fresh.now, diag);
+        if (from->slots[k].current != NULL) {
+            inlay_status status = copy_with_capacity(states, &from->slots[k], state_of(states, k)->axis, fresh.room,
+                                                     &fresh.current, diag);
 
             if (status != INLAY_OK)
                 return status;
         }
-        drop(&states->slots[k]);
+        clear_slot(&states->slots[k]);
         states->slots[k] = fresh;
     }
     return INLAY_OK;
@@ -418,20 +427,21 @@ inlay_status run_states_fork(run_states *states, const run_states *from, inlay_d
 
 inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value, inlay_diag *diag)
 {
-    if (states->slots[state].now == NULL)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "state '%s' has nothing yet", info_of(states, state)->name.data);
-    return move_to(states, &states->slots[state], state_of(states, state)->axis, 0, out_value, diag);
+    INLAY_CHECK(state < states->prog->env->state_count);
+    if (states->slots[state].current == NULL)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "state '%s' has no value yet", info_of(states, state)->name.data);
+    return copy_with_capacity(states, &states->slots[state], state_of(states, state)->axis, 0, out_value, diag);
 }
 
 inlay_status run_states_set(run_states *states, uint32_t state, const inlay_value *value, inlay_diag *diag)
 {
-    const struct slot given = { .now = (inlay_value *)(uintptr_t)value };
-    struct slot fresh = { .now = NULL };
-    inlay_status status = move_to(states, &given, state_of(states, state)->axis, 0, &fresh.now, diag);
+    const struct slot given = { .current = (inlay_value *)(uintptr_t)value };
+    struct slot fresh = { .current = NULL };
+    inlay_status status = copy_with_capacity(states, &given, state_of(states, state)->axis, 0, &fresh.current, diag);
 
     if (status != INLAY_OK)
         return status;
-    drop(&states->slots[state]);
+    clear_slot(&states->slots[state]);
     states->slots[state] = fresh;
     return INLAY_OK;
 }

@@ -1,35 +1,35 @@
-/* exec/context/run_states.h - what the runs of one context leave for the next: the past of attentions, the state of
- * recurrent layers.
+/* exec/context/run_states.h - states that the runs of one context leave for the next one: the past keys and values of
+ * attention, the state of recurrent layers.
  *
- * A state whose step appends in place (plan/program/states.c) has one memory, as large as its room says, where a run
- * only adds rows. Any other has two, row-major: a run reads one and makes the other. */
+ * A state whose step appends in place (plan/program/states.c) has one memory with spare rows, where a run only adds
+ * rows. Any other state has two row-major memories: a run reads one and writes the other. */
 #ifndef EXEC_RUN_STATES_H
 #define EXEC_RUN_STATES_H
 #include "exec/loop/runner.h"
 
 typedef struct run_states run_states;
 
-/* For runs of prog, whose env has states; memory may be NULL, rows is the room to begin with. */
+/* For runs of prog, whose env has states. memory may be NULL; rows is the initial capacity. */
 INLAY_NODISCARD inlay_status run_states_create(const struct program *prog, run_memory *memory, uint64_t rows,
                                                run_states **out_states, inlay_diag *diag);
 void run_states_destroy(run_states *states); /* NULL is a no-op */
 
-/* The state that input i of the graph is, INLAY_NONE: none. */
+/* The state whose input is graph input i; INLAY_NONE: none. */
 uint32_t run_states_of_input(const program_env *env, uint32_t i);
-/* Before a run: inputs that are states, and that the caller has not bound (kind 0), get what there is. */
+/* Before a run: binds the state inputs that the caller has not bound (kind 0) to the current states. */
 INLAY_NODISCARD inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value *in, inlay_diag *diag);
-/* After it. status is the run's; *out_again: it is to be run once more, with other memory. */
+/* After a run with this status. *out_again: it must be run again, with other memory. */
 INLAY_NODISCARD inlay_status run_states_take(run_states *states, struct runner *runner, inlay_status status,
                                              bool *out_again, inlay_diag *diag);
 
-/* Rows of the states that grow: of the longest. */
+/* The number of rows of the longest state that grows. */
 int64_t run_states_length(const run_states *states);
 INLAY_NODISCARD inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *diag);
-/* Both are of one program. */
+/* Both must belong to the same program. */
 INLAY_NODISCARD inlay_status run_states_fork(run_states *states, const run_states *from, inlay_diag *diag);
 INLAY_NODISCARD inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value,
                                             inlay_diag *diag);
-/* The value has the type and rank of the input. */
+/* The value must have the type and rank of the input. */
 INLAY_NODISCARD inlay_status run_states_set(run_states *states, uint32_t state, const inlay_value *value,
                                             inlay_diag *diag);
 #endif

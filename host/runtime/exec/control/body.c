@@ -1,7 +1,8 @@
 #include "exec/control/body.h"
 #include "base/memory.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/runner.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,16 +11,17 @@
 inlay_status body_runner(host_call *call, uint32_t body, struct runner **out_runner)
 {
     uint32_t index = (uint32_t)(call->step->plan->step - call->runner->prog->steps);
-    const program_step *ps = call->step->plan->step;
+    const program_step *step = call->step->plan->step;
 
+    INLAY_CHECK(index < call->runner->prog->step_count && body < step->node->body_count);
     if (call->runner->children[index] == NULL)
-        call->runner->children[index] = calloc((size_t)ps->node->body_count + 1, sizeof(struct runner *));
+        call->runner->children[index] = calloc((size_t)step->node->body_count + 1, sizeof(struct runner *));
     if (call->runner->children[index] == NULL)
         return no_memory(call->diag, "for the body of node '%s'", call->node->info.name.data);
     *out_runner = call->runner->children[index][body];
     if (*out_runner != NULL)
         return INLAY_OK;
-    if (runner_create(ps->bodies[body], call->runner->shared, &call->runner->children[index][body], call->diag) !=
+    if (runner_create(step->bodies[body], call->runner->shared, &call->runner->children[index][body], call->diag) !=
         INLAY_OK)
         return INLAY_OUT_OF_MEMORY;
     *out_runner = call->runner->children[index][body];
@@ -35,18 +37,18 @@ uint32_t find_body(const host_call *call, const char *attr)
 
 rt_value *body_inputs(host_call *call, uint32_t body)
 {
-    const graph_body *b = &call->node->bodies[body];
-    const struct graph *graph = b->graph;
+    const graph_body *definition = &call->node->bodies[body];
+    const struct graph *graph = definition->graph;
     rt_value *in =
-        arena_array(&call->bound->made.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
+        arena_array(&call->bound->dynamic.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < graph->captured_count; i++) {
         uint32_t k = i;
-        if (k >= b->capture_count || b->capture_inner[k] != graph->captured[i])
-            for (k = 0; k < b->capture_count && b->capture_inner[k] != graph->captured[i]; k++)
+        if (k >= definition->capture_count || definition->capture_inner[k] != graph->captured[i])
+            for (k = 0; k < definition->capture_count && definition->capture_inner[k] != graph->captured[i]; k++)
                 ;
-        if (k < b->capture_count)
-            in[graph->input_count + i] = host_value(call, b->capture_outer[k]);
+        if (k < definition->capture_count)
+            in[graph->input_count + i] = host_value(call, definition->capture_outer[k]);
     }
     return in;
 }
@@ -73,15 +75,15 @@ inlay_status body_arity(const host_call *call, const struct graph *graph, uint32
 
 static char *stack_bytes(const struct stack *stack)
 {
-    return stack->room == NULL ? NULL : value_data(stack->room);
+    return stack->memory == NULL ? NULL : value_data(stack->memory);
 }
 
 static uint32_t stack_domain(const struct stack *stack)
 {
-    return stack->room == NULL ? (uint32_t)INLAY_DOMAIN_HOST : stack->room->buffer.domain;
+    return stack->memory == NULL ? (uint32_t)INLAY_DOMAIN_HOST : stack->memory->buffer.domain;
 }
 
-/* Copies value to offset `at` of the stack's room. */
+/* Copies the value to offset `at` of `room`. */
 static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t at, const inlay_value *value,
                               uint64_t bytes)
 {
@@ -90,15 +92,17 @@ static inlay_status stack_put(host_call *call, const inlay_value *room, uint64_t
     to.offset += at;
     to.bytes -= at;
     from.bytes = bytes;
+    INLAY_CHECK(at + bytes <= room->buffer.bytes);
     if (to.domain != INLAY_DOMAIN_HOST || from.domain != INLAY_DOMAIN_HOST)
-        return stay_copy(call->runner, &from, &to, call->diag);
+        return copy_between_domains(call->runner, &from, &to, call->diag);
     if (bytes > 0)
         memcpy(inlay_buffer_host(&to), inlay_buffer_host(&from), (size_t)bytes);
     return INLAY_OK;
 }
 
-/* Where results like value are stacked: on their device, if each begins where that can begin. */
-static uint32_t stacks_in(const host_call *call, const inlay_value *value)
+/* The domain for stacking results like `value`: their device, if the size of one result is a multiple of its
+ * alignment. */
+static uint32_t choose_stack_domain(const host_call *call, const inlay_value *value)
 {
     const uint32_t domain = value->buffer.domain;
 
@@ -107,14 +111,14 @@ static uint32_t stacks_in(const host_call *call, const inlay_value *value)
                : domain;
 }
 
-/* Room in the domain; of the host's where a device has none. */
-static inlay_status stack_take(host_call *call, uint32_t domain, const int64_t *bytes, inlay_value **out)
+/* Allocates in the domain, or in host memory if the device is full. */
+static inlay_status stack_alloc(host_call *call, uint32_t domain, const int64_t *bytes, inlay_value **out)
 {
     inlay_status status;
 
     if (domain != INLAY_DOMAIN_HOST) {
-        status = stay_make(call->runner, domain, INLAY_UINT8, 1, bytes, out, call->diag);
-        if (!stay_lacks_room(status))
+        status = device_value_create(call->runner, domain, INLAY_UINT8, 1, bytes, out, call->diag);
+        if (!is_out_of_room(status))
             return status;
         call->runner->failed = NULL;
     }
@@ -127,17 +131,17 @@ static inlay_status stack_grow(host_call *call, struct stack *stack, uint32_t do
     inlay_value *bigger = NULL;
     inlay_status status = INLAY_OK;
 
-    if (stack->room != NULL && stack->used + more <= stack->room->buffer.bytes)
+    if (stack->memory != NULL && stack->used + more <= stack->memory->buffer.bytes)
         return INLAY_OK;
-    status = stack_take(call, domain, &capacity, &bigger);
+    status = stack_alloc(call, domain, &capacity, &bigger);
     if (status == INLAY_OK && stack->used > 0)
-        status = stack_put(call, bigger, 0, stack->room, stack->used);
+        status = stack_put(call, bigger, 0, stack->memory, stack->used);
     if (status != INLAY_OK) {
         pool_give(call->runner->shared, bigger);
         return status;
     }
-    pool_give(call->runner->shared, stack->room);
-    stack->room = bigger;
+    pool_give(call->runner->shared, stack->memory);
+    stack->memory = bigger;
     return INLAY_OK;
 }
 
@@ -160,13 +164,14 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
                           "a scan output of node '%s' changes its shape in iteration %lld", call->node->info.name.data,
                           (long long)stack->count);
     }
-    status = stack_grow(call, stack, stack->room != NULL ? stack_domain(stack) : stacks_in(call, value), more);
+    status =
+        stack_grow(call, stack, stack->memory != NULL ? stack_domain(stack) : choose_stack_domain(call, value), more);
     if (status == INLAY_OK)
-        status = stack_put(call, stack->room, stack->used, value, more);
+        status = stack_put(call, stack->memory, stack->used, value, more);
     if (status != INLAY_OK)
         return status;
     if (value->dtype == INLAY_STRING) {
-        /* The texts belong to a value that the next iteration overwrites. */
+        /* The text belongs to a value that the next iteration overwrites. */
         inlay_str *texts = (inlay_str *)(void *)(stack_bytes(stack) + stack->used);
         for (int64_t i = 0; i < value->count; i++) {
             char *copy = call->runner->shared->run.string_alloc(call->runner->shared, texts[i].bytes + 1);
@@ -182,7 +187,7 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
     return INLAY_OK;
 }
 
-void stack_shape_unseen(struct stack *stack, const struct graph *body, uint32_t output)
+void stack_set_inferred_shape(struct stack *stack, const struct graph *body, uint32_t output)
 {
     const inlay_value_info *info = &body->values[body->outputs[output]].info;
 
@@ -194,8 +199,9 @@ void stack_shape_unseen(struct stack *stack, const struct graph *body, uint32_t 
 
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice)
 {
-    for (int64_t o = 0; o < outer; o++) {
-        char *in_whole = whole + ((size_t)(o * length + at)) * inner, *in_slice = slice + (size_t)o * inner;
+    INLAY_CHECK(at >= 0 && at < length);
+    for (int64_t block = 0; block < outer; block++) {
+        char *in_whole = whole + ((size_t)(block * length + at)) * inner, *in_slice = slice + (size_t)block * inner;
         memcpy(to_slice ? in_slice : in_whole, to_slice ? in_whole : in_slice, inner);
     }
 }
@@ -207,12 +213,13 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
     size_t inner;
     inlay_status status;
 
+    INLAY_CHECK(axis <= stack->rank && stack->rank < INLAY_MAX_RANK);
     for (uint32_t d = 0; d <= stack->rank; d++)
         dims[d] = d < axis ? stack->dims[d] : d == axis ? stack->count : stack->dims[d - 1];
-    if (stack_domain(stack) != INLAY_DOMAIN_HOST) { /* along the first axis, see loop_stay() */
-        (void)value_reshape(stack->room, stack->dtype, stack->rank + 1, dims);
-        *out_value = stack->room;
-        stack->room = NULL;
+    if (stack_domain(stack) != INLAY_DOMAIN_HOST) { /* along the first axis, see loop_choose_residency() */
+        (void)value_reshape(stack->memory, stack->dtype, stack->rank + 1, dims);
+        *out_value = stack->memory;
+        stack->memory = NULL;
         return INLAY_OK;
     }
     status = create_host_value(call->runner, value, stack->dtype, stack->rank + 1, dims, out_value, call->diag);
@@ -231,12 +238,12 @@ inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool
 
 inlay_status loop_run(struct loop *loop)
 {
-    inlay_status status = loop->lifts ? loop_lift(loop) : INLAY_OK;
+    inlay_status status = loop->needs_upload ? loop_upload_carried(loop) : INLAY_OK;
 
     if (status == INLAY_OK)
         status = runner_run(loop->body, loop->in, loop->call->diag);
-    if (loop->body->out.homes != NULL && stay_lacks_room(status)) {
-        status = loop_ground(loop);
+    if (loop->body->out.domains != NULL && is_out_of_room(status)) {
+        status = loop_download_carried(loop);
         if (status == INLAY_OK)
             status = runner_run(loop->body, loop->in, loop->call->diag);
     }
@@ -250,12 +257,12 @@ void loop_deinit(struct loop *loop)
 {
     if (loop->body != NULL) {
         loop->body->in.same_captures = false;
-        loop->body->out.homes = NULL;
+        loop->body->out.domains = NULL;
     }
     for (uint32_t i = 0; loop->held != NULL && i < loop->carried; i++)
         pool_give(loop->call->runner->shared, loop->held[i]);
     for (uint32_t i = 0; loop->stacks != NULL && i < loop->scans; i++)
-        pool_give(loop->call->runner->shared, loop->stacks[i].room);
+        pool_give(loop->call->runner->shared, loop->stacks[i].memory);
 }
 
 inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t first_output)
@@ -275,8 +282,8 @@ inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t firs
         inlay_status status = stack_push(loop->call, &loop->stacks[i], value);
         if (status != INLAY_OK)
             return status;
-        if (stack_domain(&loop->stacks[i]) == INLAY_DOMAIN_HOST && loop->homes != NULL)
-            loop->homes[loop->carried + i] = INLAY_DOMAIN_HOST;
+        if (stack_domain(&loop->stacks[i]) == INLAY_DOMAIN_HOST && loop->domains != NULL)
+            loop->domains[loop->carried + i] = INLAY_DOMAIN_HOST;
     }
     return INLAY_OK;
 }
@@ -285,17 +292,17 @@ inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input)
 {
     for (uint32_t i = 0; i < loop->carried; i++) {
         uint32_t value_index = i < loop->call->node->info.output_count ? loop->call->node->info.outputs[i] : INLAY_NONE;
-        rt_value *x = &loop->in[first_input + i];
+        rt_value *current = &loop->in[first_input + i];
         inlay_value *value = NULL;
         inlay_status status;
 
-        if (value_index == INLAY_NONE || x->kind == 0)
+        if (value_index == INLAY_NONE || current->kind == 0)
             continue;
-        if (x->buffer.domain == INLAY_DOMAIN_HOST ||
-            (x->owner != NULL && stay_domain(loop->call->runner, value_index) == x->buffer.domain))
-            status = pool_value(loop->call->runner->shared, x, &value, loop->call->diag);
+        if (current->buffer.domain == INLAY_DOMAIN_HOST ||
+            (current->owner != NULL && residency_domain(loop->call->runner, value_index) == current->buffer.domain))
+            status = pool_value(loop->call->runner->shared, current, &value, loop->call->diag);
         else
-            status = stay_move(loop->body, x, INLAY_DOMAIN_HOST, &value, loop->call->diag);
+            status = copy_to_domain(loop->body, current, INLAY_DOMAIN_HOST, &value, loop->call->diag);
         if (status != INLAY_OK)
             return status;
         runner_set(loop->call->runner, loop->call->bound, value_index, value);
@@ -312,10 +319,11 @@ inlay_status loop_enter(struct loop *loop, uint32_t body, uint32_t carried, uint
     status = body_runner(call, body, &loop->body);
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(loop->body->prog->graph == call->node->bodies[body].graph);
     loop->graph = loop->body->prog->graph;
     loop->in = body_inputs(call, body);
-    loop->held = arena_array(&call->bound->made.scratch, (size_t)carried + 1, sizeof(inlay_value *));
-    loop->stacks = arena_array(&call->bound->made.scratch, (size_t)scans + 1, sizeof *loop->stacks);
+    loop->held = arena_array(&call->bound->dynamic.scratch, (size_t)carried + 1, sizeof(inlay_value *));
+    loop->stacks = arena_array(&call->bound->dynamic.scratch, (size_t)scans + 1, sizeof *loop->stacks);
     if (loop->in == NULL || loop->held == NULL || loop->stacks == NULL)
         return no_memory(call->diag, "to enter node '%s'", call->node->info.name.data);
     return INLAY_OK;

@@ -1,11 +1,11 @@
-/* exec/control/control.c - If (ONNX 1, 11, ...), Loop (1, 11, ...), Scan (8, 9, ...; in scan.c) and SequenceMap (17):
- * bodies are programs of their own, run by runners that live as long as the context. */
+/* exec/control/control.c - If (ONNX 1, 11, ...), Loop (1, 11, ...), Scan (8, 9, ...; in scan.c) and SequenceMap (17).
+ * Bodies are programs with their own runners, which live as long as the context. */
 #include "base/memory.h"
 #include "exec/control/body.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A one-element tensor for a body: iteration number, condition. Exporters declare them as [] or as [1]. */
+/* A one-element tensor for a body: iteration number or condition. Exporters declare them as [] or as [1]. */
 static rt_value one_element(const struct graph *graph, uint32_t input, inlay_dtype dtype, const void *element)
 {
     static const int64_t one = 1;
@@ -45,13 +45,16 @@ static inlay_status run_if(host_call *call)
         return status;
     index = find_body(call, yes ? "then_branch" : "else_branch");
     if (index == INLAY_NONE)
-        return inlay_fail(call->diag, INLAY_INVALID_MODEL, "If node '%s' lacks a branch", call->node->info.name.data);
+        return inlay_fail(
+            call->diag, INLAY_INVALID_MODEL,
+            "If node '%s' has no branch for this condition; export the model with then_branch and else_branch",
+            call->node->info.name.data);
     INLAY_TRY(loop_enter(&loop, index, 0, 0));
     INLAY_TRY(body_arity(call, loop.graph, 0, call->node->info.output_count));
-    branch_stay(&loop);
+    branch_choose_residency(&loop);
     INLAY_TRY(loop_run(&loop));
-    for (uint32_t o = 0; o < call->node->info.output_count; o++)
-        pass_output(call, o, loop.body, o);
+    for (uint32_t output = 0; output < call->node->info.output_count; output++)
+        pass_output(call, output, loop.body, output);
 done:
     loop_deinit(&loop);
     return status;
@@ -88,7 +91,7 @@ static inlay_status run_loop(host_call *call)
         INLAY_TRY(read_bool(call, &cond, "condition", &go));
     for (uint32_t i = 0; i < carried; i++)
         loop.in[2 + i] = host_value(call, node->inputs[2 + i]);
-    loop_stay(&loop, 2, 1, true);
+    loop_choose_residency(&loop, 2, 1, true);
     for (iteration = 0; go && iteration < most; iteration++) {
         rt_value again;
 
@@ -108,7 +111,7 @@ static inlay_status run_loop(host_call *call)
         if (value_index == INLAY_NONE || 1 + carried + i >= loop.graph->output_count)
             continue;
         if (loop.stacks[i].count == 0)
-            stack_shape_unseen(&loop.stacks[i], loop.graph, 1 + carried + i);
+            stack_set_inferred_shape(&loop.stacks[i], loop.graph, 1 + carried + i);
         INLAY_TRY(stack_pop(call, &loop.stacks[i], 0, false, value_index, &value));
         runner_set(call->runner, call->bound, value_index, value);
     }
@@ -122,12 +125,12 @@ done:
 static inlay_status map_collect(host_call *call, const struct loop *loop, inlay_value **items, int64_t at,
                                 int64_t length)
 {
-    for (uint32_t o = 0; o < loop->graph->output_count; o++) {
-        inlay_value *value = loop->body->out.values[o];
+    for (uint32_t output = 0; output < loop->graph->output_count; output++) {
+        inlay_value *value = loop->body->out.values[output];
         if (value == NULL)
             return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the body of node '%s' leaves output %u empty",
-                              call->node->info.name.data, o);
-        items[(int64_t)o * length + at] = value_ref(value);
+                              call->node->info.name.data, output);
+        items[(int64_t)output * length + at] = value_ref(value);
     }
     return INLAY_OK;
 }
@@ -152,7 +155,7 @@ static inlay_status run_sequence_map(host_call *call)
         status = no_memory(call->diag, "to enter node '%s'", node->name.data);
         goto done;
     }
-    for (int64_t t = 0; t < length; t++) {
+    for (int64_t item = 0; item < length; item++) {
         for (uint32_t i = 0; i < node->input_count; i++) {
             rt_value value = host_value(call, node->inputs[i]);
             if (value.kind == INLAY_KIND_SEQUENCE && value.owner->count != length) {
@@ -160,11 +163,11 @@ static inlay_status run_sequence_map(host_call *call)
                                     node->name.data, (long long)length, (long long)value.owner->count);
                 goto done;
             }
-            loop.in[i] = value.kind == INLAY_KIND_SEQUENCE ? rt_from_value(value.owner->items[t]) : value;
+            loop.in[i] = value.kind == INLAY_KIND_SEQUENCE ? rt_from_value(value.owner->items[item]) : value;
         }
         INLAY_TRY(run_poll(&call->runner->shared->run));
         INLAY_TRY(loop_run(&loop));
-        INLAY_TRY(map_collect(call, &loop, items, t, length));
+        INLAY_TRY(map_collect(call, &loop, items, item, length));
     }
     for (uint32_t output = 0; output < node->output_count; output++) {
         inlay_value *list = NULL;

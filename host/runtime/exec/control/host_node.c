@@ -1,20 +1,20 @@
-/* exec/control/host_node.c - runs the nodes that are the host's own. */
+/* exec/control/host_node.c - runs the nodes that the host executes itself. */
 #include "exec/control/host_node.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 
-/* What the run made on a device, and the host reads. */
-static inlay_status bring_inputs(const host_call *call)
+/* Copies inputs that the run computed on a device to host memory. */
+static inlay_status move_inputs_to_host(const host_call *call)
 {
     const partition_region *region = call->step->plan->step->region;
 
     for (uint32_t i = 0; i < region->input_count; i++) {
         const uint32_t value = region->inputs[i];
-        rt_value x = runner_value(call->bound, value);
+        rt_value current = runner_value(call->bound, value);
         inlay_status status = INLAY_OK;
 
-        if (x.buffer.domain != INLAY_DOMAIN_HOST && !program_hands_on(call->step->plan->step, value) &&
+        if (current.buffer.domain != INLAY_DOMAIN_HOST && !program_passes_to_bodies(call->step->plan->step, value) &&
             call->bound->plan->places[call->bound->plan->values[value].place].source == PLACE_DYNAMIC)
-            status = stay_read(call->runner, call->bound, value, INLAY_DOMAIN_HOST, &x, call->diag);
+            status = read_in_domain(call->runner, call->bound, value, INLAY_DOMAIN_HOST, &current, call->diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -28,8 +28,8 @@ inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_ste
     inlay_status status;
 
     arena_reset(
-        &bound->made.scratch); /* what the node needs while it runs; bodies have bounds, and scratch, of their own */
-    status = bring_inputs(&call);
+        &bound->dynamic.scratch); /* scratch memory of the node; bodies have their own bound plans and scratch memory */
+    status = move_inputs_to_host(&call);
     if (status == INLAY_OK)
         status = control_run(&call, &handled);
     if (status == INLAY_OK && !handled)

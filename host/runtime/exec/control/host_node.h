@@ -1,4 +1,4 @@
-/* exec/control/host_node.h - the nodes that the host runs itself: control flow, sequences, optionals, maps. */
+/* exec/control/host_node.h - nodes that the host executes itself: control flow, sequences, optionals and maps. */
 #ifndef EXEC_HOST_NODE_H
 #define EXEC_HOST_NODE_H
 #include "exec/loop/ports.h"
@@ -15,12 +15,14 @@ typedef struct host_call {
 INLAY_NODISCARD inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_step *step,
                                            inlay_diag *diag);
 
-/* Value v in host memory, or where stay_domain() leaves it; kind 0 when v is INLAY_NONE or absent. */
-rt_value host_value(const host_call *call, uint32_t v);
-/* Makes value v of the graph; takes over the reference, which goes when v is INLAY_NONE. */
-void host_give(host_call *call, uint32_t v, inlay_value *value);
+/* The value in host memory, or in the domain where the node only passes it on (program_passes_to_bodies()). kind 0 if
+ * `value` is INLAY_NONE or absent. */
+rt_value host_value(const host_call *call, uint32_t value);
+/* Sets value `value_index` of the graph; takes over the reference. The value is dropped if value_index is
+ * INLAY_NONE. */
+void host_set_value(host_call *call, uint32_t value_index, inlay_value *value);
 
-/* Each runs the node if it is of its kind and says so in *out_handled. */
+/* Each runs the node if it supports the operator; *out_handled says whether it does. */
 INLAY_NODISCARD inlay_status control_run(host_call *call, bool *out_handled);
 INLAY_NODISCARD inlay_status sequence_run(host_call *call, bool *out_handled);
 INLAY_NODISCARD inlay_status map_run(host_call *call, bool *out_handled);

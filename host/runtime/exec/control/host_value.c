@@ -1,28 +1,30 @@
-/* exec/control/host_value.c - what nodes of the host read. */
+/* exec/control/host_value.c - values that host nodes read and write. */
 #include "exec/control/host_node.h"
 
 rt_value host_value(const host_call *call, uint32_t value)
 {
-    rt_value x = runner_value(call->bound, value);
+    rt_value current = runner_value(call->bound, value);
     const partition_region *region = call->step->plan->step->region;
     const struct plan *plan = call->bound->plan;
-    const plan_place *pl = x.kind == INLAY_KIND_TENSOR ? &plan->places[plan->values[value].place] : NULL;
+    const plan_place *place = current.kind == INLAY_KIND_TENSOR ? &plan->places[plan->values[value].place] : NULL;
 
-    if (pl == NULL || (x.buffer.domain == INLAY_DOMAIN_HOST && plan_is_ready(pl)))
-        return x;
-    if (pl->source == PLACE_DYNAMIC)
-        return program_hands_on(call->step->plan->step, value) ? x : rt_from_value(call->bound->made.twins[value]);
-    /* A device made it: the plan has put a copy before this step, unless bodies read it where it is. */
+    if (place == NULL || (current.buffer.domain == INLAY_DOMAIN_HOST && plan_is_ready(place)))
+        return current;
+    if (place->source == PLACE_DYNAMIC)
+        return program_passes_to_bodies(call->step->plan->step, value)
+                   ? current
+                   : rt_from_value(call->bound->dynamic.mirrors[value]);
+    /* Computed by a device: the plan has a copy before this step, unless bodies read it on the device. */
     for (uint32_t i = 0; i < region->input_count; i++)
         if (region->inputs[i] == value) {
-            x.buffer = call->bound->memory.buffers[call->step->plan->in[i]];
-            x.alias = bound_alias(call->bound, call->step->plan->in[i]);
-            x.owner = x.buffer.domain != INLAY_DOMAIN_HOST ? x.owner : NULL;
+            current.buffer = call->bound->memory.buffers[call->step->plan->in[i]];
+            current.alias = bound_alias(call->bound, call->step->plan->in[i]);
+            current.owner = current.buffer.domain != INLAY_DOMAIN_HOST ? current.owner : NULL;
         }
-    return x;
+    return current;
 }
 
-void host_give(host_call *call, uint32_t value_index, inlay_value *value)
+void host_set_value(host_call *call, uint32_t value_index, inlay_value *value)
 {
     if (value_index == INLAY_NONE)
         value_unref(value);

@@ -1,6 +1,8 @@
 /* exec/control/map.c - maps (ai.onnx.ml): ZipMap, CastMap, DictVectorizer. A map is two tensors of rank 1, keys and
- * values, so that these move rows and look keys up; providers never see one. */
+ * values. The host runs these operators, because they only move rows and look up keys; providers never receive a
+ * map. */
 #include "exec/control/host_node.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@ static const inlay_attr_info *attr(const host_call *call, const char *name)
     return attribute != NULL && attribute->count > 0 ? attribute : NULL;
 }
 
-/* A tensor of rank 1 of what the list attribute has. */
+/* Creates a tensor of rank 1 from a list attribute. */
 static inlay_status from_list(const host_call *call, const inlay_attr_info *attribute, inlay_value **out)
 {
     const int64_t count = attribute->count;
@@ -34,17 +36,18 @@ static inlay_status from_list(const host_call *call, const inlay_attr_info *attr
     return status;
 }
 
-/* Takes over the reference. */
-static inlay_status give(host_call *call, inlay_status status, inlay_value *value)
+/* Sets output 0; takes over the reference. */
+static inlay_status set_output(host_call *call, inlay_status status, inlay_value *value)
 {
-    host_give(call, status == INLAY_OK && call->node->info.output_count > 0 ? call->node->info.outputs[0] : INLAY_NONE,
-              value);
+    host_set_value(call,
+                   status == INLAY_OK && call->node->info.output_count > 0 ? call->node->info.outputs[0] : INLAY_NONE,
+                   value);
     return status;
 }
 
 /* ------------------------------------------------------------------ ZipMap */
 
-/* Each row of X becomes a map from the labels of classes. */
+/* Converts each row of X to a map whose keys are the class labels. */
 static inlay_status run_zip(host_call *call)
 {
     const inlay_attr_info *labels = attr(call, "classlabels_int64s");
@@ -55,7 +58,7 @@ static inlay_status run_zip(host_call *call)
 
     labels = labels != NULL ? labels : attr(call, "classlabels_strings");
     if (labels == NULL || value.kind != INLAY_KIND_TENSOR || value.rank < 1 || value.rank > 2)
-        return fail(call, INLAY_INVALID_MODEL, "it needs class labels and a tensor of rank 1 or 2");
+        return fail(call, INLAY_INVALID_MODEL, "class labels and a tensor of rank 1 or 2 are required");
     columns = value.dims[value.rank - 1];
     rows = value.rank == 2 ? value.dims[0] : 1;
     if (columns != (int64_t)labels->count)
@@ -65,21 +68,21 @@ static inlay_status run_zip(host_call *call)
     if (maps == NULL)
         return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the maps");
     INLAY_TRY(from_list(call, labels, &keys));
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t row = 0; row < rows; row++) {
         INLAY_TRY(value_create_from(call->runner->shared->tensors.memory, value.dtype, 1, &columns, false, &values,
                                     call->diag));
-        memcpy(value_data(values), (const char *)inlay_buffer_host(&value.buffer) + r * (int64_t)values->buffer.bytes,
+        memcpy(value_data(values), (const char *)inlay_buffer_host(&value.buffer) + row * (int64_t)values->buffer.bytes,
                (size_t)values->buffer.bytes);
-        INLAY_TRY(
-            value_create_list(INLAY_KIND_MAP, value.dtype, (inlay_value *[]){ keys, values }, 2, &maps[r], call->diag));
+        INLAY_TRY(value_create_list(INLAY_KIND_MAP, value.dtype, (inlay_value *[]){ keys, values }, 2, &maps[row],
+                                    call->diag));
         value_unref(values);
         values = NULL;
     }
     status = value_create_list(INLAY_KIND_SEQUENCE, value.dtype, maps, (uint32_t)rows, &list, call->diag);
-    status = give(call, status, list);
+    status = set_output(call, status, list);
 done:
-    for (int64_t r = 0; r < rows; r++)
-        value_unref(maps[r]);
+    for (int64_t row = 0; row < rows; row++)
+        value_unref(maps[row]);
     free(maps);
     value_unref(keys);
     value_unref(values);
@@ -88,11 +91,11 @@ done:
 
 /* ------------------------------------------------------------------ elements */
 
-/* A result of [1, count]: numbers of a type in place, or texts that are copied once all are there. */
+/* A result of shape [1, count]: numbers are written in place, strings are copied when all are known. */
 struct row {
     inlay_value *numbers;
-    inlay_str *texts; /* or these, [count] */
-    char *room;       /* [count * TEXT] for texts of numbers */
+    inlay_str *texts; /* [count] elements of a string result; numbers is NULL until it is complete */
+    char *room;       /* [count * TEXT] text of numbers that are converted to strings */
     int64_t count;
     inlay_dtype dtype;
 };
@@ -103,7 +106,7 @@ static inlay_status row_begin(const host_call *call, inlay_dtype dtype, int64_t 
 
     *out = (struct row){ .count = count, .dtype = dtype };
     if (count > MOST_DENSE)
-        return fail(call, INLAY_LIMIT_EXCEEDED, "its result has more than 2^28 elements");
+        return fail(call, INLAY_LIMIT_EXCEEDED, "the result has more than 2^28 elements");
     if (dtype != INLAY_STRING)
         return value_create_from(call->runner->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, call->diag);
     out->texts = calloc((size_t)count + 1, sizeof *out->texts);
@@ -122,12 +125,13 @@ static inlay_status row_end(host_call *call, inlay_status status, struct row *ro
         status = value_create_strings(2, dims, row->texts, &row->numbers, call->diag);
     free(row->texts);
     free(row->room);
-    return give(call, status, row->numbers);
+    return set_output(call, status, row->numbers);
 }
 
-/* Element `at` of the row is element `from` of the values, in the row's type. */
+/* Sets element `at` of the row to element `from` of the values, converted to the row's type. */
 static void row_put(struct row *row, int64_t at, const inlay_value *values, int64_t from)
 {
+    INLAY_CHECK(at >= 0 && at < row->count);
     const void *data = value_data(values);
     const inlay_str *text = values->dtype == INLAY_STRING ? (const inlay_str *)data + from : NULL;
     void *to = row->numbers != NULL ? value_data(row->numbers) : NULL;
@@ -140,16 +144,16 @@ static void row_put(struct row *row, int64_t at, const inlay_value *values, int6
         row->texts[at] = *text;
     } else if (row->dtype == INLAY_STRING) {
         char *room = row->room + at * TEXT;
-        const int n = snprintf(room, TEXT, "%f", (double)((const float *)data)[from]);
+        const int length = snprintf(room, TEXT, "%f", (double)((const float *)data)[from]);
 
-        row->texts[at] = (inlay_str){ room, (uint64_t)(n < TEXT ? n : TEXT - 1) };
+        row->texts[at] = (inlay_str){ room, (uint64_t)(length < TEXT ? length : TEXT - 1) };
     } else {
         char copy[TEXT] = "";
 
         if (text != NULL)
             memcpy(copy, text->data, text->bytes < TEXT ? (size_t)text->bytes : TEXT - 1);
         if (row->dtype == INLAY_FLOAT)
-            ((float *)to)[at] = strtof(copy, NULL); /* the locale is the caller's, as of all numbers in files */
+            ((float *)to)[at] = strtof(copy, NULL); /* uses the caller's locale */
         else
             ((int64_t *)to)[at] = text != NULL ? strtoll(copy, NULL, 10) : (int64_t)((const float *)data)[from];
     }
@@ -160,7 +164,7 @@ static inlay_status read_map(const host_call *call, const inlay_value **out_keys
     const rt_value value = host_value(call, call->node->info.inputs[0]);
 
     if (value.kind != INLAY_KIND_MAP || value.owner == NULL || value.owner->count != 2)
-        return fail(call, INLAY_INVALID_MODEL, "its input must be a map");
+        return fail(call, INLAY_INVALID_MODEL, "input 0 must be a map");
     *out_keys = value.owner->items[0];
     *out_values = value.owner->items[1];
     return INLAY_OK;
@@ -175,7 +179,7 @@ static int by_key(const void *a, const void *b, void *keys)
     return (x > y) - (x < y);
 }
 
-/* Values in the order of their keys, or each at the place that its key names. */
+/* Writes the values in the order of their keys (DENSE), or each at the index given by its key (SPARSE). */
 static inlay_status run_cast(host_call *call)
 {
     const inlay_attr_info *to = graph_attr(call->node, "cast_to"), *form = graph_attr(call->node, "map_form");
@@ -193,7 +197,7 @@ static inlay_status run_cast(host_call *call)
     if (status != INLAY_OK)
         return status;
     if (keys->dtype != INLAY_INT64 || (values->dtype != INLAY_FLOAT && values->dtype != INLAY_STRING))
-        return fail(call, INLAY_INVALID_ARGUMENT, "its map must be of int64 to float or string");
+        return fail(call, INLAY_INVALID_ARGUMENT, "the map must have int64 keys and float or string values");
     key = value_data(keys);
     order = calloc((size_t)keys->count + 1, sizeof *order);
     status = row_begin(call, dtype, sparse && most != NULL ? most->i : sparse ? 1 : keys->count, &row);
@@ -219,17 +223,17 @@ static inlay_status run_cast(host_call *call)
 
 /* ------------------------------------------------------------------ DictVectorizer */
 
-static bool is_key(const inlay_value *keys, int64_t i, const inlay_attr_info *words, uint32_t w)
+static bool is_key(const inlay_value *keys, int64_t i, const inlay_attr_info *words, uint32_t word)
 {
     const inlay_str *text;
 
     if (keys->dtype == INLAY_INT64)
-        return ((const int64_t *)value_data(keys))[i] == words->ints[w];
+        return ((const int64_t *)value_data(keys))[i] == words->ints[word];
     text = (const inlay_str *)value_data(keys) + i;
-    return text->bytes == words->strings[w].bytes && memcmp(text->data, words->strings[w].data, text->bytes) == 0;
+    return text->bytes == words->strings[word].bytes && memcmp(text->data, words->strings[word].data, text->bytes) == 0;
 }
 
-/* The values of the vocabulary's words, in its order; 0 or "" for those that the map has not. */
+/* Writes the values of the vocabulary's words in its order; 0 or "" for words that the map does not have. */
 static inlay_status run_vectorize(host_call *call)
 {
     const inlay_value *keys, *values;
@@ -242,13 +246,13 @@ static inlay_status run_vectorize(host_call *call)
     words = attr(call, keys->dtype == INLAY_INT64 ? "int64_vocabulary" : "string_vocabulary");
     if (words == NULL)
         return fail(call, INLAY_INVALID_ARGUMENT,
-                    keys->dtype == INLAY_INT64 ? "it has no int64_vocabulary for keys of int64"
-                                               : "it has no string_vocabulary for its keys");
+                    keys->dtype == INLAY_INT64 ? "int64 keys require attribute int64_vocabulary"
+                                               : "string keys require attribute string_vocabulary");
     status = row_begin(call, values->dtype, words->count, &row);
-    for (uint32_t w = 0; status == INLAY_OK && w < words->count; w++)
+    for (uint32_t word = 0; status == INLAY_OK && word < words->count; word++)
         for (int64_t i = 0; i < keys->count; i++)
-            if (is_key(keys, i, words, w)) {
-                row_put(&row, w, values, i);
+            if (is_key(keys, i, words, word)) {
+                row_put(&row, word, values, i);
                 break;
             }
     return row_end(call, status, &row);

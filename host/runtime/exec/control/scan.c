@@ -1,6 +1,7 @@
 /* exec/control/scan.c - Scan (ONNX 8, 9, ...). */
 #include "base/memory.h"
 #include "exec/control/body.h"
+#include "inlay/check.h"
 #include <string.h>
 
 typedef struct scan_input {
@@ -10,7 +11,7 @@ typedef struct scan_input {
     int64_t outer, length;
     size_t inner;
     bool reverse;
-    char *memory; /* for axes other than the first */
+    char *memory; /* copy of the slice for axes other than the first */
 } scan_input;
 
 static int64_t int_at(const graph_node *node, const char *name, uint32_t i, int64_t otherwise)
@@ -48,10 +49,10 @@ static inlay_status scan_prepare(host_call *call, scan_input *input, int64_t axi
             input->dims[k++] = input->whole.dims[d];
     }
     if (input->outer != 1 || input->inner % plan_alignment(call->runner->prog->env, input->whole.alias.domain) != 0)
-        input->slice.alias = (inlay_buffer){ 0 }; /* slices begin where the device can't address it */
+        input->slice.alias = (inlay_buffer){ 0 }; /* slices begin at addresses that the device cannot use */
     input->slice.buffer.bytes = (uint64_t)input->outer * input->inner;
     if (input->outer != 1) {
-        input->memory = arena_alloc(&call->bound->made.scratch, (size_t)input->slice.buffer.bytes);
+        input->memory = arena_alloc(&call->bound->dynamic.scratch, (size_t)input->slice.buffer.bytes);
         if (input->memory == NULL)
             return no_memory(call->diag, "for a slice in node '%s'", call->node->info.name.data);
     }
@@ -63,6 +64,7 @@ static void scan_slice(scan_input *input, int64_t step)
     int64_t at = input->reverse ? input->length - 1 - step : step;
     char *whole = inlay_buffer_host(&input->whole.buffer);
 
+    INLAY_CHECK(at >= 0 && at < input->length);
     input->slice.buffer.offset = 0;
     if (input->memory == NULL) {
         input->slice.buffer.handle = (uintptr_t)(whole + (size_t)at * input->inner);
@@ -74,14 +76,14 @@ static void scan_slice(scan_input *input, int64_t step)
     }
 }
 
-/* One pass over the sequence. loop->in holds the states; scans the inputs; length what every scan input must have. */
+/* Scans the sequence once. loop->in holds the states. All scan inputs have the same length. */
 static inlay_status scan_pass(struct loop *loop, scan_input *scans, uint32_t scan_count, int64_t length)
 {
     inlay_status status = INLAY_OK;
 
-    for (int64_t t = 0; t < length; t++) {
+    for (int64_t step = 0; step < length; step++) {
         for (uint32_t i = 0; i < scan_count; i++) {
-            scan_slice(&scans[i], t);
+            scan_slice(&scans[i], step);
             loop->in[loop->carried + i] = scans[i].slice;
         }
         status = run_poll(&loop->call->runner->shared->run);
@@ -107,7 +109,7 @@ static inlay_status scan_outputs(struct loop *loop)
         inlay_status status;
 
         if (loop->stacks[i].count == 0)
-            stack_shape_unseen(&loop->stacks[i], loop->graph, loop->carried + i);
+            stack_set_inferred_shape(&loop->stacks[i], loop->graph, loop->carried + i);
         axis += axis < 0 ? (int64_t)loop->stacks[i].rank + 1 : 0;
         if (axis < 0 || axis > (int64_t)loop->stacks[i].rank)
             return inlay_fail(call->diag, INLAY_INVALID_MODEL, "scan_output_axes of node '%s' is out of range",
@@ -115,13 +117,13 @@ static inlay_status scan_outputs(struct loop *loop)
         status = stack_pop(call, &loop->stacks[i], (uint32_t)axis, reverse, value_index, &value);
         if (status != INLAY_OK)
             return status;
-        host_give(call, value_index, value);
+        host_set_value(call, value_index, value);
     }
     return INLAY_OK;
 }
 
-/* Are all results stacked forwards, along the first axis? */
-static bool stacks_plainly(const host_call *call, uint32_t scans)
+/* Returns whether all results are stacked forwards along the first axis. */
+static bool stacks_in_order(const host_call *call, uint32_t scans)
 {
     for (uint32_t i = 0; i < scans; i++)
         if (int_at(call->node, "scan_output_axes", i, 0) != 0 ||
@@ -130,14 +132,14 @@ static bool stacks_plainly(const host_call *call, uint32_t scans)
     return true;
 }
 
-/* Scan-9 and later: no batch. */
+/* Scan-9 and later: no batch axis. */
 inlay_status run_scan(host_call *call)
 {
     const inlay_node_info *node = &call->node->info;
     const inlay_attr_info *attr = graph_attr(call->node, "num_scan_inputs");
     uint32_t count = attr != NULL && attr->i > 0 && attr->i <= node->input_count ? (uint32_t)attr->i : 0;
     uint32_t states = node->input_count - count, outs = node->output_count > states ? node->output_count - states : 0;
-    scan_input *scans = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *scans);
+    scan_input *scans = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *scans);
     inlay_status status = INLAY_OK;
     struct loop loop = { .call = call };
 
@@ -161,7 +163,7 @@ inlay_status run_scan(host_call *call)
             goto done;
         }
     }
-    loop_stay(&loop, 0, 0, stacks_plainly(call, outs));
+    loop_choose_residency(&loop, 0, 0, stacks_in_order(call, outs));
     INLAY_TRY(scan_pass(&loop, scans, count, scans[0].length));
     INLAY_TRY(loop_finish_carried(&loop, 0));
     INLAY_TRY(scan_outputs(&loop));
@@ -170,39 +172,42 @@ done:
     return status;
 }
 
-/* ---- Scan-8: a batch axis first, and per-entry lengths. Each entry of the batch is a pass of its own. */
+/* ---- Scan-8: a leading batch axis, and a sequence length per batch entry. Each batch entry is scanned separately. */
 
-/* Entry b of a tensor with a leading batch axis. */
-static rt_value batch_entry(const rt_value *value, int64_t b)
+/* Entry `index` of a tensor with a leading batch axis. */
+static rt_value batch_entry(const rt_value *value, int64_t index)
 {
-    rt_value e = *value;
+    rt_value entry = *value;
     size_t bytes = value->dims[0] > 0 ? (size_t)value->buffer.bytes / (size_t)value->dims[0] : 0;
 
-    e.owner = NULL;
-    e.dims = value->dims + 1;
-    e.rank = value->rank - 1;
-    e.buffer.offset += (uint64_t)b * bytes;
-    e.buffer.bytes = bytes;
-    e.alias = (inlay_buffer){ 0 };
-    return e;
+    INLAY_CHECK(index >= 0 && index < value->dims[0]);
+    entry.owner = NULL;
+    entry.dims = value->dims + 1;
+    entry.rank = value->rank - 1;
+    entry.buffer.offset += (uint64_t)index * bytes;
+    entry.buffer.bytes = bytes;
+    entry.alias = (inlay_buffer){ 0 };
+    return entry;
 }
 
-/* Puts entry b of an output that is made when the first entry is known; shorter entries are padded with zeroes. */
-static inlay_status put_entry(host_call *call, uint32_t output, int64_t b, int64_t batch, const inlay_value *entry,
+/* Writes a batch entry of an output, which is allocated when the first entry is known. Shorter entries are padded with
+ * zeros. */
+static inlay_status put_entry(host_call *call, uint32_t output, int64_t index, int64_t batch, const inlay_value *entry,
                               int64_t first_dim)
 {
     uint32_t value = call->node->info.outputs[output];
     int64_t dims[INLAY_MAX_RANK];
-    inlay_value *whole = call->bound->made.values[value].owner;
+    inlay_value *whole = call->bound->dynamic.values[value].owner;
     size_t stride;
     bool fits;
 
     if (entry->kind != INLAY_KIND_TENSOR || entry->rank >= INLAY_MAX_RANK || inlay_dtype_bits(entry->dtype) < 8 ||
         (first_dim >= 0 && entry->rank == 0))
         return inlay_fail(call->diag, INLAY_INVALID_MODEL,
-                          "output %u of Scan node '%s' is no tensor that can be stacked", output,
+                          "output %u of Scan node '%s' is not a tensor that can be stacked", output,
                           call->node->info.name.data);
-    if (b == 0) {
+    INLAY_CHECK(index < batch);
+    if (index == 0) {
         inlay_status status;
         dims[0] = batch;
         memcpy(dims + 1, entry->dims, entry->rank * sizeof *dims);
@@ -222,17 +227,17 @@ static inlay_status put_entry(host_call *call, uint32_t output, int64_t b, int64
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "output %u of Scan node '%s' changes its shape in the batch", output,
                           call->node->info.name.data);
-    memcpy((char *)value_data(whole) + (size_t)b * stride, value_data(entry), (size_t)entry->buffer.bytes);
+    memcpy((char *)value_data(whole) + (size_t)index * stride, value_data(entry), (size_t)entry->buffer.bytes);
     return INLAY_OK;
 }
 
-static inlay_status scan8_entry(host_call *call, int64_t b, int64_t batch, uint32_t states, uint32_t count,
+static inlay_status scan8_entry(host_call *call, int64_t index, int64_t batch, uint32_t states, uint32_t count,
                                 int64_t length, int64_t longest)
 {
     const inlay_node_info *node = &call->node->info;
     uint32_t outs = node->output_count > states ? node->output_count - states : 0;
-    scan_input *scans = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *scans);
-    rt_value *wholes = arena_array(&call->bound->made.scratch, (size_t)count + 1, sizeof *wholes);
+    scan_input *scans = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *scans);
+    rt_value *wholes = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *wholes);
     inlay_status status = INLAY_OK;
     struct loop loop = { .call = call };
 
@@ -243,13 +248,13 @@ static inlay_status scan8_entry(host_call *call, int64_t b, int64_t batch, uint3
     INLAY_TRY(loop_init(&loop, call, states, outs));
     INLAY_TRY(body_arity(call, loop.graph, states + count, states + outs));
     for (uint32_t i = 0; i < states; i++) {
-        rt_value x = host_value(call, node->inputs[1 + i]);
-        if (x.kind != INLAY_KIND_TENSOR || x.rank == 0 || x.dims[0] != batch) {
+        rt_value whole = host_value(call, node->inputs[1 + i]);
+        if (whole.kind != INLAY_KIND_TENSOR || whole.rank == 0 || whole.dims[0] != batch) {
             status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "state %u of Scan node '%s' has another batch size",
                                 i, node->name.data);
             goto done;
         }
-        loop.in[i] = batch_entry(&x, b);
+        loop.in[i] = batch_entry(&whole, index);
     }
     for (uint32_t i = 0; i < count; i++) {
         wholes[i] = host_value(call, node->inputs[1 + states + i]);
@@ -261,7 +266,7 @@ static inlay_status scan8_entry(host_call *call, int64_t b, int64_t batch, uint3
                                 i, node->name.data);
             goto done;
         }
-        scans[i].whole = batch_entry(&wholes[i], b);
+        scans[i].whole = batch_entry(&wholes[i], index);
         INLAY_TRY(scan_prepare(call, &scans[i], 0, int_at(call->node, "directions", i, 0) != 0));
         if (scans[i].reverse)
             scans[i].length = length; /* reversed within the entry's own length */
@@ -275,11 +280,11 @@ static inlay_status scan8_entry(host_call *call, int64_t b, int64_t batch, uint3
             status = pool_value(call->runner->shared, &loop.in[i], &value, call->diag);
         } else {
             if (loop.stacks[i - states].count == 0)
-                stack_shape_unseen(&loop.stacks[i - states], loop.graph, i);
+                stack_set_inferred_shape(&loop.stacks[i - states], loop.graph, i);
             status = stack_pop(call, &loop.stacks[i - states], 0, false, INLAY_NONE, &value);
         }
         if (status == INLAY_OK)
-            status = put_entry(call, i, b, batch, value, i < states ? -1 : longest);
+            status = put_entry(call, i, index, batch, value, i < states ? -1 : longest);
         pool_give(call->runner->shared, value);
         if (status != INLAY_OK)
             goto done;
@@ -308,17 +313,18 @@ inlay_status run_scan8(host_call *call)
     if (lens.kind != 0 && (lens.dtype != INLAY_INT64 || rt_count(&lens) != first.dims[0]))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sequence_lens of Scan node '%s' must have %lld elements",
                           node->name.data, (long long)first.dims[0]);
-    for (int64_t b = 0; b < first.dims[0]; b++) {
+    for (int64_t index = 0; index < first.dims[0]; index++) {
         int64_t length = first.dims[1];
         inlay_status status;
 
         if (lens.kind != 0)
-            memcpy(&length, (const char *)inlay_buffer_host(&lens.buffer) + (size_t)b * sizeof length, sizeof length);
+            memcpy(&length, (const char *)inlay_buffer_host(&lens.buffer) + (size_t)index * sizeof length,
+                   sizeof length);
         if (length < 0 || length > first.dims[1])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                               "sequence_lens of Scan node '%s' holds %lld of %lld steps", node->name.data,
                               (long long)length, (long long)first.dims[1]);
-        status = scan8_entry(call, b, first.dims[0], states, count, length, first.dims[1]);
+        status = scan8_entry(call, index, first.dims[0], states, count, length, first.dims[1]);
         if (status != INLAY_OK)
             return status;
     }

@@ -1,5 +1,5 @@
-/* exec/control/sequence.c - sequences (ONNX 11) and optionals (ONNX 15, 18): they move references, so they are the
- * host's. SplitToSequence and ConcatFromSequence are the two that touch bytes. */
+/* exec/control/sequence.c - sequences (ONNX 11) and optionals (ONNX 15, 18). The host runs these operators, because
+ * most of them only move references; only SplitToSequence and ConcatFromSequence copy data. */
 #include "base/checked.h"
 #include "exec/control/host_node.h"
 #include <stdlib.h>
@@ -18,23 +18,23 @@ static rt_value input(const host_call *call, uint32_t i)
     return host_value(call, i < call->node->info.input_count ? call->node->info.inputs[i] : INLAY_NONE);
 }
 
-/* Takes over the reference. */
-static inlay_status give(host_call *call, uint32_t output, inlay_value *value)
+/* Sets the output; takes over the reference. */
+static inlay_status set_output(host_call *call, uint32_t output, inlay_value *value)
 {
-    host_give(call, output < call->node->info.output_count ? call->node->info.outputs[output] : INLAY_NONE, value);
+    host_set_value(call, output < call->node->info.output_count ? call->node->info.outputs[output] : INLAY_NONE, value);
     return INLAY_OK;
 }
 
-static inlay_status give_list(host_call *call, uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
-                              uint32_t count)
+static inlay_status set_list_output(host_call *call, uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
+                                    uint32_t count)
 {
     inlay_value *list = NULL;
     inlay_status status = value_create_list(kind, dtype, items, count, &list, call->diag);
 
-    return status == INLAY_OK ? give(call, 0, list) : status;
+    return status == INLAY_OK ? set_output(call, 0, list) : status;
 }
 
-static inlay_status give_scalar(host_call *call, inlay_dtype dtype, const void *element)
+static inlay_status set_scalar_output(host_call *call, inlay_dtype dtype, const void *element)
 {
     inlay_value *value = NULL;
     inlay_status status = value_create(dtype, 0, NULL, false, &value, call->diag);
@@ -42,10 +42,10 @@ static inlay_status give_scalar(host_call *call, inlay_dtype dtype, const void *
     if (status != INLAY_OK)
         return status;
     memcpy(value_data(value), element, (size_t)value->buffer.bytes);
-    return give(call, 0, value);
+    return set_output(call, 0, value);
 }
 
-/* The integer scalar at input i, or `otherwise` when it is omitted. */
+/* The integer scalar of input i, or `otherwise` if it is omitted. */
 static inlay_status read_index(const host_call *call, uint32_t i, int64_t otherwise, int64_t *out)
 {
     rt_value value = input(call, i);
@@ -82,9 +82,9 @@ static inlay_status run_empty(host_call *call)
 {
     const inlay_attr_info *attribute = graph_attr(call->node, "dtype");
 
-    return give_list(call, INLAY_KIND_SEQUENCE,
-                     attribute != NULL && attribute->kind == INLAY_ATTR_INT ? (inlay_dtype)attribute->i : INLAY_FLOAT,
-                     NULL, 0);
+    return set_list_output(
+        call, INLAY_KIND_SEQUENCE,
+        attribute != NULL && attribute->kind == INLAY_ATTR_INT ? (inlay_dtype)attribute->i : INLAY_FLOAT, NULL, 0);
 }
 
 static inlay_status run_construct(host_call *call)
@@ -103,7 +103,7 @@ static inlay_status run_construct(host_call *call)
         }
         INLAY_TRY(rt_to_value(&value, &items[i], call->diag));
     }
-    status = give_list(call, INLAY_KIND_SEQUENCE, count > 0 ? items[0]->dtype : INLAY_FLOAT, items, count);
+    status = set_list_output(call, INLAY_KIND_SEQUENCE, count > 0 ? items[0]->dtype : INLAY_FLOAT, items, count);
 done:
     for (uint32_t i = 0; i < count; i++)
         value_unref(items[i]);
@@ -111,7 +111,7 @@ done:
     return status;
 }
 
-/* Inserts (item given) or erases at a position; negative counts from the end. */
+/* Inserts the item, or erases one if item is NULL, at a position; negative positions count from the end. */
 static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, int64_t at)
 {
     int64_t count = list->count, limit = item != NULL ? count : count - 1;
@@ -131,7 +131,8 @@ static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, 
         items[at] = item;
     memcpy(items + at + (item != NULL), list->items + at + (item == NULL),
            (size_t)(count - at - (item == NULL)) * sizeof(inlay_value *));
-    status = give_list(call, INLAY_KIND_SEQUENCE, list->dtype, items, (uint32_t)(item != NULL ? count + 1 : count - 1));
+    status = set_list_output(call, INLAY_KIND_SEQUENCE, list->dtype, items,
+                             (uint32_t)(item != NULL ? count + 1 : count - 1));
     free(items);
     return status;
 }
@@ -181,7 +182,7 @@ static inlay_status run_at(host_call *call)
                           "SequenceAt node '%s': position %lld is outside a sequence "
                           "of %lld",
                           call->node->info.name.data, (long long)at, (long long)list->count);
-    return give(call, 0, value_ref(list->items[at]));
+    return set_output(call, 0, value_ref(list->items[at]));
 }
 
 static inlay_status run_length(host_call *call)
@@ -189,12 +190,12 @@ static inlay_status run_length(host_call *call)
     inlay_value *list = NULL;
     inlay_status status = read_sequence(call, &list);
 
-    return status == INLAY_OK ? give_scalar(call, INLAY_INT64, &list->count) : status;
+    return status == INLAY_OK ? set_scalar_output(call, INLAY_INT64, &list->count) : status;
 }
 
 /* ------------------------------------------------------------------ split and concat */
 
-/* A tensor seen as [outer, axis, inner bytes]. */
+/* A tensor viewed as [outer, axis, inner bytes]. */
 typedef struct axis_view {
     int64_t outer, length;
     size_t inner;
@@ -206,7 +207,7 @@ static inlay_status view_axis(const host_call *call, inlay_dtype dtype, uint32_t
     if (axis < 0 || axis >= (int64_t)rank)
         return fail(call, INLAY_INVALID_ARGUMENT, "axis is out of range");
     if (inlay_dtype_bits(dtype) < 8)
-        return fail(call, INLAY_UNSUPPORTED, "elements smaller than a byte");
+        return fail(call, INLAY_UNSUPPORTED, "elements smaller than a byte are not supported");
     *out = (axis_view){ 1, dims[axis], inlay_dtype_bits(dtype) / 8 };
     for (int64_t d = 0; d < (int64_t)rank; d++) {
         if (d < axis)
@@ -224,7 +225,7 @@ static int64_t int_attr(const host_call *call, const char *name, int64_t otherwi
     return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
-/* The lengths of the parts; NULL from the caller's point of view means "out of memory". */
+/* Computes the lengths of the parts. The caller frees *out_lengths. */
 static inlay_status split_lengths(const host_call *call, const rt_value *split, int64_t total, int64_t **out_lengths,
                                   int64_t *out_count)
 {
@@ -241,7 +242,7 @@ static inlay_status split_lengths(const host_call *call, const rt_value *split, 
             return fail(call, INLAY_INVALID_ARGUMENT, "split must be positive");
     }
     count = list ? split->dims[0] : total / each + (total % each != 0);
-    /* Items cost memory even where the tensor has no elements. */
+    /* Items take memory even if the tensor has no elements. */
     if (count > UINT32_MAX / 64)
         return fail(call, INLAY_LIMIT_EXCEEDED, "the axis splits into too many parts");
     lengths = calloc((size_t)count + 1, sizeof *lengths);
@@ -273,8 +274,8 @@ static inlay_status split_lengths(const host_call *call, const rt_value *split, 
     return INLAY_OK;
 }
 
-/* String elements that were moved still point to the texts of where they came from: replaces *value by a deep copy. */
-static inlay_status own_texts(const host_call *call, inlay_value **value)
+/* The elements of a string tensor still point to the source's text: replaces *value by a deep copy. */
+static inlay_status copy_strings_deeply(const host_call *call, inlay_value **value)
 {
     rt_value view = rt_from_value(*value);
     inlay_value *deep = NULL;
@@ -319,14 +320,14 @@ static inlay_status run_split(host_call *call)
                 dims[rank++] = d == axis ? lengths[i] : value.dims[d];
         INLAY_TRY(value_create_from(call->runner->shared->tensors.memory, value.dtype, rank, dims, false, &items[i],
                                     call->diag));
-        for (int64_t o = 0; o < view.outer; o++)
-            memcpy((char *)value_data(items[i]) + (size_t)o * part,
-                   (const char *)inlay_buffer_host(&value.buffer) + ((size_t)(o * view.length + at)) * view.inner,
+        for (int64_t block = 0; block < view.outer; block++)
+            memcpy((char *)value_data(items[i]) + (size_t)block * part,
+                   (const char *)inlay_buffer_host(&value.buffer) + ((size_t)(block * view.length + at)) * view.inner,
                    part);
-        INLAY_TRY(own_texts(call, &items[i]));
+        INLAY_TRY(copy_strings_deeply(call, &items[i]));
         at += lengths[i];
     }
-    status = give_list(call, INLAY_KIND_SEQUENCE, value.dtype, items, (uint32_t)count);
+    status = set_list_output(call, INLAY_KIND_SEQUENCE, value.dtype, items, (uint32_t)count);
 done:
     for (int64_t i = 0; items != NULL && i < count; i++)
         value_unref(items[i]);
@@ -372,13 +373,13 @@ static inlay_status run_concat(host_call *call)
     for (int64_t i = 0; i < list->count; i++) {
         int64_t length = new_axis ? 1 : list->items[i]->dims[axis];
         size_t part = (size_t)length * whole.inner;
-        for (int64_t o = 0; o < whole.outer; o++)
-            memcpy((char *)value_data(out) + ((size_t)(o * whole.length + at)) * whole.inner,
-                   (const char *)value_data(list->items[i]) + (size_t)o * part, part);
+        for (int64_t block = 0; block < whole.outer; block++)
+            memcpy((char *)value_data(out) + ((size_t)(block * whole.length + at)) * whole.inner,
+                   (const char *)value_data(list->items[i]) + (size_t)block * part, part);
         at += length;
     }
-    INLAY_TRY(own_texts(call, &out));
-    return give(call, 0, out);
+    INLAY_TRY(copy_strings_deeply(call, &out));
+    return set_output(call, 0, out);
 done:
     value_unref(out);
     return status;
@@ -393,11 +394,12 @@ static inlay_status run_optional(host_call *call)
     inlay_status status;
 
     if (value.kind == 0)
-        return give_list(call, INLAY_KIND_OPTIONAL,
-                         call->node->type_attr != NULL ? call->node->type_attr->info.dtype : INLAY_FLOAT, NULL, 0);
+        return set_list_output(call, INLAY_KIND_OPTIONAL,
+                               call->node->type_attr != NULL ? call->node->type_attr->info.dtype : INLAY_FLOAT, NULL,
+                               0);
     status = rt_to_value(&value, &item, call->diag);
     if (status == INLAY_OK)
-        status = give_list(call, INLAY_KIND_OPTIONAL, item->dtype, &item, 1);
+        status = set_list_output(call, INLAY_KIND_OPTIONAL, item->dtype, &item, 1);
     value_unref(item);
     return status;
 }
@@ -407,36 +409,36 @@ static inlay_status run_has_element(host_call *call)
     rt_value value = input(call, 0);
     uint8_t has = value.kind == INLAY_KIND_OPTIONAL ? value.owner->count > 0 : value.kind != 0;
 
-    return give_scalar(call, INLAY_BOOL, &has);
+    return set_scalar_output(call, INLAY_BOOL, &has);
 }
 
 static inlay_status run_get_element(host_call *call)
 {
     rt_value value = input(call, 0);
-    inlay_value *v = NULL;
+    inlay_value *item = NULL;
     inlay_status status;
 
     if (value.kind == INLAY_KIND_OPTIONAL) {
         if (value.owner->count == 0)
             return fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
-        return give(call, 0, value_ref(value.owner->items[0]));
+        return set_output(call, 0, value_ref(value.owner->items[0]));
     }
     if (value.kind == 0)
         return fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
-    status = rt_to_value(&value, &v, call->diag);
-    return status == INLAY_OK ? give(call, 0, v) : status;
+    status = rt_to_value(&value, &item, call->diag);
+    return status == INLAY_OK ? set_output(call, 0, item) : status;
 }
 
 static inlay_status run_identity(host_call *call)
 {
     rt_value value = input(call, 0);
-    inlay_value *v = NULL;
+    inlay_value *copy = NULL;
     inlay_status status;
 
     if (value.kind == 0)
-        return give_list(call, INLAY_KIND_OPTIONAL, INLAY_FLOAT, NULL, 0);
-    status = rt_to_value(&value, &v, call->diag);
-    return status == INLAY_OK ? give(call, 0, v) : status;
+        return set_list_output(call, INLAY_KIND_OPTIONAL, INLAY_FLOAT, NULL, 0);
+    status = rt_to_value(&value, &copy, call->diag);
+    return status == INLAY_OK ? set_output(call, 0, copy) : status;
 }
 
 inlay_status sequence_run(host_call *call, bool *out_handled)

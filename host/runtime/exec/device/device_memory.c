@@ -1,10 +1,12 @@
-/* exec/device/device_memory.c - buffers of devices, within the limits that the user has set (option memory_limit). */
+/* exec/device/device_memory.c - allocates device memory within the limits that the user has set (option
+ * memory_limit). */
 #include "exec/device/device_memory.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include <string.h>
 
-/* What the user allows for values and workspace; 0 = no limit. */
+/* The user's limit for values and workspace: memory_limit minus weights; 0 = no limit. */
 static uint64_t limit_of(const struct runner *runner, uint32_t provider)
 {
     const program_env *env = runner->prog->env;
@@ -17,31 +19,32 @@ static uint64_t limit_of(const struct runner *runner, uint32_t provider)
     return 0;
 }
 
-static bool reserve(const program_env *env, uint32_t p, uint64_t bytes, uint64_t limit)
+static bool reserve(const program_env *env, uint32_t provider, uint64_t bytes, uint64_t limit)
 {
-    uint64_t used = __atomic_add_fetch(&env->device_bytes[p], bytes, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_add_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
 
     if (limit == 0 || used <= limit)
         return true;
-    (void)__atomic_sub_fetch(&env->device_bytes[p], bytes, __ATOMIC_RELAXED);
+    (void)__atomic_sub_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
     return false;
 }
 
-inlay_status device_try(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                        inlay_diag *diag)
+inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
+                                     inlay_buffer *out, inlay_diag *diag)
 {
     const program_env *env = runner->prog->env;
-    const partition_provider *pr = &env->providers[provider];
+    const partition_provider *owner = &env->providers[provider];
     const uint64_t limit = limit_of(runner, provider);
     inlay_status status;
+    INLAY_CHECK(provider < env->provider_count);
 
     *out = (inlay_buffer){ 0 };
     if (env->device_bytes != NULL && !reserve(env, provider, bytes, limit))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                           "the run needs %llu more bytes of provider %s, above its limit (option memory_limit, %llu "
                           "without weights)",
-                          (unsigned long long)bytes, pr->name, (unsigned long long)limit);
-    status = pr->table->buffer_alloc(pr->state, domain, bytes, out, diag);
+                          (unsigned long long)bytes, owner->name, (unsigned long long)limit);
+    status = owner->table->buffer_alloc(owner->state, domain, bytes, out, diag);
     if (status == INLAY_OK) {
         out->bytes = bytes;
         return status;
@@ -49,30 +52,34 @@ inlay_status device_try(struct runner *runner, uint32_t provider, uint32_t domai
     if (env->device_bytes != NULL)
         (void)__atomic_sub_fetch(&env->device_bytes[provider], bytes, __ATOMIC_RELAXED);
     if (status == INLAY_DEVICE_LOST)
-        provider_lost(pr->state);
+        provider_lost(owner->state);
     *out = (inlay_buffer){ 0 };
     return status;
 }
 
-/* What plans for other sizes keep for when these come again goes first, then what the run holds for later steps. */
-inlay_status device_take(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                         inlay_diag *diag)
+/* If the device is full, first frees what bound plans of other shapes and spare results hold, then moves values that
+ * the run holds for later steps to the host. */
+inlay_status device_memory_alloc(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
+                                 inlay_buffer *out, inlay_diag *diag)
 {
-    inlay_status status = device_try(runner, provider, domain, bytes, out, diag);
+    inlay_status status = device_memory_try_alloc(runner, provider, domain, bytes, out, diag);
 
-    for (int all = 0; all < 2 && stay_lacks_room(status); all++) {
+    for (int all = 0; all < 2 && is_out_of_room(status); all++) {
         runner->shared->calls->make_room(runner->shared->root, false, all != 0);
-        status = device_try(runner, provider, domain, bytes, out, diag);
+        status = device_memory_try_alloc(runner, provider, domain, bytes, out, diag);
     }
     if (status != INLAY_OK)
         runner->failed = &runner->prog->env->providers[provider];
     return status;
 }
 
-void device_give(const program_env *env, uint32_t provider, inlay_buffer *buffer)
+void device_memory_free(const program_env *env, uint32_t provider, inlay_buffer *buffer)
 {
     if (buffer->handle == 0)
         return;
+    INLAY_CHECK(provider < env->provider_count);
+    INLAY_CHECK(env->device_bytes == NULL ||
+                __atomic_load_n(&env->device_bytes[provider], __ATOMIC_RELAXED) >= buffer->bytes);
     if (env->device_bytes != NULL)
         (void)__atomic_sub_fetch(&env->device_bytes[provider], buffer->bytes, __ATOMIC_RELAXED);
     env->providers[provider].table->buffer_free(env->providers[provider].state, buffer);

@@ -1,17 +1,16 @@
-/* exec/device/device_memory.h - buffers of devices. What all contexts of a session hold of a provider's stays within
- * the limit that the user has set, at every size; where a run needs more, plans of its context that do not run give
- * theirs up first. */
+/* exec/device/device_memory.h - device memory of a session. All contexts of a session together stay within the user's
+ * limit per provider. If a run needs more, bound plans of its context that are not running free their memory first. */
 #ifndef EXEC_DEVICE_MEMORY_H
 #define EXEC_DEVICE_MEMORY_H
 #include "exec/run/run.h"
 
-/* A buffer of provider p (its number in the session) in one of its domains. INLAY_LIMIT_EXCEEDED: above the limit.
- * Failures set runner.failed. */
-INLAY_NODISCARD inlay_status device_take(struct runner *runner, uint32_t p, uint32_t domain, uint64_t bytes,
-                                         inlay_buffer *out, inlay_diag *diag);
-/* The same where there is room: nothing is given up for it, and a failure is none. */
-INLAY_NODISCARD inlay_status device_try(struct runner *runner, uint32_t p, uint32_t domain, uint64_t bytes,
-                                        inlay_buffer *out, inlay_diag *diag);
-/* Gives it back and forgets the handle; of {0} a no-op. */
-void device_give(const program_env *env, uint32_t p, inlay_buffer *buffer);
+/* Allocates a buffer of provider `provider` (its index in the session) in one of its domains. INLAY_LIMIT_EXCEEDED:
+ * above the limit. Sets runner.failed on failure. */
+INLAY_NODISCARD inlay_status device_memory_alloc(struct runner *runner, uint32_t provider, uint32_t domain,
+                                                 uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
+/* The same, but frees nothing to make room, and does not set runner.failed. */
+INLAY_NODISCARD inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, uint32_t domain,
+                                                     uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
+/* Frees the buffer and clears *buffer; no-op for {0}. */
+void device_memory_free(const program_env *env, uint32_t provider, inlay_buffer *buffer);
 #endif

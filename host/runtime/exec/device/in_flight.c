@@ -1,13 +1,15 @@
-/* exec/device/in_flight.c - waiting for work that devices do behind the host's back: who is to blame when it fails, and
- * what becomes of a device that does not end it. */
+/* exec/device/in_flight.c - waits for asynchronous work on devices, finds the step that caused a failure, and handles
+ * devices that hang. */
 #include "exec/device/in_flight.h"
 #include "base/boundary.h"
 #include "base/clock.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdio.h>
 
-/* What a device that promises to look up every few milliseconds gets before it counts as hung, once a run is over. */
+/* Time that a device gets to finish after a failed or cancelled run, before it counts as hung: at least GRACE_MS, or
+ * GRACE_POLLS times its promised poll interval. */
 enum { GRACE_MS = 2000, GRACE_POLLS = 8 };
 
 static const partition_provider *provider_of(const struct runner *runner, const bound_step *step)
@@ -16,7 +18,7 @@ static const partition_provider *provider_of(const struct runner *runner, const 
                                          : step->plan->step->provider;
 }
 
-static bool is_to_blame(const bound_step *step, bool hangs)
+static bool has_failed(const bound_step *step, bool hangs)
 {
     inlay_status status;
     const bool over = fence_reached(step->fence, &status);
@@ -24,14 +26,15 @@ static bool is_to_blame(const bound_step *step, bool hangs)
     return hangs ? !over : over && status != INLAY_OK;
 }
 
-static const bound_step *trace(const struct bound *bound, const bound_step *step, bool hangs)
+static const bound_step *find_origin(const struct bound *bound, const bound_step *step, bool hangs)
 {
     for (uint32_t wait_step = 0; wait_step < step->wait_step_count;) {
-        const bound_step *x = &bound->steps[step->wait_steps[wait_step]];
+        const bound_step *earlier = &bound->steps[step->wait_steps[wait_step]];
+        INLAY_CHECK(step->wait_steps[wait_step] < bound->plan->step_count);
 
         wait_step++;
-        if (is_to_blame(x, hangs)) {
-            step = x;
+        if (has_failed(earlier, hangs)) {
+            step = earlier;
             wait_step = 0;
         }
     }
@@ -40,10 +43,10 @@ static const bound_step *trace(const struct bound *bound, const bound_step *step
 
 const bound_step *in_flight_origin(const struct bound *bound, const bound_step *step)
 {
-    return trace(bound, step, false);
+    return find_origin(bound, step, false);
 }
 
-/* The device does not end its work: it counts as lost, and what it may still read or write is left to it. */
+/* The device does not finish its work: it counts as lost, and memory that it may still access is never freed. */
 static inlay_status abandon(struct runner *runner, const partition_provider *provider, uint64_t limit_ms,
                             inlay_diag *diag)
 {
@@ -52,25 +55,25 @@ static inlay_status abandon(struct runner *runner, const partition_provider *pro
 
     provider_lost(provider->state);
     if (!shared->hang.unwinding)
-        shared->hang.asked = shared->run.cancel;
+        shared->hang.caller_cancel = shared->run.cancel;
     shared->hang.abandoned = shared->hang.unwinding = true;
     __atomic_store_n(&shared->run.cancel, &always, __ATOMIC_RELEASE); /* the device may poll */
     return inlay_fail(diag, INLAY_DEVICE_LOST,
-                      "the device of %s did not end its work in %llu ms%s; the context is of no use any more",
-                      provider->name, (unsigned long long)limit_ms,
+                      "the device of %s did not finish its work within %llu ms%s; create a new session", provider->name,
+                      (unsigned long long)limit_ms,
                       limit_ms == runner->prog->env->device_timeout_ms ? " (option device_timeout_ms)" : "");
 }
 
-static uint64_t until(uint64_t limit_ms)
+static uint64_t deadline_after(uint64_t limit_ms)
 {
     return limit_ms == 0 ? 0 : clock_ns() + limit_ms * 1000000;
 }
 
-/* INLAY_BUSY and *out_hangs: the limit has passed. */
+/* INLAY_BUSY and *out_hangs: the time limit has passed. */
 static inlay_status wait_for(inlay_fence fence, const inlay_run *run, uint64_t limit_ms, bool *out_hangs,
                              inlay_diag *diag)
 {
-    const inlay_status status = fence_wait_until(fence, run, until(limit_ms), diag);
+    const inlay_status status = fence_wait_until(fence, run, deadline_after(limit_ms), diag);
 
     *out_hangs = status == INLAY_BUSY && !fence_reached(fence, NULL);
     return status;
@@ -85,14 +88,14 @@ static uint64_t grace_ms(const struct runner *runner, const partition_provider *
     return promised > GRACE_MS ? promised : GRACE_MS;
 }
 
-static inlay_status settle(const struct runner *runner, const partition_provider *provider, inlay_fence fence,
-                           bool *out_hangs)
+static inlay_status wait_grace_period(const struct runner *runner, const partition_provider *provider,
+                                      inlay_fence fence, bool *out_hangs)
 {
     return wait_for(fence, NULL, grace_ms(runner, provider), out_hangs, NULL);
 }
 
-inlay_status in_flight_finish(struct runner *runner, const partition_provider *provider, inlay_fence fence,
-                              inlay_diag *diag)
+inlay_status in_flight_wait_fence(struct runner *runner, const partition_provider *provider, inlay_fence fence,
+                                  inlay_diag *diag)
 {
     bool hangs;
     inlay_status status = wait_for(fence, &runner->shared->run, runner->prog->env->device_timeout_ms, &hangs, diag);
@@ -101,7 +104,7 @@ inlay_status in_flight_finish(struct runner *runner, const partition_provider *p
         return abandon(runner, provider, runner->prog->env->device_timeout_ms, diag);
     if (status == INLAY_OK)
         return status;
-    (void)settle(runner, provider, fence, &hangs);
+    (void)wait_grace_period(runner, provider, fence, &hangs);
     return hangs ? abandon(runner, provider, grace_ms(runner, provider), diag) : status;
 }
 
@@ -113,14 +116,15 @@ inlay_status in_flight_wait(struct runner *runner, struct bound *bound, const bo
 
     if (!hangs)
         return status;
-    status = abandon(runner, provider_of(runner, trace(bound, step, true)), runner->prog->env->device_timeout_ms, diag);
-    for (uint32_t i = 0; i < bound->plan->step_count; i++) /* whoever waits for it knows now */
+    status = abandon(runner, provider_of(runner, find_origin(bound, step, true)), runner->prog->env->device_timeout_ms,
+                     diag);
+    for (uint32_t i = 0; i < bound->plan->step_count; i++) /* steps that wait for its fence must not wait forever */
         if (bound->steps[i].async)
             fence_signal(bound->steps[i].fence, status, diag);
     return status;
 }
 
-void in_flight_note(struct runner *runner, const bound_step *step, inlay_status status)
+void in_flight_record_failure(struct runner *runner, const bound_step *step, inlay_status status)
 {
     const partition_provider *provider = step->plan->kind == PLAN_HOST ? NULL : provider_of(runner, step);
 
@@ -132,7 +136,7 @@ void in_flight_note(struct runner *runner, const bound_step *step, inlay_status 
         provider_lost(provider->state);
 }
 
-inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_status status, inlay_diag *diag)
+inlay_status in_flight_wait_all(struct runner *runner, struct bound *bound, inlay_status status, inlay_diag *diag)
 {
     for (uint32_t i = 0; bound->flight.has_async && i < bound->plan->step_count && !runner->shared->hang.unwinding;
          i++) {
@@ -150,19 +154,19 @@ inlay_status in_flight_settle(struct runner *runner, struct bound *bound, inlay_
         if (waited == INLAY_OK && status == INLAY_OK)
             continue;
         if (!runner->shared->hang.unwinding) {
-            waited = settle(runner, provider_of(runner, step), step->fence, &hangs);
+            waited = wait_grace_period(runner, provider_of(runner, step), step->fence, &hangs);
             if (hangs)
                 status = runner_step_failed(
                     runner, step,
                     abandon(runner, provider_of(runner, step), grace_ms(runner, provider_of(runner, step)), diag),
                     diag);
             else if (waited == INLAY_DEVICE_LOST)
-                in_flight_note(runner, in_flight_origin(bound, step), waited);
+                in_flight_record_failure(runner, in_flight_origin(bound, step), waited);
         }
         bound->flight.poisoned |= waited != INLAY_OK;
     }
     if (status == INLAY_OK && bound->flight.has_async &&
-        runner->shared->watched) { /* as behind every step that the host waits for */
+        runner->shared->watched) { /* as after every step that the host waits for */
         status = run_poll(&runner->shared->run);
         if (status != INLAY_OK)
             status = runner_step_failed(runner, &bound->steps[bound->plan->step_count - 1], status, diag);
@@ -195,20 +199,20 @@ static inlay_status copy_failed(const struct runner *runner, const bound_step *s
 
 inlay_status runner_step_failed(struct runner *runner, const bound_step *step, inlay_status status, inlay_diag *diag)
 {
-    const program_step *ps;
+    const program_step *planned;
 
     if (runner->plans.now != NULL)
         step = in_flight_origin(runner->plans.now, step);
-    ps = step->plan->step;
-    in_flight_note(runner, step, status);
+    planned = step->plan->step;
+    in_flight_record_failure(runner, step, status);
     if (diag == NULL)
         return boundary_status(status);
-    if (ps == NULL)
+    if (planned == NULL)
         return copy_failed(runner, step, status, diag);
     status = boundary_settle(status, diag);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
-        return inlay_fail(diag, status, "%s, at node '%s'", word, ps->node->info.name.data);
+        return inlay_fail(diag, status, "%s, at node '%s'", word, planned->node->info.name.data);
     }
-    return program_step_failed(runner->prog->graph, ps, status, diag);
+    return program_step_failed(runner->prog->graph, planned, status, diag);
 }

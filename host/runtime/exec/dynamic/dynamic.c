@@ -1,16 +1,17 @@
-/* exec/dynamic/dynamic.c - steps whose shapes are known only when they are reached.
+/* exec/dynamic/dynamic.c - steps whose shapes are known only at run time.
  *
- * What the step's inputs look like now (dims, and the elements of small integer tensors, which shapes are made of) is
- * compared with the last time; only when it differs are shapes inferred and the region specialised anew. */
+ * The signature of the step's inputs (dims, and the elements of small integer tensors, which may decide shapes) is
+ * compared with that of the last run. Only if it differs, shapes are inferred and the region is specialised again. */
 #include "exec/dynamic/dynamic.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include "exec/device/device_memory.h"
 #include "exec/device/in_flight.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/dynamic_cache.h"
 #include "exec/loop/ports.h"
 #include "infer/infer.h"
+#include "inlay/check.h"
 #include "threads/fence.h"
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,13 @@ typedef struct dynamic_call {
     struct bound *bound;
     bound_step *step;
     const partition_provider *provider;
-    uint32_t domain; /* the provider's default one */
+    uint32_t domain; /* default domain of the provider */
     dynamic_cache *cache;
     inlay_tensor_arg *in, *out;
-    inlay_value **made;     /* [output_count] results where the provider leaves them, ours until set */
-    inlay_buffer workspace; /* on the device */
-    inlay_fence *waits;     /* [input_count] twins that are still on their way there ... */
-    uint32_t wait_count;    /* ... so many of them */
+    inlay_value **made; /* [output_count] results where the provider wrote them; owned by the call until they are set */
+    inlay_buffer workspace; /* in device memory */
+    inlay_fence *waits;     /* [input_count] fences of mirrors that are still being copied */
+    uint32_t wait_count;
     inlay_diag *diag;
 } dynamic_call;
 
@@ -43,7 +44,7 @@ static bool info_from_value(const rt_value *value, inlay_value_info *info, struc
     info->dtype = value->dtype;
     info->rank = value->rank;
     info->dims = dims;
-    info->data = look_at_data(value) ? inlay_buffer_host(&value->buffer) : NULL;
+    info->data = signature_has_data(value) ? inlay_buffer_host(&value->buffer) : NULL;
     info->data_bytes = info->data == NULL ? 0 : value->buffer.bytes;
     info->elements = NULL;
     info->element_count = 0;
@@ -56,20 +57,20 @@ static void release_instance(const dynamic_call *call)
         call->provider->table->release_instance(call->provider->state, call->step->plan->step->compiled,
                                                 call->cache->instance);
     call->cache->instance = NULL;
-    call->cache->seen.bytes = 0;
+    call->cache->signature.bytes = 0;
 }
 
-static bool shape_known(const inlay_value_state *st)
+static bool shape_known(const inlay_value_state *state)
 {
-    if (st->rank == INLAY_RANK_UNKNOWN)
+    if (state->rank == INLAY_RANK_UNKNOWN)
         return false;
-    for (uint32_t d = 0; d < st->rank; d++)
-        if (st->dims[d] < 0)
+    for (uint32_t d = 0; d < state->rank; d++)
+        if (state->dims[d] < 0)
             return false;
     return true;
 }
 
-/* The bound's infos and states belong to the plan outside the region, so only the region's entries change. */
+/* Only the entries of this region change: the bound plan's infos and states of other values belong to the plan. */
 static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 {
     const partition_region *region = call->step->plan->step->region;
@@ -78,15 +79,15 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
     inlay_status status;
 
     for (uint32_t i = 0; i < region->input_count; i++)
-        if (!info_from_value(&in[i], &bound->made.infos[region->inputs[i]], &bound->made.scratch) ||
-            !plan_state_from_info(&bound->made.infos[region->inputs[i]], &bound->made.scratch,
-                                  &bound->made.states[region->inputs[i]]))
+        if (!info_from_value(&in[i], &bound->dynamic.infos[region->inputs[i]], &bound->dynamic.scratch) ||
+            !plan_state_from_info(&bound->dynamic.infos[region->inputs[i]], &bound->dynamic.scratch,
+                                  &bound->dynamic.states[region->inputs[i]]))
             return no_memory(call->diag, "to size a step at run time");
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
         for (uint32_t output = 0; output < node->info.output_count; output++) {
             inlay_value_info *info =
-                node->info.outputs[output] == INLAY_NONE ? NULL : &bound->made.infos[node->info.outputs[output]];
+                node->info.outputs[output] == INLAY_NONE ? NULL : &bound->dynamic.infos[node->info.outputs[output]];
             if (info == NULL)
                 continue;
             info->rank = INLAY_RANK_UNKNOWN;
@@ -96,7 +97,7 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
             info->element_count = 0;
         }
     }
-    status = plan_infer_region(call->runner->prog, region, bound->made.infos, &bound->made.scratch, call->diag);
+    status = plan_infer_region(call->runner->prog, region, bound->dynamic.infos, &bound->dynamic.scratch, call->diag);
     if (status != INLAY_OK)
         return status;
     for (uint32_t k = 0; k < region->node_count; k++) {
@@ -106,10 +107,12 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 
             if (value == INLAY_NONE)
                 continue;
-            if (!plan_state_from_info(&bound->made.infos[value], &bound->made.scratch, &bound->made.states[value]))
+            if (!plan_state_from_info(&bound->dynamic.infos[value], &bound->dynamic.scratch,
+                                      &bound->dynamic.states[value]))
                 return no_memory(call->diag, "to size a step at run time");
-            if (shape_known(&bound->made.states[value]))
-                seen_keep(bound, value, bound->made.states[value].rank, bound->made.states[value].dims);
+            if (shape_known(&bound->dynamic.states[value]))
+                observed_shapes_record(bound, value, bound->dynamic.states[value].rank,
+                                       bound->dynamic.states[value].dims);
         }
     }
     return INLAY_OK;
@@ -117,13 +120,13 @@ static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
 
 static inlay_status specialize(dynamic_call *call)
 {
-    const program_step *ps = call->step->plan->step;
-    const partition_region *region = ps->region;
+    const program_step *step = call->step->plan->step;
+    const partition_region *region = step->region;
     dynamic_cache *cache = call->cache;
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = call->bound->made.states,
+                                         .values = call->bound->dynamic.states,
                                          .value_count = call->runner->prog->graph->value_count,
-                                         .value_stride = sizeof *call->bound->made.states,
+                                         .value_stride = sizeof *call->bound->dynamic.states,
                                          .max_threads = call->runner->prog->env->max_threads,
                                          .workspace_alignment = 64,
                                          .output_count = region->output_count,
@@ -131,6 +134,7 @@ static inlay_status specialize(dynamic_call *call)
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
+    INLAY_CHECK(cache->instance == NULL);
     arena_reset(&cache->arena);
     cache->outputs = arena_array(&cache->arena, (size_t)region->output_count + 1, sizeof *cache->outputs);
     cache->shapes = arena_array(&cache->arena, (size_t)region->output_count + 1, sizeof *cache->shapes);
@@ -138,24 +142,24 @@ static inlay_status specialize(dynamic_call *call)
         return no_memory(call->diag, "to size a step at run time");
     for (uint32_t i = 0; i < region->output_count; i++) {
         cache->outputs[i].alias = INLAY_NONE;
-        if (!plan_state_from_info(&call->bound->made.infos[region->outputs[i]], &cache->arena, &cache->shapes[i]))
+        if (!plan_state_from_info(&call->bound->dynamic.infos[region->outputs[i]], &cache->arena, &cache->shapes[i]))
             return no_memory(call->diag, "to size a step at run time");
     }
     request.outputs = cache->outputs;
-    status = call->provider->table->specialize(call->provider->state, ps->compiled, &request, &cache->instance, &why);
+    status = call->provider->table->specialize(call->provider->state, step->compiled, &request, &cache->instance, &why);
     if (status != INLAY_OK) {
         cache->instance = NULL;
         if (status == INLAY_UNSUPPORTED) {
-            call->runner->declined.step = ps;
+            call->runner->declined.step = step;
             call->runner->declined.why = why;
         } else if (call->provider->table->domain_count > 0) {
-            call->runner->failed = call->provider; /* which counts where it is lost or has no memory */
+            call->runner->failed = call->provider; /* only counts if the device is lost or out of memory */
         }
         return inlay_fail(call->diag, status, "can't prepare it for these shapes: %.300s", why.text);
     }
     if (request.workspace_bytes > PTRDIFF_MAX / 2) {
         release_instance(call);
-        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "provider %s wants %llu bytes of workspace",
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "provider %s requests %llu bytes of workspace",
                           call->provider->name, (unsigned long long)request.workspace_bytes);
     }
     cache->workspace_bytes = request.workspace_bytes;
@@ -163,34 +167,36 @@ static inlay_status specialize(dynamic_call *call)
     return INLAY_OK;
 }
 
-/* *out_sized = false: shapes are missing, or the provider wants to know more, and there is more to be known. */
-static inlay_status size_by(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
+/* *out_sized = false: shapes are unknown, or the provider needs more data, and `more` says that data on a device is
+ * still unread. */
+static inlay_status try_size(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
 {
     const partition_region *region = call->step->plan->step->region;
-    char *now = arena_alloc(&call->bound->made.scratch, look_room(in, region->input_count) + 1);
+    char *signature = arena_alloc(&call->bound->dynamic.scratch, signature_bytes(in, region->input_count) + 1);
     inlay_status status;
     size_t bytes;
 
     *out_sized = true;
-    if (now == NULL)
+    if (signature == NULL)
         return no_memory(call->diag, "to size a step at run time");
-    bytes = look_write(now, in, region->input_count);
-    if (call->cache->instance != NULL && look_equals(&call->cache->seen, now, bytes))
+    bytes = signature_write(signature, in, region->input_count);
+    if (call->cache->instance != NULL && signature_equals(&call->cache->signature, signature, bytes))
         return INLAY_OK;
     release_instance(call);
     status = infer_shapes(call, in);
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        *out_sized &= !more || shape_known(&call->bound->made.states[region->outputs[i]]);
+        *out_sized &= !more || shape_known(&call->bound->dynamic.states[region->outputs[i]]);
     if (status != INLAY_OK || !*out_sized)
         return status;
     status = specialize(call);
     *out_sized = !more || status != INLAY_UNSUPPORTED;
-    if (status == INLAY_OK && !look_keep(&call->cache->seen, now, bytes))
+    if (status == INLAY_OK && !signature_store(&call->cache->signature, signature, bytes))
         status = no_memory(call->diag, "to size a step at run time");
     return status;
 }
 
-/* Few elements that lie on a device come home to be looked at: where the sizes need them, which one look tells. */
+/* Tensors with few elements that are on a device are copied to the host if the sizes depend on them; the first run
+ * finds out whether they do. */
 static inlay_status size_step(dynamic_call *call, rt_value *in)
 {
     const partition_region *region = call->step->plan->step->region;
@@ -199,23 +205,24 @@ static inlay_status size_step(dynamic_call *call, rt_value *in)
     bool hidden = false, sized = false;
 
     for (uint32_t i = 0; i < region->input_count; i++)
-        hidden |= in[i].buffer.domain != INLAY_DOMAIN_HOST && look_is_small(&in[i]);
-    if (!cache->looks || !hidden) {
-        status = size_by(call, in, hidden && !cache->looked, &sized);
+        hidden |= in[i].buffer.domain != INLAY_DOMAIN_HOST && signature_may_decide_shape(&in[i]);
+    if (!cache->reads_device_data || !hidden) {
+        status = try_size(call, in, hidden && !cache->reads_device_data_known, &sized);
         if (sized)
             return status;
     }
     for (uint32_t i = 0; i < region->input_count; i++) {
-        if (look_is_small(&in[i]))
-            status = stay_read(call->runner, call->bound, region->inputs[i], INLAY_DOMAIN_HOST, &in[i], call->diag);
+        if (signature_may_decide_shape(&in[i]))
+            status =
+                read_in_domain(call->runner, call->bound, region->inputs[i], INLAY_DOMAIN_HOST, &in[i], call->diag);
         if (status != INLAY_OK)
             return status;
     }
     call->runner->declined.step = NULL;
-    status = size_by(call, in, false, &sized);
-    cache->looked = true;
+    status = try_size(call, in, false, &sized);
+    cache->reads_device_data_known = true;
     for (uint32_t i = 0; status == INLAY_OK && i < region->output_count; i++)
-        cache->looks |= shape_known(&call->bound->made.states[region->outputs[i]]);
+        cache->reads_device_data |= shape_known(&call->bound->dynamic.states[region->outputs[i]]);
     return status;
 }
 
@@ -228,10 +235,11 @@ static bool on_device(const dynamic_call *call)
 
 static uint32_t provider_index(const dynamic_call *call)
 {
+    INLAY_CHECK(call->provider >= call->runner->prog->env->providers);
     return (uint32_t)(call->provider - call->runner->prog->env->providers);
 }
 
-/* Memory for an output in the provider's hands. */
+/* Allocates memory for an output of the provider. */
 static inlay_status make_output(dynamic_call *call, uint32_t i, uint32_t domain, inlay_dtype dtype, uint32_t rank,
                                 const int64_t *dims)
 {
@@ -241,10 +249,10 @@ static inlay_status make_output(dynamic_call *call, uint32_t i, uint32_t domain,
 
     if (domain == INLAY_DOMAIN_HOST)
         status = create_host_value(call->runner, value, dtype, rank, dims, &made, call->diag);
-    else if (stay_is_shared(call->runner->prog->env, domain))
-        status = stay_make_shared(domain, dtype, rank, dims, &made, call->diag);
+    else if (domain_is_shared(call->runner->prog->env, domain))
+        status = shared_value_create(domain, dtype, rank, dims, &made, call->diag);
     else
-        status = stay_make(call->runner, domain, dtype, rank, dims, &made, call->diag);
+        status = device_value_create(call->runner, domain, dtype, rank, dims, &made, call->diag);
     if (status != INLAY_OK)
         return status;
     pool_give(call->runner->shared, call->made[i]);
@@ -283,8 +291,8 @@ static bool has_place(const dynamic_call *call, uint32_t value)
     return call->bound->plan->places[call->bound->plan->values[value].place].source != PLACE_DYNAMIC;
 }
 
-/* The memory an output is written to: its place when its shape was planned, otherwise from the pool. */
-static inlay_status give_output(dynamic_call *call, uint32_t i)
+/* Binds an output: to its place if the plan knows its shape, otherwise to newly allocated memory. */
+static inlay_status bind_output(dynamic_call *call, uint32_t i)
 {
     const partition_region *region = call->step->plan->step->region;
     uint32_t value = region->outputs[i];
@@ -295,6 +303,7 @@ static inlay_status give_output(dynamic_call *call, uint32_t i)
     inlay_status status = INLAY_OK;
     int64_t bytes;
 
+    INLAY_CHECK(call->made[i] == NULL);
     *arg = (inlay_tensor_arg){ .dtype = shape->dtype };
     if (wanted->kind == INLAY_OUTPUT_ALLOCATED)
         return INLAY_OK;
@@ -308,8 +317,8 @@ static inlay_status give_output(dynamic_call *call, uint32_t i)
             memcpy(call->made[i]->dims, shape->dims, arg->rank * sizeof *shape->dims);
     } else if (!shape_known(shape)) {
         return inlay_fail(call->diag, INLAY_INTERNAL,
-                          "provider %s leaves the size of output %u to the host, which can't "
-                          "know it: the operator has no shape inference",
+                          "provider %s requires the host to know the size of output %u, but "
+                          "the operator has no shape inference",
                           call->provider->name, i);
     } else if (has_place(call, value)) {
         arg->buffer = call->bound->memory.buffers[call->bound->plan->values[value].place];
@@ -325,7 +334,7 @@ static inlay_status give_output(dynamic_call *call, uint32_t i)
     return status;
 }
 
-static inlay_status give_workspace(dynamic_call *call, inlay_exec_args *args)
+static inlay_status bind_workspace(dynamic_call *call, inlay_exec_args *args)
 {
     dynamic_cache *cache = call->cache;
     uint64_t bytes = cache->workspace_bytes;
@@ -334,12 +343,12 @@ static inlay_status give_workspace(dynamic_call *call, inlay_exec_args *args)
         return INLAY_OK;
     if (on_device(call)) {
         inlay_status status =
-            device_take(call->runner, provider_index(call), call->domain, bytes, &call->workspace, call->diag);
+            device_memory_alloc(call->runner, provider_index(call), call->domain, bytes, &call->workspace, call->diag);
         args->workspace = call->workspace;
         return status;
     }
     if (bytes > cache->workspace_room || (uintptr_t)cache->workspace % cache->workspace_alignment != 0) {
-        inlay_status status = run_may_take(call->runner->shared, bytes, call->diag);
+        inlay_status status = run_check_tensor_size(call->runner->shared, bytes, call->diag);
         if (status != INLAY_OK)
             return status;
         run_memory_give(call->runner->shared->tensors.memory, cache->workspace, cache->workspace_room);
@@ -363,49 +372,49 @@ static inlay_fence next_fence(dynamic_call *call)
     return (inlay_fence){ call->cache->timeline, ++call->cache->signalled };
 }
 
-static inlay_status finish(dynamic_call *call, inlay_status status, inlay_fence fence)
+static inlay_status wait_for_result(dynamic_call *call, inlay_status status, inlay_fence fence)
 {
     if (status != INLAY_OK || fence.timeline == 0)
         return status;
-    status = in_flight_finish(call->runner, call->provider, fence, call->diag);
+    status = in_flight_wait_fence(call->runner, call->provider, fence, call->diag);
     if (status != INLAY_OK &&
-        !call->runner->shared->hang.unwinding) { /* the next use is of a timeline that knows nothing of it */
+        !call->runner->shared->hang.unwinding) { /* later fences need a timeline without the failure */
         timeline_renew(&call->cache->timeline);
         call->cache->signalled = 0;
     }
     return status;
 }
 
-/* What the run made elsewhere is brought where the provider reads it; the plan has seen to all else. */
-static inlay_status bring_inputs(dynamic_call *call)
+/* Copies dynamic values to the domains where the provider reads them; the plan has copies for all other values. */
+static inlay_status move_inputs_to_domains(dynamic_call *call)
 {
-    const program_step *ps = call->step->plan->step;
+    const program_step *step = call->step->plan->step;
 
-    for (uint32_t i = 0; i < ps->region->input_count; i++) {
-        const uint32_t value = ps->region->inputs[i];
-        rt_value x = runner_value(call->bound, value);
+    for (uint32_t i = 0; i < step->region->input_count; i++) {
+        const uint32_t value = step->region->inputs[i];
+        rt_value current = runner_value(call->bound, value);
         inlay_status status;
 
-        if (call->in[i].buffer.domain == ps->placements[i].domain)
+        if (call->in[i].buffer.domain == step->placements[i].domain)
             continue;
-        if (call->bound->made.arrivals[value].timeline != 0 &&
-            call->bound->made.twins[value]->buffer.domain == ps->placements[i].domain) {
-            call->in[i].buffer = call->bound->made.twins[value]->buffer;
-            call->waits[call->wait_count++] = call->bound->made.arrivals[value];
+        if (call->bound->dynamic.mirror_fences[value].timeline != 0 &&
+            call->bound->dynamic.mirrors[value]->buffer.domain == step->placements[i].domain) {
+            call->in[i].buffer = call->bound->dynamic.mirrors[value]->buffer;
+            call->waits[call->wait_count++] = call->bound->dynamic.mirror_fences[value];
             continue;
         }
-        status = stay_read(call->runner, call->bound, value, ps->placements[i].domain, &x, call->diag);
+        status = read_in_domain(call->runner, call->bound, value, step->placements[i].domain, &current, call->diag);
         if (status != INLAY_OK)
             return status;
-        call->in[i].buffer = x.buffer;
+        call->in[i].buffer = current.buffer;
     }
     return INLAY_OK;
 }
 
 static inlay_status execute(dynamic_call *call)
 {
-    const program_step *ps = call->step->plan->step;
-    const partition_region *region = ps->region;
+    const program_step *step = call->step->plan->step;
+    const partition_region *region = step->region;
     run_shared *shared = call->runner->shared;
     inlay_exec_args args = { .struct_size = sizeof args,
                              .run = &shared->run,
@@ -420,65 +429,70 @@ static inlay_status execute(dynamic_call *call)
                              .cancel = shared->run.cancel,
                              .deadline_ns = shared->run.deadline_ns,
                              .diag = call->diag };
-    inlay_status status = give_workspace(call, &args);
+    inlay_status status = bind_workspace(call, &args);
 
     if (status != INLAY_OK)
         return status;
     args.signal = next_fence(call);
+    INLAY_CHECK(shared->dynamic == NULL);
     shared->dynamic = call;
-    status =
-        finish(call, call->provider->table->execute(call->provider->state, ps->compiled, call->cache->instance, &args),
-               args.signal);
+    status = wait_for_result(
+        call, call->provider->table->execute(call->provider->state, step->compiled, call->cache->instance, &args),
+        args.signal);
     shared->dynamic = NULL;
-    for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) { /* what it has waited for is there */
-        const inlay_value *twin = call->bound->made.twins[region->inputs[i]];
+    /* the mirrors that it waited for are complete */
+    for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) {
+        const inlay_value *mirror = call->bound->dynamic.mirrors[region->inputs[i]];
 
-        if (twin != NULL && twin->buffer.domain == call->in[i].buffer.domain)
-            call->bound->made.arrivals[region->inputs[i]] = (inlay_fence){ 0 };
+        if (mirror != NULL && mirror->buffer.domain == call->in[i].buffer.domain)
+            call->bound->dynamic.mirror_fences[region->inputs[i]] = (inlay_fence){ 0 };
     }
     return status;
 }
 
-/* What the provider sized itself although its shape had been planned: later steps read the planned place. */
+/* The provider allocated an output whose shape the plan knows: copies it to the planned place, where later steps read
+ * it. */
 static inlay_status move_to_place(dynamic_call *call, uint32_t i)
 {
     uint32_t value = call->step->plan->step->region->outputs[i];
     const inlay_value *made = call->made[i];
-    const inlay_value_state *st = &call->bound->plan->states[value];
+    const inlay_value_state *state = &call->bound->plan->states[value];
     const inlay_buffer *to = &call->bound->memory.buffers[call->bound->plan->values[value].place];
 
-    if (made->rank != st->rank || memcmp(made->dims, st->dims, st->rank * sizeof *st->dims) != 0)
+    INLAY_CHECK(made != NULL);
+    if (made->rank != state->rank || memcmp(made->dims, state->dims, state->rank * sizeof *state->dims) != 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "provider %s gave output %u another shape than the operator's "
                           "shape inference",
                           call->provider->name, i);
     if (made->buffer.domain != INLAY_DOMAIN_HOST || to->domain != INLAY_DOMAIN_HOST)
-        return stay_copy(call->runner, &made->buffer, to, call->diag);
+        return copy_between_domains(call->runner, &made->buffer, to, call->diag);
     if (made->buffer.bytes > 0)
         memcpy(inlay_buffer_host(to), value_data(made), (size_t)made->buffer.bytes);
     return INLAY_OK;
 }
 
-/* An output that has no place becomes the value, on the device where somebody wants it there. */
-static inlay_status take_result(dynamic_call *call, uint32_t i)
+/* Sets the value of an output without a place. It stays on the device if it is read there. */
+static inlay_status set_result(dynamic_call *call, uint32_t i)
 {
     const uint32_t value = call->step->plan->step->region->outputs[i];
-    rt_value x = rt_from_value(call->made[i]);
-    inlay_value *home = call->made[i];
+    rt_value result = rt_from_value(call->made[i]);
+    inlay_value *stored = call->made[i];
 
-    if (x.buffer.domain != INLAY_DOMAIN_HOST && stay_domain(call->runner, value) != x.buffer.domain) {
-        inlay_status status = stay_move(call->runner, &x, INLAY_DOMAIN_HOST, &home, call->diag);
+    if (result.buffer.domain != INLAY_DOMAIN_HOST && residency_domain(call->runner, value) != result.buffer.domain) {
+        inlay_status status = copy_to_domain(call->runner, &result, INLAY_DOMAIN_HOST, &stored, call->diag);
         if (status != INLAY_OK)
             return status;
         pool_give(call->runner->shared, call->made[i]);
     }
     call->made[i] = NULL;
-    runner_set(call->runner, call->bound, value, home);
+    runner_set(call->runner, call->bound, value, stored);
     return INLAY_OK;
 }
 
-/* Bounded outputs get the dims that execute wrote; allocated ones must be there. */
-static inlay_status take_results(dynamic_call *call)
+/* Checks the outputs and sets their values. Bounded outputs get the dims that execute wrote; allocated outputs must
+ * have memory. */
+static inlay_status set_results(dynamic_call *call)
 {
     const partition_region *region = call->step->plan->step->region;
 
@@ -501,7 +515,7 @@ static inlay_status take_results(dynamic_call *call)
                                   call->provider->name, i);
         }
         if (call->made[i] != NULL) {
-            inlay_status status = has_place(call, region->outputs[i]) ? move_to_place(call, i) : take_result(call, i);
+            inlay_status status = has_place(call, region->outputs[i]) ? move_to_place(call, i) : set_result(call, i);
             if (status != INLAY_OK)
                 return status;
         }
@@ -509,7 +523,7 @@ static inlay_status take_results(dynamic_call *call)
     return INLAY_OK;
 }
 
-static dynamic_cache *cache_of(bound_step *step, const partition_provider *provider, inlay_diag *diag)
+static dynamic_cache *get_cache(bound_step *step, const partition_provider *provider, inlay_diag *diag)
 {
     if (step->cache == NULL) {
         step->cache = calloc(1, sizeof *step->cache);
@@ -525,23 +539,23 @@ static dynamic_cache *cache_of(bound_step *step, const partition_provider *provi
 inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    const program_step *ps = step->plan->step;
-    const partition_region *region = ps->region;
+    const program_step *planned = step->plan->step;
+    const partition_region *region = planned->region;
     size_t tensors = (size_t)region->input_count + region->output_count + 1;
     dynamic_call call = { .runner = runner,
                           .bound = bound,
                           .step = step,
-                          .provider = ps->provider,
+                          .provider = planned->provider,
                           .diag = diag,
-                          .domain = partition_default_domain(ps->provider) };
+                          .domain = partition_default_domain(planned->provider) };
     rt_value *in;
 
-    arena_reset(&bound->made.scratch);
-    in = arena_array(&bound->made.scratch, tensors, sizeof *in);
-    call.in = arena_array(&bound->made.scratch, tensors, sizeof *call.in);
-    call.waits = arena_array(&bound->made.scratch, tensors, sizeof *call.waits);
-    call.made = arena_array(&bound->made.scratch, tensors, sizeof(inlay_value *));
-    call.cache = cache_of(step, ps->provider, diag);
+    arena_reset(&bound->dynamic.scratch);
+    in = arena_array(&bound->dynamic.scratch, tensors, sizeof *in);
+    call.in = arena_array(&bound->dynamic.scratch, tensors, sizeof *call.in);
+    call.waits = arena_array(&bound->dynamic.scratch, tensors, sizeof *call.waits);
+    call.made = arena_array(&bound->dynamic.scratch, tensors, sizeof(inlay_value *));
+    call.cache = get_cache(step, planned->provider, diag);
     if (in == NULL || call.in == NULL || call.waits == NULL || call.made == NULL || call.cache == NULL)
         return no_memory(call.diag, "to size a step at run time");
     call.out = call.in + region->input_count;
@@ -564,15 +578,15 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
             in[i].buffer = call.in[i].buffer;
     }
     INLAY_TRY(size_step(&call, in));
-    INLAY_TRY(bring_inputs(&call));
+    INLAY_TRY(move_inputs_to_domains(&call));
     for (uint32_t i = 0; i < region->output_count; i++)
-        INLAY_TRY(give_output(&call, i));
+        INLAY_TRY(bind_output(&call, i));
     INLAY_TRY(execute(&call));
-    INLAY_TRY(take_results(&call));
+    INLAY_TRY(set_results(&call));
 done:
     if (runner->shared->hang.unwinding)
         return status;
-    device_give(runner->prog->env, provider_index(&call), &call.workspace);
+    device_memory_free(runner->prog->env, provider_index(&call), &call.workspace);
     for (uint32_t i = 0; i < region->output_count; i++)
         pool_give(runner->shared, call.made[i]);
     return status;

@@ -1,9 +1,10 @@
-/* exec/loop/bind.c - a plan gets memory: the slab, and every address that a step reads or writes. */
+/* exec/loop/bind.c - binds a plan: allocates the slabs, and writes every address that a step reads or writes. */
 #include "base/memory.h"
 #include "base/pages.h"
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
-#include "exec/loop/side.h"
+#include "exec/loop/parallel_branches.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -23,19 +24,19 @@ typedef struct busy_range {
 struct binder {
     struct runner *runner;
     struct bound *bound;
-    uint32_t *maker;  /* [place_count] asynchronous step that fills the place, INLAY_NONE */
-    busy_range *busy; /* what the steps before this one may still use */
+    uint32_t *writer_of; /* [place_count] the asynchronous step that writes the place; INLAY_NONE: none */
+    busy_range *busy;    /* slab ranges that earlier steps may still use */
     uint32_t busy_count;
-    uint32_t *waits; /* [step_count] what this step waits for so far ... */
+    uint32_t *waits; /* [step_count] the steps that the current step waits for so far */
     uint32_t wait_count;
-    uint32_t port_count; /* places on devices that are the caller's, which it uses */
-    uint32_t *waits_of;  /* ... [step_count] and who has it in that list: 1 + the number of the step */
-    uint32_t leader;     /* the copy that those behind it go with, INLAY_NONE */
+    uint32_t port_count; /* caller-owned device buffers that the step uses */
+    uint32_t *listed_by; /* [step_count] 1 + the last step that listed this step in its waits */
+    uint32_t leader;     /* first copy of the request that later copies may join; INLAY_NONE: none */
     inlay_diag *diag;
 };
 
-/* Is the slab much larger than what any plan of the runner needs, or `bytes`? One run of large inputs is no reason to
- * hold their memory for good. */
+/* Returns whether the slab is more than four times as large as any plan of the runner needs, and as `bytes`. A single
+ * run with large inputs must not hold its memory forever. */
 static bool is_oversized(const struct runner *runner, uint64_t bytes)
 {
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
@@ -44,8 +45,8 @@ static bool is_oversized(const struct runner *runner, uint64_t bytes)
     return runner->plans.slab_bytes > SLAB_SMALL && runner->plans.slab_bytes / 4 > bytes;
 }
 
-/* One slab for all plans of a runner, as large as the largest needs it. Where sizes grow from run to run there is some
- * room for the next ones: fresh pages cost more than what a small plan computes in them. */
+/* All plans of a runner share one slab, as large as the largest plan needs. If sizes grow from run to run, it is
+ * allocated a quarter larger: page faults in new pages cost more than a small plan computes. */
 static inlay_status reserve_slab(struct runner *runner, uint64_t bytes, inlay_diag *diag)
 {
     bool grows = runner->plans.slab != NULL && runner->plans.slab_bytes < bytes &&
@@ -79,7 +80,9 @@ static inlay_status bind_devices(struct binder *binder)
 
         if (plan->slab_bytes[d] == 0)
             continue;
-        status = device_take(binder->runner, i, d, plan->slab_bytes[d], &binder->bound->memory.slabs[d], binder->diag);
+        INLAY_CHECK(i < env->provider_count);
+        status = device_memory_alloc(binder->runner, i, d, plan->slab_bytes[d], &binder->bound->memory.slabs[d],
+                                     binder->diag);
         if (status == INLAY_OK && plan_is_unified(env, d))
             status = env->providers[i].table->buffer_map(env->providers[i].state, &binder->bound->memory.slabs[d],
                                                          &binder->bound->memory.maps[d], binder->diag);
@@ -87,22 +90,22 @@ static inlay_status bind_devices(struct binder *binder)
     return status;
 }
 
-/* Where each place lies, but for inputs and outputs. */
+/* Writes the buffer of each place, except those of graph inputs and outputs. */
 static void write_places(const struct runner *runner, struct bound *bound)
 {
     const struct plan *plan = bound->plan;
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
-        const plan_place *pl = &plan->places[i];
+        const plan_place *place = &plan->places[i];
         inlay_buffer *out = &bound->memory.buffers[i];
 
-        *out = (inlay_buffer){ .bytes = pl->bytes, .domain = pl->domain };
-        if (pl->source == PLACE_SLAB) {
-            *out = bound_in_slab(runner, bound, pl, pl->domain);
-        } else if (pl->source == PLACE_VIEW && plan->places[pl->index].source == PLACE_SLAB) {
-            *out = bound_in_slab(runner, bound, &plan->places[pl->index], pl->domain);
-        } else if (pl->source == PLACE_DATA) {
-            out->handle = (uintptr_t)(pl->data != NULL ? pl->data : (const void *)&bound->memory.base);
+        *out = (inlay_buffer){ .bytes = place->bytes, .domain = place->domain };
+        if (place->source == PLACE_SLAB) {
+            *out = bound_in_slab(runner, bound, place, place->domain);
+        } else if (place->source == PLACE_VIEW && plan->places[place->index].source == PLACE_SLAB) {
+            *out = bound_in_slab(runner, bound, &plan->places[place->index], place->domain);
+        } else if (place->source == PLACE_DATA) {
+            out->handle = (uintptr_t)(place->data != NULL ? place->data : (const void *)&bound->memory.base);
         }
     }
     bound->memory.base = runner->plans.slab;
@@ -110,25 +113,26 @@ static void write_places(const struct runner *runner, struct bound *bound)
 
 static void write_args(struct bound *bound, bound_step *step)
 {
-    const plan_step *ps = step->plan;
-    const partition_region *region = ps->step->region;
+    const plan_step *planned = step->plan;
+    const partition_region *region = planned->step->region;
     inlay_tensor_arg *args = step->args.outputs - region->input_count;
 
+    INLAY_CHECK(region->input_count == 0 || step->args.inputs != NULL);
     for (uint32_t i = 0; i < region->input_count; i++)
-        args[i].buffer = bound->memory.buffers[ps->in[i]];
+        args[i].buffer = bound->memory.buffers[planned->in[i]];
     for (uint32_t i = 0; i < region->output_count; i++)
-        args[region->input_count + i].buffer = bound->memory.buffers[ps->out[i]];
-    if (ps->workspace == INLAY_NONE)
+        args[region->input_count + i].buffer = bound->memory.buffers[planned->out[i]];
+    if (planned->workspace == INLAY_NONE)
         return;
-    step->args.workspace = bound->memory.buffers[ps->workspace];
+    step->args.workspace = bound->memory.buffers[planned->workspace];
     if (step->args.workspace.domain == INLAY_DOMAIN_HOST) {
-        uint64_t alignment = ps->workspace_alignment, at = step->args.workspace.handle;
+        uint64_t alignment = planned->workspace_alignment, at = step->args.workspace.handle;
         step->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
         step->args.workspace.bytes -= step->args.workspace.offset;
     }
 }
 
-/* What the provider keeps for these addresses. */
+/* Lets the provider prepare its data for these addresses. */
 static inlay_status make_binding(bound_step *step, inlay_diag *diag)
 {
     const partition_provider *provider = step->plan->step->provider;
@@ -162,10 +166,11 @@ static inlay_status write_addresses(const struct runner *runner, struct bound *b
     return status;
 }
 
-inlay_status bound_settle(struct runner *runner, struct bound *bound, inlay_diag *diag)
+inlay_status bound_prepare(struct runner *runner, struct bound *bound, inlay_diag *diag)
 {
-    inlay_status status = runner_keep_limit(runner, bound, diag);
+    inlay_status status = runner_enforce_memory_limit(runner, bound, diag);
 
+    INLAY_CHECK(bound->plan != NULL && bound->steps != NULL);
     if (status == INLAY_OK && runner->plans.slab_bytes < bound->plan->slab_bytes[0])
         status = reserve_slab(runner, bound->plan->slab_bytes[0], diag);
     if (status == INLAY_OK && bound->memory.base != runner->plans.slab)
@@ -175,30 +180,34 @@ inlay_status bound_settle(struct runner *runner, struct bound *bound, inlay_diag
 
 static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *target)
 {
-    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const plan_place *slot = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
 
-    if (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT)
+    INLAY_CHECK(place < binder->bound->plan->place_count);
+    if (slot->source == PLACE_INPUT || slot->source == PLACE_OUTPUT)
         binder->bound->ports.patches[binder->bound->ports.patch_count++] = (struct patch){ place, target };
 }
 
-/* ------------------------------------------------------------------ who waits for whom
+/* ------------------------------------------------------------------ dependencies between steps
  *
- * A step waits for the makers of what it reads. Places share bytes, so one that writes also waits for those that read
- * or wrote the same bytes before, where they work behind the host's back. */
+ * A step waits for the asynchronous steps that write its inputs. Places may share bytes, so a step that writes bytes
+ * also waits for the asynchronous steps that read or wrote them before. */
 
 static void add_wait(struct binder *binder, uint32_t index, uint32_t step)
 {
-    if (step == INLAY_NONE || binder->waits_of[step] == index + 1)
+    if (step == INLAY_NONE || binder->listed_by[step] == index + 1)
         return;
-    binder->waits_of[step] = index + 1;
+    INLAY_CHECK(step < index && index < binder->bound->plan->step_count);
+    binder->listed_by[step] = index + 1;
     binder->waits[binder->wait_count++] = step;
 }
 
 static void count_port(struct binder *binder, uint32_t place)
 {
-    const plan_place *pl = &binder->bound->plan->places[place];
+    const plan_place *slot = &binder->bound->plan->places[place];
 
-    binder->port_count += pl->domain != INLAY_DOMAIN_HOST && (pl->source == PLACE_INPUT || pl->source == PLACE_OUTPUT);
+    INLAY_CHECK(place < binder->bound->plan->place_count);
+    binder->port_count +=
+        slot->domain != INLAY_DOMAIN_HOST && (slot->source == PLACE_INPUT || slot->source == PLACE_OUTPUT);
 }
 
 /* The bytes of a place that steps of the plan write; false: they only read it. Values that are computed in place share
@@ -214,7 +223,7 @@ static bool written_range(const struct binder *binder, uint32_t place, uint32_t 
 }
 
 /* The step writes the place: it waits for steps that may still use these bytes. */
-static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place)
+static void wait_for_users_of(struct binder *binder, uint32_t index, uint32_t place)
 {
     busy_range mine;
     uint32_t kept = 0;
@@ -234,7 +243,7 @@ static void wait_for_bytes(struct binder *binder, uint32_t index, uint32_t place
     binder->busy_count = kept;
 }
 
-static void use_bytes(struct binder *binder, uint32_t index, uint32_t place)
+static void mark_bytes_used(struct binder *binder, uint32_t index, uint32_t place)
 {
     busy_range mine;
 
@@ -242,55 +251,57 @@ static void use_bytes(struct binder *binder, uint32_t index, uint32_t place)
         binder->busy[binder->busy_count++] = mine;
 }
 
-/* The places that a step writes: those of a region that is sized in the run are in the plan where it could know them.
- */
-static uint32_t written(const struct bound *bound, const plan_step *ps, uint32_t i)
+/* The place of output i of a step. For a region whose sizes are known only at run time, the plan has the place if it
+ * knows the value. */
+static uint32_t output_place(const struct bound *bound, const plan_step *step, uint32_t i)
 {
-    const uint32_t value = ps->kind == PLAN_COPY ? INLAY_NONE : ps->step->region->outputs[i];
+    const uint32_t value = step->kind == PLAN_COPY ? INLAY_NONE : step->step->region->outputs[i];
 
-    if (ps->kind == PLAN_COPY || ps->kind == PLAN_EXEC)
-        return ps->out[i];
+    if (step->kind == PLAN_COPY || step->kind == PLAN_EXEC)
+        return step->out[i];
     return bound->plan->values[value].place;
 }
 
-/* Whose step it is; NULL: the host's. */
-static const partition_provider *provider_of(const struct binder *binder, const plan_step *ps)
+/* The provider that runs the step; NULL: the host. */
+static const partition_provider *provider_of(const struct binder *binder, const plan_step *step)
 {
-    return ps->kind == PLAN_COPY ? &binder->runner->prog->env->providers[ps->copy_provider] : ps->step->provider;
+    return step->kind == PLAN_COPY ? &binder->runner->prog->env->providers[step->copy_provider] : step->step->provider;
 }
 
 static bool places_meet(const struct bound *bound, uint32_t input, uint32_t output)
 {
     const plan_place *place = &bound->plan->places[plan_bytes_of(bound->plan, input)];
-    const plan_place *q = &bound->plan->places[plan_bytes_of(bound->plan, output)];
+    const plan_place *other_place = &bound->plan->places[plan_bytes_of(bound->plan, output)];
 
-    return input == output || (place->source == PLACE_SLAB && q->source == PLACE_SLAB && place->lies_in == q->lies_in &&
-                               place->offset < q->offset + q->bytes && q->offset < place->offset + place->bytes);
+    return input == output ||
+           (place->source == PLACE_SLAB && other_place->source == PLACE_SLAB &&
+            place->lies_in == other_place->lies_in && place->offset < other_place->offset + other_place->bytes &&
+            other_place->offset < place->offset + place->bytes);
 }
 
-/* May the copy go with those before it, as one request? None may depend on another, and none that is read first waits
- * for large ones that are read later. */
-static bool joins_copies(const struct binder *binder, uint32_t index)
+/* Returns whether the copy can join the preceding copies in one request. No copy of a request may depend on another
+ * one, and a small copy that is read first must not wait for large ones that are read later. */
+static bool can_join_copies(const struct binder *binder, uint32_t index)
 {
     const struct bound *bound = binder->bound;
-    const plan_step *ps = &bound->plan->steps[index];
+    const plan_step *planned = &bound->plan->steps[index];
 
-    if (binder->leader == INLAY_NONE || ps->kind != PLAN_COPY ||
-        bound->plan->steps[binder->leader].copy_provider != ps->copy_provider ||
-        (bound->plan->steps[binder->leader].group != ps->group && ps->copy_bytes > SMALL_COPY))
+    if (binder->leader == INLAY_NONE || planned->kind != PLAN_COPY ||
+        bound->plan->steps[binder->leader].copy_provider != planned->copy_provider ||
+        (bound->plan->steps[binder->leader].group != planned->group && planned->copy_bytes > SMALL_COPY))
         return false;
     for (uint32_t i = binder->leader; i < index; i++) {
         const plan_step *step = &bound->plan->steps[i];
 
-        if (places_meet(bound, step->out[0], ps->in[0]) || places_meet(bound, step->out[0], ps->out[0]) ||
-            places_meet(bound, step->in[0], ps->out[0]))
+        if (places_meet(bound, step->out[0], planned->in[0]) || places_meet(bound, step->out[0], planned->out[0]) ||
+            places_meet(bound, step->in[0], planned->out[0]))
             return false;
     }
     return true;
 }
 
-/* The step's list of whom it waits for, its own provider's steps first. */
-static inlay_status keep_waits(struct binder *binder, bound_step *step)
+/* Stores the list of steps that the step waits for, its own provider's first. */
+static inlay_status store_waits(struct binder *binder, bound_step *step)
 {
     const partition_provider *own = provider_of(binder, step->plan);
 
@@ -308,41 +319,42 @@ static inlay_status keep_waits(struct binder *binder, bound_step *step)
         if (others == 0)
             step->own_wait_count = step->wait_step_count;
     }
+    INLAY_CHECK(step->own_wait_count <= step->wait_step_count && step->wait_step_count == binder->wait_count);
     return INLAY_OK;
 }
 
-/* index: who waits, and uses the bytes; of a copy that goes with others, the first of them. */
+/* index: the step that waits and uses the bytes; for a copy that joined a request, the first copy of the request. */
 static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t index, bool is_async)
 {
     struct bound *bound = binder->bound;
-    bound_step *s = &bound->steps[index];
-    const plan_step *ps = bound->steps[step].plan;
-    const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
-    const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count;
+    bound_step *waiting = &bound->steps[index];
+    const plan_step *planned = bound->steps[step].plan;
+    const uint32_t ins = planned->kind == PLAN_COPY ? 1 : planned->step->region->input_count;
+    const uint32_t outs = planned->kind == PLAN_COPY ? 1 : planned->step->region->output_count;
 
     if (step == index)
         binder->wait_count = binder->port_count = 0;
     for (uint32_t i = 0; i < ins; i++) {
-        add_wait(binder, index, binder->maker[plan_bytes_of(bound->plan, ps->in[i])]);
-        count_port(binder, ps->in[i]);
+        add_wait(binder, index, binder->writer_of[plan_bytes_of(bound->plan, planned->in[i])]);
+        count_port(binder, planned->in[i]);
     }
     for (uint32_t i = 0; i < outs; i++) {
-        wait_for_bytes(binder, index, written(bound, ps, i));
-        count_port(binder, written(bound, ps, i));
+        wait_for_users_of(binder, index, output_place(bound, planned, i));
+        count_port(binder, output_place(bound, planned, i));
     }
-    if (ps->workspace != INLAY_NONE)
-        wait_for_bytes(binder, index, ps->workspace);
+    if (planned->workspace != INLAY_NONE)
+        wait_for_users_of(binder, index, planned->workspace);
     for (uint32_t i = 0; is_async && i < ins; i++)
-        use_bytes(binder, index, ps->in[i]);
+        mark_bytes_used(binder, index, planned->in[i]);
     for (uint32_t i = 0; is_async && i < outs; i++)
-        use_bytes(binder, index, written(bound, ps, i));
-    if (is_async && ps->workspace != INLAY_NONE)
-        use_bytes(binder, index, ps->workspace);
-    return keep_waits(binder, s);
+        mark_bytes_used(binder, index, output_place(bound, planned, i));
+    if (is_async && planned->workspace != INLAY_NONE)
+        mark_bytes_used(binder, index, planned->workspace);
+    return store_waits(binder, waiting);
 }
 
-/* Does some provider answer before it is done? Otherwise no step waits for another. */
-static bool works_behind(const program_env *env)
+/* Returns whether any provider is asynchronous. If none is, no step waits for another one. */
+static bool has_async_provider(const program_env *env)
 {
     for (uint32_t i = 0; i < env->provider_count; i++)
         if ((env->providers[i].table->flags & INLAY_PROVIDER_ASYNC) != 0)
@@ -350,8 +362,8 @@ static bool works_behind(const program_env *env)
     return false;
 }
 
-/* Lists for bind_waits; false: no memory. */
-static bool start_waits(struct binder *binder, const struct plan *plan)
+/* Allocates the lists of bind_waits(). False: out of memory. */
+static bool allocate_wait_lists(struct binder *binder, const struct plan *plan)
 {
     size_t uses = 1;
 
@@ -361,33 +373,33 @@ static bool start_waits(struct binder *binder, const struct plan *plan)
                     : plan->steps[i].step->region->input_count + plan->steps[i].step->region->output_count + 1;
     binder->busy = malloc(uses * sizeof *binder->busy);
     binder->waits = calloc((size_t)plan->step_count + 1, sizeof *binder->waits);
-    binder->waits_of = calloc((size_t)plan->step_count + 1, sizeof *binder->waits_of);
-    return binder->busy != NULL && binder->waits != NULL && binder->waits_of != NULL;
+    binder->listed_by = calloc((size_t)plan->step_count + 1, sizeof *binder->listed_by);
+    return binder->busy != NULL && binder->waits != NULL && binder->listed_by != NULL;
 }
 
-static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *st, const inlay_placement *at)
+static void fill_arg(inlay_tensor_arg *arg, const inlay_value_state *state, const inlay_placement *at)
 {
-    arg->dims = (int64_t *)(uintptr_t)st->dims; /* written for BOUNDED outputs only, which no EXEC step has */
-    arg->rank = st->rank;
-    arg->dtype = at->dtype != INLAY_UNDEFINED ? at->dtype : st->dtype;
+    arg->dims = (int64_t *)(uintptr_t)state->dims; /* written only for BOUNDED outputs, which EXEC steps do not have */
+    arg->rank = state->rank;
+    arg->dtype = at->dtype != INLAY_UNDEFINED ? at->dtype : state->dtype;
 }
 
-/* Everything but the addresses. */
+/* Prepares the call of an EXEC step, except the addresses. */
 static inlay_status bind_exec(struct binder *binder, uint32_t index)
 {
     struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
-    const plan_step *ps = step->plan;
-    const partition_region *region = ps->step->region;
+    const plan_step *planned = step->plan;
+    const partition_region *region = planned->step->region;
     inlay_tensor_arg *args =
         arena_array(&bound->arena, (size_t)region->input_count + region->output_count + 1, sizeof *args);
 
     if (args == NULL)
         return no_memory(binder->diag, "to bind a plan");
-    step->state = ps->step->provider->state;
-    step->execute = provider_direct(ps->step->provider->table, &step->state);
-    step->compiled = ps->step->compiled;
-    step->instance = ps->instance;
+    step->state = planned->step->provider->state;
+    step->execute = provider_direct(planned->step->provider->table, &step->state);
+    step->compiled = planned->step->compiled;
+    step->instance = planned->instance;
     step->args = (inlay_exec_args){ .struct_size = sizeof step->args,
                                     .run = &binder->runner->shared->run,
                                     .inputs = args,
@@ -397,13 +409,13 @@ static inlay_status bind_exec(struct binder *binder, uint32_t index)
                                     .arg_stride = sizeof *args,
                                     .diag = &binder->runner->shared->diag };
     for (uint32_t i = 0; i < region->input_count; i++) {
-        fill_arg(&args[i], &bound->plan->states[region->inputs[i]], &ps->step->placements[i]);
-        add_patch(binder, ps->in[i], &args[i].buffer);
+        fill_arg(&args[i], &bound->plan->states[region->inputs[i]], &planned->step->placements[i]);
+        add_patch(binder, planned->in[i], &args[i].buffer);
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
         fill_arg(&args[region->input_count + i], &bound->plan->states[region->outputs[i]],
-                 &ps->step->placements[region->input_count + i]);
-        add_patch(binder, ps->out[i], &args[region->input_count + i].buffer);
+                 &planned->step->placements[region->input_count + i]);
+        add_patch(binder, planned->out[i], &args[region->input_count + i].buffer);
     }
     return INLAY_OK;
 }
@@ -412,23 +424,25 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
 {
     struct bound *bound = binder->bound;
     bound_step *step = &bound->steps[index];
-    const plan_step *ps = &bound->plan->steps[index];
+    const plan_step *planned = &bound->plan->steps[index];
     const partition_provider *async_provider = NULL;
     inlay_status status = INLAY_OK;
     uint32_t leader = index;
 
-    step->plan = ps;
-    if (joins_copies(binder, index))
+    INLAY_CHECK(binder->leader == INLAY_NONE || binder->leader < index);
+    step->plan = planned;
+    if (can_join_copies(binder, index))
         leader = binder->leader;
     else
-        binder->leader =
-            ps->kind == PLAN_COPY && provider_of(binder, ps)->table->buffer_copies != NULL ? index : INLAY_NONE;
+        binder->leader = planned->kind == PLAN_COPY && provider_of(binder, planned)->table->buffer_copies != NULL
+                             ? index
+                             : INLAY_NONE;
     bound->steps[leader].copy_count++;
-    if (ps->kind == PLAN_EXEC) {
+    if (planned->kind == PLAN_EXEC) {
         status = bind_exec(binder, index);
-        async_provider = ps->step->provider;
-    } else if (ps->kind == PLAN_COPY) {
-        async_provider = &binder->runner->prog->env->providers[ps->copy_provider];
+        async_provider = planned->step->provider;
+    } else if (planned->kind == PLAN_COPY) {
+        async_provider = &binder->runner->prog->env->providers[planned->copy_provider];
     }
     if (status != INLAY_OK)
         return status;
@@ -439,7 +453,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     if (status != INLAY_OK)
         return status;
     if (async_provider != NULL && leader != index) {
-        binder->maker[ps->out[0]] = leader;
+        binder->writer_of[planned->out[0]] = leader;
         return INLAY_OK;
     }
     if (async_provider != NULL) {
@@ -448,14 +462,14 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
             return status;
         step->async = true;
         bound->flight.has_async = true;
-        for (uint32_t i = 0; i < (ps->kind == PLAN_COPY ? 1 : ps->step->region->output_count); i++)
-            binder->maker[ps->out[i]] = index;
+        for (uint32_t i = 0; i < (planned->kind == PLAN_COPY ? 1 : planned->step->region->output_count); i++)
+            binder->writer_of[planned->out[i]] = index;
     }
-    step->simple = ps->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
+    step->simple = planned->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
     return INLAY_OK;
 }
 
-static inlay_status make_room_for_copies(struct bound *bound, inlay_diag *diag)
+static inlay_status allocate_copy_lists(struct bound *bound, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < bound->plan->step_count; i++) {
         bound_step *step = &bound->steps[i];
@@ -493,37 +507,39 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
     bound->memory.maps = arena_array(&bound->arena, plan->domain_count, sizeof *bound->memory.maps);
     bound->memory.buffers = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *bound->memory.buffers);
     bound->ports.patches = arena_array(&bound->arena, most_patches + 1, sizeof *bound->ports.patches);
-    bound->made.values = arena_array(&bound->arena, (size_t)values + 1, sizeof *bound->made.values);
-    binder.maker = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *binder.maker);
+    bound->dynamic.values = arena_array(&bound->arena, (size_t)values + 1, sizeof *bound->dynamic.values);
+    binder.writer_of = arena_array(&bound->arena, (size_t)plan->place_count + 1, sizeof *binder.writer_of);
     if (plan->dynamic_count > 0) {
-        bound->made.states = arena_copy(&bound->arena, plan->states, values * sizeof *bound->made.states);
-        bound->made.infos = arena_copy(&bound->arena, plan->infos, values * sizeof *bound->made.infos);
-        bound->made.twins = arena_array(&bound->arena, values, sizeof(inlay_value *));
-        bound->made.arrivals = arena_array(&bound->arena, values, sizeof *bound->made.arrivals);
-        has_room = bound->made.twins != NULL && bound->made.arrivals != NULL && seen_create(bound, values);
+        bound->dynamic.states = arena_copy(&bound->arena, plan->states, values * sizeof *bound->dynamic.states);
+        bound->dynamic.infos = arena_copy(&bound->arena, plan->infos, values * sizeof *bound->dynamic.infos);
+        bound->dynamic.mirrors = arena_array(&bound->arena, values, sizeof(inlay_value *));
+        bound->dynamic.mirror_fences = arena_array(&bound->arena, values, sizeof *bound->dynamic.mirror_fences);
+        has_room = bound->dynamic.mirrors != NULL && bound->dynamic.mirror_fences != NULL &&
+                   observed_shapes_create(bound, values);
     }
     bound->steps = arena_array(&bound->arena, (size_t)plan->step_count + 1, sizeof *bound->steps);
     if (bound->memory.slabs == NULL || bound->memory.maps == NULL || bound->memory.buffers == NULL ||
-        bound->ports.patches == NULL || bound->made.values == NULL || binder.maker == NULL || bound->steps == NULL ||
-        (plan->dynamic_count > 0 && (bound->made.states == NULL || bound->made.infos == NULL || !has_room))) {
+        bound->ports.patches == NULL || bound->dynamic.values == NULL || binder.writer_of == NULL ||
+        bound->steps == NULL ||
+        (plan->dynamic_count > 0 && (bound->dynamic.states == NULL || bound->dynamic.infos == NULL || !has_room))) {
         status = no_memory(diag, "to bind a plan");
         goto done;
     }
-    memset(binder.maker, 0xff, plan->place_count * sizeof *binder.maker);
-    if (works_behind(runner->prog->env) && !start_waits(&binder, plan)) {
+    memset(binder.writer_of, 0xff, plan->place_count * sizeof *binder.writer_of);
+    if (has_async_provider(runner->prog->env) && !allocate_wait_lists(&binder, plan)) {
         status = no_memory(diag, "to bind a plan");
         goto done;
     }
     INLAY_TRY(bind_devices(&binder));
     for (uint32_t i = 0; i < plan->step_count; i++)
         INLAY_TRY(bind_step(&binder, i));
-    INLAY_TRY(make_room_for_copies(bound, diag));
+    INLAY_TRY(allocate_copy_lists(bound, diag));
     if (runner->prog->env->held_bytes != NULL) {
         bound->memory.counted_bytes = bound->arena.total_bytes;
         (void)__atomic_add_fetch(runner->prog->env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
     }
-    INLAY_TRY(runner_keep_limit(runner, bound, diag));
-    INLAY_TRY(side_create(bound, diag));
+    INLAY_TRY(runner_enforce_memory_limit(runner, bound, diag));
+    INLAY_TRY(parallel_branches_create(bound, diag));
     INLAY_TRY(reserve_slab(runner, plan->slab_bytes[0], diag));
     INLAY_TRY(write_addresses(runner, bound, diag));
     *out_bound = bound;
@@ -531,7 +547,7 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
 done:
     free(binder.busy);
     free(binder.waits);
-    free(binder.waits_of);
+    free(binder.listed_by);
     bound_destroy(runner, bound);
     return status;
 }

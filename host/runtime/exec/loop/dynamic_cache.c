@@ -1,4 +1,4 @@
-/* exec/loop/dynamic_cache.c - what a dynamic step keeps for runs to come, and its end. */
+/* exec/loop/dynamic_cache.c - frees the state that a dynamic step caches between runs. */
 #include "exec/loop/dynamic_cache.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -14,7 +14,7 @@ void dynamic_cache_destroy(bound_step *step)
                                                             step->plan->step->compiled, cache->instance);
     timeline_destroy(cache->timeline);
     arena_deinit(&cache->arena);
-    look_deinit(&cache->seen);
+    signature_deinit(&cache->signature);
     run_memory_give(cache->memory, cache->workspace, cache->workspace_room);
     free(cache);
     step->cache = NULL;

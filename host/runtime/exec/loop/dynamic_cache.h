@@ -1,24 +1,25 @@
-/* exec/loop/dynamic_cache.h - what a dynamic step keeps for runs to come. */
+/* exec/loop/dynamic_cache.h - the state that a dynamic step caches between runs. */
 #ifndef EXEC_DYNAMIC_CACHE_H
 #define EXEC_DYNAMIC_CACHE_H
 #include "exec/run/run.h"
-#include "exec/values/look.h"
+#include "exec/values/input_signature.h"
 
 typedef struct dynamic_cache dynamic_cache;
 struct dynamic_cache {
     inlay_instance *instance;
-    struct look seen;   /* the inputs that the instance is for */
-    struct arena arena; /* plans and dims */
+    input_signature signature; /* of the inputs that the instance was specialised for */
+    struct arena arena;        /* output plans and dims */
     inlay_output_plan *outputs;
     inlay_value_state *shapes; /* [output_count] as inferred */
     uint64_t workspace_bytes, workspace_alignment;
     void *workspace; /* host */
     uint64_t workspace_room;
-    run_memory *memory;           /* that it came from */
-    uint64_t timeline, signalled; /* of asynchronous providers */
-    bool looks, looked;           /* at what lies on devices, too: it decides sizes. Whether it does is known */
+    run_memory *memory;           /* the owner of the workspace */
+    uint64_t timeline, signalled; /* of asynchronous providers: the fence of the step, and how often it was signalled */
+    bool reads_device_data,
+        reads_device_data_known; /* its sizes depend on data in device memory, which is read first */
 };
 
-/* Gives back what the step keeps. */
+/* Frees the cache of the step. */
 void dynamic_cache_destroy(bound_step *step);
 #endif

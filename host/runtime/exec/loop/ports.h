@@ -1,20 +1,22 @@
-/* exec/loop/ports.h - what enters and leaves a run. */
+/* exec/loop/ports.h - graph inputs and outputs of a run. */
 #ifndef EXEC_PORTS_H
 #define EXEC_PORTS_H
 #include "exec/run/run.h"
 
-/* Makes object v the dynamic value; takes over the reference. */
-void runner_set(struct runner *runner, struct bound *bound, uint32_t v, inlay_value *value);
-/* The plan reads the inputs where they are. */
+/* Sets dynamic value `value_index` to the object; takes over the reference. NULL clears it. */
+void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index, inlay_value *value);
+/* Makes the plan read the inputs in the caller's memory. */
 void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_value *inputs);
-/* Memory for the outputs that steps write straight into. */
+/* Allocates the outputs that steps write directly. */
 INLAY_NODISCARD inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, const rt_value *inputs,
                                                  inlay_diag *diag);
-/* Where outputs are wanted is a part of the key, once one of them is wanted in a device's memory. Returns how many
- * parts were written. */
-uint32_t runner_wants(const struct runner *runner, plan_input *out);
-/* Outputs that no step wrote in place: dynamic values, inputs passed through, constants, a value output twice. */
+/* If an output is wanted in device memory, the domains of all outputs are part of the plan's key. Writes these entries;
+ * returns how many. */
+uint32_t runner_output_key(const struct runner *runner, plan_input *out);
+/* Creates the outputs that no step wrote in place: dynamic values, inputs passed through, constants, and a value that
+ * is output twice. */
 INLAY_NODISCARD inlay_status runner_gather_outputs(struct runner *runner, struct bound *bound, inlay_diag *diag);
-/* What a device that hangs may still write to is not given to the next run. */
-void runner_keep_outputs(struct runner *runner);
+/* After a hang the device may still write to the outputs. Retains their memory, so that the next run does not use
+ * it. */
+void runner_retain_outputs(struct runner *runner);
 #endif

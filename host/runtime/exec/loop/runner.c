@@ -1,13 +1,15 @@
-/* exec/loop/runner.c - a run: its plan, its inputs, its steps, its outputs; and who runs it when a device fails. */
+/* exec/loop/runner.c - runs a program: selects the plan, binds inputs and outputs, runs the steps; and runs a fallback
+ * program if a device fails. */
 #include "exec/loop/runner.h"
 #include "base/memory.h"
 #include "exec/device/in_flight.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/ports.h"
-#include "exec/loop/side.h"
+#include "exec/loop/parallel_branches.h"
 #include "exec/loop/steps.h"
 #include "exec/loop/watch.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/create/fallback.h"
 #include "plan/program/declined.h"
@@ -20,7 +22,7 @@
 
 /* ------------------------------------------------------------------ bound plans */
 
-/* The bound plan for the shapes in runner->key. */
+/* Returns the bound plan for the shapes in runner->in.key, and binds one if there is none. */
 static inlay_status find_bound(struct runner *runner, uint32_t count, struct bound **out_bound, inlay_diag *diag)
 {
     uint32_t slot = 0;
@@ -30,10 +32,11 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
     runner->plans.clock++;
     for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
         struct bound *bound = runner->plans.kept[i];
+        INLAY_CHECK(bound == NULL || bound->plan != NULL);
         if (bound != NULL && plan_fits(bound->plan, runner->in.key, count)) {
             bound->last_used = runner->plans.clock;
             *out_bound = bound;
-            return bound_settle(runner, bound, diag);
+            return bound_prepare(runner, bound, diag);
         }
         if (bound == NULL ||
             (runner->plans.kept[slot] != NULL && bound->last_used < runner->plans.kept[slot]->last_used))
@@ -55,15 +58,17 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
 
 /* ------------------------------------------------------------------ a run */
 
-/* Only who has streams is handed what may be signalled by work that it does not have yet. */
-static inlay_status wait_first(const struct runner *runner, const rt_value *inputs, inlay_diag *diag)
+/* Waits for the fences of the caller's values. Only stream-aware providers may wait for work that is submitted later;
+ * for all others the host waits here. */
+static inlay_status wait_for_caller(const struct runner *runner, const rt_value *inputs, inlay_diag *diag)
 {
     const uint32_t input_count = runner->prog->graph->input_count,
                    count = input_count + runner->prog->graph->output_count;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; runner->in.ready != NULL && i < count && status == INLAY_OK; i++) {
-        const uint32_t domain = i < input_count ? inputs[i].buffer.domain : runner_wanted(runner, i - input_count);
+        const uint32_t domain =
+            i < input_count ? inputs[i].buffer.domain : runner_output_domain(runner, i - input_count);
         const uint32_t provider =
             runner->in.ready[i].timeline != 0 ? plan_owner_of(runner->prog->env, domain) : INLAY_NONE;
         const partition_provider *own = provider != INLAY_NONE ? &runner->prog->env->providers[provider] : NULL;
@@ -75,58 +80,58 @@ static inlay_status wait_first(const struct runner *runner, const rt_value *inpu
     return status;
 }
 
-/* After a failure the context can run again: with timelines that know nothing of it. */
+/* Replaces the timelines after a failure, so that the context can run again. */
 static void renew_timelines(struct bound *bound)
 {
     for (uint32_t i = 0; i < bound->plan->step_count; i++) {
         timeline_renew(&bound->steps[i].fence.timeline);
         bound->steps[i].fence.value = 0;
     }
-    timeline_renew(&bound->made.arrival.timeline);
-    bound->made.arrival.value = 0;
+    timeline_renew(&bound->dynamic.last_mirror_fence.timeline);
+    bound->dynamic.last_mirror_fence.value = 0;
     bound->flight.poisoned = false;
 }
 
-/* For a crash handler: whose code runs in a step. Nothing is allocated, locked or written. */
+/* For the crash handler: describes the step that runs. It must not allocate, lock or write. */
 static void describe_step(const void *step, crash_scene *out)
 {
-    const bound_step *s = step;
-    const program_step *ps = s->plan->step;
+    const bound_step *current = step;
+    const program_step *planned = current->plan->step;
 
-    if (ps == NULL || ps->provider == NULL)
+    if (planned == NULL || planned->provider == NULL)
         return;
-    out->module = provider_module(ps->provider->table, ps->provider->state);
+    out->module = provider_module(planned->provider->table, planned->provider->state);
     out->call = "execute";
-    out->provider = ps->provider->name;
-    out->node = ps->node->info.name.data;
+    out->provider = planned->provider->name;
+    out->node = planned->node->info.name.data;
 }
 
-/* The same with waves, side by side where that is faster. */
-static inlay_status walk_waves(struct runner *runner, struct bound *bound, inlay_diag *diag)
+/* Runs the steps of a plan that has concurrent branches. The branches run concurrently if that is faster. */
+static inlay_status run_steps_with_branches(struct runner *runner, struct bound *bound, inlay_diag *diag)
 {
-    const uint64_t began = side_begin(runner, bound->side);
+    const uint64_t began = parallel_branches_choose(runner, bound->parallel);
     const struct plan *plan = bound->plan;
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
-    for (uint32_t k = 0; bound->side->beside && k < plan->wave_count && status == INLAY_OK; k++) {
+    for (uint32_t k = 0; bound->parallel->concurrent && k < plan->wave_count && status == INLAY_OK; k++) {
         bound_step *failed;
 
         status = steps_walk(runner, bound, at, plan->waves[k].first, diag);
         at = plan->waves[k].end;
         if (status != INLAY_OK)
             return status;
-        status = side_run(runner, bound, &plan->waves[k], &failed);
+        status = parallel_branches_run(runner, bound, &plan->waves[k], &failed);
         if (status != INLAY_OK)
             return runner_step_failed(runner, failed, status, diag);
     }
     status = steps_walk(runner, bound, at, plan->step_count, diag);
     if (status == INLAY_OK)
-        side_end(bound->side, began);
+        parallel_branches_record(bound->parallel, began);
     return status;
 }
 
-/* The steps get the run's cancel word and deadline; most runs have those of the one before. */
+/* Passes the cancel flag and the deadline of the run to the steps. Most runs use those of the previous run. */
 static void propagate_control(struct runner *runner, struct bound *bound)
 {
     const inlay_run *run = &runner->shared->run;
@@ -141,39 +146,41 @@ static void propagate_control(struct runner *runner, struct bound *bound)
     }
 }
 
-/* Runs the program that stands in for the runner's own, and takes over its outputs. */
+/* Runs the fallback program and takes over its outputs. */
 static inlay_status run_fallback(struct runner *runner, struct program *other, const rt_value *inputs, inlay_diag *diag)
 {
     uint32_t count = runner->prog->graph->output_count;
-    struct runner *x = runner->fallback.runners;
+    struct runner *fallback = runner->fallback.runners;
     inlay_status status = INLAY_OK;
 
-    if (runner->out.placed != NULL) /* its regions are others, and may not append in place */
+    INLAY_CHECK(other != NULL && other != runner->prog);
+    if (runner->out.placed != NULL) /* the fallback has other regions, which may be unable to append in place */
         return inlay_fail(diag, INLAY_BUSY, "graph '%s' has other regions at these sizes", runner->prog->graph->name);
-    while (x != NULL && x->prog != other)
-        x = x->fallback.next;
-    if (x == NULL) {
-        status = runner_create(other, runner->shared, &x, diag);
+    while (fallback != NULL && fallback->prog != other)
+        fallback = fallback->fallback.next;
+    if (fallback == NULL) {
+        status = runner_create(other, runner->shared, &fallback, diag);
         if (status != INLAY_OK)
             return status;
-        x->fallback.next = runner->fallback.runners;
-        runner->fallback.runners = x;
+        fallback->fallback.next = runner->fallback.runners;
+        runner->fallback.runners = fallback;
     }
     runner->plans.now = NULL;
-    memcpy(x->out.wanted, runner->out.wanted, count * sizeof *x->out.wanted);
-    x->in.ready = runner->in.ready;
-    x->out.homes = runner->failed == NULL ? runner->out.homes : NULL; /* a device that failed keeps nothing */
-    status = runner_run(x, inputs, diag);
+    memcpy(fallback->out.wanted, runner->out.wanted, count * sizeof *fallback->out.wanted);
+    fallback->in.ready = runner->in.ready;
+    fallback->out.domains =
+        runner->failed == NULL ? runner->out.domains : NULL; /* nothing stays on a device that failed */
+    status = runner_run(fallback, inputs, diag);
     for (uint32_t k = 0; k < count; k++) {
         value_unref(runner->out.values[k]);
-        runner->out.values[k] = x->out.values[k];
-        x->out.values[k] = NULL;
+        runner->out.values[k] = fallback->out.values[k];
+        fallback->out.values[k] = NULL;
     }
     return status;
 }
 
-/* The program for the shapes in runner->key: *out is NULL when it is the runner's own, whose plan is then in
- * *out_bound. */
+/* Finds the program for the shapes in runner->in.key. *out is NULL if it is the runner's own; *out_bound is then its
+ * bound plan. */
 static inlay_status find_program(struct runner *runner, uint32_t count, struct program **out, struct bound **out_bound,
                                  inlay_diag *diag)
 {
@@ -192,7 +199,7 @@ static inlay_status find_program(struct runner *runner, uint32_t count, struct p
     }
 }
 
-/* A dynamic step was declined: others run these shapes of the inputs. */
+/* A provider declined to specialise a dynamic step: finds a program that runs these input shapes without it. */
 static inlay_status decline_run(struct runner *runner, uint32_t count, struct program **out, inlay_diag *diag)
 {
     struct program *program = runner->prog;
@@ -201,13 +208,15 @@ static inlay_status decline_run(struct runner *runner, uint32_t count, struct pr
 
     if (offers == NULL)
         return declined_no_memory(program, diag);
+    INLAY_CHECK(runner->declined.step >= program->steps &&
+                runner->declined.step < program->steps + program->step_count);
     declined_mark(program, (uint32_t)(runner->declined.step - program->steps), &runner->declined.why, offers);
     status = fallback_without(program, runner->in.key, count, offers, runner->declined.why.text, out, diag);
     free(offers);
     return status;
 }
 
-/* A device failed: from now on the others run these shapes. */
+/* A device failed: the other providers run these shapes from now on. */
 static inlay_status exclude_failed_device(struct runner *runner, uint32_t count, inlay_status status,
                                           const inlay_diag *why, struct program **out)
 {
@@ -217,11 +226,13 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
     char text[sizeof why->text];
     uint32_t used = 0;
 
+    INLAY_CHECK(failed < program->env->provider_count);
     while (used < program->step_count && program->steps[used].provider != runner->failed)
         used++;
     offers = used < program->step_count ? calloc((size_t)program->parts.offer_count + 1, 1) : NULL;
     if (offers == NULL)
-        return INLAY_OUT_OF_MEMORY; /* or it is left out already: what lies there is out of reach */
+        /* or no step uses the provider: the program excludes it already, and its device memory is unreachable */
+        return INLAY_OUT_OF_MEMORY;
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
         offers[offer] = program->parts.offers[offer].provider == failed;
     (void)snprintf(text, sizeof text, "provider %s is left out: %.300s", runner->failed->name,
@@ -233,7 +244,7 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
     return status;
 }
 
-/* plan_input.also of input i, where somebody reads it as the other domain knows it. */
+/* The value of plan_input.also for input i: set if a step reads the input through its alias in the other domain. */
 static uint32_t alias_domain(const struct program *program, uint32_t i, const rt_value *value)
 {
     const struct graph *graph = program->graph;
@@ -246,7 +257,7 @@ static uint32_t alias_domain(const struct program *program, uint32_t i, const rt
     return 1 + value->alias.domain;
 }
 
-/* What the run is given, in runner->in.key; returns how many entries. */
+/* Writes the key of the run, its input and output descriptions, to runner->in.key; returns the number of entries. */
 static uint32_t make_key(struct runner *runner, const rt_value *inputs)
 {
     const uint32_t count = runner->prog->graph->input_count + runner->prog->graph->captured_count;
@@ -261,17 +272,17 @@ static uint32_t make_key(struct runner *runner, const rt_value *inputs)
                                           tensor ? inputs[i].buffer.domain : (uint32_t)INLAY_DOMAIN_HOST,
                                           tensor ? alias_domain(runner->prog, i, &inputs[i]) : 0 };
     }
-    return count + runner_wants(runner, runner->in.key + count);
+    return count + runner_output_key(runner, runner->in.key + count);
 }
 
-/* Inputs and outputs are bound, all steps run, and nothing is in flight. */
+/* Binds inputs and outputs, runs all steps, and waits until nothing is in flight. */
 static inlay_status run_steps(struct runner *runner, struct bound *bound, const rt_value *inputs, inlay_diag *diag)
 {
     crash_scene before;
     inlay_status status;
 
     runner_bind_inputs(runner, bound, inputs);
-    status = wait_first(runner, inputs, diag);
+    status = wait_for_caller(runner, inputs, diag);
     if (status == INLAY_OK)
         status = runner_bind_outputs(runner, bound, inputs, diag);
     if (status != INLAY_OK)
@@ -283,23 +294,24 @@ static inlay_status run_steps(struct runner *runner, struct bound *bound, const 
     before = crash_here;
     crash_here = (crash_scene){ .describe = describe_step };
     status = runner->shared->hook != NULL ? watch_walk(runner, bound, diag)
-             : bound->side != NULL        ? walk_waves(runner, bound, diag)
+             : bound->parallel != NULL    ? run_steps_with_branches(runner, bound, diag)
                                           : steps_walk(runner, bound, 0, bound->plan->step_count, diag);
     crash_leave(&before);
-    return in_flight_settle(runner, bound, status, diag);
+    return in_flight_wait_all(runner, bound, status, diag);
 }
 
-/* What the run has made goes, but for its outputs. */
+/* Releases the values that the run created, except its outputs. */
 static void end_steps(struct runner *runner, struct bound *bound)
 {
     const uint32_t values = runner->prog->graph->value_count;
 
-    if (bound->made.states != NULL || bound->made.has_objects) {
+    if (bound->dynamic.states != NULL || bound->dynamic.has_objects) {
         for (uint32_t value = 0; value < values; value++)
-            if (bound->made.values[value].kind != 0 || (bound->made.twins != NULL && bound->made.twins[value] != NULL))
+            if (bound->dynamic.values[value].kind != 0 ||
+                (bound->dynamic.mirrors != NULL && bound->dynamic.mirrors[value] != NULL))
                 runner_set(runner, bound, value, NULL);
-        bound->made.has_objects = false;
-        arena_reset(&bound->made.scratch);
+        bound->dynamic.has_objects = false;
+        arena_reset(&bound->dynamic.scratch);
     }
     if (runner->shared->hang.unwinding)
         return;
@@ -308,7 +320,7 @@ static void end_steps(struct runner *runner, struct bound *bound)
     runner->plans.busy = NULL;
 }
 
-/* The run's own plan: *out_other is NULL, or the program that is to run in its place. */
+/* Runs the runner's own plan. *out_other is NULL, or the program that must run instead. */
 static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint32_t count, struct program **out_other,
                             inlay_diag *diag)
 {
@@ -318,7 +330,7 @@ static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint3
     if (status != INLAY_OK || *out_other != NULL)
         return status;
     runner->plans.now = runner->plans.busy = bound;
-    bound->at = NULL;
+    bound->current_step = NULL;
     runner->failed = bound->flight.has_async ? in_flight_lost(runner) : NULL;
     if (runner->failed != NULL)
         return inlay_fail(diag, INLAY_DEVICE_LOST, "a device of the session was lost; create a new session");
@@ -334,8 +346,8 @@ static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint3
     return status;
 }
 
-/* Can the run go on without the device that failed? */
-static bool may_leave_out(const struct runner *runner, inlay_status status)
+/* Returns whether the run can continue without the device that failed. */
+static bool can_exclude_device(const struct runner *runner, inlay_status status)
 {
     return runner->failed != NULL && runner->prog->env->without_failed &&
            (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED);
@@ -343,7 +355,7 @@ static bool may_leave_out(const struct runner *runner, inlay_status status)
 
 static inlay_status run_once(struct runner *runner, const rt_value *inputs, inlay_diag *caller)
 {
-    inlay_diag *diag = &runner->shared->diag; /* steps hold its address */
+    inlay_diag *diag = &runner->shared->diag; /* its address is in the arguments of the steps */
     struct program *other = NULL;
     inlay_status status;
     uint32_t count;
@@ -359,11 +371,11 @@ static inlay_status run_once(struct runner *runner, const rt_value *inputs, inla
     status = run_own(runner, inputs, count, &other, diag);
     if (status == INLAY_OK)
         return other != NULL ? run_fallback(runner, other, inputs, caller) : INLAY_OK;
-    if (may_leave_out(runner, status) && exclude_failed_device(runner, count, status, diag, &other) == INLAY_OK &&
+    if (can_exclude_device(runner, status) && exclude_failed_device(runner, count, status, diag, &other) == INLAY_OK &&
         other != NULL) {
-        runner_keep_outputs(runner);
+        runner_retain_outputs(runner);
         if (runner->shared->hang.unwinding)
-            __atomic_store_n(&runner->shared->run.cancel, runner->shared->hang.asked, __ATOMIC_RELEASE);
+            __atomic_store_n(&runner->shared->run.cancel, runner->shared->hang.caller_cancel, __ATOMIC_RELEASE);
         runner->shared->hang.unwinding = false;
         return run_fallback(runner, other, inputs, caller);
     }
@@ -373,14 +385,15 @@ static inlay_status run_once(struct runner *runner, const rt_value *inputs, inla
         (void)inlay_fail(caller, status, "graph '%s': %s", runner->prog->graph->name, inlay_status_text(status));
     for (uint32_t k = 0; k < runner->prog->graph->output_count && !runner->shared->hang.unwinding; k++) {
         pool_give(runner->shared,
-                  runner->out.values[k]); /* giving large memory back would take longer than a deadline has left */
+                  /* no unref: freeing large buffers may take longer than the time left to the deadline */
+                  runner->out.values[k]);
         runner->out.values[k] = NULL;
     }
     return status;
 }
 
-/* What lay on a device that was lost is made anew, where others are to run in its place: of them the runners of bodies
- * may only have heard in the middle of a loop. */
+/* Runs again after a lost device, since the values that it held are computed by the other providers in the second run.
+ * Needed because the runners of bodies may learn of the loss in the middle of a loop. */
 inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_diag *diag)
 {
     const inlay_status status = run_once(runner, inputs, diag);
@@ -391,7 +404,7 @@ inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_dia
                : status;
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ create and destroy */
 
 inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner, inlay_diag *diag)
 {
@@ -411,7 +424,7 @@ inlay_status runner_create(struct program *prog, run_shared *shared, struct runn
         runner->in.key = calloc((size_t)graph->input_count + graph->captured_count + graph->output_count + 1,
                                 sizeof *runner->in.key);
     }
-    if (runner == NULL || !stay_share(runner) || runner->children == NULL || runner->out.values == NULL ||
+    if (runner == NULL || !init_output_shares(runner) || runner->children == NULL || runner->out.values == NULL ||
         runner->out.spares == NULL || runner->out.wanted == NULL || runner->in.key == NULL) {
         runner_destroy(runner);
         return no_memory(diag, "for a run context");

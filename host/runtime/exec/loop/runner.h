@@ -1,8 +1,8 @@
 /* exec/loop/runner.h - a program in one context: memory, addresses, and the loop that runs it.
  *
- * The first run with new shapes binds the plan: takes the slab, writes every address into flat arrays of calls. From
- * then on a run patches the addresses of inputs and outputs and walks the array. Steps that depend on data, control
- * flow and sequences take the slower way in dynamic/ and control/. */
+ * The first run with new shapes binds a plan: it allocates the slab and writes every address into a flat array of
+ * calls. Later runs patch only the addresses of inputs and outputs, and call the steps in order. Steps with
+ * data-dependent sizes, control flow and sequences take a slower path in dynamic/ and control/. */
 #ifndef EXEC_RUNNER_H
 #define EXEC_RUNNER_H
 #include "exec/run/run.h"
@@ -11,7 +11,7 @@ INLAY_NODISCARD inlay_status runner_create(struct program *prog, run_shared *sha
                                            inlay_diag *diag);
 void runner_destroy(struct runner *runner);
 
-/* Runs the program. inputs: the graph's inputs, then what it captures; borrowed. On success runner.out.values hold the
- * results; on failure they are NULL and diag says which node. */
+/* Runs the program. inputs: the graph's inputs, then its captured values; borrowed. On success runner.out.values hold
+ * the results. On failure they are NULL and diag names the node. */
 INLAY_NODISCARD inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_diag *diag);
 #endif

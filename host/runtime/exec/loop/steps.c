@@ -2,41 +2,44 @@
 #include "exec/loop/steps.h"
 #include "base/float_state.h"
 #include "exec/device/in_flight.h"
-#include "exec/device/stay.h"
+#include "exec/device/residency.h"
 #include "exec/loop/ports.h"
+#include "inlay/check.h"
 #include "plugin/crash.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 
-/* What comes before the use of a place that is the caller's. */
+/* The fence of a caller-owned place, which must be reached before a step uses it. */
 static inlay_fence ready_of(const struct runner *runner, const struct bound *bound, uint32_t place)
 {
-    const plan_place *pl = &bound->plan->places[plan_bytes_of(bound->plan, place)];
+    const plan_place *slot = &bound->plan->places[plan_bytes_of(bound->plan, place)];
 
-    if (pl->source == PLACE_INPUT && pl->index < runner->prog->graph->input_count)
-        return runner->in.ready[pl->index];
-    return pl->source == PLACE_OUTPUT ? runner->in.ready[runner->prog->graph->input_count + pl->index]
-                                      : (inlay_fence){ 0 };
+    if (slot->source == PLACE_INPUT && slot->index < runner->prog->graph->input_count)
+        return runner->in.ready[slot->index];
+    return slot->source == PLACE_OUTPUT ? runner->in.ready[runner->prog->graph->input_count + slot->index]
+                                        : (inlay_fence){ 0 };
 }
 
-/* Lists it for a step, and for the copies that go with it; returns how many there are now. */
+/* Appends these fences for a step, and for the copies of its request, to the list; returns the new count. */
 static uint32_t list_ready(const struct runner *runner, const struct bound *bound, const bound_step *step,
                            inlay_fence *list, uint32_t count)
 {
-    for (uint32_t c = 0; c < (step->copy_count > 1 ? step->copy_count : 1); c++) {
-        const plan_step *ps = step[c].plan;
-        const uint32_t ins = ps->kind == PLAN_COPY ? 1 : ps->step->region->input_count;
-        const uint32_t outs = ps->kind == PLAN_COPY ? 1 : ps->kind == PLAN_EXEC ? ps->step->region->output_count : 0;
+    for (uint32_t copy = 0; copy < (step->copy_count > 1 ? step->copy_count : 1); copy++) {
+        const plan_step *planned = step[copy].plan;
+        const uint32_t ins = planned->kind == PLAN_COPY ? 1 : planned->step->region->input_count;
+        const uint32_t outs = planned->kind == PLAN_COPY   ? 1
+                              : planned->kind == PLAN_EXEC ? planned->step->region->output_count
+                                                           : 0;
 
         for (uint32_t i = 0; i < ins + outs; i++) {
-            list[count] = ready_of(runner, bound, i < ins ? ps->in[i] : ps->out[i - ins]);
+            list[count] = ready_of(runner, bound, i < ins ? planned->in[i] : planned->out[i - ins]);
             count += list[count].timeline != 0;
         }
     }
     return count;
 }
 
-static inlay_status wait_for(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
+static inlay_status wait_on_host(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag)
 {
     const uint32_t ready =
         runner->in.ready != NULL && step->waits != NULL ? list_ready(runner, bound, step, step->waits, 0) : 0;
@@ -54,9 +57,10 @@ static inlay_status wait_for(struct runner *runner, struct bound *bound, bound_s
     return INLAY_OK;
 }
 
-/* Hands the waiting over to a device, which orders its own work. */
+/* Passes the fences to the device, which orders its own work. */
 static void pass_waits(const struct runner *runner, struct bound *bound, bound_step *step)
 {
+    INLAY_CHECK(step->wait_step_count == 0 || (step->waits != NULL && step->wait_steps != NULL));
     for (uint32_t i = 0; i < step->wait_step_count; i++)
         step->waits[i] = bound->steps[step->wait_steps[i]].fence;
     step->args.waits = step->waits;
@@ -68,22 +72,22 @@ static void pass_waits(const struct runner *runner, struct bound *bound, bound_s
     step->args.signal = step->fence;
 }
 
-/* Is what the copy brings there since an earlier run? What a loop captures is since its first iteration, what planning
- * has computed since the plan's first run. */
-static bool is_there(const struct runner *runner, const struct bound *bound, const plan_step *copy)
+/* Returns whether the copy's target is still valid from an earlier run. Captured values of a loop are valid after its
+ * first iteration, and constants computed by the planner after the first run of the plan. */
+static bool copy_is_current(const struct runner *runner, const struct bound *bound, const plan_step *copy)
 {
     return copy->kept && bound->memory.captures != 0 &&
            (bound->memory.captures == runner->in.captures || bound->plan->places[copy->in[0]].source == PLACE_DATA);
 }
 
-/* The copies of a request into list. */
+/* Writes the copies of a request that must be executed; returns their number. */
 static uint32_t list_copies(const struct runner *runner, const struct bound *bound, const bound_step *step,
                             inlay_copy *list)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < step->copy_count; i++)
-        if (!is_there(runner, bound, step[i].plan))
+        if (!copy_is_current(runner, bound, step[i].plan))
             list[count++] =
                 (inlay_copy){ bound->memory.buffers[step[i].plan->in[0]], bound->memory.buffers[step[i].plan->out[0]] };
     return count;
@@ -101,7 +105,7 @@ static inlay_status run_copy(struct runner *runner, struct bound *bound, bound_s
     if (step->async) {
         pass_waits(runner, bound, step);
     } else {
-        status = wait_for(runner, bound, step, diag);
+        status = wait_on_host(runner, bound, step, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -136,26 +140,26 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
         pass_waits(runner, bound, step);
         status = step->execute(step->state, step->compiled, step->instance, &step->args);
         if (status != INLAY_OK)
-            fence_signal(step->fence, status, diag); /* nobody else will */
+            fence_signal(step->fence, status, diag); /* the provider does not signal after an error */
         return status;
     }
-    status = wait_for(runner, bound, step, diag);
+    status = wait_on_host(runner, bound, step, diag);
     if (status != INLAY_OK)
         return status;
     if (step->plan->kind == PLAN_EXEC)
         return step->execute(step->state, step->compiled, step->instance, &step->args);
-    bound->at = step;
+    bound->current_step = step;
     status = step->plan->kind == PLAN_HOST ? runner->shared->calls->host_step(runner, bound, step, diag)
                                            : runner->shared->calls->dynamic_step(runner, bound, step, diag);
     if (status == INLAY_OK) {
-        /* What this step was the last to read goes back to the pool; what it has made is on its way. */
+        /* Start prefetching the outputs, and return inputs that no later step reads to the pool. */
         const partition_region *region = step->plan->step->region;
         for (uint32_t i = 0; i < region->output_count; i++)
-            stay_begin(runner, bound, region->outputs[i]);
+            prefetch_begin(runner, bound, region->outputs[i]);
         uint32_t index = (uint32_t)(step->plan->step - runner->prog->steps);
         for (uint32_t i = 0; i < region->input_count; i++) {
             uint32_t value = region->inputs[i];
-            if (runner->prog->uses.last[value] == index && bound->made.values[value].owner != NULL)
+            if (runner->prog->uses.last[value] == index && bound->dynamic.values[value].owner != NULL)
                 runner_set(runner, bound, value, NULL);
         }
     }
@@ -180,6 +184,7 @@ inlay_status steps_walk(struct runner *runner, struct bound *bound, uint32_t fir
     crash_scene *scene = &crash_here;
     const float_state floats = float_state_get();
 
+    INLAY_CHECK(first <= end && end <= bound->plan->step_count);
     for (uint32_t i = first; i < end; i++) {
         bound_step *step = &bound->steps[i];
         inlay_status status;

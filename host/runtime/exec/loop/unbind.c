@@ -1,7 +1,8 @@
-/* exec/loop/unbind.c - the end of a bound plan. */
+/* exec/loop/unbind.c - destroys a bound plan. */
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/dynamic_cache.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -10,10 +11,11 @@ enum { SPARE_BYTES = 4 << 20 };
 
 void bound_release_binding(bound_step *step)
 {
-    const program_step *ps = step->plan != NULL ? step->plan->step : NULL;
+    const program_step *planned = step->plan != NULL ? step->plan->step : NULL;
 
     if (step->args.binding != NULL)
-        ps->provider->table->release_binding(ps->provider->state, step->compiled, step->instance, step->args.binding);
+        planned->provider->table->release_binding(planned->provider->state, step->compiled, step->instance,
+                                                  step->args.binding);
     step->args.binding = NULL;
 }
 
@@ -23,6 +25,7 @@ void bound_destroy(struct runner *runner, struct bound *bound)
 
     if (bound == NULL)
         return;
+    INLAY_CHECK(bound->plan != NULL);
     if (env->held_bytes != NULL)
         (void)__atomic_sub_fetch(env->held_bytes, bound->memory.counted_bytes, __ATOMIC_RELAXED);
     for (uint32_t i = 0; bound->steps != NULL && i < bound->plan->step_count; i++) {
@@ -30,7 +33,7 @@ void bound_destroy(struct runner *runner, struct bound *bound)
         timeline_destroy(bound->steps[i].fence.timeline);
         dynamic_cache_destroy(&bound->steps[i]);
     }
-    timeline_destroy(bound->made.arrival.timeline);
+    timeline_destroy(bound->dynamic.last_mirror_fence.timeline);
     for (uint32_t d = 1; bound->memory.slabs != NULL && d < bound->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
@@ -38,10 +41,10 @@ void bound_destroy(struct runner *runner, struct bound *bound)
             continue;
         if (bound->memory.maps[d] != NULL)
             env->providers[i].table->buffer_unmap(env->providers[i].state, &bound->memory.slabs[d]);
-        device_give(env, i, &bound->memory.slabs[d]);
+        device_memory_free(env, i, &bound->memory.slabs[d]);
     }
     plan_unref(bound->plan);
-    arena_deinit(&bound->made.scratch);
+    arena_deinit(&bound->dynamic.scratch);
     if (runner->plans.spare == NULL && bound->arena.total_bytes <= SPARE_BYTES) {
         struct arena memory = bound->arena;
 

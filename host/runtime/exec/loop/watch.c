@@ -2,22 +2,23 @@
 #include "base/memory.h"
 #include "exec/device/in_flight.h"
 #include "exec/loop/steps.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* A step that tells of its kernels. */
+/* Passes the events of kernels within a step on to the hook. */
 struct relay {
     const watch_hook *hook;
     watch_event event;
 };
 
-static void relay_part(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
+static void relay_kernel(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns)
 {
     struct relay *to = ctx;
 
     if (node >= to->event.program->graph->node_count)
-        return; /* a plugin may say anything */
+        return; /* the index comes from a plug-in */
     to->event.node = node;
     to->event.begin_ns = begin_ns;
     to->event.end_ns = end_ns > begin_ns ? end_ns : begin_ns;
@@ -40,11 +41,11 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
         if (hook->part != NULL && step->plan->step != NULL && step->plan->kind != PLAN_HOST &&
             step->plan->step->region->node_count > 1) {
             run->part_ctx = &to;
-            run->part = relay_part;
+            run->part = relay_kernel;
         }
         status = runner_step(runner, bound, step, diag);
         if (status == INLAY_OK && step->async)
-            status = in_flight_wait(runner, bound, step, diag); /* its kernels are told of until then */
+            status = in_flight_wait(runner, bound, step, diag); /* its kernel events arrive until then */
         run->part = NULL;
         if (status == INLAY_OK) {
             event.end_ns = clock_ns();
@@ -60,29 +61,29 @@ inlay_status watch_walk(struct runner *runner, struct bound *bound, inlay_diag *
 
 /* ------------------------------------------------------------------ medians over runs */
 
-/* Times of one thing, run by run. */
+/* Times of one step, copy or whole run, one entry per run. */
 struct series {
-    float *kept;    /* [TIMINGS_KEPT] nanoseconds of a run, the latest runs, in a ring */
+    float *ns;      /* [TIMINGS_KEPT] nanoseconds per run, a ring of the latest runs */
     double now_ns;  /* of the run in progress */
     uint32_t calls; /* in the run in progress */
     uint32_t last_calls;
 };
 
-struct watched {
+typedef struct program_times {
     const struct program *program;
     struct series *steps;  /* [step_count] */
     struct series *copies; /* [value_count] */
-};
+} program_times;
 
 struct timings {
     watch_hook hook;
     struct arena arena;
-    struct watched *programs; /* [program_count] */
+    program_times *programs; /* [program_count] */
     uint32_t program_count;
     struct series whole;
-    uint32_t runs;     /* all that counted */
+    uint32_t runs;     /* successful runs */
     uint32_t events;   /* of the run in progress */
-    uint64_t clock_ns; /* what looking at the clock takes */
+    uint64_t clock_ns; /* time that one reading of the clock takes */
 };
 
 static bool make_series(struct arena *arena, uint32_t count, struct series **out)
@@ -93,30 +94,31 @@ static bool make_series(struct arena *arena, uint32_t count, struct series **out
     if (*out == NULL || kept == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        (*out)[i].kept = kept + (size_t)i * TIMINGS_KEPT;
+        (*out)[i].ns = kept + (size_t)i * TIMINGS_KEPT;
     return true;
 }
 
-static bool watch_programs(struct timings *timings, const struct program *program)
+static bool add_programs(struct timings *timings, const struct program *program)
 {
-    struct watched *watched = &timings->programs[timings->program_count++];
+    program_times *times = &timings->programs[timings->program_count++];
+    INLAY_CHECK(program->step_count == 0 || program->steps != NULL);
 
-    watched->program = program;
-    if (!make_series(&timings->arena, program->step_count, &watched->steps))
+    times->program = program;
+    if (!make_series(&timings->arena, program->step_count, &times->steps))
         return false;
-    /* Copies need a device: most programs have none. */
+    /* Copies need a device, and most programs use none. */
     for (uint32_t i = 0; i < program->env->provider_count; i++)
-        if (program->env->providers[i].table->domain_count > 0 && watched->copies == NULL &&
-            !make_series(&timings->arena, program->graph->value_count, &watched->copies))
+        if (program->env->providers[i].table->domain_count > 0 && times->copies == NULL &&
+            !make_series(&timings->arena, program->graph->value_count, &times->copies))
             return false;
     for (uint32_t i = 0; i < program->step_count; i++)
         for (uint32_t k = 0; program->steps[i].bodies != NULL && k < program->steps[i].node->body_count; k++)
-            if (!watch_programs(timings, program->steps[i].bodies[k]))
+            if (!add_programs(timings, program->steps[i].bodies[k]))
                 return false;
     return true;
 }
 
-static const struct watched *find_program(const struct timings *timings, const struct program *program)
+static const program_times *find_program(const struct timings *timings, const struct program *program)
 {
     for (uint32_t i = 0; i < timings->program_count; i++)
         if (timings->programs[i].program == program)
@@ -124,17 +126,17 @@ static const struct watched *find_program(const struct timings *timings, const s
     return NULL;
 }
 
-static void hear(void *ctx, const watch_event *event)
+static void record_event(void *ctx, const watch_event *event)
 {
     struct timings *timings = ctx;
-    const struct watched *watched = find_program(timings, event->program);
+    const program_times *times = find_program(timings, event->program);
     struct series *series = NULL;
 
     timings->events++;
-    if (watched != NULL && event->step->kind != PLAN_COPY) {
-        series = &watched->steps[event->step->step - event->program->steps];
-    } else if (watched != NULL && watched->copies != NULL) {
-        series = &watched->copies[event->step->copy_value];
+    if (times != NULL && event->step->kind != PLAN_COPY) {
+        series = &times->steps[event->step->step - event->program->steps];
+    } else if (times != NULL && times->copies != NULL) {
+        series = &times->copies[event->step->copy_value];
     }
     if (series != NULL) {
         uint64_t ns = event->end_ns - event->begin_ns;
@@ -143,8 +145,8 @@ static void hear(void *ctx, const watch_event *event)
     }
 }
 
-/* The least that lies between two looks at the clock. */
-static uint64_t time_clock(void)
+/* The shortest time between two readings of the clock. */
+static uint64_t measure_clock_overhead(void)
 {
     uint64_t least = UINT64_MAX;
 
@@ -162,16 +164,16 @@ inlay_status timings_create(const struct program *main, struct timings **out_tim
 
     *out_timings = NULL;
     if (timings != NULL) {
-        timings->hook = (watch_hook){ hear, timings, NULL };
+        timings->hook = (watch_hook){ record_event, timings, NULL };
         timings->programs = arena_array(&timings->arena, program_count(main), sizeof *timings->programs);
     }
-    if (timings == NULL || timings->programs == NULL || !watch_programs(timings, main) ||
+    if (timings == NULL || timings->programs == NULL || !add_programs(timings, main) ||
         !make_series(&timings->arena, 1, &whole)) {
         timings_destroy(timings);
         return no_memory(diag, "to measure runs");
     }
     timings->whole = *whole;
-    timings->clock_ns = time_clock();
+    timings->clock_ns = measure_clock_overhead();
     *out_timings = timings;
     return INLAY_OK;
 }
@@ -193,7 +195,7 @@ static void end_series(struct series *list, uint32_t count, uint32_t slot, bool 
 {
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         if (ok) {
-            list[i].kept[slot] = (float)list[i].now_ns;
+            list[i].ns[slot] = (float)list[i].now_ns;
             list[i].last_calls = list[i].calls;
         }
         list[i].now_ns = 0;
@@ -204,15 +206,15 @@ static void end_series(struct series *list, uint32_t count, uint32_t slot, bool 
 void timings_end_run(struct timings *timings, uint64_t ns, bool ok)
 {
     uint32_t slot = timings->runs % TIMINGS_KEPT;
-    uint64_t looking = 2 * timings->clock_ns * timings->events;
+    uint64_t overhead = 2 * timings->clock_ns * timings->events;
 
-    timings->whole.now_ns = ns > looking ? (double)(ns - looking) : 0;
+    timings->whole.now_ns = ns > overhead ? (double)(ns - overhead) : 0;
     timings->events = 0;
     end_series(&timings->whole, 1, slot, ok);
     for (uint32_t i = 0; i < timings->program_count; i++) {
-        const struct watched *watched = &timings->programs[i];
-        end_series(watched->steps, watched->program->step_count, slot, ok);
-        end_series(watched->copies, watched->program->graph->value_count, slot, ok);
+        const program_times *times = &timings->programs[i];
+        end_series(times->steps, times->program->step_count, slot, ok);
+        end_series(times->copies, times->program->graph->value_count, slot, ok);
     }
     timings->runs += ok;
 }
@@ -224,21 +226,21 @@ uint32_t timings_runs(const struct timings *timings)
 
 static int by_size(const void *a, const void *b)
 {
-    float x = *(const float *)a, y = *(const float *)b;
+    float first = *(const float *)a, second = *(const float *)b;
 
-    return (x > y) - (x < y);
+    return (first > second) - (first < second);
 }
 
 static double median_of(const struct timings *timings, const struct series *series)
 {
     float sorted[TIMINGS_KEPT];
-    uint32_t n = timings_runs(timings);
+    uint32_t count = timings_runs(timings);
 
-    if (n == 0)
+    if (count == 0)
         return -1;
-    memcpy(sorted, series->kept, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    return n % 2 != 0 ? sorted[n / 2] : ((double)sorted[n / 2 - 1] + (double)sorted[n / 2]) / 2;
+    memcpy(sorted, series->ns, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_size);
+    return count % 2 != 0 ? sorted[count / 2] : ((double)sorted[count / 2 - 1] + (double)sorted[count / 2]) / 2;
 }
 
 double timings_run_ns(const struct timings *timings)
@@ -248,16 +250,16 @@ double timings_run_ns(const struct timings *timings)
 
 double timings_step_ns(const struct timings *timings, const struct program *program, uint32_t step, uint32_t *out_calls)
 {
-    const struct watched *watched = find_program(timings, program);
+    const program_times *times = find_program(timings, program);
 
     if (out_calls != NULL)
-        *out_calls = watched == NULL ? 0 : watched->steps[step].last_calls;
-    return watched == NULL ? -1 : median_of(timings, &watched->steps[step]);
+        *out_calls = times == NULL ? 0 : times->steps[step].last_calls;
+    return times == NULL ? -1 : median_of(timings, &times->steps[step]);
 }
 
 double timings_copy_ns(const struct timings *timings, const struct program *program, uint32_t value)
 {
-    const struct watched *watched = find_program(timings, program);
+    const program_times *times = find_program(timings, program);
 
-    return watched == NULL || watched->copies == NULL ? -1 : median_of(timings, &watched->copies[value]);
+    return times == NULL || times->copies == NULL ? -1 : median_of(timings, &times->copies[value]);
 }

@@ -1,10 +1,12 @@
-/* exec/run/pool.c - memory of a run that is used again, within its limits. */
+/* exec/run/pool.c - the pool of tensors that a run reuses, within the memory limits. */
 #include "base/checked.h"
 #include "exec/run/run.h"
+#include "inlay/check.h"
 #include <string.h>
 
 void run_shared_drop(run_shared *shared)
 {
+    INLAY_CHECK(shared->tensors.pool_count <= POOL_SIZE);
     while (shared->tensors.pool_count > 0)
         value_unref(shared->tensors.pool[--shared->tensors.pool_count]);
 }
@@ -19,9 +21,9 @@ inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, vo
     return run_memory_take(shared->tensors.memory, bytes, alignment, out_memory, diag);
 }
 
-/* A new tensor; what lies in the pool goes where there is no memory otherwise. */
-static inlay_status make(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                         inlay_value **out_value, inlay_diag *diag)
+/* Allocates a tensor; empties the pool and tries again if there is not enough memory. */
+static inlay_status make_tensor(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                inlay_value **out_value, inlay_diag *diag)
 {
     inlay_status status = value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
 
@@ -31,7 +33,7 @@ static inlay_status make(run_shared *shared, inlay_dtype dtype, uint32_t rank, c
     return value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
 }
 
-inlay_status run_may_take(const run_shared *shared, uint64_t bytes, inlay_diag *diag)
+inlay_status run_check_tensor_size(const run_shared *shared, uint64_t bytes, inlay_diag *diag)
 {
     if (bytes <= shared->tensors.max_bytes)
         return INLAY_OK;
@@ -48,12 +50,13 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
     int64_t count;
     inlay_status status;
 
-    /* A shape that makes no sense is value_create's to refuse. */
+    /* value_create() reports an invalid shape. */
     if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
-        return make(shared, dtype, rank, dims, out_value, diag);
-    status = run_may_take(shared, need, diag);
+        return make_tensor(shared, dtype, rank, dims, out_value, diag);
+    status = run_check_tensor_size(shared, need, diag);
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(shared->tensors.pool_count <= POOL_SIZE);
     for (uint32_t i = 0; i < shared->tensors.pool_count; i++)
         if (shared->tensors.pool[i]->capacity >= need && shared->tensors.pool[i]->capacity <= need * 2 + 4096 &&
             (best == POOL_SIZE || shared->tensors.pool[i]->capacity < shared->tensors.pool[best]->capacity))
@@ -65,7 +68,7 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
             memset(inlay_buffer_host(&(*out_value)->buffer), 0, (*out_value)->buffer.bytes);
         return INLAY_OK;
     }
-    return make(shared, dtype, rank, dims, out_value, diag);
+    return make_tensor(shared, dtype, rank, dims, out_value, diag);
 }
 
 inlay_status pool_value(run_shared *shared, const rt_value *value, inlay_value **out_value, inlay_diag *diag)

@@ -1,6 +1,7 @@
-/* exec/run/run.h - the state of runs: what a context has, a bound plan, a runner; and where they find values.
+/* exec/run/run.h - the state of runs: a context's shared state, bound plans and runners; and functions that locate
+ * values.
  *
- * Whatever runs works on these: devices, the loop over the steps, slow steps, control flow. */
+ * Used by all parts of exec: devices, the loop over the steps, dynamic steps and control flow. */
 #ifndef EXEC_RUN_H
 #define EXEC_RUN_H
 #include "exec/values/run_memory.h"
@@ -13,69 +14,69 @@ struct runner;
 struct bound;
 typedef struct bound_step bound_step;
 
-/* What the loop and devices have done by what is built on top of them. */
+/* Callbacks from the loop and from devices into the layers above them. */
 typedef struct run_calls {
     /* Run a HOST step, and a DYNAMIC one. */
     inlay_status (*host_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
     inlay_status (*dynamic_step)(struct runner *runner, struct bound *bound, bound_step *step, inlay_diag *diag);
-    /* stay_make_room() */
+    /* evict_device_values() */
     void (*make_room)(struct runner *runner, bool idle, bool all);
 } run_calls;
 
 enum { POOL_SIZE = 64 };
 
-/* Memory for tensors that are made in a run. */
+/* Memory of tensors that are created during a run. */
 typedef struct run_tensors {
     run_memory *memory;           /* the session's; NULL = malloc */
     uint64_t max_bytes;           /* limit of one tensor */
-    inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory is free for use */
+    inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory may be reused */
     uint32_t pool_count;
 } run_tensors;
 
-/* Elements of string tensors that a run has made; kernels allocate them from their threads. */
+/* Elements of string tensors that a run created; kernels allocate them from their threads. */
 typedef struct run_texts {
     struct arena arena;
-    pthread_mutex_t lock; /* guards a */
+    pthread_mutex_t lock; /* guards arena */
 } run_texts;
 
-/* What is left of a run whose device hangs. */
+/* State of a context whose device hangs. */
 typedef struct run_hang {
-    bool abandoned;        /* the device may still write here: nothing of the context is ever freed */
-    bool unwinding;        /* the run in progress gives up ... */
-    const uint32_t *asked; /* ... whose own run.cancel this is, for when others take over */
+    bool abandoned;                /* the device may still write here: no memory of the context is ever freed */
+    bool unwinding;                /* the run in progress is being aborted */
+    const uint32_t *caller_cancel; /* run.cancel of the caller, restored when a fallback program takes over */
 } run_hang;
 
-/* What the runners of one context (the main graph's and those of its bodies) share. Used by one thread at a time, but
- * for texts. */
+/* State shared by the runners of one context (those of the main graph and of its bodies). Used by one thread at a time,
+ * except texts. */
 typedef struct run_shared {
     inlay_run run;
-    bool watched; /* a cancel word or a deadline is set: poll between steps */
+    bool watched; /* a cancel flag or a deadline is set: poll between steps */
     run_hang hang;
     run_tensors tensors;
     run_texts texts;
-    inlay_diag diag;               /* what steps write to; copied to the caller's when a run fails */
-    struct dynamic_call *dynamic;  /* the step whose outputs output_alloc is for */
-    struct runner *root;           /* the main graph's */
-    const struct watch_hook *hook; /* who hears of every step, see watch.h; NULL = nobody, the usual case */
+    inlay_diag diag;               /* written by steps; copied to the caller's diag if a run fails */
+    struct dynamic_call *dynamic;  /* the step that output_alloc allocates outputs for */
+    struct runner *root;           /* the runner of the main graph */
+    const struct watch_hook *hook; /* receives an event per step, see watch.h; NULL = none, the usual case */
     const run_calls *calls;
 } run_shared;
 
-/* ------------------------------------------------------------------ memory that is used again, pool.c */
+/* ------------------------------------------------------------------ memory reuse, pool.c */
 
 /* Frees the tensors of the pool. */
 void run_shared_drop(run_shared *shared);
-/* Is a tensor of these bytes within the limit? Otherwise INLAY_LIMIT_EXCEEDED, and diag names the option. */
-INLAY_NODISCARD inlay_status run_may_take(const run_shared *shared, uint64_t bytes, inlay_diag *diag);
-/* run_memory_take() of the session's; the pool is given up for it. */
+/* Checks a tensor size against max_run_bytes. INLAY_LIMIT_EXCEEDED: diag names the option. */
+INLAY_NODISCARD inlay_status run_check_tensor_size(const run_shared *shared, uint64_t bytes, inlay_diag *diag);
+/* Calls run_memory_take() with the session's memory; if that fails, empties the pool and tries again. */
 INLAY_NODISCARD inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory,
                                       inlay_diag *diag);
-/* A tensor from the pool or new, unshared, not cleared. INLAY_LIMIT_EXCEEDED beyond max_run_bytes. */
+/* A tensor from the pool, or a new one: unshared, not cleared. INLAY_LIMIT_EXCEEDED beyond max_run_bytes. */
 INLAY_NODISCARD inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                        inlay_value **out_value, inlay_diag *diag);
-/* An object for the value, as rt_to_value() makes it, but copies lie in memory from the pool. */
+/* Creates an object for the value as rt_to_value() does, but copies use memory from the pool. */
 INLAY_NODISCARD inlay_status pool_value(run_shared *shared, const rt_value *value, inlay_value **out_value,
                                         inlay_diag *diag);
-/* Takes over the reference: back into the pool when nobody else has one. NULL is a no-op. */
+/* Takes over the reference and returns the tensor to the pool if that was the last one. NULL is a no-op. */
 void pool_give(run_shared *shared, inlay_value *value);
 
 /* A step, ready to be called. */
@@ -86,70 +87,74 @@ struct bound_step {
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_exec_args args;
-    bool simple;       /* synchronous EXEC that waits for nobody: one call */
-    bool async;        /* signals fence when done */
-    inlay_fence fence; /* its own timeline; value counts runs */
+    bool simple;       /* synchronous EXEC that waits for no other step: one call */
+    bool async;        /* signals the fence when done */
+    inlay_fence fence; /* on its own timeline; the value counts runs */
     const plan_step *plan;
-    uint32_t *wait_steps; /* [wait_step_count] asynchronous steps whose places it reads or bytes it writes, its own
-                             provider's first */
+    /* [wait_step_count] asynchronous steps whose results it reads or whose bytes it overwrites; those of its own
+     * provider first */
+    uint32_t *wait_steps;
     uint32_t wait_step_count;
-    uint32_t own_wait_count; /* so many of them are its own provider's */
-    uint32_t copy_count;     /* COPY: this one and those behind it that go with it; 0: goes with one before */
-    inlay_copy *copies;      /* room for as many, where there are several */
-    inlay_fence *waits; /* room for as many, and for what comes before the caller's values, see runner_inputs.ready */
+    uint32_t own_wait_count; /* number of them that belong to its provider */
+    uint32_t copy_count; /* COPY: number of copies in this request, this one first; 0: part of a preceding request */
+    inlay_copy *copies;  /* [copy_count] arguments of the request, if it has several copies */
+    /* room for wait_step_count fences, and for those of the caller's values, see runner_inputs.ready */
+    inlay_fence *waits;
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 };
 
-/* Where an address has to be written when an input or output moves. */
+/* An address that must be updated when an input or output moves. */
 struct patch {
     uint32_t place;
     inlay_buffer *target;
 };
 
-/* The size of a value that a plan does not know, as the last run found it; rank INLAY_RANK_UNKNOWN: none did. */
-typedef struct seen_shape {
+/* The shape of a value that the plan does not know, as observed in the last run; rank INLAY_RANK_UNKNOWN: not
+ * observed. */
+typedef struct observed_shape {
     uint32_t rank;
     int64_t dims[INLAY_MAX_RANK];
-} seen_shape;
+} observed_shape;
 
-/* Values whose sizes the plan does not know. All but values is NULL where it knows them all. */
-typedef struct bound_made {
-    rt_value *values;          /* [value_count] DYNAMIC values of the run */
-    inlay_value **twins;       /* [value_count] the same values in another domain, where somebody has read them there; a
-                                  reference each */
-    inlay_fence *arrivals;     /* [value_count] of twins that are on their way; timeline 0: it is there */
-    inlay_fence arrival;       /* the last of them, on a timeline that is made with the first */
-    inlay_value_state *states; /* [value_count] the plan's, overwritten by dynamic steps */
-    inlay_value_info *infos;   /* likewise */
-    seen_shape **seen;         /* [value_count] NULL where the plan knows */
-    struct arena scratch;      /* of the dynamic or host step that runs */
-    bool has_objects;          /* some input is an object held in values */
-} bound_made;
+/* Values whose sizes the plan does not know. All pointers but `values` are NULL if the plan knows all sizes. */
+typedef struct bound_dynamic {
+    rt_value *values; /* [value_count] DYNAMIC values of the run */
+    /* [value_count] copies of values in another domain, made when a step there read them; a reference each */
+    inlay_value **mirrors;
+    inlay_fence *mirror_fences; /* [value_count] fences of mirrors that are still being copied; timeline 0: complete */
+    inlay_fence last_mirror_fence; /* the last of them; its timeline is created with the first copy */
+    inlay_value_state *states;     /* [value_count] the plan's states, updated by dynamic steps */
+    inlay_value_info *infos;       /* likewise */
+    observed_shape **observed;     /* [value_count] NULL where the plan knows the shape */
+    struct arena scratch;          /* of the dynamic or host step that runs */
+    bool has_objects;              /* some input is an object that is held in values */
+} bound_dynamic;
 
-/* Where a bound plan's bytes are. */
+/* The memory of a bound plan. */
 typedef struct bound_memory {
-    const void *base;       /* where the runner's slab was when addresses were written; see bound_settle */
-    inlay_buffer *slabs;    /* [domain_count] of devices; handle 0 = none */
-    void **maps;            /* [domain_count] where the host sees them; NULL = it does not */
-    inlay_buffer *buffers;  /* [place_count] current addresses */
-    uint64_t captures;      /* of which set the device has copies, see runner_inputs.captures; 0 = none */
-    uint64_t counted_bytes; /* what it added to program_env.held_bytes */
+    const void *base;      /* address of the runner's slab when the addresses were written; see bound_prepare */
+    inlay_buffer *slabs;   /* [domain_count] slabs of devices; handle 0 = none */
+    void **maps;           /* [domain_count] their addresses in host memory; NULL = not mapped */
+    inlay_buffer *buffers; /* [place_count] current addresses */
+    /* the set of captured values that the device has copies of, see runner_inputs.captures; 0 = none */
+    uint64_t captures;
+    uint64_t counted_bytes; /* bytes added to program_env.held_bytes */
 } bound_memory;
 
-/* What comes from the caller and goes to it. */
+/* Inputs and outputs that belong to the caller. */
 typedef struct bound_ports {
     struct patch *patches; /* [patch_count] of INPUT and OUTPUT places */
     uint32_t patch_count;
     const rt_value *inputs; /* of the run in progress */
 } bound_ports;
 
-/* Work that a device does behind the host's back. */
+/* State of asynchronous work. */
 typedef struct bound_flight {
-    bool has_async; /* some step does such work */
-    bool poisoned;  /* the last run failed on a device: its timelines are to be renewed */
+    bool has_async; /* some step is asynchronous */
+    bool poisoned;  /* the last run failed on a device: the timelines must be replaced */
 } bound_flight;
 
-/* What the arguments of steps say of when to stop. */
+/* The cancel flag and deadline that the steps' arguments hold. */
 typedef struct bound_control {
     const uint32_t *cancel;
     uint64_t deadline_ns;
@@ -161,66 +166,70 @@ struct bound {
     struct arena arena;
     bound_memory memory;
     bound_ports ports;
-    bound_step *steps;    /* [plan->step_count] */
-    const bound_step *at; /* the slow step in hand, or the last one; NULL: none yet */
-    bound_made made;
+    bound_step *steps;              /* [plan->step_count] */
+    const bound_step *current_step; /* the slow step that runs, or ran last; NULL: none yet */
+    bound_dynamic dynamic;
     bound_flight flight;
     bound_control control;
-    struct side *side;  /* how its waves go, see side.h; NULL: it has none */
+    /* how its concurrent branches run, see parallel_branches.h; NULL: it has none */
+    struct parallel_branches *parallel;
     uint64_t last_used; /* runner_plans.clock */
 };
 
-/* The memory of an output that a device has in common with the host; domain INLAY_DOMAIN_HOST: none has. */
+/* Memory of an output that the host shares with a device; domain INLAY_DOMAIN_HOST: not shared. */
 typedef struct output_share {
-    uint32_t domain; /* that makes or reads it */
-    uint32_t now;    /* the one in this run */
-    bool made;       /* it makes it */
+    uint32_t domain; /* the device that computes or reads the output */
+    uint32_t now;    /* the domain used in this run */
+    bool made;       /* the device computes the output */
 } output_share;
 
 typedef struct runner_outputs {
-    inlay_value **values;        /* [output_count] of the last run; a reference each, NULL after a failure */
-    inlay_value **spares;        /* [output_count] memory that an output had before, to be used again */
-    const inlay_buffer *placed;  /* [output_count] where outputs lie that are states in place, and then have no object;
-                                    handle 0: not this one. NULL: none is. Borrowed */
-    const uint32_t *homes;       /* [output_count] domains in which outputs stay that nobody wants elsewhere; NULL: the
-                                    host's. Borrowed from the node whose body it is */
-    struct output_share *shares; /* [output_count]; NULL: nothing is shared */
-    inlay_value **wanted;        /* [output_count] where the caller wants outputs; borrowed; NULL = anywhere */
+    inlay_value **values; /* [output_count] of the last run; a reference each, NULL after a failure */
+    inlay_value **spares; /* [output_count] earlier memory of the outputs, for reuse */
+    /* [output_count] buffers of outputs that are states in place and have no object; handle 0: not this output. NULL:
+     * none. Borrowed */
+    const inlay_buffer *placed;
+    /* [output_count] domains where outputs stay unless the caller wants them elsewhere; NULL: host. Borrowed from the
+     * node whose body this is */
+    const uint32_t *domains;
+    struct output_share *shares; /* [output_count]; NULL: no output is shared */
+    inlay_value **wanted;        /* [output_count] the caller's values for outputs; borrowed; NULL = none given */
 } runner_outputs;
 
-/* What specialize declined in the run. */
+/* A step that its provider declined to specialise during the run. */
 typedef struct runner_declined {
     const program_step *step; /* the dynamic step; NULL = none */
     inlay_diag why;
 } runner_declined;
 
-/* Runners of programs that stand in for a runner's own at some shapes (plan/create/fallback.h). */
+/* Runners of fallback programs, which replace the runner's own program at some shapes (plan/create/fallback.h). */
 typedef struct runner_fallback {
-    struct runner *runners; /* as a list ... */
-    struct runner *next;    /* ... in which this one is, too, where it stands in */
+    struct runner *runners; /* head of the list */
+    struct runner *next;    /* next in the list, if this is such a runner */
 } runner_fallback;
 
 enum { BOUNDS_KEPT = 4 };
 
-/* The plans that a runner has memory for, and the host memory of whichever runs: one run at a time, and none leaves
- * anything there. */
+/* The plans that a runner has bound, and the host slab, which they share because only one of them runs at a time and no
+ * run leaves values there. */
 typedef struct runner_plans {
     struct bound *kept[BOUNDS_KEPT];
     struct bound *now;   /* of the last run */
-    struct bound *busy;  /* of the run in progress; NULL = none, so that all may be dropped that is kept for another */
-    struct bound *spare; /* a bound plan that has gone, whose memory is the next one's; or NULL */
+    struct bound *busy;  /* of the run in progress; NULL = none, so that all of `kept` may be freed */
+    struct bound *spare; /* a destroyed bound plan whose arena the next one reuses; or NULL */
     uint64_t clock;
     void *slab;
     uint64_t slab_bytes;
 } runner_plans;
 
-/* What a run is given. */
+/* The inputs of a run. */
 typedef struct runner_inputs {
-    plan_input *key;          /* [input_count + captured_count + output_count] */
-    const inlay_fence *ready; /* [input_count + output_count] what comes before the use of the caller's values on
-                                 devices; timeline 0: nothing. NULL: nothing at all, the usual case. Borrowed */
-    uint64_t captures;        /* counts the sets of captured values that runs have seen */
-    bool same_captures;       /* the next run's are those of the last: a loop goes on */
+    plan_input *key; /* [input_count + captured_count + output_count] */
+    /* [input_count + output_count] fences that must be reached before the caller's device values are used; timeline 0:
+     * none. NULL: no fences, the usual case. Borrowed */
+    const inlay_fence *ready;
+    uint64_t captures;  /* counts the distinct sets of captured values */
+    bool same_captures; /* the next run has the same captured values as the last one: a later loop iteration */
 } runner_inputs;
 
 struct runner {
@@ -229,35 +238,36 @@ struct runner {
     runner_plans plans;
     runner_inputs in;
     runner_outputs out;
-    struct runner ***children; /* [step_count][body_count], made when first needed */
-    const partition_provider
-        *failed; /* whose device failed in this run: lost, hanging or without memory; NULL = none */
+    struct runner ***children; /* [step_count][body_count], created when first needed */
+    /* the provider whose device failed in this run: lost, hanging or out of memory; NULL = none */
+    const partition_provider *failed;
     runner_declined declined;
     runner_fallback fallback;
 };
 
-/* ------------------------------------------------------------------ sizes that runs found, seen.c */
+/* ------------------------------------------------------------------ observed shapes, observed_shapes.c */
 
-/* Room for what the plan of bound does not know. False: out of memory. */
-bool seen_create(struct bound *bound, uint32_t value_count);
-/* The value has this size now. */
-void seen_keep(struct bound *bound, uint32_t v, uint32_t rank, const int64_t *dims);
-/* The sizes of the last run, [value_count] from the arena, of rank INLAY_RANK_UNKNOWN where it did not come by; they
- * hold until the next. NULL: no memory. */
+/* Allocates the entries for shapes that the plan does not know. False: out of memory. */
+bool observed_shapes_create(struct bound *bound, uint32_t value_count);
+/* Records the current shape of the value. */
+void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims);
+/* The shapes of the last run, [value_count] from the arena; rank INLAY_RANK_UNKNOWN for values that it did not compute.
+ * Valid until the next run. NULL: out of memory. */
 const cost_input *seen_sizes(const struct runner *runner, struct arena *arena);
-/* As states, with the sizes that were assumed when the graph was assigned where it did not; there was a run. */
+/* The same as states. Values that the last run did not compute have the shapes that were assumed when the graph was
+ * partitioned. Requires a completed run. */
 inlay_value_state *seen_states(const struct runner *runner, struct arena *arena);
-/* The runner of a program among those of runner, of its bodies and theirs; NULL: that did not run. runner may be NULL.
- */
+/* The runner of `program`: `runner` itself or one of its bodies, recursively. NULL: that program did not run. runner
+ * may be NULL. */
 const struct runner *runner_of(const struct runner *runner, const struct program *program);
 
-/* ------------------------------------------------------------------ where values are, bound.c */
+/* ------------------------------------------------------------------ location of values, locate.c */
 
-/* What lies in a slab, as `domain` sees it; runner may be NULL where it is not the runner's. */
-inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *pl,
+/* The buffer of a slab place as `domain` addresses it. runner may be NULL if the place is not in the runner's slab. */
+inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *slot,
                            uint32_t domain);
-/* The place as the other of host and device knows its memory; handle 0: there is none. */
+/* The alias of a place: the same memory as the other of host and device addresses it; handle 0: none. */
 inlay_buffer bound_alias(const struct bound *bound, uint32_t place);
-/* Value v as it is now: a place, or a dynamic value. kind 0: not there. */
-rt_value runner_value(const struct bound *bound, uint32_t v);
+/* The current state of a value: a place, or a dynamic value. kind 0: absent. */
+rt_value runner_value(const struct bound *bound, uint32_t value);
 #endif

@@ -1,32 +1,33 @@
-/* exec/values/device_value.c - tensors in the memory of a device: made, shared with the host, given back. */
+/* exec/values/device_value.c - tensors in device memory: creation, sharing with the host, release. */
 #include "base/memory.h"
 #include "exec/values/value.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What a value on a device holds. */
+/* Owner data of a value on a device. */
 typedef struct device_owner {
     const struct provider *provider;
-    void (*release)(void *arg); /* whoever lent the memory; NULL: it is the device's own */
+    void (*release)(void *arg); /* releases memory that the caller lent; NULL: the provider allocated it */
     void *arg;
-    inlay_buffer there; /* of a shared value: its memory as the device knows it */
+    inlay_buffer device_buffer; /* shared values: the buffer as the device addresses it */
 } device_owner;
 
 static void free_device_memory(void *owner, inlay_value *value)
 {
-    device_owner *o = owner;
+    device_owner *device = owner;
     inlay_buffer whole = value->buffer;
 
     whole.bytes = value->capacity;
-    o->provider->table->buffer_free(o->provider->state, &whole);
-    if (o->release != NULL)
-        o->release(o->arg);
-    provider_close(o->provider);
-    free(o);
+    device->provider->table->buffer_free(device->provider->state, &whole);
+    if (device->release != NULL)
+        device->release(device->arg);
+    provider_close(device->provider);
+    free(device);
 }
 
-/* A tensor without memory yet, of a provider that has a domain of its own, and room for its owner. */
+/* Creates a tensor without memory, for a provider with its own domain, and allocates its owner data. */
 static inlay_status begin_value(const struct provider *provider, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                 inlay_value **out_value, device_owner **out_owner, inlay_diag *diag)
 {
@@ -39,7 +40,8 @@ static inlay_status begin_value(const struct provider *provider, inlay_dtype dty
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s works in host memory; use inlay_value_create()",
                           provider->name);
     if (dtype == INLAY_STRING)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "texts lie in host memory alone");
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "string tensors must be in host memory; use inlay_value_create_strings()");
     status = value_describe(dtype, rank, dims, out_value, diag);
     if (status != INLAY_OK)
         return status;
@@ -51,9 +53,10 @@ static inlay_status begin_value(const struct provider *provider, inlay_dtype dty
     return INLAY_OK;
 }
 
-/* The value has its memory. */
+/* Attaches the memory to the value. */
 static void end_value(const struct provider *provider, inlay_value *value, device_owner *owner, inlay_buffer buffer)
 {
+    INLAY_CHECK(value->free_memory == NULL && value->owner == NULL);
     buffer.bytes = value->buffer.bytes;
     value->buffer = buffer;
     owner->provider = provider_hold(provider);
@@ -85,14 +88,14 @@ inlay_status value_create_on(const struct provider *provider, inlay_dtype dtype,
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ memory that is the host's and a device's */
+/* ------------------------------------------------------------------ memory shared by host and device */
 
 static void free_shared_memory(void *owner, inlay_value *value)
 {
-    device_owner *o = owner;
+    device_owner *device = owner;
 
-    o->provider->table->buffer_unmap(o->provider->state, &o->there);
-    value->buffer = o->there;
+    device->provider->table->buffer_unmap(device->provider->state, &device->device_buffer);
+    value->buffer = device->device_buffer;
     free_device_memory(owner, value);
 }
 
@@ -105,7 +108,7 @@ inlay_status value_create_shared(const struct provider *provider, inlay_dtype dt
 
     if (status != INLAY_OK)
         return status;
-    ((device_owner *)value->owner)->there = value->buffer;
+    ((device_owner *)value->owner)->device_buffer = value->buffer;
     status = provider->table->buffer_map(provider->state, &value->buffer, &address, diag);
     if (status != INLAY_OK) {
         value_unref(value);
@@ -121,7 +124,7 @@ bool value_is_shared(const inlay_value *value, uint32_t domain, inlay_buffer *ou
 {
     if (value->free_memory != free_shared_memory)
         return false;
-    *out = ((const device_owner *)value->owner)->there;
+    *out = ((const device_owner *)value->owner)->device_buffer;
     out->bytes = value->buffer.bytes;
     return out->domain == domain || domain == INLAY_NONE;
 }
@@ -137,7 +140,7 @@ inlay_status value_wrap_on(const struct provider *provider, const inlay_native_m
 
     *out_value = NULL;
     if (provider->table->import_native == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s takes no memory of others", provider->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s cannot import native memory", provider->name);
     status = begin_value(provider, dtype, rank, dims, &value, &owner, diag);
     if (status != INLAY_OK)
         return status;
@@ -165,9 +168,9 @@ const struct provider *value_device(const inlay_value *value)
     return value->free_memory == free_device_memory ? ((const device_owner *)value->owner)->provider : NULL;
 }
 
-/* ------------------------------------------------------------------ host memory that a device reads */
+/* ------------------------------------------------------------------ host memory imported by a device */
 
-static struct value_import *ask_for_import(const inlay_value *value, const struct provider *provider, uint32_t domain)
+static struct value_import *request_import(const inlay_value *value, const struct provider *provider, uint32_t domain)
 {
     struct value_import *import = calloc(1, sizeof *import);
     inlay_diag why = INLAY_DIAG_INIT;
@@ -186,7 +189,7 @@ bool value_import(inlay_value *value, const struct provider *provider, uint32_t 
     struct value_import *known = __atomic_load_n(&value->import, __ATOMIC_ACQUIRE);
 
     if (known == NULL) {
-        struct value_import *made = ask_for_import(value, provider, domain);
+        struct value_import *made = request_import(value, provider, domain);
 
         if (made == NULL)
             return false;

@@ -1,5 +1,6 @@
 #include "exec/values/run_memory.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,9 +8,9 @@ struct run_memory {
     uint32_t references;       /* atomic */
     inlay_allocator allocator; /* alloc NULL: malloc */
     uint64_t budget, cap;
-    uint64_t held;       /* atomic: between runs */
+    uint64_t held;       /* atomic: bytes held between runs */
     uint64_t used, peak; /* atomic */
-    uint64_t calls;      /* atomic: of alloc */
+    uint64_t calls;      /* atomic: number of allocations */
 };
 
 run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t cap)
@@ -28,6 +29,7 @@ run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget,
 
 run_memory *run_memory_ref(run_memory *memory)
 {
+    INLAY_CHECK(memory == NULL || __atomic_load_n(&memory->references, __ATOMIC_RELAXED) > 0);
     if (memory != NULL)
         (void)__atomic_add_fetch(&memory->references, 1, __ATOMIC_RELAXED);
     return memory;
@@ -35,6 +37,7 @@ run_memory *run_memory_ref(run_memory *memory)
 
 void run_memory_unref(run_memory *memory)
 {
+    INLAY_CHECK(memory == NULL || __atomic_load_n(&memory->references, __ATOMIC_RELAXED) > 0);
     if (memory != NULL && __atomic_sub_fetch(&memory->references, 1, __ATOMIC_ACQ_REL) == 0)
         free(memory);
 }
@@ -70,7 +73,7 @@ inlay_status run_memory_over(const run_memory *memory, const char *what, uint64_
     return INLAY_LIMIT_EXCEEDED;
 }
 
-/* Counts bytes in. False: they are beyond the budget. */
+/* Adds bytes to `used`. False: that exceeds the budget or the cap. */
 static bool count_in(run_memory *memory, uint64_t bytes)
 {
     const uint64_t held = __atomic_load_n(&memory->held, __ATOMIC_RELAXED);
@@ -111,6 +114,7 @@ inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignm
 {
     const uint64_t room = (bytes + alignment - 1) / alignment * alignment;
 
+    INLAY_CHECK(alignment >= 64);
     *out_memory = NULL;
     if (memory != NULL && !count_in(memory, bytes))
         return over_budget(memory, bytes, diag);
@@ -127,16 +131,17 @@ inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignm
     return no_memory(diag, "for %llu bytes", (unsigned long long)bytes);
 }
 
-void run_memory_give(run_memory *m, void *memory, uint64_t bytes)
+void run_memory_give(run_memory *source, void *memory, uint64_t bytes)
 {
     if (memory == NULL)
         return;
-    if (m != NULL && m->allocator.alloc != NULL)
-        m->allocator.free(m->allocator.user, memory, bytes);
+    INLAY_CHECK(source == NULL || __atomic_load_n(&source->used, __ATOMIC_RELAXED) >= bytes);
+    if (source != NULL && source->allocator.alloc != NULL)
+        source->allocator.free(source->allocator.user, memory, bytes);
     else
         free(memory);
-    if (m != NULL)
-        (void)__atomic_sub_fetch(&m->used, bytes, __ATOMIC_RELAXED);
+    if (source != NULL)
+        (void)__atomic_sub_fetch(&source->used, bytes, __ATOMIC_RELAXED);
 }
 
 void run_memory_look(const run_memory *memory, inlay_memory_info *out)

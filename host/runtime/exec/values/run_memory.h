@@ -1,8 +1,9 @@
-/* exec/values/run_memory.h - where tensors, slabs and workspaces of a session's runs come from: the caller's allocator
- * or malloc, within a budget, counted. Values may outlive the session, so this has references, too. Any thread.
+/* exec/values/run_memory.h - allocates the tensors, slabs and workspaces of a session's runs: from the caller's
+ * allocator or malloc, within a budget, counted. Reference-counted, because values may outlive the session. Any thread
+ * may use it.
  *
- * Beside the budget of runs there is a cap on all that the session has of the host's memory (option memory_limit,
- * host=BYTES): there what is held between runs counts, too - weights, what providers made of them, plans. */
+ * In addition to the budget of runs there is a cap on all host memory of the session (option memory_limit, host=BYTES).
+ * It includes the memory held between runs: weights, packed weights and plans. */
 #ifndef EXEC_RUN_MEMORY_H
 #define EXEC_RUN_MEMORY_H
 #include "inlay/inlay.h"
@@ -10,23 +11,24 @@
 
 typedef struct run_memory run_memory;
 
-/* allocator is copied; NULL: malloc. budget and cap in bytes; 0 = none. NULL: no memory. */
+/* allocator is copied; NULL: malloc. budget and cap in bytes; 0 = none. Returns NULL if out of memory. */
 run_memory *run_memory_create(const inlay_allocator *allocator, uint64_t budget, uint64_t cap);
-/* Counts, atomically, the bytes that the session holds between runs; NULL: there is no cap, and nobody counts. */
+/* The counter of bytes that the session holds between runs, to be updated atomically; NULL: there is no cap, and the
+ * bytes are not counted. */
 uint64_t *run_memory_held(run_memory *memory);
-/* Is there no cap, or is there room for all that is held and in use and `more` bytes, if `mine` of what is in use goes?
- * Otherwise *out_least is the smallest cap that would do. memory may be NULL. */
+/* Returns whether `more` bytes fit under the cap in addition to all bytes held and in use, if `mine` of those in use
+ * are freed first. Always true without a cap. If false, *out_least is the minimum cap required. memory may be NULL. */
 bool run_memory_fits(const run_memory *memory, uint64_t more, uint64_t mine, uint64_t *out_least);
-/* INLAY_LIMIT_EXCEEDED, and diag says which cap would do for `what`. */
+/* Returns INLAY_LIMIT_EXCEEDED; the message names the minimum cap for `what`. */
 inlay_status run_memory_over(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag);
 run_memory *run_memory_ref(run_memory *memory); /* NULL is a no-op, here and below */
 void run_memory_unref(run_memory *memory);
 
-/* At least `bytes` bytes at a multiple of alignment (a power of two from 64), not cleared. INLAY_LIMIT_EXCEEDED: that
- * is beyond the budget. memory NULL: malloc, and nobody counts. */
+/* Allocates at least `bytes` bytes at a multiple of alignment (a power of two, 64 or more), not cleared.
+ * INLAY_LIMIT_EXCEEDED: beyond the budget. memory NULL: malloc, not counted. */
 INLAY_NODISCARD inlay_status run_memory_take(run_memory *memory, uint64_t bytes, uint64_t alignment, void **out_memory,
                                              inlay_diag *diag);
-/* memory NULL is a no-op; bytes as it was taken. */
-void run_memory_give(run_memory *m, void *memory, uint64_t bytes);
+/* `memory` NULL is a no-op; `bytes` as passed to run_memory_take(). `source` NULL: malloc. */
+void run_memory_give(run_memory *source, void *memory, uint64_t bytes);
 void run_memory_look(const run_memory *memory, inlay_memory_info *out);
 #endif

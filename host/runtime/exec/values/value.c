@@ -1,8 +1,9 @@
-/* exec/values/value.c - values: made, shared, gone. */
+/* exec/values/value.c - creates, shares and frees values. */
 #include "exec/values/value.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include "exec/values/run_memory.h"
+#include "inlay/check.h"
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include <stdlib.h>
@@ -93,7 +94,8 @@ inlay_status value_create_from(run_memory *from, inlay_dtype dtype, uint32_t ran
         return status == INLAY_OUT_OF_MEMORY ? inlay_fail(diag, status, "no memory for a tensor of %zu bytes", bytes)
                                              : status;
     }
-    /* Strings are cleared always: a kernel that fails half-way must not leave wild pointers to be copied. */
+    /* String elements are always cleared: a kernel that fails half-way must not leave invalid pointers that are copied
+     * later. */
     if (zeroed || dtype == INLAY_STRING)
         memset(memory, 0, room);
     value->buffer = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
@@ -143,7 +145,7 @@ static size_t element_alignment(inlay_dtype dtype)
 
     if (dtype == INLAY_COMPLEX64)
         return sizeof(float);
-    return bytes > 8 ? 8 : bytes > 0 ? bytes : 1; /* complex128 and texts are pairs of eight bytes */
+    return bytes > 8 ? 8 : bytes > 0 ? bytes : 1; /* complex128 and strings are pairs of eight bytes */
 }
 
 inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims, void *data, uint64_t bytes,
@@ -177,7 +179,7 @@ inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
     return INLAY_OK;
 }
 
-/* The texts lie behind the elements, in one block. */
+/* The text follows the elements in the same block. */
 inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inlay_str *texts, inlay_value **out_value,
                                   inlay_diag *diag)
 {
@@ -243,6 +245,7 @@ inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *co
 
 inlay_value *value_ref(inlay_value *value)
 {
+    INLAY_CHECK(value == NULL || __atomic_load_n(&value->references, __ATOMIC_RELAXED) > 0);
     if (value != NULL)
         (void)__atomic_add_fetch(&value->references, 1, __ATOMIC_RELAXED);
     return value;
@@ -259,6 +262,7 @@ void value_end_import(struct value_import *import)
 
 void value_unref(inlay_value *value)
 {
+    INLAY_CHECK(value == NULL || __atomic_load_n(&value->references, __ATOMIC_RELAXED) > 0);
     if (value == NULL || __atomic_sub_fetch(&value->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     if (value->items != NULL) {
@@ -277,7 +281,7 @@ void value_unref(inlay_value *value)
 
 void *value_data(const inlay_value *value)
 {
-    bool here = value->kind == INLAY_KIND_TENSOR && value->buffer.domain == INLAY_DOMAIN_HOST;
+    bool on_host = value->kind == INLAY_KIND_TENSOR && value->buffer.domain == INLAY_DOMAIN_HOST;
 
-    return here ? inlay_buffer_host(&value->buffer) : NULL;
+    return on_host ? inlay_buffer_host(&value->buffer) : NULL;
 }

@@ -1,44 +1,47 @@
-/* exec/values/value.h - what flows at run time: reference-counted tensors, sequences, optionals and maps.
+/* exec/values/value.h - runtime values: reference-counted tensors, sequences, optionals and maps.
  *
- * inlay_value is the public object (inlay.h) and the owner of memory. Inside a run most tensors have no object: they
- * are places in the slab, described by an rt_value, which borrows. */
+ * inlay_value is the public object (inlay.h) and owns memory. Within a run most tensors have no object: they are places
+ * in the slab, described by an rt_value, which borrows. */
 #ifndef EXEC_VALUE_H
 #define EXEC_VALUE_H
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
 #include <stdbool.h>
 
-/* Who gives the memory of a value back; called once, when the last reference goes. */
+/* Frees the memory of a value; called once, when the last reference is dropped. */
 typedef void (*value_free_fn)(void *owner, inlay_value *value);
 
 struct inlay_value {
     uint32_t references; /* atomic */
     uint32_t kind;       /* INLAY_KIND_* */
-    inlay_dtype dtype;   /* of lists: of the tensors in them */
+    inlay_dtype dtype;   /* lists: type of the tensors in them */
     uint32_t rank;
     int64_t dims[INLAY_MAX_RANK];
     int64_t count;             /* elements, or items */
     inlay_buffer buffer;       /* TENSOR; host domain except inside a run */
-    uint64_t capacity;         /* bytes that the memory has room for */
+    uint64_t capacity;         /* size of the memory in bytes */
     inlay_value **items;       /* lists; MAP: items[0] the keys, items[1] the values */
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
-    struct run_memory *from;     /* that the memory came from, a reference; NULL: malloc */
-    struct value_import *import; /* atomic: how a device knows this memory of the host's; NULL: none was asked */
+    struct run_memory *from;     /* where the memory was allocated, a reference; NULL: malloc */
+    struct value_import *import; /* atomic: a device's import of this host memory; NULL: not requested yet */
     inlay_fence
-        ready; /* on a device: what comes before the next use, a stream's work or a run's; timeline 0: nothing */
-    inlay_fence streams; /* its own timeline, and how often streams were asked to signal it */
+        /* on a device: the fence of the last use by a stream or a run, which the next use must wait for; timeline 0:
+         * none */
+        ready;
+    inlay_fence streams; /* on its own timeline; the value counts the signals requested from streams */
 };
 
-/* A tensor in 64-byte aligned memory of its own, not cleared unless zeroed. A bad shape is INLAY_INVALID_ARGUMENT. */
+/* A tensor with its own 64-byte aligned memory, cleared only if `zeroed`. An invalid shape is
+ * INLAY_INVALID_ARGUMENT. */
 INLAY_NODISCARD inlay_status value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool zeroed,
                                           inlay_value **out_value, inlay_diag *diag);
-/* The same with memory of a session's runs; from may be NULL. */
+/* The same with the run memory of a session; from may be NULL. */
 INLAY_NODISCARD inlay_status value_create_from(struct run_memory *from, inlay_dtype dtype, uint32_t rank,
                                                const int64_t *dims, bool zeroed, inlay_value **out_value,
                                                inlay_diag *diag);
-/* As inlay_value_borrow(), inlay_value_create_strings(), inlay_value_ref(), inlay_value_unref() and inlay_value_data().
- */
+/* Implement inlay_value_borrow(), inlay_value_create_strings(), inlay_value_ref(), inlay_value_unref() and
+ * inlay_value_data(). */
 INLAY_NODISCARD inlay_status value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims, void *data,
                                           uint64_t bytes, inlay_value **out_value, inlay_diag *diag);
 INLAY_NODISCARD inlay_status value_create_strings(uint32_t rank, const int64_t *dims, const inlay_str *texts,
@@ -46,60 +49,61 @@ INLAY_NODISCARD inlay_status value_create_strings(uint32_t rank, const int64_t *
 inlay_value *value_ref(inlay_value *value);
 void value_unref(inlay_value *value);
 void *value_data(const inlay_value *value);
-/* A tensor without memory: buffer.bytes says how much it needs. A bad shape is INLAY_INVALID_ARGUMENT. */
+/* A tensor without memory; buffer.bytes is the size it needs. An invalid shape is INLAY_INVALID_ARGUMENT. */
 INLAY_NODISCARD inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                             inlay_value **out_value, inlay_diag *diag);
-/* A tensor in the memory of a provider's device, which stays open for it; see inlay_session_value_create_on(). */
+/* A tensor in the device memory of a provider, which stays open for it; see inlay_session_value_create_on(). */
 struct provider;
 INLAY_NODISCARD inlay_status value_create_on(const struct provider *provider, inlay_dtype dtype, uint32_t rank,
                                              const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
-/* The same where that is the host's memory, too: the value is one of host memory, which the device can write. */
+/* The same in memory shared with the host: the value is a host value that the device can also write. */
 INLAY_NODISCARD inlay_status value_create_shared(const struct provider *provider, inlay_dtype dtype, uint32_t rank,
                                                  const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
-/* Is it such a value? *out is its memory as the device of that domain knows it; INLAY_NONE: of whichever. */
+/* Returns whether the value has shared memory. *out is its buffer in that domain; domain INLAY_NONE: in any. */
 bool value_is_shared(const inlay_value *value, uint32_t domain, inlay_buffer *out);
-/* The same over memory of others; release(arg), where there is one, is called when the value goes. After a failure the
- * memory is the caller's as before. */
+/* The same with memory of the caller; release(arg), if not NULL, is called when the value is freed. After a failure the
+ * caller still owns the memory. */
 INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *provider, const inlay_native_memory *memory,
                                            inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                            void (*release)(void *arg), void *arg, inlay_value **out_value,
                                            inlay_diag *diag);
-/* Whose device the value lies on; NULL: it is the host's. */
+/* The provider whose device holds the value; NULL: host memory. */
 const struct provider *value_device(const inlay_value *value);
-/* A tensor of numbers in host memory as a device reads it where it is: *out is its buffer there, as long as the value.
- * False: the device can't, or another has it already. Any number of threads. */
+/* Imports the host memory of a numeric tensor into a device: *out is the device's buffer, valid as long as the value.
+ * False: the device cannot import it, or another one has imported it already. Any number of threads. */
 bool value_import(inlay_value *value, const struct provider *provider, uint32_t domain, inlay_buffer *out);
-/* Host memory as a device knows it. */
+/* Host memory that a device imported. */
 struct value_import {
-    const struct provider *provider; /* NULL: it refused */
+    const struct provider *provider; /* NULL: the provider refused the import */
     inlay_buffer buffer;
 };
-/* Ends that. */
+/* Releases the import. */
 void value_end_import(struct value_import *import);
-/* Gives an unshared tensor another shape if its memory has room for it. */
+/* Reshapes an unshared tensor if its memory is large enough. */
 bool value_reshape(inlay_value *value, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
-/* May the caller, who holds a reference, give the tensor's memory another use? Only when nobody else holds one and the
- * memory is value_create()'s: what was borrowed or imported may have readers that the count does not know. */
+/* Returns whether the caller, who holds a reference, may reuse the tensor's memory: it holds the only reference, and
+ * value_create() allocated the memory. Borrowed or imported memory may have readers that the count does not include. */
 bool value_is_reusable(const inlay_value *value);
-/* A list of count items, each gaining a reference. */
+/* A list of `count` items, each of which gains a reference. */
 INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype, inlay_value *const *items,
                                                uint32_t count, inlay_value **out_value, inlay_diag *diag);
 
-/* A value of a run: borrowed, valid while its owner or its place in the slab is. kind 0: absent. */
+/* A value of a run. Borrowed: valid as long as its owner or its place in the slab. kind 0: absent. */
 typedef struct rt_value {
     uint32_t kind;
     inlay_dtype dtype;
     uint32_t rank;
-    uint32_t room; /* not 0: a state in place, with room for so many along its axis; buffer has them all */
+    /* not 0: a state in place, with capacity for this many rows along its axis; buffer covers all of them */
+    uint32_t room;
     const int64_t *dims;
     inlay_buffer buffer;
-    inlay_buffer alias; /* the same memory as another domain knows it; handle 0: none does */
-    inlay_value *owner; /* the object, if there is one; of lists always */
+    inlay_buffer alias; /* the same memory as another domain addresses it; handle 0: none */
+    inlay_value *owner; /* the object, if any; lists always have one */
 } rt_value;
 
-/* The view of an object; value NULL gives an absent value. */
+/* Describes an object; value NULL gives an absent value. */
 rt_value rt_from_value(inlay_value *value);
-/* An object for the value: a reference when it has one, otherwise a copy. String elements are copied deeply. */
+/* An object for the value: a new reference if it has one, otherwise a copy. String elements are copied deeply. */
 INLAY_NODISCARD inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_diag *diag);
 int64_t rt_count(const rt_value *value); /* elements of a tensor */
 /* "float[2,3]" for messages; returns text. */

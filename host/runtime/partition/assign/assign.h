@@ -1,22 +1,22 @@
-/* partition/assign/assign.h - from a choice to regions, for one graph and for all of a session.
+/* partition/assign/assign.h - from chosen offers to regions, for one graph and for all graphs of a session.
  *
- *     partition.c one graph
- *     regions.c   what enters and leaves, copies
- *     whole.c     all graphs of a session: rules that hold over them together
- *     saved.c     plans written down and followed */
+ * - partition.c: one graph
+ * - regions.c: boundaries of regions, and copies
+ * - assign_session.c: all graphs of a session, with the rules that hold for them together
+ * - saved.c: writes and follows saved plans */
 #ifndef PARTITION_ASSIGN_H
 #define PARTITION_ASSIGN_H
 #include "partition/search/search.h"
 
 /* ------------------------------------------------------------------ partition.c */
 
-/* Forms the regions as they were chosen, now that the homes of the request are others: what is copied, at which price.
- */
+/* Forms the regions of the same choice again after the boundary placements of the request have changed: updates copies
+ * and their prices. */
 INLAY_NODISCARD inlay_status partition_form_again(const partition_job *job, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ regions.c */
 
-/* Makes the regions of the choice, with their borders, copies and memory. */
+/* Forms the regions of the choice, with their boundaries, copies and memory. */
 INLAY_NODISCARD inlay_status partition_form_regions(struct problem *problem, const uint32_t *choice,
                                                     struct arena *arena, inlay_diag *diag);
 #endif

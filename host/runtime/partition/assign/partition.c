@@ -1,9 +1,10 @@
-/* From a graph to regions: ask, price, choose, keep the bounds, form. */
+/* Partitions one graph: collects offers, prices them, chooses, enforces limits, and forms regions. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "partition/assign/saved.h"
 #include <string.h>
 
-/* The price of every offer at the shapes at hand. */
+/* Prices every offer at the given shapes. */
 static void price_all(const partition_request *request, struct partition *partition)
 {
     for (uint32_t i = 0; i < partition->offer_count; i++) {
@@ -20,8 +21,9 @@ static void price_all(const partition_request *request, struct partition *partit
     }
 }
 
-/* From priced offers to regions. candidates: [node_count] nodes that a provider must run; nodes with bodies that
- * somebody offers become such, and *out_bodies is set, unless it is NULL: then the host runs them. */
+/* Chooses among the priced offers and forms regions. candidates: [node_count] nodes that a provider must run. If
+ * out_bodies is not NULL, nodes with bodies that a provider offers become candidates, and *out_bodies is set if there
+ * are any. If it is NULL, the host runs them. */
 static inlay_status choose_from(const partition_request *request, uint8_t *candidates, bool *out_bodies,
                                 struct arena *arena, struct partition *out, inlay_diag *diag)
 {
@@ -61,7 +63,7 @@ done:
     return status;
 }
 
-/* Where limits do not let a provider have a node with bodies, the host has it. */
+/* If limits leave no memory for a provider to run a node with bodies, the host runs it. */
 static inlay_status choose(const partition_request *request, uint8_t *candidates, struct arena *arena,
                            struct partition *out, inlay_diag *diag)
 {
@@ -81,10 +83,11 @@ static inlay_status choose(const partition_request *request, uint8_t *candidates
     return status;
 }
 
-/* Guessed sizes that do not go together (a past, a present, and both in one mask) are for costs alone. Providers that
- * pack weights when they compile need some shapes that do: with 1 for all that nobody has said they usually are.
- * false: no memory. */
-static bool settle_conflict(const partition_request *request, struct arena *arena, const inlay_value_state **out)
+/* Guessed sizes may be inconsistent (a past, a present, and both in one mask); they are used for costs only. Providers
+ * that pack weights when they compile need consistent shapes: size 1 for every unknown symbol usually is consistent.
+ * False: out of memory. */
+static bool infer_consistent_shapes(const partition_request *request, struct arena *arena,
+                                    const inlay_value_state **out)
 {
     cost_sizes sizes = { .assumed = request->sizes->assumed,
                          .assumed_count = request->sizes->assumed_count,
@@ -101,13 +104,13 @@ static bool settle_conflict(const partition_request *request, struct arena *aren
     return true;
 }
 
-/* What every provider answers, and the shapes to price it at. */
-static inlay_status hear(const partition_request *request, const uint8_t *candidates, struct arena *arena,
-                         struct partition *out, inlay_diag *diag)
+/* Collects the offers of every provider, and sets the shapes to price them at. */
+static inlay_status collect_and_shape(const partition_request *request, const uint8_t *candidates, struct arena *arena,
+                                      struct partition *out, inlay_diag *diag)
 {
     inlay_status status;
 
-    *out = (struct partition){ .homes = request->homes, .iterations = request->iterations };
+    *out = (struct partition){ .boundaries = request->boundaries, .iterations = request->iterations };
     if (candidates == NULL)
         return no_memory(diag, "to assess graph '%s'", request->graph->name);
     status = collect_offers(request, candidates, arena, out, diag);
@@ -117,7 +120,7 @@ static inlay_status hear(const partition_request *request, const uint8_t *candid
     out->profile = cost_shapes(request->graph, request->snapshot, request->sizes, arena);
     out->compiled_for = out->profile;
     if (out->profile != NULL && request->sizes != NULL && request->sizes->conflict &&
-        !settle_conflict(request, arena, &out->compiled_for))
+        !infer_consistent_shapes(request, arena, &out->compiled_for))
         return no_memory(diag, "to partition graph '%s'", request->graph->name);
     return out->profile == NULL ? no_memory(diag, "to partition graph '%s'", request->graph->name) : INLAY_OK;
 }
@@ -126,7 +129,7 @@ inlay_status partition_graph(const partition_request *request, struct arena *are
                              inlay_diag *diag)
 {
     uint8_t *candidates = partition_candidates(request->graph, arena);
-    inlay_status status = hear(request, candidates, arena, out, diag);
+    inlay_status status = collect_and_shape(request, candidates, arena, out, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -134,7 +137,7 @@ inlay_status partition_graph(const partition_request *request, struct arena *are
     return choose(request, candidates, arena, out, diag);
 }
 
-/* A plan knows nothing of rules that came after it. */
+/* The plan may contradict rules that were added later. */
 static inlay_status check_followed(struct problem *problem, const char *path, const uint32_t *choice, inlay_diag *diag)
 {
     partition_verdict verdict;
@@ -154,7 +157,7 @@ static inlay_status check_followed(struct problem *problem, const char *path, co
                           path, problem->graph->name);
     if (!verdict.feasible)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                          "option plan: %s keeps memory_limit or max_partitions not in "
+                          "option plan: %s does not keep memory_limit or max_partitions in "
                           "graph '%s'",
                           path, problem->graph->name);
     return INLAY_OK;
@@ -164,7 +167,7 @@ inlay_status partition_follow(const saved_plan *plan, const partition_job *job, 
 {
     const partition_request *request = &job->request;
     uint8_t *candidates = partition_candidates(request->graph, job->arena), *usable = NULL;
-    inlay_status status = hear(request, candidates, job->arena, job->out, diag);
+    inlay_status status = collect_and_shape(request, candidates, job->arena, job->out, diag);
     uint32_t *choice = NULL;
     struct arena scratch = { 0 };
     struct problem problem;
@@ -180,8 +183,8 @@ inlay_status partition_follow(const saved_plan *plan, const partition_job *job, 
     }
     INLAY_TRY(saved_plan_follow(plan, job, candidates, &scratch, choice, diag));
     INLAY_TRY(partition_apply_rules(request, job->out, &scratch, usable, diag));
-    for (uint32_t n = 0; n < request->graph->node_count; n++)
-        candidates[n] |= choice[n] != INLAY_NONE; /* nodes with bodies that the plan gives to a provider */
+    for (uint32_t node = 0; node < request->graph->node_count; node++)
+        candidates[node] |= choice[node] != INLAY_NONE; /* nodes with bodies that the plan assigns to a provider */
     if (!problem_init(&problem, request, job->out, candidates, usable, &scratch)) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
@@ -193,13 +196,14 @@ done:
     return status;
 }
 
-/* The offers of regions, back at their nodes. */
-static void recall(const struct partition *partition, uint32_t *choice)
+/* Restores the choice from the regions. */
+static void restore_choice(const struct partition *partition, uint32_t *choice)
 {
     for (uint32_t i = 0; i < partition->region_count; i++)
         for (uint32_t k = 0; k < partition->regions[i].offer_count; k++) {
             const uint32_t offer = partition->regions[i].offers[k];
 
+            INLAY_CHECK(offer < partition->offer_count);
             for (uint32_t m = 0; m < partition->offers[offer].node_count; m++)
                 choice[partition->offers[offer].nodes[m]] = offer;
         }
@@ -218,10 +222,10 @@ inlay_status partition_form_again(const partition_job *job, inlay_diag *diag)
     if (candidates == NULL || usable == NULL || choice == NULL)
         goto done;
     memset(choice, 0xff, request->graph->node_count * sizeof *choice);
-    recall(job->out, choice);
-    for (uint32_t n = 0; n < request->graph->node_count; n++)
-        candidates[n] |= choice[n] != INLAY_NONE;
-    job->out->homes = request->homes;
+    restore_choice(job->out, choice);
+    for (uint32_t node = 0; node < request->graph->node_count; node++)
+        candidates[node] |= choice[node] != INLAY_NONE;
+    job->out->boundaries = request->boundaries;
     job->out->iterations = request->iterations;
     if (!problem_init(&problem, request, job->out, candidates, usable, &scratch))
         goto done;
@@ -244,8 +248,8 @@ inlay_status partition_again(const partition_request *request, const struct part
                                .profile = base->profile,
                                .compiled_for = base->compiled_for,
                                .weight_bytes = base->weight_bytes,
-                               .homes = request->homes != NULL ? request->homes : base->homes,
-                               .iterations = request->homes != NULL ? request->iterations : base->iterations };
+                               .boundaries = request->boundaries != NULL ? request->boundaries : base->boundaries,
+                               .iterations = request->boundaries != NULL ? request->iterations : base->iterations };
     if (base->offer_count > 0)
         out->offers = arena_copy(arena, base->offers, base->offer_count * sizeof *out->offers);
     if (candidates == NULL || (out->offers == NULL && base->offer_count > 0))

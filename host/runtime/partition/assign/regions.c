@@ -1,16 +1,18 @@
-/* Regions: what is compiled and run as one, with what enters and leaves it, and the copies between. */
+/* Regions: nodes that are compiled and run as a unit, with their inputs and outputs, and the copies between them. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "partition/assign/assign.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds what enters and leaves a region. mark holds, per value, the number of the region that last touched it. */
+/* Finds the inputs and outputs of a region. mark holds, for each value, the last region that listed it. */
 static inlay_status find_boundary(const struct graph *graph, const uint32_t *region_of, uint32_t index,
                                   partition_region *region, const uint8_t *leaves, uint32_t *mark, struct arena *arena)
 {
     uint32_t inputs = 0, outputs = 0, *in, *out;
     size_t most_in = 0, most_out = 0;
 
+    INLAY_CHECK(region->node_count > 0);
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = graph->nodes[region->nodes[k]];
         most_in += partition_reads(node);
@@ -48,8 +50,8 @@ static inlay_status find_boundary(const struct graph *graph, const uint32_t *reg
     return INLAY_OK;
 }
 
-/* Which values are used outside the region of their maker, or are outputs of the graph. */
-static uint8_t *find_leavers(const struct graph *graph, const uint32_t *region_of, struct arena *arena)
+/* Marks values that are read outside the region that computes them, or are outputs of the graph. */
+static uint8_t *find_leaving_values(const struct graph *graph, const uint32_t *region_of, struct arena *arena)
 {
     uint8_t *leaves = arena_alloc(arena, graph->value_count + 1);
 
@@ -61,8 +63,8 @@ static uint8_t *find_leavers(const struct graph *graph, const uint32_t *region_o
     for (uint32_t k = 0; k < graph->node_count; k++) {
         const graph_node *node = graph->nodes[k];
         for (uint32_t i = 0; i < partition_reads(node); i++) {
-            uint32_t value = partition_read_at(node, i), maker = partition_maker_of(graph, value);
-            if (maker != INLAY_NONE && region_of[maker] != region_of[k])
+            uint32_t value = partition_read_at(node, i), producer = partition_producer_of(graph, value);
+            if (producer != INLAY_NONE && region_of[producer] != region_of[k])
                 leaves[value] = 1;
         }
     }
@@ -78,7 +80,7 @@ static int by_number(const void *a, const void *b)
     return input < output ? -1 : input > output;
 }
 
-/* From the order of units to the list of regions. region_of is set for each node. */
+/* Converts the order of units to the list of regions. Sets region_of for each node. */
 static bool list_regions(struct problem *problem, const uint32_t *choice, struct arena *arena, uint32_t *region_of)
 {
     const partition_schedule *schedule = &problem->schedule;
@@ -93,23 +95,25 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
         uint32_t head = schedule->head[schedule->order[i]], offer = choice[head];
         partition_region *region = &partition->regions[schedule->region_of[i]];
-        const partition_offer *o = offer == INLAY_NONE ? NULL : &partition->offers[offer];
+        const partition_offer *chosen = offer == INLAY_NONE ? NULL : &partition->offers[offer];
 
+        INLAY_CHECK(schedule->region_of[i] < schedule->region_count &&
+                    (offer == INLAY_NONE || offer < partition->offer_count));
         if (region->nodes == NULL) {
             region->provider = partition_provider_of(problem, offer);
             region->nodes = nodes;
             region->offers = offers;
         }
-        for (uint32_t k = 0; k < (o == NULL ? 1 : o->node_count); k++) {
-            region_of[o == NULL ? head : o->nodes[k]] = schedule->region_of[i];
-            *nodes++ = o == NULL ? head : o->nodes[k];
+        for (uint32_t k = 0; k < (chosen == NULL ? 1 : chosen->node_count); k++) {
+            region_of[chosen == NULL ? head : chosen->nodes[k]] = schedule->region_of[i];
+            *nodes++ = chosen == NULL ? head : chosen->nodes[k];
             region->node_count++;
         }
-        if (o != NULL) {
+        if (chosen != NULL) {
             *offers++ = offer;
             region->offer_count++;
-            region->cost_ns += o->cost.ns;
-            region->launch_ns = problem->prices.launch[o->provider];
+            region->cost_ns += chosen->cost.ns;
+            region->launch_ns = problem->prices.launch[chosen->provider];
             partition->offers[offer].chosen = true;
         }
     }
@@ -120,63 +124,67 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
         partition->cost_ns += region->cost_ns + region->launch_ns;
         partition->launch_ns += region->launch_ns;
     }
-    partition->stretch_count = schedule->stretches;
+    partition->stretch_count = schedule->partitions;
     return true;
 }
 
 /* ------------------------------------------------------------------ copies */
 
-/* The first region that reads the value in that domain; NONE: the caller of the graph. A value that only passes through
- * the host on its way is moved for whoever reads it first where it ends. */
+/* The first region that reads the value in that domain; INLAY_NONE: the caller of the graph. A value that only passes
+ * through host memory is copied for the first reader in the final domain. */
 static uint32_t first_reader_in(const struct problem *problem, const uint32_t *choice, const uint32_t *region_of,
-                                uint32_t value, partition_hop hop, const partition_hop *hops, uint32_t count)
+                                uint32_t value, partition_transfer transfer, const partition_transfer *transfers,
+                                uint32_t count)
 {
     uint32_t first = INLAY_NONE;
 
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
-        uint32_t n = problem->links.readers[i], domain = reader_domain(problem, n, choice[n], value);
-        bool reached = domain == hop.to;
+        uint32_t reader = problem->links.readers[i], domain = reader_domain(problem, reader, choice[reader], value);
+        bool reached = domain == transfer.to;
 
-        for (uint32_t k = 0; !reached && hop.to == INLAY_DOMAIN_HOST && k < count; k++)
-            reached = hops[k].from == INLAY_DOMAIN_HOST && hops[k].to == domain;
-        if (reached && (first == INLAY_NONE || region_of[n] < first))
-            first = region_of[n];
+        for (uint32_t k = 0; !reached && transfer.to == INLAY_DOMAIN_HOST && k < count; k++)
+            reached = transfers[k].from == INLAY_DOMAIN_HOST && transfers[k].to == domain;
+        if (reached && (first == INLAY_NONE || region_of[reader] < first))
+            first = region_of[reader];
     }
     return first;
 }
 
-/* A change of layout is no copy but a part of its region: of the one that makes the value, or the first that reads
- * it. */
+/* A change of layout is not listed as a copy. Its cost belongs to the region that computes the value, or to the first
+ * region that reads it. */
 static bool add_border(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, uint32_t value,
-                       partition_hop hop)
+                       partition_transfer transfer)
 {
-    bool leaves = hop.from >= problem->domains.memory_count;
-    uint32_t region = leaves ? region_of[partition_maker_of(problem->graph, value)]
-                             : first_reader_in(problem, choice, region_of, value, hop, problem->domains.hops, 0);
+    bool leaves = transfer.from >= problem->domains.memory_count;
+    uint32_t region = leaves
+                          ? region_of[partition_producer_of(problem->graph, value)]
+                          : first_reader_in(problem, choice, region_of, value, transfer, problem->domains.transfers, 0);
 
-    if (!leaves && hop.to < problem->domains.memory_count)
+    if (!leaves && transfer.to < problem->domains.memory_count)
         return false;
     if (region != INLAY_NONE) {
-        problem->partition->regions[region].border_ns += partition_hop_ns(problem, value, hop);
-        problem->partition->cost_ns += partition_hop_ns(problem, value, hop);
+        problem->partition->regions[region].border_ns += partition_transfer_ns(problem, value, transfer);
+        problem->partition->cost_ns += partition_transfer_ns(problem, value, transfer);
     }
     return true;
 }
 
-/* Is nothing copied on the way, for the device has the host's memory? What comes in is unless it can be told of that.
- */
-static bool is_free(const struct problem *problem, uint32_t value, partition_hop hop)
+/* Returns whether the hop needs no copy because the device shares memory with the host. Inputs of the graph need a copy
+ * unless the device can import host memory. */
+static bool needs_no_copy(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
-    const uint32_t device = hop.to != INLAY_DOMAIN_HOST ? hop.to : hop.from, provider = problem->domains.owner[device];
+    const uint32_t device = transfer.to != INLAY_DOMAIN_HOST ? transfer.to : transfer.from,
+                   provider = problem->domains.owner[device];
     const partition_provider *owner = provider != INLAY_NONE ? &problem->request->providers[provider] : NULL;
     const inlay_domain_info *at = owner == NULL ? NULL
                                                 : INLAY_AT(inlay_domain_info, owner->table->domains,
                                                            owner->table->domain_stride, device - owner->first_domain);
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
+    INLAY_CHECK(device < problem->domains.memory_count);
     return at != NULL && (at->flags & both) == both &&
-           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 || partition_maker_of(problem->graph, value) != INLAY_NONE ||
-            problem->graph->parent != NULL);
+           ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 ||
+            partition_producer_of(problem->graph, value) != INLAY_NONE || problem->graph->parent != NULL);
 }
 
 static bool list_copies(struct problem *problem, const uint32_t *choice, const uint32_t *region_of, struct arena *arena)
@@ -185,29 +193,31 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
     size_t total = 0;
 
     for (uint32_t value = 0; problem->domains.memory_count > 1 && value < problem->values; value++)
-        total += partition_hops(problem, choice, value);
+        total += partition_list_transfers(problem, choice, value);
     partition->copies = arena_array(arena, total + 1, sizeof *partition->copies);
     for (uint32_t value = 0; partition->copies != NULL && problem->domains.count > 1 && value < problem->values;
          value++) {
-        uint32_t maker = partition_maker_of(problem->graph, value), count = partition_hops(problem, choice, value);
+        uint32_t producer = partition_producer_of(problem->graph, value),
+                 count = partition_list_transfers(problem, choice, value);
 
         for (uint32_t k = 0; k < count; k++) {
             partition_copy *copy;
 
-            if (add_border(problem, choice, region_of, value, problem->domains.hops[k]) ||
-                is_free(problem, value, problem->domains.hops[k]))
+            if (add_border(problem, choice, region_of, value, problem->domains.transfers[k]) ||
+                needs_no_copy(problem, value, problem->domains.transfers[k]))
                 continue;
+            INLAY_CHECK(partition->copy_count < total);
             copy = &partition->copies[partition->copy_count++];
-            *copy =
-                (partition_copy){ .value = value,
-                                  .from_region = maker == INLAY_NONE ? INLAY_NONE : region_of[maker],
-                                  .to_region = first_reader_in(problem, choice, region_of, value,
-                                                               problem->domains.hops[k], problem->domains.hops, count),
-                                  .from_domain = problem->domains.hops[k].from,
-                                  .to_domain = problem->domains.hops[k].to,
-                                  .bytes = cost_value_bytes(&partition->profile[value]),
-                                  .ns = partition_hop_ns(problem, value, problem->domains.hops[k]),
-                                  .once = problem->domains.hops[k].once };
+            *copy = (partition_copy){ .value = value,
+                                      .from_region = producer == INLAY_NONE ? INLAY_NONE : region_of[producer],
+                                      .to_region = first_reader_in(problem, choice, region_of, value,
+                                                                   problem->domains.transfers[k],
+                                                                   problem->domains.transfers, count),
+                                      .from_domain = problem->domains.transfers[k].from,
+                                      .to_domain = problem->domains.transfers[k].to,
+                                      .bytes = cost_value_bytes(&partition->profile[value]),
+                                      .ns = partition_transfer_ns(problem, value, problem->domains.transfers[k]),
+                                      .once = problem->domains.transfers[k].once };
             partition->cost_ns += copy->ns;
             partition->once_ns += copy->once ? copy->ns : 0;
         }
@@ -226,19 +236,19 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
     problem->partition->memory = arena_array(arena, (size_t)problem->providers + 1, sizeof *problem->partition->memory);
     if (region_of == NULL || mark == NULL || problem->partition->memory == NULL)
         goto no_memory;
-    problem->forms = true;
+    problem->final_order = true;
     if (!partition_schedule_choice(problem, choice, true))
         return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", graph->name);
-    problem->forms = false;
-    if (!partition_keeps_memory(problem, choice)) /* as it was judged, it does */
+    problem->final_order = false;
+    if (!partition_keeps_memory(problem, choice)) /* the choice was judged before, so it does */
         (void)partition_judge(problem, choice);
     if (problem->failed)
         goto no_memory;
-    problem->lists = true;
+    problem->lists_copies = true;
     if (!list_regions(problem, choice, arena, region_of) || !list_copies(problem, choice, region_of, arena) ||
-        !partition_measure(problem, choice, problem->partition->memory))
+        !partition_measure_memory(problem, choice, problem->partition->memory))
         goto no_memory;
-    leaves = find_leavers(graph, region_of, problem->scratch);
+    leaves = find_leaving_values(graph, region_of, problem->scratch);
     if (leaves == NULL)
         goto no_memory;
     memset(mark, 0xff, graph->value_count * sizeof *mark);

@@ -1,6 +1,7 @@
-/* Plans written down and followed. */
+/* Writes and follows saved plans. */
 #include "base/memory.h"
 #include "base/names.h"
+#include "inlay/check.h"
 #include "partition/assign/saved.h"
 #include <inttypes.h>
 #include <jansson.h>
@@ -12,7 +13,7 @@ enum { FORMAT = 1 };
 struct saved_plan {
     json_t *root;
     const char *path;  /* of the file, for messages */
-    char differs[200]; /* what it was made with and is no more; empty = nothing */
+    char differs[200]; /* conditions that have changed since it was written; empty = none */
 };
 
 static const char *hash_text(uint64_t hash, char text[20])
@@ -23,31 +24,35 @@ static const char *hash_text(uint64_t hash, char text[20])
 
 /* ------------------------------------------------------------------ writing */
 
-/* Offers of a provider with the same nodes are told apart by their place among them. */
+/* The index of an offer among those of its provider with the same nodes, which identifies it in a plan. */
 static uint32_t variant_of(const struct partition *partition, uint32_t offer)
 {
-    const partition_offer *o = &partition->offers[offer];
+    const partition_offer *key = &partition->offers[offer];
     uint32_t before = 0;
 
+    INLAY_CHECK(offer < partition->offer_count);
     for (uint32_t i = 0; i < offer; i++)
-        before += partition->offers[i].provider == o->provider && partition->offers[i].node_count == o->node_count &&
-                  memcmp(partition->offers[i].nodes, o->nodes, o->node_count * sizeof *o->nodes) == 0;
+        before += partition->offers[i].provider == key->provider &&
+                  partition->offers[i].node_count == key->node_count &&
+                  memcmp(partition->offers[i].nodes, key->nodes, key->node_count * sizeof *key->nodes) == 0;
     return before;
 }
 
 static json_t *offer_json(const partition_job *job, uint32_t region, uint32_t offer)
 {
-    const partition_offer *o = &job->out->offers[offer];
+    const partition_offer *chosen = &job->out->offers[offer];
     json_t *nodes = json_array(), *all;
     uint32_t variant = variant_of(job->out, offer);
 
-    for (uint32_t k = 0; k < o->node_count; k++)
-        if (json_array_append_new(nodes, json_string(job->request.graph->nodes[o->nodes[k]]->info.name.data)) != 0) {
+    for (uint32_t k = 0; k < chosen->node_count; k++)
+        if (json_array_append_new(nodes, json_string(job->request.graph->nodes[chosen->nodes[k]]->info.name.data)) !=
+            0) {
             json_decref(nodes);
             return NULL;
         }
-    all = json_pack("{s:s, s:i, s:o, s:f, s:s}", "provider", job->request.providers[o->provider].name, "region",
-                    (int)region, "nodes", nodes, "ns", o->cost.ns, "price", cost_source_name(o->cost_source));
+    all =
+        json_pack("{s:s, s:i, s:o, s:f, s:s}", "provider", job->request.providers[chosen->provider].name, "region",
+                  (int)region, "nodes", nodes, "ns", chosen->cost.ns, "price", cost_source_name(chosen->cost_source));
     if (all != NULL && variant > 0 && json_object_set_new(all, "variant", json_integer(variant)) != 0) {
         json_decref(all);
         return NULL;
@@ -117,7 +122,7 @@ inlay_status partition_plan_save(const partition_job *jobs, uint32_t count, part
 
 /* ------------------------------------------------------------------ reading */
 
-/* The text of a member, "" if it is none. */
+/* The text of a member; "" if it is not a string. */
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -125,7 +130,7 @@ static const char *text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-static void note_difference(saved_plan *plan, const char *what, const char *was, const char *is)
+static void add_difference(saved_plan *plan, const char *what, const char *was, const char *is)
 {
     size_t used = strlen(plan->differs);
 
@@ -133,8 +138,8 @@ static void note_difference(saved_plan *plan, const char *what, const char *was,
                    what, was, is);
 }
 
-/* What the plan was made with against what there is. */
-static void compare(saved_plan *plan, const partition_job *job)
+/* Compares the conditions recorded in the plan with the current ones. */
+static void compare_conditions(saved_plan *plan, const partition_job *job)
 {
     const partition_request *request = &job->request;
     const json_t *saved;
@@ -144,22 +149,22 @@ static void compare(saved_plan *plan, const partition_job *job)
     json_array_foreach(json_object_get(plan->root, "graphs"), i, saved)
         if (strcmp(text_of(saved, "graph"), job->path) == 0 &&
             strcmp(text_of(saved, "hash"), hash_text(request->snapshot->content_hash, is)) != 0)
-            note_difference(plan, "model", text_of(saved, "hash"), is);
+            add_difference(plan, "model", text_of(saved, "hash"), is);
     json_array_foreach(json_object_get(plan->root, "providers"), i, saved) {
         for (uint32_t provider = 0; provider < request->provider_count; provider++) {
-            const partition_provider *now = &request->providers[provider];
-            if (strcmp(now->name, text_of(saved, "name")) != 0)
+            const partition_provider *current = &request->providers[provider];
+            if (strcmp(current->name, text_of(saved, "name")) != 0)
                 continue;
-            if (strcmp(now->plugin_version != NULL ? now->plugin_version : "", text_of(saved, "version")) != 0)
-                note_difference(plan, now->name, text_of(saved, "version"), now->plugin_version);
-            else if (strcmp(now->build_id != NULL ? now->build_id : "", text_of(saved, "build_id")) != 0)
-                note_difference(plan, now->name, text_of(saved, "build_id"), now->build_id);
+            if (strcmp(current->plugin_version != NULL ? current->plugin_version : "", text_of(saved, "version")) != 0)
+                add_difference(plan, current->name, text_of(saved, "version"), current->plugin_version);
+            else if (strcmp(current->build_id != NULL ? current->build_id : "", text_of(saved, "build_id")) != 0)
+                add_difference(plan, current->name, text_of(saved, "build_id"), current->build_id);
         }
     }
     (void)snprintf(was, sizeof was, "%lld", (long long)json_integer_value(json_object_get(plan->root, "threads")));
     (void)snprintf(is, sizeof is, "%u", request->max_threads);
     if (strcmp(was, is) != 0)
-        note_difference(plan, "threads", was, is);
+        add_difference(plan, "threads", was, is);
 }
 
 inlay_status saved_plan_open(const partition_job *main_job, saved_plan **out_plan, inlay_diag *diag)
@@ -182,11 +187,12 @@ inlay_status saved_plan_open(const partition_job *main_job, saved_plan **out_pla
     if (json_integer_value(json_object_get(plan->root, "inlay_plan")) != FORMAT ||
         !json_is_array(json_object_get(plan->root, "graphs")))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "option plan: %s is no plan that `inlay partition --save` wrote, of format %d", path, FORMAT);
-    compare(plan, main_job);
+                          "option plan: %s is not a plan of format %d; write one with `inlay partition --save`", path,
+                          FORMAT);
+    compare_conditions(plan, main_job);
     if (plan->differs[0] != '\0' && main_job->request.log != NULL) {
         char line[400];
-        (void)snprintf(line, sizeof line, "plan %.100s was made with something else: %s", path, plan->differs);
+        (void)snprintf(line, sizeof line, "plan %.100s was made under other conditions: %s", path, plan->differs);
         main_job->request.log(main_job->request.log_ctx, INLAY_LOG_WARNING, line);
     }
     return INLAY_OK;
@@ -231,8 +237,9 @@ struct follower {
     inlay_diag *diag;
 };
 
-/* "plan F: <what>" and, where something differs, what. */
-static inlay_status misfit(const struct follower *follower, const char *node, const char *what, const char *detail)
+/* Reports an entry that does not fit, and the conditions that have changed. */
+static inlay_status report_misfit(const struct follower *follower, const char *node, const char *what,
+                                  const char *detail)
 {
     return inlay_fail(follower->diag, INLAY_INVALID_ARGUMENT, "option plan: %s: node '%s' of graph '%s' %s%s%s%s",
                       follower->plan->path, node, follower->graph_path[0] != '\0' ? follower->graph_path : "main", what,
@@ -247,7 +254,7 @@ static int by_number(const void *a, const void *b)
     return input < output ? -1 : input > output;
 }
 
-/* The provider's answer for the node, why it is not offered. */
+/* The provider's reason for not offering the node. */
 static const char *refusal_of(const struct follower *follower, const char *provider, uint32_t node)
 {
     for (uint32_t i = 0; i < follower->partition->refusal_count; i++)
@@ -263,9 +270,10 @@ static const char *refusal_of(const struct follower *follower, const char *provi
 static uint32_t find_offer(const struct follower *follower, const char *provider, uint32_t count, uint32_t variant)
 {
     for (uint32_t offer = follower->first[follower->nodes[0]]; offer != INLAY_NONE; offer = follower->next[offer]) {
-        const partition_offer *x = &follower->partition->offers[offer];
-        if (x->node_count == count && memcmp(x->nodes, follower->nodes, count * sizeof *x->nodes) == 0 &&
-            strcmp(follower->request->providers[x->provider].name, provider) == 0 && variant-- == 0)
+        const partition_offer *candidate = &follower->partition->offers[offer];
+        if (candidate->node_count == count &&
+            memcmp(candidate->nodes, follower->nodes, count * sizeof *candidate->nodes) == 0 &&
+            strcmp(follower->request->providers[candidate->provider].name, provider) == 0 && variant-- == 0)
             return offer;
     }
     return INLAY_NONE;
@@ -280,29 +288,29 @@ static inlay_status follow_offer(struct follower *follower, const json_t *saved)
 
     json_array_foreach(names, i, name) {
         const char *text = json_string_value(name) != NULL ? json_string_value(name) : "";
-        uint32_t n = names_find(&follower->names, text, strlen(text));
+        uint32_t node = names_find(&follower->names, text, strlen(text));
 
-        if (n == NAMES_NONE)
-            return misfit(follower, text, "is not in the model", "");
-        if (follower->choice[n] != INLAY_NONE || count == follower->request->graph->node_count)
-            return misfit(follower, text, "is assigned twice", "");
-        follower->nodes[count++] = n;
+        if (node == NAMES_NONE)
+            return report_misfit(follower, text, "is not in the model", "");
+        if (follower->choice[node] != INLAY_NONE || count == follower->request->graph->node_count)
+            return report_misfit(follower, text, "is assigned twice", "");
+        follower->nodes[count++] = node;
     }
     if (count == 0)
-        return misfit(follower, "", "is meant by an entry without nodes", "");
+        return report_misfit(follower, "", "is named by an entry without nodes", "");
     qsort(follower->nodes, count, sizeof *follower->nodes, by_number);
     offer = find_offer(follower, provider, count, (uint32_t)json_integer_value(json_object_get(saved, "variant")));
     if (offer == INLAY_NONE) {
         char detail[220];
         (void)snprintf(detail, sizeof detail, "%.40s, which says: %.150s", provider,
                        refusal_of(follower, provider, follower->nodes[0]));
-        return misfit(follower, follower->request->graph->nodes[follower->nodes[0]]->info.name.data,
-                      "is not offered by ", detail);
+        return report_misfit(follower, follower->request->graph->nodes[follower->nodes[0]]->info.name.data,
+                             "is not offered by ", detail);
     }
     for (uint32_t k = 0; k < count; k++) {
         if (follower->choice[follower->nodes[k]] != INLAY_NONE)
-            return misfit(follower, follower->request->graph->nodes[follower->nodes[k]]->info.name.data,
-                          "is assigned twice", "");
+            return report_misfit(follower, follower->request->graph->nodes[follower->nodes[k]]->info.name.data,
+                                 "is assigned twice", "");
         follower->choice[follower->nodes[k]] = offer;
     }
     follower->partition->offers[offer].cost.ns = json_number_value(json_object_get(saved, "ns"));
@@ -312,7 +320,7 @@ static inlay_status follow_offer(struct follower *follower, const json_t *saved)
     return INLAY_OK;
 }
 
-static bool start_follower(struct follower *follower, struct arena *scratch)
+static bool follower_init(struct follower *follower, struct arena *scratch)
 {
     const struct graph *graph = follower->request->graph;
 
@@ -324,9 +332,10 @@ static bool start_follower(struct follower *follower, struct arena *scratch)
     memset(follower->first, 0xff, graph->node_count * sizeof *follower->first);
     memset(follower->choice, 0xff, graph->node_count * sizeof *follower->choice);
     for (uint32_t offer = follower->partition->offer_count; offer-- > 0;) {
-        uint32_t n = follower->partition->offers[offer].nodes[0];
-        follower->next[offer] = follower->first[n];
-        follower->first[n] = offer;
+        uint32_t node = follower->partition->offers[offer].nodes[0];
+        INLAY_CHECK(node < graph->node_count);
+        follower->next[offer] = follower->first[node];
+        follower->first[node] = offer;
     }
     for (uint32_t node = 0; node < graph->node_count; node++) {
         const inlay_str *name = &graph->nodes[node]->info.name;
@@ -350,7 +359,7 @@ inlay_status saved_plan_follow(const saved_plan *plan, const partition_job *job,
     const json_t *graph_json_of, *saved;
     size_t i, k;
 
-    if (!start_follower(&follower, scratch)) {
+    if (!follower_init(&follower, scratch)) {
         status = no_memory(diag, "to follow plan %s", plan->path);
         goto done;
     }
@@ -362,7 +371,7 @@ inlay_status saved_plan_follow(const saved_plan *plan, const partition_job *job,
     }
     for (uint32_t node = 0; node < graph->node_count; node++)
         if (candidates[node] && choice[node] == INLAY_NONE) {
-            status = misfit(&follower, graph->nodes[node]->info.name.data, "is not in the plan", "");
+            status = report_misfit(&follower, graph->nodes[node]->info.name.data, "is not in the plan", "");
             goto done;
         }
 done:

@@ -2,6 +2,7 @@
 #include "base/among.h"
 #include "base/memory.h"
 #include "base/pace.h"
+#include "inlay/check.h"
 #include "partition/cost/cost_profile.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -10,24 +11,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Copies between domains cost this much until a machine profile knows better. */
+/* Assumed cost of copies between domains without a machine profile. */
 static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
-/* Above this, starting a region is a price of its own, which merged regions pay once. */
+/* Launch times above this are priced per region, so that merged regions pay once; smaller ones are part of each node's
+ * price. */
 static const double LAUNCH_NS = 2000;
 enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20, SHARED_LEAST = 4 << 20, SHARED_MOST = 256 << 20 };
-/* Of what memory costs beyond the cache next to the core: one that cores share is some four times as fast. */
+/* Cost of reading weights from the shared cache, as a fraction of the cost of reading them from memory. */
 static const double SHARED_SHARE = 0.15;
-static const double FOLD_MAX_BYTES = 1 << 20; /* of shape arithmetic that planning computes */
+static const double FOLD_MAX_BYTES = 1 << 20; /* limit for tensors in shape arithmetic that the planner computes */
 
-/* A provider as the book knows it. */
+/* The data of the profile that concerns one provider. */
 typedef struct book_provider {
     const partition_provider *provider;
     const profile_line **lines; /* [mask + 1] by class, open addressing; NULL: no profile */
     uint32_t mask;
-    double factor; /* measured over expected; 0 = unknown */
-    double border; /* the same of what enters and leaves regions; 1 = unknown */
+    double factor; /* measured time / expected time; 0 = unknown */
+    double border; /* the same for layout changes at region borders; 1 = unknown */
     double launch_ns;
-    const profile_copy **to, **from; /* [domain_count] links; NULL where unknown */
+    const profile_copy **to, **from; /* [domain_count] copy costs per domain; NULL where unknown */
 } book_provider;
 
 struct cost_book {
@@ -60,19 +62,19 @@ uint64_t cost_identity_of(const partition_provider *provider)
     return cost_identity(provider->name, provider->build_id, device, bytes, provider->settings_hash);
 }
 
-static const cost_record *measured(const cost_book *book, cost_key key)
+static const cost_record *find_measurement(const cost_book *book, cost_key key)
 {
     return book != NULL && book->store.count > 0 ? cost_store_find(&book->store, key) : NULL;
 }
 
 double cost_timing(const cost_book *book, const partition_provider *provider, const void *key, uint64_t key_bytes)
 {
-    const cost_record *record = measured(book, cost_key_of_timing(provider, key, key_bytes));
+    const cost_record *record = find_measurement(book, cost_key_of_timing(provider, key, key_bytes));
 
     return record != NULL ? record->ns : -1;
 }
 
-/* Which of the thread counts in the profile stands for the session's: the nearest, as a ratio. */
+/* Selects the thread count of the profile that is nearest to the session's, as a ratio. */
 static uint32_t nearest_threads(const profile_provider *provider, uint32_t wanted)
 {
     uint32_t best = 0;
@@ -97,43 +99,45 @@ static const profile_line *find_line(const book_provider *provider, const cost_c
 {
     const profile_line *line;
 
+    INLAY_CHECK((provider->mask & (provider->mask + 1)) == 0);
     for (uint64_t at = cost_class_hash(class); (line = provider->lines[at & provider->mask]) != NULL; at++)
         if (same_class(&line->class, class))
             return line;
     return NULL;
 }
 
-static bool enter_lines(cost_book *book, book_provider *provider, const profile_provider *p, uint32_t threads)
+static bool add_lines(cost_book *book, book_provider *provider, const profile_provider *profile, uint32_t threads)
 {
     uint32_t size = 16;
     double least = -1;
 
-    while (size < 2 * p->line_count)
+    INLAY_CHECK(threads > 0 || profile->line_count == 0);
+    while (size < 2 * profile->line_count)
         size *= 2;
     provider->lines = arena_array(&book->arena, size, sizeof(profile_line *));
     provider->mask = size - 1;
-    for (uint32_t i = 0; provider->lines != NULL && i < p->line_count; i++) {
-        uint64_t at = cost_class_hash(&p->lines[i].class);
-        double launch = p->lines[i].fit.ns_per[FIT_ONE];
+    for (uint32_t i = 0; provider->lines != NULL && i < profile->line_count; i++) {
+        uint64_t at = cost_class_hash(&profile->lines[i].class);
+        double launch = profile->lines[i].fit.ns_per[FIT_ONE];
 
-        if (p->lines[i].threads != threads || find_line(provider, &p->lines[i].class) != NULL)
+        if (profile->lines[i].threads != threads || find_line(provider, &profile->lines[i].class) != NULL)
             continue;
         while (provider->lines[at & provider->mask] != NULL)
             at++;
-        provider->lines[at & provider->mask] = &p->lines[i];
+        provider->lines[at & provider->mask] = &profile->lines[i];
         if (launch > 0 && (least < 0 || launch < least))
             least = launch;
     }
     provider->launch_ns = least > LAUNCH_NS ? least : 0;
-    for (uint32_t i = 0; i < p->factor_count; i++)
-        if (p->factors[i].threads == threads) {
-            provider->factor = p->factors[i].factor;
-            provider->border = p->factors[i].border;
+    for (uint32_t i = 0; i < profile->factor_count; i++)
+        if (profile->factors[i].threads == threads) {
+            provider->factor = profile->factors[i].factor;
+            provider->border = profile->factors[i].border;
         }
     return provider->lines != NULL;
 }
 
-static bool enter_links(cost_book *book, book_provider *provider, const profile_provider *p)
+static bool add_links(cost_book *book, book_provider *provider, const profile_provider *profile)
 {
     const inlay_provider *table = provider->provider->table;
 
@@ -141,17 +145,17 @@ static bool enter_links(cost_book *book, book_provider *provider, const profile_
     provider->from = arena_array(&book->arena, (size_t)table->domain_count + 1, sizeof(profile_copy *));
     for (uint32_t d = 0; provider->to != NULL && provider->from != NULL && d < table->domain_count; d++) {
         const inlay_domain_info *info = INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, d);
-        for (uint32_t i = 0; i < p->link_count; i++) {
-            if (strcmp(p->links[i].domain, info->name) == 0) {
-                provider->to[d] = &p->links[i].to;
-                provider->from[d] = &p->links[i].from;
+        for (uint32_t i = 0; i < profile->link_count; i++) {
+            if (strcmp(profile->links[i].domain, info->name) == 0) {
+                provider->to[d] = &profile->links[i].to;
+                provider->from[d] = &profile->links[i].from;
             }
         }
     }
     return provider->to != NULL && provider->from != NULL;
 }
 
-static bool knows_name(const cost_profile *profile, const char *name)
+static bool profile_has_name(const cost_profile *profile, const char *name)
 {
     for (uint32_t i = 0; i < profile->provider_count; i++)
         if (strcmp(profile->providers[i].name, name) == 0)
@@ -159,21 +163,22 @@ static bool knows_name(const cost_profile *profile, const char *name)
     return false;
 }
 
-static bool enter_provider(cost_book *book, book_provider *provider, uint32_t max_threads, const cost_log *log)
+static bool add_provider(cost_book *book, book_provider *provider, uint32_t max_threads, const cost_log *log)
 {
-    const profile_provider *p;
+    const profile_provider *profile;
 
     provider->border = 1;
-    p = profile_find(&book->profile, provider->provider->identity);
-    if (p == NULL || p->line_count == 0) {
-        if (knows_name(&book->profile, provider->provider->name))
+    profile = profile_find(&book->profile, provider->provider->identity);
+    if (profile == NULL || profile->line_count == 0) {
+        if (profile_has_name(&book->profile, provider->provider->name))
             cost_say(log, INLAY_LOG_INFO,
-                     "costs: the machine profile is of another build or other settings of "
+                     "costs: the machine profile was made for another build or other settings of "
                      "provider %s; run inlay calibrate again",
                      provider->provider->name);
-        return p == NULL || enter_links(book, provider, p);
+        return profile == NULL || add_links(book, provider, profile);
     }
-    return enter_lines(book, provider, p, nearest_threads(p, max_threads)) && enter_links(book, provider, p);
+    return add_lines(book, provider, profile, nearest_threads(profile, max_threads)) &&
+           add_links(book, provider, profile);
 }
 
 inlay_status cost_book_open(const cost_book_request *request, cost_book **out_book, inlay_diag *diag)
@@ -199,7 +204,7 @@ inlay_status cost_book_open(const cost_book_request *request, cost_book **out_bo
         for (; status == INLAY_OK && book->provider_count < request->provider_count; book->provider_count++) {
             book_provider *provider = &book->providers[book->provider_count];
             provider->provider = &request->providers[book->provider_count];
-            if (!enter_provider(book, provider, request->max_threads, &log))
+            if (!add_provider(book, provider, request->max_threads, &log))
                 status = INLAY_OUT_OF_MEMORY;
         }
         if (status == INLAY_OK) {
@@ -221,7 +226,7 @@ void cost_book_close(cost_book *book)
     free(book);
 }
 
-static const book_provider *known(const cost_book *book, const partition_provider *provider)
+static const book_provider *find_book_provider(const cost_book *book, const partition_provider *provider)
 {
     for (uint32_t i = 0; book != NULL && i < book->provider_count; i++)
         if (book->providers[i].provider->state == provider->state &&
@@ -230,9 +235,9 @@ static const book_provider *known(const cost_book *book, const partition_provide
     return NULL;
 }
 
-/* ------------------------------------------------------------------ what costs nothing */
+/* ------------------------------------------------------------------ nodes without cost */
 
-/* Shape arithmetic whose inputs are known is computed when a plan is made. */
+/* Returns whether the node is shape arithmetic with known inputs, which the planner computes. */
 static bool is_folded(const cost_question *question, const inlay_node_info *node)
 {
     static const char random[] = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial";
@@ -248,7 +253,7 @@ static bool is_folded(const cost_question *question, const inlay_node_info *node
     return outputs || (inputs && !is_among(node->op_type.data, random));
 }
 
-/* What a plan makes nothing of: folded nodes, and views of host memory. */
+/* Returns whether the node is not executed at all: folded nodes, and views of host memory. */
 static bool costs_nothing(const cost_question *question)
 {
     const inlay_node_info *node = inlay_graph_node(question->graph, question->offer->nodes[0]);
@@ -262,9 +267,9 @@ static bool costs_nothing(const cost_question *question)
 
 /* ------------------------------------------------------------------ prices */
 
-/* How far prices of a source are off, at least, one beside another: what is left out of a provider's model is left out
- * of another's too, so that they stand to each other better than to the clock. */
-static double error_of(uint32_t source)
+/* Minimum relative error of prices by source, compared with other prices of the same source. Systematic errors of the
+ * providers' models cancel in comparisons, so these errors are smaller than those against measured times. */
+static double default_error(uint32_t source)
 {
     static const double errors[] = { [COST_NONE] = 0,       [COST_GUESS] = 0.25,   [COST_MODEL] = 0.15,
                                      [COST_CLAIMED] = 0.15, [COST_PROFILE] = 0.15, [COST_MEASURED] = 0.02 };
@@ -272,20 +277,20 @@ static double error_of(uint32_t source)
     return source < sizeof errors / sizeof errors[0] ? errors[source] : 0;
 }
 
-/* What the provider says of itself. */
-static uint32_t ask_provider(const cost_question *question, inlay_cost *out)
+/* Queries the provider's own cost model. */
+static uint32_t query_cost(const cost_question *question, inlay_cost *out)
 {
-    const partition_offer *o = question->offer;
+    const partition_offer *described = question->offer;
     inlay_offer offer = { .struct_size = sizeof offer,
-                          .cookie = o->cookie,
-                          .nodes = o->nodes,
-                          .node_count = o->node_count,
-                          .flags = o->flags,
-                          .placements = o->placements,
-                          .placement_count = o->placement_count,
+                          .cookie = described->cookie,
+                          .nodes = described->nodes,
+                          .node_count = described->node_count,
+                          .flags = described->flags,
+                          .placements = described->placements,
+                          .placement_count = described->placement_count,
                           .placement_stride = sizeof(inlay_placement),
-                          .workspace_bytes = o->workspace_bytes,
-                          .resident_bytes = o->resident_bytes };
+                          .workspace_bytes = described->workspace_bytes,
+                          .resident_bytes = described->resident_bytes };
     inlay_cost_request ask = { .struct_size = sizeof ask,
                                .graph = question->graph,
                                .offer = &offer,
@@ -340,7 +345,7 @@ uint64_t cost_near_bytes(void)
     return near > NEAR_MOST ? NEAR_MOST : near < NEAR_LEAST ? NEAR_LEAST : (uint64_t)near;
 }
 
-/* The C library adds up the caches of all sockets; the kernel says what one core sees. */
+/* The C library adds the caches of all sockets; the kernel reports the cache of one core. */
 uint64_t cost_shared_bytes(void)
 {
     FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
@@ -355,7 +360,8 @@ uint64_t cost_shared_bytes(void)
     return kib > SHARED_MOST ? SHARED_MOST : kib < SHARED_LEAST ? SHARED_LEAST : kib;
 }
 
-/* How much of what is read in a circle does not stay in a cache: one a little too small holds nothing of it. */
+/* The fraction of cyclically read data that a cache misses. With LRU replacement, data slightly larger than the cache
+ * misses completely. */
 static double share_beyond(double bytes, double cache)
 {
     return fmin(fmax(bytes * 2 / cache - 1, 0), 1);
@@ -363,7 +369,7 @@ static double share_beyond(double bytes, double cache)
 
 double cost_cold_share(uint64_t weight_bytes)
 {
-    static _Atomic uint64_t shared_bytes; /* asked once */
+    static _Atomic uint64_t shared_bytes; /* queried once */
     double far;
 
     if (shared_bytes == 0)
@@ -379,7 +385,7 @@ uint32_t cost_weights_in(uint64_t weight_bytes)
     return share < SHARED_SHARE / 2 ? COST_NEAR : share < (1 + SHARED_SHARE) / 2 ? COST_SHARED : COST_FAR;
 }
 
-/* The line for a class, or for the class of classes that comes next. */
+/* Returns the line of the class, or of the nearest more general class. */
 static const profile_line *line_for(const book_provider *provider, cost_class class, const inlay_cost *model)
 {
     uint32_t kind = cost_kind_of(model);
@@ -395,7 +401,7 @@ static const profile_line *line_for(const book_provider *provider, cost_class cl
     return line;
 }
 
-/* *out_error: see cost_of_offer. */
+/* Scales the provider's estimate by the machine profile. *out_error: see cost_of_offer. */
 static bool scale_by_profile(const book_provider *provider, const cost_question *question, inlay_cost *cost,
                              double *out_error)
 {
@@ -421,8 +427,8 @@ static bool scale_by_profile(const book_provider *provider, const cost_question 
 
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error)
 {
-    const book_provider *provider = known(book, question->provider);
-    uint32_t source = ask_provider(question, out);
+    const book_provider *provider = find_book_provider(book, question->provider);
+    uint32_t source = query_cost(question, out);
     const cost_record *record;
 
     if (source != COST_NONE && !question->runs && costs_nothing(question)) {
@@ -430,21 +436,22 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
         *out_error = 0;
         return source;
     }
-    *out_error = error_of(source);
+    *out_error = default_error(source);
     if (provider == NULL)
         return source;
     out->enter_ns *= provider->border;
     out->leave_ns *= provider->border;
-    record = measured(book, cost_key_of(question));
+    record = find_measurement(book, cost_key_of(question));
     if (record != NULL) {
         out->ns = record->ns;
         source = COST_MEASURED;
-        *out_error = fmax(error_of(source), record->spread);
+        *out_error = fmax(default_error(source), record->spread);
     } else if (source != COST_NONE && scale_by_profile(provider, question, out, out_error)) {
         source = COST_PROFILE;
-        *out_error = fmax(*out_error, error_of(source));
+        *out_error = fmax(*out_error, default_error(source));
     }
-    out->ns = out->ns > provider->launch_ns ? out->ns - provider->launch_ns : 0; /* regions pay it: cost_launch_ns */
+    /* part of the region's price, see cost_launch_ns */
+    out->ns = out->ns > provider->launch_ns ? out->ns - provider->launch_ns : 0;
     return source;
 }
 
@@ -455,7 +462,7 @@ double displayed_time_factor(const partition_provider *provider, uint32_t source
     return of_reference && (source == COST_GUESS || source == COST_MODEL) ? pace_of_cpu() : 1;
 }
 
-static bool makes(const inlay_graph *graph, const partition_offer *offer, uint32_t value)
+static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)
 {
     for (uint32_t k = 0; k < offer->node_count; k++)
         if (inlay_graph_value(graph, value)->producer == offer->nodes[k])
@@ -468,6 +475,7 @@ double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, co
 {
     double all = 0, ns = enters ? offer->cost.enter_ns : offer->cost.leave_ns;
 
+    INLAY_CHECK(value < graph->value_count);
     if (ns <= 0)
         return 0;
     for (uint32_t k = 0; k < offer->node_count; k++) {
@@ -477,7 +485,7 @@ double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, co
 
         for (uint32_t i = 0; i < count; i++)
             if (list[i] != INLAY_NONE && (inlay_graph_value(graph, list[i])->flags & INLAY_VALUE_CONSTANT) == 0 &&
-                (!enters || !makes(graph, offer, list[i])))
+                (!enters || !offer_produces(graph, offer, list[i])))
                 all += (double)cost_value_bytes(&values[list[i]]);
     }
     return all > 0 ? ns * (double)cost_value_bytes(&values[value]) / all : 0;
@@ -485,14 +493,14 @@ double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, co
 
 double cost_launch_ns(const cost_book *book, const partition_provider *provider)
 {
-    const book_provider *b = known(book, provider);
+    const book_provider *known_provider = find_book_provider(book, provider);
 
-    return b != NULL ? b->launch_ns : 0;
+    return known_provider != NULL ? known_provider->launch_ns : 0;
 }
 
 /* ------------------------------------------------------------------ copies */
 
-/* Where host and device have one memory, plans hand values on without a copy. */
+/* Returns whether the host and the device share memory, so that no copy is needed. */
 static bool is_unified(const partition_provider *provider, uint32_t k)
 {
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
@@ -501,22 +509,22 @@ static bool is_unified(const partition_provider *provider, uint32_t k)
            both;
 }
 
-/* One way between a domain of a provider and the host. */
-static double hop_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count,
-                     uint32_t domain, bool to_device, uint64_t bytes)
+/* The cost of a copy between a domain of a provider and the host, in one direction. */
+static double one_way_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count,
+                         uint32_t domain, bool to_device, uint64_t bytes)
 {
     for (uint32_t i = 0; i < provider_count; i++) {
         const partition_provider *provider = &providers[i];
-        const book_provider *b;
+        const book_provider *known_provider;
         const profile_copy *link = NULL;
 
         if (domain < provider->first_domain || domain - provider->first_domain >= provider->table->domain_count)
             continue;
-        b = known(book, provider);
+        known_provider = find_book_provider(book, provider);
         if (is_unified(provider, domain - provider->first_domain))
             return 0;
-        if (b != NULL && b->to != NULL)
-            link = (to_device ? b->to : b->from)[domain - provider->first_domain];
+        if (known_provider != NULL && known_provider->to != NULL)
+            link = (to_device ? known_provider->to : known_provider->from)[domain - provider->first_domain];
         if (link != NULL)
             return link->latency_ns + (double)bytes * link->ns_per_byte;
     }
@@ -538,13 +546,13 @@ double cost_copy_ns(const cost_book *book, const partition_provider *providers, 
     if (from == to)
         return 0;
     if (from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST)
-        return hop_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from, from == INLAY_DOMAIN_HOST,
-                      bytes);
+        return one_way_ns(book, providers, provider_count, from == INLAY_DOMAIN_HOST ? to : from,
+                          from == INLAY_DOMAIN_HOST, bytes);
     if (owner_of(providers, provider_count, from) == owner_of(providers, provider_count, to))
-        return hop_ns(book, providers, provider_count, to, true, bytes);
-    /* Two devices that know nothing of each other meet in host memory. */
-    return hop_ns(book, providers, provider_count, from, false, bytes) +
-           hop_ns(book, providers, provider_count, to, true, bytes);
+        return one_way_ns(book, providers, provider_count, to, true, bytes);
+    /* Copies between devices of two providers go through host memory. */
+    return one_way_ns(book, providers, provider_count, from, false, bytes) +
+           one_way_ns(book, providers, provider_count, to, true, bytes);
 }
 
 uint64_t cost_value_bytes(const inlay_value_state *state)

@@ -1,140 +1,148 @@
-/* partition/cost/cost.h - what running and copying is expected to take on this machine, in nanoseconds.
+/* partition/cost/cost.h - expected times of kernels and copies on this machine, in nanoseconds.
  *
- * A price comes from the best source there is: a measurement of the real executable (`inlay tune`, an earlier run), the
- * provider's own model scaled by the machine profile (`inlay calibrate`), the provider's model as it is. Which one it
- * was stays with the price, for `inlay explain`. */
+ * A price is taken from the best available source: a measurement of the compiled kernel (`inlay tune`, an earlier run),
+ * the provider's own model scaled by the machine profile (`inlay calibrate`), or the provider's model alone. The source
+ * is stored with the price, for `inlay explain`. */
 #ifndef PARTITION_COST_H
 #define PARTITION_COST_H
 #include "partition/partition.h"
 
-/* The machine profile and the measurements at hand. Immutable while sessions read it; NULL = neither, so that
- * providers' own models and fixed link costs decide. */
+/* The machine profile and the measurements. Immutable while sessions read it. NULL = neither exists: the providers' own
+ * models and fixed copy costs are used. */
 typedef struct cost_book cost_book;
 
-/* What to open a book with. */
+/* Arguments of cost_book_open(). */
 typedef struct cost_book_request {
-    const char *folder; /* with measured.bin, and machine.json unless another is named; NULL = none */
-    const char *profile_folder, *profile_name; /* where the machine profile is; both NULL = in folder; a name alone =
-                                                * none */
+    /* has measured.bin, and machine.json unless profile_folder or profile_name is set; NULL = none */
+    const char *folder;
+    /* location of the machine profile; both NULL = in folder; only a name = no profile */
+    const char *profile_folder, *profile_name;
     const partition_provider *providers;
     uint32_t provider_count;
     uint32_t max_threads;                                     /* of a run */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
-    struct cost_record *fresh; /* [fresh_count] sorted: measurements that the folder does not have yet; NULL = none */
+    /* [fresh_count] sorted; measurements that the folder does not contain yet; NULL = none */
+    struct cost_record *fresh;
     uint32_t fresh_count;
 } cost_book_request;
 
-/* Reads what is there for these providers. *out_book is NULL when there is nothing; damaged files are as none. Only out
- * of memory fails. The providers outlive the book. */
+/* Reads the profile and the measurements for these providers. *out_book is NULL if there are none; damaged files are
+ * ignored. Fails only if out of memory. The providers must outlive the book. */
 INLAY_NODISCARD inlay_status cost_book_open(const cost_book_request *request, cost_book **out_book, inlay_diag *diag);
 void cost_book_close(cost_book *book); /* NULL is a no-op */
 
-/* Where a price comes from, worst first. Claimed: the provider says that it has measured; measured: this host has. */
+/* Sources of prices, worst first. CLAIMED: the provider reports its price as measured. MEASURED: this host measured
+ * it. */
 enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_CLAIMED = 3, COST_PROFILE = 4, COST_MEASURED = 5 };
-/* "measured", "calibrated", "claimed", "model", "guess", "none". */
+/* "measured", "calibrated", "claimed", "model", "guess" or "none". */
 const char *cost_source_name(uint32_t source);
 
-/* What a price from that source is multiplied by where it is told as a time: prices of the reference core
- * (INLAY_PROVIDER_REFERENCE_CORE) by what this machine's is slower (base/pace.h), all others by 1. Prices are compared
- * without it, so that nothing that is measured anew in each process decides who runs what. Any thread. */
+/* Factor between a price from that source and the displayed time. For estimates of the reference core
+ * (INLAY_PROVIDER_REFERENCE_CORE) it is the slowdown of this machine (base/pace.h), for all others 1. Prices are
+ * compared without it, because it is measured anew in each process and must not influence the assignment. Any
+ * thread. */
 double displayed_time_factor(const partition_provider *provider, uint32_t source);
 
-/* Nanoseconds that the provider measured of a variant of a kernel and keeps under a key of its own (inlay.timings/1,
- * see cost_key.h); negative: none. Any thread. */
+/* Nanoseconds that the provider measured for a kernel variant and stored under its own key (inlay.timings/1, see
+ * cost_key.h); negative: none. Any thread. */
 double cost_timing(const cost_book *book, const partition_provider *provider, const void *key, uint64_t key_bytes);
 
-/* What is to be priced. */
+/* The offer to be priced, and the conditions. */
 typedef struct cost_question {
     const inlay_graph *graph;
     const partition_provider *provider;
     const partition_offer *offer;
-    const inlay_value_state *values; /* [graph->value_count] the concrete shapes */
-    uint32_t max_threads;            /* of a run: what was measured is looked up by it */
-    uint32_t priced_threads;         /* what the provider is asked for; 0 = max_threads */
-    uint64_t weight_bytes;           /* of the whole graph: see cost_weight_bytes */
-    bool runs;                       /* it is known to be executed: neither computed while planning nor a mere view */
+    const inlay_value_state *values; /* [graph->value_count] concrete shapes */
+    uint32_t max_threads;            /* of a run; part of the key of measurements */
+    uint32_t priced_threads;         /* thread count in the query to the provider; 0 = max_threads */
+    uint64_t weight_bytes;           /* of the whole graph, see cost_weight_bytes */
+    bool runs;                       /* it is known to be executed: neither folded nor a view */
 } cost_question;
 
-/* The number of threads for which providers are asked what their offers take, whatever a run has: another provider adds
- * terms in another order, and results are to be the same bits on any number of threads, also with a device in use.
+/* Thread count at which the offers of all providers are compared, regardless of the threads of a run. Providers differ
+ * in their order of summation, so choosing by the thread count of the run would make results depend on it, also with a
+ * device in use.
  *
- * A limit: on a machine of many cores, a provider that scales badly is preferred as if there were two. Following the
- * session's intra_threads would give one model different assignments, and so different bits, on different machines, and
- * would tie saved plans to them. What was measured or calibrated here is looked up by the threads of the run, so that
- * inlay tune lifts the limit where that is wanted. */
+ * This is a limit: on a machine with many cores, a provider that scales badly is compared as if there were two.
+ * Following the session's intra_threads would give one model different assignments, and so different bits, on different
+ * machines, and would tie saved plans to them. Measured and calibrated prices are looked up by the threads of the run,
+ * so `inlay tune` lifts the limit. */
 enum { COST_THREADS = 2 };
 
-/* Fills *out and returns the source; COST_NONE, with a price so high that it is taken last, when the provider can't
- * say. *out_error: how far the price may be off beside others, relative (0.1 = a tenth): of a measurement its spread,
- * of a calibrated price what its line is off by, of the rest what is usual. Any thread. */
+/* Prices an offer: fills *out and returns the source. If the provider has no estimate, returns COST_NONE and a price so
+ * high that the offer is chosen last. *out_error: relative error compared with other prices (0.1 = 10 %): the spread of
+ * a measurement, the error of the line of a calibrated price, or a default. Any thread. */
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
-/* The constants of a graph; and what a node reads of its own ones, of a table only what it picks. It finds them in the
- * caches when those of the graph all fit there. */
+/* cost_weight_bytes: the size of all constants of a graph. If they fit into the caches, its kernels find their weights
+ * there. cost_cold_bytes: the bytes of its own constants that a node reads; of a lookup table only the rows that it
+ * reads. */
 uint64_t cost_weight_bytes(const inlay_graph *graph);
 double cost_cold_bytes(const inlay_graph *graph, const inlay_node_info *node, const inlay_cost *cost);
-/* Of the cache next to one core, and of the one that cores share; what is assumed where the system does not say. */
+/* Sizes of the cache next to one core, and of the cache that cores share; defaults if the system does not report
+ * them. */
 uint64_t cost_near_bytes(void);
 uint64_t cost_shared_bytes(void);
-/* Where the weights of a graph of so many are when a kernel of it starts. */
+/* Where the weights of a graph of that size are when one of its kernels starts: in the core's cache, in the shared
+ * cache, or in memory. */
 enum { COST_NEAR, COST_SHARED, COST_FAR };
 uint32_t cost_weights_in(uint64_t weight_bytes);
-/* The same as a share of what weights cost that come from memory, 0 ... 1. */
+/* The cost of reading such weights as a fraction of the cost of reading them from memory, 0 ... 1. */
 double cost_cold_share(uint64_t weight_bytes);
-/* Bringing bytes from one memory domain to another, of the given providers; 0 when they are the same. */
+/* Cost of copying bytes between two memory domains of the given providers; 0 if they are the same. */
 double cost_copy_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);
-/* What an offer asks for one value that enters (or leaves) its region: a share by bytes of what it asks for all of
- * them. */
+/* Cost of the layout change of one value that enters (or leaves) the region of the offer: its share by bytes of the
+ * offer's enter_ns (or leave_ns). */
 double cost_border_ns(const inlay_graph *graph, const partition_offer *offer, const inlay_value_state *values,
                       uint32_t value, bool enters);
-/* Starting one region of the provider: 0 where that is no more than a call, whose time is in the price of each node. */
+/* Cost of launching one region of the provider; 0 if that is merely a call, whose time is part of the price of each
+ * node. */
 double cost_launch_ns(const cost_book *book, const partition_provider *provider);
 
 /* ------------------------------------------------------------------ shapes (cost_shapes.c)
  *
- * Prices need sizes where a model has symbols. They come, in this order, from: the shapes of real inputs, where
- * somebody has them; what the user assumes (option assume, NAME=N); the symbol's bounds, when they leave one size;
- * names that say what a symbol is ("batch" is 1); the place: the first dimension of an input is 1, the last two of an
- * image (no integers, rank 4, or rank 3 with 3 channels first) are 224 and the one before is 3, every other one is 64.
- * A guess is then moved into the symbol's bounds. From the inputs on, shapes are inferred node by node at these sizes,
- * as a plan does it. What depends on data has the size that a run found, where there was one; or that inference gives
- * elsewhere to the same symbol; or a share of what it can be at most (cost_bounds.c); or else 16, within the
- * bounds. */
+ * Prices need sizes for symbolic dimensions. They are taken, in this order, from: the shapes of real inputs, if known;
+ * the user's assumptions (option assume, NAME=N); the symbol's bounds, if they leave one size; names with a known
+ * meaning ("batch" is 1); the position: the first dimension of an input is 1, the last two of an image (not integer,
+ * rank 4, or rank 3 with 3 channels first) are 224 and the one before is 3, every other dimension is 64. A guess is
+ * then clamped to the symbol's bounds. Shapes are then inferred from the inputs node by node, as in planning. A
+ * data-dependent size is taken from an earlier run; or from the size that inference gives the same symbol elsewhere; or
+ * is estimated from its upper bound (cost_bounds.c); otherwise it is 16, clamped to the bounds. */
 
-/* An input as it will be. rank INLAY_RANK_UNKNOWN: not said. */
+/* The shape of an input. rank INLAY_RANK_UNKNOWN: not given. */
 typedef struct cost_input {
     uint32_t rank;
     const int64_t *dims; /* [rank] */
 } cost_input;
 
-/* NAME=N; the name need not end in NUL. */
+/* NAME=N; the name need not be NUL-terminated. */
 typedef struct cost_assumption {
     const char *name;
     size_t name_bytes;
     int64_t size;
 } cost_assumption;
 
-/* What is assumed for one model, and what that gave its symbols: the bodies of a graph are priced at the sizes that
- * pricing the graph has found. Zero is a good start; used by one thread at a time. */
+/* Assumed sizes of one model, and the sizes of its symbols that follow. The bodies of a graph are priced with the
+ * symbol sizes that pricing the graph produced. Initialise with zeros. Used by one thread at a time. */
 typedef struct cost_sizes {
     const cost_assumption *assumed; /* [assumed_count] borrowed */
     uint32_t assumed_count;
-    const cost_input *inputs; /* [input_count] of the main graph, borrowed; NULL = not said */
+    const cost_input *inputs; /* [input_count] of the main graph, borrowed; NULL = not given */
     uint32_t input_count;
-    const cost_input *seen; /* [value_count] of the graph that is priced next, as a run found them; NULL = nothing */
-    int64_t *symbols;       /* [symbol_count] by number, -1 = not met yet; owned */
+    const cost_input *seen; /* [value_count] of the next graph, as a run observed them; NULL = none */
+    int64_t *symbols;       /* [symbol_count], -1 = not known yet; owned */
     uint32_t symbol_count;
-    bool conflict; /* set where sizes that were guessed do not go together */
-    bool ones;     /* what nobody has said is 1, which goes together with most */
+    bool conflict; /* set if guessed sizes are inconsistent */
+    bool ones;     /* use 1 for unknown sizes, which is consistent in most models */
 } cost_sizes;
 void cost_sizes_deinit(cost_sizes *sizes);
 
-/* The shapes that costs are asked for, and the elements of what is known before the run (constants, and shape
- * arithmetic that the sizes settle): [snapshot->value_count] from the arena, NULL: no memory. No dimension is unknown
- * but those of values of unknown rank. sizes may be NULL: defaults. */
+/* Infers the shapes for pricing, and the elements of values known before the run (constants, and shape arithmetic):
+ * [snapshot->value_count] from the arena; NULL: out of memory. All dimensions are known, except of values with unknown
+ * rank. sizes may be NULL: defaults. */
 inlay_value_state *cost_shapes(const struct graph *graph, const inlay_graph *snapshot, cost_sizes *sizes,
                                struct arena *arena);
-/* The bytes of a value at its shape; unknown sizes count as 1. */
+/* The bytes of a value with its shape; unknown sizes count as 1. */
 uint64_t cost_value_bytes(const inlay_value_state *state);
 #endif

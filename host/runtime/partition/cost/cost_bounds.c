@@ -2,30 +2,30 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MOST_TURNS = 1 << 16 /* of a loop whose number of turns is no mere limit */ };
+enum { MAX_TRIP_COUNT = 1 << 16 /* larger trip counts are treated as mere limits */ };
 
-/* What an output's dimension depends on. */
-struct asked {
+/* Describes the output dimension whose bound is computed. */
+struct query {
     const inlay_node_info *node;
     const inlay_value_info *const *in;
     uint32_t output, d;
 };
 
-static const inlay_value_info *input(const struct asked *asked, uint32_t i)
+static const inlay_value_info *input(const struct query *query, uint32_t i)
 {
-    const inlay_value_info *value = i < asked->node->input_count ? asked->in[i] : NULL;
+    const inlay_value_info *value = i < query->node->input_count ? query->in[i] : NULL;
 
     return value == NULL || value->rank == INLAY_RANK_UNKNOWN ? NULL : value;
 }
 
-static int64_t multiply(int64_t a, int64_t b)
+static int64_t multiply(int64_t left, int64_t right)
 {
     int64_t product;
 
-    return a < 0 || b < 0 ? -1 : __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+    return left < 0 || right < 0 ? -1 : __builtin_mul_overflow(left, right, &product) ? INT64_MAX : product;
 }
 
-/* -1: not known. */
+/* -1: unknown. */
 static int64_t dim(const inlay_value_info *value, uint32_t d)
 {
     return value == NULL || d >= value->rank || value->dims[d].kind != INLAY_DIM_FIXED ? -1 : value->dims[d].value;
@@ -33,14 +33,14 @@ static int64_t dim(const inlay_value_info *value, uint32_t d)
 
 static int64_t count(const inlay_value_info *value)
 {
-    int64_t n = value == NULL ? -1 : 1;
+    int64_t elements = value == NULL ? -1 : 1;
 
     for (uint32_t d = 0; value != NULL && d < value->rank; d++)
-        n = multiply(n, dim(value, d));
-    return n;
+        elements = multiply(elements, dim(value, d));
+    return elements;
 }
 
-/* The one integer that an input holds. */
+/* Reads the single integer in an input. */
 static bool integer(const inlay_value_info *value, int64_t *out)
 {
     if (value == NULL || value->dtype != INLAY_INT64)
@@ -55,99 +55,100 @@ static bool integer(const inlay_value_info *value, int64_t *out)
     return true;
 }
 
-/* Attribute axis, counted from the front; false: there is none that fits. */
-static bool axis_of(const struct asked *asked, int64_t otherwise, bool *out_given, uint32_t *out_axis)
+/* Reads attribute axis, counted from the front. False: missing input or out of range. */
+static bool axis_of(const struct query *query, int64_t otherwise, bool *out_given, uint32_t *out_axis)
 {
-    const inlay_value_info *x = input(asked, 0);
+    const inlay_value_info *data = input(query, 0);
     int64_t axis = otherwise;
 
     *out_given = false;
-    for (uint32_t i = 0; i < asked->node->attr_count; i++) {
-        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, asked->node->attrs, asked->node->attr_stride, i);
+    for (uint32_t i = 0; i < query->node->attr_count; i++) {
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, query->node->attrs, query->node->attr_stride, i);
         if (strcmp(attribute->name.data, "axis") == 0 && attribute->kind == INLAY_ATTR_INT) {
             axis = attribute->i;
             *out_given = true;
         }
     }
-    if (x == NULL)
+    if (data == NULL)
         return false;
-    axis += axis < 0 ? (int64_t)x->rank : 0;
+    axis += axis < 0 ? (int64_t)data->rank : 0;
     *out_axis = (uint32_t)axis;
-    return axis >= 0 && axis < (int64_t)x->rank;
+    return axis >= 0 && axis < (int64_t)data->rank;
 }
 
-static int64_t least_of(int64_t a, int64_t b)
+static int64_t least_of(int64_t left, int64_t right)
 {
-    return a < 0 || (b >= 0 && b < a) ? b : a;
+    return left < 0 || (right >= 0 && right < left) ? right : left;
 }
 
-static int64_t of_non_zero(const struct asked *asked)
+static int64_t of_non_zero(const struct query *query)
 {
-    return asked->d == 1 ? count(input(asked, 0)) : -1;
+    return query->d == 1 ? count(input(query, 0)) : -1;
 }
 
-static int64_t of_suppression(const struct asked *asked)
+static int64_t of_suppression(const struct query *query)
 {
-    const inlay_value_info *scores = input(asked, 1);
+    const inlay_value_info *scores = input(query, 1);
     int64_t most = 0, each = dim(scores, 2);
 
-    if (asked->d != 0)
+    if (query->d != 0)
         return -1;
-    if (asked->node->input_count > 2 && asked->in[2] != NULL && !integer(asked->in[2], &most))
+    if (query->node->input_count > 2 && query->in[2] != NULL && !integer(query->in[2], &most))
         most = each;
     return multiply(multiply(dim(scores, 0), dim(scores, 1)), least_of(each, most < 0 ? 0 : most));
 }
 
-/* Compress and Unique keep slices along the axis, or elements without one; so many as the condition at most. */
-static int64_t of_kept(const struct asked *asked)
+/* Compress and Unique keep slices along the axis, or elements if there is no axis; for Compress, at most as many as the
+ * condition has. */
+static int64_t of_selection(const struct query *query)
 {
-    const bool compress = strcmp(asked->node->op_type.data, "Compress") == 0;
+    const bool compress = strcmp(query->node->op_type.data, "Compress") == 0;
     bool given;
     uint32_t axis;
     int64_t most;
 
-    if (!axis_of(asked, 0, &given, &axis) && given)
+    if (!axis_of(query, 0, &given, &axis) && given)
         return -1;
-    most = given ? dim(input(asked, 0), axis) : count(input(asked, 0));
-    if (given && asked->output == 0 && asked->d != axis)
+    most = given ? dim(input(query, 0), axis) : count(input(query, 0));
+    if (given && query->output == 0 && query->d != axis)
         return -1;
-    return compress ? least_of(most, dim(input(asked, 1), 0)) : most;
+    return compress ? least_of(most, dim(input(query, 1), 0)) : most;
 }
 
-static int64_t of_top_k(const struct asked *asked)
+static int64_t of_top_k(const struct query *query)
 {
     bool given;
     uint32_t axis;
 
-    return axis_of(asked, -1, &given, &axis) && asked->d == axis ? dim(input(asked, 0), axis) : -1;
+    return axis_of(query, -1, &given, &axis) && query->d == axis ? dim(input(query, 0), axis) : -1;
 }
 
-static int64_t of_slice(const struct asked *asked)
+static int64_t of_slice(const struct query *query)
 {
-    return dim(input(asked, 0), asked->d);
+    return dim(input(query, 0), query->d);
 }
 
-/* Values made in each turn come behind those that are carried. */
-static int64_t of_loop(const struct asked *asked)
+/* Scan outputs follow the carried values. */
+static int64_t of_loop(const struct query *query)
 {
     int64_t turns;
 
-    if (asked->d != 0 || asked->output + 2 < asked->node->input_count || !integer(input(asked, 0), &turns))
+    if (query->d != 0 || query->output + 2 < query->node->input_count || !integer(input(query, 0), &turns))
         return -1;
-    return turns < 0 ? 0 : turns <= MOST_TURNS ? turns : -1;
+    return turns < 0 ? 0 : turns <= MAX_TRIP_COUNT ? turns : -1;
 }
 
 struct rule {
     const char *op;
-    int64_t (*bound)(const struct asked *asked);
-    int64_t part; /* of the bound: one in so many */
+    int64_t (*bound)(const struct query *query);
+    int64_t part; /* divisor: the estimate is bound / part */
 };
 
 static const struct rule *rule_of(const inlay_node_info *node)
 {
-    static const struct rule rules[] = { { "NonZero", of_non_zero, 2 }, { "NonMaxSuppression", of_suppression, 10 },
-                                         { "Compress", of_kept, 2 },    { "Unique", of_kept, 2 },
-                                         { "TopK", of_top_k, 2 },       { "Slice", of_slice, 1 },
+    static const struct rule rules[] = { { "NonZero", of_non_zero, 2 },   { "NonMaxSuppression", of_suppression, 10 },
+                                         { "Compress", of_selection, 2 }, { "Unique", of_selection, 2 },
+                                         { "TopK", of_top_k, 2 },         { "Slice", of_slice, 1 },
                                          { "Loop", of_loop, 1 } };
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
@@ -158,10 +159,10 @@ static const struct rule *rule_of(const inlay_node_info *node)
 
 int64_t cost_bound(const inlay_node_info *node, const inlay_value_info *const *in, uint32_t output, uint32_t d)
 {
-    const struct asked asked = { node, in, output, d };
+    const struct query query = { node, in, output, d };
     const struct rule *rule = rule_of(node);
 
-    return rule == NULL ? -1 : rule->bound(&asked);
+    return rule == NULL ? -1 : rule->bound(&query);
 }
 
 int64_t cost_estimate(const inlay_node_info *node, const inlay_value_info *const *in, uint32_t output, uint32_t d,

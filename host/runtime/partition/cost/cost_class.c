@@ -4,10 +4,10 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 8, /* of a product: more are a matrix, one is a vector */
+    FEW_ROWS = 8, /* rows of a matrix multiplication; more are a matrix, one is a vector */
     THIN_CHANNELS = 4,
-    SMALL_KERNEL = 9, /* taps of a convolution: 3 x 3 */
-    LONG_RUN = 256    /* bytes that lie together: more are copied as fast as memory goes */
+    SMALL_KERNEL = 9, /* elements of a convolution filter: 3 x 3 */
+    LONG_RUN = 256    /* contiguous bytes; longer runs are copied at memory bandwidth */
 };
 
 static const char *const names[] = {
@@ -43,44 +43,44 @@ uint32_t cost_kind_of(const inlay_cost *model)
     return model->flops > 2 * bytes ? COST_DENSE : COST_STREAM;
 }
 
-/* ------------------------------------------------------------------ looking at a node */
+/* ------------------------------------------------------------------ access to a node */
 
-struct look {
+typedef struct node_view {
     const inlay_graph *graph;
     const inlay_node_info *node;
     const inlay_value_state *values;
-};
+} node_view;
 
 /* The state of input i when its rank is known; NULL otherwise. */
-static const inlay_value_state *input(const struct look *look, uint32_t i)
+static const inlay_value_state *input(const node_view *view, uint32_t i)
 {
-    uint32_t value = i < look->node->input_count ? look->node->inputs[i] : INLAY_NONE;
+    uint32_t value = i < view->node->input_count ? view->node->inputs[i] : INLAY_NONE;
 
-    return value == INLAY_NONE || look->values[value].rank == INLAY_RANK_UNKNOWN ? NULL : &look->values[value];
+    return value == INLAY_NONE || view->values[value].rank == INLAY_RANK_UNKNOWN ? NULL : &view->values[value];
 }
 
-static bool is_constant(const struct look *look, uint32_t i)
+static bool is_constant(const node_view *view, uint32_t i)
 {
-    uint32_t value = i < look->node->input_count ? look->node->inputs[i] : INLAY_NONE;
+    uint32_t value = i < view->node->input_count ? view->node->inputs[i] : INLAY_NONE;
 
-    return value != INLAY_NONE && (inlay_graph_value(look->graph, value)->flags & INLAY_VALUE_CONSTANT) != 0;
+    return value != INLAY_NONE && (inlay_graph_value(view->graph, value)->flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-static const inlay_attr_info *attr(const struct look *look, const char *name)
+static const inlay_attr_info *attr(const node_view *view, const char *name)
 {
     size_t bytes = strlen(name);
 
-    for (uint32_t i = 0; i < look->node->attr_count; i++) {
-        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, look->node->attrs, look->node->attr_stride, i);
+    for (uint32_t i = 0; i < view->node->attr_count; i++) {
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, view->node->attrs, view->node->attr_stride, i);
         if (attribute->name.bytes == bytes && memcmp(attribute->name.data, name, bytes) == 0)
             return attribute;
     }
     return NULL;
 }
 
-static int64_t attr_int(const struct look *look, const char *name, int64_t otherwise)
+static int64_t attr_int(const node_view *view, const char *name, int64_t otherwise)
 {
-    const inlay_attr_info *attribute = attr(look, name);
+    const inlay_attr_info *attribute = attr(view, name);
 
     return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
@@ -88,19 +88,19 @@ static int64_t attr_int(const struct look *look, const char *name, int64_t other
 /* The product of dims[begin ... end). */
 static double product(const inlay_value_state *state, uint32_t begin, uint32_t end)
 {
-    double n = 1;
+    double elements = 1;
 
     for (uint32_t d = begin; d < end && d < state->rank; d++)
-        n *= (double)state->dims[d];
-    return n;
+        elements *= (double)state->dims[d];
+    return elements;
 }
 
 /* ------------------------------------------------------------------ variants */
 
-static uint32_t convolution(const struct look *look, uint32_t weight)
+static uint32_t convolution(const node_view *view, uint32_t weight)
 {
-    const inlay_value_state *state = input(look, weight);
-    int64_t group = attr_int(look, "group", 1);
+    const inlay_value_state *state = input(view, weight);
+    int64_t group = attr_int(view, "group", 1);
     double taps;
 
     if (state == NULL || state->rank < 3)
@@ -117,34 +117,35 @@ static uint32_t convolution(const struct look *look, uint32_t weight)
     return taps > SMALL_KERNEL ? COST_WIDE : COST_SPATIAL;
 }
 
-static uint32_t matrix_product(const struct look *look, uint32_t other)
+static uint32_t matrix_product(const node_view *view, uint32_t other)
 {
-    const inlay_value_state *a = input(look, 0), *b = input(look, other);
+    const inlay_value_state *a = input(view, 0), *b = input(view, other);
     double rows;
 
     if (a == NULL || b == NULL || a->rank == 0)
         return COST_PLAIN;
-    if (strcmp(look->node->op_type.data, "Gemm") == 0)
-        rows = (double)a->dims[a->rank > 1 && attr_int(look, "transA", 0) != 0 ? 1 : 0];
+    if (strcmp(view->node->op_type.data, "Gemm") == 0)
+        rows = (double)a->dims[a->rank > 1 && attr_int(view, "transA", 0) != 0 ? 1 : 0];
     else if (b->rank <= 2)
         rows = product(a, 0, a->rank - 1);
     else
         rows = a->rank > 1 ? (double)a->dims[a->rank - 2] : 1;
-    if (!is_constant(look, other))
-        return COST_DYNAMIC; /* often a batch of small ones: what a call takes tells more than what a weight does */
+    if (!is_constant(view, other))
+        /* often a batch of small ones, where the overhead of a call exceeds the cost of the weights */
+        return COST_DYNAMIC;
     return rows <= 1 ? COST_VECTOR : rows <= FEW_ROWS ? COST_FEW : COST_PACKED;
 }
 
-/* Does the axis, counted from the end when negative, come last? */
+/* Whether the axis is the last one; negative axes count from the end. */
 static uint32_t along(const inlay_value_state *state, int64_t axis)
 {
     return axis == -1 || axis == (int64_t)state->rank - 1 ? COST_INNER : COST_OUTER;
 }
 
-static uint32_t reduction(const struct look *look)
+static uint32_t reduction(const node_view *view)
 {
-    const inlay_value_state *state = input(look, 0), *list = input(look, 1);
-    const inlay_attr_info *axes = attr(look, "axes");
+    const inlay_value_state *state = input(view, 0), *list = input(view, 1);
+    const inlay_attr_info *axes = attr(view, "axes");
 
     if (state == NULL)
         return COST_PLAIN;
@@ -155,7 +156,7 @@ static uint32_t reduction(const struct look *look)
         return axes->count > 0 ? COST_OUTER : COST_INNER;
     }
     if (list == NULL || list->data == NULL || list->dtype != INLAY_INT64)
-        return COST_INNER; /* all of it */
+        return COST_INNER; /* all axes */
     for (uint64_t i = 0; i < list->data_bytes / 8; i++) {
         int64_t axis;
         memcpy(&axis, (const char *)list->data + i * 8, 8);
@@ -165,17 +166,17 @@ static uint32_t reduction(const struct look *look)
     return list->data_bytes > 0 ? COST_OUTER : COST_INNER;
 }
 
-static uint32_t one_axis(const struct look *look)
+static uint32_t one_axis(const node_view *view)
 {
-    const inlay_value_state *state = input(look, 0);
+    const inlay_value_state *state = input(view, 0);
 
-    return state == NULL ? COST_PLAIN : along(state, attr_int(look, "axis", -1));
+    return state == NULL ? COST_PLAIN : along(state, attr_int(view, "axis", -1));
 }
 
-static uint32_t transpose(const struct look *look)
+static uint32_t transpose(const node_view *view)
 {
-    const inlay_value_state *state = input(look, 0);
-    const inlay_attr_info *perm = attr(look, "perm");
+    const inlay_value_state *state = input(view, 0);
+    const inlay_attr_info *perm = attr(view, "perm");
 
     if (state == NULL || perm == NULL || perm->kind != INLAY_ATTR_INTS || perm->count != state->rank ||
         state->rank == 0)
@@ -183,11 +184,11 @@ static uint32_t transpose(const struct look *look)
     return perm->ints[state->rank - 1] == (int64_t)state->rank - 1 ? COST_ROWS : COST_FINE;
 }
 
-/* Pieces that lie together: from the axis on (Concat, Split), or behind it (Gather). */
-static uint32_t run(const struct look *look, uint32_t behind)
+/* Contiguous runs: from the axis on (Concat, Split), or after it (Gather). */
+static uint32_t run(const node_view *view, uint32_t after)
 {
-    const inlay_value_state *state = input(look, 0);
-    int64_t axis = attr_int(look, "axis", 0);
+    const inlay_value_state *state = input(view, 0);
+    int64_t axis = attr_int(view, "axis", 0);
     double bytes;
 
     if (state == NULL)
@@ -195,70 +196,70 @@ static uint32_t run(const struct look *look, uint32_t behind)
     axis += axis < 0 ? (int64_t)state->rank : 0;
     if (axis < 0 || axis >= (int64_t)state->rank)
         return COST_PLAIN;
-    bytes = product(state, (uint32_t)axis + behind, state->rank) * inlay_dtype_bits(state->dtype) / 8;
+    bytes = product(state, (uint32_t)axis + after, state->rank) * inlay_dtype_bits(state->dtype) / 8;
     return bytes >= LONG_RUN ? COST_ROWS : COST_FINE;
 }
 
-static uint32_t broadcast(const struct look *look)
+static uint32_t broadcast(const node_view *view)
 {
-    uint32_t output = look->node->output_count > 0 ? look->node->outputs[0] : INLAY_NONE;
-    double all = output == INLAY_NONE || look->values[output].rank == INLAY_RANK_UNKNOWN
+    uint32_t output = view->node->output_count > 0 ? view->node->outputs[0] : INLAY_NONE;
+    double all = output == INLAY_NONE || view->values[output].rank == INLAY_RANK_UNKNOWN
                      ? 0
-                     : product(&look->values[output], 0, look->values[output].rank);
+                     : product(&view->values[output], 0, view->values[output].rank);
 
-    for (uint32_t i = 0; i < look->node->input_count; i++) {
-        const inlay_value_state *state = input(look, i);
-        double n = state == NULL ? 1 : product(state, 0, state->rank);
-        if (n > 1 && n != all)
+    for (uint32_t i = 0; i < view->node->input_count; i++) {
+        const inlay_value_state *state = input(view, i);
+        double elements = state == NULL ? 1 : product(state, 0, state->rank);
+        if (elements > 1 && elements != all)
             return COST_BROADCAST;
     }
     return COST_SAME;
 }
 
-static uint32_t resize(const struct look *look)
+static uint32_t resize(const node_view *view)
 {
-    const inlay_attr_info *mode = attr(look, "mode");
+    const inlay_attr_info *mode = attr(view, "mode");
     const char *text = mode != NULL && mode->kind == INLAY_ATTR_STRING ? mode->s.data : "nearest";
 
     return strcmp(text, "cubic") == 0 ? COST_CUBIC : strcmp(text, "linear") == 0 ? COST_LINEAR : COST_NEAREST;
 }
 
-static uint32_t variant_of(const struct look *look)
+static uint32_t variant_of(const node_view *view)
 {
-    const char *op = look->node->op_type.data;
+    const char *op = view->node->op_type.data;
 
     if (is_among(op, "Conv ConvTranspose ConvInteger"))
-        return convolution(look, 1);
+        return convolution(view, 1);
     if (strcmp(op, "QLinearConv") == 0)
-        return convolution(look, 3);
+        return convolution(view, 3);
     if (is_among(op, "MatMul Gemm MatMulInteger"))
-        return matrix_product(look, 1);
+        return matrix_product(view, 1);
     if (strcmp(op, "QLinearMatMul") == 0)
-        return matrix_product(look, 3);
+        return matrix_product(view, 3);
     if (strncmp(op, "Reduce", 6) == 0)
-        return reduction(look);
+        return reduction(view);
     if (is_among(op, "Softmax LogSoftmax ArgMax ArgMin TopK CumSum"))
-        return one_axis(look);
+        return one_axis(view);
     if (strcmp(op, "Transpose") == 0)
-        return transpose(look);
+        return transpose(view);
     if (is_among(op, "Concat Split"))
-        return run(look, 0);
+        return run(view, 0);
     if (strcmp(op, "Gather") == 0)
-        return run(look, 1);
+        return run(view, 1);
     if (is_among(op,
                  "Add Sub Mul Div Pow Where Min Max Equal Less Greater LessOrEqual GreaterOrEqual And Or PRelu Mod"))
-        return broadcast(look);
-    return strcmp(op, "Resize") == 0 ? resize(look) : COST_PLAIN;
+        return broadcast(view);
+    return strcmp(op, "Resize") == 0 ? resize(view) : COST_PLAIN;
 }
 
 cost_class cost_class_of(const inlay_graph *graph, const inlay_node_info *node, const inlay_value_state *values)
 {
-    struct look look = { graph, node, values };
+    node_view view = { graph, node, values };
     cost_class class = { .op = node->op_type.data };
     uint32_t typed = strcmp(class.op, "Where") == 0 ? 1 : 0;
 
     if (strcmp(node->domain.data, "ai.onnx") == 0)
-        class.variant = variant_of(&look);
+        class.variant = variant_of(&view);
     if (typed < node->input_count && node->inputs[typed] != INLAY_NONE)
         class.dtype = values[node->inputs[typed]].dtype;
     else if (node->output_count > 0 && node->outputs[0] != INLAY_NONE)

@@ -1,9 +1,9 @@
-/* partition/cost/cost_class.h - which kernels take the same time for the same work.
+/* partition/cost/cost_class.h - classes of kernels with the same ratio of time to work.
  *
- * A profile has one line per class: operator, variant and element type. Variants tell apart what an operator's name
- * does not: a depthwise convolution from a pointwise one, a product with packed weights from one of two activations, a
- * reduction along rows from one across them. Everything here is read off the node and the sizes; no provider is
- * asked, so the same classes hold for all of them. */
+ * A profile has one line per class: operator, variant and element type. Variants distinguish kernels of the same
+ * operator: depthwise and pointwise convolution, GEMM with constant weights and of two activations, reduction along
+ * rows and across them. A class depends only on the node and the sizes, not on a provider, so all providers share the
+ * classes. */
 #ifndef PARTITION_COST_CLASS_H
 #define PARTITION_COST_CLASS_H
 #include "partition/cost/cost.h"
@@ -42,10 +42,10 @@ enum {
         COST_VARIANT_COUNT
 };
 const char *cost_variant_name(uint32_t variant);
-/* COST_VARIANT_COUNT for a name that is none. */
+/* COST_VARIANT_COUNT if there is no such name. */
 uint32_t cost_variant_of(const char *name);
 
-/* A class. op "" with variant DENSE or STREAM stands for all operators of that kind; dtype INLAY_UNDEFINED for all. */
+/* A class. op "" with variant DENSE or STREAM: all operators of that kind; dtype INLAY_UNDEFINED: all types. */
 typedef struct cost_class {
     const char *op; /* borrowed */
     uint32_t variant;
@@ -54,8 +54,8 @@ typedef struct cost_class {
 
 /* The class of a node at these sizes. values: [graph->value_count]. */
 cost_class cost_class_of(const inlay_graph *graph, const inlay_node_info *node, const inlay_value_state *values);
-/* DENSE or STREAM, by what the provider's model says of the work. */
+/* DENSE or STREAM, according to the operations and bytes of the provider's model. */
 uint32_t cost_kind_of(const inlay_cost *model);
-/* For tables. */
+/* For hash tables. */
 uint64_t cost_class_hash(const cost_class *class);
 #endif

@@ -1,4 +1,4 @@
-/* Files of the cost folder: read with distrust, written so that nobody ever sees half of one. */
+/* Files of the cost folder: validated on reading, and replaced atomically on writing. */
 #include "base/kept.h"
 #include "partition/cost/cost_store.h"
 #include <errno.h>
@@ -24,9 +24,9 @@ void cost_say(const cost_log *log, uint32_t level, const char *format, ...)
 
 static bool path_of(const char *folder, const char *name, char path[PATH_MAX])
 {
-    int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    int length = snprintf(path, PATH_MAX, "%s/%s", folder, name);
 
-    return n > 0 && n < PATH_MAX;
+    return length > 0 && length < PATH_MAX;
 }
 
 inlay_status cost_file_write(const char *folder, const char *name, const void *data, size_t bytes, inlay_diag *diag)
@@ -40,11 +40,11 @@ inlay_status cost_file_write(const char *folder, const char *name, const void *d
                                       : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
 }
 
-/* Is the open file one that this user, and nobody else, may have written? */
-static bool is_ours(const struct stat *st, size_t max_bytes)
+/* Returns whether only this user or root can have written the open file. */
+static bool is_ours(const struct stat *info, size_t max_bytes)
 {
-    return S_ISREG(st->st_mode) && (st->st_uid == geteuid() || st->st_uid == 0) &&
-           (st->st_mode & (S_IWOTH | S_IWGRP)) == 0 && st->st_size >= 0 && (uint64_t)st->st_size <= max_bytes;
+    return S_ISREG(info->st_mode) && (info->st_uid == geteuid() || info->st_uid == 0) &&
+           (info->st_mode & (S_IWOTH | S_IWGRP)) == 0 && info->st_size >= 0 && (uint64_t)info->st_size <= max_bytes;
 }
 
 inlay_status cost_file_read(const char *folder, const char *name, size_t max_bytes, const cost_log *log,
@@ -52,32 +52,32 @@ inlay_status cost_file_read(const char *folder, const char *name, size_t max_byt
 {
     char path[PATH_MAX], *data = NULL;
     inlay_status status = INLAY_OK;
-    struct stat st;
+    struct stat info;
     size_t got = 0;
     int fd;
 
     *out_data = NULL;
     *out_bytes = 0;
     if (!path_of(folder, name, path) || (fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) < 0)
-        return INLAY_OK; /* the usual case: nothing was ever measured */
-    if (fstat(fd, &st) != 0 || !is_ours(&st, max_bytes)) {
-        cost_say(log, INLAY_LOG_WARNING, "costs: %.300s is ignored: it is no file of this user's, or far too large",
+        return INLAY_OK; /* the usual case: no measurements exist */
+    if (fstat(fd, &info) != 0 || !is_ours(&info, max_bytes)) {
+        cost_say(log, INLAY_LOG_WARNING, "costs: %.300s is ignored: it must be a file that only this user can write",
                  path);
         goto done;
     }
-    data = malloc((size_t)st.st_size + 1);
+    data = malloc((size_t)info.st_size + 1);
     if (data == NULL) {
         status = INLAY_OUT_OF_MEMORY;
         goto done;
     }
-    while (got < (size_t)st.st_size) {
-        ssize_t n = read(fd, data + got, (size_t)st.st_size - got);
+    while (got < (size_t)info.st_size) {
+        ssize_t got_now = read(fd, data + got, (size_t)info.st_size - got);
 
-        if (n < 0 && errno == EINTR)
+        if (got_now < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
+        if (got_now <= 0)
             break;
-        got += (size_t)n;
+        got += (size_t)got_now;
     }
     data[got] = '\0';
     *out_data = data;

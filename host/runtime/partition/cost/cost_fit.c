@@ -1,17 +1,18 @@
 #include "partition/cost/cost_fit.h"
 #include "base/order.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_SEEN = 2 /* points that have a term; through one, any line goes */, TURNS = 5 };
+enum { MIN_POINTS = 2 /* minimum number of points with a term */, TURNS = 5 };
 enum { MODEL_BIT = 1 << FIT_MODEL, COLD_BIT = 1 << FIT_COLD };
-static const double NEAR_BYTES = 1 << 20; /* of cache next to one core, on machines of the last ten years */
-static const double TERM_PENALTY = 1.2;   /* a further term has to explain something */
-static const double OTHER_PENALTY = 4;    /* terms beside the provider's figure and cold bytes have to halve the
-                                           * error */
-static const double NOISE = 0.02;         /* of times that were measured; to explain less is nothing */
-static const double WORST = 4;            /* no point counts as more than that many times off */
+static const double NEAR_BYTES = 1 << 20; /* cache next to one core, on machines of the last ten years */
+static const double TERM_PENALTY = 1.2;   /* required improvement per additional term */
+/* terms other than the provider's estimate and cold bytes must halve the error */
+static const double OTHER_PENALTY = 4;
+static const double NOISE = 0.02; /* of measured times; smaller errors are not significant */
+static const double WORST = 4;    /* errors are clamped to this factor */
 
 void fit_terms(double flops, double bytes, double model_ns, double cold_bytes, double out_x[FIT_TERMS])
 {
@@ -47,40 +48,41 @@ static bool is_usable(const fit_point *point)
 
 typedef double square_matrix[FIT_TERMS][FIT_TERMS];
 
-/* Inverts the leading n x n of a matrix in place, by Gauss and Jordan with pivots in the diagonal, which does for
- * matrices like ours (symmetric, of no negative eigenvalue); false when it is singular. */
+/* Inverts the leading n x n block of a matrix in place: Gauss-Jordan elimination with diagonal pivots, which is
+ * sufficient for symmetric positive semi-definite matrices. False if it is singular. */
 static bool invert(square_matrix matrix, int n)
 {
-    for (int c = 0; c < n; c++) {
-        double pivot = matrix[c][c];
+    INLAY_CHECK(n > 0 && n <= FIT_TERMS);
+    for (int column = 0; column < n; column++) {
+        double pivot = matrix[column][column];
 
         if (fabs(pivot) < 1e-12)
             return false;
-        matrix[c][c] = 1;
+        matrix[column][column] = 1;
         for (int k = 0; k < n; k++)
-            matrix[c][k] /= pivot;
-        for (int r = 0; r < n; r++) {
-            double factor = matrix[r][c];
-            if (r == c)
+            matrix[column][k] /= pivot;
+        for (int row = 0; row < n; row++) {
+            double factor = matrix[row][column];
+            if (row == column)
                 continue;
-            matrix[r][c] = 0;
+            matrix[row][column] = 0;
             for (int k = 0; k < n; k++)
-                matrix[r][k] -= factor * matrix[c][k];
+                matrix[row][k] -= factor * matrix[column][k];
         }
     }
     return true;
 }
 
-/* A set of terms, fitted. */
+/* A fit with one set of terms. */
 struct trial {
     double ns_per[FIT_TERMS];
-    double *off;   /* [count] prediction / measurement of each point by a fit without it; borrowed */
-    double *unit;  /* [count] what errors of each point are counted in; borrowed */
+    double *off;   /* [count] prediction / measurement of each point by a fit without it (leave-one-out); borrowed */
+    double *unit;  /* [count] unit of each point's error; borrowed */
     double square; /* mean of (log off) squared */
 };
 
-/* The set that is tried, in the order of the equations. scale: the largest x of each term, so that the equations are
- * well conditioned. */
+/* The set of terms, in the order of the equations. scale: the largest x of each term, which keeps the equations well
+ * conditioned. */
 struct chosen {
     const fit_point *points;
     uint32_t count;
@@ -88,52 +90,54 @@ struct chosen {
     int term[FIT_TERMS], n;
 };
 
-/* Term r of point i, in units of its error. */
-static double term_of(const struct chosen *chosen, const struct trial *trial, uint32_t i, int r)
+/* Term `row` of point i, in units of its error. */
+static double term_of(const struct chosen *chosen, const struct trial *trial, uint32_t i, int row)
 {
-    return chosen->points[i].x[chosen->term[r]] / chosen->scale[chosen->term[r]] / trial->unit[i];
+    return chosen->points[i].x[chosen->term[row]] / chosen->scale[chosen->term[row]] / trial->unit[i];
 }
 
-/* Weighted least squares: trial->ns_per, and *out_a the inverse of the equations, whose diagonal was brought to 1 by
- * root since rows differ by the squares of 1/ns. False when there is no solution of physical rates. */
+/* Weighted least squares: computes trial->ns_per and the inverse matrix of the normal equations. The equations are
+ * scaled by `root` to a unit diagonal, since rows differ by the squares of 1/ns. False without a solution with
+ * non-negative rates. */
 static bool solve(const struct chosen *chosen, struct trial *trial, square_matrix matrix, double root[FIT_TERMS])
 {
     double b[FIT_TERMS] = { 0 };
 
+    INLAY_CHECK(chosen->n > 0 && chosen->n <= FIT_TERMS);
     memset(matrix, 0, sizeof(square_matrix));
     memset(trial->ns_per, 0, sizeof trial->ns_per);
     for (uint32_t i = 0; i < chosen->count; i++) {
-        for (int r = 0; r < chosen->n; r++) {
-            double xr = term_of(chosen, trial, i, r);
+        for (int row = 0; row < chosen->n; row++) {
+            double term = term_of(chosen, trial, i, row);
             for (int k = 0; k < chosen->n; k++)
-                matrix[r][k] += xr * term_of(chosen, trial, i, k);
-            b[r] += xr * chosen->points[i].ns / trial->unit[i];
+                matrix[row][k] += term * term_of(chosen, trial, i, k);
+            b[row] += term * chosen->points[i].ns / trial->unit[i];
         }
     }
-    for (int r = 0; r < chosen->n; r++)
-        root[r] = sqrt(matrix[r][r]);
-    for (int r = 0; r < chosen->n; r++) {
-        if (!(root[r] > 0))
+    for (int row = 0; row < chosen->n; row++)
+        root[row] = sqrt(matrix[row][row]);
+    for (int row = 0; row < chosen->n; row++) {
+        if (!(root[row] > 0))
             return false;
-        b[r] /= root[r];
+        b[row] /= root[row];
         for (int k = 0; k < chosen->n; k++)
-            matrix[r][k] /= root[r] * root[k];
+            matrix[row][k] /= root[row] * root[k];
     }
     if (!invert(matrix, chosen->n))
         return false;
-    for (int r = 0; r < chosen->n; r++) {
-        double x = 0;
+    for (int row = 0; row < chosen->n; row++) {
+        double rate = 0;
 
         for (int k = 0; k < chosen->n; k++)
-            x += matrix[r][k] * b[k];
-        if (!(x >= 0))
+            rate += matrix[row][k] * b[k];
+        if (!(rate >= 0))
             return false;
-        trial->ns_per[chosen->term[r]] = x / root[r] / chosen->scale[chosen->term[r]];
+        trial->ns_per[chosen->term[row]] = rate / root[row] / chosen->scale[chosen->term[row]];
     }
     return true;
 }
 
-/* The unit that makes squares of differences as steep as squares of logarithms, where the prediction is. */
+/* The unit for which squared differences are as steep as squared logarithms at the prediction. */
 static double unit_of(double ns, double predicted)
 {
     double ratio = fmin(fmax(predicted / ns, 1 / WORST), WORST), logarithm = log(ratio);
@@ -141,10 +145,10 @@ static double unit_of(double ns, double predicted)
     return ns * sqrt(ratio * (fabs(logarithm) < 1e-6 ? 1 : (ratio - 1) / logarithm));
 }
 
-/* Least squares of the relative error with the terms of the set alone: of its logarithm, by turns of least squares in
- * units that follow the prediction; units of the measurement would pull every line down. What a fit without a point
- * would say of it follows from the one with it: the residual grows by 1 / (1 - leverage). False when a rate would be
- * negative. */
+/* Minimises the squared logarithm of the relative error with the terms of the set, by iteratively reweighted least
+ * squares: the units follow the prediction, because units of the measurement would bias every line downwards. The
+ * leave-one-out prediction follows from the leverage: the residual grows by 1 / (1 - leverage). False if a rate would
+ * be negative. */
 static bool try_terms(const fit_point *points, uint32_t count, const double *scale, unsigned set, struct trial *out)
 {
     struct chosen chosen = { .points = points, .count = count, .scale = scale };
@@ -166,10 +170,10 @@ static bool try_terms(const fit_point *points, uint32_t count, const double *sca
     for (uint32_t i = 0; i < count; i++) {
         double leverage = 0, residual = (points[i].ns - at(out->ns_per, points[i].x)) / points[i].ns;
 
-        for (int r = 0; r < chosen.n; r++)
+        for (int row = 0; row < chosen.n; row++)
             for (int k = 0; k < chosen.n; k++)
                 leverage +=
-                    term_of(&chosen, out, i, r) / root[r] * matrix[r][k] * term_of(&chosen, out, i, k) / root[k];
+                    term_of(&chosen, out, i, row) / root[row] * matrix[row][k] * term_of(&chosen, out, i, k) / root[k];
         if (count > 1)
             residual = leverage < 1 - 1e-9 ? residual / (1 - leverage) : WORST;
         out->off[i] = fmin(fmax(1 - residual, 1 / WORST), WORST);
@@ -178,7 +182,7 @@ static bool try_terms(const fit_point *points, uint32_t count, const double *sca
     return true;
 }
 
-/* By what factor three points of four are off at most: the median says little of the next kernel. */
+/* The upper quartile of the error factor: the median is too optimistic for the next kernel. */
 static double quartile_error(double *off, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -191,7 +195,7 @@ bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_lin
 {
     double scale[FIT_TERMS] = { 0 }, least = -1;
     struct trial trial;
-    uint32_t seen[FIT_TERMS] = { 0 };
+    uint32_t term_points[FIT_TERMS] = { 0 };
     unsigned usable = 0;
 
     *out = (fit_line){ .points = count };
@@ -200,11 +204,11 @@ bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_lin
             return false;
         for (int k = 0; k < FIT_TERMS; k++) {
             scale[k] = fmax(scale[k], points[i].x[k]);
-            seen[k] += points[i].x[k] > 0;
+            term_points[k] += points[i].x[k] > 0;
         }
     }
     for (int k = 0; k < FIT_TERMS; k++)
-        usable |= seen[k] >= LEAST_SEEN || seen[k] == count ? 1u << k : 0;
+        usable |= term_points[k] >= MIN_POINTS || term_points[k] == count ? 1u << k : 0;
     if (terms != 0 && (usable & terms & ~(1u << FIT_ONE)) != 0)
         usable &= terms;
     trial.off = malloc((count + 1) * 2 * sizeof *trial.off);

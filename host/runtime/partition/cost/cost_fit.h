@@ -1,18 +1,17 @@
-/* partition/cost/cost_fit.h - a small model of time fitted to measurements.
+/* partition/cost/cost_fit.h - a small model of execution time fitted to measurements.
  *
  *     ns = launch + flops / F + bytes / B + far_bytes / C + factor * model_ns + cold_bytes / D
  *
- * with far_bytes the traffic beyond what the caches next to a core hold, and model_ns what the provider expects: it
- * knows its kernels better than flops and bytes tell, and what it leaves out is much the same for all providers, so
- * scaling what they expect keeps their relation. cold_bytes are weights that no cache next to the core holds when the
- * kernel starts: all, or none when those of the whole model fit there. Every term is at least 0: rates are physical.
+ * far_bytes is the traffic that exceeds the cache next to a core. model_ns is the provider's own estimate: it knows its
+ * kernels better than flops and bytes do, and its systematic error is similar for all providers, so scaling the
+ * estimates keeps their relation. cold_bytes are the weights that are not in the cache next to the core when the kernel
+ * starts: all of them, or none if those of the whole model fit. Every term is at least 0, because rates are physical.
  *
- * A fit has the least squares of the *relative* error, so that small kernels count as much as large ones and twice as
- * much is as far off as half: a line through points that scatter is in their middle. Which terms it has is decided by
- * how well each point is foretold by the others: with a few points, any set of terms comes close to the points
- * themselves. Other terms than what the provider expects and cold bytes are taken only when they do far better: lines
- * of two providers that follow different terms agree where both were measured, and part beyond.
- * Non-negativity is had by trying every subset of the terms (there are 63). */
+ * A fit minimises the squares of the *relative* error, so that small kernels count as much as large ones, and twice the
+ * time is as wrong as half of it. The set of terms is chosen by leave-one-out prediction: with few points, any set of
+ * terms comes close to the points themselves. Terms other than the provider's estimate and cold bytes are used only if
+ * they do much better: lines of two providers with different terms agree where both were measured, but diverge beyond.
+ * Non-negativity is ensured by fitting every subset of the terms (63). */
 #ifndef PARTITION_COST_FIT_H
 #define PARTITION_COST_FIT_H
 #include <stdbool.h>
@@ -21,21 +20,21 @@
 enum { FIT_ONE, FIT_FLOPS, FIT_BYTES, FIT_FAR, FIT_MODEL, FIT_COLD, FIT_TERMS };
 
 typedef struct fit_point {
-    double x[FIT_TERMS]; /* 1, flops, bytes, far bytes, the provider's own figure, cold bytes */
-    double ns;           /* measured, above 0 */
+    double x[FIT_TERMS]; /* 1, flops, bytes, far bytes, the provider's estimate, cold bytes */
+    double ns;           /* measured, greater than 0 */
 } fit_point;
 
 typedef struct fit_line {
     double ns_per[FIT_TERMS]; /* nanoseconds per unit of each term */
-    double error;             /* three points of four are foretold by the others but for this factor, at least 1 */
+    double error;             /* three of four points are predicted by the others within this factor, at least 1 */
     uint32_t points;
 } fit_line;
 
-/* The terms of a kernel; model_ns: what its provider expects, 0 when it does not say. */
+/* Computes the terms of a kernel; model_ns: the provider's estimate, 0 if it has none. */
 void fit_terms(double flops, double bytes, double model_ns, double cold_bytes, double out_x[FIT_TERMS]);
-/* Fits a line through count points; false when there is none that could be used. Fewer points use fewer terms. terms:
- * the set that may be used, bit t for term t (0 = all), unless the points have none of it. */
+/* Fits a line to `count` points; false if no usable fit exists. Fewer points use fewer terms. terms: the allowed set,
+ * bit t for term t (0 = all), unless no point has any of them. */
 bool fit_points(const fit_point *points, uint32_t count, unsigned terms, fit_line *out);
-/* Nanoseconds at x. */
+/* Predicted nanoseconds at x. */
 double fit_at(const fit_line *line, const double x[FIT_TERMS]);
 #endif

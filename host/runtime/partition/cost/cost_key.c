@@ -1,15 +1,16 @@
 #include "partition/cost/cost_key.h"
 #include "base/hash.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include <string.h>
 
 enum {
-    SMALL_BYTES = 64,    /* constants up to this size count by their contents ... */
-    SHAPE_BYTES = 4096,  /* ... and integers up to this one, for they are shapes, axes, pads */
-    TWINS_LOOKED_AT = 16 /* inputs of a node among which the same value twice is noticed */
+    SMALL_BYTES = 64,         /* constants up to this size are hashed by content */
+    SHAPE_BYTES = 4096,       /* integers up to this size likewise, since they are shapes, axes or pads */
+    MAX_DUPLICATE_INPUTS = 16 /* inputs of a node among which duplicate values are detected */
 };
 
-/* A running hash, twice with different seeds. */
+/* A running hash with two different seeds. */
 static void mix(cost_key *key, uint64_t value)
 {
     key->word[0] = hash_u64(key->word[0], value);
@@ -30,11 +31,11 @@ static void mix_text(cost_key *key, inlay_str text)
 uint64_t cost_identity(const char *name, const char *build_id, const void *device, size_t device_bytes,
                        uint64_t settings_hash)
 {
-    uint64_t h = hash_bytes(name, strlen(name), 1);
+    uint64_t hash = hash_bytes(name, strlen(name), 1);
 
-    h = build_id != NULL ? hash_bytes(build_id, strlen(build_id), h) : hash_u64(h, 0);
-    h = hash_bytes(device, device_bytes, h);
-    return hash_u64(h, settings_hash);
+    hash = build_id != NULL ? hash_bytes(build_id, strlen(build_id), hash) : hash_u64(hash, 0);
+    hash = hash_bytes(device, device_bytes, hash);
+    return hash_u64(hash, settings_hash);
 }
 
 /* ------------------------------------------------------------------ attributes */
@@ -78,12 +79,12 @@ static cost_key hash_attr(const inlay_attr_info *attribute)
             mix_text(&key, attribute->strings[i]);
         break;
     default:
-        break; /* for the host only */
+        break; /* not visible to providers */
     }
     return key;
 }
 
-/* Attributes in any order are the same node. */
+/* The hash does not depend on the order of attributes. */
 static void mix_attrs(cost_key *key, const inlay_node_info *node)
 {
     cost_key sum = { { 0, 0 } };
@@ -99,7 +100,7 @@ static void mix_attrs(cost_key *key, const inlay_node_info *node)
 
 /* ------------------------------------------------------------------ values */
 
-/* Which node of the offer makes the value: 1 + its place among them, 0 for none. */
+/* The node of the offer that computes the value: 1 + its index in the offer; 0: none. */
 static uint32_t maker_in(const cost_question *question, uint32_t value)
 {
     uint32_t producer = inlay_graph_value(question->graph, value)->producer, low = 0,
@@ -157,17 +158,17 @@ static void mix_input(cost_key *key, const cost_question *question, const inlay_
     maker = maker_in(question, value);
     mix(key, maker);
     if (maker > 0) {
-        const inlay_node_info *m = inlay_graph_node(question->graph, question->offer->nodes[maker - 1]);
-        mix(key, place_of(m->outputs, m->output_count, value));
+        const inlay_node_info *producer = inlay_graph_node(question->graph, question->offer->nodes[maker - 1]);
+        mix(key, place_of(producer->outputs, producer->output_count, value));
         return;
     }
-    mix(key, place_of(node->inputs, i < TWINS_LOOKED_AT ? i : TWINS_LOOKED_AT, value));
+    mix(key, place_of(node->inputs, i < MAX_DUPLICATE_INPUTS ? i : MAX_DUPLICATE_INPUTS, value));
     mix_state(key, &question->values[value]);
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
         mix_constant(key, info);
 }
 
-/* Where it asks to have its values: a kernel may be another one for another layout. */
+/* Placements are part of the key: a provider may use another kernel for another layout. */
 static void mix_placements(cost_key *key, const cost_question *question)
 {
     mix(key, question->offer->placement_count);
@@ -178,8 +179,8 @@ static void mix_placements(cost_key *key, const cost_question *question)
             placement->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : placement->domain - question->provider->first_domain);
         mix(key, placement->layout.kind | (uint64_t)placement->dtype << 32);
         mix_bytes(key, placement->layout.order, sizeof placement->layout.order);
-        for (int block_axi = 0; block_axi < 2; block_axi++)
-            mix(key, (uint64_t)placement->layout.block_axis[block_axi] << 32 | placement->layout.block_size[block_axi]);
+        for (int block = 0; block < 2; block++)
+            mix(key, (uint64_t)placement->layout.block_axis[block] << 32 | placement->layout.block_size[block]);
     }
 }
 
@@ -194,6 +195,7 @@ cost_key cost_key_of(const cost_question *question)
     const uint64_t identity = question->provider->identity;
     cost_key key = { { identity, hash_u64(identity, 2) } };
 
+    INLAY_CHECK(question->offer->node_count > 0);
     mix(&key, question->max_threads);
     mix(&key, question->offer->node_count);
     for (uint32_t i = 0; i < question->offer->node_count; i++) {
@@ -205,26 +207,26 @@ cost_key cost_key_of(const cost_question *question)
         mix_attrs(&key, node);
         mix(&key, (uint64_t)node->input_count << 32 | node->output_count);
         mix_bodies(&key, node);
-        for (uint32_t in = 0; in < node->input_count; in++)
-            mix_input(&key, question, node, in);
-        for (uint32_t out = 0; out < node->output_count; out++) {
-            mix(&key, node->outputs[out] == INLAY_NONE);
-            if (node->outputs[out] != INLAY_NONE)
-                mix_state(&key, &question->values[node->outputs[out]]);
+        for (uint32_t input = 0; input < node->input_count; input++)
+            mix_input(&key, question, node, input);
+        for (uint32_t output = 0; output < node->output_count; output++) {
+            mix(&key, node->outputs[output] == INLAY_NONE);
+            if (node->outputs[output] != INLAY_NONE)
+                mix_state(&key, &question->values[node->outputs[output]]);
         }
     }
     mix_placements(&key, question);
     return key;
 }
 
-/* ------------------------------------------------------------------ what providers measure */
+/* ------------------------------------------------------------------ measurements by providers */
 
 cost_key cost_key_of_timing(const partition_provider *provider, const void *key, uint64_t key_bytes)
 {
-    cost_key k = { { provider->identity, ~provider->identity } };
+    cost_key hashed = { { provider->identity, ~provider->identity } };
 
-    mix(&k, UINT64_C(0x74696d696e677331)); /* no offer's */
-    mix(&k, key_bytes);
-    mix_bytes(&k, key, (size_t)key_bytes);
-    return k;
+    mix(&hashed, UINT64_C(0x74696d696e677331)); /* distinguishes these keys from those of offers */
+    mix(&hashed, key_bytes);
+    mix_bytes(&hashed, key, (size_t)key_bytes);
+    return hashed;
 }

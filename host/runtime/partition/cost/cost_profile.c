@@ -24,13 +24,14 @@ const profile_provider *profile_find(const cost_profile *profile, uint64_t ident
     return NULL;
 }
 
-/* The text behind "key : " in a line of /proc/cpuinfo, into text unless something is there. */
-static void take_field(const char *line, const char *key, char *text, size_t bytes)
+/* Copies the value of "key : value" in a line of /proc/cpuinfo to text, unless text is set already. */
+static void copy_field(const char *line, const char *key, char *text, size_t bytes)
 {
-    size_t n = strlen(key);
+    size_t length = strlen(key);
     const char *colon = strchr(line, ':');
 
-    if (text[0] != '\0' || strncmp(line, key, n) != 0 || (line[n] != '\t' && line[n] != ' ') || colon == NULL)
+    if (text[0] != '\0' || strncmp(line, key, length) != 0 || (line[length] != '\t' && line[length] != ' ') ||
+        colon == NULL)
         return;
     colon += strspn(colon, ": \t");
     (void)snprintf(text, bytes, "%.*s", (int)strcspn(colon, "\n"), colon);
@@ -45,11 +46,11 @@ static void find_cpu(void)
     FILE *file = fopen("/proc/cpuinfo", "re");
 
     while (file != NULL && (name[0] == '\0' || family[0] == '\0' || model[0] == '\0') &&
-           fgets(line, sizeof line, file) != NULL) { /* the list is long where CPUs are many */
-        take_field(line, "model name", name, sizeof name);
-        take_field(line, "cpu family", family, sizeof family);
-        take_field(line, "model", model, sizeof model);
-        take_field(line, "CPU part", part, sizeof part); /* ARM has no names */
+           fgets(line, sizeof line, file) != NULL) { /* the file is long on machines with many CPUs */
+        copy_field(line, "model name", name, sizeof name);
+        copy_field(line, "cpu family", family, sizeof family);
+        copy_field(line, "model", model, sizeof model);
+        copy_field(line, "CPU part", part, sizeof part); /* ARM has no model names */
     }
     if (file != NULL)
         (void)fclose(file);
@@ -68,7 +69,7 @@ void profile_cpu(char *text, size_t bytes)
 
 /* ------------------------------------------------------------------ reading */
 
-/* A number that a time or a rate can be; -1 otherwise. */
+/* A non-negative finite number; -1 otherwise. */
 static double number_at(const json_t *object, const char *key)
 {
     const json_t *item = json_object_get(object, key);
@@ -92,13 +93,13 @@ static inlay_dtype dtype_of(const char *name)
     return INLAY_UNDEFINED;
 }
 
-/* "x_per_s" to nanoseconds per x; 0 = costs nothing. -1: no rate. */
+/* Converts "x_per_s" to nanoseconds per x; 0 = no cost. -1: not a rate. */
 static double inverse(double per_second)
 {
     return per_second < 0 ? -1 : per_second == 0 ? 0 : 1e9 / per_second;
 }
 
-/* The same of an element of a list. */
+/* The same for an element of a list. */
 static double number_in(const json_t *list, size_t i)
 {
     const json_t *item = json_array_get(list, i);
@@ -107,7 +108,7 @@ static double number_in(const json_t *list, size_t i)
     return isfinite(value) && value >= 0 ? value : -1;
 }
 
-/* A line is a list, in the order of line_columns: hundreds of objects would take every session longer to read. */
+/* A line is a list in the order of line_columns: hundreds of objects would slow down the start of every session. */
 static bool read_line(const json_t *item, struct arena *arena, profile_line *out)
 {
     const char *op = json_string_value(json_array_get(item, 0)), *variant = json_string_value(json_array_get(item, 1));
@@ -163,7 +164,8 @@ static bool read_link(const json_t *item, struct arena *arena, profile_link *out
            read_copy(json_object_get(item, "from"), &out->from);
 }
 
-/* The list `key` of x through read_one: elements of the given size. false: something is not what it should be. */
+/* Reads the list `key` of `object` through read_one. Returns false from the calling function if the file is
+ * malformed. */
 #define READ_LIST(x, key, a, read_one, out_list, out_count)                                                            \
     do {                                                                                                               \
         const json_t *list_ = json_object_get(x, key);                                                                 \
@@ -219,14 +221,14 @@ inlay_status profile_load(const char *folder, const char *name, const cost_log *
     free(data);
     if (json == NULL || !read_profile(json, out)) {
         cost_say(log, INLAY_LOG_WARNING,
-                 "costs: %.300s/%s is ignored: it is damaged, or of another version; inlay calibrate writes it anew",
+                 "costs: %.300s/%s is ignored: it is damaged, or of another version; run inlay calibrate to replace it",
                  folder, file);
         profile_deinit(out);
     }
     profile_cpu(cpu, sizeof cpu);
     if (out->cpu[0] != '\0' && strcmp(cpu, out->cpu) != 0) {
         cost_say(log, INLAY_LOG_WARNING,
-                 "costs: %.300s/%s is ignored: it is of another machine, '%s'; run inlay "
+                 "costs: %.300s/%s is ignored: it was made on another machine, '%s'; run inlay "
                  "calibrate on this one",
                  folder, file, out->cpu);
         profile_deinit(out);
@@ -237,13 +239,13 @@ inlay_status profile_load(const char *folder, const char *name, const cost_log *
 
 /* ------------------------------------------------------------------ writing */
 
-/* Nanoseconds per x as a rate; 0 = no limit. */
+/* Converts nanoseconds per x to a rate; 0 = no limit. */
 static double rate(double ns_per)
 {
     return ns_per > 0 ? 1e9 / ns_per : 0;
 }
 
-/* What the elements of a line are; rates of 0 are no limit. */
+/* Names of the elements of a line; a rate of 0 means no limit. */
 static const char line_columns[] = "op, variant, type, threads, launch_ns, flops_per_s, bytes_per_s, far_bytes_per_s, "
                                    "points, error, model_factor, "
                                    "cold_bytes_per_s";

@@ -1,9 +1,8 @@
-/* partition/cost/cost_profile.h - the machine profile: what `inlay calibrate` found out, as costs/machine.json holds
- * it.
+/* partition/cost/cost_profile.h - the machine profile: the results of `inlay calibrate`, stored in costs/machine.json.
  *
- * One provider has lines: a fitted model of time (cost_fit.h) for a class of kernels (cost_class.h) at a number of
- * threads; a factor for what no line covers; links: what copies to and from its memory domains cost. A provider is
- * known by its identity (cost_key.h), so a new build, another device or other settings start without a profile. */
+ * For each provider it has lines: a fitted time model (cost_fit.h) for a class of kernels (cost_class.h) at a thread
+ * count; a factor for kernels without a line; links: the cost of copies to and from its memory domains. A provider is
+ * identified by its identity (cost_key.h), so a new build, another device or other settings start without a profile. */
 #ifndef PARTITION_COST_PROFILE_H
 #define PARTITION_COST_PROFILE_H
 #include "partition/cost/cost_class.h"
@@ -11,13 +10,13 @@
 #include "partition/cost/cost_store.h"
 
 typedef struct profile_line {
-    cost_class class; /* op is the profile's */
+    cost_class class; /* op belongs to the profile */
     uint32_t threads;
     fit_line fit;
 } profile_line;
 
-/* Measured over expected by the provider's own model, the medians of all kernels: of the kernels, and of what values
- * that enter and leave its regions cost. */
+/* Measured time / time expected by the provider's own model, medians over all kernels: for kernels, and for values that
+ * enter and leave its regions. */
 typedef struct profile_factor {
     uint32_t threads;
     double factor, border; /* 1 = as the model says */
@@ -28,12 +27,12 @@ typedef struct profile_copy {
     double latency_ns, ns_per_byte;
 } profile_copy;
 typedef struct profile_link {
-    const char *domain; /* its name; the other end is the host's memory */
+    const char *domain; /* its name; the other side is host memory */
     profile_copy to, from;
 } profile_link;
 
 typedef struct profile_provider {
-    const char *name, *build_id; /* for people */
+    const char *name, *build_id; /* informational */
     uint64_t identity;
     profile_line *lines; /* [line_count] */
     profile_factor *factors;
@@ -42,21 +41,21 @@ typedef struct profile_provider {
 } profile_provider;
 
 typedef struct cost_profile {
-    char cpu[160];               /* of the machine it is of */
+    char cpu[160];               /* of the machine where the profile was made */
     profile_provider *providers; /* [provider_count] */
     uint32_t provider_count;
-    struct arena arena; /* all of it */
+    struct arena arena; /* owns all lists */
 } cost_profile;
 
-/* This machine's processor, in words that change with its model: "AMD EPYC 9575F (family 26, model 2)". */
+/* Describes this machine's processor; differs between models: "AMD EPYC 9575F (family 26, model 2)". */
 void profile_cpu(char *text, size_t bytes);
 
-/* Reads the file of that name in the folder; NULL is machine.json. A file that is missing, no profile, or of another
- * machine leaves *out empty, with a line in the log unless it is missing. Only out of memory fails. */
+/* Reads the file of that name in the folder; NULL is machine.json. If the file is missing, malformed, or from another
+ * machine, *out is empty, and a message is logged unless it is missing. Fails only if out of memory. */
 INLAY_NODISCARD inlay_status profile_load(const char *folder, const char *name, const cost_log *log, cost_profile *out);
 INLAY_NODISCARD inlay_status profile_save(const char *folder, const char *name, const cost_profile *profile,
                                           inlay_diag *diag);
 void profile_deinit(cost_profile *profile);
-/* The provider of that identity, NULL if none. */
+/* The provider with that identity, NULL if none. */
 const profile_provider *profile_find(const cost_profile *profile, uint64_t identity);
 #endif

@@ -1,5 +1,6 @@
-/* cost_shapes.c - the sizes at which a graph is priced. */
+/* cost_shapes.c - infers the shapes at which a graph is priced. */
 #include "base/checked.h"
+#include "inlay/check.h"
 #include "partition/cost/cost.h"
 #include "partition/cost/cost_bounds.h"
 #include <stdlib.h>
@@ -10,15 +11,15 @@ enum {
     BATCH = 1,
     CHANNELS = 3,
     IMAGE = 224,
-    LENGTH = 64,   /* of what is neither batch nor image: a sequence, as a rule */
-    ESTIMATE = 16, /* of what depends on data */
+    LENGTH = 64,   /* of dimensions that are neither batch nor image: usually a sequence */
+    ESTIMATE = 16, /* of data-dependent sizes */
     SIZE_MAX_ASSUMED = 1 << 30
 };
 
 struct pricing {
     const struct graph *graph;
     cost_sizes *sizes;
-    inlay_value_info *infos; /* [value_count] at the sizes */
+    inlay_value_info *infos; /* [value_count] with concrete sizes */
     struct arena *arena;
     struct arena scratch;
 };
@@ -32,8 +33,8 @@ void cost_sizes_deinit(cost_sizes *sizes)
 
 /* ------------------------------------------------------------------ symbols */
 
-/* Room for every symbol of the model; new ones start unmet. */
-static bool make_room(cost_sizes *sizes, uint32_t count)
+/* Allocates the entries of all symbols of the model; new ones are unknown. */
+static bool reserve_symbols(cost_sizes *sizes, uint32_t count)
 {
     int64_t *more;
 
@@ -71,6 +72,7 @@ static void learn(cost_sizes *sizes, const inlay_dim *dim, int64_t size)
 
 static void learn_assumed(struct pricing *pricing)
 {
+    INLAY_CHECK(pricing->sizes->symbol_count >= pricing->graph->model->symbol_count);
     for (uint32_t i = 0; i < pricing->sizes->assumed_count; i++) {
         const cost_assumption *assumption = &pricing->sizes->assumed[i];
 
@@ -81,20 +83,20 @@ static void learn_assumed(struct pricing *pricing)
     }
 }
 
-/* What people call a dimension whose usual size is 1. */
-static bool names_batch(const char *name)
+/* Common names of a dimension whose usual size is 1. */
+static bool is_batch_name(const char *name)
 {
     return strcasestr(name, "batch") != NULL || strcmp(name, "N") == 0 || strcmp(name, "B") == 0;
 }
 
-/* A size for dimension d of a graph input that nobody has said anything about. */
+/* A default size for dimension d of a graph input without any information. */
 static int64_t guess(const inlay_value_info *value, uint32_t d, const inlay_symbol_info *symbol)
 {
     bool image = value->dtype != INLAY_INT64 && value->dtype != INLAY_INT32 &&
                  (value->rank == 4 ||
                   (value->rank == 3 && value->dims[0].kind == INLAY_DIM_FIXED && value->dims[0].value == CHANNELS));
 
-    if (d == 0 || (symbol != NULL && names_batch(symbol->name.data)))
+    if (d == 0 || (symbol != NULL && is_batch_name(symbol->name.data)))
         return within_bounds(symbol, BATCH);
     if (image)
         return within_bounds(symbol, d + 3 == value->rank ? CHANNELS : IMAGE);
@@ -116,16 +118,16 @@ static bool all_fixed(const inlay_value_info *value)
     return value->rank != INLAY_RANK_UNKNOWN;
 }
 
-/* A graph input with every dimension fixed: said, met, or guessed. */
-static bool settle_input(struct pricing *pricing, uint32_t value, const cost_input *said)
+/* Fixes every dimension of a graph input: given, known, or guessed. */
+static bool fix_input(struct pricing *pricing, uint32_t value, const cost_input *given)
 {
     inlay_value_info *info = &pricing->infos[value];
-    bool is_said =
-        said != NULL && said->rank <= INLAY_MAX_RANK && (said->rank == info->rank || info->rank == INLAY_RANK_UNKNOWN);
+    bool is_given = given != NULL && given->rank <= INLAY_MAX_RANK &&
+                    (given->rank == info->rank || info->rank == INLAY_RANK_UNKNOWN);
     inlay_dim *dims;
 
-    if (is_said)
-        info->rank = said->rank;
+    if (is_given)
+        info->rank = given->rank;
     if (info->rank == INLAY_RANK_UNKNOWN)
         return true;
     dims = arena_array(pricing->arena, (size_t)info->rank + 1, sizeof *dims);
@@ -136,8 +138,8 @@ static bool settle_input(struct pricing *pricing, uint32_t value, const cost_inp
 
         if (old->kind == INLAY_DIM_FIXED)
             dims[d] = *old;
-        else if (is_said && said->dims[d] >= 0)
-            dims[d] = fixed(said->dims[d]);
+        else if (is_given && given->dims[d] >= 0)
+            dims[d] = fixed(given->dims[d]);
         else if (symbol != NULL && pricing->sizes->symbols[old->symbol] >= 0)
             dims[d] = fixed(pricing->sizes->symbols[old->symbol]);
         else
@@ -150,26 +152,27 @@ static bool settle_input(struct pricing *pricing, uint32_t value, const cost_inp
     return dims != NULL;
 }
 
-/* What inference left open takes the size that a run found, or that its symbol has elsewhere, or an estimate. */
-static bool settle_output(struct pricing *pricing, const graph_node *node, uint32_t output,
-                          const inlay_value_info *const *in)
+/* Fixes the dimensions that inference left open: with an observed size, the size of the same symbol, or an estimate. */
+static bool fix_output(struct pricing *pricing, const graph_node *node, uint32_t output,
+                       const inlay_value_info *const *in)
 {
     const uint32_t value = node->info.outputs[output];
-    const inlay_value_info *was = &pricing->graph->values[value].info; /* as the model knows it */
-    const cost_input *seen = pricing->sizes->seen != NULL ? &pricing->sizes->seen[value] : NULL;
+    const inlay_value_info *was = &pricing->graph->values[value].info; /* as declared in the model */
+    const cost_input *observed = pricing->sizes->seen != NULL ? &pricing->sizes->seen[value] : NULL;
     inlay_value_info *info = &pricing->infos[value];
     inlay_dim *dims;
 
+    INLAY_CHECK(output < node->info.output_count);
     if (info->rank == INLAY_RANK_UNKNOWN && was->rank != INLAY_RANK_UNKNOWN) {
         info->rank = was->rank;
         info->dims = was->dims;
     }
-    if (info->rank == INLAY_RANK_UNKNOWN && seen != NULL)
-        info->rank = seen->rank;
+    if (info->rank == INLAY_RANK_UNKNOWN && observed != NULL)
+        info->rank = observed->rank;
     if (info->rank == INLAY_RANK_UNKNOWN)
         return true;
-    if (seen != NULL && seen->rank != info->rank)
-        seen = NULL;
+    if (observed != NULL && observed->rank != info->rank)
+        observed = NULL;
     dims = arena_array(pricing->arena, (size_t)info->rank + 1, sizeof *dims);
     for (uint32_t d = 0; dims != NULL && d < info->rank; d++) {
         const inlay_dim unknown = { .value = -1, .kind = INLAY_DIM_UNKNOWN };
@@ -182,8 +185,8 @@ static bool settle_output(struct pricing *pricing, const graph_node *node, uint3
             dims[d] = *found;
         else if (old->kind == INLAY_DIM_FIXED)
             dims[d] = *old;
-        else if (seen != NULL && seen->dims[d] >= 0)
-            dims[d] = fixed(within_bounds(symbol, seen->dims[d]));
+        else if (observed != NULL && observed->dims[d] >= 0)
+            dims[d] = fixed(within_bounds(symbol, observed->dims[d]));
         else if (symbol != NULL && pricing->sizes->symbols[old->symbol] >= 0)
             dims[d] = fixed(pricing->sizes->symbols[old->symbol]);
         else
@@ -194,8 +197,8 @@ static bool settle_output(struct pricing *pricing, const graph_node *node, uint3
     return dims != NULL;
 }
 
-/* When inference knows every element of an integer tensor, it is data. Elements are kept in either case. */
-static bool settle_elements(struct pricing *pricing, inlay_value_info *info)
+/* If inference knows every element of an integer tensor, they become its data. The elements are copied in any case. */
+static bool fix_elements(struct pricing *pricing, inlay_value_info *info)
 {
     bool wide = info->dtype == INLAY_INT64;
     uint64_t count = info->element_count;
@@ -213,17 +216,18 @@ static bool settle_elements(struct pricing *pricing, inlay_value_info *info)
             return true;
     data = arena_array(pricing->arena, (size_t)count + 1, 8);
     for (uint64_t i = 0; data != NULL && i < count; i++) {
-        int64_t e = info->elements[i].value;
-        int32_t narrow = (int32_t)e;
-        memcpy(data + i * (wide ? 8 : 4), wide ? (void *)&e : (void *)&narrow, wide ? 8 : 4);
+        int64_t element = info->elements[i].value;
+        int32_t narrow = (int32_t)element;
+        memcpy(data + i * (wide ? 8 : 4), wide ? (void *)&element : (void *)&narrow, wide ? 8 : 4);
     }
     info->data = data;
     info->data_bytes = count * (wide ? 8 : 4);
     return data != NULL;
 }
 
-/* A node at the sizes. Inference that fails (sizes that don't go together, since they were guessed) says nothing. */
-static bool settle_node(struct pricing *pricing, const graph_node *node)
+/* Infers a node at the concrete sizes. If inference fails because guessed sizes are inconsistent, the outputs are
+ * unknown. */
+static bool fix_node(struct pricing *pricing, const graph_node *node)
 {
     const inlay_value_info **in = arena_array(&pricing->scratch, (size_t)node->info.input_count + 1, sizeof *in);
     inlay_value_info **out = arena_array(&pricing->scratch, (size_t)node->info.output_count + 1, sizeof *out);
@@ -246,36 +250,36 @@ static bool settle_node(struct pricing *pricing, const graph_node *node)
             out[i]->rank = INLAY_RANK_UNKNOWN;
             out[i]->elements = NULL;
         }
-        if (!settle_output(pricing, node, i, in) || !settle_elements(pricing, out[i]))
+        if (!fix_output(pricing, node, i, in) || !fix_elements(pricing, out[i]))
             return false;
     }
     return true;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ graphs */
 
-static bool settle_graph(struct pricing *pricing)
+static bool fix_graph(struct pricing *pricing)
 {
     const struct graph *graph = pricing->graph;
 
     for (uint32_t i = 0; i < graph->input_count; i++)
-        if (!settle_input(pricing, graph->inputs[i],
-                          graph->parent == NULL && i < pricing->sizes->input_count ? &pricing->sizes->inputs[i] : NULL))
+        if (!fix_input(pricing, graph->inputs[i],
+                       graph->parent == NULL && i < pricing->sizes->input_count ? &pricing->sizes->inputs[i] : NULL))
             return false;
     for (uint32_t i = 0; i < graph->captured_count; i++)
         if ((graph->values[graph->captured[i]].info.flags & INLAY_VALUE_CONSTANT) == 0 &&
-            !settle_input(pricing, graph->captured[i], NULL))
+            !fix_input(pricing, graph->captured[i], NULL))
             return false;
     for (uint32_t node = 0; node < graph->node_count; node++) {
-        if (!settle_node(pricing, graph->nodes[node]))
+        if (!fix_node(pricing, graph->nodes[node]))
             return false;
         arena_reset(&pricing->scratch);
     }
     return true;
 }
 
-/* Is there nothing to assume and nothing to infer? */
-static bool is_settled(const struct graph *graph)
+/* Returns whether all shapes are fixed already. */
+static bool all_shapes_fixed(const struct graph *graph)
 {
     for (uint32_t value = 0; value < graph->value_count; value++)
         if (graph->values[value].info.kind == INLAY_VALUE_TENSOR && !all_fixed(&graph->values[value].info))
@@ -315,12 +319,12 @@ inlay_value_state *cost_shapes(const struct graph *graph, const inlay_graph *sna
     bool good;
 
     pricing.infos = arena_array(arena, (size_t)graph->value_count + 1, sizeof *pricing.infos);
-    good = states != NULL && pricing.infos != NULL && make_room(pricing.sizes, graph->model->symbol_count);
+    good = states != NULL && pricing.infos != NULL && reserve_symbols(pricing.sizes, graph->model->symbol_count);
     for (uint32_t value = 0; good && value < graph->value_count; value++)
         pricing.infos[value] = graph->values[value].info;
-    if (good && !is_settled(graph)) {
+    if (good && !all_shapes_fixed(graph)) {
         learn_assumed(&pricing);
-        good = settle_graph(&pricing);
+        good = fix_graph(&pricing);
     }
     for (uint32_t value = 0; good && value < graph->value_count; value++)
         good = state_of(&pricing.infos[value], arena, &states[value]);

@@ -1,6 +1,7 @@
 #include "partition/cost/cost_store.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,7 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* The head of the file; the records follow. */
+/* The header of the file; the records follow. */
 typedef struct store_head {
     char magic[8];
     uint32_t format;
@@ -22,7 +23,7 @@ typedef struct store_head {
 enum { FORMAT = 1 };
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 't', 'i', 'm' };
 static const char file_name[] = "measured.bin";
-static const double LEAST_NOISE = 0.05;
+static const double MIN_NOISE = 0.05;
 
 void cost_store_deinit(cost_store *store)
 {
@@ -32,13 +33,13 @@ void cost_store_deinit(cost_store *store)
 
 /* ------------------------------------------------------------------ reading */
 
-static bool is_sane(const cost_record *record)
+static bool is_valid_record(const cost_record *record)
 {
     return isfinite(record->ns) && record->ns >= 0 && isfinite(record->spread) && record->spread >= 0;
 }
 
-/* Why the contents of a file are no good; NULL: they are. */
-static const char *fault_of(const char *data, size_t bytes)
+/* The reason why the contents of a file are invalid; NULL: they are valid. */
+static const char *invalid_reason(const char *data, size_t bytes)
 {
     store_head head;
     const cost_record *records = (const void *)(data + sizeof head);
@@ -53,7 +54,7 @@ static const char *fault_of(const char *data, size_t bytes)
         hash_bytes(records, bytes - sizeof head, 0) != head.checksum)
         return "it is damaged";
     for (uint64_t i = 0; i < head.count; i++)
-        if (!is_sane(&records[i]) || (i > 0 && !cost_key_less(&records[i - 1].key, &records[i].key)))
+        if (!is_valid_record(&records[i]) || (i > 0 && !cost_key_less(&records[i - 1].key, &records[i].key)))
             return "it is damaged";
     return NULL;
 }
@@ -68,7 +69,7 @@ inlay_status cost_store_load(const char *folder, const cost_log *log, cost_store
     *out = (cost_store){ 0 };
     if (status != INLAY_OK || data == NULL)
         return status;
-    fault = fault_of(data, bytes);
+    fault = invalid_reason(data, bytes);
     if (fault != NULL) {
         cost_say(log, INLAY_LOG_WARNING, "costs: %.300s/%s is ignored: %s", folder, file_name, fault);
         free(data);
@@ -84,6 +85,7 @@ const cost_record *cost_store_find(const cost_store *store, cost_key key)
 {
     uint32_t low = 0, high = store->count;
 
+    INLAY_CHECK(store->count == 0 || store->records != NULL);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
@@ -115,30 +117,30 @@ cost_record *cost_list_find(const cost_list *list, cost_key key)
 
 void cost_list_merge(cost_list *list)
 {
-    uint32_t n = 0;
+    uint32_t written = 0;
 
     if (list->count > 0)
         qsort(list->records, list->count, sizeof *list->records, cost_key_order);
     for (uint32_t i = 0, end; i < list->count; i = end) {
-        cost_record one = list->records[i];
+        cost_record merged = list->records[i];
         double sum = 0, off = 0;
 
-        for (end = i; end < list->count && cost_key_order(&one, &list->records[end]) == 0; end++)
+        for (end = i; end < list->count && cost_key_order(&merged, &list->records[end]) == 0; end++)
             sum += list->records[end].ns;
-        one.ns = sum / (end - i);
+        merged.ns = sum / (end - i);
         for (uint32_t k = i; k < end; k++)
-            off += fabs(list->records[k].ns / one.ns - 1) / (end - i);
-        one.spread = (float)fmax(one.spread, off);
-        list->records[n++] = one;
+            off += fabs(list->records[k].ns / merged.ns - 1) / (end - i);
+        merged.spread = (float)fmax(merged.spread, off);
+        list->records[written++] = merged;
     }
-    list->count = n;
+    list->count = written;
 }
 
 /* ------------------------------------------------------------------ writing */
 
 void cost_record_absorb(cost_record *old, const cost_record *fresh)
 {
-    double noise = fmax(LEAST_NOISE, fmax((double)old->spread, (double)fresh->spread));
+    double noise = fmax(MIN_NOISE, fmax((double)old->spread, (double)fresh->spread));
     uint32_t samples;
 
     if (fabs(fresh->ns - old->ns) > noise * old->ns) {
@@ -154,26 +156,27 @@ void cost_record_absorb(cost_record *old, const cost_record *fresh)
 
 static int by_age(const void *a_, const void *b_)
 {
-    const cost_record *a = a_, *b = b_;
+    const cost_record *first = a_, *second = b_;
 
-    return a->when != b->when ? (a->when > b->when ? -1 : 1) : cost_key_order(a, b);
+    return first->when != second->when ? (first->when > second->when ? -1 : 1) : cost_key_order(first, second);
 }
 
-/* Two sorted lists into one; equal keys are absorbed. all has room for both. */
+/* Merges two sorted lists; records with equal keys are combined. `all` must have room for both. */
 static uint32_t merge_sorted(const cost_store *old, const cost_record *fresh, uint32_t count, cost_record *all)
 {
-    uint32_t n = 0, i = 0, k = 0;
+    uint32_t written = 0, i = 0, k = 0;
 
     while (i < old->count || k < count) {
         bool from_old = k == count || (i < old->count && !cost_key_less(&fresh[k].key, &old->records[i].key));
         const cost_record *next = from_old ? &old->records[i++] : &fresh[k++];
 
-        if (n > 0 && memcmp(&all[n - 1].key, &next->key, sizeof next->key) == 0)
-            cost_record_absorb(&all[n - 1], next);
+        if (written > 0 && memcmp(&all[written - 1].key, &next->key, sizeof next->key) == 0)
+            cost_record_absorb(&all[written - 1], next);
         else
-            all[n++] = *next;
+            all[written++] = *next;
     }
-    return n;
+    INLAY_CHECK(written <= old->count + count);
+    return written;
 }
 
 inlay_status cost_store_add(cost_store *store, const cost_record *fresh, uint32_t count)
@@ -212,7 +215,7 @@ static inlay_status write_records(const char *folder, cost_record *all, uint32_t
     return status;
 }
 
-/* Waits until no other writer is at it. */
+/* Waits until no other process writes. */
 static int lock_folder(const char *folder, inlay_diag *diag)
 {
     char path[PATH_MAX];

@@ -1,9 +1,9 @@
-/* Nodes with bodies (If, Loop, Scan) as candidates of providers that ask for them: INLAY_EXT_BODIES. */
+/* Nodes with bodies (If, Loop, Scan) as candidates of providers that support them: INLAY_EXT_BODIES. */
 #include "inlay/extensions.h"
 #include "partition/offers/offers.h"
 #include <string.h>
 
-/* The flag that stands for the operator of a node with bodies; 0: no provider can ask for it. */
+/* The flag of the operator of a node with bodies; 0: providers cannot run it. */
 static uint32_t flag_of(const graph_node *node)
 {
     static const struct {
@@ -24,7 +24,7 @@ static bool is_tensor(const struct graph *graph, uint32_t value)
     return value == INLAY_NONE || graph->values[value].info.kind == INLAY_VALUE_TENSOR;
 }
 
-/* Are there nodes in the graph, or in bodies of its nodes, that passes began to make after that minor? */
+/* Returns whether the graph, or a body in it, has nodes that passes create only since a later ABI minor version. */
 static bool has_newer(const struct graph *graph, uint32_t minor)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -32,8 +32,8 @@ static bool has_newer(const struct graph *graph, uint32_t minor)
 
         if (node->made_by != NULL && graph_made_since(node) > minor && graph_made_since(node) != UINT32_MAX)
             return true;
-        for (uint32_t b = 0; b < node->body_count; b++)
-            if (has_newer(node->bodies[b].graph, minor))
+        for (uint32_t body = 0; body < node->body_count; body++)
+            if (has_newer(node->bodies[body].graph, minor))
                 return true;
     }
     return false;
@@ -55,8 +55,8 @@ bool partition_takes_bodies(const partition_provider *provider, const struct gra
     for (uint32_t i = 0; i < node->info.output_count; i++)
         if (!is_tensor(graph, node->info.outputs[i]))
             return false;
-    for (uint32_t b = 0; b < node->body_count; b++)
-        if (has_newer(node->bodies[b].graph, provider->abi_minor))
+    for (uint32_t body = 0; body < node->body_count; body++)
+        if (has_newer(node->bodies[body].graph, provider->abi_minor))
             return false;
     return true;
 }
@@ -77,7 +77,8 @@ bool partition_cover_bodies(const struct graph *graph, const struct partition *p
 void partition_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable)
 {
     for (uint32_t offer = 0; offer < partition->offer_count; offer++)
-        if (graph->nodes[partition->offers[offer].nodes[0]]->body_count > 0) /* it is alone in its offer */
+        /* such a node is the only one of its offer */
+        if (graph->nodes[partition->offers[offer].nodes[0]]->body_count > 0)
             usable[offer] = 0;
 }
 
@@ -88,8 +89,8 @@ bool partition_holds_body(const struct graph *graph, const struct partition *par
              k++) {
             const graph_node *node = graph->nodes[partition->regions[i].nodes[k]];
 
-            for (uint32_t b = 0; b < node->body_count; b++)
-                if (node->bodies[b].graph == body)
+            for (uint32_t index = 0; index < node->body_count; index++)
+                if (node->bodies[index].graph == body)
                     return true;
         }
     return false;

@@ -1,6 +1,7 @@
-/* What the providers say of a graph: offers, checked, and refusals. */
+/* Collects and validates the offers and refusals of the providers for a graph. */
 #include "base/known.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "partition/offers/offers.h"
 #include <string.h>
 
@@ -10,11 +11,11 @@ struct collector {
     struct partition *out;
     uint32_t provider;
     const uint8_t *all;  /* [node_count] candidates of any provider */
-    uint8_t *candidates; /* [node_count] of the provider at hand */
-    bool *answered;      /* [node_count] of the provider at hand: offered or refused */
+    uint8_t *candidates; /* [node_count] of the current provider */
+    bool *answered;      /* [node_count] by the current provider: offered or refused */
 };
 
-static void void_offer(const struct collector *collector, const char *why)
+static void log_invalid_offer(const struct collector *collector, const char *why)
 {
     char text[256];
 
@@ -31,7 +32,7 @@ static bool owns_domain(const partition_provider *provider, uint32_t domain)
            (domain >= provider->first_domain && domain - provider->first_domain < provider->table->domain_count);
 }
 
-/* A bad offer voids itself only: the others of the provider stand. */
+/* An invalid offer is ignored; other offers of the provider are still valid. */
 static const char *offer_fault(const struct collector *collector, const inlay_offer *offer)
 {
     const inlay_graph *graph = collector->request->snapshot;
@@ -64,24 +65,26 @@ static const char *offer_fault(const struct collector *collector, const inlay_of
     return NULL;
 }
 
-static inlay_status take_offer(void *ctx, const inlay_offer *offer)
+static inlay_status add_offer(void *ctx, const inlay_offer *offer)
 {
     struct collector *collector = ctx;
     const char *fault = offer_fault(collector, offer);
-    partition_offer *o;
+    partition_offer *copy;
 
     if (fault != NULL) {
-        void_offer(collector, fault);
+        log_invalid_offer(collector, fault);
         return INLAY_OK;
     }
     if (!ARENA_GROW(collector->arena, collector->out->offers, collector->out->offer_count))
         return INLAY_OUT_OF_MEMORY;
-    o = &collector->out->offers[collector->out->offer_count];
-    *o = (partition_offer){ .provider = collector->provider, .cookie = offer->cookie, .node_count = offer->node_count };
+    INLAY_CHECK(collector->provider < collector->request->provider_count);
+    copy = &collector->out->offers[collector->out->offer_count];
+    *copy =
+        (partition_offer){ .provider = collector->provider, .cookie = offer->cookie, .node_count = offer->node_count };
     if (INLAY_HAS(offer, flags))
-        o->flags = offer->flags;
-    o->nodes = arena_copy(collector->arena, offer->nodes, offer->node_count * sizeof *offer->nodes);
-    if (o->nodes == NULL)
+        copy->flags = offer->flags;
+    copy->nodes = arena_copy(collector->arena, offer->nodes, offer->node_count * sizeof *offer->nodes);
+    if (copy->nodes == NULL)
         return INLAY_OUT_OF_MEMORY;
     if (INLAY_HAS(offer, placement_stride) && offer->placement_count > 0) {
         inlay_placement *placement = arena_array(collector->arena, offer->placement_count, sizeof *placement);
@@ -91,41 +94,41 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
             known_take(&placement[i], sizeof placement[i],
                        INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i),
                        offer->placement_stride);
-        o->placements = placement;
-        o->placement_count = offer->placement_count;
+        copy->placements = placement;
+        copy->placement_count = offer->placement_count;
     }
     if (INLAY_HAS(offer, workspace_bytes))
-        o->workspace_bytes = offer->workspace_bytes;
+        copy->workspace_bytes = offer->workspace_bytes;
     if (INLAY_HAS(offer, resident_bytes))
-        o->resident_bytes = offer->resident_bytes;
+        copy->resident_bytes = offer->resident_bytes;
     for (uint32_t i = 0; i < offer->node_count; i++)
         collector->answered[offer->nodes[i]] = true;
     collector->out->offer_count++;
     return INLAY_OK;
 }
 
-static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status add_refusal(void *ctx, const inlay_refusal *refusal)
 {
     struct collector *collector = ctx;
-    partition_refusal *r;
+    partition_refusal *copy;
 
     if (refusal->node >= collector->request->snapshot->node_count)
         return INLAY_OK;
     if (!ARENA_GROW(collector->arena, collector->out->refusals, collector->out->refusal_count))
         return INLAY_OUT_OF_MEMORY;
-    r = &collector->out->refusals[collector->out->refusal_count];
-    *r = (partition_refusal){ .provider = collector->provider, .node = refusal->node, .code = refusal->code };
-    r->text = arena_string(collector->arena, refusal->text != NULL ? refusal->text : "no reason given");
+    copy = &collector->out->refusals[collector->out->refusal_count];
+    *copy = (partition_refusal){ .provider = collector->provider, .node = refusal->node, .code = refusal->code };
+    copy->text = arena_string(collector->arena, refusal->text != NULL ? refusal->text : "no reason given");
     if (INLAY_HAS(refusal, accepted_if) && refusal->accepted_if != NULL && refusal->accepted_if[0] != '\0')
-        r->accepted_if = arena_string(collector->arena, refusal->accepted_if);
-    if (r->text == NULL)
+        copy->accepted_if = arena_string(collector->arena, refusal->accepted_if);
+    if (copy->text == NULL)
         return INLAY_OUT_OF_MEMORY;
     collector->answered[refusal->node] = true;
     collector->out->refusal_count++;
     return INLAY_OK;
 }
 
-/* What passes began to make after the plugin was built, it can't know: it is not asked. */
+/* A plugin cannot know operators that passes introduced after it was built, so it is not asked about them. */
 static void choose_candidates(struct collector *collector)
 {
     const struct graph *graph = collector->request->graph;
@@ -139,12 +142,12 @@ static void choose_candidates(struct collector *collector)
     }
 }
 
-static inlay_status hear_provider(struct collector *collector, inlay_diag *diag)
+static inlay_status query_provider(struct collector *collector, inlay_diag *diag)
 {
     const partition_provider *provider = &collector->request->providers[collector->provider];
     const inlay_graph *graph = collector->request->snapshot;
     inlay_assess_sink sink = {
-        .struct_size = sizeof sink, .ctx = collector, .offer = take_offer, .refuse = take_refusal
+        .struct_size = sizeof sink, .ctx = collector, .offer = add_offer, .refuse = add_refusal
     };
     inlay_status status;
 
@@ -155,15 +158,15 @@ static inlay_status hear_provider(struct collector *collector, inlay_diag *diag)
             return inlay_fail(diag, status, "no memory to ask provider %s what it can run", provider->name);
         return status;
     }
-    /* A refusal is mandatory data. Who keeps silent is quoted as having done so. */
+    /* Every node needs an offer or a refusal. Adds refusals for nodes without an answer. */
     for (uint32_t i = 0; i < graph->node_count; i++) {
         inlay_refusal silent = { .struct_size = sizeof silent,
-                                 .node = i, /* and no code, for the provider gave none */
+                                 .node = i, /* the code is 0, since the provider gave none */
                                  .text = "the provider gave no answer for this node" };
 
         if (!collector->candidates[i])
             silent.text = "the plugin was built before passes made this operator; build it with newer headers";
-        if (collector->all[i] && !collector->answered[i] && take_refusal(collector, &silent) != INLAY_OK)
+        if (collector->all[i] && !collector->answered[i] && add_refusal(collector, &silent) != INLAY_OK)
             return no_memory(diag, "for the answers of provider %s", provider->name);
     }
     return INLAY_OK;
@@ -182,7 +185,7 @@ inlay_status collect_offers(const partition_request *request, const uint8_t *can
         inlay_status status;
 
         choose_candidates(&collector);
-        status = hear_provider(&collector, diag);
+        status = query_provider(&collector, diag);
         if (status != INLAY_OK)
             return status;
     }

@@ -1,5 +1,6 @@
-/* What the user asks for: pins, forbids, no_cpu, as offers that may not be taken. */
+/* Applies the user's rules (pin, forbid, no_cpu): marks offers that must not be chosen. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "partition/offers/offers.h"
 #include <fnmatch.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static bool is_forbidden(const partition_rules *rules, const inlay_node_info *no
     return false;
 }
 
-/* Does a rule ask for the provider, for this node or at all? */
+/* Returns whether a rule names the provider, for this node or with `require`. */
 static bool is_named(const partition_rules *rules, const char *pin, const char *provider)
 {
     bool named = pin != NULL && strcmp(pin, provider) == 0;
@@ -38,28 +39,30 @@ static bool is_named(const partition_rules *rules, const char *pin, const char *
     return named;
 }
 
-/* Why no rule lets the provider run the node; NULL = it may. */
-static const char *ban_on(const partition_request *request, uint32_t node, uint32_t provider)
+/* The reason why the rules do not allow the provider to run the node; NULL = it may. */
+static const char *ban_reason(const partition_request *request, uint32_t node, uint32_t provider)
 {
     const partition_rules *rules = request->rules;
-    const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
-    const partition_provider *p = &request->providers[provider];
-    const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, n);
+    const inlay_node_info *described = inlay_graph_node(request->snapshot, node);
+    const partition_provider *candidate = &request->providers[provider];
+    const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, described);
 
-    if (p->unnamed && !is_named(rules, pin, p->name))
+    INLAY_CHECK(provider < request->provider_count);
+    INLAY_CHECK(node < request->snapshot->node_count && provider < request->provider_count);
+    if (candidate->unnamed && !is_named(rules, pin, candidate->name))
         return "its device is a CPU's driver, which runs what it is named for: list it in option providers";
     if (rules == NULL)
         return NULL;
-    if (rules->no_cpu && p->table->device_kind == INLAY_DEVICE_CPU)
+    if (rules->no_cpu && candidate->table->device_kind == INLAY_DEVICE_CPU)
         return "no_cpu keeps it out";
-    if (pin != NULL && strcmp(pin, p->name) != 0)
+    if (pin != NULL && strcmp(pin, candidate->name) != 0)
         return "the node is pinned elsewhere";
-    return rules->forbid_count > 0 && is_forbidden(rules, n, p->name) ? "forbid keeps it out" : NULL;
+    return rules->forbid_count > 0 && is_forbidden(rules, described, candidate->name) ? "forbid keeps it out" : NULL;
 }
 
 bool partition_may_run(const partition_request *request, uint32_t node, uint32_t provider)
 {
-    return ban_on(request, node, provider) == NULL;
+    return ban_reason(request, node, provider) == NULL;
 }
 
 uint8_t *partition_uncovered(const partition_request *request, const struct partition *partition, struct arena *arena)
@@ -78,14 +81,14 @@ uint8_t *partition_uncovered(const partition_request *request, const struct part
     return open;
 }
 
-/* ", which pass swish made": of a node that the file does not have. */
+/* ", created by pass swish": for a node that is not in the file. */
 static const char *origin_of(const partition_request *request, uint32_t node, char *text, size_t bytes)
 {
-    const graph_node *n = request->graph->nodes[node];
+    const graph_node *created = request->graph->nodes[node];
 
     text[0] = '\0';
-    if (n->made_by != NULL)
-        (void)snprintf(text, bytes, ", which pass %s made", n->made_by);
+    if (created->made_by != NULL)
+        (void)snprintf(text, bytes, ", which pass %s made", created->made_by);
     return text;
 }
 
@@ -99,7 +102,7 @@ static bool bans_anything(const partition_request *request)
     return bans;
 }
 
-/* What the provider said of the node. */
+/* The provider's reason for not running the node. */
 static const char *answer_of(const partition_request *request, const struct partition *partition, uint32_t provider,
                              uint32_t node)
 {
@@ -108,17 +111,17 @@ static const char *answer_of(const partition_request *request, const struct part
     for (uint32_t i = 0; i < partition->refusal_count; i++)
         if (partition->refusals[i].node == node && partition->refusals[i].provider == provider)
             return partition->refusals[i].text;
-    ban = ban_on(request, node, provider);
+    ban = ban_reason(request, node, provider);
     return ban != NULL ? ban : "it offers the node only in groups that can't be taken here";
 }
 
-/* A pin is kept or it is an error: its provider must have offered the node. What the host runs itself is meant only
- * where the provider asks for such nodes. */
+/* A pin that cannot be kept is an error: its provider must have offered the node. A pin of a node that the host runs
+ * applies only if the provider supports nodes with bodies. */
 static inlay_status check_pin(const partition_request *request, const struct partition *partition, uint32_t node,
                               const uint8_t *offered, inlay_diag *diag)
 {
-    const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
-    const char *pin = pin_of(request->rules, n);
+    const inlay_node_info *described = inlay_graph_node(request->snapshot, node);
+    const char *pin = pin_of(request->rules, described);
     char origin[64];
 
     for (uint32_t i = 0; pin != NULL && i < request->provider_count; i++) {
@@ -128,15 +131,16 @@ static inlay_status check_pin(const partition_request *request, const struct par
         if (graph_node_is_host(request->graph, request->graph->nodes[node]) &&
             !partition_takes_bodies(&request->providers[i], request->graph, request->graph->nodes[node]))
             return INLAY_OK;
-        ban = ban_on(request, node, i);
+        ban = ban_reason(request, node, i);
         if (ban == NULL && offered[i])
             return INLAY_OK;
         (void)inlay_fail(diag, INLAY_UNSUPPORTED, "pin: %s does not run %s node '%s' of graph '%s'%s: %s", pin,
-                         n->op_type.data, n->name.data, request->graph->name != NULL ? request->graph->name : "",
+                         described->op_type.data, described->name.data,
+                         request->graph->name != NULL ? request->graph->name : "",
                          origin_of(request, node, origin, sizeof origin),
                          ban != NULL ? ban : answer_of(request, partition, i, node));
         if (diag != NULL)
-            (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
+            (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, described->name.data);
         return INLAY_UNSUPPORTED;
     }
     return INLAY_OK;
@@ -154,8 +158,9 @@ static inlay_status check_pins(const partition_request *request, const struct pa
         for (uint32_t k = 0; k < partition->offers[offer].node_count; k++)
             offered[(size_t)partition->offers[offer].nodes[k] * request->provider_count +
                     partition->offers[offer].provider] = 1;
-    for (uint32_t n = 0; n < request->graph->node_count; n++) {
-        inlay_status status = check_pin(request, partition, n, offered + (size_t)n * request->provider_count, diag);
+    for (uint32_t node = 0; node < request->graph->node_count; node++) {
+        inlay_status status =
+            check_pin(request, partition, node, offered + (size_t)node * request->provider_count, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -171,14 +176,14 @@ inlay_status partition_apply_rules(const partition_request *request, const struc
         usable[offer] = !partition_is_barred(request, offer) && !partition->offers[offer].declined;
         for (uint32_t k = 0; bans && usable[offer] && k < partition->offers[offer].node_count; k++)
             usable[offer] =
-                ban_on(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
+                ban_reason(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
     }
     if (request->rules != NULL && request->rules->pin_count > 0)
         return check_pins(request, partition, scratch, diag);
     return INLAY_OK;
 }
 
-/* ", and of 3 more nodes: 'a', 'b', ..." of those that nobody may run either. */
+/* "; nor 3 other nodes: 'a', 'b', ...": further nodes that no provider may run. */
 static void list_others(const partition_request *request, const struct partition *partition, const uint8_t *candidates,
                         const uint8_t *usable, uint32_t node, struct arena *scratch, char *text, size_t bytes)
 {
@@ -191,20 +196,20 @@ static void list_others(const partition_request *request, const struct partition
     for (uint32_t offer = 0; covered != NULL && offer < partition->offer_count; offer++)
         for (uint32_t k = 0; usable[offer] && k < partition->offers[offer].node_count; k++)
             covered[partition->offers[offer].nodes[k]] = 1;
-    for (uint32_t n = 0; covered != NULL && n < request->graph->node_count; n++) {
-        if (n == node || covered[n] || !candidates[n])
+    for (uint32_t other = 0; covered != NULL && other < request->graph->node_count; other++) {
+        if (other == node || covered[other] || !candidates[other])
             continue;
         if (count++ < 3 && at < sizeof names - 1)
             at += (size_t)snprintf(names + at, sizeof names - at, "%s'%.40s'", at > 0 ? ", " : "",
-                                   inlay_graph_node(request->snapshot, n)->name.data);
+                                   inlay_graph_node(request->snapshot, other)->name.data);
     }
     if (count > 0)
         (void)snprintf(text, bytes, "; nor %u other node%s: %s%s", count, count == 1 ? "" : "s", names,
                        count > 3 ? ", ..." : "");
 }
 
-/* Did the provider say no more than that it does not have the operator at all? */
-static bool lacks_operator(const struct partition *partition, uint32_t provider, uint32_t node)
+/* Returns whether the provider's only reason is that it does not have the operator. */
+static bool refused_operator(const struct partition *partition, uint32_t provider, uint32_t node)
 {
     for (uint32_t i = 0; i < partition->refusal_count; i++)
         if (partition->refusals[i].node == node && partition->refusals[i].provider == provider)
@@ -212,8 +217,8 @@ static bool lacks_operator(const struct partition *partition, uint32_t provider,
     return false;
 }
 
-/* Why the node has no provider: why the optimiser left an operator that it puts others in the place of, then what those
- * providers say that have the operator. Where none of them does, one is quoted alone, and several are counted. */
+/* Lists the reasons why the node has no provider: first why the optimiser did not replace its operator, then the
+ * reasons of providers that have the operator. If none has it, a single provider is quoted, and several are counted. */
 static void list_reasons(const partition_request *request, const struct partition *partition, uint32_t node, char *text,
                          size_t bytes)
 {
@@ -223,7 +228,7 @@ static void list_reasons(const partition_request *request, const struct partitio
     size_t at = wrote > 0 ? (size_t)wrote : 0;
 
     for (uint32_t i = 0; i < request->provider_count && at < bytes - 1; i++) {
-        if (lacks_operator(partition, i, node) && (request->provider_count > 1 || left != NULL))
+        if (refused_operator(partition, i, node) && (request->provider_count > 1 || left != NULL))
             continue;
         wrote = snprintf(text + at, bytes - at, "%s%s says: %s", at > 0 ? "; " : "", request->providers[i].name,
                          answer_of(request, partition, i, node));
@@ -239,17 +244,17 @@ inlay_status report_uncovered_node(const partition_request *request, const struc
                                    const uint8_t *candidates, const uint8_t *usable, uint32_t node,
                                    struct arena *scratch, inlay_diag *diag)
 {
-    const inlay_node_info *n = inlay_graph_node(request->snapshot, node);
+    const inlay_node_info *described = inlay_graph_node(request->snapshot, node);
     char reasons[320], others[240], origin[64];
 
     list_others(request, partition, candidates, usable, node, scratch, others, sizeof others);
     list_reasons(request, partition, node, reasons, sizeof reasons);
     (void)inlay_fail(diag, INLAY_UNSUPPORTED, "no provider runs %s-%u (domain %s), node '%s' of graph '%s'%s: %s%s",
-                     n->op_type.data, n->since_version, n->domain.data, n->name.data,
+                     described->op_type.data, described->since_version, described->domain.data, described->name.data,
                      request->graph->name != NULL ? request->graph->name : "",
                      origin_of(request, node, origin, sizeof origin), reasons, others);
     if (diag != NULL)
-        (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, n->name.data);
+        (void)snprintf(diag->node, sizeof diag->node, "%.*s", (int)sizeof diag->node - 1, described->name.data);
     return INLAY_UNSUPPORTED;
 }
 

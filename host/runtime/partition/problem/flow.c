@@ -1,18 +1,19 @@
 #include "partition/problem/flow.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* Nodes of the tree "0" are reached from where cost1 flows in, those of the tree "1" reach to where cost0 flows out. */
+/* Nodes of tree 0 are reachable from the source, nodes of tree 1 reach the sink. */
 struct flow_node {
-    int64_t excess;       /* > 0: what tree 0 may still push in here, < 0: what tree 1 may still take out */
-    uint32_t first;       /* arc, NONE */
+    int64_t excess;       /* > 0: residual capacity from the source, < 0: to the sink */
+    uint32_t first;       /* first arc, or NONE */
     uint32_t parent;      /* arc to the parent in the tree; or FREE, ROOT, ORPHAN */
-    uint32_t next_active; /* NONE = not in the queue; itself = the last */
-    uint32_t stamp;       /* clock at which distance was right */
+    uint32_t next_active; /* NONE = not in the queue; the node itself = the last one */
+    uint32_t stamp;       /* clock at which `distance` was valid */
     uint32_t distance;    /* to the root */
-    bool one;             /* in tree 1 */
+    bool one;             /* belongs to tree 1 */
 };
 struct flow_arc {
-    int64_t left; /* residual capacity; the reverse arc is the neighbour with the other lowest bit */
+    int64_t residual; /* residual capacity; the reverse arc is the index with the lowest bit inverted */
     uint32_t head, next;
 };
 static const uint32_t NONE = UINT32_MAX, FREE = UINT32_MAX, ROOT = UINT32_MAX - 1, ORPHAN = UINT32_MAX - 2;
@@ -58,6 +59,7 @@ uint32_t flow_add(struct flow *flow)
 
 void flow_cost(struct flow *flow, uint32_t node, int64_t cost0, int64_t cost1)
 {
+    INLAY_CHECK(flow->failed || node < flow->node_count);
     if (!flow->failed)
         flow->nodes[node].excess += cost1 - cost0;
 }
@@ -69,8 +71,8 @@ void flow_pair(struct flow *flow, uint32_t from, uint32_t to, int64_t cost)
     if (cost <= 0 || !reserve(flow, (void **)&flow->arcs, flow->arc_count, 2, &flow->arc_capacity, sizeof *flow->arcs))
         return;
     arc = &flow->arcs[flow->arc_count];
-    arc[0] = (flow_arc){ .left = cost, .head = to, .next = flow->nodes[from].first };
-    arc[1] = (flow_arc){ .left = 0, .head = from, .next = flow->nodes[to].first };
+    arc[0] = (flow_arc){ .residual = cost, .head = to, .next = flow->nodes[from].first };
+    arc[1] = (flow_arc){ .residual = 0, .head = from, .next = flow->nodes[to].first };
     flow->nodes[from].first = flow->arc_count;
     flow->nodes[to].first = flow->arc_count + 1;
     flow->arc_count += 2;
@@ -90,7 +92,7 @@ static void activate(struct flow *flow, uint32_t node)
     flow->active_last = node;
 }
 
-/* The next node that may grow and is in a tree; NONE. */
+/* The next active node that is in a tree; NONE. */
 static uint32_t next_active(struct flow *flow)
 {
     while (flow->active_first != NONE) {
@@ -107,35 +109,36 @@ static uint32_t next_active(struct flow *flow)
     return NONE;
 }
 
-/* A node is an orphan at most once at a time, so the ring of as many places as there are nodes is long enough. */
+/* A node is an orphan at most once at a time, so a ring of node_count entries is large enough. */
 static void make_orphan(struct flow *flow, uint32_t node)
 {
+    INLAY_CHECK(flow->orphan_count < flow->node_count);
     flow->nodes[node].parent = ORPHAN;
     flow->orphans[(flow->orphan_first + flow->orphan_count++) % flow->node_count] = node;
 }
 
-/* ------------------------------------------------------------------ the three phases */
+/* ------------------------------------------------------------------ growth, augmentation, adoption */
 
-/* Grows the tree of node node by its neighbours; returns the arc, from tree 0 to tree 1, over which the trees meet. */
+/* Grows the tree of the node by its neighbours. Returns the arc from tree 0 to tree 1 where the trees meet. */
 static uint32_t grow(struct flow *flow, uint32_t node)
 {
     flow_node *from = &flow->nodes[node];
 
-    for (uint32_t a = from->first; a != NONE; a = flow->arcs[a].next) {
-        flow_node *to = &flow->nodes[flow->arcs[a].head];
+    for (uint32_t arc = from->first; arc != NONE; arc = flow->arcs[arc].next) {
+        flow_node *to = &flow->nodes[flow->arcs[arc].head];
 
-        if (flow->arcs[from->one ? a ^ 1 : a].left == 0)
+        if (flow->arcs[from->one ? arc ^ 1 : arc].residual == 0)
             continue;
         if (to->parent == FREE) {
             to->one = from->one;
-            to->parent = a ^ 1;
+            to->parent = arc ^ 1;
             to->stamp = from->stamp;
             to->distance = from->distance + 1;
-            activate(flow, flow->arcs[a].head);
+            activate(flow, flow->arcs[arc].head);
         } else if (to->one != from->one) {
-            return from->one ? a ^ 1 : a;
+            return from->one ? arc ^ 1 : arc;
         } else if (to->stamp <= from->stamp && to->distance > from->distance) {
-            to->parent = a ^ 1; /* a shorter way to the root */
+            to->parent = arc ^ 1; /* a shorter path to the root */
             to->stamp = from->stamp;
             to->distance = from->distance + 1;
         }
@@ -143,19 +146,19 @@ static uint32_t grow(struct flow *flow, uint32_t node)
     return NONE;
 }
 
-/* The arc in the direction of flow between a node and its parent. */
+/* The arc in flow direction between a node and its parent. */
 static uint32_t tree_arc(const flow_node *node)
 {
     return node->one ? node->parent : node->parent ^ 1;
 }
 
-/* The root of n's branch; *least shrinks to what fits through on the way. */
+/* Returns the root of the node's branch, and reduces *least to the residual capacity of the path. */
 static uint32_t narrow(const struct flow *flow, uint32_t node, int64_t *least)
 {
     while (flow->nodes[node].parent != ROOT) {
-        int64_t left = flow->arcs[tree_arc(&flow->nodes[node])].left;
+        int64_t residual = flow->arcs[tree_arc(&flow->nodes[node])].residual;
 
-        *least = left < *least ? left : *least;
+        *least = residual < *least ? residual : *least;
         node = flow->arcs[flow->nodes[node].parent].head;
     }
     if (flow->nodes[node].one)
@@ -168,11 +171,11 @@ static uint32_t narrow(const struct flow *flow, uint32_t node, int64_t *least)
 static void push(struct flow *flow, uint32_t node, int64_t amount)
 {
     while (flow->nodes[node].parent != ROOT) {
-        uint32_t up = flow->arcs[flow->nodes[node].parent].head, a = tree_arc(&flow->nodes[node]);
+        uint32_t up = flow->arcs[flow->nodes[node].parent].head, arc = tree_arc(&flow->nodes[node]);
 
-        flow->arcs[a].left -= amount;
-        flow->arcs[a ^ 1].left += amount;
-        if (flow->arcs[a].left == 0)
+        flow->arcs[arc].residual -= amount;
+        flow->arcs[arc ^ 1].residual += amount;
+        if (flow->arcs[arc].residual == 0)
             make_orphan(flow, node);
         node = up;
     }
@@ -184,18 +187,19 @@ static void push(struct flow *flow, uint32_t node, int64_t amount)
 static void augment(struct flow *flow, uint32_t arc)
 {
     uint32_t zero = flow->arcs[arc ^ 1].head, one = flow->arcs[arc].head;
-    int64_t amount = flow->arcs[arc].left;
+    int64_t amount = flow->arcs[arc].residual;
 
     (void)narrow(flow, zero, &amount);
     (void)narrow(flow, one, &amount);
-    flow->arcs[arc].left -= amount;
-    flow->arcs[arc ^ 1].left += amount;
+    INLAY_CHECK(amount > 0);
+    flow->arcs[arc].residual -= amount;
+    flow->arcs[arc ^ 1].residual += amount;
     push(flow, zero, amount);
     push(flow, one, amount);
 }
 
-/* Steps from node to the root of its tree, NONE when its branch hangs on an orphan. Leaves stamps, so that the next
- * walk is short. */
+/* The number of steps from the node to the root of its tree; NONE if its branch ends at an orphan. Stores distances and
+ * time stamps, so that the next walk is short. */
 static uint32_t distance_of(struct flow *flow, uint32_t node)
 {
     uint32_t steps = 0, at = node;
@@ -212,29 +216,30 @@ static uint32_t distance_of(struct flow *flow, uint32_t node)
         steps++;
     }
     steps += flow->nodes[at].distance;
-    for (uint32_t d = steps; flow->nodes[node].stamp != flow->clock; node = flow->arcs[flow->nodes[node].parent].head) {
+    for (uint32_t distance = steps; flow->nodes[node].stamp != flow->clock;
+         node = flow->arcs[flow->nodes[node].parent].head) {
         flow->nodes[node].stamp = flow->clock;
-        flow->nodes[node].distance = d--;
+        flow->nodes[node].distance = distance--;
     }
     return steps;
 }
 
-/* Finds the orphan another parent in its tree, or sets it free and makes orphans of its children. */
+/* Finds another parent for the orphan in its tree; otherwise makes it free and its children orphans. */
 static void adopt(struct flow *flow, uint32_t node)
 {
     flow_node *orphan = &flow->nodes[node];
     uint32_t best = NONE, best_distance = NONE;
 
-    for (uint32_t a = orphan->first; a != NONE; a = flow->arcs[a].next) {
-        uint32_t d;
+    for (uint32_t arc = orphan->first; arc != NONE; arc = flow->arcs[arc].next) {
+        uint32_t distance;
 
-        if (flow->arcs[orphan->one ? a : a ^ 1].left == 0 || flow->nodes[flow->arcs[a].head].one != orphan->one ||
-            flow->nodes[flow->arcs[a].head].parent == FREE)
+        if (flow->arcs[orphan->one ? arc : arc ^ 1].residual == 0 ||
+            flow->nodes[flow->arcs[arc].head].one != orphan->one || flow->nodes[flow->arcs[arc].head].parent == FREE)
             continue;
-        d = distance_of(flow, flow->arcs[a].head);
-        if (d < best_distance) {
-            best = a;
-            best_distance = d;
+        distance = distance_of(flow, flow->arcs[arc].head);
+        if (distance < best_distance) {
+            best = arc;
+            best_distance = distance;
         }
     }
     orphan->parent = best;
@@ -243,15 +248,15 @@ static void adopt(struct flow *flow, uint32_t node)
         orphan->distance = best_distance + 1;
         return;
     }
-    for (uint32_t a = orphan->first; a != NONE; a = flow->arcs[a].next) {
-        flow_node *near = &flow->nodes[flow->arcs[a].head];
+    for (uint32_t arc = orphan->first; arc != NONE; arc = flow->arcs[arc].next) {
+        flow_node *near = &flow->nodes[flow->arcs[arc].head];
 
         if (near->parent == FREE || near->one != orphan->one)
             continue;
-        if (flow->arcs[orphan->one ? a : a ^ 1].left > 0)
-            activate(flow, flow->arcs[a].head);
+        if (flow->arcs[orphan->one ? arc : arc ^ 1].residual > 0)
+            activate(flow, flow->arcs[arc].head);
         if (near->parent < ORPHAN && flow->arcs[near->parent].head == node)
-            make_orphan(flow, flow->arcs[a].head);
+            make_orphan(flow, flow->arcs[arc].head);
     }
 }
 
@@ -261,13 +266,13 @@ static void plant(struct flow *flow)
     flow->active_first = flow->active_last = NONE;
     flow->orphan_first = flow->orphan_count = 0;
     for (uint32_t node = 0; node < flow->node_count; node++) {
-        flow_node *x = &flow->nodes[node];
+        flow_node *source = &flow->nodes[node];
 
-        if (x->excess == 0)
+        if (source->excess == 0)
             continue;
-        x->one = x->excess < 0;
-        x->parent = ROOT;
-        x->distance = 1;
+        source->one = source->excess < 0;
+        source->parent = ROOT;
+        source->distance = 1;
         activate(flow, node);
     }
 }
@@ -294,15 +299,16 @@ bool flow_solve(struct flow *flow)
         }
         augment(flow, meeting);
         while (flow->orphan_count > 0) {
-            uint32_t n = flow->orphans[flow->orphan_first];
+            uint32_t orphan = flow->orphans[flow->orphan_first];
             flow->orphan_first = (flow->orphan_first + 1) % flow->node_count;
             flow->orphan_count--;
-            adopt(flow, n);
+            adopt(flow, orphan);
         }
     }
 }
 
 bool flow_is_one(const struct flow *flow, uint32_t node)
 {
+    INLAY_CHECK(node < flow->node_count);
     return flow->nodes[node].parent != FREE && flow->nodes[node].one;
 }

@@ -1,18 +1,19 @@
-/* Group offers: several nodes that run as one. */
+/* Group offers: several nodes that run as one unit. */
+#include "inlay/check.h"
 #include "partition/problem/problem.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A group taken contracts its nodes to one; the graph that is left must have no cycle. */
+/* A chosen group contracts its nodes to one; the resulting graph must be acyclic. */
 struct grouping {
-    uint32_t *group_of; /* [nodes] the group offer that was taken, NONE */
-    uint32_t *spans;    /* [nodes] groups taken with nodes before n as well as at n or after it */
-    uint32_t *member;   /* [nodes] number of the last walk that had the node in its group */
-    uint32_t *seen;     /* [nodes] number of the last walk that came by */
+    uint32_t *group_of; /* [nodes] the chosen group offer, or NONE */
+    uint32_t *spans;    /* [nodes] number of chosen groups with nodes both before n and at n or after it */
+    uint32_t *member;   /* [nodes] the last walk whose group contains the node */
+    uint32_t *visited;  /* [nodes] the last walk that visited the node */
     uint32_t *stack;    /* [nodes] */
     uint32_t *list;     /* [offers] scratch */
-    uint8_t *told;      /* [offers] the log has it */
+    uint8_t *logged;    /* [offers] a message was logged */
     uint32_t stack_count;
     uint32_t walk;
 };
@@ -28,37 +29,38 @@ bool partition_groups_init(struct problem *problem)
     grouping->group_of = arena_array(problem->scratch, nodes, sizeof *grouping->group_of);
     grouping->spans = arena_array(problem->scratch, nodes, sizeof *grouping->spans);
     grouping->member = arena_array(problem->scratch, nodes, sizeof *grouping->member);
-    grouping->seen = arena_array(problem->scratch, nodes, sizeof *grouping->seen);
+    grouping->visited = arena_array(problem->scratch, nodes, sizeof *grouping->visited);
     grouping->stack = arena_array(problem->scratch, nodes, sizeof *grouping->stack);
     grouping->list = arena_array(problem->scratch, offers, sizeof *grouping->list);
-    grouping->told = arena_array(problem->scratch, offers, sizeof *grouping->told);
+    grouping->logged = arena_array(problem->scratch, offers, sizeof *grouping->logged);
     if (grouping->group_of != NULL)
         memset(grouping->group_of, 0xff, problem->nodes * sizeof *grouping->group_of);
     return grouping->group_of != NULL && grouping->spans != NULL && grouping->member != NULL &&
-           grouping->seen != NULL && grouping->stack != NULL && grouping->list != NULL && grouping->told != NULL;
+           grouping->visited != NULL && grouping->stack != NULL && grouping->list != NULL && grouping->logged != NULL;
 }
 
-/* ------------------------------------------------------------------ circles */
+/* ------------------------------------------------------------------ cycles */
 
-static void push_makers(const struct problem *problem, uint32_t node, bool members_too)
+static void push_producers(const struct problem *problem, uint32_t node, bool members_too)
 {
     const struct graph *graph = problem->graph;
     struct grouping *grouping = problem->grouping;
 
     for (uint32_t i = 0; i < partition_reads(graph->nodes[node]); i++) {
-        uint32_t maker = partition_maker_of(graph, partition_read_at(graph->nodes[node], i));
+        uint32_t producer = partition_producer_of(graph, partition_read_at(graph->nodes[node], i));
 
-        if (maker == INLAY_NONE || grouping->seen[maker] == grouping->walk ||
-            (grouping->member[maker] == grouping->walk && !members_too))
+        if (producer == INLAY_NONE || grouping->visited[producer] == grouping->walk ||
+            (grouping->member[producer] == grouping->walk && !members_too))
             continue;
-        grouping->seen[maker] = grouping->walk;
-        grouping->stack[grouping->stack_count++] = maker;
+        grouping->visited[producer] = grouping->walk;
+        INLAY_CHECK(grouping->stack_count < problem->nodes);
+        grouping->stack[grouping->stack_count++] = producer;
     }
 }
 
-/* Does something that the group needs from outside need, by whatever way, something of the group? Walks back from the
- * group's inputs; a group that was taken is entered and left as one. */
-static bool closes_circle(const struct problem *problem, const partition_offer *offer)
+/* Returns whether an input of the group depends, directly or indirectly, on an output of the group. Walks backwards
+ * from the group's inputs; a chosen group is entered and left as one node. */
+static bool forms_cycle(const struct problem *problem, const partition_offer *offer)
 {
     struct grouping *grouping = problem->grouping;
     uint32_t floor = offer->nodes[0];
@@ -68,111 +70,113 @@ static bool closes_circle(const struct problem *problem, const partition_offer *
     for (uint32_t k = 0; k < offer->node_count; k++)
         grouping->member[offer->nodes[k]] = grouping->walk;
     for (uint32_t k = 0; k < offer->node_count; k++)
-        push_makers(problem, offer->nodes[k], false);
-    /* No group reaches across the floor, so what lies below it needs nothing from above. */
+        push_producers(problem, offer->nodes[k], false);
+    /* No group spans the floor, so nodes below it do not depend on nodes above. */
     while (grouping->spans[floor] > 0)
         floor--;
     while (grouping->stack_count > 0) {
-        uint32_t n = grouping->stack[--grouping->stack_count], group = grouping->group_of[n];
+        uint32_t node = grouping->stack[--grouping->stack_count], group = grouping->group_of[node];
 
-        if (grouping->member[n] == grouping->walk)
+        if (grouping->member[node] == grouping->walk)
             return true;
-        if (n < floor)
+        if (node < floor)
             continue;
         if (group == INLAY_NONE) {
-            push_makers(problem, n, true);
+            push_producers(problem, node, true);
             continue;
         }
         for (uint32_t k = 0; k < problem->partition->offers[group].node_count; k++) {
-            grouping->seen[problem->partition->offers[group].nodes[k]] = grouping->walk;
-            push_makers(problem, problem->partition->offers[group].nodes[k], true);
+            grouping->visited[problem->partition->offers[group].nodes[k]] = grouping->walk;
+            push_producers(problem, problem->partition->offers[group].nodes[k], true);
         }
     }
     return false;
 }
 
-static void take_group(const struct problem *problem, uint32_t index)
+static void choose_group(const struct problem *problem, uint32_t index)
 {
     const partition_offer *offer = &problem->partition->offers[index];
 
+    INLAY_CHECK(offer->node_count > 1);
     for (uint32_t k = 0; k < offer->node_count; k++)
         problem->grouping->group_of[offer->nodes[k]] = index;
-    for (uint32_t n = offer->nodes[0] + 1; n <= offer->nodes[offer->node_count - 1]; n++)
-        problem->grouping->spans[n]++;
+    for (uint32_t node = offer->nodes[0] + 1; node <= offer->nodes[offer->node_count - 1]; node++)
+        problem->grouping->spans[node]++;
 }
 
-static void forget_groups(const struct problem *problem)
+static void reset_groups(const struct problem *problem)
 {
     memset(problem->grouping->group_of, 0xff, problem->nodes * sizeof *problem->grouping->group_of);
     memset(problem->grouping->spans, 0, problem->nodes * sizeof *problem->grouping->spans);
 }
 
-static void tell_circle(const struct problem *problem, uint32_t offer, const char *what)
+static void log_cycle(const struct problem *problem, uint32_t offer, const char *what)
 {
     const partition_request *request = problem->request;
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *group = &problem->partition->offers[offer];
     char text[320];
 
-    if (request->log == NULL || problem->grouping->told[offer])
+    if (request->log == NULL || problem->grouping->logged[offer])
         return;
-    problem->grouping->told[offer] = 1;
+    problem->grouping->logged[offer] = 1;
     (void)snprintf(text, sizeof text, "provider %s: a group offer of %u nodes from '%.100s' on %s",
-                   request->providers[o->provider].name, o->node_count,
-                   problem->graph->nodes[o->nodes[0]]->info.name.data, what);
+                   request->providers[group->provider].name, group->node_count,
+                   problem->graph->nodes[group->nodes[0]]->info.name.data, what);
     request->log(request->log_ctx, INLAY_LOG_WARNING, text);
 }
 
-void partition_void_circles(struct problem *problem)
+void reject_cyclic_groups(struct problem *problem)
 {
     for (uint32_t offer = 0; offer < problem->offers; offer++) {
         if (problem->partition->offers[offer].node_count == 1 || !problem->usable[offer] ||
-            !closes_circle(problem, &problem->partition->offers[offer]))
+            !forms_cycle(problem, &problem->partition->offers[offer]))
             continue;
         problem->usable[offer] = 0;
-        tell_circle(problem, offer, "was ignored: the group would form a cycle");
+        log_cycle(problem, offer, "was ignored: the group would form a cycle");
     }
 }
 
-/* Nodes of the offer that have no usual single offer of its provider to fall back on. */
-static uint32_t bare_nodes(const struct problem *problem, const partition_offer *offer)
+/* The number of nodes of the offer without a usual single offer of its provider as a fallback. */
+static uint32_t nodes_without_single(const struct problem *problem, const partition_offer *offer)
 {
     uint32_t count = 0;
 
     for (uint32_t k = 0; k < offer->node_count; k++)
-        count += problem->picks.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]] == INLAY_NONE;
+        count += problem->options.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[k]] == INLAY_NONE;
     return count;
 }
 
-/* What taking the group saves over its nodes' single offers. */
+/* The saving of the group compared with the single offers of its nodes. */
 static double gain_of(const struct problem *problem, uint32_t offer)
 {
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *group = &problem->partition->offers[offer];
     double ns = -problem->prices.offer[offer];
 
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        uint32_t single = problem->picks.cheapest[(size_t)o->provider * problem->nodes + o->nodes[k]];
+    for (uint32_t k = 0; k < group->node_count; k++) {
+        uint32_t single = problem->options.cheapest[(size_t)group->provider * problem->nodes + group->nodes[k]];
         ns += single == INLAY_NONE ? 0 : problem->prices.offer[single];
     }
     return ns;
 }
 
-bool partition_untangle(struct problem *problem, uint32_t *choice)
+bool dissolve_cyclic_groups(struct problem *problem, uint32_t *choice)
 {
     uint32_t *list = problem->grouping->list, count = 0;
 
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        if (choice[n] != INLAY_NONE && problem->partition->offers[choice[n]].node_count > 1 &&
-            problem->partition->offers[choice[n]].nodes[0] == n)
-            list[count++] = choice[n];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        if (choice[node] != INLAY_NONE && problem->partition->offers[choice[node]].node_count > 1 &&
+            problem->partition->offers[choice[node]].nodes[0] == node)
+            list[count++] = choice[node];
     if (count < 2 || partition_schedule_choice(problem, choice, false))
         return true;
-    /* Those that can't be dissolved first, then by what they save. */
+    /* Groups that cannot be dissolved come first, then those with the largest savings. */
     for (uint32_t i = 1; i < count; i++) {
         uint32_t offer = list[i], k = i;
-        double gain = bare_nodes(problem, &problem->partition->offers[offer]) > 0 ? INFINITY : gain_of(problem, offer);
+        double gain =
+            nodes_without_single(problem, &problem->partition->offers[offer]) > 0 ? INFINITY : gain_of(problem, offer);
 
         for (; k > 0; k--) {
-            double other = bare_nodes(problem, &problem->partition->offers[list[k - 1]]) > 0
+            double other = nodes_without_single(problem, &problem->partition->offers[list[k - 1]]) > 0
                                ? INFINITY
                                : gain_of(problem, list[k - 1]);
             if (other >= gain)
@@ -181,37 +185,38 @@ bool partition_untangle(struct problem *problem, uint32_t *choice)
         }
         list[k] = offer;
     }
-    forget_groups(problem);
+    reset_groups(problem);
     for (uint32_t i = 0; i < count; i++) {
-        const partition_offer *o = &problem->partition->offers[list[i]];
+        const partition_offer *group = &problem->partition->offers[list[i]];
 
-        if (!closes_circle(problem, o)) {
-            take_group(problem, list[i]);
+        if (!forms_cycle(problem, group)) {
+            choose_group(problem, list[i]);
             continue;
         }
-        if (bare_nodes(problem, o) > 0)
+        if (nodes_without_single(problem, group) > 0)
             return false;
-        tell_circle(problem, list[i], "and another one would form a cycle together: one of them is not taken");
-        for (uint32_t k = 0; k < o->node_count; k++)
-            choice[o->nodes[k]] = problem->picks.cheapest[(size_t)o->provider * problem->nodes + o->nodes[k]];
+        log_cycle(problem, list[i], "and another one would form a cycle together: one of them is not taken");
+        for (uint32_t k = 0; k < group->node_count; k++)
+            choice[group->nodes[k]] =
+                problem->options.cheapest[(size_t)group->provider * problem->nodes + group->nodes[k]];
     }
     return true;
 }
 
-/* ------------------------------------------------------------------ a first choice */
+/* ------------------------------------------------------------------ first choice */
 
-/* Is offer a a better choice than b for the same nodes? */
-static bool is_better(const struct problem *problem, bool by_priority, uint32_t a, uint32_t b)
+/* Returns whether `first` is a better choice than `second` for the same nodes. */
+static bool is_better(const struct problem *problem, bool by_priority, uint32_t first, uint32_t second)
 {
-    const partition_offer *offer = &problem->partition->offers[a], *q = &problem->partition->offers[b];
+    const partition_offer *offer = &problem->partition->offers[first], *other = &problem->partition->offers[second];
 
-    if (by_priority && offer->provider != q->provider)
-        return offer->provider < q->provider;
-    return problem->prices.offer[a] / offer->node_count < problem->prices.offer[b] / q->node_count;
+    if (by_priority && offer->provider != other->provider)
+        return offer->provider < other->provider;
+    return problem->prices.offer[first] / offer->node_count < problem->prices.offer[second] / other->node_count;
 }
 
-/* Is the node in the offer? */
-static bool holds(const partition_offer *offer, uint32_t node)
+/* Returns whether the offer contains the node. */
+static bool offer_contains(const partition_offer *offer, uint32_t node)
 {
     uint32_t low = 0, high = offer->node_count;
 
@@ -225,37 +230,38 @@ static bool holds(const partition_offer *offer, uint32_t node)
     return low < offer->node_count && offer->nodes[low] == node;
 }
 
-/* May the group be taken: none of its nodes is in another, and no circle? */
+/* Returns whether the group can be chosen: none of its nodes is in another chosen group, and it forms no cycle. */
 static bool is_free(const struct problem *problem, uint32_t offer)
 {
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *group = &problem->partition->offers[offer];
 
-    for (uint32_t k = 0; k < o->node_count; k++)
-        if (problem->grouping->group_of[o->nodes[k]] != INLAY_NONE)
+    for (uint32_t k = 0; k < group->node_count; k++)
+        if (problem->grouping->group_of[group->nodes[k]] != INLAY_NONE)
             return false;
-    return !closes_circle(problem, o);
+    return !forms_cycle(problem, group);
 }
 
-static void settle_group(const struct problem *problem, uint32_t offer, uint32_t *choice)
+static void assign_group(const struct problem *problem, uint32_t offer, uint32_t *choice)
 {
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *group = &problem->partition->offers[offer];
 
-    take_group(problem, offer);
-    for (uint32_t k = 0; k < o->node_count; k++)
-        choice[o->nodes[k]] = offer;
+    choose_group(problem, offer);
+    for (uint32_t k = 0; k < group->node_count; k++)
+        choice[group->nodes[k]] = offer;
 }
 
-/* Does the group displace no provider that comes before its own, and cost less than its own provider's offers? */
+/* Returns whether the group displaces no provider with higher priority, and costs less than its own provider's single
+ * offers. */
 static bool has_priority(const struct problem *problem, uint32_t offer, const uint32_t *choice)
 {
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *group = &problem->partition->offers[offer];
     double own = 0;
 
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        uint32_t now = choice[o->nodes[k]];
-        if (problem->partition->offers[now].provider < o->provider)
+    for (uint32_t k = 0; k < group->node_count; k++) {
+        uint32_t now = choice[group->nodes[k]];
+        if (problem->partition->offers[now].provider < group->provider)
             return false;
-        own += problem->partition->offers[now].provider == o->provider ? problem->prices.offer[now] : INFINITY;
+        own += problem->partition->offers[now].provider == group->provider ? problem->prices.offer[now] : INFINITY;
     }
     return problem->prices.offer[offer] < own;
 }
@@ -264,32 +270,33 @@ uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint3
 {
     uint32_t missing = INLAY_NONE;
 
-    forget_groups(problem);
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        choice[n] = INLAY_NONE;
-        for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++)
-            if (choice[n] == INLAY_NONE || is_better(problem, by_priority, problem->picks.singles[i], choice[n]))
-                choice[n] = problem->picks.singles[i];
+    reset_groups(problem);
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        choice[node] = INLAY_NONE;
+        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++)
+            if (choice[node] == INLAY_NONE ||
+                is_better(problem, by_priority, problem->options.singles[i], choice[node]))
+                choice[node] = problem->options.singles[i];
     }
-    for (uint32_t n = 0; n < problem->nodes; n++) {
+    for (uint32_t node = 0; node < problem->nodes; node++) {
         uint32_t best = INLAY_NONE;
 
-        if (choice[n] != INLAY_NONE || !problem->candidates[n])
+        if (choice[node] != INLAY_NONE || !problem->candidates[node])
             continue;
-        for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-            const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
-            if (holds(offer, n) && is_free(problem, problem->picks.groups[i]) &&
-                (best == INLAY_NONE || is_better(problem, by_priority, problem->picks.groups[i], best)))
-                best = problem->picks.groups[i];
+        for (uint32_t i = 0; i < problem->options.group_count; i++) {
+            const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
+            if (offer_contains(offer, node) && is_free(problem, problem->options.groups[i]) &&
+                (best == INLAY_NONE || is_better(problem, by_priority, problem->options.groups[i], best)))
+                best = problem->options.groups[i];
         }
         if (best == INLAY_NONE)
-            missing = missing == INLAY_NONE ? n : missing;
+            missing = missing == INLAY_NONE ? node : missing;
         else
-            settle_group(problem, best, choice);
+            assign_group(problem, best, choice);
     }
-    for (uint32_t i = 0; by_priority && missing == INLAY_NONE && i < problem->picks.group_count; i++)
-        if (has_priority(problem, problem->picks.groups[i], choice) && is_free(problem, problem->picks.groups[i]))
-            settle_group(problem, problem->picks.groups[i], choice);
+    for (uint32_t i = 0; by_priority && missing == INLAY_NONE && i < problem->options.group_count; i++)
+        if (has_priority(problem, problem->options.groups[i], choice) && is_free(problem, problem->options.groups[i]))
+            assign_group(problem, problem->options.groups[i], choice);
     return missing;
 }
 
@@ -297,52 +304,53 @@ uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint3
 
 struct ranked {
     double gain;
-    uint32_t index; /* into x->groups */
+    uint32_t index; /* into options.groups */
 };
 
 static int by_gain(const void *a, const void *b)
 {
-    const struct ranked *ranked = a, *q = b;
+    const struct ranked *ranked = a, *other = b;
 
-    if (ranked->gain != q->gain)
-        return ranked->gain > q->gain ? -1 : 1;
-    return ranked->index < q->index ? -1 : ranked->index > q->index;
+    if (ranked->gain != other->gain)
+        return ranked->gain > other->gain ? -1 : 1;
+    return ranked->index < other->index ? -1 : ranked->index > other->index;
 }
 
 uint32_t partition_families(struct problem *problem, uint32_t provider, uint32_t *family)
 {
-    struct ranked *list = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *list);
-    uint32_t *next = problem->grouping->seen, count = 0, families = 0;
+    struct ranked *list = arena_array(problem->scratch, (size_t)problem->options.group_count + 1, sizeof *list);
+    uint32_t *next = problem->grouping->visited, count = 0, families = 0;
 
     if (list == NULL) {
         problem->failed = true;
         return 0;
     }
-    for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+    for (uint32_t i = 0; i < problem->options.group_count; i++) {
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
 
         family[i] = INLAY_NONE;
         if (offer->provider == provider)
-            list[count++] = (struct ranked){ bare_nodes(problem, offer) > 0
+            list[count++] = (struct ranked){ nodes_without_single(problem, offer) > 0
                                                  ? INFINITY
-                                                 : gain_of(problem, problem->picks.groups[i]) / offer->node_count,
+                                                 : gain_of(problem, problem->options.groups[i]) / offer->node_count,
                                              i };
     }
     qsort(list, count, sizeof *list, by_gain);
-    /* Each group joins the first family in which its nodes are free. next[n]: families below it have node n already. */
+    /* Each group joins the first family in which its nodes are free. next[n]: the number of families that contain node
+     * n. */
     memset(next, 0, problem->nodes * sizeof *next);
     for (uint32_t i = 0; i < count; i++) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[list[i].index]];
-        uint32_t f = 0;
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[list[i].index]];
+        uint32_t index = 0;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
-            f = next[offer->nodes[k]] > f ? next[offer->nodes[k]] : f;
+            index = next[offer->nodes[k]] > index ? next[offer->nodes[k]] : index;
         for (uint32_t k = 0; k < offer->node_count; k++)
-            next[offer->nodes[k]] = f + 1;
-        family[list[i].index] = f;
-        families = f + 1 > families ? f + 1 : families;
+            next[offer->nodes[k]] = index + 1;
+        family[list[i].index] = index;
+        families = index + 1 > families ? index + 1 : families;
     }
-    /* The walks use the same marks. */
+    /* The walks use the same arrays. */
     memset(next, 0, problem->nodes * sizeof *next);
     memset(problem->grouping->member, 0, problem->nodes * sizeof *problem->grouping->member);
     problem->grouping->walk = 0;
@@ -353,60 +361,61 @@ uint32_t partition_cheapest_single(const struct problem *problem, uint32_t node)
 {
     uint32_t best = INLAY_NONE;
 
-    for (uint32_t p = 0; p < problem->providers; p++) {
-        uint32_t o = problem->picks.cheapest[(size_t)p * problem->nodes + node];
-        if (o != INLAY_NONE && (best == INLAY_NONE || problem->prices.offer[o] < problem->prices.offer[best]))
-            best = o;
+    for (uint32_t provider = 0; provider < problem->providers; provider++) {
+        uint32_t offer = problem->options.cheapest[(size_t)provider * problem->nodes + node];
+        if (offer != INLAY_NONE && (best == INLAY_NONE || problem->prices.offer[offer] < problem->prices.offer[best]))
+            best = offer;
     }
     return best;
 }
 
-/* Groups as intervals from first to last node: the best up to node n either leaves n alone, or ends with a group there
- * and is the best up to before that group. */
+/* Weighted interval scheduling over groups as intervals from first to last node: the optimum up to node n either leaves
+ * n ungrouped, or ends with a group at n and extends the optimum before that group. */
 void partition_best_family(struct problem *problem, uint32_t *family)
 {
     double *gain = arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *gain);
     uint32_t *pick = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *pick);
     uint32_t *first = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *first);
-    uint32_t *next = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *next);
+    uint32_t *next = arena_array(problem->scratch, (size_t)problem->options.group_count + 1, sizeof *next);
 
     if (gain == NULL || pick == NULL || first == NULL || next == NULL) {
         problem->failed = true;
         return;
     }
     memset(first, 0xff, problem->nodes * sizeof *first);
-    memset(family, 0xff, problem->picks.group_count * sizeof *family);
-    for (uint32_t i = problem->picks.group_count; i-- > 0;) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+    memset(family, 0xff, problem->options.group_count * sizeof *family);
+    for (uint32_t i = problem->options.group_count; i-- > 0;) {
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
         next[i] = first[offer->nodes[offer->node_count - 1]];
         first[offer->nodes[offer->node_count - 1]] = i;
     }
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        gain[n + 1] = gain[n];
-        pick[n] = INLAY_NONE;
-        for (uint32_t i = first[n]; i != INLAY_NONE; i = next[i]) {
-            const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
-            double ns = gain[offer->nodes[0]] - problem->prices.offer[problem->picks.groups[i]];
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        gain[node + 1] = gain[node];
+        pick[node] = INLAY_NONE;
+        for (uint32_t i = first[node]; i != INLAY_NONE; i = next[i]) {
+            const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
+            double ns = gain[offer->nodes[0]] - problem->prices.offer[problem->options.groups[i]];
 
             for (uint32_t k = 0; k < offer->node_count; k++) {
                 uint32_t single = partition_cheapest_single(problem, offer->nodes[k]);
-                ns += single == INLAY_NONE ? 1e15
-                                           : problem->prices.offer[single]; /* nodes that only groups run come first */
+                ns += single == INLAY_NONE
+                          ? 1e15
+                          : problem->prices.offer[single]; /* prefer groups with nodes that have no single offer */
             }
-            if (ns > gain[n + 1]) {
-                gain[n + 1] = ns;
-                pick[n] = i;
+            if (ns > gain[node + 1]) {
+                gain[node + 1] = ns;
+                pick[node] = i;
             }
         }
     }
-    for (uint32_t n = problem->nodes; n > 0;) {
-        uint32_t i = pick[n - 1];
+    for (uint32_t node = problem->nodes; node > 0;) {
+        uint32_t i = pick[node - 1];
 
         if (i == INLAY_NONE) {
-            n--;
+            node--;
             continue;
         }
         family[i] = 0;
-        n = problem->partition->offers[problem->picks.groups[i]].nodes[0];
+        node = problem->partition->offers[problem->options.groups[i]].nodes[0];
     }
 }

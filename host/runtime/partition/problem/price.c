@@ -1,10 +1,11 @@
-/* What a choice costs. This is the objective: the search, the report and the tests all ask here. */
+/* The cost of a choice. This is the objective: search, reports and tests use it. */
+#include "inlay/check.h"
 #include "partition/problem/problem.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ copies */
 
-/* Two domains that know nothing of each other meet in the host's. */
+/* Returns whether a copy is direct. Copies between domains of different providers go through host memory. */
 static bool is_direct(const struct problem *problem, uint32_t from, uint32_t to)
 {
     return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST ||
@@ -18,15 +19,18 @@ static bool is_chosen(const struct problem *problem, const uint32_t *choice, uin
 
 partition_source partition_source_of(const struct problem *problem, uint32_t value)
 {
-    const partition_home home = partition_home_of(problem, value);
-    const uint32_t maker = partition_maker_of(problem->graph, home.next != INLAY_NONE ? home.next : value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
+    const uint32_t producer = partition_producer_of(
+        problem->graph, placement.carried_output != INLAY_NONE ? placement.carried_output : value);
 
-    if (home.next != INLAY_NONE && (maker == INLAY_NONE || !problem->candidates[maker] ||
-                                    partition_home_of(problem, home.next).wanted != PART_ANYWHERE))
-        return (partition_source){ .node = INLAY_NONE }; /* it comes home after each iteration */
-    if (maker == INLAY_NONE || !problem->candidates[maker])
-        return (partition_source){ .node = INLAY_NONE, .domain = home.lies };
-    return (partition_source){ .node = maker, .made = home.next != INLAY_NONE ? home.next : value };
+    if (placement.carried_output != INLAY_NONE &&
+        (producer == INLAY_NONE || !problem->candidates[producer] ||
+         boundary_placement_of(problem, placement.carried_output).target != PLACEMENT_ANY))
+        return (partition_source){ .node = INLAY_NONE }; /* copied to the host after each iteration */
+    if (producer == INLAY_NONE || !problem->candidates[producer])
+        return (partition_source){ .node = INLAY_NONE, .domain = placement.domain };
+    return (partition_source){ .node = producer,
+                               .made = placement.carried_output != INLAY_NONE ? placement.carried_output : value };
 }
 
 uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer)
@@ -39,65 +43,66 @@ uint32_t source_domain(const struct problem *problem, partition_source source, u
 
 uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value)
 {
-    if (offer == INLAY_NONE && problem->partition->homes != NULL &&
-        partition_hands_on(problem->graph->nodes[node], value))
-        return problem->lists ? INLAY_NONE : problem->partition->homes[value].inside;
+    if (offer == INLAY_NONE && problem->partition->boundaries != NULL &&
+        partition_passes_to_bodies(problem->graph->nodes[node], value))
+        return problem->lists_copies ? INLAY_NONE : problem->partition->boundaries[value].body_domain;
     return partition_domain_at(problem, offer, value);
 }
 
-uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t home)
+uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t origin)
 {
-    const partition_home h = partition_home_of(problem, value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
 
-    if (h.wanted == PART_ANYWHERE)
-        return partition_memory_of(problem, home);
-    return h.stacked && h.wanted != home ? (uint32_t)INLAY_DOMAIN_HOST : h.wanted;
+    if (placement.target == PLACEMENT_ANY)
+        return partition_memory_of(problem, origin);
+    return placement.stacked && placement.target != origin ? (uint32_t)INLAY_DOMAIN_HOST : placement.target;
 }
 
-double partition_share(const struct problem *problem, bool once)
+double share_per_iteration(const struct problem *problem, bool once)
 {
     return once && problem->partition->iterations > 1 ? 1 / problem->partition->iterations : 1;
 }
 
-/* Lists how the value gets from home to there, unless it has been there. */
-static uint32_t travel(struct problem *problem, uint32_t count, uint32_t home, uint32_t to, bool once)
+/* Adds the transfers from `origin` to `to`, unless the value was transferred there already. */
+static uint32_t add_transfers(struct problem *problem, uint32_t count, uint32_t origin, uint32_t to, bool once)
 {
     const uint32_t mark = problem->domains.mark;
 
     if (problem->domains.marked[to] == mark)
         return count;
     problem->domains.marked[to] = mark;
-    if (is_direct(problem, home, to)) {
-        problem->domains.hops[count++] = (partition_hop){ home, to, once };
+    if (is_direct(problem, origin, to)) {
+        problem->domains.transfers[count++] = (partition_transfer){ origin, to, once };
         return count;
     }
     if (problem->domains.marked[INLAY_DOMAIN_HOST] != mark) {
         problem->domains.marked[INLAY_DOMAIN_HOST] = mark;
-        problem->domains.hops[count++] = (partition_hop){ home, INLAY_DOMAIN_HOST, once };
+        problem->domains.transfers[count++] = (partition_transfer){ origin, INLAY_DOMAIN_HOST, once };
     }
-    problem->domains.hops[count++] = (partition_hop){ INLAY_DOMAIN_HOST, to, once };
+    problem->domains.transfers[count++] = (partition_transfer){ INLAY_DOMAIN_HOST, to, once };
     return count;
 }
 
-uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_t value)
+uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choice, uint32_t value)
 {
     const partition_source source = partition_source_of(problem, value);
-    const partition_home h = partition_home_of(problem, value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
     const uint32_t offer = source.node != INLAY_NONE ? choice[source.node] : INLAY_NONE;
-    uint32_t home, count = 0;
+    uint32_t origin, count = 0;
 
     if (partition_is_constant(problem->graph, value) || (source.node != INLAY_NONE && offer == INLAY_NONE))
         return 0;
-    home = source_domain(problem, source, value, offer);
-    /* Sizes that the host computes when it plans are brought once, not in each run. */
-    if (home == INLAY_NONE || (source.node != INLAY_NONE && problem->graph->values[value].info.elements != NULL &&
-                               !partition_merges(problem, offer) && home == INLAY_DOMAIN_HOST))
+    origin = source_domain(problem, source, value, offer);
+    /* Sizes that the host computes while planning are copied once, not in each run. */
+    if (origin == INLAY_NONE || (source.node != INLAY_NONE && problem->graph->values[value].info.elements != NULL &&
+                                 !partition_merges(problem, offer) && origin == INLAY_DOMAIN_HOST))
         return 0;
-    if (h.next != INLAY_NONE && h.lies != INLAY_NONE) { /* there before the first iteration */
-        problem->domains.marked[h.lies] = ++problem->domains.mark;
-        count = travel(problem, count, h.lies, home, true);
+    if (placement.carried_output != INLAY_NONE &&
+        placement.domain != INLAY_NONE) { /* the copy before the first iteration */
+        problem->domains.marked[placement.domain] = ++problem->domains.mark;
+        count = add_transfers(problem, count, placement.domain, origin, true);
     }
-    problem->domains.marked[home] = ++problem->domains.mark;
+    problem->domains.marked[origin] = ++problem->domains.mark;
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
         const uint32_t reader = problem->links.readers[i];
         uint32_t to;
@@ -106,181 +111,192 @@ uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_
             (source.node != INLAY_NONE && source.made == value && choice[reader] == offer))
             continue;
         to = reader_domain(problem, reader, choice[reader], value);
-        count = to != INLAY_NONE ? travel(problem, count, home, to, h.once) : count;
+        count = to != INLAY_NONE ? add_transfers(problem, count, origin, to, placement.once) : count;
     }
     if (problem->links.leaves[value])
-        count = travel(problem, count, home, home_domain(problem, value, home), h.once);
+        count = add_transfers(problem, count, origin, home_domain(problem, value, origin), placement.once);
     return count;
 }
 
-double partition_hop_ns(const struct problem *problem, uint32_t value, partition_hop hop)
+double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
     const partition_request *request = problem->request;
 
-    if (hop.to == INLAY_DOMAIN_HOST)
-        return problem->domains.up[(size_t)value * problem->domains.count + hop.from];
-    if (hop.from == INLAY_DOMAIN_HOST)
-        return problem->domains.down[(size_t)value * problem->domains.count + hop.to];
-    return cost_copy_ns(request->costs, request->providers, request->provider_count, hop.from, hop.to,
+    INLAY_CHECK(transfer.from < problem->domains.count && transfer.to < problem->domains.count &&
+                transfer.from != transfer.to);
+    if (transfer.to == INLAY_DOMAIN_HOST)
+        return problem->domains.up[(size_t)value * problem->domains.count + transfer.from];
+    if (transfer.from == INLAY_DOMAIN_HOST)
+        return problem->domains.down[(size_t)value * problem->domains.count + transfer.to];
+    return cost_copy_ns(request->costs, request->providers, request->provider_count, transfer.from, transfer.to,
                         cost_value_bytes(&problem->partition->profile[value]));
 }
 
 /* ------------------------------------------------------------------ memory */
 
-/* A stay of a value in a domain: [first, last] in units of the schedule. */
-struct stay {
+/* The lifetime of a value in a domain: [first, last] in units of the schedule. */
+struct lifetime {
     uint32_t first, last;
 };
 
-/* What is needed to walk through the lives of values. */
-struct measure {
+/* State for summing up the lifetimes of values. */
+struct occupancy {
     struct problem *problem;
     const uint32_t *choice;
     uint32_t *place;           /* [units] position in the order */
-    uint32_t *begins;          /* [regions + 1] first position */
-    uint64_t *grows, *shrinks; /* [providers * (units + 2)] bytes that begin and end there */
+    uint32_t *begins;          /* [regions + 1] position of the first unit */
+    uint64_t *grows, *shrinks; /* [providers * (units + 2)] bytes allocated before and freed after the position */
 };
 
-static struct stay region_stay(const struct measure *measure, uint32_t region)
+static struct lifetime region_lifetime(const struct occupancy *occupancy, uint32_t region)
 {
-    return (struct stay){ measure->begins[region], measure->begins[region + 1] - 1 };
+    return (struct lifetime){ occupancy->begins[region], occupancy->begins[region + 1] - 1 };
 }
 
-static uint32_t position_of(const struct measure *measure, uint32_t node)
+static uint32_t position_of(const struct occupancy *occupancy, uint32_t node)
 {
-    return measure->place[measure->problem->schedule.unit_of[node]];
+    return occupancy->place[occupancy->problem->schedule.unit_of[node]];
 }
 
-static void count_stay(const struct measure *measure, uint32_t domain, struct stay stay, uint64_t bytes)
+static void count_lifetime(const struct occupancy *occupancy, uint32_t domain, struct lifetime lifetime, uint64_t bytes)
 {
-    uint32_t owner = measure->problem->domains.owner[domain], units = measure->problem->schedule.unit_count;
+    uint32_t owner = occupancy->problem->domains.owner[domain], units = occupancy->problem->schedule.unit_count;
     size_t row;
 
+    INLAY_CHECK(lifetime.first <= lifetime.last && lifetime.last <= units);
     if (owner == INLAY_NONE)
         return;
     row = (size_t)owner * (units + 2);
-    measure->grows[row + stay.first] += bytes;
-    measure->shrinks[row + stay.last + 1] += bytes;
+    occupancy->grows[row + lifetime.first] += bytes;
+    occupancy->shrinks[row + lifetime.last + 1] += bytes;
 }
 
-/* The stays of a value in device domains: where it is made from then on, where it is copied from its first use there,
- * both until the last use. */
-static void count_value(const struct measure *measure, uint32_t value)
+/* Counts the lifetimes of a value in device domains: in its own domain from the unit that computes it, in other domains
+ * from its first use there, both until the last use. */
+static void count_value(const struct occupancy *occupancy, uint32_t value)
 {
-    struct problem *problem = measure->problem;
+    struct problem *problem = occupancy->problem;
     const partition_schedule *schedule = &problem->schedule;
-    uint32_t maker = partition_maker_of(problem->graph, value), home = INLAY_DOMAIN_HOST, count, own = INLAY_NONE;
+    uint32_t producer = partition_producer_of(problem->graph, value), origin = INLAY_DOMAIN_HOST, count,
+             own = INLAY_NONE;
     uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
-    struct stay at_home = { 0, 0 };
+    struct lifetime own_lifetime = { 0, 0 };
 
-    if (maker != INLAY_NONE) {
-        home = partition_domain_at(problem, measure->choice[maker], value);
-        own = schedule->region_of[position_of(measure, maker)];
-        at_home.first = at_home.last = position_of(measure, maker);
+    if (producer != INLAY_NONE) {
+        origin = partition_domain_at(problem, occupancy->choice[producer], value);
+        own = schedule->region_of[position_of(occupancy, producer)];
+        own_lifetime.first = own_lifetime.last = position_of(occupancy, producer);
     }
-    count = partition_hops(problem, measure->choice, value);
-    for (uint32_t d = 0; d <= count; d++) {
-        uint32_t domain = d == count ? home : problem->domains.hops[d].to, first = UINT32_MAX, last = 0;
+    count = partition_list_transfers(problem, occupancy->choice, value);
+    for (uint32_t index = 0; index <= count; index++) {
+        uint32_t domain = index == count ? origin : problem->domains.transfers[index].to, first = UINT32_MAX, last = 0;
 
         for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++) {
-            uint32_t n = problem->links.readers[i], at = position_of(measure, n), region = schedule->region_of[at];
-            struct stay use = region == own ? (struct stay){ at, at } : region_stay(measure, region);
+            uint32_t reader = problem->links.readers[i], at = position_of(occupancy, reader),
+                     region = schedule->region_of[at];
+            struct lifetime use = region == own ? (struct lifetime){ at, at } : region_lifetime(occupancy, region);
 
-            if (partition_domain_at(problem, measure->choice[n], value) != domain && (domain != home || region == own))
+            if (partition_domain_at(problem, occupancy->choice[reader], value) != domain &&
+                (domain != origin || region == own))
                 continue;
             first = use.first < first ? use.first : first;
             last = use.last > last ? use.last : last;
-            if (region != own && maker != INLAY_NONE) /* it leaves its region: there from beginning to end */
-                at_home.first = measure->begins[own];
+            /* a value that leaves its region exists from the begin to the end of the region */
+            if (region != own && producer != INLAY_NONE)
+                own_lifetime.first = occupancy->begins[own];
         }
-        if (domain != home) {
+        if (domain != origin) {
             if (first != UINT32_MAX)
-                count_stay(measure, domain, (struct stay){ first, last }, bytes);
+                count_lifetime(occupancy, domain, (struct lifetime){ first, last }, bytes);
             continue;
         }
         if (problem->links.leaves[value])
             last = schedule->unit_count;
-        at_home.last = last > at_home.last ? last : at_home.last;
-        count_stay(measure, home, at_home, bytes);
+        own_lifetime.last = last > own_lifetime.last ? last : own_lifetime.last;
+        count_lifetime(occupancy, origin, own_lifetime, bytes);
     }
 }
 
-static void count_offers(const struct measure *measure, partition_memory *out)
+static void count_offers(const struct occupancy *occupancy, partition_memory *out)
 {
-    const struct problem *problem = measure->problem;
+    const struct problem *problem = occupancy->problem;
     const partition_schedule *schedule = &problem->schedule;
 
     for (uint32_t i = 0; i < schedule->unit_count; i++) {
-        uint32_t offer = measure->choice[schedule->head[schedule->order[i]]];
+        uint32_t offer = occupancy->choice[schedule->head[schedule->order[i]]];
 
         if (offer == INLAY_NONE)
             continue;
         out[problem->partition->offers[offer].provider].resident_bytes +=
             problem->partition->offers[offer].resident_bytes;
-        measure->grows[(size_t)problem->partition->offers[offer].provider * (schedule->unit_count + 2) + i] +=
+        occupancy->grows[(size_t)problem->partition->offers[offer].provider * (schedule->unit_count + 2) + i] +=
             problem->partition->offers[offer].workspace_bytes;
-        measure->shrinks[(size_t)problem->partition->offers[offer].provider * (schedule->unit_count + 2) + i + 1] +=
+        occupancy->shrinks[(size_t)problem->partition->offers[offer].provider * (schedule->unit_count + 2) + i + 1] +=
             problem->partition->offers[offer].workspace_bytes;
     }
 }
 
-/* Values that the host's own domain holds count for the provider that makes them, if its limit is the user's. */
-static void count_host_values(const struct measure *measure, uint32_t value)
+/* Values in the host's domain count towards the provider that computes them, for the limit that the user sets. */
+static void count_host_values(const struct occupancy *occupancy, uint32_t value)
 {
-    const struct problem *problem = measure->problem;
-    uint32_t maker = partition_maker_of(problem->graph, value), provider, units = problem->schedule.unit_count, last;
+    const struct problem *problem = occupancy->problem;
+    uint32_t producer = partition_producer_of(problem->graph, value), provider, units = problem->schedule.unit_count,
+             last;
     size_t row;
 
-    provider = maker == INLAY_NONE ? INLAY_NONE : partition_provider_of(problem, measure->choice[maker]);
-    if (provider == INLAY_NONE ||
-        partition_memory_of(problem, partition_domain_at(problem, measure->choice[maker], value)) != INLAY_DOMAIN_HOST)
+    provider = producer == INLAY_NONE ? INLAY_NONE : partition_provider_of(problem, occupancy->choice[producer]);
+    if (provider == INLAY_NONE || partition_memory_of(problem, partition_domain_at(problem, occupancy->choice[producer],
+                                                                                   value)) != INLAY_DOMAIN_HOST)
         return;
-    last = position_of(measure, maker);
+    last = position_of(occupancy, producer);
     for (uint32_t i = problem->links.reader_at[value]; i < problem->links.reader_at[value + 1]; i++)
-        last = position_of(measure, problem->links.readers[i]) > last ? position_of(measure, problem->links.readers[i])
-                                                                      : last;
+        last = position_of(occupancy, problem->links.readers[i]) > last
+                   ? position_of(occupancy, problem->links.readers[i])
+                   : last;
     row = (size_t)provider * (units + 2);
-    measure->grows[row + position_of(measure, maker)] += cost_value_bytes(&problem->partition->profile[value]);
-    measure->shrinks[row + last + 1] += cost_value_bytes(&problem->partition->profile[value]);
+    occupancy->grows[row + position_of(occupancy, producer)] += cost_value_bytes(&problem->partition->profile[value]);
+    occupancy->shrinks[row + last + 1] += cost_value_bytes(&problem->partition->profile[value]);
 }
 
-bool partition_measure(struct problem *problem, const uint32_t *choice, partition_memory *out)
+bool partition_measure_memory(struct problem *problem, const uint32_t *choice, partition_memory *out)
 {
     const partition_schedule *schedule = &problem->schedule;
-    struct measure measure = { .problem = problem, .choice = choice };
+    struct occupancy occupancy = { .problem = problem, .choice = choice };
     struct arena arena = { 0 };
     size_t cells = (size_t)problem->providers * (schedule->unit_count + 2) + 1;
     bool ok = false;
 
-    measure.place = arena_array(&arena, (size_t)schedule->unit_count + 1, sizeof *measure.place);
-    measure.begins = arena_array(&arena, (size_t)schedule->region_count + 2, sizeof *measure.begins);
-    measure.grows = arena_array(&arena, cells, sizeof *measure.grows);
-    measure.shrinks = arena_array(&arena, cells, sizeof *measure.shrinks);
-    if (measure.place == NULL || measure.begins == NULL || measure.grows == NULL || measure.shrinks == NULL)
+    occupancy.place = arena_array(&arena, (size_t)schedule->unit_count + 1, sizeof *occupancy.place);
+    occupancy.begins = arena_array(&arena, (size_t)schedule->region_count + 2, sizeof *occupancy.begins);
+    occupancy.grows = arena_array(&arena, cells, sizeof *occupancy.grows);
+    occupancy.shrinks = arena_array(&arena, cells, sizeof *occupancy.shrinks);
+    if (occupancy.place == NULL || occupancy.begins == NULL || occupancy.grows == NULL || occupancy.shrinks == NULL)
         goto done;
+    INLAY_CHECK(schedule->unit_count > 0 || problem->nodes == 0);
     for (uint32_t i = schedule->unit_count; i-- > 0;) {
-        measure.place[schedule->order[i]] = i;
-        measure.begins[schedule->region_of[i]] = i;
+        occupancy.place[schedule->order[i]] = i;
+        occupancy.begins[schedule->region_of[i]] = i;
     }
-    measure.begins[schedule->region_count] = schedule->unit_count;
-    for (uint32_t p = 0; p < problem->providers; p++)
-        out[p] =
-            (partition_memory){ .limit_bytes = problem->bounds.limit[p] == UINT64_MAX ? 0 : problem->bounds.limit[p] };
-    count_offers(&measure, out);
+    occupancy.begins[schedule->region_count] = schedule->unit_count;
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        out[provider] = (partition_memory){ .limit_bytes = problem->bounds.limit[provider] == UINT64_MAX
+                                                               ? 0
+                                                               : problem->bounds.limit[provider] };
+    count_offers(&occupancy, out);
     for (uint32_t value = 0; value < problem->values; value++) {
         if (partition_is_constant(problem->graph, value) ||
-            (partition_maker_of(problem->graph, value) == INLAY_NONE &&
+            (partition_producer_of(problem->graph, value) == INLAY_NONE &&
              problem->links.reader_at[value] == problem->links.reader_at[value + 1]))
             continue;
-        count_value(&measure, value);
-        count_host_values(&measure, value);
+        count_value(&occupancy, value);
+        count_host_values(&occupancy, value);
     }
-    for (uint32_t p = 0; p < problem->providers; p++) {
+    for (uint32_t provider = 0; provider < problem->providers; provider++) {
         uint64_t now = 0;
         for (uint32_t i = 0; i <= schedule->unit_count; i++) {
-            now += measure.grows[(size_t)p * (schedule->unit_count + 2) + i] -
-                   measure.shrinks[(size_t)p * (schedule->unit_count + 2) + i];
-            out[p].peak_bytes = now > out[p].peak_bytes ? now : out[p].peak_bytes;
+            now += occupancy.grows[(size_t)provider * (schedule->unit_count + 2) + i] -
+                   occupancy.shrinks[(size_t)provider * (schedule->unit_count + 2) + i];
+            out[provider].peak_bytes = now > out[provider].peak_bytes ? now : out[provider].peak_bytes;
         }
     }
     ok = true;
@@ -295,13 +311,13 @@ double partition_base_price(struct problem *problem, const uint32_t *choice)
 {
     double price = 0;
 
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        if (choice[n] != INLAY_NONE && problem->partition->offers[choice[n]].nodes[0] == n)
-            price += problem->prices.offer[choice[n]];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        if (choice[node] != INLAY_NONE && problem->partition->offers[choice[node]].nodes[0] == node)
+            price += problem->prices.offer[choice[node]];
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
-        for (uint32_t count = partition_hops(problem, choice, value); count > 0; count--)
-            price += partition_hop_ns(problem, value, problem->domains.hops[count - 1]) *
-                     partition_share(problem, problem->domains.hops[count - 1].once);
+        for (uint32_t count = partition_list_transfers(problem, choice, value); count > 0; count--)
+            price += partition_transfer_ns(problem, value, problem->domains.transfers[count - 1]) *
+                     share_per_iteration(problem, problem->domains.transfers[count - 1].once);
     return price;
 }
 
@@ -309,8 +325,8 @@ bool partition_has_required(const struct problem *problem, const uint32_t *choic
 {
     if (problem->bounds.required == INLAY_NONE)
         return true;
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        if (partition_provider_of(problem, choice[n]) == problem->bounds.required)
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        if (partition_provider_of(problem, choice[node]) == problem->bounds.required)
             return true;
     return false;
 }
@@ -319,10 +335,11 @@ bool partition_keeps_memory(struct problem *problem, const uint32_t *choice)
 {
     bool keeps = true;
 
-    problem->failed |= problem->bounds.limited && !partition_measure(problem, choice, problem->memory);
-    for (uint32_t p = 0; problem->bounds.limited && p < problem->providers; p++)
-        keeps &= problem->memory[p].resident_bytes <= problem->bounds.limit[p] &&
-                 problem->memory[p].peak_bytes <= problem->bounds.limit[p] - problem->memory[p].resident_bytes;
+    problem->failed |= problem->bounds.limited && !partition_measure_memory(problem, choice, problem->memory);
+    for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
+        keeps &= problem->memory[provider].resident_bytes <= problem->bounds.limit[provider] &&
+                 problem->memory[provider].peak_bytes <=
+                     problem->bounds.limit[provider] - problem->memory[provider].resident_bytes;
     return keeps;
 }
 
@@ -332,13 +349,13 @@ partition_verdict partition_judge(struct problem *problem, const uint32_t *choic
                                   .runs = true,
                                   .feasible = partition_has_required(problem, choice) };
 
-    if (!problem->ordered && problem->picks.group_count == 0)
+    if (!problem->ordered && problem->options.group_count == 0)
         return verdict;
     if (!partition_schedule_choice(problem, choice, problem->nodes <= 64))
         return (partition_verdict){ .price = verdict.price };
-    verdict.price += problem->schedule.launch_ns + problem->prices.boundary_ns * problem->schedule.stretches;
+    verdict.price += problem->schedule.launch_ns + problem->prices.boundary_ns * problem->schedule.partitions;
     if (problem->bounds.max_partitions > 0)
-        verdict.feasible &= problem->schedule.stretches <= problem->bounds.max_partitions;
+        verdict.feasible &= problem->schedule.partitions <= problem->bounds.max_partitions;
     verdict.feasible &= partition_keeps_memory(problem, choice);
     return verdict;
 }

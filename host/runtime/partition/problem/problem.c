@@ -1,31 +1,33 @@
-/* What there is to choose from, and what everything costs. */
+/* partition/problem/problem.c - builds the input of the search: domains, readers, prices and lists of offers. */
 #include "partition/problem/problem.h"
+#include "inlay/check.h"
 #include "partition/problem/flow.h"
 #include <math.h>
 #include <string.h>
 
-/* Small graphs are searched to the end as long as that takes no more steps, some milliseconds. */
+/* Step budget of the exact search for small graphs, a few milliseconds. */
 enum { EXACT_STEPS = 20000 };
 
-/* Prices beyond are all alike: nobody waits eleven days. It keeps sums of prices exact. */
-static const double DEAREST_NS = 1e15;
+/* Higher prices (eleven days) are clamped, which keeps sums of prices exact. */
+static const double MAX_PRICE_NS = 1e15;
 
 uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint32_t value)
 {
-    const partition_offer *o;
+    const partition_offer *placed;
 
     if (offer == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
-    o = &problem->partition->offers[offer];
-    for (uint32_t i = 0; problem->odd[offer] && i < o->placement_count; i++)
-        if (o->placements[i].value == value && partition_is_plain(&o->placements[i]))
-            return o->placements[i].domain;
-    if (partition_merges(problem, offer) && problem->domains.layout_of[o->provider] != INLAY_DOMAIN_HOST)
-        return problem->domains.layout_of[o->provider];
-    return partition_default_domain(&problem->request->providers[o->provider]);
+    INLAY_CHECK(offer < problem->offers);
+    placed = &problem->partition->offers[offer];
+    for (uint32_t i = 0; problem->custom_placement[offer] && i < placed->placement_count; i++)
+        if (placed->placements[i].value == value && partition_is_plain(&placed->placements[i]))
+            return placed->placements[i].domain;
+    if (partition_merges(problem, offer) && problem->domains.layout_of[placed->provider] != INLAY_DOMAIN_HOST)
+        return problem->domains.layout_of[placed->provider];
+    return partition_default_domain(&problem->request->providers[placed->provider]);
 }
 
-static bool is_odd(const struct problem *problem, const partition_offer *offer)
+static bool has_custom_placement(const struct problem *problem, const partition_offer *offer)
 {
     uint32_t usual = partition_default_domain(&problem->request->providers[offer->provider]);
 
@@ -37,7 +39,7 @@ static bool is_odd(const struct problem *problem, const partition_offer *offer)
 
 /* ------------------------------------------------------------------ the graph */
 
-/* Who reads each value, each node once. */
+/* Lists the nodes that read each value, each node once. */
 static bool find_readers(struct problem *problem)
 {
     const struct graph *graph = problem->graph;
@@ -76,8 +78,8 @@ static bool find_readers(struct problem *problem)
     return true;
 }
 
-/* The maker of what a node reads that comes last before it; where there is none, the node before that has none either:
- * it is likely that they end up in one region. */
+/* Sets the parent of each node: the last preceding node that computes one of its inputs. A node without one has the
+ * previous node without one as its parent, since they probably end up in the same region. */
 static bool find_parents(struct problem *problem)
 {
     uint32_t orphan = INLAY_NONE;
@@ -89,9 +91,10 @@ static bool find_parents(struct problem *problem)
         uint32_t best = INLAY_NONE;
 
         for (uint32_t i = 0; i < partition_reads(problem->graph->nodes[node]); i++) {
-            uint32_t maker = partition_maker_of(problem->graph, partition_read_at(problem->graph->nodes[node], i));
-            if (maker != INLAY_NONE && (best == INLAY_NONE || maker > best))
-                best = maker;
+            uint32_t producer =
+                partition_producer_of(problem->graph, partition_read_at(problem->graph->nodes[node], i));
+            if (producer != INLAY_NONE && (best == INLAY_NONE || producer > best))
+                best = producer;
         }
         if (best == INLAY_NONE) {
             best = orphan;
@@ -104,8 +107,8 @@ static bool find_parents(struct problem *problem)
 
 /* ------------------------------------------------------------------ domains */
 
-/* Is there a price for values that enter or leave what is merged of this provider? Of those in host memory; what has
- * memory of its own pays more for the copy. */
+/* Returns whether merged offers of the provider add_transfer_term for values that enter or leave, for values in host
+ * memory. With its own device memory the copy costs more anyway. */
 static bool has_layouts(const struct problem *problem, uint32_t provider)
 {
     if (partition_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
@@ -119,21 +122,21 @@ static bool has_layouts(const struct problem *problem, uint32_t provider)
     return false;
 }
 
-static void raise(double *price, double ns)
+static void raise_to(double *price, double ns)
 {
-    *price = fmin(fmax(*price, ns), DEAREST_NS);
+    *price = fmin(fmax(*price, ns), MAX_PRICE_NS);
 }
 
-/* Values in the layout of a provider: the way there costs what the reader that asks most asks for. */
+/* Prices the layout changes of values. The price for readers is the maximum over all readers. */
 static void price_layouts(struct problem *problem)
 {
     const inlay_graph *snapshot = problem->request->snapshot;
 
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
-        uint32_t d = problem->domains.layout_of[offer->provider];
+        uint32_t layout = problem->domains.layout_of[offer->provider];
 
-        if (d == INLAY_DOMAIN_HOST || !partition_merges(problem, offer_index))
+        if (layout == INLAY_DOMAIN_HOST || !partition_merges(problem, offer_index))
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++) {
             const inlay_node_info *node = &problem->graph->nodes[offer->nodes[k]]->info;
@@ -141,14 +144,14 @@ static void price_layouts(struct problem *problem)
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
                 if (value != INLAY_NONE && !partition_is_constant(problem->graph, value))
-                    raise(&problem->domains.down[(size_t)value * problem->domains.count + d],
-                          cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
+                    raise_to(&problem->domains.down[(size_t)value * problem->domains.count + layout],
+                             cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
             for (uint32_t i = 0; i < node->output_count; i++) {
                 uint32_t value = node->outputs[i];
                 if (value != INLAY_NONE)
-                    raise(&problem->domains.up[(size_t)value * problem->domains.count + d],
-                          cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
+                    raise_to(&problem->domains.up[(size_t)value * problem->domains.count + layout],
+                             cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
             }
         }
     }
@@ -171,35 +174,38 @@ static bool find_domains(struct problem *problem)
             problem->domains.count =
                 request->providers[provider].first_domain + request->providers[provider].table->domain_count;
     problem->domains.memory_count = problem->domains.count;
-    for (uint32_t p = 0; p < problem->providers; p++)
-        problem->domains.layout_of[p] = has_layouts(problem, p) ? problem->domains.count++ : INLAY_DOMAIN_HOST;
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        problem->domains.layout_of[provider] =
+            has_layouts(problem, provider) ? problem->domains.count++ : INLAY_DOMAIN_HOST;
     cells = (size_t)problem->values * problem->domains.count + 1;
     problem->domains.owner = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.owner);
     problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
-    problem->domains.hops =
-        arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.hops);
+    problem->domains.transfers =
+        arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.transfers);
     problem->domains.up = arena_array(problem->scratch, cells, sizeof *problem->domains.up);
     problem->domains.down = arena_array(problem->scratch, cells, sizeof *problem->domains.down);
-    if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.hops == NULL ||
+    if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.transfers == NULL ||
         problem->domains.up == NULL || problem->domains.down == NULL)
         return false;
     memset(problem->domains.owner, 0xff, problem->domains.count * sizeof *problem->domains.owner);
     for (uint32_t provider = 0; provider < request->provider_count; provider++)
-        for (uint32_t d = 0; d < request->providers[provider].table->domain_count; d++)
-            problem->domains.owner[request->providers[provider].first_domain + d] = provider;
+        for (uint32_t domain = 0; domain < request->providers[provider].table->domain_count; domain++)
+            problem->domains.owner[request->providers[provider].first_domain + domain] = provider;
     problem->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
         uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
 
         if (partition_is_constant(problem->graph, value))
             continue;
-        for (uint32_t d = 1; d < problem->domains.memory_count; d++) {
-            if (problem->domains.owner[d] == INLAY_NONE)
+        for (uint32_t domain = 1; domain < problem->domains.memory_count; domain++) {
+            if (problem->domains.owner[domain] == INLAY_NONE)
                 continue;
-            problem->domains.up[(size_t)value * problem->domains.count + d] = fmin(
-                cost_copy_ns(request->costs, request->providers, request->provider_count, d, 0, bytes), DEAREST_NS);
-            problem->domains.down[(size_t)value * problem->domains.count + d] = fmin(
-                cost_copy_ns(request->costs, request->providers, request->provider_count, 0, d, bytes), DEAREST_NS);
+            problem->domains.up[(size_t)value * problem->domains.count + domain] =
+                fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, domain, 0, bytes),
+                     MAX_PRICE_NS);
+            problem->domains.down[(size_t)value * problem->domains.count + domain] =
+                fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, 0, domain, bytes),
+                     MAX_PRICE_NS);
         }
     }
     return true;
@@ -207,10 +213,10 @@ static bool find_domains(struct problem *problem)
 
 /* ------------------------------------------------------------------ offers */
 
-/* How much cheaper a provider must be, for each place that it stands behind another one in the user's order, before it
- * replaces that one: a change must promise more than prices may be off. Of two prices the one that is known less well
- * decides. [providers * nodes] the largest error among the single offers of this provider and those before it, as
- * nodes' offers stand, from source `least` on. NULL: no memory. */
+/* Margins by which a provider must be cheaper, for each place that it is behind another one in the user's order, before
+ * it replaces that one: a change must save more than the error of the prices. The less certain of two prices decides.
+ * [providers * nodes] the largest error among the single offers of this provider and those before it, for offers with a
+ * price source of at least `least`. NULL: out of memory. */
 static double *find_margins(const struct problem *problem, uint32_t least)
 {
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
@@ -226,8 +232,7 @@ static double *find_margins(const struct problem *problem, uint32_t least)
     return margins;
 }
 
-/* [nodes] 1 = some provider's price for the node was measured here: by tune, or on this machine by calibrate. NULL: no
- * memory. */
+/* [nodes] 1 = some provider's price for the node was measured or calibrated on this machine. NULL: out of memory. */
 static uint8_t *find_measured(const struct problem *problem)
 {
     uint8_t *measured = arena_alloc(problem->scratch, (size_t)problem->nodes + 1);
@@ -240,9 +245,9 @@ static uint8_t *find_measured(const struct problem *problem)
     return measured;
 }
 
-/* Nobody has measured the offer, but another for one of its nodes: it must promise more than it may be off by, wherever
- * its provider stands in the order. */
-static bool is_doubtful(const partition_offer *offer, const uint8_t *measured)
+/* Returns whether the offer has an unmeasured price, but another offer for one of its nodes has a measured one. Such an
+ * offer must save more than its own error, regardless of the order of providers. */
+static bool is_less_certain(const partition_offer *offer, const uint8_t *measured)
 {
     for (uint32_t k = 0; offer->cost_source < COST_PROFILE && k < offer->node_count; k++)
         if (measured[offer->nodes[k]] != 0)
@@ -250,8 +255,8 @@ static bool is_doubtful(const partition_offer *offer, const uint8_t *measured)
     return false;
 }
 
-/* [providers * nodes] how many of the providers up to this one offer the node at a price that nobody has measured.
- * NULL: no memory. */
+/* [providers * nodes] number of providers up to this one that offer the node at an unmeasured price. NULL: out of
+ * memory. */
 static uint32_t *count_unmeasured(const struct problem *problem)
 {
     uint32_t *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
@@ -277,22 +282,22 @@ static bool price_offers(struct problem *problem)
         return false;
     for (uint32_t provider = 0; provider < problem->providers; provider++) {
         problem->prices.launch[provider] =
-            fmin(cost_launch_ns(problem->request->costs, &problem->request->providers[provider]), DEAREST_NS);
+            fmin(cost_launch_ns(problem->request->costs, &problem->request->providers[provider]), MAX_PRICE_NS);
         problem->ordered |= problem->prices.launch[provider] > 0;
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
-        double ns = fmin(offer->cost.ns, DEAREST_NS), margin = offer->cost_error, places = offer->provider;
+        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error, places = offer->provider;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
             margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * problem->nodes + offer->nodes[k]]);
-        if (is_known) /* those before it that nobody has measured have a margin of their own */
+        if (is_known) /* unmeasured offers before it have their own margin */
             places -= unmeasured[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
-        problem->odd[offer_index] = is_odd(problem, offer);
+        problem->custom_placement[offer_index] = has_custom_placement(problem, offer);
         problem->prices.margin_ns[offer_index] = ns * margin * fmax(places, 0);
-        problem->prices.base[offer_index] =
-            ns + problem->prices.margin_ns[offer_index] + (is_doubtful(offer, measured) ? ns * offer->cost_error : 0);
+        problem->prices.base[offer_index] = ns + problem->prices.margin_ns[offer_index] +
+                                            (is_less_certain(offer, measured) ? ns * offer->cost_error : 0);
         if (!partition_merges(problem, offer_index))
             problem->prices.base[offer_index] += problem->prices.launch[offer->provider];
     }
@@ -303,70 +308,73 @@ static bool list_singles(struct problem *problem)
 {
     uint32_t *at, count = 0;
 
-    problem->picks.first_single =
-        arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *problem->picks.first_single);
-    problem->picks.singles = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->picks.singles);
-    problem->picks.groups = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->picks.groups);
-    problem->picks.cheapest =
-        arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *problem->picks.cheapest);
-    if (problem->picks.first_single == NULL || problem->picks.singles == NULL || problem->picks.groups == NULL ||
-        problem->picks.cheapest == NULL)
+    problem->options.first_single =
+        arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *problem->options.first_single);
+    problem->options.singles =
+        arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->options.singles);
+    problem->options.groups =
+        arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *problem->options.groups);
+    problem->options.cheapest = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1,
+                                            sizeof *problem->options.cheapest);
+    if (problem->options.first_single == NULL || problem->options.singles == NULL || problem->options.groups == NULL ||
+        problem->options.cheapest == NULL)
         return false;
-    memset(problem->picks.cheapest, 0xff,
-           (size_t)problem->providers * problem->nodes * sizeof *problem->picks.cheapest);
-    at = problem->picks.first_single;
+    memset(problem->options.cheapest, 0xff,
+           (size_t)problem->providers * problem->nodes * sizeof *problem->options.cheapest);
+    at = problem->options.first_single;
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++)
         if (problem->usable[offer_index] && problem->partition->offers[offer_index].node_count == 1)
             at[problem->partition->offers[offer_index].nodes[0] + 1]++;
         else if (problem->usable[offer_index])
-            problem->picks.groups[problem->picks.group_count++] = offer_index;
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        at[n + 1] += at[n];
+            problem->options.groups[problem->options.group_count++] = offer_index;
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        at[node + 1] += at[node];
     for (uint32_t offer_index = problem->offers;
-         offer_index-- > 0;) { /* backwards, so that first_single ends up where it started */
+         offer_index-- > 0;) { /* backwards, so that first_single has its initial order at the end */
         const partition_offer *offer = &problem->partition->offers[offer_index];
         uint32_t *best;
 
         if (!problem->usable[offer_index] || offer->node_count != 1)
             continue;
-        problem->picks.singles[--at[offer->nodes[0] + 1]] = offer_index;
+        problem->options.singles[--at[offer->nodes[0] + 1]] = offer_index;
         count++;
-        best = &problem->picks.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
-        if (!problem->odd[offer_index] &&
+        best = &problem->options.cheapest[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
+        if (!problem->custom_placement[offer_index] &&
             (*best == INLAY_NONE || problem->prices.base[offer_index] <= problem->prices.base[*best]))
             *best = offer_index;
     }
-    /* at[n + 1] is now where n's begin. */
+    /* at[n + 1] is now where the offers of n begin. */
+    INLAY_CHECK(count <= problem->offers);
     memmove(at, at + 1, problem->nodes * sizeof *at);
     at[problem->nodes] = count;
     return true;
 }
 
-/* A label for each provider, and one for each further way in which it places the values of some node. */
+/* One label for each provider, and one for each further placement variant that it offers for some node. */
 static bool list_labels(struct problem *problem)
 {
     uint32_t *most = arena_array(problem->scratch, (size_t)problem->providers + 1, sizeof *most), count = 0;
 
     if (most == NULL)
         return false;
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++) {
-            uint32_t p = problem->partition->offers[problem->picks.singles[i]].provider, odd = 0;
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++) {
+            uint32_t provider = problem->partition->offers[problem->options.singles[i]].provider, custom = 0;
 
-            for (uint32_t k = problem->picks.first_single[n]; k <= i; k++)
-                odd += problem->odd[problem->picks.singles[k]] &&
-                       problem->partition->offers[problem->picks.singles[k]].provider == p;
-            most[p] = odd > most[p] ? odd : most[p];
+            for (uint32_t k = problem->options.first_single[node]; k <= i; k++)
+                custom += problem->custom_placement[problem->options.singles[k]] &&
+                          problem->partition->offers[problem->options.singles[k]].provider == provider;
+            most[provider] = custom > most[provider] ? custom : most[provider];
         }
     }
-    for (uint32_t p = 0; p < problem->providers; p++)
-        count += 1 + most[p];
-    problem->picks.labels = arena_array(problem->scratch, (size_t)count + 1, sizeof *problem->picks.labels);
-    if (problem->picks.labels == NULL)
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        count += 1 + most[provider];
+    problem->options.labels = arena_array(problem->scratch, (size_t)count + 1, sizeof *problem->options.labels);
+    if (problem->options.labels == NULL)
         return false;
-    for (uint32_t p = 0; p < problem->providers; p++)
-        for (uint32_t k = 0; k <= most[p]; k++)
-            problem->picks.labels[problem->picks.label_count++] = (partition_label){ p, k };
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        for (uint32_t k = 0; k <= most[provider]; k++)
+            problem->options.labels[problem->options.label_count++] = (partition_label){ provider, k };
     return true;
 }
 
@@ -387,19 +395,19 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
                     if (node->outputs[i] != INLAY_NONE)
                         weight += (double)cost_value_bytes(&problem->partition->profile[node->outputs[i]]);
             }
-            problem->prices.offer[offer_index] += fmin(per_byte[offer->provider] * weight, DEAREST_NS);
+            problem->prices.offer[offer_index] += fmin(per_byte[offer->provider] * weight, MAX_PRICE_NS);
         }
         total += problem->prices.offer[offer_index];
     }
     for (size_t i = 0; i < (size_t)problem->values * problem->domains.count; i++)
         total += problem->domains.up[i] + problem->domains.down[i];
-    for (uint32_t p = 0; p < problem->providers; p++)
-        total += problem->prices.launch[p] * problem->nodes;
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        total += problem->prices.launch[provider] * problem->nodes;
     problem->prices.scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);
 }
 
-/* The bounds. A device's memory is what the user says or what the device has, less what the other graphs of the session
- * have taken. */
+/* Sets the bounds. The memory of a device is the user's limit or the size of the device, minus the bytes used by the
+ * session's other graphs. */
 static void find_limits(struct problem *problem)
 {
     const partition_request *request = problem->request;
@@ -446,14 +454,14 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
                                  .offers = partition->offer_count,
                                  .bounds.required = INLAY_NONE,
                                  .exact_steps = EXACT_STEPS };
-    problem->odd = arena_array(scratch, offers, sizeof *problem->odd);
+    problem->custom_placement = arena_array(scratch, offers, sizeof *problem->custom_placement);
     problem->prices.base = arena_array(scratch, offers, sizeof *problem->prices.base);
     problem->prices.margin_ns = arena_array(scratch, offers, sizeof *problem->prices.margin_ns);
     problem->prices.offer = arena_array(scratch, offers, sizeof *problem->prices.offer);
     problem->prices.launch = arena_array(scratch, providers, sizeof *problem->prices.launch);
     problem->bounds.limit = arena_array(scratch, providers, sizeof *problem->bounds.limit);
     problem->memory = arena_array(scratch, providers, sizeof *problem->memory);
-    if (problem->odd == NULL || problem->prices.base == NULL || problem->prices.margin_ns == NULL ||
+    if (problem->custom_placement == NULL || problem->prices.base == NULL || problem->prices.margin_ns == NULL ||
         problem->prices.offer == NULL || problem->prices.launch == NULL || problem->bounds.limit == NULL ||
         problem->memory == NULL || !find_domains(problem) || !find_readers(problem) || !find_parents(problem) ||
         !price_offers(problem))
@@ -462,7 +470,7 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
     find_limits(problem);
     if (!partition_groups_init(problem))
         return false;
-    partition_void_circles(problem);
+    reject_cyclic_groups(problem);
     if (!list_singles(problem) || !list_labels(problem) || !partition_schedule_init(problem))
         return false;
     problem_set_prices(problem, NULL);

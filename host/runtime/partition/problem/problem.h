@@ -1,101 +1,102 @@
-/* partition/problem/problem.h - what a choice is made from, and what it costs.
+/* partition/problem/problem.h - the input of the search, and the cost of a choice.
  *
- *     problem.c   the domains, the graph and the offers, with their prices
- *     price.c     what a choice costs: the objective, written once
- *     schedule.c  the order of a choice, and what is merged
- *     groups.c    offers of several nodes: circles, families that do not overlap
- *     flow.c      minimum cuts, whose whole numbers prices are scaled to */
+ * - problem.c: domains, graph and offers, with their prices
+ * - price.c: the cost of a choice: the objective
+ * - schedule.c: the order of a choice, and merged regions
+ * - groups.c: offers of several nodes: cycles, families that do not overlap
+ * - flow.c: minimum cuts; prices are scaled to its integers */
 #ifndef PARTITION_PROBLEM_H
 #define PARTITION_PROBLEM_H
 #include "partition/cost/cost.h"
 #include "partition/offers/offers.h"
 
-/* The order in which a choice is run, and what it takes. Units are what is scheduled as one before anything is merged:
- * a node with its offer, a group, a node of the host's. */
+/* The order in which a choice is executed, and its cost. A unit is scheduled as a whole before merging: a node with its
+ * offer, a group, or a host node. */
 typedef struct partition_schedule {
-    uint32_t *unit_of;                /* [nodes] */
-    uint32_t *head;                   /* [units] first node of the unit */
-    uint32_t *order;                  /* [units] */
-    uint32_t *region_of;              /* [units] in `order`, so that entry i is of unit order[i] */
-    uint32_t *waits, *waits_at_first; /* [units] scratch */
-    uint32_t *heap;                   /* [nodes] scratch */
-    uint32_t *root;                   /* [nodes] scratch: of the unit, in its connected part of a region */
-    uint32_t *heap_at;                /* [classes + 1] into heap */
-    uint32_t *heap_count;             /* [classes] */
+    uint32_t *unit_of;                   /* [nodes] */
+    uint32_t *head;                      /* [units] first node of the unit */
+    uint32_t *order;                     /* [units] */
+    uint32_t *region_of;                 /* [units] in the sequence of `order`: entry i belongs to unit order[i] */
+    uint32_t *pending, *initial_pending; /* [units] scratch */
+    uint32_t *heap;                      /* [nodes] scratch */
+    uint32_t *root;                      /* [nodes] scratch: representative of the unit's connected part of a region */
+    uint32_t *heap_at;                   /* [classes + 1] into heap */
+    uint32_t *heap_count;                /* [classes] */
     uint32_t unit_count, region_count;
-    uint32_t stretches; /* rows of one provider; the host's own nodes count as none, but end a row */
-    double launch_ns;   /* of regions of several offers; others pay it in their price */
-    bool splits;        /* some offer asks for a connected region */
+    uint32_t partitions; /* sequences of one provider; host nodes do not count, but end a sequence */
+    double launch_ns;    /* of regions with several offers; other offers include it in their price */
+    bool splits;         /* some offer requires connected regions */
 } partition_schedule;
 
-/* What a choice comes to. Infeasible when a bound is broken; price says nothing of that. */
+/* The evaluation of a choice. The price does not depend on `feasible`. */
 typedef struct partition_verdict {
-    double price; /* what is minimised: ns with margins and whatever multipliers add */
-    bool runs;    /* no circle */
+    double price; /* the objective: ns with margins and multipliers */
+    bool runs;    /* no cycle */
     bool feasible;
 } partition_verdict;
 
-/* A label: one provider, with the k-th of its offers for a node that place values somewhere else than usual; 0 = the
- * cheapest of the usual ones. */
+/* A label: a provider, with the k-th of its offers for a node that has a custom placement; 0 = the cheapest one with
+ * the usual placement. */
 typedef struct partition_label {
     uint32_t provider, variant;
 } partition_label;
 
-/* One movement of a value. */
-typedef struct partition_hop {
+/* A transfer of a value between two domains. */
+typedef struct partition_transfer {
     uint32_t from, to;
     bool once; /* partition_copy.once */
-} partition_hop;
+} partition_transfer;
 
-/* Where a value can be, and what moving it costs. */
+/* The domains of values, and the cost of transfers. */
 typedef struct partition_domains {
     uint32_t count;        /* memory domains, then the layouts of providers */
-    uint32_t memory_count; /* how many of these are memory */
+    uint32_t memory_count; /* number of memory domains */
     uint32_t *layout_of;   /* [providers] the "domain" of values within its regions; the host's = row-major */
     uint32_t *owner;       /* [count] provider; NONE = the host */
-    double *up, *down;     /* [values * count] copying from the domain to the host and back */
-    uint32_t *marked;      /* [count] scratch of partition_hops */
+    /* [values * count] cost of copies from the domain to the host, and from the host to the domain */
+    double *up, *down;
+    uint32_t *marked; /* [count] scratch of partition_list_transfers */
     uint32_t mark;
-    partition_hop *hops; /* [2 * count] likewise */
+    partition_transfer *transfers; /* [2 * count] likewise */
 } partition_domains;
 
-/* The graph, as choices look at it. */
+/* The edges of the graph. */
 typedef struct partition_links {
     uint32_t *reader_at; /* [values + 1] into readers */
-    uint32_t *readers;   /* nodes, each once a value */
+    uint32_t *readers;   /* nodes, each at most once per value */
     uint8_t *leaves;     /* [values] an output of the graph */
-    uint32_t *parent;    /* [nodes] the node whose region it would join first; NONE */
+    uint32_t *parent;    /* [nodes] the node whose region it would most likely join; NONE */
 } partition_links;
 
 typedef struct partition_prices {
-    double *base;       /* [offers] ns, margin, launch when it runs alone */
-    double *margin_ns;  /* [offers] the margin in it */
-    double *offer;      /* [offers] and what memory adds */
+    double *base;       /* [offers] ns, margin, and launch if it runs alone */
+    double *margin_ns;  /* [offers] the margin in base */
+    double *offer;      /* [offers] base plus the multipliers for memory */
     double *launch;     /* [providers] */
-    double scale;       /* ns -> the whole numbers of flow */
-    double boundary_ns; /* of a change of provider, for max_partitions */
+    double scale;       /* converts ns to the integers of flow */
+    double boundary_ns; /* cost of a change of provider, for max_partitions */
 } partition_prices;
 
-/* What there is to choose. */
-typedef struct partition_picks {
-    uint32_t *cheapest;     /* [providers * nodes] usual single offer, NONE */
+/* The offers to choose from. */
+typedef struct partition_options {
+    uint32_t *cheapest;     /* [providers * nodes] cheapest single offer with the usual placement, NONE */
     uint32_t *first_single; /* [nodes + 1] into singles */
     uint32_t *singles;      /* usable offers of one node, by node */
     uint32_t *groups;       /* [group_count] usable offers of several nodes */
     uint32_t group_count;
     partition_label *labels;
     uint32_t label_count;
-} partition_picks;
+} partition_options;
 
-/* What a choice has to keep. */
+/* The bounds that a choice must keep. */
 typedef struct partition_bounds {
-    uint32_t max_partitions; /* 0 = any number */
-    uint32_t required;       /* a provider that must run something; NONE */
+    uint32_t max_partitions; /* 0 = unlimited */
+    uint32_t required;       /* a provider that must run at least one node; NONE */
     uint64_t *limit;         /* [providers] bytes; UINT64_MAX = none */
     bool limited;            /* some limit is set */
 } partition_bounds;
 
-/* Everything the search needs, made once from the offers. Prices change when memory or partitions get a multiplier. */
+/* The search problem, created from the offers. Prices change when memory or partitions get a multiplier. */
 struct problem {
     const partition_request *request;
     const struct graph *graph;
@@ -103,42 +104,42 @@ struct problem {
     struct arena *scratch;
     uint32_t nodes, values, providers, offers;
     const uint8_t *candidates; /* [nodes] 1 = a provider must run it */
-    uint8_t *usable;           /* [offers] within the rules, and no circle by itself */
-    uint8_t *odd;              /* [offers] places a value elsewhere than in its provider's domain */
+    uint8_t *usable;           /* [offers] allowed by the rules, and forms no cycle by itself */
+    uint8_t *custom_placement; /* [offers] places a value outside its provider's default domain */
     partition_domains domains;
     partition_links links;
     partition_prices prices;
-    partition_picks picks;
+    partition_options options;
     partition_bounds bounds;
-    uint32_t exact_steps;        /* how long small graphs are searched to the end */
-    partition_memory *memory;    /* [providers] of the choice judged last, where limits are set */
-    partition_schedule schedule; /* of the choice judged last */
+    uint32_t exact_steps;        /* budget of the exact search of small graphs */
+    partition_memory *memory;    /* [providers] of the choice that was evaluated last, if limits are set */
+    partition_schedule schedule; /* of the choice that was evaluated last */
     struct grouping *grouping;
     struct fusion *fusion;
-    bool ordered; /* the price depends on the order */
-    bool forms;   /* the order is the one that regions are made of */
-    bool lists;   /* copies are listed: those that bodies make are theirs */
-    bool failed;  /* memory ran out on the way: nothing found counts */
+    bool ordered;      /* the price depends on the order */
+    bool final_order;  /* the order is the final one, from which regions are formed */
+    bool lists_copies; /* copies are listed; copies made within bodies belong to the bodies */
+    bool failed;       /* out of memory: results are invalid */
 };
 
-/* What decides where a value lies: where the offer of `node` makes `made`. */
+/* The origin of a value: the offer of `node` computes `made`, which decides the domain. */
 typedef struct partition_source {
-    uint32_t node, made; /* node INLAY_NONE: nothing, it lies in ... */
+    uint32_t node, made; /* node INLAY_NONE: no node decides; the value is in `domain` */
     uint32_t domain;     /* INLAY_NONE: not known yet */
 } partition_source;
 
-/* The memory of a domain: a layout is one of host memory. */
+/* The memory of a domain: layouts are in host memory. */
 static inline uint32_t partition_memory_of(const struct problem *problem, uint32_t domain)
 {
     return domain < problem->domains.memory_count ? domain : INLAY_DOMAIN_HOST;
 }
 
-/* Of a graph without homes, all lies in the host's memory. */
-static inline partition_home partition_home_of(const struct problem *problem, uint32_t value)
+/* Without boundary placements, all values that cross the boundary are in host memory. */
+static inline boundary_placement boundary_placement_of(const struct problem *problem, uint32_t value)
 {
-    return problem->partition->homes != NULL
-               ? problem->partition->homes[value]
-               : (partition_home){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
+    return problem->partition->boundaries != NULL
+               ? problem->partition->boundaries[value]
+               : (boundary_placement){ INLAY_DOMAIN_HOST, INLAY_NONE, INLAY_DOMAIN_HOST, INLAY_NONE, 0, 0 };
 }
 
 /* Provider of an offer; NONE for the host. */
@@ -146,77 +147,77 @@ static inline uint32_t partition_provider_of(const struct problem *problem, uint
 {
     return offer == INLAY_NONE ? INLAY_NONE : problem->partition->offers[offer].provider;
 }
-/* May the offer be merged with neighbours? One that lays values elsewhere than its neighbours may not. */
+/* Returns whether the offer can be merged with its neighbours. Offers with custom placements cannot. */
 static inline bool partition_merges(const struct problem *problem, uint32_t offer)
 {
     return offer != INLAY_NONE && (problem->partition->offers[offer].flags & INLAY_OFFER_MERGE) != 0 &&
-           !problem->odd[offer];
+           !problem->custom_placement[offer];
 }
 
 /* ------------------------------------------------------------------ problem.c */
 
-/* Makes *out from the offers of partition; memory is scratch's. False: out of memory. usable is [offers], from the
- * rules. */
+/* Initialises *out from the offers of the partition; memory is from scratch. usable: [offers], from the rules. False:
+ * out of memory. */
 bool problem_init(struct problem *out, const partition_request *request, struct partition *partition,
                   const uint8_t *candidates, uint8_t *usable, struct arena *scratch);
-/* The domain in which the offer has the value; NONE is the host's. What is merged has values in a layout of its
- * provider's own, between which and row-major there is a price like that of a copy: a domain as well, in host
- * memory. */
+/* The domain of the value in the offer; for NONE the host's domain. Merged offers hold values in a layout of their
+ * provider. The change from row-major costs like a copy, so the layout is treated as a domain in host memory. */
 uint32_t partition_domain_at(const struct problem *problem, uint32_t offer, uint32_t value);
-/* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary_ns is set before. */
+/* Sets prices.offer from prices.base and per_byte [providers] (NULL = 0), and the scale; boundary_ns must be set
+ * before. */
 void problem_set_prices(struct problem *problem, const double *per_byte);
 
 /* ------------------------------------------------------------------ price.c */
 
-/* How the value travels under this choice (offer per node); hops are problem->hops. A choice of NONE at a candidate:
- * not yet made, and so not counted. */
-uint32_t partition_hops(struct problem *problem, const uint32_t *choice, uint32_t value);
+/* Lists the transfers of the value under this choice (an offer per node) in domains.transfers; returns their number.
+ * NONE for a candidate: not chosen yet, and not counted. */
+uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choice, uint32_t value);
 partition_source partition_source_of(const struct problem *problem, uint32_t value);
-/* The domain in which the value lies when the source's node takes the offer; INLAY_NONE: not known yet. */
+/* The domain of the value if the source's node takes the offer; INLAY_NONE: not known yet. */
 uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer);
-/* The domain in which the node reads the value when it takes the offer; INLAY_NONE: it does not care, or not yet. */
+/* The domain in which the node reads the value if it takes the offer; INLAY_NONE: any, or not known yet. */
 uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value);
-/* Where an output goes that lies in `home`. */
-uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t home);
-/* The share of a hop that one iteration pays. */
-double partition_share(const struct problem *problem, bool once);
-/* Nanoseconds of a hop. */
-double partition_hop_ns(const struct problem *problem, uint32_t value, partition_hop hop);
-/* Offers and copies: the part of the price that the order does not change, and so the least that the whole can be. */
+/* The final domain of an output that is computed in `origin`. */
+uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t origin);
+/* The fraction of a transfer that one iteration pays. */
+double share_per_iteration(const struct problem *problem, bool once);
+/* Cost of a transfer in nanoseconds. */
+double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer);
+/* Offers and copies: the part of the price that does not depend on the order, and thus a lower bound of the price. */
 double partition_base_price(struct problem *problem, const uint32_t *choice);
-/* Has the provider that a rule requires a node, if there is such a rule? */
+/* Returns whether the required provider runs a node, if a rule requires one. */
 bool partition_has_required(const struct problem *problem, const uint32_t *choice);
-/* The objective. choice is complete; problem->schedule and problem->memory are those of the choice where limits ask for
- * them. */
+/* Evaluates the objective. The choice must be complete. Afterwards problem->schedule and problem->memory are those of
+ * the choice if limits need them. */
 partition_verdict partition_judge(struct problem *problem, const uint32_t *choice);
-/* Does the choice, as it is scheduled, keep the limits of memory? */
+/* Returns whether the scheduled choice keeps the memory limits. */
 bool partition_keeps_memory(struct problem *problem, const uint32_t *choice);
-/* Memory of the choice, of all providers; after partition_schedule_choice. */
-bool partition_measure(struct problem *problem, const uint32_t *choice, partition_memory *out);
+/* Computes the memory of the choice for all providers; requires partition_schedule_choice(). */
+bool partition_measure_memory(struct problem *problem, const uint32_t *choice, partition_memory *out);
 
 /* ------------------------------------------------------------------ schedule.c */
 
 bool partition_schedule_init(struct problem *problem);
-/* Orders the choice. False: groups wait for each other in a circle. thorough: tries each provider as the first. */
+/* Orders the choice. False: groups form a cycle. thorough: tries each provider as the first one. */
 bool partition_schedule_choice(struct problem *problem, const uint32_t *choice, bool thorough);
 
 /* ------------------------------------------------------------------ groups.c */
 
 bool partition_groups_init(struct problem *problem);
-/* Voids groups that close a circle by themselves, with a log line. Before that problem->groups is not set. */
-void partition_void_circles(struct problem *problem);
-/* Dissolves groups of the choice until none wait for each other. False: one had no single offers to fall back on. */
-bool partition_untangle(struct problem *problem, uint32_t *choice);
+/* Rejects groups that form a cycle by themselves, with a log message. Called before options.groups is set. */
+void reject_cyclic_groups(struct problem *problem);
+/* Dissolves groups of the choice until there is no cycle. False: a group has no single offers as a fallback. */
+bool dissolve_cyclic_groups(struct problem *problem, uint32_t *choice);
 /* A first complete choice: the cheapest offer of each node, or that of the first provider; groups where there are no
- * others, and by priority also where they displace no earlier provider. Returns a node that it found nothing for, or
- * NONE. */
+ * single offers, and by priority also where they displace no provider with higher priority. Returns a node without an
+ * offer, or NONE. */
 uint32_t partition_first_choice(struct problem *problem, bool by_priority, uint32_t *choice);
-/* Families of the provider's groups: family[i] of group problem->groups[i], such that groups of one family do not
- * overlap; NONE for other providers'. Returns how many. */
+/* Families of the provider's groups: family[i] of options.groups[i]; groups of one family do not overlap. NONE for
+ * groups of other providers. Returns the number of families. */
 uint32_t partition_families(struct problem *problem, uint32_t provider, uint32_t *family);
-/* A family of all providers' groups, as number 0: those that together save most over the cheapest single offers, among
- * groups that do not even interleave. */
+/* One family from the groups of all providers, with index 0: those that together save most compared with the cheapest
+ * single offers, among groups whose intervals do not interleave. */
 void partition_best_family(struct problem *problem, uint32_t *family);
-/* The cheapest usual single offer for the node, of whichever provider; NONE. */
+/* The cheapest single offer of any provider with the usual placement; NONE. */
 uint32_t partition_cheapest_single(const struct problem *problem, uint32_t node);
 #endif

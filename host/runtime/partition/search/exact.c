@@ -1,4 +1,5 @@
-/* Branch and bound: every choice, but for those that cost too much before they are complete. */
+/* Branch and bound: enumerates all choices, except those whose cost exceeds the best one before they are complete. */
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include <math.h>
 #include <string.h>
@@ -6,13 +7,13 @@
 struct branch {
     struct problem *problem;
     uint32_t *choice, *best;   /* [nodes] */
-    double *least;             /* [nodes] what the node costs at least, a share of a group's price */
-    double *travel;            /* [values] what its copies cost, as far as makers and readers are chosen */
+    double *least;             /* [nodes] lower bound of the node's cost, a share of the price for groups */
+    double *copy_ns;           /* [values] cost of its copies, as far as the nodes are chosen */
     uint32_t *first_group;     /* [nodes + 1] into by_head */
     uint32_t *by_head;         /* groups by their first node */
     partition_verdict verdict; /* of best */
     uint32_t steps;
-    bool cut_short;
+    bool out_of_budget;
 };
 
 static bool branch_init(struct branch *branch, struct problem *problem, uint32_t *best)
@@ -22,71 +23,72 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
     *branch = (struct branch){ .problem = problem, .best = best };
     branch->choice = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *branch->choice);
     branch->least = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *branch->least);
-    branch->travel = arena_array(problem->scratch, (size_t)problem->values + 1, sizeof *branch->travel);
+    branch->copy_ns = arena_array(problem->scratch, (size_t)problem->values + 1, sizeof *branch->copy_ns);
     branch->first_group = at = arena_array(problem->scratch, (size_t)problem->nodes + 2, sizeof *branch->first_group);
-    branch->by_head = arena_array(problem->scratch, (size_t)problem->picks.group_count + 1, sizeof *branch->by_head);
-    if (branch->choice == NULL || branch->least == NULL || branch->travel == NULL || at == NULL ||
+    branch->by_head = arena_array(problem->scratch, (size_t)problem->options.group_count + 1, sizeof *branch->by_head);
+    if (branch->choice == NULL || branch->least == NULL || branch->copy_ns == NULL || at == NULL ||
         branch->by_head == NULL)
         return false;
     memset(branch->choice, 0xff, problem->nodes * sizeof *branch->choice);
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        branch->least[n] = problem->candidates[n] ? INFINITY : 0;
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++)
-            branch->least[n] = fmin(branch->least[n], problem->prices.offer[problem->picks.singles[i]]);
-    for (uint32_t i = 0; i < problem->picks.group_count; i++) {
-        const partition_offer *offer = &problem->partition->offers[problem->picks.groups[i]];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        branch->least[node] = problem->candidates[node] ? INFINITY : 0;
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++)
+            branch->least[node] = fmin(branch->least[node], problem->prices.offer[problem->options.singles[i]]);
+    for (uint32_t i = 0; i < problem->options.group_count; i++) {
+        const partition_offer *offer = &problem->partition->offers[problem->options.groups[i]];
         for (uint32_t k = 0; k < offer->node_count; k++)
-            branch->least[offer->nodes[k]] = fmin(branch->least[offer->nodes[k]],
-                                                  problem->prices.offer[problem->picks.groups[i]] / offer->node_count);
+            branch->least[offer->nodes[k]] = fmin(
+                branch->least[offer->nodes[k]], problem->prices.offer[problem->options.groups[i]] / offer->node_count);
         at[offer->nodes[0] + 1]++;
     }
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        at[n + 1] += at[n];
-    for (uint32_t i = problem->picks.group_count; i-- > 0;)
-        branch->by_head[--at[problem->partition->offers[problem->picks.groups[i]].nodes[0] + 1]] =
-            problem->picks.groups[i];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        at[node + 1] += at[node];
+    for (uint32_t i = problem->options.group_count; i-- > 0;)
+        branch->by_head[--at[problem->partition->offers[problem->options.groups[i]].nodes[0] + 1]] =
+            problem->options.groups[i];
     memmove(at, at + 1, problem->nodes * sizeof *at);
-    at[problem->nodes] = problem->picks.group_count;
+    at[problem->nodes] = problem->options.group_count;
     return true;
 }
 
-/* Counts the copies of value anew; the difference. */
+/* Recomputes the copies of a value; returns the difference. */
 static double recount(struct branch *branch, uint32_t value)
 {
-    double before = branch->travel[value], ns = 0;
+    double before = branch->copy_ns[value], ns = 0;
 
     if (value == INLAY_NONE || branch->problem->domains.count == 1)
         return 0;
-    for (uint32_t count = partition_hops(branch->problem, branch->choice, value); count > 0; count--)
-        ns += partition_hop_ns(branch->problem, value, branch->problem->domains.hops[count - 1]) *
-              partition_share(branch->problem, branch->problem->domains.hops[count - 1].once);
-    branch->travel[value] = ns;
+    for (uint32_t count = partition_list_transfers(branch->problem, branch->choice, value); count > 0; count--)
+        ns += partition_transfer_ns(branch->problem, value, branch->problem->domains.transfers[count - 1]) *
+              share_per_iteration(branch->problem, branch->problem->domains.transfers[count - 1].once);
+    branch->copy_ns[value] = ns;
     return ns - before;
 }
 
-/* Counts value anew, which a node makes, and what it is in the next iteration. */
+/* Recomputes the copies of a value that a node computes, and of the value that it becomes in the next iteration. */
 static double recount_made(struct branch *branch, uint32_t value)
 {
     const struct graph *graph = branch->problem->graph;
     double ns = recount(branch, value);
 
-    for (uint32_t i = 0; branch->problem->partition->homes != NULL && i < graph->input_count; i++)
-        if (branch->problem->partition->homes[graph->inputs[i]].next == value)
+    for (uint32_t i = 0; branch->problem->partition->boundaries != NULL && i < graph->input_count; i++)
+        if (branch->problem->partition->boundaries[graph->inputs[i]].carried_output == value)
             ns += recount(branch, graph->inputs[i]);
     return ns;
 }
 
-/* Sets the nodes of the offer; the difference in copies. */
-static double put(struct branch *branch, uint32_t offer, bool there)
+/* Sets or clears the nodes of the offer; returns the difference in copies. */
+static double place_offer(struct branch *branch, uint32_t offer, bool set)
 {
-    const partition_offer *o = &branch->problem->partition->offers[offer];
+    const partition_offer *placed = &branch->problem->partition->offers[offer];
     double ns = 0;
 
-    for (uint32_t k = 0; k < o->node_count; k++)
-        branch->choice[o->nodes[k]] = there ? offer : INLAY_NONE;
-    for (uint32_t k = 0; branch->problem->domains.count > 1 && k < o->node_count; k++) {
-        const graph_node *node = branch->problem->graph->nodes[o->nodes[k]];
+    INLAY_CHECK(offer < branch->problem->offers);
+    for (uint32_t k = 0; k < placed->node_count; k++)
+        branch->choice[placed->nodes[k]] = set ? offer : INLAY_NONE;
+    for (uint32_t k = 0; branch->problem->domains.count > 1 && k < placed->node_count; k++) {
+        const graph_node *node = branch->problem->graph->nodes[placed->nodes[k]];
         for (uint32_t i = 0; i < partition_reads(node); i++)
             ns += partition_read_at(node, i) == INLAY_NONE ? 0 : recount(branch, partition_read_at(node, i));
         for (uint32_t i = 0; i < node->info.output_count; i++)
@@ -97,10 +99,10 @@ static double put(struct branch *branch, uint32_t offer, bool there)
 
 static bool is_open(const struct branch *branch, uint32_t offer)
 {
-    const partition_offer *o = &branch->problem->partition->offers[offer];
+    const partition_offer *placed = &branch->problem->partition->offers[offer];
 
-    for (uint32_t k = 0; k < o->node_count; k++)
-        if (branch->choice[o->nodes[k]] != INLAY_NONE)
+    for (uint32_t k = 0; k < placed->node_count; k++)
+        if (branch->choice[placed->nodes[k]] != INLAY_NONE)
             return false;
     return true;
 }
@@ -118,39 +120,40 @@ static void judge_leaf(struct branch *branch)
     memcpy(branch->best, branch->choice, branch->problem->nodes * sizeof *branch->best);
 }
 
-/* Chooses for node n and all after it. spent: offers and copies so far; rest: the least for nodes not yet chosen. */
-static void search_from(struct branch *branch, uint32_t n, double spent, double rest, uint32_t budget)
+/* Chooses for `node` and all nodes after it. spent: offers and copies so far; rest: lower bound for the nodes not
+ * chosen yet. */
+static void search_from(struct branch *branch, uint32_t node, double spent, double rest, uint32_t budget)
 {
     struct problem *problem = branch->problem;
     uint32_t singles, all;
 
-    while (n < problem->nodes && (branch->choice[n] != INLAY_NONE || !problem->candidates[n]))
-        n++;
+    while (node < problem->nodes && (branch->choice[node] != INLAY_NONE || !problem->candidates[node]))
+        node++;
     if (branch->verdict.feasible && spent + rest >= branch->verdict.price * (1 - 1e-12))
         return;
     if (branch->steps++ >= budget || problem->failed) {
-        branch->cut_short = true;
+        branch->out_of_budget = true;
         return;
     }
-    if (n == problem->nodes) {
+    if (node == problem->nodes) {
         judge_leaf(branch);
         return;
     }
-    singles = problem->picks.first_single[n + 1] - problem->picks.first_single[n];
-    all = singles + branch->first_group[n + 1] - branch->first_group[n];
-    for (uint32_t i = 0; i < all && !branch->cut_short; i++) {
-        uint32_t offer = i < singles ? problem->picks.singles[problem->picks.first_single[n] + i]
-                                     : branch->by_head[branch->first_group[n] + i - singles];
-        const partition_offer *o = &problem->partition->offers[offer];
+    singles = problem->options.first_single[node + 1] - problem->options.first_single[node];
+    all = singles + branch->first_group[node + 1] - branch->first_group[node];
+    for (uint32_t i = 0; i < all && !branch->out_of_budget; i++) {
+        uint32_t offer = i < singles ? problem->options.singles[problem->options.first_single[node] + i]
+                                     : branch->by_head[branch->first_group[node] + i - singles];
+        const partition_offer *candidate = &problem->partition->offers[offer];
         double saved = 0, ns;
 
         if (i >= singles && !is_open(branch, offer))
             continue;
-        for (uint32_t k = 0; k < o->node_count; k++)
-            saved += branch->least[o->nodes[k]];
-        ns = put(branch, offer, true);
-        search_from(branch, n + 1, spent + problem->prices.offer[offer] + ns, rest - saved, budget);
-        (void)put(branch, offer, false);
+        for (uint32_t k = 0; k < candidate->node_count; k++)
+            saved += branch->least[candidate->nodes[k]];
+        ns = place_offer(branch, offer, true);
+        search_from(branch, node + 1, spent + problem->prices.offer[offer] + ns, rest - saved, budget);
+        (void)place_offer(branch, offer, false);
     }
 }
 
@@ -164,10 +167,10 @@ bool partition_exact(struct problem *problem, uint32_t budget, uint32_t *choice,
         return false;
     }
     branch.verdict = *verdict;
-    for (uint32_t n = 0; n < problem->nodes; n++)
-        rest += branch.least[n];
+    for (uint32_t node = 0; node < problem->nodes; node++)
+        rest += branch.least[node];
     if (rest < INFINITY)
         search_from(&branch, 0, 0, rest, budget);
     *verdict = branch.verdict;
-    return !branch.cut_short;
+    return !branch.out_of_budget;
 }

@@ -1,25 +1,26 @@
-/* The best mix of two choices: for every node a yes-or-no question, "keep what is" (0) or "take what is proposed" (1),
- * answered for all nodes at once by a minimum cut.
+/* Finds the best mix of two choices: for every node a binary variable, "keep the current offer" (0) or "take the
+ * proposed one" (1); all are set at once by a minimum cut.
  *
- * Copies fit into a cut although a value that several nodes read in one domain is copied once. Value v, made by m, is
- * copied to domain t if m's answer puts it elsewhere and any of its readers' answers asks for it there. A helper that
- * must be 1 as soon as one of these readers is 1 says "any"; the copy's cost then stands between helper and m. When
- * copies between devices pass through the host, and the proposal is one provider for all, every term has this form, and
- * the cut is the best mix. Where a term has not, it is charged as if m's answer did not matter, which is too much at
- * most; partition_judge has the last word. */
+ * A value that several nodes read in one domain is copied only once. This fits into a cut: a value computed by node m
+ * is copied to domain t if m's variable places it elsewhere and the variable of any reader requires it in t. An
+ * auxiliary variable that must be 1 if any of these readers is 1 represents "any"; the cost of the copy is then a pair
+ * of the auxiliary variable and m. If copies between devices go through the host, and the proposal is one provider for
+ * all nodes, every term has this form, and the cut is the best mix. Other terms are charged as if m's variable did not
+ * matter, which is an upper bound; partition_evaluate() decides whether the mix is taken. */
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include "partition/problem/flow.h"
 #include <math.h>
 #include <string.h>
 
 struct fusion {
-    const partition_side *now, *then;
-    uint32_t *var; /* [nodes] question, NONE = as it is now */
-    uint8_t *take; /* [offers] scratch: does the group pay once all its nodes take it? */
+    const partition_alternative *current, *proposed;
+    uint32_t *var; /* [nodes] variable, NONE = keeps its offer */
+    uint8_t *take; /* [offers] scratch: whether the group pays if all its nodes take it */
     struct flow flow;
 };
 
-/* When does a copy's home count? */
+/* When a copy from or to the value's own domain is charged. */
 enum { GATE_NONE, GATE_AT_0, GATE_AT_1 };
 
 bool partition_fuse_init(struct problem *problem)
@@ -35,354 +36,372 @@ bool partition_fuse_init(struct problem *problem)
     return fusion->var != NULL && fusion->take != NULL;
 }
 
-void partition_side_of(const struct problem *problem, const uint32_t *choice, partition_side *out)
+void partition_alternative_of(const struct problem *problem, const uint32_t *choice, partition_alternative *out)
 {
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        uint32_t offer = choice[n];
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        uint32_t offer = choice[node];
 
-        out->single[n] = offer;
-        out->group[n] = INLAY_NONE;
+        out->single[node] = offer;
+        out->group[node] = INLAY_NONE;
         if (offer == INLAY_NONE || problem->partition->offers[offer].node_count == 1)
             continue;
-        out->group[n] = offer;
-        out->single[n] =
-            problem->odd[offer]
+        out->group[node] = offer;
+        out->single[node] =
+            problem->custom_placement[offer]
                 ? INLAY_NONE
-                : problem->picks.cheapest[(size_t)problem->partition->offers[offer].provider * problem->nodes + n];
+                : problem->options.cheapest[(size_t)problem->partition->offers[offer].provider * problem->nodes + node];
     }
 }
 
-static uint32_t offer_on(const partition_side *side, uint32_t n)
+static uint32_t offer_on(const partition_alternative *side, uint32_t node)
 {
-    return side->group[n] != INLAY_NONE ? side->group[n] : side->single[n];
+    return side->group[node] != INLAY_NONE ? side->group[node] : side->single[node];
 }
 
-static int64_t whole(const struct problem *problem, double ns)
+static int64_t to_integer(const struct problem *problem, double ns)
 {
     return (int64_t)(ns * problem->prices.scale + 0.5);
 }
 
-/* The question of node n, and what it says when it is not asked. */
-static uint32_t var_of(const struct fusion *fusion, uint32_t n)
+/* The variable of node n; INLAY_NONE if it keeps its offer. */
+static uint32_t variable_of(const struct fusion *fusion, uint32_t node)
 {
-    return n == INLAY_NONE ? INLAY_NONE : fusion->var[n];
+    return node == INLAY_NONE ? INLAY_NONE : fusion->var[node];
 }
 
 /* ------------------------------------------------------------------ nodes and groups */
 
-static void ask_nodes(struct problem *problem)
+static void add_node_terms(struct problem *problem)
 {
     struct fusion *fusion = problem->fusion;
 
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        uint32_t now = offer_on(fusion->now, n), then = offer_on(fusion->then, n);
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        uint32_t current = offer_on(fusion->current, node), proposed = offer_on(fusion->proposed, node);
 
-        fusion->var[n] = INLAY_NONE;
-        if (!problem->candidates[n] || then == INLAY_NONE ||
-            (now == then && fusion->now->single[n] == fusion->then->single[n]))
+        fusion->var[node] = INLAY_NONE;
+        if (!problem->candidates[node] || proposed == INLAY_NONE ||
+            (current == proposed && fusion->current->single[node] == fusion->proposed->single[node]))
             continue;
-        fusion->var[n] = flow_add(&problem->fusion->flow);
-        flow_cost(
-            &problem->fusion->flow, fusion->var[n],
-            fusion->now->single[n] == INLAY_NONE ? 0 : whole(problem, problem->prices.offer[fusion->now->single[n]]),
-            fusion->then->single[n] == INLAY_NONE ? 0 : whole(problem, problem->prices.offer[fusion->then->single[n]]));
+        fusion->var[node] = flow_add(&problem->fusion->flow);
+        flow_cost(&problem->fusion->flow, fusion->var[node],
+                  fusion->current->single[node] == INLAY_NONE
+                      ? 0
+                      : to_integer(problem, problem->prices.offer[fusion->current->single[node]]),
+                  fusion->proposed->single[node] == INLAY_NONE
+                      ? 0
+                      : to_integer(problem, problem->prices.offer[fusion->proposed->single[node]]));
     }
 }
 
-/* Group `offer` of one side: what it saves, when all its nodes say `answer`. Nodes with nothing else to fall back on
- * must then. */
-static void ask_group(struct problem *problem, uint32_t offer, const partition_side *side, bool answer)
+/* Adds the saving of a group of one alternative if all its nodes have the value `answer`. Nodes without a single offer
+ * are forced to follow. */
+static void add_group_terms(struct problem *problem, uint32_t offer, const partition_alternative *side, bool answer)
 {
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *group = &problem->partition->offers[offer];
     struct fusion *fusion = problem->fusion;
     double gain = -problem->prices.offer[offer];
-    bool bare = false, asked = false, stays = false;
+    bool bare = false, has_variable = false, is_bound = false;
     uint32_t helper;
 
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        uint32_t single = side->single[o->nodes[k]];
+    INLAY_CHECK(group->node_count > 1);
+    for (uint32_t k = 0; k < group->node_count; k++) {
+        uint32_t single = side->single[group->nodes[k]];
         gain += single == INLAY_NONE ? 0 : problem->prices.offer[single];
         bare |= single == INLAY_NONE;
-        asked |= fusion->var[o->nodes[k]] != INLAY_NONE;
-        stays |= single == INLAY_NONE && fusion->var[o->nodes[k]] == INLAY_NONE;
+        has_variable |= fusion->var[group->nodes[k]] != INLAY_NONE;
+        is_bound |= single == INLAY_NONE && fusion->var[group->nodes[k]] == INLAY_NONE;
     }
     fusion->take[offer] = bare || gain > 0;
-    if (!asked || !fusion->take[offer])
+    if (!has_variable || !fusion->take[offer])
         return;
     helper = flow_add(&problem->fusion->flow);
     if (gain > 0)
-        flow_cost(&problem->fusion->flow, helper, answer ? whole(problem, gain) : 0, answer ? 0 : whole(problem, gain));
+        flow_cost(&problem->fusion->flow, helper, answer ? to_integer(problem, gain) : 0,
+                  answer ? 0 : to_integer(problem, gain));
     else
-        flow_cost(&problem->fusion->flow, helper, answer ? 0 : whole(problem, -gain),
-                  answer ? whole(problem, -gain) : 0);
-    if (stays) /* a node that can't leave the group that is */
+        flow_cost(&problem->fusion->flow, helper, answer ? 0 : to_integer(problem, -gain),
+                  answer ? to_integer(problem, -gain) : 0);
+    if (is_bound) /* a node that cannot leave the current group */
         flow_cost(&problem->fusion->flow, helper, 0, FLOW_NEVER);
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        uint32_t var = fusion->var[o->nodes[k]];
+    for (uint32_t k = 0; k < group->node_count; k++) {
+        uint32_t var = fusion->var[group->nodes[k]];
 
         if (var == INLAY_NONE)
             continue;
         flow_pair(&problem->fusion->flow, answer ? var : helper, answer ? helper : var, FLOW_NEVER);
-        if (side->single[o->nodes[k]] == INLAY_NONE)
+        if (side->single[group->nodes[k]] == INLAY_NONE)
             flow_pair(&problem->fusion->flow, answer ? helper : var, answer ? var : helper, FLOW_NEVER);
     }
 }
 
-static void ask_groups(struct problem *problem)
+static void add_all_group_terms(struct problem *problem)
 {
     struct fusion *fusion = problem->fusion;
 
-    for (uint32_t n = 0; problem->picks.group_count > 0 && n < problem->nodes; n++) {
-        uint32_t now = fusion->now->group[n], then = fusion->then->group[n];
+    for (uint32_t node = 0; problem->options.group_count > 0 && node < problem->nodes; node++) {
+        uint32_t current = fusion->current->group[node], proposed = fusion->proposed->group[node];
 
-        if (now != INLAY_NONE && problem->partition->offers[now].nodes[0] == n)
-            ask_group(problem, now, fusion->now, false);
-        if (then != INLAY_NONE && then != now && problem->partition->offers[then].nodes[0] == n)
-            ask_group(problem, then, fusion->then, true);
+        if (current != INLAY_NONE && problem->partition->offers[current].nodes[0] == node)
+            add_group_terms(problem, current, fusion->current, false);
+        if (proposed != INLAY_NONE && proposed != current && problem->partition->offers[proposed].nodes[0] == node)
+            add_group_terms(problem, proposed, fusion->proposed, true);
     }
 }
 
 /* ------------------------------------------------------------------ copies */
 
-/* A value in the question: its domains, and who reads it. */
-struct moving {
-    uint32_t value, maker; /* the maker's question */
-    uint32_t home[2];
+/* A value whose copies depend on variables. */
+struct copied {
+    uint32_t value, producer; /* the variable of the node that computes the value */
+    uint32_t origin[2];
     double share; /* of its copies */
 };
 
-/* Does reader r, by answer, call for a copy? target NONE: anywhere but `home`; otherwise into target. */
-static bool calls(const struct problem *problem, uint32_t reader, const partition_side *side, uint32_t value,
-                  uint32_t target, uint32_t home)
+/* Returns whether the reader requires a copy under this alternative. target NONE: to any domain but `home`; otherwise
+ * to target. */
+static bool needs_copy(const struct problem *problem, uint32_t reader, const partition_alternative *side,
+                       uint32_t value, uint32_t target, uint32_t origin)
 {
     uint32_t domain = reader_domain(problem, reader, offer_on(side, reader), value);
 
-    return target == INLAY_NONE ? domain != home && domain != INLAY_NONE : domain == target;
+    return target == INLAY_NONE ? domain != origin && domain != INLAY_NONE : domain == target;
 }
 
-/* The same of whoever gets what leaves the graph. */
-static bool leaving_calls(const struct problem *problem, uint32_t value, uint32_t target, uint32_t home)
+/* The same for an output of the graph. */
+static bool output_needs_copy(const struct problem *problem, uint32_t value, uint32_t target, uint32_t origin)
 {
-    const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, home) : home;
+    const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, origin) : origin;
 
-    return target == INLAY_NONE ? to != home : to == target && to != home;
+    return target == INLAY_NONE ? to != origin : to == target && to != origin;
 }
 
-/* One movement of the value: costs ns if some reader calls for it and the gate is open. */
-static void charge(struct problem *problem, const struct moving *moving, double ns, uint32_t gate, uint32_t target,
-                   uint32_t home)
+/* Adds the cost of one transfer of the value, if some reader requires it and the gate is open. */
+static void add_transfer_term(struct problem *problem, const struct copied *copied, double ns, uint32_t gate,
+                              uint32_t target, uint32_t origin)
 {
     struct fusion *fusion = problem->fusion;
     struct flow *flow = &problem->fusion->flow;
-    int64_t cost = whole(problem, ns * moving->share);
-    bool always = leaving_calls(problem, moving->value, target, home);
+    int64_t cost = to_integer(problem, ns * copied->share);
+    bool always = output_needs_copy(problem, copied->value, target, origin);
     uint32_t at_0 = 0, at_1 = 0, only = INLAY_NONE, helper;
     bool zero;
 
     if (cost == 0)
         return;
-    for (uint32_t i = problem->links.reader_at[moving->value];
-         !always && i < problem->links.reader_at[moving->value + 1]; i++) {
-        uint32_t r = problem->links.readers[i];
-        bool now = calls(problem, r, fusion->now, moving->value, target, home);
-        bool then = fusion->var[r] == INLAY_NONE ? now : calls(problem, r, fusion->then, moving->value, target, home);
+    for (uint32_t i = problem->links.reader_at[copied->value];
+         !always && i < problem->links.reader_at[copied->value + 1]; i++) {
+        uint32_t reader = problem->links.readers[i];
+        bool current = needs_copy(problem, reader, fusion->current, copied->value, target, origin);
+        bool proposed = fusion->var[reader] == INLAY_NONE
+                            ? current
+                            : needs_copy(problem, reader, fusion->proposed, copied->value, target, origin);
 
-        always = now && then;
-        at_0 += now && !then;
-        at_1 += then && !now;
-        only = now != then ? fusion->var[r] : only;
+        always = current && proposed;
+        at_0 += current && !proposed;
+        at_1 += proposed && !current;
+        only = current != proposed ? fusion->var[reader] : only;
     }
     if (always || (at_0 > 0 && at_1 > 0)) {
         if (gate != GATE_NONE)
-            flow_cost(flow, moving->maker, gate == GATE_AT_0 ? cost : 0, gate == GATE_AT_1 ? cost : 0);
+            flow_cost(flow, copied->producer, gate == GATE_AT_0 ? cost : 0, gate == GATE_AT_1 ? cost : 0);
         return;
     }
     if (at_0 + at_1 == 0)
         return;
-    zero = at_0 > 0; /* it is called for by readers that say 0 */
+    zero = at_0 > 0; /* required by readers with the value 0 */
     helper = only;
     if (at_0 + at_1 > 1) {
         helper = flow_add(flow);
-        for (uint32_t i = problem->links.reader_at[moving->value]; i < problem->links.reader_at[moving->value + 1];
+        for (uint32_t i = problem->links.reader_at[copied->value]; i < problem->links.reader_at[copied->value + 1];
              i++) {
-            uint32_t r = problem->links.readers[i];
-            if (fusion->var[r] != INLAY_NONE && calls(problem, r, fusion->now, moving->value, target, home) !=
-                                                    calls(problem, r, fusion->then, moving->value, target, home))
-                flow_pair(flow, zero ? fusion->var[r] : helper, zero ? helper : fusion->var[r], FLOW_NEVER);
+            uint32_t reader = problem->links.readers[i];
+            if (fusion->var[reader] != INLAY_NONE &&
+                needs_copy(problem, reader, fusion->current, copied->value, target, origin) !=
+                    needs_copy(problem, reader, fusion->proposed, copied->value, target, origin))
+                flow_pair(flow, zero ? fusion->var[reader] : helper, zero ? helper : fusion->var[reader], FLOW_NEVER);
         }
     }
     if ((zero && gate == GATE_AT_1) || (!zero && gate == GATE_AT_0)) {
-        if (helper != moving->maker) /* who makes what is carried may be who reads it */
-            flow_pair(flow, zero ? helper : moving->maker, zero ? moving->maker : helper, cost);
+        if (helper != copied->producer) /* the node that computes a carried value may also read it */
+            flow_pair(flow, zero ? helper : copied->producer, zero ? copied->producer : helper, cost);
     } else {
         flow_cost(flow, helper, zero ? cost : 0, zero ? 0 : cost);
     }
 }
 
-/* What is carried goes to its home before the first iteration. */
-static void ask_start(struct problem *problem, const struct moving *moving, uint32_t from)
+/* The copy of a carried value to its domain before the first iteration. */
+static void add_initial_copy(struct problem *problem, const struct copied *copied, uint32_t from)
 {
     double ns[2] = { 0, 0 };
 
-    for (uint32_t k = 0; k < 2 && from != INLAY_NONE && moving->maker != INLAY_NONE; k++) {
-        const size_t row = (size_t)moving->value * problem->domains.count;
+    for (uint32_t k = 0; k < 2 && from != INLAY_NONE && copied->producer != INLAY_NONE; k++) {
+        const size_t row = (size_t)copied->value * problem->domains.count;
 
-        if (from != moving->home[k])
-            ns[k] = problem->domains.up[row + from] + problem->domains.down[row + moving->home[k]];
+        if (from != copied->origin[k])
+            ns[k] = problem->domains.up[row + from] + problem->domains.down[row + copied->origin[k]];
     }
     if (ns[0] != ns[1])
-        flow_cost(&problem->fusion->flow, moving->maker, whole(problem, ns[0] * partition_share(problem, true)),
-                  whole(problem, ns[1] * partition_share(problem, true)));
+        flow_cost(&problem->fusion->flow, copied->producer,
+                  to_integer(problem, ns[0] * share_per_iteration(problem, true)),
+                  to_integer(problem, ns[1] * share_per_iteration(problem, true)));
 }
 
-/* Down from the host, to where it is read. */
-static void ask_down(struct problem *problem, const struct moving *moving, uint32_t to, uint32_t mark)
+/* The copy from the host to a domain where the value is read. */
+static void add_copy_from_host(struct problem *problem, const struct copied *copied, uint32_t to, uint32_t mark)
 {
     uint32_t gate;
 
     if (to == INLAY_DOMAIN_HOST || to == INLAY_NONE || problem->domains.marked[to] == mark ||
-        (to == moving->home[0] && to == moving->home[1]))
+        (to == copied->origin[0] && to == copied->origin[1]))
         return;
     problem->domains.marked[to] = mark;
-    gate = to == moving->home[0] ? GATE_AT_1 : to == moving->home[1] ? GATE_AT_0 : GATE_NONE;
-    charge(problem, moving, problem->domains.down[(size_t)moving->value * problem->domains.count + to], gate, to,
-           INLAY_DOMAIN_HOST);
+    gate = to == copied->origin[0] ? GATE_AT_1 : to == copied->origin[1] ? GATE_AT_0 : GATE_NONE;
+    add_transfer_term(problem, copied, problem->domains.down[(size_t)copied->value * problem->domains.count + to], gate,
+                      to, INLAY_DOMAIN_HOST);
 }
 
-static void ask_value(struct problem *problem, uint32_t value)
+static void add_copy_terms(struct problem *problem, uint32_t value)
 {
     struct fusion *fusion = problem->fusion;
-    const partition_home home = partition_home_of(problem, value);
+    const boundary_placement placement = boundary_placement_of(problem, value);
     const partition_source source = partition_source_of(problem, value);
-    struct moving moving = { .value = value,
-                             .maker = var_of(fusion, source.node),
-                             .share = partition_share(problem, home.once) };
-    bool asked = moving.maker != INLAY_NONE;
+    struct copied copied = { .value = value,
+                             .producer = variable_of(fusion, source.node),
+                             .share = share_per_iteration(problem, placement.once) };
+    bool has_variable = copied.producer != INLAY_NONE;
     uint32_t mark;
 
-    for (uint32_t i = problem->links.reader_at[value]; !asked && i < problem->links.reader_at[value + 1]; i++)
-        asked = fusion->var[problem->links.readers[i]] != INLAY_NONE;
-    if (!asked)
+    for (uint32_t i = problem->links.reader_at[value]; !has_variable && i < problem->links.reader_at[value + 1]; i++)
+        has_variable = fusion->var[problem->links.readers[i]] != INLAY_NONE;
+    if (!has_variable)
         return;
-    moving.home[0] = moving.home[1] = source_domain(
-        problem, source, value, source.node != INLAY_NONE ? offer_on(fusion->now, source.node) : INLAY_NONE);
-    if (moving.maker != INLAY_NONE)
-        moving.home[1] = source_domain(problem, source, value, offer_on(fusion->then, source.node));
-    if (moving.home[0] == INLAY_NONE)
+    copied.origin[0] = copied.origin[1] = source_domain(
+        problem, source, value, source.node != INLAY_NONE ? offer_on(fusion->current, source.node) : INLAY_NONE);
+    if (copied.producer != INLAY_NONE)
+        copied.origin[1] = source_domain(problem, source, value, offer_on(fusion->proposed, source.node));
+    if (copied.origin[0] == INLAY_NONE)
         return;
-    if (home.next != INLAY_NONE)
-        ask_start(problem, &moving, home.lies);
-    /* Up to the host, from where it is made. */
+    if (placement.carried_output != INLAY_NONE)
+        add_initial_copy(problem, &copied, placement.domain);
+    /* Copies from the domains where it is computed to the host. */
     for (uint32_t k = 0; k < 2; k++) {
-        uint32_t gate = moving.home[0] == moving.home[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
-        if (moving.home[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
-            charge(problem, &moving, problem->domains.up[(size_t)value * problem->domains.count + moving.home[k]], gate,
-                   INLAY_NONE, moving.home[k]);
+        uint32_t gate = copied.origin[0] == copied.origin[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
+        if (copied.origin[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
+            add_transfer_term(problem, &copied,
+                              problem->domains.up[(size_t)value * problem->domains.count + copied.origin[k]], gate,
+                              INLAY_NONE, copied.origin[k]);
     }
     mark = ++problem->domains.mark;
     for (uint32_t i = 2 * problem->links.reader_at[value]; i < 2 * problem->links.reader_at[value + 1]; i++) {
-        const uint32_t r = problem->links.readers[i / 2];
+        const uint32_t reader = problem->links.readers[i / 2];
 
-        if (i % 2 == 0 || fusion->var[r] != INLAY_NONE)
-            ask_down(problem, &moving,
-                     reader_domain(problem, r, offer_on(i % 2 == 0 ? fusion->now : fusion->then, r), value), mark);
+        if (i % 2 == 0 || fusion->var[reader] != INLAY_NONE)
+            add_copy_from_host(problem, &copied,
+                               reader_domain(problem, reader,
+                                             offer_on(i % 2 == 0 ? fusion->current : fusion->proposed, reader), value),
+                               mark);
     }
-    if (problem->links.leaves[value] && home.wanted != PART_ANYWHERE && !home.stacked)
-        ask_down(problem, &moving, home.wanted, mark);
+    if (problem->links.leaves[value] && placement.target != PLACEMENT_ANY && !placement.stacked)
+        add_copy_from_host(problem, &copied, placement.target, mark);
 }
 
 /* ------------------------------------------------------------------ launches and boundaries */
 
-/* What node n pays for not being of one piece with its parent. */
-static double seam(const struct problem *problem, uint32_t parent, uint32_t n)
+/* The cost of a region boundary between a node and its parent. */
+static double boundary_cost(const struct problem *problem, uint32_t parent_offer, uint32_t offer)
 {
-    uint32_t p = partition_provider_of(problem, n), q = partition_provider_of(problem, parent);
+    uint32_t provider = partition_provider_of(problem, offer),
+             parent_provider = partition_provider_of(problem, parent_offer);
     double ns = 0;
 
-    if (p == INLAY_NONE || (n == parent && problem->partition->offers[n].node_count > 1))
+    if (provider == INLAY_NONE || (offer == parent_offer && problem->partition->offers[offer].node_count > 1))
         return 0;
-    if (partition_merges(problem, n) && (p != q || !partition_merges(problem, parent)))
-        ns += problem->prices.launch[p];
-    return ns + (p != q ? problem->prices.boundary_ns : 0);
+    if (partition_merges(problem, offer) && (provider != parent_provider || !partition_merges(problem, parent_offer)))
+        ns += problem->prices.launch[provider];
+    return ns + (provider != parent_provider ? problem->prices.boundary_ns : 0);
 }
 
-static void ask_seam(struct problem *problem, uint32_t n)
+static void add_boundary_term(struct problem *problem, uint32_t node)
 {
     struct fusion *fusion = problem->fusion;
-    uint32_t parent = problem->links.parent[n], offers[2][2], vp = var_of(fusion, parent), vn = fusion->var[n];
-    double e00, e01, e10, e11; /* parent's answer, node's answer */
+    uint32_t parent = problem->links.parent[node], offers[2][2], vp = variable_of(fusion, parent),
+             vn = fusion->var[node];
+    double e00, e01, e10, e11; /* value of the parent's variable, value of the node's variable */
 
     if (vp == INLAY_NONE && vn == INLAY_NONE)
         return;
-    offers[0][0] = parent == INLAY_NONE ? INLAY_NONE : offer_on(fusion->now, parent);
-    offers[0][1] = vp == INLAY_NONE ? offers[0][0] : offer_on(fusion->then, parent);
-    offers[1][0] = offer_on(fusion->now, n);
-    offers[1][1] = vn == INLAY_NONE ? offers[1][0] : offer_on(fusion->then, n);
-    e00 = seam(problem, offers[0][0], offers[1][0]);
-    e01 = seam(problem, offers[0][0], offers[1][1]);
-    e10 = seam(problem, offers[0][1], offers[1][0]);
-    e11 = seam(problem, offers[0][1], offers[1][1]);
+    offers[0][0] = parent == INLAY_NONE ? INLAY_NONE : offer_on(fusion->current, parent);
+    offers[0][1] = vp == INLAY_NONE ? offers[0][0] : offer_on(fusion->proposed, parent);
+    offers[1][0] = offer_on(fusion->current, node);
+    offers[1][1] = vn == INLAY_NONE ? offers[1][0] : offer_on(fusion->proposed, node);
+    e00 = boundary_cost(problem, offers[0][0], offers[1][0]);
+    e01 = boundary_cost(problem, offers[0][0], offers[1][1]);
+    e10 = boundary_cost(problem, offers[0][1], offers[1][0]);
+    e11 = boundary_cost(problem, offers[0][1], offers[1][1]);
     if (vn == INLAY_NONE) {
-        flow_cost(&problem->fusion->flow, vp, whole(problem, e00), whole(problem, e10));
+        flow_cost(&problem->fusion->flow, vp, to_integer(problem, e00), to_integer(problem, e10));
     } else if (vp == INLAY_NONE) {
-        flow_cost(&problem->fusion->flow, vn, whole(problem, e00), whole(problem, e01));
+        flow_cost(&problem->fusion->flow, vn, to_integer(problem, e00), to_integer(problem, e01));
     } else {
-        flow_cost(&problem->fusion->flow, vp, 0, whole(problem, e10) - whole(problem, e00));
-        flow_cost(&problem->fusion->flow, vn, 0, whole(problem, e11) - whole(problem, e10));
+        flow_cost(&problem->fusion->flow, vp, 0, to_integer(problem, e10) - to_integer(problem, e00));
+        flow_cost(&problem->fusion->flow, vn, 0, to_integer(problem, e11) - to_integer(problem, e10));
         flow_pair(&problem->fusion->flow, vp, vn,
-                  whole(problem, e01) + whole(problem, e10) - whole(problem, e00) - whole(problem, e11));
+                  to_integer(problem, e01) + to_integer(problem, e10) - to_integer(problem, e00) -
+                      to_integer(problem, e11));
     }
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ fusion */
 
-/* The group counts when every node of it gave the same answer. */
-static bool is_whole(const struct problem *problem, uint32_t offer, bool answer)
+/* A group is taken if all its nodes have the same value. */
+static bool group_is_complete(const struct problem *problem, uint32_t offer, bool answer)
 {
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *group = &problem->partition->offers[offer];
     const struct fusion *fusion = problem->fusion;
 
     if (!fusion->take[offer])
         return false;
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        uint32_t var = fusion->var[o->nodes[k]];
-        /* A node that was not asked has the same offers on both sides. */
-        if (var == INLAY_NONE ? answer && fusion->then->group[o->nodes[k]] != fusion->now->group[o->nodes[k]]
-                              : flow_is_one(&problem->fusion->flow, var) != answer)
+    for (uint32_t k = 0; k < group->node_count; k++) {
+        uint32_t var = fusion->var[group->nodes[k]];
+        /* A node without a variable has the same offers in both alternatives. */
+        if (var == INLAY_NONE
+                ? answer && fusion->proposed->group[group->nodes[k]] != fusion->current->group[group->nodes[k]]
+                : flow_is_one(&problem->fusion->flow, var) != answer)
             return false;
     }
     return true;
 }
 
-bool partition_fuse(struct problem *problem, const partition_side *now, const partition_side *then, uint32_t *choice)
+bool partition_fuse(struct problem *problem, const partition_alternative *current,
+                    const partition_alternative *proposed, uint32_t *choice)
 {
     struct fusion *fusion = problem->fusion;
     bool seams = problem->prices.boundary_ns > 0;
 
-    fusion->now = now;
-    fusion->then = then;
+    fusion->current = current;
+    fusion->proposed = proposed;
     flow_clear(&problem->fusion->flow);
-    ask_nodes(problem);
-    ask_groups(problem);
+    add_node_terms(problem);
+    add_all_group_terms(problem);
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++)
         if (!partition_is_constant(problem->graph, value))
-            ask_value(problem, value);
-    for (uint32_t p = 0; p < problem->providers; p++)
-        seams |= problem->prices.launch[p] > 0;
-    for (uint32_t n = 0; seams && n < problem->nodes; n++)
-        if (problem->candidates[n])
-            ask_seam(problem, n);
+            add_copy_terms(problem, value);
+    for (uint32_t provider = 0; provider < problem->providers; provider++)
+        seams |= problem->prices.launch[provider] > 0;
+    for (uint32_t node = 0; seams && node < problem->nodes; node++)
+        if (problem->candidates[node])
+            add_boundary_term(problem, node);
     if (!flow_solve(&problem->fusion->flow)) {
         problem->failed = true;
         return false;
     }
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        bool answer = fusion->var[n] != INLAY_NONE && flow_is_one(&problem->fusion->flow, fusion->var[n]);
-        const partition_side *side = answer ? then : now;
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        bool answer = fusion->var[node] != INLAY_NONE && flow_is_one(&problem->fusion->flow, fusion->var[node]);
+        const partition_alternative *side = answer ? proposed : current;
 
-        choice[n] = side->single[n];
-        if (side->group[n] != INLAY_NONE && is_whole(problem, side->group[n], answer))
-            choice[n] = side->group[n];
+        choice[node] = side->single[node];
+        if (side->group[node] != INLAY_NONE && group_is_complete(problem, side->group[node], answer))
+            choice[node] = side->group[node];
     }
     return true;
 }

@@ -1,44 +1,47 @@
-/* Bounds that no price keeps by itself: device memory, max_partitions, a provider that must run something.
+/* Enforces constraints that prices do not express: device memory, max_partitions, a provider that must run a node.
  *
- * Each bound that is broken gets a multiplier, so much for a byte of the device or for a change of provider, and the
- * search is made again, until the bound is kept; then the multipliers shrink as far as it stays kept. Where that does
- * not suffice, for memory is taken in lumps, offers leave the device one after the other, the cheapest a byte first. */
+ * Each violated constraint gets a multiplier, a price per byte on the device or per change of provider, and the search
+ * is repeated with growing multipliers until the constraint holds. Then the multipliers shrink as long as it still
+ * holds. If that is not sufficient, because memory is used in large blocks, offers leave the device one by one, the
+ * smallest loss per byte first. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "partition/search/search.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 14, SHRINK_ROUNDS = 5, POLISH_NODES = 192, GIVE_BACK = 48 };
+enum { MAX_ROUNDS = 14, SHRINK_ROUNDS = 5, POLISH_NODES = 192, MAX_MOVES = 48 };
 
 struct bounds {
     struct problem *problem;
     uint32_t *best, *trial;    /* [nodes] */
     partition_verdict verdict; /* of best, at true prices */
-    double *per_byte;          /* [providers] multipliers in use */
+    double *per_byte;          /* [providers] current multipliers */
     double boundary_ns;
-    uint32_t fewest;        /* stretches of any choice seen */
-    uint64_t *least_excess; /* [providers] bytes above the limit, of any choice seen */
+    uint32_t fewest;        /* smallest number of partitions of any choice evaluated */
+    uint64_t *least_excess; /* [providers] smallest excess over the limit of any choice evaluated, in bytes */
 };
 
-static bool is_better(partition_verdict a, partition_verdict b)
+static bool is_better(partition_verdict first, partition_verdict second)
 {
-    if (!a.runs || a.feasible != b.feasible)
-        return a.runs && a.feasible;
-    return !b.runs || a.price < b.price * (1 - 1e-12) - 1e-9;
+    if (!first.runs || first.feasible != second.feasible)
+        return first.runs && first.feasible;
+    return !second.runs || first.price < second.price * (1 - 1e-12) - 1e-9;
 }
 
 /* Bytes above the limit. */
-static uint64_t excess_of(const struct problem *problem, uint32_t p)
+static uint64_t excess_of(const struct problem *problem, uint32_t provider)
 {
-    const partition_memory *memory = &problem->memory[p];
+    const partition_memory *memory = &problem->memory[provider];
     uint64_t need;
 
+    INLAY_CHECK(provider < problem->providers);
     if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need))
         need = UINT64_MAX;
-    return need > problem->bounds.limit[p] ? need - problem->bounds.limit[p] : 0;
+    return need > problem->bounds.limit[provider] ? need - problem->bounds.limit[provider] : 0;
 }
 
-/* At true prices. */
+/* Evaluates at true prices. */
 static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
 {
     struct problem *problem = bounds->problem;
@@ -49,16 +52,16 @@ static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
     verdict = partition_judge(problem, choice);
     if (!verdict.runs)
         return verdict;
-    if (problem->bounds.max_partitions > 0 && problem->schedule.stretches < bounds->fewest)
-        bounds->fewest = problem->schedule.stretches;
-    for (uint32_t p = 0; problem->bounds.limited && p < problem->providers; p++)
-        if (excess_of(problem, p) < bounds->least_excess[p])
-            bounds->least_excess[p] = excess_of(problem, p);
+    if (problem->bounds.max_partitions > 0 && problem->schedule.partitions < bounds->fewest)
+        bounds->fewest = problem->schedule.partitions;
+    for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
+        if (excess_of(problem, provider) < bounds->least_excess[provider])
+            bounds->least_excess[provider] = excess_of(problem, provider);
     return verdict;
 }
 
-/* Keeps the trial if it is better. */
-static partition_verdict offer_trial(struct bounds *bounds)
+/* Stores the trial if it is better. */
+static partition_verdict store_if_better(struct bounds *bounds)
 {
     partition_verdict verdict = judge(bounds, bounds->trial);
 
@@ -69,9 +72,9 @@ static partition_verdict offer_trial(struct bounds *bounds)
     return verdict;
 }
 
-/* ------------------------------------------------------------------ one node elsewhere */
+/* ------------------------------------------------------------------ moving nodes */
 
-/* What the copies around the offer's nodes cost; a value that several of them touch counts as often. */
+/* The cost of the copies around the offer's nodes; a value used by several of them counts several times. */
 static double copies_around(struct problem *problem, const uint32_t *choice, const partition_offer *offer)
 {
     double ns = 0;
@@ -81,51 +84,52 @@ static double copies_around(struct problem *problem, const uint32_t *choice, con
         for (uint32_t i = 0; i < partition_reads(node) + node->info.output_count; i++) {
             uint32_t value =
                 i < partition_reads(node) ? partition_read_at(node, i) : node->info.outputs[i - partition_reads(node)];
-            for (uint32_t c = value == INLAY_NONE ? 0 : partition_hops(problem, choice, value); c > 0; c--)
-                ns += partition_hop_ns(problem, value, problem->domains.hops[c - 1]) *
-                      partition_share(problem, problem->domains.hops[c - 1].once);
+            for (uint32_t count = value == INLAY_NONE ? 0 : partition_list_transfers(problem, choice, value); count > 0;
+                 count--)
+                ns += partition_transfer_ns(problem, value, problem->domains.transfers[count - 1]) *
+                      share_per_iteration(problem, problem->domains.transfers[count - 1].once);
         }
     }
     return ns;
 }
 
-/* The cheapest usual offer of another provider. */
-static uint32_t elsewhere(const struct problem *problem, uint32_t node, uint32_t provider)
+/* The cheapest offer of another provider with the usual placement. */
+static uint32_t cheapest_elsewhere(const struct problem *problem, uint32_t node, uint32_t provider)
 {
     uint32_t best = INLAY_NONE;
 
-    for (uint32_t p = 0; p < problem->providers; p++) {
-        uint32_t o = problem->picks.cheapest[(size_t)p * problem->nodes + node];
-        if (p == provider || o == INLAY_NONE)
+    for (uint32_t candidate = 0; candidate < problem->providers; candidate++) {
+        uint32_t offer = problem->options.cheapest[(size_t)candidate * problem->nodes + node];
+        if (candidate == provider || offer == INLAY_NONE)
             continue;
         if (best == INLAY_NONE ||
-            (!partition_by_priority(problem->request) && problem->prices.offer[o] < problem->prices.offer[best]))
-            best = o;
+            (!partition_by_priority(problem->request) && problem->prices.offer[offer] < problem->prices.offer[best]))
+            best = offer;
     }
     return best;
 }
 
-static void put(uint32_t *choice, const partition_offer *o, uint32_t offer)
+static void assign_offer(uint32_t *choice, const partition_offer *placed, uint32_t offer)
 {
-    for (uint32_t k = 0; k < o->node_count; k++)
-        choice[o->nodes[k]] = offer;
+    for (uint32_t k = 0; k < placed->node_count; k++)
+        choice[placed->nodes[k]] = offer;
 }
 
-/* Moves the offer's nodes off its provider; false if some have nowhere to go. *loss is what that costs. */
+/* Moves the offer's nodes to other providers; false if some node has no other offer. *loss is the cost of the move. */
 static bool move_off(struct problem *problem, uint32_t *choice, uint32_t offer, double *loss)
 {
-    const partition_offer *o = &problem->partition->offers[offer];
+    const partition_offer *placed = &problem->partition->offers[offer];
     double ns = -problem->prices.offer[offer];
 
-    for (uint32_t k = 0; k < o->node_count; k++)
-        if (elsewhere(problem, o->nodes[k], o->provider) == INLAY_NONE)
+    for (uint32_t k = 0; k < placed->node_count; k++)
+        if (cheapest_elsewhere(problem, placed->nodes[k], placed->provider) == INLAY_NONE)
             return false;
-    ns -= copies_around(problem, choice, o);
-    for (uint32_t k = 0; k < o->node_count; k++) {
-        choice[o->nodes[k]] = elsewhere(problem, o->nodes[k], o->provider);
-        ns += problem->prices.offer[choice[o->nodes[k]]];
+    ns -= copies_around(problem, choice, placed);
+    for (uint32_t k = 0; k < placed->node_count; k++) {
+        choice[placed->nodes[k]] = cheapest_elsewhere(problem, placed->nodes[k], placed->provider);
+        ns += problem->prices.offer[choice[placed->nodes[k]]];
     }
-    *loss = ns + copies_around(problem, choice, o);
+    *loss = ns + copies_around(problem, choice, placed);
     return true;
 }
 
@@ -145,36 +149,37 @@ static double weight_of(const struct problem *problem, const partition_offer *of
 
 /* ------------------------------------------------------------------ memory: repair */
 
-struct leaver {
+struct eviction {
     double per_byte, bytes;
     uint32_t offer;
 };
 
 static int by_price(const void *a, const void *b)
 {
-    const struct leaver *leaver = a, *q = b;
+    const struct eviction *eviction = a, *other = b;
 
-    if (leaver->per_byte != q->per_byte)
-        return leaver->per_byte < q->per_byte ? -1 : 1;
-    return leaver->offer < q->offer ? -1 : leaver->offer > q->offer;
+    if (eviction->per_byte != other->per_byte)
+        return eviction->per_byte < other->per_byte ? -1 : 1;
+    return eviction->offer < other->offer ? -1 : eviction->offer > other->offer;
 }
 
-/* Sends offers off provider p until about `excess` bytes are free; false: none can go. */
-static bool relieve(struct bounds *bounds, uint32_t p, uint64_t excess, struct leaver *list)
+/* Moves offers off the provider until about `excess` bytes are free; false: none can move. */
+static bool free_device_memory(struct bounds *bounds, uint32_t provider, uint64_t excess, struct eviction *list)
 {
     struct problem *problem = bounds->problem;
     uint32_t count = 0;
     double freed = 0;
 
-    for (uint32_t n = 0; n < problem->nodes; n++) {
-        uint32_t offer = bounds->trial[n];
-        const partition_offer *o = offer == INLAY_NONE ? NULL : &problem->partition->offers[offer];
+    for (uint32_t node = 0; node < problem->nodes; node++) {
+        uint32_t offer = bounds->trial[node];
+        const partition_offer *placed = offer == INLAY_NONE ? NULL : &problem->partition->offers[offer];
         double loss;
 
-        if (o == NULL || o->provider != p || o->nodes[0] != n || !move_off(problem, bounds->trial, offer, &loss))
+        if (placed == NULL || placed->provider != provider || placed->nodes[0] != node ||
+            !move_off(problem, bounds->trial, offer, &loss))
             continue;
-        put(bounds->trial, o, offer);
-        list[count] = (struct leaver){ .offer = offer, .bytes = weight_of(problem, o) };
+        assign_offer(bounds->trial, placed, offer);
+        list[count] = (struct eviction){ .offer = offer, .bytes = weight_of(problem, placed) };
         list[count].per_byte = loss / (list[count].bytes + 1);
         count++;
     }
@@ -190,29 +195,30 @@ static bool relieve(struct bounds *bounds, uint32_t p, uint64_t excess, struct l
 static bool repair(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
-    struct leaver *list = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *list);
+    struct eviction *list = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *list);
 
     if (list == NULL) {
         problem->failed = true;
         return false;
     }
     for (;;) {
-        partition_verdict verdict = offer_trial(bounds);
+        partition_verdict verdict = store_if_better(bounds);
         uint32_t worst = INLAY_NONE;
 
         if (!verdict.runs || verdict.feasible || problem->failed)
             return verdict.runs && verdict.feasible;
-        for (uint32_t p = 0; problem->bounds.limited && p < problem->providers; p++)
-            if (excess_of(problem, p) > 0 && (worst == INLAY_NONE || excess_of(problem, p) > excess_of(problem, worst)))
-                worst = p;
-        if (worst == INLAY_NONE || !relieve(bounds, worst, excess_of(problem, worst), list))
+        for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
+            if (excess_of(problem, provider) > 0 &&
+                (worst == INLAY_NONE || excess_of(problem, provider) > excess_of(problem, worst)))
+                worst = provider;
+        if (worst == INLAY_NONE || !free_device_memory(bounds, worst, excess_of(problem, worst), list))
             return false;
     }
 }
 
-/* ------------------------------------------------------------------ a provider that must run something */
+/* ------------------------------------------------------------------ a required provider */
 
-/* Gives the required provider the offer that costs least to give. */
+/* Assigns to the required provider the offer with the smallest loss. */
 static void force_required(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
@@ -226,26 +232,26 @@ static void force_required(struct bounds *bounds)
     memcpy(from, bounds->trial, problem->nodes * sizeof *from);
     for (uint32_t round = 0; round < 2; round++) {
         for (uint32_t offer = 0; offer < problem->offers; offer++) {
-            const partition_offer *o = &problem->partition->offers[offer];
+            const partition_offer *placed = &problem->partition->offers[offer];
             bool fits =
-                problem->usable[offer] && o->provider == problem->bounds.required && (round == 0 || offer == best);
+                problem->usable[offer] && placed->provider == problem->bounds.required && (round == 0 || offer == best);
             double ns;
 
-            /* Groups that the offer cuts into fall back to single offers. */
-            for (uint32_t k = 0; fits && k < o->node_count; k++) {
-                const partition_offer *g = &problem->partition->offers[from[o->nodes[k]]];
-                for (uint32_t m = 0; fits && g->node_count > 1 && m < g->node_count; m++) {
-                    uint32_t single = elsewhere(problem, g->nodes[m], INLAY_NONE);
+            /* Groups that the offer overlaps fall back to single offers. */
+            for (uint32_t k = 0; fits && k < placed->node_count; k++) {
+                const partition_offer *group = &problem->partition->offers[from[placed->nodes[k]]];
+                for (uint32_t m = 0; fits && group->node_count > 1 && m < group->node_count; m++) {
+                    uint32_t single = cheapest_elsewhere(problem, group->nodes[m], INLAY_NONE);
                     fits = single != INLAY_NONE;
-                    bounds->trial[g->nodes[m]] = single;
+                    bounds->trial[group->nodes[m]] = single;
                 }
             }
             if (fits) {
-                ns = problem->prices.offer[offer] - copies_around(problem, from, o);
-                for (uint32_t k = 0; k < o->node_count; k++)
-                    ns -= problem->prices.offer[bounds->trial[o->nodes[k]]];
-                put(bounds->trial, o, offer);
-                ns += copies_around(problem, bounds->trial, o);
+                ns = problem->prices.offer[offer] - copies_around(problem, from, placed);
+                for (uint32_t k = 0; k < placed->node_count; k++)
+                    ns -= problem->prices.offer[bounds->trial[placed->nodes[k]]];
+                assign_offer(bounds->trial, placed, offer);
+                ns += copies_around(problem, bounds->trial, placed);
                 if (round == 0 && (best == INLAY_NONE || ns < least)) {
                     best = offer;
                     least = ns;
@@ -253,7 +259,7 @@ static void force_required(struct bounds *bounds)
                 if (round == 1)
                     return;
             }
-            if (o->provider == problem->bounds.required)
+            if (placed->provider == problem->bounds.required)
                 memcpy(bounds->trial, from, problem->nodes * sizeof *from);
         }
     }
@@ -261,7 +267,7 @@ static void force_required(struct bounds *bounds)
 
 /* ------------------------------------------------------------------ multipliers */
 
-/* Searches at the multipliers in use, and judges what comes out at true prices. */
+/* Searches with the current multipliers, and evaluates the result at true prices. */
 static partition_verdict search_again(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
@@ -277,26 +283,27 @@ static partition_verdict search_again(struct bounds *bounds)
         return (partition_verdict){ 0 };
     if (!partition_has_required(problem, bounds->trial))
         force_required(bounds);
-    return offer_trial(bounds);
+    return store_if_better(bounds);
 }
 
-/* Raises the multipliers of the bounds that the choice judged last breaks. */
+/* Raises the multipliers of the constraints that the last evaluated choice violates. */
 static bool raise_multipliers(struct bounds *bounds, double total_ns)
 {
     struct problem *problem = bounds->problem;
     bool raised = false;
 
-    for (uint32_t p = 0; problem->bounds.limited && p < problem->providers; p++) {
-        if (excess_of(problem, p) == 0)
+    for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++) {
+        if (excess_of(problem, provider) == 0)
             continue;
         raised = true;
-        bounds->per_byte[p] =
-            bounds->per_byte[p] > 0 ? bounds->per_byte[p] * 4 : total_ns / 64 / ((double)excess_of(problem, p) + 1);
+        bounds->per_byte[provider] = bounds->per_byte[provider] > 0
+                                         ? bounds->per_byte[provider] * 4
+                                         : total_ns / 64 / ((double)excess_of(problem, provider) + 1);
     }
-    if (problem->bounds.max_partitions > 0 && problem->schedule.stretches > problem->bounds.max_partitions) {
+    if (problem->bounds.max_partitions > 0 && problem->schedule.partitions > problem->bounds.max_partitions) {
         raised = true;
         bounds->boundary_ns =
-            bounds->boundary_ns > 0 ? bounds->boundary_ns * 4 : total_ns / 64 / problem->schedule.stretches + 1;
+            bounds->boundary_ns > 0 ? bounds->boundary_ns * 4 : total_ns / 64 / problem->schedule.partitions + 1;
     }
     return raised;
 }
@@ -307,70 +314,71 @@ static void search_with_multipliers(struct bounds *bounds)
     double total_ns = bounds->verdict.price;
     partition_verdict verdict = judge(bounds, bounds->best);
 
-    for (uint32_t round = 0; round < MOST_ROUNDS && verdict.runs && !verdict.feasible && !problem->failed; round++) {
+    for (uint32_t round = 0; round < MAX_ROUNDS && verdict.runs && !verdict.feasible && !problem->failed; round++) {
         if (!raise_multipliers(bounds, total_ns))
             return;
         verdict = search_again(bounds);
     }
-    /* Everything by one factor, between a quarter and one. */
+    /* Scale all multipliers by one factor, between a quarter and one. */
     for (uint32_t round = 0; round < SHRINK_ROUNDS && bounds->verdict.feasible && !problem->failed; round++) {
         double step = round == 0 ? 0.5 : verdict.feasible ? 1 - 0.25 / round : 1 + 0.25 / round;
 
-        for (uint32_t p = 0; p < problem->providers; p++)
-            bounds->per_byte[p] *= step;
+        for (uint32_t provider = 0; provider < problem->providers; provider++)
+            bounds->per_byte[provider] *= step;
         bounds->boundary_ns *= step;
         verdict = search_again(bounds);
     }
 }
 
-/* ------------------------------------------------------------------ the last steps */
+/* ------------------------------------------------------------------ final steps */
 
-/* Everything on one provider as far as it can: the fewest partitions there are, or nearly. */
+/* Assigns as many nodes as possible to one provider, for each provider: nearly the minimum number of partitions. */
 static void try_one_provider(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
 
-    for (uint32_t p = 0; p < problem->providers && !problem->failed; p++) {
+    for (uint32_t provider = 0; provider < problem->providers && !problem->failed; provider++) {
         uint32_t missing = partition_first_choice(problem, true, bounds->trial);
         if (missing != INLAY_NONE)
             return;
-        for (uint32_t n = 0; n < problem->nodes; n++) {
-            uint32_t o = problem->picks.cheapest[(size_t)p * problem->nodes + n];
-            if (o != INLAY_NONE && bounds->trial[n] != INLAY_NONE &&
-                problem->partition->offers[bounds->trial[n]].node_count == 1)
-                bounds->trial[n] = o;
+        for (uint32_t node = 0; node < problem->nodes; node++) {
+            uint32_t offer = problem->options.cheapest[(size_t)provider * problem->nodes + node];
+            if (offer != INLAY_NONE && bounds->trial[node] != INLAY_NONE &&
+                problem->partition->offers[bounds->trial[node]].node_count == 1)
+                bounds->trial[node] = offer;
         }
         if (!partition_has_required(problem, bounds->trial))
             force_required(bounds);
-        (void)offer_trial(bounds);
+        (void)store_if_better(bounds);
     }
 }
 
-/* Single steps that keep the bounds. */
-static void polish(struct bounds *bounds)
+/* Tries single moves that keep the constraints. */
+static void try_single_moves(struct bounds *bounds)
 {
     struct problem *problem = bounds->problem;
     uint32_t tries = 0;
 
-    for (uint32_t n = 0; n < problem->nodes && bounds->verdict.feasible && !problem->failed; n++) {
-        if (problem->nodes > POLISH_NODES && tries >= GIVE_BACK)
+    for (uint32_t node = 0; node < problem->nodes && bounds->verdict.feasible && !problem->failed; node++) {
+        if (problem->nodes > POLISH_NODES && tries >= MAX_MOVES)
             return;
-        for (uint32_t i = problem->picks.first_single[n]; i < problem->picks.first_single[n + 1]; i++) {
-            uint32_t o = problem->picks.singles[i];
+        for (uint32_t i = problem->options.first_single[node]; i < problem->options.first_single[node + 1]; i++) {
+            uint32_t offer = problem->options.singles[i];
 
-            if (bounds->best[n] == INLAY_NONE || problem->partition->offers[bounds->best[n]].node_count > 1 ||
-                o == bounds->best[n] ||
-                (problem->nodes > POLISH_NODES && problem->prices.offer[o] >= problem->prices.offer[bounds->best[n]]))
+            if (bounds->best[node] == INLAY_NONE || problem->partition->offers[bounds->best[node]].node_count > 1 ||
+                offer == bounds->best[node] ||
+                (problem->nodes > POLISH_NODES &&
+                 problem->prices.offer[offer] >= problem->prices.offer[bounds->best[node]]))
                 continue;
             memcpy(bounds->trial, bounds->best, problem->nodes * sizeof *bounds->trial);
-            bounds->trial[n] = o;
+            bounds->trial[node] = offer;
             tries++;
-            (void)offer_trial(bounds);
+            (void)store_if_better(bounds);
         }
     }
 }
 
-static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
+static inlay_status report_violation(const struct bounds *bounds, inlay_diag *diag)
 {
     const struct problem *problem = bounds->problem;
     const partition_request *request = problem->request;
@@ -378,13 +386,13 @@ static inlay_status out_of_bounds(const struct bounds *bounds, inlay_diag *diag)
     for (uint32_t provider = 0; problem->bounds.limited && provider < problem->providers; provider++)
         if (bounds->least_excess[provider] > 0)
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                              "provider %s lacks %llu bytes for graph '%s': its memory is limited to %llu, and what it "
-                              "alone can run, or must, needs more; raise memory_limit, or unpin nodes from it",
+                              "provider %s lacks %llu bytes for graph '%s': nodes that only it can "
+                              "run need more than its limit of %llu; raise memory_limit, or unpin nodes from it",
                               request->providers[provider].name, (unsigned long long)bounds->least_excess[provider],
                               request->graph->name, (unsigned long long)problem->bounds.limit[provider]);
     if (problem->bounds.max_partitions > 0 && bounds->fewest > problem->bounds.max_partitions)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                          "max_partitions: graph '%s' needs %u partitions where %u are allowed; raise the limit, or "
+                          "max_partitions: graph '%s' needs %u partitions, the limit is %u; raise it, or "
                           "name a provider that runs more of its operators",
                           request->graph->name, bounds->fewest, problem->bounds.max_partitions);
     if (problem->bounds.required != INLAY_NONE && !partition_has_required(problem, bounds->best))
@@ -416,7 +424,7 @@ inlay_status partition_keep_limits(struct problem *problem, uint32_t *choice, in
     memcpy(bounds.trial, choice, problem->nodes * sizeof *bounds.trial);
     if (!partition_has_required(problem, bounds.trial)) {
         force_required(&bounds);
-        (void)offer_trial(&bounds);
+        (void)store_if_better(&bounds);
     }
     if (!partition_by_priority(problem->request) && !bounds.verdict.feasible)
         search_with_multipliers(&bounds);
@@ -425,14 +433,14 @@ inlay_status partition_keep_limits(struct problem *problem, uint32_t *choice, in
     if (!bounds.verdict.feasible && problem->bounds.max_partitions > 0 && !problem->failed)
         try_one_provider(&bounds);
     if (!partition_by_priority(problem->request)) {
-        polish(&bounds);
+        try_single_moves(&bounds);
         (void)judge(&bounds, bounds.best); /* true prices from here on */
         if (problem->nodes <= 24 && !problem->failed)
             (void)partition_exact(problem, problem->exact_steps, bounds.best, &bounds.verdict);
     }
     if (problem->failed)
         goto no_memory;
-    return bounds.verdict.feasible ? INLAY_OK : out_of_bounds(&bounds, diag);
+    return bounds.verdict.feasible ? INLAY_OK : report_violation(&bounds, diag);
 no_memory:
     return no_memory(diag, "to partition graph '%s'", problem->graph->name);
 }

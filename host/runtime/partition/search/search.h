@@ -1,40 +1,40 @@
 /* partition/search/search.h - the search for the cheapest choice.
  *
- *     solve.c     label after label, family after family, until nothing improves
- *     fuse.c      the best mix of two choices, by a minimum cut (flow.c)
- *     exact.c     branch and bound, where the graph is small enough
- *     steady.c    changes that would hardly be seen, undone
- *     limits.c    memory bounds, max_partitions, require */
+ * - solve.c: alpha-expansion over providers and families of groups
+ * - fuse.c: the best mix of two choices, by a minimum cut (flow.c)
+ * - exact.c: branch and bound for small graphs
+ * - marginal_moves.c: undoes changes with insignificant gain
+ * - limits.c: device memory, max_partitions, require */
 #ifndef PARTITION_SEARCH_H
 #define PARTITION_SEARCH_H
 #include "partition/problem/problem.h"
 
 /* ------------------------------------------------------------------ fuse.c */
 
-/* One alternative for every node: a single offer, or a group offer that counts if all its nodes take it (single is then
- * what they fall back on). NONE = no such. */
-typedef struct partition_side {
+/* One alternative for every node: a single offer, or a group offer that counts only if all its nodes take it (`single`
+ * is then the fallback). NONE = none. */
+typedef struct partition_alternative {
     uint32_t *single, *group; /* [nodes] */
-} partition_side;
+} partition_alternative;
 
-/* Room for partition_fuse(), once a problem. False: no memory. */
+/* Allocates the state of partition_fuse(), once per problem. False: out of memory. */
 bool partition_fuse_init(struct problem *problem);
-/* The side that a choice is. */
-void partition_side_of(const struct problem *problem, const uint32_t *choice, partition_side *out);
-/* The best mix of now (complete) and then into choice. Exact when copies meet in the host domain and nothing is merged;
- * otherwise near it, so judge the result. False: out of memory. */
-bool partition_fuse(struct problem *problem, const partition_side *now, const partition_side *then, uint32_t *choice);
+/* Converts a choice to an alternative. */
+void partition_alternative_of(const struct problem *problem, const uint32_t *choice, partition_alternative *out);
+/* Writes the best mix of `current` (complete) and `proposed` to choice. Exact if copies go through the host domain and
+ * nothing is merged; otherwise an approximation, so evaluate the result. False: out of memory. */
+bool partition_fuse(struct problem *problem, const partition_alternative *current,
+                    const partition_alternative *proposed, uint32_t *choice);
 
-/* ------------------------------------------------------------------ solve.c, exact.c, steady.c, limits.c */
+/* ------------------------------------------------------------------ solve.c, exact.c, marginal_moves.c, limits.c */
 
-/* The best choice that the search finds; *uncovered is a node that nobody runs, or NONE. */
+/* The best choice that the search finds. *uncovered is a node that no provider runs, or NONE. */
 INLAY_NODISCARD bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered);
-/* Gives nodes back to whom the user's order would have them run by, while what is lost by it is too little to be
- * known. */
+/* Returns nodes to the provider that the user's order prefers, as long as the loss is below the error of the prices. */
 INLAY_NODISCARD bool drop_marginal_moves(struct problem *problem, uint32_t *choice);
-/* Improves *verdict, whose choice may be infeasible, by trying everything within a budget of steps. True: that sufficed
- * to know the best. */
+/* Improves the choice, which may be infeasible, and *verdict by exhaustive search within a budget of steps. True: the
+ * result is the optimum. */
 bool partition_exact(struct problem *problem, uint32_t budget, uint32_t *choice, partition_verdict *verdict);
-/* Keeps memory bounds, max_partitions and require. Errors say which could not be kept and by how much. */
+/* Enforces memory limits, max_partitions and require. Errors name the constraint and the excess. */
 INLAY_NODISCARD inlay_status partition_keep_limits(struct problem *problem, uint32_t *choice, inlay_diag *diag);
 #endif

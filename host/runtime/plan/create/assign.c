@@ -1,4 +1,4 @@
-/* plan/create/assign.c - the programs of a graph and its bodies, assigned as the graphs are. */
+/* plan/create/assign.c - creates the programs of a graph and its bodies, and partitions their graphs. */
 #include "plan/create/create.h"
 #include "base/memory.h"
 #include "inlay/extensions.h"
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bodies of node node_index, whose programs are there, become part of the snapshot. */
-static inlay_status show_bodies(struct program *program, uint32_t node_index, inlay_diag *diag)
+/* Adds the bodies of a node to the snapshot. */
+static inlay_status add_bodies_to_snapshot(struct program *program, uint32_t node_index, inlay_diag *diag)
 {
     inlay_node_info *info = (inlay_node_info *)(uintptr_t)&program->snapshot.nodes[node_index];
     const graph_node *node = program->graph->nodes[node_index];
@@ -30,9 +30,9 @@ static inlay_status show_bodies(struct program *program, uint32_t node_index, in
     return INLAY_OK;
 }
 
-/* The programs of a graph and, behind it, of its bodies, before anything is assigned. */
-static inlay_status start(struct graph *graph, const program_env *env, const char *path, struct program **out_program,
-                          inlay_diag *diag)
+/* Creates the programs of a graph and of its bodies, before partitioning. */
+static inlay_status create_programs(struct graph *graph, const program_env *env, const char *path,
+                                    struct program **out_program, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     struct program *program = calloc(1, sizeof *program);
@@ -70,12 +70,12 @@ static inlay_status start(struct graph *graph, const program_env *env, const cha
                                              node->info.name.data, node->bodies[i].attr);
             if (below == NULL)
                 return program_no_memory(graph, diag);
-            status = start(node->bodies[i].graph, env, below, &program->bodies_of[node_index][i], diag);
+            status = create_programs(node->bodies[i].graph, env, below, &program->bodies_of[node_index][i], diag);
             program->bodies[program->body_count++] = program->bodies_of[node_index][i];
             if (status != INLAY_OK)
                 goto done;
         }
-        INLAY_TRY(show_bodies(program, node_index, diag));
+        INLAY_TRY(add_bodies_to_snapshot(program, node_index, diag));
     }
 done:
     return status;
@@ -84,7 +84,7 @@ done:
 inlay_status program_assign(struct graph *graph, const program_env *env, bool again, struct program **out_program,
                             inlay_diag *diag)
 {
-    inlay_status status = start(graph, env, "", out_program, diag);
+    inlay_status status = create_programs(graph, env, "", out_program, diag);
     partition_job *jobs = NULL;
     uint32_t count;
 
@@ -104,12 +104,12 @@ inlay_status program_assign(struct graph *graph, const program_env *env, bool ag
     return status;
 }
 
-/* A provider was to run the node that program is a body of, and declined: program is assigned now. */
+/* A provider declined the node with this body: partitions the body now. */
 static inlay_status assign_idle(struct program *program, inlay_diag *diag)
 {
     const cost_sizes *known = program->env->sizes;
     partition_rules rules = program->env->rules != NULL ? *program->env->rules : (partition_rules){ 0 };
-    cost_sizes sizes = { 0 }; /* of our own: the session's are for one thread, and this may be a run */
+    cost_sizes sizes = { 0 }; /* a local copy: the session's is for one thread, and this may happen during a run */
     uint32_t count = program_count(program);
     partition_job *jobs = malloc(count * sizeof *jobs);
     inlay_status status;
@@ -120,8 +120,8 @@ static inlay_status assign_idle(struct program *program, inlay_diag *diag)
         sizes.assumed = known->assumed;
         sizes.assumed_count = known->assumed_count;
     }
-    rules.saved_plan = NULL; /* it gives the node to that provider */
-    rules.require_count = 0; /* all graphs together keep it */
+    rules.saved_plan = NULL; /* it assigns the node to that provider */
+    rules.require_count = 0; /* applies to all graphs together */
     (void)program_jobs(program, jobs);
     for (uint32_t j = 0; j < count; j++) {
         jobs[j].request.rules = &rules;

@@ -1,13 +1,15 @@
 #include "plan/create/create.h"
+#include "inlay/check.h"
 #include "plan/create/undo.h"
 #include "threads/threads.h"
 
-/* All graphs of a model share them; the main one's program closes them, after the regions of all are released. */
-static void use_packs(struct program *program, struct packs *shared)
+/* All graphs of a model share the packed weights; the main graph's program closes them, after all regions are
+ * released. */
+static void share_packs(struct program *program, struct packs *shared)
 {
     program->packs = shared;
     for (uint32_t i = 0; i < program->body_count; i++)
-        use_packs(program->bodies[i], shared);
+        share_packs(program->bodies[i], shared);
 }
 
 static inlay_status assign(struct assignment *assignment, inlay_diag *diag)
@@ -19,10 +21,10 @@ static inlay_status assign(struct assignment *assignment, inlay_diag *diag)
         return program_assign_bodies(assignment->program, diag);
     status = program_assign(assignment->graph, env, assignment->undone, &assignment->program, diag);
     if (status == INLAY_OK)
-        status = program_weigh_rewrites(&assignment->program, diag);
+        status = program_compare_rewrites(&assignment->program, diag);
     if (status == INLAY_OK)
-        use_packs(assignment->program, packs_open(&env->packs, assignment->program->snapshot.content_hash,
-                                                  env->providers, env->provider_count));
+        share_packs(assignment->program, packs_open(&env->packs, assignment->program->snapshot.content_hash,
+                                                    env->providers, env->provider_count));
     return status;
 }
 
@@ -31,8 +33,8 @@ static bool follows_plan(const program_env *env)
     return env->rules != NULL && env->rules->saved_plan != NULL;
 }
 
-/* Does what a round that failed has learned make another round worthwhile? */
-static bool learn(struct assignment *assignment, inlay_status status)
+/* Uses the reason of a failed round; returns whether another round is worthwhile. */
+static bool handle_failure(struct assignment *assignment, inlay_status status)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status again = INLAY_UNSUPPORTED;
@@ -57,12 +59,13 @@ inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag
     const uint32_t held = threads_hold(assignment->env->max_threads);
     inlay_status status;
 
+    INLAY_CHECK(assignment->graph != NULL && assignment->env != NULL);
     do {
         assignment->declined = (program_declined){ 0 };
         status = assign(assignment, diag);
         if (status == INLAY_OK)
             status = program_compile(assignment->program, &assignment->declined, diag);
-    } while (status != INLAY_OK && learn(assignment, status));
+    } while (status != INLAY_OK && handle_failure(assignment, status));
     (void)threads_hold(held);
     return status;
 }
@@ -78,7 +81,7 @@ inlay_status program_create(struct graph *graph, const program_env *env, struct 
         packs_commit(assignment.program->packs);
         return INLAY_OK;
     }
-    program_tell(diag, &why);
+    forward_diag(diag, &why);
     program_destroy(assignment.program);
     return status;
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A program of p's graph: its snapshot, its bodies, and as yet its regions, with what is compiled, are p's. NULL: no
- * memory. */
+/* Creates a fallback of the program, which shares its snapshot, its bodies and, for now, its compiled regions. NULL:
+ * out of memory. */
 static struct program *copy_of(struct program *program, const uint8_t *without)
 {
     struct program *other = calloc(1, sizeof *other);
@@ -57,8 +57,8 @@ static inlay_status make_fallback(struct program *program, const declined_shapes
     return INLAY_OK;
 }
 
-/* One that was made without the same offers, for other shapes. */
-static struct program *find_made(const struct program *program, const declined_shapes *shapes)
+/* A fallback that excludes the same offers, created for other shapes. */
+static struct program *find_fallback(const struct program *program, const declined_shapes *shapes)
 {
     struct program *made = program->fallback.programs;
 
@@ -91,7 +91,7 @@ inlay_status fallback_find(struct program *program, const plan_input *inputs, ui
          shapes = shapes->next)
         continue;
     if (shapes != NULL && shapes->fallback == NULL && !shapes->impossible) {
-        shapes->fallback = find_made(program, shapes);
+        shapes->fallback = find_fallback(program, shapes);
         if (shapes->fallback == NULL) {
             inlay_diag why = INLAY_DIAG_INIT;
 
@@ -116,7 +116,7 @@ inlay_status fallback_without(struct program *program, const plan_input *inputs,
     inlay_status status;
 
     (void)pthread_mutex_lock(&program->kept.lock);
-    status = declined_remember(program, inputs, count, offers, text, diag);
+    status = declined_add_shapes(program, inputs, count, offers, text, diag);
     (void)pthread_mutex_unlock(&program->kept.lock);
     return status == INLAY_OK ? fallback_find(program, inputs, count, out, diag) : status;
 }

@@ -1,4 +1,5 @@
 #include "plan/create/undo.h"
+#include "inlay/check.h"
 #include "partition/assign/saved.h"
 #include "passes/type_guard.h"
 #include <stdio.h>
@@ -24,6 +25,7 @@ bool programs_open(struct programs *all, struct program *program)
     if (all->list == NULL || all->saved == NULL)
         return false;
     list_programs(all, program);
+    INLAY_CHECK(all->count == count);
     for (uint32_t i = 0; saved && i < count; i++)
         saved = history_save(all->list[i]->graph, &all->arena, &all->saved[i]);
     return saved;
@@ -38,13 +40,13 @@ void programs_restore(const struct programs *all)
 bool programs_complete(const struct programs *all)
 {
     graph_model *model = all->list[0]->model;
-    bool holds = graph_finish(model->main, NULL) == INLAY_OK && graph_infer(model, NULL) == INLAY_OK;
+    bool consistent = graph_finish(model->main, NULL) == INLAY_OK && graph_infer(model, NULL) == INLAY_OK;
 
-    for (uint32_t i = 0; i < all->count && holds; i++)
-        holds = type_guard_keeps(all->list[i]->graph, all->saved[i].values, all->saved[i].value_count);
-    if (!holds)
+    for (uint32_t i = 0; i < all->count && consistent; i++)
+        consistent = type_guard_keeps(all->list[i]->graph, all->saved[i].values, all->saved[i].value_count);
+    if (!consistent)
         programs_restore(all);
-    return holds;
+    return consistent;
 }
 
 void undo_report(const struct program *program, const graph_node *node, const char *why)
@@ -53,18 +55,18 @@ void undo_report(const struct program *program, const graph_node *node, const ch
 
     if (program->env->log == NULL)
         return;
-    (void)snprintf(text, sizeof text, "what pass %s made of '%.100s' (%.40s) was undone: %.120s", node->made_by,
+    (void)snprintf(text, sizeof text, "pass %s: rewrite of '%.100s' (%.40s) was undone: %.120s", node->made_by,
                    node->info.name.data, node->info.op_type.data, why);
     program->env->log(program->env->log_ctx, INLAY_LOG_INFO, text);
 }
 
-/* The nodes of p's graph, which stay there while rewrites are undone; NULL: no memory. */
+/* The nodes of the program's graph, copied because undoing rewrites changes the graph. NULL: out of memory. */
 static graph_node **list_nodes(const struct program *program, struct arena *arena)
 {
     return arena_copy(arena, program->graph->nodes, ((size_t)program->graph->node_count + 1) * sizeof(graph_node *));
 }
 
-/* ------------------------------------------------------------------ what no provider may run */
+/* ------------------------------------------------------------------ nodes that no provider may run */
 
 static bool was_declined(const struct program *program, uint32_t node)
 {
@@ -87,8 +89,8 @@ static bool undo_uncovered_in(struct program *program, struct arena *arena)
         if (!open[node] || !history_undo(program->graph, nodes[node]->rewrite))
             continue;
         undo_report(program, nodes[node],
-                    was_declined(program, node) ? "it was declined late, and nobody else runs it"
-                                                : "no provider that may run it knows it");
+                    was_declined(program, node) ? "its provider declined it, and no other provider runs it"
+                                                : "no provider that may run it supports it");
         any = true;
     }
     return any;
@@ -107,9 +109,9 @@ bool undo_uncovered(struct program *program)
     return any;
 }
 
-/* ------------------------------------------------------------------ what a plan names */
+/* ------------------------------------------------------------------ nodes that a saved plan names */
 
-/* Undoes what passes made of nodes that the plan names, and what they made that it does not. */
+/* Undoes rewrites of nodes that the plan names, and rewrites that created nodes that it does not name. */
 static bool undo_unplanned(struct program *program, const names_table *planned, struct arena *arena)
 {
     const uint32_t count = program->graph->node_count;
@@ -127,7 +129,7 @@ static bool undo_unplanned(struct program *program, const names_table *planned, 
                      names_find(planned, was->info.name.data, (size_t)was->info.name.bytes) == NAMES_NONE;
         if (wanted || !history_undo(program->graph, nodes[node]->rewrite))
             continue;
-        undo_report(program, nodes[node], "the saved plan names the nodes that were there before");
+        undo_report(program, nodes[node], "the saved plan names the original nodes");
         any = true;
     }
     return any;

@@ -1,14 +1,14 @@
 /* plan/create/undo.h - undoes rewrites of the optimiser, in all graphs of a model.
  *
- * Passes write operators that the file does not have, and a provider may know only what the file has. A rewrite that is
- * undone keeps the types and shapes of all values (passes/type_guard.h); otherwise nothing is undone. */
+ * Passes create operators that the file does not have, and a provider may support only the operators of the file.
+ * Undoing a rewrite must keep the types and shapes of all values (passes/type_guard.h); otherwise nothing is undone. */
 #ifndef PLAN_UNDO_H
 #define PLAN_UNDO_H
 #include "graph/history.h"
 #include "plan/program.h"
 
-/* The programs of a model, the main one first, then those of its bodies, to any depth; and their graphs as they were.
- */
+/* The programs of a model, the main one first, then those of its bodies, recursively; and a saved state of their
+ * graphs. */
 struct programs {
     struct program **list; /* [count] */
     graph_saved *saved;    /* [count] */
@@ -16,20 +16,19 @@ struct programs {
     struct arena arena;
 };
 
-/* Lists them and saves their graphs; false: no memory. End it with arena_deinit(&all->a) in any case. */
+/* Lists the programs and saves their graphs. False: out of memory. Call arena_deinit(&all->arena) in any case. */
 bool programs_open(struct programs *all, struct program *program);
-/* After something was undone: orders nodes and infers shapes. False: the graphs do not hold together, and are as they
- * were saved. */
+/* Orders nodes and infers shapes after rewrites were undone. False: the graphs are inconsistent, and were restored. */
 bool programs_complete(const struct programs *all);
-/* The graphs are as they were saved. */
+/* Restores the saved graphs. */
 void programs_restore(const struct programs *all);
 
-/* Says in the log that the rewrite which made node was undone. */
+/* Logs that the rewrite which created the node was undone. */
 void undo_report(const struct program *program, const graph_node *node, const char *why);
 
-/* Undoes the rewrites that made nodes which no provider may run, offers that were declined left out. False: nothing
- * was undone. */
+/* Undoes the rewrites that created nodes which no provider may run; declined offers do not count. False: nothing was
+ * undone. */
 bool undo_uncovered(struct program *program);
-/* Undoes what passes made of nodes that the saved plan names, and what they made that it does not name. */
+/* Undoes rewrites of nodes that the saved plan names, and rewrites that created nodes that it does not name. */
 bool undo_for_plan(struct program *program);
 #endif

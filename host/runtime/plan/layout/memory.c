@@ -1,4 +1,5 @@
 #include "plan/layout/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,20 +19,20 @@ static int larger_first(const void *pa, const void *pb)
     return a < b ? -1 : a > b;
 }
 
-/* The lowest offset at which the item fits between those placed that live at the same time. placed is sorted by
+/* The lowest offset at which the item fits between the placed items that are live at the same time. placed is sorted by
  * offset. */
 static uint64_t lowest_free(memory_item *const *placed, uint32_t count, const memory_item *item, uint64_t alignment)
 {
     uint64_t at = 0, need = rounded(item->bytes, alignment);
 
     for (uint32_t i = 0; i < count; i++) {
-        const memory_item *p = placed[i];
-        if (p->last < item->first || p->first > item->last)
+        const memory_item *placed_item = placed[i];
+        if (placed_item->last < item->first || placed_item->first > item->last)
             continue;
-        if (p->offset >= at + need)
+        if (placed_item->offset >= at + need)
             break;
-        if (p->offset + rounded(p->bytes, alignment) > at)
-            at = p->offset + rounded(p->bytes, alignment);
+        if (placed_item->offset + rounded(placed_item->bytes, alignment) > at)
+            at = placed_item->offset + rounded(placed_item->bytes, alignment);
     }
     return at;
 }
@@ -51,7 +52,7 @@ static void insert_by_offset(memory_item **placed, uint32_t count, memory_item *
     placed[low] = item;
 }
 
-/* The sum of what is alive, swept over the steps. */
+/* The maximum of live bytes over all steps. */
 static bool lower_bound(const memory_item *items, uint32_t count, uint32_t step_count, uint64_t alignment,
                         struct arena *scratch, uint64_t *out)
 {
@@ -61,7 +62,7 @@ static bool lower_bound(const memory_item *items, uint32_t count, uint32_t step_
         return false;
     for (uint32_t i = 0; i < count; i++) {
         change[items[i].first] += rounded(items[i].bytes, alignment);
-        change[items[i].last + 1] -= rounded(items[i].bytes, alignment); /* wraps, and back when summed */
+        change[items[i].last + 1] -= rounded(items[i].bytes, alignment); /* wraps around, and back when summed up */
     }
     *out = 0;
     for (uint32_t s = 0; s <= step_count; s++) {
@@ -78,6 +79,7 @@ bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint6
     memory_item **order = arena_array(scratch, (size_t)count + 1, sizeof(memory_item *));
     memory_item **placed = arena_array(scratch, (size_t)count + 1, sizeof(memory_item *));
 
+    INLAY_CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0);
     *out_bytes = 0;
     *out_lower_bound = 0;
     if (order == NULL || placed == NULL || !lower_bound(items, count, step_count, alignment, scratch, out_lower_bound))
@@ -89,6 +91,7 @@ bool memory_place(memory_item *items, uint32_t count, uint32_t step_count, uint6
         memory_item *item = order[i];
         uint64_t end;
 
+        INLAY_CHECK(item->first <= item->last && item->last <= step_count);
         item->offset = lowest_free(placed, i, item, alignment);
         end = item->offset + rounded(item->bytes, alignment);
         if (end > *out_bytes)

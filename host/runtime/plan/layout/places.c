@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"
 #include <string.h>
@@ -27,7 +28,7 @@ uint32_t planner_place(struct planner *planner, plan_place place)
     return plan->place_count++;
 }
 
-plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *s)
+plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *program_step_of)
 {
     struct plan *plan = planner->plan;
     plan_step *step;
@@ -42,13 +43,14 @@ plan_step *planner_step(struct planner *planner, uint32_t kind, const program_st
         plan->step_capacity = capacity;
     }
     step = &plan->steps[plan->step_count++];
-    *step = (plan_step){ .kind = kind, .step = s, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
+    *step = (plan_step){ .kind = kind, .step = program_step_of, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
     return step;
 }
 
-void planner_touch(struct planner *planner, uint32_t place)
+void planner_extend_lifetime(struct planner *planner, uint32_t place)
 {
-    planner->plan->places[place].last = planner->plan->step_count; /* the step being made */
+    INLAY_CHECK(place < planner->plan->place_count);
+    planner->plan->places[place].last = planner->plan->step_count; /* the current step */
     planner->plan->places[plan_bytes_of(planner->plan, place)].last = planner->plan->step_count;
 }
 
@@ -84,58 +86,59 @@ bool plan_is_unified(const program_env *env, uint32_t domain)
     return info != NULL && (info->flags & flags) == flags;
 }
 
-/* Does the domain know the memory of this input or output? */
-static bool knows_port(const struct planner *planner, const plan_place *pl, uint32_t domain)
+/* Returns whether the memory of this input or output is accessible in the domain. */
+static bool port_is_accessible(const struct planner *planner, const plan_place *place, uint32_t domain)
 {
-    if (pl->source == PLACE_INPUT)
-        return planner->inputs[pl->index].also == domain + 1;
-    return pl->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[pl->index].also == domain + 1;
+    if (place->source == PLACE_INPUT)
+        return planner->inputs[place->index].also == domain + 1;
+    return place->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[place->index].also == domain + 1;
 }
 
-/* The place as the other of host and device sees it, without a copy; INLAY_NONE: there is no such view. */
+/* Creates a view of the place in the other of host and device domain, without a copy; INLAY_NONE: not possible. */
 static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, uint32_t domain)
 {
-    plan_place *pl = &planner->plan->places[from];
-    const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : pl->domain;
+    plan_place *place = &planner->plan->places[from];
+    const uint32_t device = domain != INLAY_DOMAIN_HOST ? domain : place->domain;
     const bool leaves =
-        planner->output_of[value] != INLAY_NONE && domain == planner_wanted(planner, planner->output_of[value]);
+        planner->output_of[value] != INLAY_NONE && domain == planner_output_domain(planner, planner->output_of[value]);
 
-    if (knows_port(planner, pl, domain) && planner->infos[value].dtype != INLAY_STRING) {
+    if (port_is_accessible(planner, place, domain) && planner->infos[value].dtype != INLAY_STRING) {
         planner->plan->port_views++;
         return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
                                                     .domain = domain,
                                                     .index = from,
-                                                    .bytes = pl->bytes,
+                                                    .bytes = place->bytes,
                                                     .first = planner->plan->step_count,
                                                     .last = planner->plan->step_count });
     }
-    if (pl->source != PLACE_SLAB || pl->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
-        (domain != INLAY_DOMAIN_HOST && pl->domain != INLAY_DOMAIN_HOST) ||
-        (pl->lies_in != INLAY_DOMAIN_HOST && pl->lies_in != device) || !plan_is_unified(planner->prog->env, device))
+    if (place->source != PLACE_SLAB || place->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
+        (domain != INLAY_DOMAIN_HOST && place->domain != INLAY_DOMAIN_HOST) ||
+        (place->lies_in != INLAY_DOMAIN_HOST && place->lies_in != device) ||
+        !plan_is_unified(planner->prog->env, device))
         return INLAY_NONE;
-    pl->lies_in = device;
-    pl->viewed = true;
+    place->lies_in = device;
+    place->viewed = true;
     return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
                                                 .domain = domain,
                                                 .index = from,
-                                                .bytes = pl->bytes,
+                                                .bytes = place->bytes,
                                                 .first = planner->plan->step_count,
                                                 .last = planner->plan->step_count,
-                                                .last_use = pl->last_use });
+                                                .last_use = place->last_use });
 }
 
-void planner_lend(struct planner *planner, uint32_t place, uint32_t domain)
+void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain)
 {
-    plan_place *pl = &planner->plan->places[place];
+    plan_place *slot = &planner->plan->places[place];
 
-    if (pl->source != PLACE_SLAB || pl->kept || pl->domain != INLAY_DOMAIN_HOST || pl->lies_in != INLAY_DOMAIN_HOST ||
-        !plan_is_unified(planner->prog->env, domain))
+    if (slot->source != PLACE_SLAB || slot->kept || slot->domain != INLAY_DOMAIN_HOST ||
+        slot->lies_in != INLAY_DOMAIN_HOST || !plan_is_unified(planner->prog->env, domain))
         return;
-    pl->lies_in = domain;
-    pl->viewed = true;
+    slot->lies_in = domain;
+    slot->viewed = true;
 }
 
-uint32_t planner_wanted(const struct planner *planner, uint32_t k)
+uint32_t planner_output_domain(const struct planner *planner, uint32_t k)
 {
     return planner->wanted != NULL ? planner->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
@@ -148,6 +151,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
     plan_step *step;
     uint32_t *ends;
 
+    INLAY_CHECK(from != INLAY_NONE && domain < plan->domain_count);
     if (plan->places[from].domain == domain)
         return from;
     if (*known != INLAY_NONE)
@@ -169,7 +173,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
                                               .last = plan->step_count,
                                               .last_use = planner->prog->uses.last[value] });
     if (to != INLAY_NONE && planner->output_of[value] != INLAY_NONE &&
-        domain == planner_wanted(planner, planner->output_of[value])) {
+        domain == planner_output_domain(planner, planner->output_of[value])) {
         plan->places[to].source = PLACE_OUTPUT;
         plan->places[to].index = planner->output_of[value];
     }
@@ -180,7 +184,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
         plan->places[to].source == PLACE_SLAB &&
         (plan->places[from].source == PLACE_DATA ||
          (plan->places[from].source == PLACE_INPUT && plan->places[from].index >= planner->prog->graph->input_count));
-    planner_touch(planner, from);
+    planner_extend_lifetime(planner, from);
     step = planner_step(planner, PLAN_COPY, NULL);
     if (step == NULL)
         return INLAY_NONE;
@@ -206,11 +210,12 @@ uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t 
                          .last_use = planner->prog->uses.last[value] };
 
     if (place.last_use == INLAY_NONE)
-        place.last_use = 0; /* nobody reads it */
+        place.last_use = 0; /* no step reads it */
     if (!plan_info_bytes_as(&planner->infos[value], dtype, &bytes))
         return INLAY_NONE;
     place.bytes = bytes;
-    if (planner->output_of[value] != INLAY_NONE && domain == planner_wanted(planner, planner->output_of[value]) &&
+    if (planner->output_of[value] != INLAY_NONE &&
+        domain == planner_output_domain(planner, planner->output_of[value]) &&
         planner->infos[value].dtype != INLAY_STRING) {
         place.source = PLACE_OUTPUT;
         place.index = planner->output_of[value];
@@ -225,23 +230,24 @@ uint32_t planner_dynamic_place(struct planner *planner, uint32_t value)
 
 void planner_share_place(struct planner *planner, uint32_t value, uint32_t place)
 {
-    plan_place *pl = &planner->plan->places[place];
+    plan_place *slot = &planner->plan->places[place];
     uint32_t last = planner->prog->uses.last[value];
     size_t bytes;
 
+    INLAY_CHECK(place < planner->plan->place_count);
     planner->plan->values[value].place = place;
-    if (last != INLAY_NONE && last > pl->last_use)
-        pl->last_use = last;
-    if (pl->source == PLACE_SLAB && !pl->viewed && planner->output_of[value] != INLAY_NONE &&
-        pl->domain == planner_wanted(planner, planner->output_of[value]) &&
+    if (last != INLAY_NONE && last > slot->last_use)
+        slot->last_use = last;
+    if (slot->source == PLACE_SLAB && !slot->viewed && planner->output_of[value] != INLAY_NONE &&
+        slot->domain == planner_output_domain(planner, planner->output_of[value]) &&
         planner->infos[value].dtype != INLAY_STRING && plan_info_bytes(&planner->infos[value], &bytes) &&
-        bytes == pl->bytes) {
-        pl->source = PLACE_OUTPUT;
-        pl->index = planner->output_of[value];
+        bytes == slot->bytes) {
+        slot->source = PLACE_OUTPUT;
+        slot->index = planner->output_of[value];
     }
 }
 
-/* ------------------------------------------------------------------ the slab */
+/* ------------------------------------------------------------------ outputs and offsets */
 
 uint64_t plan_alignment(const program_env *env, uint32_t domain)
 {
@@ -253,7 +259,7 @@ uint64_t plan_alignment(const program_env *env, uint32_t domain)
     return alignment;
 }
 
-inlay_status planner_keep_outputs(struct planner *planner)
+inlay_status planner_place_outputs(struct planner *planner)
 {
     const struct graph *graph = planner->prog->graph;
 
@@ -263,21 +269,22 @@ inlay_status planner_keep_outputs(struct planner *planner)
 
         if (place == INLAY_NONE)
             continue;
-        /* What is sized in the run is made at home, and stays there. */
-        place = planner_place_in(planner, value,
-                                 planner->plan->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
-                                                                                      : planner_wanted(planner, k));
+        /* Values that are sized at run time are in host memory. */
+        place =
+            planner_place_in(planner, value,
+                             planner->plan->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST
+                                                                                  : planner_output_domain(planner, k));
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
         planner->plan->values[value].place = place;
     }
     for (uint32_t k = 0; k < graph->output_count; k++)
         if (graph->outputs[k] != INLAY_NONE && planner->plan->values[graph->outputs[k]].place != INLAY_NONE)
-            planner_touch(planner, planner->plan->values[graph->outputs[k]].place);
+            planner_extend_lifetime(planner, planner->plan->values[graph->outputs[k]].place);
     return INLAY_OK;
 }
 
-static inlay_status too_large(struct planner *planner, uint64_t bytes)
+static inlay_status fail_too_large(struct planner *planner, uint64_t bytes)
 {
     return inlay_fail(
         planner->diag, INLAY_LIMIT_EXCEEDED,
@@ -285,7 +292,7 @@ static inlay_status too_large(struct planner *planner, uint64_t bytes)
         planner->prog->graph->name, (unsigned long long)bytes, (unsigned long long)planner->prog->env->max_run_bytes);
 }
 
-inlay_status planner_lay_out(struct planner *planner)
+inlay_status planner_assign_offsets(struct planner *planner)
 {
     struct plan *plan = planner->plan;
     memory_item *items = arena_array(planner->scratch, (size_t)plan->place_count + 1, sizeof *items);
@@ -298,14 +305,14 @@ inlay_status planner_lay_out(struct planner *planner)
         uint64_t bound = 0, total = 0;
 
         for (uint32_t i = 0; i < plan->place_count; i++) {
-            const plan_place *pl = &plan->places[i];
-            if (pl->source != PLACE_SLAB || pl->lies_in != domain)
+            const plan_place *place = &plan->places[i];
+            if (place->source != PLACE_SLAB || place->lies_in != domain)
                 continue;
             /* Offsets are sums of sizes, which come from the model. */
-            if (__builtin_add_overflow(total, pl->bytes, &total) || total > UINT64_MAX / 2)
-                return too_large(planner, pl->bytes);
-            items[count] = (memory_item){ .bytes = pl->bytes, .first = pl->first, .last = pl->last };
-            if (pl->kept) {
+            if (__builtin_add_overflow(total, place->bytes, &total) || total > UINT64_MAX / 2)
+                return fail_too_large(planner, place->bytes);
+            items[count] = (memory_item){ .bytes = place->bytes, .first = place->first, .last = place->last };
+            if (place->kept) {
                 items[count].first = 0;
                 items[count].last = plan->step_count;
             }
@@ -315,7 +322,7 @@ inlay_status planner_lay_out(struct planner *planner)
                           &plan->slab_bytes[domain], &bound))
             return planner_no_memory(planner);
         if (domain == INLAY_DOMAIN_HOST && plan->slab_bytes[domain] > planner->prog->env->max_run_bytes)
-            return too_large(planner, plan->slab_bytes[domain]);
+            return fail_too_large(planner, plan->slab_bytes[domain]);
         plan->lower_bound_bytes += bound;
         for (uint32_t i = 0; i < count; i++)
             plan->places[index[i]].offset = items[i].offset;

@@ -1,21 +1,22 @@
+#include "inlay/check.h"
 #include "plan/program/declined.h"
 #include "plan/layout/planner.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLD_MAX_BYTES = 1 << 20 }; /* shape arithmetic is small; what is larger is computed in the run */
+enum { FOLD_MAX_BYTES = 1 << 20 }; /* larger tensors are computed in the run */
 
-/* What no provider means: sums of sizes stay far from overflow. */
+/* Limits beyond any useful value: sums of sizes cannot overflow. */
 static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALIGNMENT = UINT64_C(1) << 21;
 
-/* ------------------------------------------------------------------ steps at plan time */
+/* ------------------------------------------------------------------ steps */
 
-/* Runs the region now when everything it reads is known. *out_folded says whether it was. */
+/* Runs the region now if all its inputs are known. *out_folded says whether it did. */
 static inlay_status try_fold(struct planner *planner, const program_step *step, bool *out_folded)
 {
     const partition_region *region = step->region;
-    once_tensor *in = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof *in);
-    once_tensor *out = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *out);
+    fold_tensor *in = arena_array(planner->scratch, (size_t)region->input_count + 1, sizeof *in);
+    fold_tensor *out = arena_array(planner->scratch, (size_t)region->output_count + 1, sizeof *out);
     inlay_diag quiet = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -23,29 +24,30 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
     if (in == NULL || out == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < region->input_count; i++) {
-        const inlay_value_state *st = &planner->plan->states[region->inputs[i]];
-        if (st->data == NULL || st->data_bytes > FOLD_MAX_BYTES)
+        const inlay_value_state *state = &planner->plan->states[region->inputs[i]];
+        if (state->data == NULL || state->data_bytes > FOLD_MAX_BYTES)
             return INLAY_OK;
-        in[i] = (once_tensor){ st->dtype, st->rank, st->dims, (void *)(uintptr_t)st->data, st->data_bytes };
+        in[i] =
+            (fold_tensor){ state->dtype, state->rank, state->dims, (void *)(uintptr_t)state->data, state->data_bytes };
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
-        const inlay_value_state *st = &planner->plan->states[region->outputs[i]];
+        const inlay_value_state *state = &planner->plan->states[region->outputs[i]];
         if (planner->infos[region->outputs[i]].dtype == INLAY_STRING)
             return INLAY_OK;
-        out[i] = (once_tensor){ .dtype = st->dtype, .rank = st->rank, .dims = st->dims };
+        out[i] = (fold_tensor){ .dtype = state->dtype, .rank = state->rank, .dims = state->dims };
     }
-    status = program_run_once(&(once_run){ .provider = step->provider,
-                                           .compiled = step->compiled,
-                                           .values = planner->plan->states,
-                                           .value_count = planner->prog->graph->value_count,
-                                           .inputs = in,
-                                           .input_count = region->input_count,
-                                           .outputs = out,
-                                           .output_count = region->output_count,
-                                           .max_threads = planner->prog->env->max_threads,
-                                           .max_bytes = FOLD_MAX_BYTES,
-                                           .arena = &planner->plan->arena },
-                              &quiet);
+    status = program_fold_region(&(fold_run){ .provider = step->provider,
+                                              .compiled = step->compiled,
+                                              .values = planner->plan->states,
+                                              .value_count = planner->prog->graph->value_count,
+                                              .inputs = in,
+                                              .input_count = region->input_count,
+                                              .outputs = out,
+                                              .output_count = region->output_count,
+                                              .max_threads = planner->prog->env->max_threads,
+                                              .max_bytes = FOLD_MAX_BYTES,
+                                              .arena = &planner->plan->arena },
+                                 &quiet);
     if (status == INLAY_LIMIT_EXCEEDED || status == INLAY_UNSUPPORTED)
         return INLAY_OK;
     if (status != INLAY_OK) {
@@ -65,7 +67,7 @@ static inlay_status try_fold(struct planner *planner, const program_step *step, 
         info->dims = dims;
         info->data = out[i].data;
         info->data_bytes = out[i].bytes;
-        if (!planner_settle(planner, value))
+        if (!planner_store_info(planner, value))
             return planner_no_memory(planner);
     }
     *out_folded = true;
@@ -84,38 +86,38 @@ static inlay_status place_folded(struct planner *planner, const partition_region
     return INLAY_OK;
 }
 
-/* The place that a step that is sized in the run reads v at. What has no place yet is brought there when it is reached.
- */
-static uint32_t read_at(struct planner *planner, const program_step *step, uint32_t i)
+/* The place where a step that is sized at run time reads input i. Values without a place are copied when the step
+ * runs. */
+static uint32_t reading_place(struct planner *planner, const program_step *step, uint32_t i)
 {
     const uint32_t value = step->region->inputs[i], now = planner->plan->values[value].place;
     const bool has_place = planner->plan->places[now].source != PLACE_DYNAMIC && planner->plan->values[value].known;
 
-    if (has_place && program_hands_on(step, value)) {
-        planner_lend(planner, now, planner->prog->uses.read_in[value]);
+    if (has_place && program_passes_to_bodies(step, value)) {
+        planner_share_with_device(planner, now, planner->prog->uses.read_in[value]);
         return now;
     }
     return planner_place_in(
         planner, value, has_place && step->provider != NULL ? step->placements[i].domain : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
-/* Sized when it is reached: everything that it leaves is the run's. Outputs of known shape still get a place in the
- * slab, so that what follows can be planned. */
-static inlay_status add_dynamic(struct planner *planner, const program_step *s, uint32_t kind)
+/* Adds a step that is sized at run time; its outputs are dynamic values. Outputs of known shape still get a place in
+ * the slab, so that later steps can be planned. */
+static inlay_status add_dynamic(struct planner *planner, const program_step *program_step_of, uint32_t kind)
 {
-    const partition_region *region = s->region;
+    const partition_region *region = program_step_of->region;
     uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
     plan_step *step;
 
     if (in == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < region->input_count; i++) {
-        in[i] = read_at(planner, s, i);
+        in[i] = reading_place(planner, program_step_of, i);
         if (in[i] == INLAY_NONE)
             return planner_no_memory(planner);
     }
     for (uint32_t i = 0; i < region->input_count; i++)
-        planner_touch(planner, in[i]);
+        planner_extend_lifetime(planner, in[i]);
     for (uint32_t i = 0; i < region->output_count; i++) {
         uint32_t value = region->outputs[i], place;
         const bool fixed =
@@ -123,9 +125,10 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *s, 
 
         if (kind == PLAN_HOST)
             planner->plan->values[value].known = false;
-        place =
-            fixed ? planner_output_place(planner, value, s->placements[region->input_count + i].domain, INLAY_UNDEFINED)
-                  : planner_dynamic_place(planner, value);
+        place = fixed
+                    ? planner_output_place(planner, value, program_step_of->placements[region->input_count + i].domain,
+                                           INLAY_UNDEFINED)
+                    : planner_dynamic_place(planner, value);
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
         planner->plan->values[value].place = place;
@@ -136,7 +139,7 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *s, 
         }
     }
     planner->plan->dynamic_count++;
-    step = planner_step(planner, kind, s);
+    step = planner_step(planner, kind, program_step_of);
     if (step == NULL)
         return planner_no_memory(planner);
     step->in = in;
@@ -154,43 +157,44 @@ static bool region_known(const struct planner *planner, const partition_region *
     return true;
 }
 
-/* May the output take over the bytes of input `alias`? Only if nobody reads them later, they are the run's own, and no
- * other input of the step is a view of them: the kernel has promised nothing for that. */
+/* Returns whether the output may reuse the bytes of input `alias`: no later step reads them, they are in the slab, and
+ * no other input of the step is the same place, which kernels do not support. */
 static bool can_reuse(const struct planner *planner, uint32_t step_index, const uint32_t *in, uint32_t in_count,
                       uint32_t alias, uint32_t out_value, const inlay_placement *to)
 {
-    const plan_place *pl = &planner->plan->places[in[alias]];
+    const plan_place *place = &planner->plan->places[in[alias]];
     size_t bytes;
 
     for (uint32_t i = 0; i < in_count; i++)
         if (i != alias && in[i] == in[alias])
             return false;
-    return pl->source == PLACE_SLAB && !pl->kept && !(pl->viewed && planner->output_of[out_value] != INLAY_NONE) &&
-           pl->domain == to->domain && pl->last_use <= step_index &&
-           plan_info_bytes_as(&planner->infos[out_value], to->dtype, &bytes) && bytes == pl->bytes;
+    return place->source == PLACE_SLAB && !place->kept &&
+           !(place->viewed && planner->output_of[out_value] != INLAY_NONE) && place->domain == to->domain &&
+           place->last_use <= step_index && plan_info_bytes_as(&planner->infos[out_value], to->dtype, &bytes) &&
+           bytes == place->bytes;
 }
 
 static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay_instance *instance,
                              const inlay_specialize_request *request)
 {
-    const program_step *s = &planner->prog->steps[step_index];
-    const partition_region *region = s->region;
+    const program_step *program_step_of = &planner->prog->steps[step_index];
+    const partition_region *region = program_step_of->region;
     uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
     uint32_t *out = arena_array(&planner->plan->arena, (size_t)region->output_count + 1, sizeof *out);
-    uint32_t workspace = INLAY_NONE, domain = partition_default_domain(s->provider);
+    uint32_t workspace = INLAY_NONE, domain = partition_default_domain(program_step_of->provider);
     plan_step *step = NULL;
 
     if (in == NULL || out == NULL)
         goto fail;
     for (uint32_t i = 0; i < region->input_count; i++) {
-        in[i] = planner_place_in(planner, region->inputs[i], s->placements[i].domain);
+        in[i] = planner_place_in(planner, region->inputs[i], program_step_of->placements[i].domain);
         if (in[i] == INLAY_NONE)
             goto fail;
     }
     for (uint32_t i = 0; i < region->input_count; i++)
-        planner_touch(planner, in[i]);
+        planner_extend_lifetime(planner, in[i]);
     for (uint32_t i = 0; i < region->output_count; i++) {
-        const inlay_placement *to = &s->placements[region->input_count + i];
+        const inlay_placement *to = &program_step_of->placements[region->input_count + i];
         uint32_t value = region->outputs[i], alias = request->outputs[i].alias;
         bool reuse =
             alias < region->input_count && can_reuse(planner, step_index, in, region->input_count, alias, value, to);
@@ -210,7 +214,7 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
     if (request->workspace_bytes > 0) {
         uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
         if (request->workspace_bytes > UINT64_MAX / 2)
-            extra = 0; /* lay_out refuses it; the sum must not wrap before that */
+            extra = 0; /* planner_assign_offsets rejects it; the sum must not overflow before */
         workspace = planner_place(planner, (plan_place){ .source = PLACE_SLAB,
                                                          .domain = domain,
                                                          .bytes = request->workspace_bytes + extra,
@@ -219,7 +223,7 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
         if (workspace == INLAY_NONE)
             goto fail;
     }
-    step = planner_step(planner, PLAN_EXEC, s);
+    step = planner_step(planner, PLAN_EXEC, program_step_of);
     if (step == NULL)
         goto fail;
     step->instance = instance;
@@ -229,15 +233,18 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
     step->workspace_alignment = (uint32_t)request->workspace_alignment;
     return INLAY_OK;
 fail:
-    s->provider->table->release_instance(s->provider->state, s->compiled, instance);
+    program_step_of->provider->table->release_instance(program_step_of->provider->state, program_step_of->compiled,
+                                                       instance);
     return planner_no_memory(planner);
 }
 
-/* The provider takes its offer back, for these shapes. The rest is planned nonetheless, to hear all who decline. */
+/* The provider declines the region for these shapes. The remaining steps are planned nevertheless, to collect all
+ * declined offers. */
 static inlay_status decline(struct planner *planner, uint32_t step_index, const inlay_diag *why)
 {
     const program_step *step = &planner->prog->steps[step_index];
 
+    INLAY_CHECK(step_index < planner->prog->step_count);
     if (planner->declined == NULL) {
         planner->declined =
             arena_array(&planner->plan->arena, (size_t)planner->prog->parts.offer_count + 1, sizeof *planner->declined);
@@ -252,9 +259,9 @@ static inlay_status decline(struct planner *planner, uint32_t step_index, const 
     return add_dynamic(planner, step, PLAN_DYNAMIC);
 }
 
-/* The states that the step appends to in place, or reads there: *out_rooms is [input_count] of the region, NULL where
- * there is none. */
-static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uint64_t **out_rooms)
+/* The capacities of the states that the step appends to in place, or reads in place: *out_rooms is [input_count] of the
+ * region, NULL if there are none. */
+static inlay_status find_state_capacities(struct planner *planner, uint32_t step_index, uint64_t **out_rooms)
 {
     const struct program *prog = planner->prog;
     const partition_region *region = prog->steps[step_index].region;
@@ -265,7 +272,7 @@ static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uin
         const uint64_t room = planner->inputs[state->input].room;
         const uint32_t past = prog->graph->inputs[state->input], present = prog->graph->outputs[state->output];
         const bool makes = prog->state_steps[k] == step_index;
-        const uint32_t value = makes ? past : present; /* what was appended to is read elsewhere, too */
+        const uint32_t value = makes ? past : present; /* the extended state may also be read by other steps */
         bool is_read = makes;
 
         for (uint32_t i = 0; !is_read && i < region->input_count; i++)
@@ -290,21 +297,21 @@ static inlay_status find_rooms(struct planner *planner, uint32_t step_index, uin
     return INLAY_OK;
 }
 
-/* A step that is sized in the run passes on what the model has. */
-static inlay_status refuse_odd(struct planner *planner, const program_step *step)
+/* Steps that are sized at run time only support the element types of the model. */
+static inlay_status reject_other_dtypes(struct planner *planner, const program_step *step)
 {
     const partition_region *region = step->region;
 
     for (uint32_t i = 0; i < region->input_count + region->output_count; i++)
         if (step->placements[i].dtype != INLAY_UNDEFINED)
             return inlay_fail(planner->diag, INLAY_INTERNAL,
-                              "provider %s asked for other elements at the border of %s node "
+                              "provider %s requires another element type at the border of %s node "
                               "'%s', whose sizes depend on data",
                               step->provider->name, step->node->info.op_type.data, step->node->info.name.data);
     return INLAY_OK;
 }
 
-/* Specialises a region whose shapes are known, or leaves it to the run when its outputs are the kernel's to size. */
+/* Specialises a region whose shapes are known. If the kernel decides the sizes of outputs, adds a dynamic step. */
 static inlay_status plan_region(struct planner *planner, uint32_t step_index, const uint64_t *rooms)
 {
     const program_step *step = &planner->prog->steps[step_index];
@@ -326,12 +333,13 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
 
     if (outputs == NULL)
         return planner_no_memory(planner);
+    INLAY_CHECK(step->provider != NULL);
     for (uint32_t i = 0; i < region->output_count; i++)
         outputs[i].alias = INLAY_NONE;
     status = step->provider->table->specialize(step->provider->state, step->compiled, &request, &instance, &why);
     if (status == INLAY_UNSUPPORTED || (planner->prog->env->without_failed && step->provider->table->domain_count > 0 &&
                                         (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY)))
-        return decline(planner, step_index, &why); /* others run it, see option device_failure */
+        return decline(planner, step_index, &why); /* other providers run it, see option device_failure */
     if (status != INLAY_OK) {
         if (planner->diag != NULL)
             *planner->diag = why;
@@ -340,7 +348,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     if (request.workspace_bytes > WORKSPACE_MAX_BYTES || request.workspace_alignment > WORKSPACE_MAX_ALIGNMENT) {
         step->provider->table->release_instance(step->provider->state, step->compiled, instance);
         return inlay_fail(planner->diag, INLAY_LIMIT_EXCEEDED,
-                          "provider %s wants %llu bytes of workspace, aligned to %llu, "
+                          "provider %s requests %llu bytes of workspace, aligned to %llu, "
                           "for %s node '%s'",
                           step->provider->name, (unsigned long long)request.workspace_bytes,
                           (unsigned long long)request.workspace_alignment, step->node->info.op_type.data,
@@ -349,7 +357,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     for (uint32_t i = 0; i < region->output_count; i++) {
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {
             step->provider->table->release_instance(step->provider->state, step->compiled, instance);
-            status = refuse_odd(planner, step);
+            status = reject_other_dtypes(planner, step);
             return status == INLAY_OK ? add_dynamic(planner, step, PLAN_DYNAMIC) : status;
         }
     }
@@ -364,17 +372,17 @@ static bool has_all_data(const struct planner *planner, const partition_region *
     return region->output_count > 0;
 }
 
-/* Can the one output of a view be the memory of its input, wherever that is? */
+/* Returns whether the output of a view can share the memory of its input. */
 static bool is_viewable(const struct planner *planner, const partition_region *region, const graph_node *node)
 {
-    const plan_place *pl;
+    const plan_place *place;
     size_t bytes;
 
     if (region->input_count == 0 || region->inputs[0] != node->info.inputs[0])
-        return false; /* of a constant */
-    pl = &planner->plan->places[planner->plan->values[region->inputs[0]].place];
-    return pl->source != PLACE_DYNAMIC && plan_info_bytes(&planner->infos[region->outputs[0]], &bytes) &&
-           bytes == pl->bytes;
+        return false; /* the input is a constant */
+    place = &planner->plan->places[planner->plan->values[region->inputs[0]].place];
+    return place->source != PLACE_DYNAMIC && plan_info_bytes(&planner->infos[region->outputs[0]], &bytes) &&
+           bytes == place->bytes;
 }
 
 static inlay_status plan_program_step(struct planner *planner, uint32_t i)
@@ -393,7 +401,7 @@ static inlay_status plan_program_step(struct planner *planner, uint32_t i)
     for (uint32_t k = 0; k < region->node_count; k++) {
         const graph_node *node = planner->prog->graph->nodes[region->nodes[k]];
         for (uint32_t output = 0; output < node->info.output_count; output++)
-            if (node->info.outputs[output] != INLAY_NONE && !planner_settle(planner, node->info.outputs[output]))
+            if (node->info.outputs[output] != INLAY_NONE && !planner_store_info(planner, node->info.outputs[output]))
                 return planner_no_memory(planner);
     }
     if (step->foldable) {
@@ -402,9 +410,9 @@ static inlay_status plan_program_step(struct planner *planner, uint32_t i)
         if (status != INLAY_OK || folded)
             return status != INLAY_OK ? status : place_folded(planner, region);
     }
-    INLAY_TRY(find_rooms(planner, i, &rooms));
+    INLAY_TRY(find_state_capacities(planner, i, &rooms));
     if (!region_known(planner, region)) {
-        INLAY_TRY(refuse_odd(planner, step));
+        INLAY_TRY(reject_other_dtypes(planner, step));
         return add_dynamic(planner, step, PLAN_DYNAMIC);
     }
     if (step->view && is_viewable(planner, region, step->node)) {
@@ -416,9 +424,9 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ plans */
 
-/* Types, shapes and places of what comes in. */
+/* Sets types, shapes and places of inputs and captured values. */
 static inlay_status start_inputs(struct planner *planner, const plan_input *inputs, uint32_t count)
 {
     const struct graph *graph = planner->prog->graph;
@@ -429,14 +437,14 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
         size_t bytes = 0;
 
         if ((planner->infos[value].flags & INLAY_VALUE_CONSTANT) != 0)
-            continue; /* captured constants are the body's own */
-        /* Regions were compiled for the type that inference found. */
+            continue; /* captured constants belong to the body */
+        /* Regions were compiled for the inferred type. */
         if (planner->infos[value].kind == INLAY_VALUE_TENSOR && planner->infos[value].dtype != INLAY_UNDEFINED &&
             (inputs[i].rank == INLAY_RANK_UNKNOWN || inputs[i].dtype != planner->infos[value].dtype))
             return inlay_fail(planner->diag, INLAY_INVALID_MODEL,
                               "graph '%s': '%s' is %s%s where a tensor of %s was expected", graph->name,
                               planner->infos[value].name.data,
-                              inputs[i].rank == INLAY_RANK_UNKNOWN ? "no tensor, but of " : "",
+                              inputs[i].rank == INLAY_RANK_UNKNOWN ? "not a tensor, but has type " : "",
                               inlay_dtype_name(inputs[i].dtype), inlay_dtype_name(planner->infos[value].dtype));
         if (inputs[i].rank != INLAY_RANK_UNKNOWN) {
             inlay_dim *dims = arena_array(&plan->arena, (size_t)inputs[i].rank + 1, sizeof *dims);
@@ -447,7 +455,7 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
             planner->infos[value].rank = inputs[i].rank;
             planner->infos[value].dims = dims;
             planner->infos[value].dtype = inputs[i].dtype;
-            if (!planner_settle(planner, value) || !plan_info_bytes(&planner->infos[value], &bytes))
+            if (!planner_store_info(planner, value) || !plan_info_bytes(&planner->infos[value], &bytes))
                 return planner_no_memory(planner);
         }
         plan->values[value].place = planner_place(
@@ -458,14 +466,14 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
     return INLAY_OK;
 }
 
-/* Constants that go into a body, or out to the caller, are read there as any tensor is: at an aligned address. */
+/* Constants that are passed into a body or to the caller are read like any tensor, at an aligned address. */
 static void mark_handed_on(struct program *prog)
 {
     const struct graph *graph = prog->graph;
 
     for (uint32_t i = 0; i < graph->output_count; i++)
         if (graph->outputs[i] != INLAY_NONE)
-            prog->planning.handed_on[graph->outputs[i]] = true;
+            prog->planning.passed_on[graph->outputs[i]] = true;
     for (uint32_t i = 0; i < prog->step_count; i++) {
         const graph_node *node = prog->steps[i].node;
 
@@ -473,13 +481,13 @@ static void mark_handed_on(struct program *prog)
             continue;
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (node->info.inputs[k] != INLAY_NONE)
-                prog->planning.handed_on[node->info.inputs[k]] = true;
+                prog->planning.passed_on[node->info.inputs[k]] = true;
         for (uint32_t k = 0; k < node->capture_count; k++)
-            prog->planning.handed_on[node->captures[k]] = true;
+            prog->planning.passed_on[node->captures[k]] = true;
     }
 }
 
-/* What is the same for all plans of a program. */
+/* Creates the data that all plans of a program share. */
 static bool start_program(struct planner *planner)
 {
     struct program *prog = planner->prog;
@@ -489,18 +497,18 @@ static bool start_program(struct planner *planner)
     if (prog->planning.first_infos != NULL)
         return true;
     for (uint32_t i = 0; i < prog->env->provider_count; i++) {
-        const partition_provider *pr = &prog->env->providers[i];
-        if (pr->table->domain_count > 0 && pr->first_domain + pr->table->domain_count > domains)
-            domains = pr->first_domain + pr->table->domain_count;
+        const partition_provider *provider = &prog->env->providers[i];
+        if (provider->table->domain_count > 0 && provider->first_domain + provider->table->domain_count > domains)
+            domains = provider->first_domain + provider->table->domain_count;
     }
     prog->planning.domain_count = domains;
-    prog->planning.handed_on =
-        arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.handed_on);
+    prog->planning.passed_on =
+        arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.passed_on);
     prog->output_of = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->output_of);
     prog->planning.infos = arena_array(&prog->arena, (size_t)graph->value_count + 1, sizeof *prog->planning.infos);
     prog->planning.copies =
         arena_array(&prog->arena, (size_t)graph->value_count * domains + 1, sizeof *prog->planning.copies);
-    if (prog->planning.handed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
+    if (prog->planning.passed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
         prog->planning.copies == NULL)
         return false;
     mark_handed_on(prog);
@@ -508,10 +516,10 @@ static bool start_program(struct planner *planner)
     for (uint32_t k = graph->output_count; k-- > 0;)
         if (graph->outputs[k] != INLAY_NONE)
             prog->output_of[graph->outputs[k]] = k;
-    return planner_settle_constants(planner);
+    return planner_store_constants(planner);
 }
 
-/* The arrays of the plan; constants have places, all else is yet unknown. */
+/* Creates the arrays of the plan. Constants have places, other values are unknown. */
 static inlay_status start_values(struct planner *planner)
 {
     const struct graph *graph = planner->prog->graph;
@@ -537,7 +545,7 @@ static inlay_status start_values(struct planner *planner)
         plan->values[value].place = INLAY_NONE;
         if ((planner->infos[value].flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        data = planner->prog->planning.handed_on[value] ? program_constant(planner->prog, value)
+        data = planner->prog->planning.passed_on[value] ? program_constant(planner->prog, value)
                                                         : planner->infos[value].data;
         plan->values[value].place =
             data == NULL ? INLAY_NONE : planner_data_place(planner, data, planner->infos[value].data_bytes);
@@ -565,6 +573,7 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
         planner.plan = calloc(1, sizeof *planner.plan);
     if (planner.plan == NULL)
         return planner_no_memory(&planner);
+    INLAY_CHECK(planner.plan->place_count == 0 && planner.plan->step_count == 0);
     planner.plan->references = 1;
     planner.plan->program = prog;
     if (!plan_set_key(planner.plan, inputs, count)) {
@@ -578,15 +587,15 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
         arena_reset(planner.scratch);
     }
     if (planner.declined != NULL) {
-        INLAY_TRY(declined_remember(prog, inputs, count, planner.declined, planner.declined_why.text, diag));
+        INLAY_TRY(declined_add_shapes(prog, inputs, count, planner.declined, planner.declined_why.text, diag));
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", planner.declined_why.text);
         goto done;
     }
-    INLAY_TRY(planner_keep_outputs(&planner));
-    INLAY_TRY(planner_begin_early(&planner));
-    INLAY_TRY(planner_find_waves(&planner));
-    INLAY_TRY(planner_lay_out(&planner));
-    if (planner.plan->dynamic_count > 0) { /* steps that are sized in the run go on inferring */
+    INLAY_TRY(planner_place_outputs(&planner));
+    INLAY_TRY(planner_hoist_copies(&planner));
+    INLAY_TRY(planner_find_concurrent_branches(&planner));
+    INLAY_TRY(planner_assign_offsets(&planner));
+    if (planner.plan->dynamic_count > 0) { /* dynamic steps infer shapes at run time */
         planner.plan->infos = arena_copy(&planner.plan->arena, planner.infos,
                                          ((size_t)prog->graph->value_count + 1) * sizeof *planner.infos);
         if (planner.plan->infos == NULL) {

@@ -1,24 +1,26 @@
-/* plan/layout/plan_cache.c - the plans of a program: found by the shapes of the inputs, kept while they are used. */
+/* plan/layout/plan_cache.c - the plan cache of a program: plans are found by the shapes of the inputs. */
 #include "base/heap.h"
+#include "inlay/check.h"
 #include "plan/plan.h"
 #include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t most_plans(const struct program *prog)
+static uint32_t max_plans(const struct program *prog)
 {
     return prog->graph->parent != NULL ? BODY_PLANS_KEPT : PLANS_KEPT;
 }
 
-static bool keeps_too_many(const struct program *prog)
+static bool has_too_many(const struct program *prog)
 {
     if (prog->kept.plan_count <= FEW_PLANS_KEPT)
         return false;
-    return !prog->kept.sizes_return || prog->kept.plan_count > most_plans(prog) || prog->kept.bytes > PLANS_BYTES;
+    return !prog->kept.sizes_return || prog->kept.plan_count > max_plans(prog) || prog->kept.bytes > PLANS_BYTES;
 }
 
-/* Is it the key of a plan that has gone? Then sizes come again, and more plans are worth their memory. */
-static bool has_gone(const struct program *prog, uint64_t hash)
+/* Returns whether a plan with this key was dropped before. Then sizes recur, and caching more plans is worth the
+ * memory. */
+static bool was_dropped(const struct program *prog, uint64_t hash)
 {
     const uint64_t kept = prog->kept.gone < PLANS_REMEMBERED ? prog->kept.gone : PLANS_REMEMBERED;
 
@@ -57,11 +59,12 @@ void plan_drop_idle(struct program *prog)
         plan_drop_idle(prog->bodies[i]);
 }
 
-/* The least recently used plan leaves the list; runs that hold it keep it alive. */
+/* Drops the least recently used plan; runs that hold it keep it alive. */
 static void drop_oldest(struct program *prog)
 {
     struct plan **link = &prog->kept.plans, *oldest;
 
+    INLAY_CHECK(prog->kept.plans != NULL && prog->kept.plan_count > 0);
     while ((*link)->next != NULL)
         link = &(*link)->next;
     oldest = *link;
@@ -94,17 +97,18 @@ inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t c
         if (status == INLAY_OK) {
             found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
             found->hash = hash;
-            prog->kept.sizes_return = prog->kept.sizes_return || has_gone(prog, hash);
+            prog->kept.sizes_return = prog->kept.sizes_return || was_dropped(prog, hash);
             prog->kept.plan_count++;
             prog->kept.bytes += found->arena.total_bytes;
             prog->kept.made++;
         }
     }
     if (found != NULL) {
+        INLAY_CHECK(found->program == prog);
         found->next = prog->kept.plans;
         prog->kept.plans = found;
         (void)__atomic_add_fetch(&found->references, 1, __ATOMIC_RELAXED);
-        while (keeps_too_many(prog))
+        while (has_too_many(prog))
             drop_oldest(prog);
     }
     pthread_mutex_unlock(&prog->kept.lock);

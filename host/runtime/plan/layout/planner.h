@@ -1,6 +1,6 @@
-/* plan/layout/planner.h - a plan while it is made: shapes.c, places.c and plan.c work on it, and nobody else.
+/* plan/layout/planner.h - the state of a plan being created; private to this folder.
  *
- * Functions that return INLAY_NONE, NULL or false have run out of memory. */
+ * Functions that return INLAY_NONE, NULL or false are out of memory. */
 #ifndef PLAN_PLANNER_H
 #define PLAN_PLANNER_H
 #include "plan/plan.h"
@@ -12,63 +12,63 @@ struct planner {
     struct arena *scratch;     /* the program's */
     uint32_t *copies;          /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
     const plan_input *inputs;  /* that the plan is for */
-    const plan_input *wanted;  /* [output_count] the domains that outputs are wanted in; NULL: all at home */
-    const uint32_t *output_of; /* [value_count] first graph output that the value is, INLAY_NONE */
-    uint8_t *declined;         /* [offer_count] offers that specialize declined; NULL: none */
-    inlay_diag declined_why;   /* what the first of them said */
+    const plan_input *wanted;  /* [output_count] domains of outputs; NULL: all in host memory */
+    const uint32_t *output_of; /* [value_count] index of the first graph output with this value, INLAY_NONE */
+    uint8_t *declined;         /* [offer_count] offers declined by specialize; NULL: none */
+    inlay_diag declined_why;   /* the first reason */
     inlay_diag *diag;
 };
 
-/* "No memory", with the name of the graph. */
+/* Reports "out of memory" with the name of the graph. */
 inlay_status planner_no_memory(struct planner *planner);
 
 /* ------------------------------------------------------------------ shapes.c */
 
-/* The bytes of a value whose dims are all known; false: they are not, or they are too many. */
+/* The bytes of a value whose dims are all known; false: unknown, or overflow. */
 bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
-/* The same with elements of another type, where dtype is not INLAY_UNDEFINED. */
+/* The same with another element type, if dtype is not INLAY_UNDEFINED. */
 bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes);
-/* Copies what the info of value v points to out of scratch into the plan's arena, and fills the value's state. */
-bool planner_settle(struct planner *planner, uint32_t v);
-/* The program's first_infos and first_states, once: what constants are does not depend on shapes. */
-bool planner_settle_constants(struct planner *planner);
+/* Copies the arrays of the value's info from scratch to the plan's arena, and sets the value's state. */
+bool planner_store_info(struct planner *planner, uint32_t value);
+/* Creates the program's first_infos and first_states, once: constants do not depend on shapes. */
+bool planner_store_constants(struct planner *planner);
 
 /* ------------------------------------------------------------------ places.c */
 
 uint32_t planner_place(struct planner *planner, plan_place place);
 plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *step);
-/* The step that is being made uses the place. */
-void planner_touch(struct planner *planner, uint32_t place);
+/* Extends the lifetime of the place to the current step. */
+void planner_extend_lifetime(struct planner *planner, uint32_t place);
 uint32_t planner_data_place(struct planner *planner, const void *data, uint64_t bytes);
-uint32_t planner_dynamic_place(struct planner *planner, uint32_t v);
-/* The place of value v in `domain`, by a COPY step if it lies elsewhere. Two devices that know nothing of each other
- * meet in host memory. */
-uint32_t planner_place_in(struct planner *planner, uint32_t v, uint32_t domain);
-/* Where output v of a step lies, dtype: of other elements than the model's (INLAY_UNDEFINED = not): in the caller's
- * memory when it is an output of the graph, otherwise in the slab. */
-uint32_t planner_output_place(struct planner *planner, uint32_t v, uint32_t domain, inlay_dtype dtype);
-/* What lies in the host's slab lies where that domain knows it, too, if it can: bodies read it there. */
-void planner_lend(struct planner *planner, uint32_t place, uint32_t domain);
+uint32_t planner_dynamic_place(struct planner *planner, uint32_t value);
+/* The place of the value in `domain`; adds a COPY step if it is in another one. Copies between devices of two providers
+ * go through host memory. */
+uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t domain);
+/* Creates a place for an output of a step: in the caller's memory if it is an output of the graph, otherwise in the
+ * slab. dtype: another element type than the model's (INLAY_UNDEFINED = the model's). */
+uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t domain, inlay_dtype dtype);
+/* Moves a host place to the slab of that domain if it shares memory with the host, so that bodies can read it there. */
+void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain);
 /* The domain in which output k of the graph is wanted. */
-uint32_t planner_wanted(const struct planner *planner, uint32_t k);
-/* Makes value v share a place. A slab place that now holds an output of the graph becomes that output's memory. */
-void planner_share_place(struct planner *planner, uint32_t v, uint32_t place);
-/* Outputs that a device made come home, or go where they are wanted; those in the slab (texts) stay untouched until the
- * run copies them. */
-INLAY_NODISCARD inlay_status planner_keep_outputs(struct planner *planner);
-/* Lays out the slab of each domain. Steps behind the run loop's back may still be using bytes that others are to write:
- * these wait for them (exec/loop/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
-INLAY_NODISCARD inlay_status planner_lay_out(struct planner *planner);
+uint32_t planner_output_domain(const struct planner *planner, uint32_t k);
+/* Makes the value share a place. A slab place that now holds an output of the graph becomes that output's memory. */
+void planner_share_place(struct planner *planner, uint32_t value, uint32_t place);
+/* Adds copies of outputs to host memory, or to the domains where they are wanted. Outputs that stay in the slab
+ * (strings) are kept until the run copies them. */
+INLAY_NODISCARD inlay_status planner_place_outputs(struct planner *planner);
+/* Assigns offsets in the slab of each domain. Asynchronous steps may still be using bytes that other steps write: those
+ * wait for them (exec/loop/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
+INLAY_NODISCARD inlay_status planner_assign_offsets(struct planner *planner);
 
-/* ------------------------------------------------------------------ early.c */
+/* ------------------------------------------------------------------ hoist_copies.c */
 
-/* Moves the copies of asynchronous providers up to where what they move is there. All steps are there, and the slab is
- * not laid out yet. */
-INLAY_NODISCARD inlay_status planner_begin_early(struct planner *planner);
+/* Moves the copies of asynchronous providers to the first step where their source is ready. Call after all steps are
+ * added, before offsets are assigned. */
+INLAY_NODISCARD inlay_status planner_hoist_copies(struct planner *planner);
 
-/* ------------------------------------------------------------------ waves.c */
+/* ------------------------------------------------------------------ concurrent_branches.c */
 
-/* Finds the steps that are worth to be run side by side, and lets what they use live all through their wave. All steps
- * are there, and the slab is not laid out yet. */
-INLAY_NODISCARD inlay_status planner_find_waves(struct planner *planner);
+/* Finds groups of steps that are worth running concurrently, and extends the lifetimes of their places to the whole
+ * group. Call after all steps are added, before offsets are assigned. */
+INLAY_NODISCARD inlay_status planner_find_concurrent_branches(struct planner *planner);
 #endif

@@ -18,7 +18,7 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inl
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
         out->dims = dims;
     }
-    /* Constants come from the file at any address; specialize is promised aligned elements. */
+    /* Constants of the file may be unaligned; specialize requires aligned elements. */
     if ((uintptr_t)info->data % 16 != 0) {
         bool shown = graph_decides_shapes(info);
 
@@ -55,8 +55,8 @@ bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes)
     return plan_info_bytes_as(info, INLAY_UNDEFINED, out_bytes);
 }
 
-/* Dims that are known must make a count; those that are not are checked when the tensor is made. */
-static bool shape_is_sane(const inlay_value_info *info)
+/* Returns whether the size of a fixed shape does not overflow; other shapes are checked when the tensor is created. */
+static bool shape_fits_memory(const inlay_value_info *info)
 {
     size_t bytes;
 
@@ -82,9 +82,9 @@ inlay_status plan_infer_region(const struct program *program, const partition_re
         status = graph_infer_node(program->model, node, in, out, scratch, diag);
         if (status != INLAY_OK)
             return status;
-        /* Before a kernel computes with them. */
+        /* Check before a kernel uses them. */
         for (uint32_t i = 0; i < node->info.output_count; i++)
-            if (out[i] != NULL && !shape_is_sane(out[i]))
+            if (out[i] != NULL && !shape_fits_memory(out[i]))
                 return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                                   "output %u of %s node '%s' has more elements than memory can hold", i,
                                   node->info.op_type.data, node->info.name.data);
@@ -101,7 +101,7 @@ inlay_status plan_infer_region(const struct program *program, const partition_re
     return INLAY_OK;
 }
 
-/* When inference knows every element of an integer tensor, it is data. */
+/* If inference knows every element of an integer tensor, they become its data. */
 static bool elements_to_data(inlay_value_info *info, struct arena *arena)
 {
     bool wide = info->dtype == INLAY_INT64;
@@ -116,10 +116,10 @@ static bool elements_to_data(inlay_value_info *info, struct arena *arena)
     if (data == NULL)
         return false;
     for (uint64_t i = 0; i < info->element_count; i++) {
-        int64_t e = info->elements[i].value;
-        int32_t narrow = (int32_t)e;
+        int64_t element = info->elements[i].value;
+        int32_t narrow = (int32_t)element;
         if (wide)
-            memcpy(data + i * 8, &e, 8);
+            memcpy(data + i * 8, &element, 8);
         else
             memcpy(data + i * 4, &narrow, 4);
     }
@@ -128,8 +128,8 @@ static bool elements_to_data(inlay_value_info *info, struct arena *arena)
     return true;
 }
 
-/* Everything that info points to moves into the arena. */
-static bool settle(inlay_value_info *info, struct arena *arena, inlay_value_state *state)
+/* Copies the arrays of the info to the arena. */
+static bool store_info(inlay_value_info *info, struct arena *arena, inlay_value_state *state)
 {
     if (info->rank != INLAY_RANK_UNKNOWN) {
         info->dims = arena_copy(arena, info->dims, info->rank * sizeof *info->dims);
@@ -144,15 +144,15 @@ static bool settle(inlay_value_info *info, struct arena *arena, inlay_value_stat
     return elements_to_data(info, arena) && plan_state_from_info(info, arena, state);
 }
 
-bool planner_settle(struct planner *planner, uint32_t value)
+bool planner_store_info(struct planner *planner, uint32_t value)
 {
-    if (!settle(&planner->infos[value], &planner->plan->arena, &planner->plan->states[value]))
+    if (!store_info(&planner->infos[value], &planner->plan->arena, &planner->plan->states[value]))
         return false;
     planner->plan->values[value].known = plan_all_fixed(&planner->infos[value]);
     return true;
 }
 
-bool planner_settle_constants(struct planner *planner)
+bool planner_store_constants(struct planner *planner)
 {
     struct program *prog = planner->prog;
     const struct graph *graph = prog->graph;
@@ -166,7 +166,7 @@ bool planner_settle_constants(struct planner *planner)
     for (uint32_t value = 0; value < graph->value_count; value++) {
         infos[value] = graph->values[value].info;
         if ((infos[value].flags & INLAY_VALUE_CONSTANT) != 0) {
-            if (!settle(&infos[value], &prog->arena, &states[value]))
+            if (!store_info(&infos[value], &prog->arena, &states[value]))
                 return false;
             continue;
         }

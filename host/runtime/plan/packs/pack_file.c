@@ -63,13 +63,13 @@ bool pack_file_check(const pack_file *file, uint32_t i)
 static int read_file(int fd, pack_key key, pack_file *out)
 {
     const pack_head *head;
-    struct stat st;
+    struct stat state;
 
-    if (fstat(fd, &st) != 0)
+    if (fstat(fd, &state) != 0)
         return errno;
-    if (!S_ISREG(st.st_mode) || st.st_size < HEAD_BYTES)
+    if (!S_ISREG(state.st_mode) || state.st_size < HEAD_BYTES)
         return EBADMSG;
-    out->map_bytes = (size_t)st.st_size;
+    out->map_bytes = (size_t)state.st_size;
     out->map = mmap(NULL, out->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (out->map == MAP_FAILED) {
         out->map = NULL;
@@ -110,7 +110,8 @@ void pack_file_close(pack_file *file)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Where each pack goes: large ones at pages, which pages of a mapping then hold nothing else. Returns the end. */
+/* Assigns offsets: large packs start at page boundaries, so that no page of a mapping holds two of them. Returns the
+ * end. */
 static uint64_t place_entries(pack_entry *entries, uint32_t count)
 {
     uint64_t end = HEAD_BYTES;
@@ -126,29 +127,29 @@ static uint64_t place_entries(pack_entry *entries, uint32_t count)
 
 bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const void *const *data, uint32_t entry_count)
 {
-    static char zeros[HEAD_BYTES]; /* only read; not const, so that the file has none of them */
+    static char zeros[HEAD_BYTES]; /* only read; not const, so that it is in .bss and not in the binary */
     uint64_t index = place_entries(entries, entry_count), end = sizeof(pack_head);
     pack_head head = { .format = FORMAT, .entry_count = entry_count, .key = key, .index_offset = index };
     kept_part *parts = malloc((2 * (size_t)entry_count + 3) * sizeof *parts);
-    uint32_t n = 0;
+    uint32_t part_count = 0;
     bool good;
 
     if (parts == NULL)
         return false;
-    parts[n++] = (kept_part){ &head, sizeof head };
+    parts[part_count++] = (kept_part){ &head, sizeof head };
     for (uint32_t i = 0; i < entry_count; i++) {
         entries[i].hash = hash_blocks(data[i], (size_t)entries[i].bytes, 0);
-        parts[n++] = (kept_part){ zeros, entries[i].offset - end };
-        parts[n++] = (kept_part){ data[i], entries[i].bytes };
+        parts[part_count++] = (kept_part){ zeros, entries[i].offset - end };
+        parts[part_count++] = (kept_part){ data[i], entries[i].bytes };
         end = entries[i].offset + entries[i].bytes;
     }
-    parts[n++] = (kept_part){ zeros, index - end };
-    parts[n++] = (kept_part){ entries, entry_count * sizeof *entries };
+    parts[part_count++] = (kept_part){ zeros, index - end };
+    parts[part_count++] = (kept_part){ entries, entry_count * sizeof *entries };
     memcpy(head.magic, magic, sizeof magic);
     head.index_hash = hash_bytes(entries, entry_count * sizeof *entries, 0);
     head.file_bytes = index + entry_count * sizeof *entries;
     head.hash = hash_head(&head);
-    good = kept_write(path, parts, n);
+    good = kept_write(path, parts, part_count);
     free(parts);
     return good;
 }

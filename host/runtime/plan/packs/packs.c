@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/isa.h"
 #include "base/kept.h"
+#include "inlay/check.h"
 #include "partition/cost/cost_profile.h"
 #include "plan/packs/pack_file.h"
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* A model whose sessions have other threads, options or shapes may need other packs of the same weights: each set of
- * what was missing is a file. */
+/* Sessions with other threads, options or shapes may need other packs of the same weights: each session writes the
+ * missing ones to a new file. */
 enum { MAX_FILES = 8, MAX_FOLDER_FILES = 4096, ALIGN = 64, SMALL_FILE = 1 << 20 };
 static const char suffix[] = ".packs";
 
@@ -23,10 +24,10 @@ struct pack {
     pack_key key;
     void *data;
     uint64_t bytes;
-    uint32_t file; /* of files, and the number in its index, */
+    uint32_t file; /* index into files, and index of the entry in that file */
     uint32_t entry;
-    bool fresh; /* unless it was made in this session: data is owned then */
-    bool ready; /* filled, or found to be what was written */
+    bool fresh; /* created in this session: data is owned */
+    bool ready; /* filled, or validated */
 };
 
 struct packs {
@@ -34,12 +35,12 @@ struct packs {
     packs_place place;
     uint64_t model_hash;
     pack_file files[MAX_FILES];
-    bool damaged[MAX_FILES]; /* some pack of the file is not what it was */
-    int free_number;         /* of a file yet to be written; -1: there are MAX_FILES */
-    uint64_t room_left;      /* bytes of fresh packs that may still be kept */
+    bool damaged[MAX_FILES]; /* some pack of the file is invalid */
+    int free_number;         /* number of the file to be written; -1: MAX_FILES exist */
+    uint64_t room_left;      /* bytes of new packs that may still be stored */
     bool has_writer;
-    pthread_t writer; /* writes what is fresh, while the session is used already */
-    uint64_t machine; /* hash of the CPU's name and instructions */
+    pthread_t writer; /* writes the new packs while the session is already in use */
+    uint64_t machine; /* hash of the CPU's name and instruction sets */
     struct pack *list;
     uint32_t count, capacity;
     uint32_t *slots; /* [slot_count] index + 1 into list, by key; a power of two, at most half full */
@@ -48,7 +49,7 @@ struct packs {
 };
 
 INLAY_PRINTF(2, 3)
-static void complain(const struct packs *packs, const char *format, ...)
+static void log_warning(const struct packs *packs, const char *format, ...)
 {
     char text[PATH_MAX + 200];
     va_list args;
@@ -67,12 +68,13 @@ static uint32_t *slot_of(const struct packs *packs, const pack_key *key)
 {
     uint32_t at = (uint32_t)key->word[0] & (packs->slot_count - 1);
 
+    INLAY_CHECK(packs->slot_count > 0 && (packs->slot_count & (packs->slot_count - 1)) == 0);
     while (packs->slots[at] != 0 && memcmp(&packs->list[packs->slots[at] - 1].key, key, sizeof *key) != 0)
         at = (at + 1) & (packs->slot_count - 1);
     return &packs->slots[at];
 }
 
-/* Room for one more. */
+/* Ensures capacity for one more entry. */
 static bool reserve(struct packs *packs)
 {
     uint32_t capacity = packs->capacity == 0 ? 64 : packs->capacity * 2, *slots;
@@ -96,10 +98,11 @@ static bool reserve(struct packs *packs)
     return true;
 }
 
-static struct pack *add(struct packs *packs, const struct pack *entry)
+static struct pack *add_pack(struct packs *packs, const struct pack *entry)
 {
     if (!reserve(packs))
         return NULL;
+    INLAY_CHECK(packs->count < packs->capacity);
     packs->list[packs->count] = *entry;
     *slot_of(packs, &entry->key) = packs->count + 1;
     return &packs->list[packs->count++];
@@ -109,13 +112,13 @@ static struct pack *add(struct packs *packs, const struct pack *entry)
 
 static bool path_of(const struct packs *packs, int number, char *path, size_t bytes)
 {
-    int n = snprintf(path, bytes, "%s/%016llx-%d%s", packs->place.dir, (unsigned long long)packs->model_hash, number,
-                     suffix);
+    int length = snprintf(path, bytes, "%s/%016llx-%d%s", packs->place.dir, (unsigned long long)packs->model_hash,
+                          number, suffix);
 
-    return n > 0 && (size_t)n < bytes;
+    return length > 0 && (size_t)length < bytes;
 }
 
-/* The same number in all files of one model and build of the host. */
+/* The same for all files of one model and build of the host. */
 static pack_key file_key(const struct packs *packs)
 {
     return (pack_key){ { packs->model_hash, packs->machine } };
@@ -123,15 +126,17 @@ static pack_key file_key(const struct packs *packs)
 
 static bool add_entries(struct packs *packs, uint32_t file)
 {
-    const pack_file *f = &packs->files[file];
+    const pack_file *opened = &packs->files[file];
 
-    for (uint32_t i = 0; i < f->entry_count; i++) {
-        const pack_entry *e = &f->entries[i];
-        struct pack entry = { .key = e->key, .data = f->map + e->offset, .bytes = e->bytes, .file = file, .entry = i };
+    for (uint32_t i = 0; i < opened->entry_count; i++) {
+        const pack_entry *stored = &opened->entries[i];
+        struct pack entry = {
+            .key = stored->key, .data = opened->map + stored->offset, .bytes = stored->bytes, .file = file, .entry = i
+        };
 
-        if (packs->slot_count > 0 && *slot_of(packs, &e->key) != 0)
+        if (packs->slot_count > 0 && *slot_of(packs, &stored->key) != 0)
             continue;
-        if (add(packs, &entry) == NULL)
+        if (add_pack(packs, &entry) == NULL)
             return false;
     }
     return true;
@@ -139,7 +144,7 @@ static bool add_entries(struct packs *packs, uint32_t file)
 
 static void forget_file(const struct packs *packs, const char *path)
 {
-    complain(packs, "cache: %s is damaged, or from another version; it will be written anew", path);
+    log_warning(packs, "cache: %s is damaged, or from another version; it will be replaced", path);
     (void)unlink(path);
 }
 
@@ -155,7 +160,7 @@ static bool open_files(struct packs *packs)
         if (error == EBADMSG)
             forget_file(packs, path);
         else if (error != 0 && error != ENOENT)
-            complain(packs, "cache: %s: %s", path, strerror(error));
+            log_warning(packs, "cache: %s: %s", path, strerror(error));
         if (error != 0 && packs->free_number < 0)
             packs->free_number = i;
         if (error == 0 && !add_entries(packs, (uint32_t)i))
@@ -164,15 +169,15 @@ static bool open_files(struct packs *packs)
     return true;
 }
 
-/* What may still be written: half of what is free, so that a disk is never filled. */
+/* Bytes that may still be written: half of the free space, so that the disk never fills up. */
 static uint64_t room_on_disk(const struct packs *packs)
 {
-    struct statvfs s;
+    struct statvfs disk;
     uint64_t half;
 
-    if (packs->free_number < 0 || access(packs->place.dir, W_OK | X_OK) != 0 || statvfs(packs->place.dir, &s) != 0)
+    if (packs->free_number < 0 || access(packs->place.dir, W_OK | X_OK) != 0 || statvfs(packs->place.dir, &disk) != 0)
         return 0;
-    half = (uint64_t)s.f_bavail * s.f_frsize / 2;
+    half = (uint64_t)disk.f_bavail * disk.f_frsize / 2;
     return half < packs->place.max_bytes ? half : packs->place.max_bytes;
 }
 
@@ -185,18 +190,18 @@ static uint64_t hash_machine(void)
     return hash_bytes(cpu, strlen(cpu), (uint64_t)level << 32 | extra);
 }
 
-/* The providers of a session, as they are: sets of files are theirs. */
+/* Hash of the session's providers with builds and settings; each set of providers has its own files. */
 static uint64_t hash_providers(const partition_provider *providers, uint32_t count)
 {
-    uint64_t h = count;
+    uint64_t hash = count;
 
     for (uint32_t i = 0; i < count; i++) {
         const char *build = providers[i].build_id != NULL ? providers[i].build_id : "";
 
-        h = hash_bytes(providers[i].name, strlen(providers[i].name), h);
-        h = hash_u64(hash_bytes(build, strlen(build), h), providers[i].settings_hash);
+        hash = hash_bytes(providers[i].name, strlen(providers[i].name), hash);
+        hash = hash_u64(hash_bytes(build, strlen(build), hash), providers[i].settings_hash);
     }
-    return h;
+    return hash;
 }
 
 struct packs *packs_open(const packs_place *place, uint64_t model_hash, const partition_provider *providers,
@@ -229,24 +234,25 @@ static pack_key key_of(const struct packs *packs, const partition_provider *prov
     pack_key made;
 
     for (int i = 0; i < 2; i++) {
-        uint64_t h = hash_u64((uint64_t)i + 1, packs->machine);
+        uint64_t hash = hash_u64((uint64_t)i + 1, packs->machine);
 
         if (provider != NULL) {
-            h = hash_bytes(provider->name, strlen(provider->name), h);
-            h = hash_bytes(provider->build_id, strlen(provider->build_id), h);
-            h = hash_u64(h, provider->settings_hash);
+            hash = hash_bytes(provider->name, strlen(provider->name), hash);
+            hash = hash_bytes(provider->build_id, strlen(provider->build_id), hash);
+            hash = hash_u64(hash, provider->settings_hash);
         }
-        made.word[i] = hash_u64(hash_bytes(key, (size_t)key_bytes, h), bytes);
+        made.word[i] = hash_u64(hash_bytes(key, (size_t)key_bytes, hash), bytes);
     }
     return made;
 }
 
-/* What was read from a file, if it is what was written. Otherwise the file goes, and all that is used of it is written
- * again. */
-static bool check(struct packs *packs, struct pack *entry)
+/* Validates a pack that was read from a file. If it is invalid, the file is removed, and all packs used from it are
+ * written again. */
+static bool validate(struct packs *packs, struct pack *entry)
 {
     char path[PATH_MAX];
 
+    INLAY_CHECK(entry->file < MAX_FILES && entry->entry < packs->files[entry->file].entry_count);
     entry->ready = entry->ready || pack_file_check(&packs->files[entry->file], entry->entry);
     if (!entry->ready && !packs->damaged[entry->file]) {
         packs->damaged[entry->file] = true;
@@ -256,25 +262,27 @@ static bool check(struct packs *packs, struct pack *entry)
     return entry->ready;
 }
 
-static inlay_status take(struct packs *packs, const pack_key *key, uint64_t bytes, void **out_data, uint32_t *out_known)
+static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64_t bytes, void **out_data,
+                                uint32_t *out_known)
 {
     uint32_t at = *slot_of(packs, key);
-    struct pack entry = { .key = *key, .bytes = bytes, .fresh = true }, *there = at != 0 ? &packs->list[at - 1] : NULL;
+    struct pack entry = { .key = *key, .bytes = bytes, .fresh = true },
+                *existing = at != 0 ? &packs->list[at - 1] : NULL;
 
-    if (there != NULL && (there->bytes != bytes || (there->fresh && !there->ready)))
-        return INLAY_UNSUPPORTED; /* somebody is at it */
-    if (there != NULL && (there->fresh || check(packs, there))) {
-        *out_data = there->data;
+    if (existing != NULL && (existing->bytes != bytes || (existing->fresh && !existing->ready)))
+        return INLAY_UNSUPPORTED; /* another thread is filling it */
+    if (existing != NULL && (existing->fresh || validate(packs, existing))) {
+        *out_data = existing->data;
         *out_known = 1;
         packs->counted.found++;
-        packs->counted.mapped_bytes += there->fresh ? 0 : bytes;
+        packs->counted.mapped_bytes += existing->fresh ? 0 : bytes;
         return INLAY_OK;
     }
     if (bytes > packs->room_left)
         return INLAY_UNSUPPORTED;
-    /* Not on large pages. They would make runs a few percent faster where weights are most of what is read, but only in
-     * the session that packs, for others map the file; and fresh blocks of 2 MB cost a virtual machine that returns
-     * free memory to its host three times what used pages do. */
+    /* No huge pages: they would speed up runs by a few percent if weights dominate the memory traffic, but only in the
+     * session that packs, since others map the file. And fresh 2 MB blocks cost a virtual machine that returns free
+     * memory to its host three times as much as reused pages. */
     if (!reserve(packs) || posix_memalign(&entry.data, ALIGN, (size_t)bytes) != 0)
         return INLAY_OUT_OF_MEMORY;
     packs->room_left -= bytes;
@@ -282,7 +290,7 @@ static inlay_status take(struct packs *packs, const pack_key *key, uint64_t byte
     if (at != 0)
         packs->list[at - 1] = entry;
     else
-        (void)add(packs, &entry);
+        (void)add_pack(packs, &entry);
     return INLAY_OK;
 }
 
@@ -290,17 +298,17 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
                         uint64_t bytes, void **out_data, uint32_t *out_known)
 {
     inlay_status status;
-    pack_key k;
+    pack_key pack_key_of;
 
     *out_data = NULL;
     *out_known = 0;
     if (packs == NULL || bytes == 0 || bytes > (uint64_t)1 << 40)
         return INLAY_UNSUPPORTED;
     if (provider != NULL && provider->build_id == NULL)
-        return INLAY_UNSUPPORTED; /* another build could not be told from this one */
-    k = key_of(packs, provider, key, key_bytes, bytes);
+        return INLAY_UNSUPPORTED; /* other builds could not be distinguished */
+    pack_key_of = key_of(packs, provider, key, key_bytes, bytes);
     (void)pthread_mutex_lock(&packs->lock);
-    status = take(packs, &k, bytes, out_data, out_known);
+    status = find_or_add(packs, &pack_key_of, bytes, out_data, out_known);
     (void)pthread_mutex_unlock(&packs->lock);
     return status;
 }
@@ -322,7 +330,7 @@ void packs_keep(struct packs *packs, const void *data)
 
 /* ------------------------------------------------------------------ writing */
 
-/* Does it belong into the file that is to be written? */
+/* Returns whether the pack belongs in the file to be written. */
 static bool is_new(const struct packs *packs, const struct pack *entry)
 {
     return entry->ready && (entry->fresh || packs->damaged[entry->file]);
@@ -347,14 +355,14 @@ static void write_file(struct packs *packs)
         if (pack_file_write(path, file_key(packs), entries, data, count))
             kept_trim(packs->place.dir, suffix, packs->place.max_bytes, MAX_FOLDER_FILES);
         else
-            complain(packs, "cache: %s: %s", path, strerror(errno));
+            log_warning(packs, "cache: %s: %s", path, strerror(errno));
     }
     free(entries);
     free(data);
 }
 
-/* Whoever is waiting for a result goes first. */
-static void *write_aside(void *user)
+/* Low priority: threads that compute results go first. */
+static void *write_in_background(void *user)
 {
     const struct sched_param none = { .sched_priority = 0 };
 
@@ -375,10 +383,10 @@ void packs_commit(struct packs *packs)
         bytes += is_new(packs, &packs->list[i]) ? packs->list[i].bytes : 0;
     if (bytes == 0)
         return;
-    if (bytes > SMALL_FILE) { /* signals are the application's */
+    if (bytes > SMALL_FILE) { /* signals are handled by the application's threads */
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        packs->has_writer = pthread_create(&packs->writer, NULL, write_aside, packs) == 0;
+        packs->has_writer = pthread_create(&packs->writer, NULL, write_in_background, packs) == 0;
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     if (!packs->has_writer)
@@ -407,7 +415,7 @@ void packs_inherit(struct packs *packs)
     if (packs == NULL)
         return;
     packs->has_writer = false;
-    (void)pthread_mutex_init(&packs->lock, NULL); /* the writer may have held it, and only reads */
+    (void)pthread_mutex_init(&packs->lock, NULL); /* the writer, which only reads, may have held it */
 }
 
 packs_count packs_counted(const struct packs *packs)

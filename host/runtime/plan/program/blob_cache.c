@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The head of a cache file; the blob follows. Files are for the machine that wrote them: native byte order. */
+/* The header of a cache file; the blob follows. Native byte order: files are valid only on the machine that wrote
+ * them. */
 typedef struct blob_head {
     char magic[8];
     uint32_t format; /* 1 */
@@ -27,7 +28,7 @@ static const uint64_t max_folder_bytes = (uint64_t)1 << 30;
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 'b', 'l', 'b' };
 
 INLAY_PRINTF(2, 3)
-static void complain(const blob_slot *slot, const char *format, ...)
+static void log_warning(const blob_slot *slot, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -40,35 +41,36 @@ static void complain(const blob_slot *slot, const char *format, ...)
     slot->env->log(slot->env->log_ctx, INLAY_LOG_WARNING, text);
 }
 
-/* Everything that decides what compile makes: contents, region, borders, and who pays for how many threads. */
+/* Hashes everything that determines the result of compile: contents, region, borders, and the thread count. */
 static uint64_t hash_request(const inlay_compile_request *request, const blob_slot *slot, uint64_t seed)
 {
-    uint64_t h = hash_u64(seed, request->graph->content_hash);
+    uint64_t hash = hash_u64(seed, request->graph->content_hash);
 
-    h = hash_bytes(slot->provider->name, strlen(slot->provider->name), h);
-    h = hash_bytes(slot->fingerprint, slot->fingerprint_bytes, h);
-    h = hash_bytes(request->nodes, request->node_count * sizeof *request->nodes, h);
-    h = hash_bytes(request->cookies, request->offer_count * sizeof *request->cookies, h);
-    h = hash_bytes(request->inputs, request->input_count * sizeof *request->inputs, h);
-    h = hash_bytes(request->outputs, request->output_count * sizeof *request->outputs, h);
+    hash = hash_bytes(slot->provider->name, strlen(slot->provider->name), hash);
+    hash = hash_bytes(slot->fingerprint, slot->fingerprint_bytes, hash);
+    hash = hash_bytes(request->nodes, request->node_count * sizeof *request->nodes, hash);
+    hash = hash_bytes(request->cookies, request->offer_count * sizeof *request->cookies, hash);
+    hash = hash_bytes(request->inputs, request->input_count * sizeof *request->inputs, hash);
+    hash = hash_bytes(request->outputs, request->output_count * sizeof *request->outputs, hash);
     for (uint32_t i = 0; i < request->input_count + request->output_count; i++) {
         const inlay_placement *placement = INLAY_AT(inlay_placement, request->placements, request->placement_stride, i);
 
-        /* Domain ids differ from one start of the program to the next; which of its own the provider means does not. */
-        h = hash_u64(h, placement->domain == INLAY_DOMAIN_HOST ? UINT64_MAX
-                                                               : placement->domain - slot->provider->first_domain);
-        h = hash_bytes(&placement->layout, sizeof placement->layout, h);
-        h = hash_u64(h, (uint64_t)placement->dtype);
+        /* Domain ids change between runs of the program; the index of the provider's domain does not. */
+        hash =
+            hash_u64(hash, placement->domain == INLAY_DOMAIN_HOST ? UINT64_MAX
+                                                                  : placement->domain - slot->provider->first_domain);
+        hash = hash_bytes(&placement->layout, sizeof placement->layout, hash);
+        hash = hash_u64(hash, (uint64_t)placement->dtype);
     }
-    return hash_u64(h, request->max_threads);
+    return hash_u64(hash, request->max_threads);
 }
 
 static bool path_of(const blob_slot *slot, char *path, size_t bytes)
 {
-    int n = snprintf(path, bytes, "%s/%s-%016llx%016llx.blob", slot->env->cache_dir, slot->provider->name,
-                     (unsigned long long)slot->key[0], (unsigned long long)slot->key[1]);
+    int length = snprintf(path, bytes, "%s/%s-%016llx%016llx.blob", slot->env->cache_dir, slot->provider->name,
+                          (unsigned long long)slot->key[0], (unsigned long long)slot->key[1]);
 
-    return n > 0 && (size_t)n < bytes;
+    return length > 0 && (size_t)length < bytes;
 }
 
 static bool head_fits(const blob_slot *slot, const blob_head *head, uint64_t file_bytes)
@@ -82,26 +84,26 @@ static bool head_fits(const blob_slot *slot, const blob_head *head, uint64_t fil
 static bool read_all(int fd, void *data, uint64_t bytes)
 {
     for (char *at = data; bytes > 0;) {
-        ssize_t n = read(fd, at, bytes);
+        ssize_t count = read(fd, at, bytes);
 
-        if (n < 0 && errno == EINTR)
+        if (count < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
+        if (count <= 0)
             return false;
-        at += n;
-        bytes -= (uint64_t)n;
+        at += count;
+        bytes -= (uint64_t)count;
     }
     return true;
 }
 
-/* The blob of an open file into slot->blob; false: the file is not what it should be. */
+/* Reads the blob of an open file into slot->blob. False: the file is invalid. */
 static bool read_blob(blob_slot *slot, int fd, uint64_t *out_bytes)
 {
     blob_head head;
-    struct stat st;
+    struct stat state;
 
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof head ||
-        !read_all(fd, &head, sizeof head) || !head_fits(slot, &head, (uint64_t)st.st_size))
+    if (fstat(fd, &state) != 0 || !S_ISREG(state.st_mode) || state.st_size < (off_t)sizeof head ||
+        !read_all(fd, &head, sizeof head) || !head_fits(slot, &head, (uint64_t)state.st_size))
         return false;
     slot->blob = malloc(head.blob_bytes > 0 ? head.blob_bytes : 1);
     if (slot->blob == NULL || !read_all(fd, slot->blob, head.blob_bytes) ||
@@ -126,15 +128,15 @@ static void load_blob(blob_slot *slot, inlay_compile_request *request)
     if (!path_of(slot, path, sizeof path) || (fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) < 0)
         return; /* the usual case: not compiled before */
     if (!read_blob(slot, fd, &bytes)) {
-        complain(slot, "cache: %s is damaged, or from another version; it will be written anew", path);
+        log_warning(slot, "cache: %s is damaged, or from another version; it will be replaced", path);
     } else {
         verdict = slot->provider->table->cache_verdict(slot->provider->state, slot->blob, bytes, &why);
         if (verdict == INLAY_CACHE_OPTIMAL) {
             request->cache_blob = slot->blob;
             request->cache_bytes = bytes;
         } else {
-            complain(slot, "cache: provider %s does not take %s: %.200s", slot->provider->name, path,
-                     why.text[0] != '\0' ? why.text : "it asks to compile again");
+            log_warning(slot, "cache: provider %s rejects %s: %.200s", slot->provider->name, path,
+                        why.text[0] != '\0' ? why.text : "no reason given; it will be compiled again");
         }
     }
     (void)close(fd);
@@ -155,25 +157,25 @@ static inlay_status store_blob(void *ctx, const void *blob, uint64_t bytes)
     memcpy(head.fingerprint, slot->fingerprint, sizeof head.fingerprint);
     memcpy(head.key, slot->key, sizeof head.key);
     if (!kept_write(path, (const kept_part[]){ { &head, sizeof head }, { blob, bytes } }, 2)) {
-        complain(slot, "cache: %s: %s", path, strerror(errno));
+        log_warning(slot, "cache: %s: %s", path, strerror(errno));
         return INLAY_IO_ERROR;
     }
     kept_trim(slot->env->cache_dir, ".blob", max_folder_bytes, MAX_FOLDER_FILES);
     return INLAY_OK;
 }
 
-/* Creates the folder when it is missing (not those above it). Others must not be able to plant blobs in it. */
+/* Creates the folder if it is missing (not its parents). Other users must not be able to place blobs there. */
 static bool dir_is_good(const blob_slot *slot)
 {
     const char *dir = slot->env->cache_dir;
-    struct stat st;
+    struct stat state;
 
     if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
-        complain(slot, "cache_dir '%s': %s", dir, strerror(errno));
+        log_warning(slot, "cache_dir '%s': %s", dir, strerror(errno));
         return false;
     }
-    if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode) || owner_others_write(&st)) {
-        complain(slot, "cache_dir '%s' is not used: it is no folder, or others may write to it", dir);
+    if (stat(dir, &state) != 0 || !S_ISDIR(state.st_mode) || owner_others_write(&state)) {
+        log_warning(slot, "cache_dir '%s' is not used: it must be a folder that only this user can write to", dir);
         return false;
     }
     return true;
@@ -188,7 +190,7 @@ void blob_slot_open(blob_slot *slot, const program_env *env, const partition_pro
         return;
     if (provider->table->fingerprint(provider->state, slot->fingerprint, &slot->fingerprint_bytes) != INLAY_OK ||
         slot->fingerprint_bytes > sizeof slot->fingerprint) {
-        complain(slot, "cache: provider %s has no fingerprint today", provider->name);
+        log_warning(slot, "cache: provider %s returned no fingerprint", provider->name);
         return;
     }
     slot->key[0] = hash_request(request, slot, 1);

@@ -1,8 +1,9 @@
-/* plan/program/borders.c - what passes between regions: in which domain, and of which elements. */
+/* plan/program/borders.c - negotiates domain and element type of the values passed between regions. */
 #include "plan/program/borders.h"
+#include "inlay/check.h"
 
-/* What some offer of the region asks for value value: the best alternative that every pair of providers understands, or
- * (like not NULL) the one that is as `like`. NULL: nobody cares. */
+/* The placement that some offer of the region requests for the value: the best one in the common format, or (like not
+ * NULL) one equal to `like`. NULL: no request. */
 static const inlay_placement *find_placement(const struct program *program, const partition_region *region,
                                              uint32_t value, const inlay_placement *like)
 {
@@ -27,7 +28,7 @@ static bool has_value(const uint32_t *list, uint32_t count, uint32_t value)
     return false;
 }
 
-/* Do the sizes of all that enters and leaves the region follow from those of the graph's inputs? */
+/* Returns whether all boundary sizes of the region follow from the sizes of the graph's inputs. */
 static bool is_sized(const struct program *program, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->input_count + region->output_count; i++) {
@@ -43,8 +44,9 @@ static bool is_sized(const struct program *program, const partition_region *regi
     return true;
 }
 
-/* Do all regions that make or read value list what `wanted` asks for, and belong to one provider? */
-static bool all_agree(const struct program *program, uint32_t provider, uint32_t value, const inlay_placement *wanted)
+/* Returns whether all regions that compute or read the value belong to the provider and support the placement
+ * `wanted`. */
+static bool all_support(const struct program *program, uint32_t provider, uint32_t value, const inlay_placement *wanted)
 {
     bool made = false;
 
@@ -65,8 +67,8 @@ static bool all_agree(const struct program *program, uint32_t provider, uint32_t
     return made;
 }
 
-/* Other elements than the model's that the regions around value agree on, the best for the one that makes it; NULL:
- * they do not. */
+/* Another element type than the model's that all regions around the value support, the best one for the region that
+ * computes it; NULL: none. */
 static const inlay_placement *find_agreed(const struct program *program, uint32_t value)
 {
     const partition_region *region = program->parts.regions, *end = region + program->parts.region_count;
@@ -81,7 +83,7 @@ static const inlay_placement *find_agreed(const struct program *program, uint32_
         for (uint32_t m = 0; m < offer->placement_count; m++)
             if (offer->placements[m].value == value && offer->placements[m].dtype != INLAY_UNDEFINED &&
                 offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
-                all_agree(program, region->provider, value, &offer->placements[m]))
+                all_support(program, region->provider, value, &offer->placements[m]))
                 return &offer->placements[m];
     }
     return NULL;
@@ -93,6 +95,7 @@ inlay_placement *borders_negotiate(const struct program *program, const partitio
     uint32_t count = region->input_count + region->output_count;
     inlay_placement *list = arena_array(arena, (size_t)count + 1, sizeof *list);
 
+    INLAY_CHECK(region->provider < program->env->provider_count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         uint32_t value = i < region->input_count ? region->inputs[i] : region->outputs[i - region->input_count];
         const inlay_placement *wanted = find_agreed(program, value);

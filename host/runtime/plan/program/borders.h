@@ -1,10 +1,10 @@
-/* plan/program/borders.h - where the values that enter and leave a region lie, as its offers and its neighbours want
- * it. */
+/* plan/program/borders.h - placements of the values that enter and leave a region, negotiated between its offers and
+ * its neighbours. */
 #ifndef PLAN_BORDERS_H
 #define PLAN_BORDERS_H
 #include "plan/program.h"
 
-/* A placement for every boundary value, inputs first: other elements than the model's where all agree on them, then
- * what the offers asked for, otherwise the provider's default domain. NULL: no memory. */
+/* A placement for every boundary value, inputs first: another element type than the model's if all regions support it,
+ * then the placement requested by the offers, otherwise the provider's default domain. NULL: out of memory. */
 inlay_placement *borders_negotiate(const struct program *program, const partition_region *region, struct arena *arena);
 #endif

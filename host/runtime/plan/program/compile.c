@@ -1,7 +1,8 @@
-/* plan/program/compile.c - the regions of a program, compiled by their providers. */
+/* plan/program/compile.c - compiles the regions of a program. */
 #include "plan/program/compile.h"
 #include "base/among.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "partition/cost/cost.h"
 #include "plan/program/blob_cache.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operators whose output is their input under another shape; the planner makes them cost nothing. */
+/* Operators whose output is their input with another shape; the planner executes them without a copy. */
 static bool is_view(const graph_node *node)
 {
     return strcmp(node->info.domain.data, "ai.onnx") == 0 && node->info.output_count == 1 &&
@@ -20,17 +21,17 @@ static bool is_view(const graph_node *node)
 
 /* ------------------------------------------------------------------ compiling */
 
-/* What a compile's callbacks and hooks get as ctx. */
+/* The ctx of compile's callbacks and hooks. */
 typedef struct compile_call {
     blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
     run_compile_hooks hooks;
     struct program *program;
     const partition_provider *provider;
-    uint64_t coming; /* program_coming() */
-    inlay_diag over; /* why there is no room */
+    uint64_t coming; /* program_expected_bytes() */
+    inlay_diag over; /* set if the memory limit is exceeded */
 } compile_call;
 
-/* May the session take so many bytes? */
+/* Checks `more` bytes against the session's memory limit. */
 static inlay_status within_limit(compile_call *call, uint64_t more)
 {
     const program_env *env = call->program->env;
@@ -71,16 +72,16 @@ static void keep_pack(void *ctx, const void *data)
     packs_keep(((compile_call *)ctx)->program->packs, data);
 }
 
-static void tell_progress(void *ctx, double fraction, const char *what)
+static void report_progress(void *ctx, double fraction, const char *what)
 {
     const struct program *program = ((compile_call *)ctx)->program;
 
-    (void)fraction; /* a region is one step of the session's bar */
+    (void)fraction; /* the session's progress bar counts whole regions */
     if (program->env->progress != NULL)
         (void)program->env->progress(program->env->progress_ctx, what, 0);
 }
 
-static inlay_status poll_user(void *ctx)
+static inlay_status check_limit_and_progress(void *ctx)
 {
     const struct program *program = ((compile_call *)ctx)->program;
     const inlay_status status = within_limit(ctx, 0);
@@ -90,7 +91,7 @@ static inlay_status poll_user(void *ctx)
                : program->env->progress(program->env->progress_ctx, "compiling", 0);
 }
 
-/* The provider has copies of these constants: their pages may go. Clears the fates for the next region. */
+/* The provider has copied these constants: releases their pages. Clears the flags for the next region. */
 static void forget_constants(const struct program *program, const partition_region *region, uint8_t *fates)
 {
     for (uint32_t k = 0; k < region->node_count; k++) {
@@ -105,9 +106,9 @@ static void forget_constants(const struct program *program, const partition_regi
     }
 }
 
-/* Remembers which offers of a region its provider has declined; without memory, none. */
-static void note_declined(struct program *program, const program_step *step, const inlay_diag *why,
-                          program_declined *out)
+/* Records which offers of a region its provider declined; records nothing if out of memory. */
+static void record_declined(struct program *program, const program_step *step, const inlay_diag *why,
+                            program_declined *out)
 {
     uint8_t *offers = arena_array(&program->arena, (size_t)program->parts.offer_count + 1, sizeof *offers);
     const char *text = arena_string(&program->arena, why->text);
@@ -130,7 +131,7 @@ static inlay_status compile_region(struct program *program, program_step *step, 
                           .program = program,
                           .provider = step->provider,
                           .coming = program->env->room != NULL
-                                        ? program_coming(program, (uint32_t)(step - program->steps))
+                                        ? program_expected_bytes(program, (uint32_t)(step - program->steps))
                                         : 0,
                           .over = INLAY_DIAG_INIT };
     uint64_t *cookies = arena_array(scratch, (size_t)region->offer_count + 1, sizeof *cookies);
@@ -139,6 +140,7 @@ static inlay_status compile_region(struct program *program, program_step *step, 
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
+    INLAY_CHECK(step->provider != NULL && step->compiled == NULL);
     if (cookies == NULL || placements == NULL)
         return no_memory(diag, "to compile a region of graph '%s'", program->graph->name);
     step->resident_bytes = 0;
@@ -167,8 +169,8 @@ static inlay_status compile_region(struct program *program, program_step *step, 
     request.max_threads = program->env->max_threads;
     request.profile = program->parts.compiled_for;
     request.profile_stride = sizeof *request.profile;
-    request.progress = tell_progress;
-    request.poll = poll_user;
+    request.progress = report_progress;
+    request.poll = check_limit_and_progress;
     request.ctx = &call;
     step->placements = placements;
     blob_slot_open(&call.slot, program->env, step->provider, &request);
@@ -179,13 +181,13 @@ static inlay_status compile_region(struct program *program, program_step *step, 
 
         step->compiled = NULL;
         if (call.over.code != INLAY_OK) {
-            program_tell(diag, &call.over);
+            forward_diag(diag, &call.over);
             return INLAY_LIMIT_EXCEEDED;
         }
         status = inlay_fail(diag, status, "can't compile %s node '%s' of graph '%s': %.300s", node->info.op_type.data,
                             node->info.name.data, program->graph->name, own.text);
         if (status == INLAY_UNSUPPORTED)
-            note_declined(program, step, &own, out_declined);
+            record_declined(program, step, &own, out_declined);
         return status;
     }
     program_count_resident(program->env, step, false);
@@ -193,9 +195,9 @@ static inlay_status compile_region(struct program *program, program_step *step, 
     return INLAY_OK;
 }
 
-/* Compiles what runs inside a node of the host's. */
-static inlay_status make_bodies(struct program *program, program_step *step, program_declined *out_declined,
-                                inlay_diag *diag)
+/* Compiles the bodies of a host node. */
+static inlay_status compile_bodies(struct program *program, program_step *step, program_declined *out_declined,
+                                   inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -211,16 +213,17 @@ static bool runs_on_host(const partition_provider *provider)
            (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
 }
 
-static inlay_status make_step(struct program *program, uint32_t i, uint8_t *fates, struct arena *scratch,
-                              program_declined *out_declined, inlay_diag *diag)
+static inlay_status compile_step(struct program *program, uint32_t i, uint8_t *fates, struct arena *scratch,
+                                 program_declined *out_declined, inlay_diag *diag)
 {
     program_step *step = &program->steps[i];
     const partition_region *region = &program->parts.regions[i];
 
+    INLAY_CHECK(i < program->parts.region_count);
     step->region = region;
     step->node = program->graph->nodes[region->nodes[0]];
     if (region->provider == INLAY_NONE)
-        return make_bodies(program, step, out_declined, diag);
+        return compile_bodies(program, step, out_declined, diag);
     step->provider = &program->env->providers[region->provider];
     step->foldable = region->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
                      step->node->body_count == 0;
@@ -244,12 +247,12 @@ static bool find_last_uses(struct program *program)
     return true;
 }
 
-/* Where the bodies of a node read value, in which they are handed it as it is. */
+/* The domain where the bodies of a node read a value that the node passes on to them. */
 static uint32_t read_in_bodies(const program_step *step, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
 
-    for (uint32_t k = 0; k < step->node->body_count && program_hands_on(step, value); k++) {
+    for (uint32_t k = 0; k < step->node->body_count && program_passes_to_bodies(step, value); k++) {
         const graph_body *body = &step->node->bodies[k];
         const struct program *program = step->bodies[k];
 
@@ -267,15 +270,16 @@ static bool find_readers(struct program *program)
 {
     program->uses.read_in =
         arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_in);
-    program->uses.taken_in =
-        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.taken_in);
+    program->uses.region_domain =
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.region_domain);
     program->uses.read_here =
         arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_here);
-    if (program->uses.read_in == NULL || program->uses.taken_in == NULL || program->uses.read_here == NULL)
+    if (program->uses.read_in == NULL || program->uses.region_domain == NULL || program->uses.read_here == NULL)
         return false;
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
 
+        INLAY_CHECK(step->provider == NULL || step->placements != NULL);
         for (uint32_t k = 0; k < step->region->input_count; k++) {
             const uint32_t value = step->region->inputs[k];
             const uint32_t domain = step->provider != NULL ? step->placements[k].domain : read_in_bodies(step, value);
@@ -283,9 +287,9 @@ static bool find_readers(struct program *program)
             if (domain != INLAY_DOMAIN_HOST)
                 program->uses.read_in[value] = domain;
             if (domain != INLAY_DOMAIN_HOST && step->provider != NULL)
-                program->uses.taken_in[value] = domain;
+                program->uses.region_domain[value] = domain;
             program->uses.read_here[value] |=
-                domain == INLAY_DOMAIN_HOST || step->provider == NULL; /* bodies: some of them perhaps */
+                domain == INLAY_DOMAIN_HOST || step->provider == NULL; /* some body may read it in host memory */
         }
     }
     for (uint32_t k = 0; k < program->graph->output_count; k++)
@@ -294,14 +298,14 @@ static bool find_readers(struct program *program)
     return true;
 }
 
-/* A step is one of the session's progress bar when it is made for the first time. */
+/* Returns whether the session's progress bar counts the step: only when it is compiled for the first time. */
 static bool is_new(const struct program *program, uint32_t i)
 {
     return program->fallback.base == NULL && program->steps[i].region == NULL && program->steps[i].compiled == NULL;
 }
 
-static inlay_status make_steps(struct program *program, uint8_t *fates, program_declined *out_declined,
-                               inlay_diag *diag)
+static inlay_status compile_steps(struct program *program, uint8_t *fates, program_declined *out_declined,
+                                  inlay_diag *diag)
 {
     const program_env *env = program->env;
     inlay_status status = INLAY_OK;
@@ -310,7 +314,7 @@ static inlay_status make_steps(struct program *program, uint8_t *fates, program_
     for (uint32_t i = 0; i < program->parts.region_count; i++) {
         if (env->progress != NULL && is_new(program, i))
             INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
-        INLAY_TRY(make_step(program, i, fates, &scratch, out_declined, diag));
+        INLAY_TRY(compile_step(program, i, fates, &scratch, out_declined, diag));
         arena_reset(&scratch);
     }
 done:
@@ -333,8 +337,8 @@ inlay_status program_compile(struct program *program, program_declined *out_decl
         program->steps = arena_array(&program->arena, (size_t)program->parts.region_count + 1, sizeof *program->steps);
     if (program->steps == NULL || program->constants.aligned == NULL || fates == NULL)
         return program_no_memory(program->graph, diag);
-    program->step_count = program->parts.region_count; /* destroy releases what was compiled */
-    status = make_steps(program, fates, out_declined, diag);
+    program->step_count = program->parts.region_count; /* program_destroy releases compiled regions */
+    status = compile_steps(program, fates, out_declined, diag);
     if (status == INLAY_OK && (!find_last_uses(program) || !find_readers(program) || !program_find_states(program)))
         status = program_no_memory(program->graph, diag);
     program->compiled = status == INLAY_OK;

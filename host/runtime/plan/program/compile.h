@@ -1,24 +1,24 @@
-/* plan/program/compile.h - what the files share that make programs and take them apart: program.c and compile.c here,
- * and those of plan/create/. */
+/* plan/program/compile.h - shared by the files that create and destroy programs: program.c and compile.c here, and
+ * those of plan/create/. */
 #ifndef PLAN_COMPILE_H
 #define PLAN_COMPILE_H
 #include "plan/program.h"
 
-/* Offers that their provider takes back; the strings and the list live as long as the program. */
+/* Declined offers. The strings and the list are valid as long as the program. */
 typedef struct program_declined {
-    struct program *program; /* whose offers they are; NULL: nothing was declined */
+    struct program *program; /* owner of the offers; NULL: nothing was declined */
     const uint8_t *offers;   /* [offer_count] 1 = declined */
     const char *call;        /* "compile" */
     const char *text;        /* the provider's reason */
 } program_declined;
 
-/* Compiles the regions of a program, or of one that stands in for it, bodies included; regions that are compiled
- * already stay so. INLAY_UNSUPPORTED: *out_declined, which is {0} before, says which offers a provider has declined, of
- * the program or of one of its bodies. Once that is assigned without them, this is called again. */
+/* Compiles the regions of a program or fallback, bodies included; compiled regions are kept. INLAY_UNSUPPORTED:
+ * *out_declined, which must be {0} before, has the declined offers of the program or of one of its bodies. Call again
+ * after that program was partitioned without them. */
 INLAY_NODISCARD inlay_status program_compile(struct program *program, program_declined *out_declined, inlay_diag *diag);
-/* Adds what the step's region keeps of its device to program_env.resident_bytes, or takes it off. */
+/* Adds the device memory of the step's region to program_env.resident_bytes, or subtracts it. */
 void program_count_resident(const program_env *env, const program_step *step, bool released);
 inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag);
-/* Hands what *why says on to diag, which may be NULL. */
-void program_tell(inlay_diag *diag, inlay_diag *why);
+/* Copies *why to diag, which may be NULL. */
+void forward_diag(inlay_diag *diag, inlay_diag *why);
 #endif

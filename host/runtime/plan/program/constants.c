@@ -1,11 +1,11 @@
-/* Constants as providers want them: in the file where they are aligned, else copied once. */
+/* Aligned constants for providers: in the file if aligned, otherwise copied once. */
 #include "base/memory.h"
 #include "plan/program.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Keeps a heap block until the program goes. */
-static bool own(struct program *program, void *block)
+/* Registers a heap block to be freed with the program. */
+static bool register_block(struct program *program, void *block)
 {
     if (!LIST_GROW(program->constants.owned, program->constants.owned_count))
         return false;
@@ -13,7 +13,7 @@ static bool own(struct program *program, void *block)
     return true;
 }
 
-/* Piece by piece, so that original and copy are never both in memory. */
+/* Copies in pieces, so that original and copy are never both resident completely. */
 static void copy_constant(const struct program *program, const inlay_value_info *value, char *to)
 {
     enum { PIECE = 4 << 20 };
@@ -25,7 +25,7 @@ static void copy_constant(const struct program *program, const inlay_value_info 
         memcpy(to + at, from, bytes);
         graph_blob_forget(program->model, from, bytes);
     }
-    program_forget(program, value); /* pages between pieces */
+    program_forget(program, value); /* pages at the borders of pieces */
 }
 
 void program_forget(const struct program *program, const inlay_value_info *value)
@@ -38,8 +38,7 @@ void program_forget(const struct program *program, const inlay_value_info *value
         (void)__atomic_sub_fetch(program->env->held_bytes, value->data_bytes, __ATOMIC_RELAXED);
 }
 
-/* A copy of a constant in memory that starts at a multiple of 64 or more: kept between sessions where it is large.
- * NULL: no memory. */
+/* A copy of a constant, aligned to 64 bytes or more; large ones are cached between sessions. NULL: out of memory. */
 static void *aligned_copy(struct program *program, const inlay_value_info *value, uint32_t alignment)
 {
     enum { LARGE = 1 << 16, PACK_ALIGN = 64 };
@@ -58,7 +57,7 @@ static void *aligned_copy(struct program *program, const inlay_value_info *value
     }
     if (posix_memalign(&copy, alignment < 64 ? 64 : alignment, value->data_bytes > 0 ? value->data_bytes : 1) != 0)
         return NULL;
-    if (!own(program, copy)) {
+    if (!register_block(program, copy)) {
         free(copy);
         return NULL;
     }
@@ -68,20 +67,20 @@ static void *aligned_copy(struct program *program, const inlay_value_info *value
 
 const void *program_align_constant(struct program *program, uint32_t value, uint32_t alignment)
 {
-    const inlay_value_info *v;
+    const inlay_value_info *info;
     const void *found;
 
     if (value >= program->graph->value_count || alignment == 0 || alignment > 4096 ||
         (alignment & (alignment - 1)) != 0)
         return NULL;
-    v = &program->graph->values[value].info;
-    if (v->data == NULL)
+    info = &program->graph->values[value].info;
+    if (info->data == NULL)
         return NULL;
-    if ((uintptr_t)v->data % alignment == 0)
-        return v->data;
+    if ((uintptr_t)info->data % alignment == 0)
+        return info->data;
     pthread_mutex_lock(&program->constants.lock);
     if (program->constants.aligned[value] == NULL || (uintptr_t)program->constants.aligned[value] % alignment != 0) {
-        const void *copy = aligned_copy(program, v, alignment);
+        const void *copy = aligned_copy(program, info, alignment);
 
         if (copy == NULL) {
             pthread_mutex_unlock(&program->constants.lock);

@@ -1,12 +1,13 @@
-/* plan/program/declined.c - which offers were declined, and at which shapes. */
+/* plan/program/declined.c - declined offers, and the shapes at which they were declined. */
 #include "plan/program/declined.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHAPES_KEPT = 256 };
+enum { MAX_SHAPES = 256 };
 
-/* ------------------------------------------------------------------ who is meant */
+/* ------------------------------------------------------------------ declined offers */
 
 static bool has_node(const struct program *program, const partition_offer *offer, const char *name)
 {
@@ -21,6 +22,7 @@ void declined_mark(const struct program *program, uint32_t step, const inlay_dia
     const partition_region *region = &program->parts.regions[step];
     bool found = false;
 
+    INLAY_CHECK(step < program->parts.region_count);
     for (uint32_t i = 0; why->node[0] != '\0' && i < region->offer_count; i++)
         if (has_node(program, &program->parts.offers[region->offers[i]], why->node))
             offers[region->offers[i]] = 1, found = true;
@@ -28,7 +30,7 @@ void declined_mark(const struct program *program, uint32_t step, const inlay_dia
         offers[region->offers[i]] = 1;
 }
 
-/* ------------------------------------------------------------------ what is remembered */
+/* ------------------------------------------------------------------ shapes */
 
 inlay_status declined_no_memory(const struct program *program, inlay_diag *diag)
 {
@@ -42,14 +44,15 @@ static void free_shapes(declined_shapes *shapes)
     free(shapes);
 }
 
-inlay_status declined_remember(struct program *program, const plan_input *inputs, uint32_t count, const uint8_t *offers,
-                               const char *text, inlay_diag *diag)
+inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
+                                 const uint8_t *offers, const char *text, inlay_diag *diag)
 {
     declined_shapes *shapes = calloc(1, sizeof *shapes), **link = &program->fallback.shapes;
     uint32_t kept = 0;
 
     if (shapes == NULL)
         return declined_no_memory(program, diag);
+    INLAY_CHECK(program->parts.offer_count > 0);
     shapes->offers = arena_copy(&shapes->arena, offers, (size_t)program->parts.offer_count);
     shapes->text = arena_string(&shapes->arena, text);
     if (shapes->offers == NULL || shapes->text == NULL || !plan_set_key(&shapes->key, inputs, count)) {
@@ -59,29 +62,29 @@ inlay_status declined_remember(struct program *program, const plan_input *inputs
     shapes->next = program->fallback.shapes;
     __atomic_store_n(&program->fallback.shapes, shapes, __ATOMIC_RELEASE);
     for (; *link != NULL; link = &(*link)->next, kept++) {
-        if (kept < SHAPES_KEPT)
+        if (kept < MAX_SHAPES)
             continue;
-        free_shapes(*link); /* the oldest: should it come again, specialize is asked again */
+        free_shapes(*link); /* the oldest; if it recurs, specialize is queried again */
         *link = NULL;
         break;
     }
     return INLAY_OK;
 }
 
-/* "[2,3] [7]", cut to fit. */
-static void name_shapes(const struct plan *key, char *text, size_t bytes)
+/* "[2,3] [7]", truncated if necessary. */
+static void format_shapes(const struct plan *key, char *text, size_t bytes)
 {
-    const int64_t *k = key->key, *end = k + key->key_count;
+    const int64_t *next = key->key, *end = next + key->key_count;
     size_t used = 0;
 
     text[0] = '\0';
-    while (k < end && used < bytes) {
-        uint32_t rank = (uint32_t)*k;
+    while (next < end && used < bytes) {
+        uint32_t rank = (uint32_t)*next;
 
-        k += 2;
+        next += 2;
         used += (size_t)snprintf(text + used, bytes - used, "%s[", used > 0 ? " " : "");
         for (uint32_t d = 0; rank != INLAY_RANK_UNKNOWN && d < rank && used < bytes; d++)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", d > 0 ? "," : "", (long long)*k++);
+            used += (size_t)snprintf(text + used, bytes - used, "%s%lld", d > 0 ? "," : "", (long long)*next++);
         if (used < bytes)
             used += (size_t)snprintf(text + used, bytes - used, rank == INLAY_RANK_UNKNOWN ? "...]" : "]");
     }
@@ -93,19 +96,19 @@ uint32_t declined_list(struct program *program, uint32_t most,
     uint32_t count = 0;
 
     (void)pthread_mutex_lock(&program->kept.lock);
-    for (const declined_shapes *s = program->fallback.shapes; s != NULL; s = s->next, count++) {
+    for (const declined_shapes *entry = program->fallback.shapes; entry != NULL; entry = entry->next, count++) {
         char shapes[160];
 
         if (count >= most)
             continue;
-        name_shapes(&s->key, shapes, sizeof shapes);
-        say(ctx, shapes, s->text);
+        format_shapes(&entry->key, shapes, sizeof shapes);
+        say(ctx, shapes, entry->text);
     }
     (void)pthread_mutex_unlock(&program->kept.lock);
     return count;
 }
 
-void declined_forget(struct program *program)
+void declined_free(struct program *program)
 {
     while (program->fallback.shapes != NULL) {
         declined_shapes *next = program->fallback.shapes->next;

@@ -1,31 +1,31 @@
-/* plan/program/declined.h - offers that their provider takes back: compile or specialize answers INLAY_UNSUPPORTED.
+/* plan/program/declined.h - offers that their provider declines later: compile or specialize returns INLAY_UNSUPPORTED.
  *
- * Such an offer is never chosen again, its nodes get a refusal that quotes the provider, and the graph is
- * assigned again (plan/create/create.h). What compile declines, it declines for the session; what specialize declines,
- * it declines for the shapes at hand, which are remembered here. */
+ * Such an offer is never chosen again, its nodes get a refusal that quotes the provider, and the graph is partitioned
+ * again (plan/create/create.h). compile declines for the whole session; specialize declines for the shapes of a run,
+ * which are recorded here. */
 #ifndef PLAN_DECLINED_H
 #define PLAN_DECLINED_H
 #include "plan/plan.h"
 
-/* Shapes for which something was declined. */
+/* Shapes at which offers were declined. */
 struct declined_shapes {
     declined_shapes *next;
-    struct plan key; /* its key alone */
+    struct plan key; /* only its key is used */
     uint8_t *offers; /* [offer_count] 1 = declined */
     char *text;
-    struct program *fallback; /* runs these shapes; NULL: not made yet, or no other provider can */
+    struct program *fallback; /* runs these shapes; NULL: not created yet, or impossible */
     bool impossible;
     struct arena arena;
 };
 
-/* The offers of region `step` that *why is about: of the region's node that it names, otherwise all of the region's.
- * Sets offers [program->parts.offer_count] for them. */
+/* Sets offers [program->parts.offer_count] for the declined offers of region `step`: those with the node that *why
+ * names, otherwise all offers of the region. */
 void declined_mark(const struct program *program, uint32_t step, const inlay_diag *why, uint8_t *offers);
 
 inlay_status declined_no_memory(const struct program *program, inlay_diag *diag);
-/* Remembers that these offers are declined at these shapes. program->kept.lock is held. */
-INLAY_NODISCARD inlay_status declined_remember(struct program *program, const plan_input *inputs, uint32_t count,
-                                               const uint8_t *offers, const char *text, inlay_diag *diag);
-/* Frees what was remembered; the programs that stand in for program are gone. */
-void declined_forget(struct program *program);
+/* Records that these offers are declined at these shapes. program->kept.lock must be held. */
+INLAY_NODISCARD inlay_status declined_add_shapes(struct program *program, const plan_input *inputs, uint32_t count,
+                                                 const uint8_t *offers, const char *text, inlay_diag *diag);
+/* Frees the recorded shapes. The fallback programs must be destroyed already. */
+void declined_free(struct program *program);
 #endif

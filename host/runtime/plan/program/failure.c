@@ -1,8 +1,8 @@
-/* plan/program/failure.c - what a step says when it fails: which node, in whose hands, why. */
+/* plan/program/failure.c - error messages of failed steps: node, provider, reason. */
 #include "plan/program.h"
 #include <string.h>
 
-/* The node of the region that the provider named, or the first. */
+/* The node of the region that the provider named, or the first one. */
 static const graph_node *failing_node(const struct graph *graph, const partition_region *region, const char *name)
 {
     for (uint32_t k = 0; k < region->node_count; k++)
@@ -18,13 +18,13 @@ inlay_status program_step_failed(const struct graph *graph, const program_step *
     const graph_node *node;
     bool named;
 
-    if (diag == NULL || (step->provider == NULL && diag->node[0] != '\0')) /* an inner graph has said where */
+    if (diag == NULL || (step->provider == NULL && diag->node[0] != '\0')) /* an inner graph has named the node */
         return status;
     node = failing_node(graph, step->region, diag->node);
     (void)snprintf(quoted, sizeof quoted, "'%s'", node->info.name.data);
     (void)snprintf(why, sizeof why, "%s",
                    diag->code == status && diag->text[0] != '\0' ? diag->text : inlay_status_text(status));
-    named = step->provider == NULL || strncmp(why, "provider ", 9) == 0; /* the boundary has named it */
+    named = step->provider == NULL || strncmp(why, "provider ", 9) == 0; /* the message contains the provider already */
     if (strstr(why, quoted) != NULL)
         (void)inlay_fail(diag, status, "%s", why);
     else

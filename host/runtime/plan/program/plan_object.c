@@ -1,19 +1,20 @@
-/* plan/program/plan_object.c - a plan by itself: the shapes that it is for, what a run of it takes, its end. */
+/* plan/program/plan_object.c - basic functions of plans: key, memory needs, release. */
 #include "base/hash.h"
+#include "inlay/check.h"
 #include "plan/plan.h"
 #include <stdlib.h>
 #include <string.h>
 
 static uint32_t key_length(const plan_input *inputs, uint32_t count)
 {
-    uint32_t n = 2 * count;
+    uint32_t length = 2 * count;
 
     for (uint32_t i = 0; i < count; i++)
-        n += inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-    return n;
+        length += inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
+    return length;
 }
 
-/* Type, rank and place of an input in one number. */
+/* Combines type, rank and domains of an input in one number. */
 static int64_t kind_of(const plan_input *input)
 {
     return ((int64_t)input->also << 52) | ((int64_t)input->domain << 40) | ((int64_t)input->dtype << 32) | input->rank;
@@ -21,54 +22,56 @@ static int64_t kind_of(const plan_input *input)
 
 bool plan_set_key(struct plan *plan, const plan_input *inputs, uint32_t count)
 {
-    int64_t *k;
+    int64_t *next;
 
     plan->key_count = key_length(inputs, count);
-    k = plan->key = arena_array(&plan->arena, (size_t)plan->key_count + 1, sizeof *plan->key);
-    if (k == NULL)
+    next = plan->key = arena_array(&plan->arena, (size_t)plan->key_count + 1, sizeof *plan->key);
+    if (next == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        *k++ = kind_of(&inputs[i]);
-        *k++ = (int64_t)inputs[i].room;
+        *next++ = kind_of(&inputs[i]);
+        *next++ = (int64_t)inputs[i].room;
         if (rank > 0)
-            memcpy(k, inputs[i].dims, rank * sizeof *k);
-        k += rank;
+            memcpy(next, inputs[i].dims, rank * sizeof *next);
+        next += rank;
     }
+    INLAY_CHECK(next == plan->key + plan->key_count);
     return true;
 }
 
 uint64_t plan_key_hash(const plan_input *inputs, uint32_t count)
 {
-    uint64_t h = 0;
+    uint64_t hash = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        h = hash_u64(h, (uint64_t)kind_of(&inputs[i]));
-        h = hash_u64(h, inputs[i].room);
+        hash = hash_u64(hash, (uint64_t)kind_of(&inputs[i]));
+        hash = hash_u64(hash, inputs[i].room);
         for (uint32_t d = 0; inputs[i].rank != INLAY_RANK_UNKNOWN && d < inputs[i].rank; d++)
-            h = hash_u64(h, (uint64_t)inputs[i].dims[d]);
+            hash = hash_u64(hash, (uint64_t)inputs[i].dims[d]);
     }
-    return h;
+    return hash;
 }
 
 bool plan_fits(const struct plan *plan, const plan_input *inputs, uint32_t count)
 {
-    const int64_t *k = plan->key, *end = plan->key + plan->key_count;
+    const int64_t *next = plan->key, *end = plan->key + plan->key_count;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = inputs[i].rank == INLAY_RANK_UNKNOWN ? 0 : inputs[i].rank;
-        if (end - k < (int64_t)rank + 2 || k[0] != kind_of(&inputs[i]) || k[1] != (int64_t)inputs[i].room)
+        if (end - next < (int64_t)rank + 2 || next[0] != kind_of(&inputs[i]) || next[1] != (int64_t)inputs[i].room)
             return false;
-        k += 2;
+        next += 2;
         for (uint32_t d = 0; d < rank; d++)
-            if (*k++ != inputs[i].dims[d])
+            if (*next++ != inputs[i].dims[d])
                 return false;
     }
-    return k == end;
+    return next == end;
 }
 
-/* Plans of one program are alike: what one had is enough for the next, and no pages are new. */
-static void keep_memory(struct plan *plan)
+/* Stores the memory of a dropped plan for the next one: plans of one program have similar sizes, and reused pages need
+ * no page faults. */
+static void reuse_memory(struct plan *plan)
 {
     enum { KEPT_BYTES = 4 << 20 };
     struct program *prog = plan->program;
@@ -87,6 +90,7 @@ static void keep_memory(struct plan *plan)
 
 void plan_unref(struct plan *plan)
 {
+    INLAY_CHECK(plan == NULL || __atomic_load_n(&plan->references, __ATOMIC_RELAXED) > 0);
     if (plan == NULL || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -96,7 +100,7 @@ void plan_unref(struct plan *plan)
     }
     if (plan->held_bytes > 0)
         (void)__atomic_sub_fetch(plan->program->env->held_bytes, plan->held_bytes, __ATOMIC_RELAXED);
-    keep_memory(plan);
+    reuse_memory(plan);
 }
 
 uint64_t plan_run_bytes(const struct plan *plan)

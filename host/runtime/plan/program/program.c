@@ -1,5 +1,6 @@
-/* plan/program/program.c - what programs are asked, and their end. */
+/* plan/program/program.c - queries about programs, and their release. */
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "plan/program/compile.h"
 #include "plan/program/declined.h"
 #include <stdlib.h>
@@ -9,12 +10,14 @@ void program_count_resident(const program_env *env, const program_step *step, bo
 {
     uint64_t *all = env->resident_bytes != NULL ? &env->resident_bytes[step->provider - env->providers] : NULL;
 
+    INLAY_CHECK(step->provider >= env->providers && step->provider < env->providers + env->provider_count);
     if (all != NULL)
         (void)__atomic_add_fetch(all, released ? 0 - step->resident_bytes : step->resident_bytes, __ATOMIC_RELAXED);
 }
 
 void program_release_step(const program_env *env, program_step *step)
 {
+    INLAY_CHECK(step->compiled == NULL || step->provider != NULL);
     if (step->compiled == NULL || step->borrowed)
         return;
     program_count_resident(env, step, true);
@@ -22,9 +25,9 @@ void program_release_step(const program_env *env, program_step *step)
     step->compiled = NULL;
 }
 
-bool program_hands_on(const program_step *step, uint32_t value)
+bool program_passes_to_bodies(const program_step *step, uint32_t value)
 {
-    return step->provider == NULL && partition_hands_on(step->node, value);
+    return step->provider == NULL && partition_passes_to_bodies(step->node, value);
 }
 
 uint32_t program_count(const struct program *program)
@@ -72,9 +75,9 @@ const partition_provider *program_device(const struct program *program)
     for (uint32_t i = 0; program != NULL && found == NULL && program->fallback.base == NULL && i < program->body_count;
          i++)
         found = program_device(program->bodies[i]);
-    for (const struct program *o = program != NULL ? program->fallback.programs : NULL; found == NULL && o != NULL;
-         o = o->fallback.next)
-        found = program_device(o);
+    for (const struct program *fallback = program != NULL ? program->fallback.programs : NULL;
+         found == NULL && fallback != NULL; fallback = fallback->fallback.next)
+        found = program_device(fallback);
     return found;
 }
 
@@ -106,7 +109,7 @@ inlay_status program_no_memory(const struct graph *graph, inlay_diag *diag)
     return no_memory(diag, "for the program of graph '%s'", graph->name);
 }
 
-void program_tell(inlay_diag *diag, inlay_diag *why)
+void forward_diag(inlay_diag *diag, inlay_diag *why)
 {
     if (diag == NULL || diag->struct_size < sizeof *why)
         return;
@@ -124,7 +127,7 @@ void program_destroy(struct program *program)
         program_destroy(program->fallback.programs);
         program->fallback.programs = next;
     }
-    declined_forget(program);
+    declined_free(program);
     while (program->kept.plans != NULL) {
         struct plan *next = program->kept.plans->next;
         plan_unref(program->kept.plans);

@@ -1,10 +1,11 @@
-/* plan/program/states.c - which states stay where they are: those whose one region writes behind what the last run
- * left, and that nobody else reads (INLAY_EXT_STATES). */
+/* plan/program/states.c - finds the states that can be kept in place: a single region appends to the rows of the last
+ * run, and no other step reads them (INLAY_EXT_STATES). */
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/program.h"
 #include <string.h>
 
-static uint32_t find(const uint32_t *values, uint32_t count, uint32_t value)
+static uint32_t index_of(const uint32_t *values, uint32_t count, uint32_t value)
 {
     for (uint32_t i = 0; i < count; i++)
         if (values[i] == value)
@@ -12,21 +13,22 @@ static uint32_t find(const uint32_t *values, uint32_t count, uint32_t value)
     return INLAY_NONE;
 }
 
-/* Does the step read value, or only its sizes? These are known when a run is planned. */
+/* Returns whether the step reads the elements of the value, and not only its shape, which is known when a run is
+ * planned. */
 static bool reads_elements(const struct program *program, const program_step *step, uint32_t value)
 {
-    if (find(step->region->inputs, step->region->input_count, value) == INLAY_NONE)
+    if (index_of(step->region->inputs, step->region->input_count, value) == INLAY_NONE)
         return false;
     for (uint32_t i = 0; i < step->region->node_count; i++) {
         const inlay_node_info *node = &program->graph->nodes[step->region->nodes[i]]->info;
 
-        if (find(node->inputs, node->input_count, value) != INLAY_NONE && strcmp(node->op_type.data, "Shape") != 0)
+        if (index_of(node->inputs, node->input_count, value) != INLAY_NONE && strcmp(node->op_type.data, "Shape") != 0)
             return true;
     }
     return step->provider == NULL;
 }
 
-/* What the provider has for states that are in place; NULL: nothing. */
+/* The provider's extension for states in place; NULL: none. */
 static const inlay_ext_states *extension_of(const program_step *step)
 {
     const inlay_provider *table = step->provider == NULL ? NULL : step->provider->table;
@@ -36,11 +38,11 @@ static const inlay_ext_states *extension_of(const program_step *step)
                : table->extension(step->provider->state, INLAY_EXT_STATES);
 }
 
-/* Can the step read value with room behind its rows? */
+/* Returns whether the step can read the value with spare rows after the last one. */
 static bool reads_with_room(const program_step *step, uint32_t value, uint32_t axis)
 {
     const inlay_ext_states *states = extension_of(step);
-    const uint32_t in = find(step->region->inputs, step->region->input_count, value);
+    const uint32_t in = index_of(step->region->inputs, step->region->input_count, value);
 
     return states != NULL && !step->view && INLAY_HAS(states, reads) && states->reads != NULL &&
            step->placements[in].domain == INLAY_DOMAIN_HOST &&
@@ -57,19 +59,20 @@ static bool appends(const program_step *step, uint32_t in, uint32_t out, uint32_
            states->appends(step->provider->state, step->compiled, in, out, &at) == 1 && at == axis;
 }
 
-/* The step that appends to the state; INLAY_NONE: none does, or the state is read elsewhere, too. */
+/* The step that appends to the state; INLAY_NONE: none, or other steps read the state. */
 static uint32_t find_step(const struct program *program, const program_state *state)
 {
     const struct graph *graph = program->graph;
     const uint32_t past = graph->inputs[state->input], present = graph->outputs[state->output];
     uint32_t found = INLAY_NONE, times = 0;
 
+    INLAY_CHECK(state->input < graph->input_count && state->output < graph->output_count);
     for (uint32_t k = 0; k < graph->output_count; k++)
         times += graph->outputs[k] == present || graph->outputs[k] == past;
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
-        const uint32_t in = find(step->region->inputs, step->region->input_count, past);
-        const uint32_t out = find(step->region->outputs, step->region->output_count, present);
+        const uint32_t in = index_of(step->region->inputs, step->region->input_count, past);
+        const uint32_t out = index_of(step->region->outputs, step->region->output_count, present);
 
         if (out != INLAY_NONE && in != INLAY_NONE && appends(step, in, out, state->axis))
             found = i;

@@ -1,9 +1,9 @@
-/* plan/program/compiling.c - what is known beforehand of a region that is being compiled. */
+/* plan/program/estimates.c - estimates and measurements that are available before a region is compiled. */
 #include "partition/cost/cost.h"
 #include "plan/program.h"
 #include "threads/run.h"
 
-/* What was measured of a provider's kernels. */
+/* The measured times of a provider's kernels. */
 typedef struct book_timings {
     run_timings table;
     const cost_book *book;
@@ -22,13 +22,13 @@ const run_timings *program_timings(struct program *program, const partition_prov
     book_timings *timings = program->env->costs != NULL ? arena_alloc(&program->arena, sizeof *timings) : NULL;
 
     if (timings == NULL)
-        return NULL; /* without memory, too: the compile itself will say so */
+        return NULL; /* also if out of memory: compile reports that */
     *timings = (book_timings){ .table = { timings, find_timing }, .book = program->env->costs, .provider = provider };
     return &timings->table;
 }
 
-/* What a region keeps, where that is host memory: what its offers say, or as much as its constants, which is what packs
- * of them mostly take. */
+/* Host memory that a compiled region will hold: according to its offers, or at least the size of its constants, which
+ * packed weights usually have. */
 static uint64_t kept_bytes(const struct program *program, const partition_region *region)
 {
     uint64_t kept = 0, constants = 0;
@@ -47,7 +47,7 @@ static uint64_t kept_bytes(const struct program *program, const partition_region
     return kept > constants ? kept : constants;
 }
 
-uint64_t program_coming(const struct program *program, uint32_t first)
+uint64_t program_expected_bytes(const struct program *program, uint32_t first)
 {
     uint64_t sum = 0, most = 0;
 

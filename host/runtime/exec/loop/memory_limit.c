@@ -1,22 +1,22 @@
-/* exec/loop/keep.c - a run within the limit of the host's memory (option memory_limit, host=BYTES). */
+/* exec/loop/memory_limit.c - keeps a run within the limit of host memory (option memory_limit, host=BYTES). */
 #include "exec/loop/bound.h"
 #include <stdio.h>
 
-/* What the runner has of the session's memory that the run uses again, or gives back before it takes other. */
+/* The session's memory that this runner holds and that the run uses again, or returns before it allocates more. */
 static uint64_t own_bytes(const struct runner *runner)
 {
-    uint64_t sum = runner->plans.slab_bytes;
+    uint64_t bytes = runner->plans.slab_bytes;
 
     for (uint32_t k = 0; k < runner->prog->graph->output_count; k++) {
         const inlay_value *value = runner->out.values[k];
 
         if (value != NULL && value->from != NULL && value_is_reusable(value))
-            sum += value->capacity;
+            bytes += value->capacity;
     }
-    return sum;
+    return bytes;
 }
 
-inlay_status runner_keep_limit(struct runner *runner, const struct bound *bound, inlay_diag *diag)
+inlay_status runner_enforce_memory_limit(struct runner *runner, const struct bound *bound, inlay_diag *diag)
 {
     run_memory *memory = runner->shared->tensors.memory;
     const uint64_t need = run_memory_held(memory) == NULL ? 0 : plan_run_bytes(bound->plan);

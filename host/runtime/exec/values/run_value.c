@@ -1,21 +1,21 @@
-/* exec/values/rt_value.c - values of a run, which borrow. */
+/* exec/values/run_value.c - values of a run, which borrow their memory. */
 #include "exec/values/value.h"
 #include <string.h>
 
 rt_value rt_from_value(inlay_value *value)
 {
-    rt_value x = { 0 };
+    rt_value described = { 0 };
 
     if (value == NULL)
-        return x;
-    x = (rt_value){ .kind = value->kind,
-                    .dtype = value->dtype,
-                    .rank = value->rank,
-                    .dims = value->dims,
-                    .buffer = value->buffer,
-                    .owner = value };
-    (void)value_is_shared(value, INLAY_NONE, &x.alias);
-    return x;
+        return described;
+    described = (rt_value){ .kind = value->kind,
+                            .dtype = value->dtype,
+                            .rank = value->rank,
+                            .dims = value->dims,
+                            .buffer = value->buffer,
+                            .owner = value };
+    (void)value_is_shared(value, INLAY_NONE, &described.alias);
+    return described;
 }
 
 inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_diag *diag)
@@ -23,7 +23,7 @@ inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_d
     inlay_status status;
 
     *out_value = NULL;
-    /* The texts of a string tensor may live in the run's arena, so a reference would not do. */
+    /* The elements of a string tensor may be in the run's arena, so they are copied. */
     if (value->owner != NULL && (value->kind != INLAY_KIND_TENSOR || value->dtype != INLAY_STRING)) {
         *out_value = value_ref(value->owner);
         return INLAY_OK;
@@ -38,11 +38,11 @@ inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_d
 
 int64_t rt_count(const rt_value *value)
 {
-    int64_t n = 1;
+    int64_t count = 1;
 
     for (uint32_t i = 0; i < value->rank; i++)
-        n *= value->dims[i];
-    return n;
+        count *= value->dims[i];
+    return count;
 }
 
 const char *rt_describe(const rt_value *value, char text[128])

@@ -1,9 +1,11 @@
+#include "inlay/check.h"
 #include "plan/create/create.h"
 #include "plan/program/declined.h"
 #include <string.h>
 
-/* Marks the offers in p's partition, and adds a refusal for each of their nodes. False: no memory. */
-static bool take_back(const program_declined *declined)
+/* Marks the offers as declined in the program's partition, and adds a refusal for each of their nodes. False: out of
+ * memory. */
+static bool mark_declined(const program_declined *declined)
 {
     struct program *program = declined->program;
     const char *sentence = arena_format(&program->arena, "declined by %s: %.300s", declined->call, declined->text);
@@ -18,7 +20,7 @@ static bool take_back(const program_declined *declined)
                            program->parts.refusal_count + nodes + 1, sizeof *refusals);
     if (sentence == NULL || offers == NULL || refusals == NULL)
         return false;
-    program->parts.offers = offers; /* a program that stands in for another one shared them */
+    program->parts.offers = offers; /* a fallback program shared them */
     program->parts.refusals = refusals;
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++) {
         if (declined->offers[offer] == 0)
@@ -33,21 +35,21 @@ static bool take_back(const program_declined *declined)
     return true;
 }
 
-static bool same_list(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count)
+static bool same_list(const uint32_t *first, uint32_t first_count, const uint32_t *second, uint32_t second_count)
 {
-    return a_count == b_count && (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
+    return first_count == second_count && (first_count == 0 || memcmp(first, second, first_count * sizeof *first) == 0);
 }
 
-static bool same_region(const partition_region *a, const partition_region *b)
+static bool same_region(const partition_region *first, const partition_region *second)
 {
-    return a->provider == b->provider && a->provider != INLAY_NONE &&
-           same_list(a->nodes, a->node_count, b->nodes, b->node_count) &&
-           same_list(a->offers, a->offer_count, b->offers, b->offer_count) &&
-           same_list(a->inputs, a->input_count, b->inputs, b->input_count) &&
-           same_list(a->outputs, a->output_count, b->outputs, b->output_count);
+    return first->provider == second->provider && first->provider != INLAY_NONE &&
+           same_list(first->nodes, first->node_count, second->nodes, second->node_count) &&
+           same_list(first->offers, first->offer_count, second->offers, second->offer_count) &&
+           same_list(first->inputs, first->input_count, second->inputs, second->input_count) &&
+           same_list(first->outputs, first->output_count, second->outputs, second->output_count);
 }
 
-/* Other neighbours may not agree to other elements. */
+/* Other neighbours may not support other element types. */
 static bool is_plain(const program_step *step)
 {
     for (uint32_t i = 0; i < step->region->input_count + step->region->output_count; i++)
@@ -56,8 +58,8 @@ static bool is_plain(const program_step *step)
     return true;
 }
 
-/* Steps for the regions of parts; those that program has compiled already are taken over. NULL: no memory. */
-static program_step *take_over(struct program *program, const struct partition *parts)
+/* Creates steps for the regions of `parts`; reuses compiled regions of the program. NULL: out of memory. */
+static program_step *reuse_compiled_steps(struct program *program, const struct partition *parts)
 {
     program_step *steps = arena_array(&program->arena, (size_t)parts->region_count + 1, sizeof *steps);
 
@@ -77,7 +79,7 @@ static program_step *take_over(struct program *program, const struct partition *
     return steps;
 }
 
-static bool is_taken(const program_step *steps, uint32_t count, const inlay_compiled *compiled)
+static bool is_reused(const program_step *steps, uint32_t count, const inlay_compiled *compiled)
 {
     for (uint32_t i = 0; i < count; i++)
         if (steps[i].compiled == compiled)
@@ -94,18 +96,19 @@ inlay_status program_assign_without(const program_declined *declined, inlay_diag
     inlay_status status;
     struct partition next;
 
-    if (!take_back(declined))
+    INLAY_CHECK(program != NULL && declined->offers != NULL);
+    if (!mark_declined(declined))
         return declined_no_memory(program, diag);
-    rules.saved_plan = NULL; /* it would insist on what is declined */
+    rules.saved_plan = NULL; /* it requires the declined offer */
     request.rules = &rules;
     status = partition_again(&request, &program->parts, &program->arena, &next, diag);
     if (status != INLAY_OK)
         return status;
-    steps = take_over(program, &next);
+    steps = reuse_compiled_steps(program, &next);
     if (steps == NULL)
         return declined_no_memory(program, diag);
     for (uint32_t i = 0; i < program->step_count; i++)
-        if (program->steps[i].compiled != NULL && !is_taken(steps, next.region_count, program->steps[i].compiled))
+        if (program->steps[i].compiled != NULL && !is_reused(steps, next.region_count, program->steps[i].compiled))
             program_release_step(program->env, &program->steps[i]);
     program->parts = next;
     program->steps = steps;

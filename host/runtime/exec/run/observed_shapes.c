@@ -1,4 +1,4 @@
-/* exec/run/seen.c - the sizes that runs found. */
+/* exec/run/observed_shapes.c - shapes that runs observed. */
 #include "exec/run/run.h"
 #include <string.h>
 
@@ -10,23 +10,23 @@ static bool is_known(const inlay_value_state *state)
     return state->rank != INLAY_RANK_UNKNOWN;
 }
 
-bool seen_create(struct bound *bound, uint32_t value_count)
+bool observed_shapes_create(struct bound *bound, uint32_t value_count)
 {
-    bound->made.seen = arena_array(&bound->arena, (size_t)value_count + 1, sizeof *bound->made.seen);
-    for (uint32_t value = 0; bound->made.seen != NULL && value < value_count; value++) {
+    bound->dynamic.observed = arena_array(&bound->arena, (size_t)value_count + 1, sizeof *bound->dynamic.observed);
+    for (uint32_t value = 0; bound->dynamic.observed != NULL && value < value_count; value++) {
         if (is_known(&bound->plan->states[value]))
             continue;
-        bound->made.seen[value] = arena_alloc(&bound->arena, sizeof *bound->made.seen[value]);
-        if (bound->made.seen[value] == NULL)
+        bound->dynamic.observed[value] = arena_alloc(&bound->arena, sizeof *bound->dynamic.observed[value]);
+        if (bound->dynamic.observed[value] == NULL)
             return false;
-        bound->made.seen[value]->rank = INLAY_RANK_UNKNOWN;
+        bound->dynamic.observed[value]->rank = INLAY_RANK_UNKNOWN;
     }
-    return bound->made.seen != NULL;
+    return bound->dynamic.observed != NULL;
 }
 
-void seen_keep(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims)
+void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims)
 {
-    seen_shape *shape = bound->made.seen != NULL ? bound->made.seen[value] : NULL;
+    observed_shape *shape = bound->dynamic.observed != NULL ? bound->dynamic.observed[value] : NULL;
 
     if (shape == NULL || rank > INLAY_MAX_RANK)
         return;
@@ -42,7 +42,8 @@ const cost_input *seen_sizes(const struct runner *runner, struct arena *arena)
     cost_input *sizes = arena_array(arena, (size_t)count + 1, sizeof *sizes);
 
     for (uint32_t value = 0; sizes != NULL && value < count; value++) {
-        const seen_shape *shape = bound != NULL && bound->made.seen != NULL ? bound->made.seen[value] : NULL;
+        const observed_shape *shape =
+            bound != NULL && bound->dynamic.observed != NULL ? bound->dynamic.observed[value] : NULL;
 
         sizes[value].rank = INLAY_RANK_UNKNOWN;
         if (shape != NULL)
@@ -60,7 +61,8 @@ inlay_value_state *seen_states(const struct runner *runner, struct arena *arena)
     inlay_value_state *states = arena_copy(arena, runner->plans.now->plan->states, (size_t)count * sizeof *states);
 
     for (uint32_t value = 0; states != NULL && value < count; value++) {
-        const seen_shape *shape = runner->plans.now->made.seen != NULL ? runner->plans.now->made.seen[value] : NULL;
+        const observed_shape *shape =
+            runner->plans.now->dynamic.observed != NULL ? runner->plans.now->dynamic.observed[value] : NULL;
 
         if (is_known(&states[value]))
             continue;

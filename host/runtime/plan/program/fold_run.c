@@ -1,69 +1,72 @@
-/* plan/program/once.c - a region run once on host tensors, for folding. */
+/* plan/program/fold_run.c - runs a region once on host tensors, for constant folding. */
 #include "base/among.h"
 #include "base/checked.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/program.h"
 #include "threads/run.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { ONCE_ALIGN = 64, ONCE_MAX_ALIGN = 1 << 21 };
+enum { FOLD_ALIGN = 64, FOLD_MAX_ALIGN = 1 << 21 };
 
-/* A run in progress: what its outputs may still take. */
-struct once {
-    const once_run *run;
+/* A run in progress, with the bytes that outputs may still use. */
+typedef struct fold_state {
+    const fold_run *run;
     uint64_t bytes_left;
-};
+} fold_state;
 
-static void *aligned_room(struct arena *arena, uint64_t bytes, uint64_t alignment)
+static void *aligned_alloc_from(struct arena *arena, uint64_t bytes, uint64_t alignment)
 {
-    char *p = bytes < SIZE_MAX - alignment ? arena_alloc(arena, (size_t)(bytes + alignment)) : NULL;
+    char *memory = bytes < SIZE_MAX - alignment ? arena_alloc(arena, (size_t)(bytes + alignment)) : NULL;
 
-    return p == NULL ? NULL : p + (alignment - (uintptr_t)p % alignment) % alignment;
+    return memory == NULL ? NULL : memory + (alignment - (uintptr_t)memory % alignment) % alignment;
 }
 
-static inlay_status give_output(struct once *once, uint32_t i, uint32_t rank, const int64_t *dims)
+static inlay_status allocate_tensor(fold_state *state, uint32_t i, uint32_t rank, const int64_t *dims)
 {
-    const once_run *run = once->run;
-    once_tensor *tensor = &run->outputs[i];
+    const fold_run *run = state->run;
+    fold_tensor *tensor = &run->outputs[i];
     int64_t count;
     size_t bytes;
 
+    INLAY_CHECK(i < run->output_count);
     if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) || !dtype_bytes(tensor->dtype, count, &bytes))
         return INLAY_SHAPE_MISMATCH;
-    if (bytes > once->bytes_left)
+    if (bytes > state->bytes_left)
         return INLAY_LIMIT_EXCEEDED;
-    once->bytes_left -= bytes;
+    state->bytes_left -= bytes;
     tensor->rank = rank;
     tensor->bytes = bytes;
     tensor->dims = arena_copy(run->arena, dims, rank * sizeof *dims);
-    tensor->data = run->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT ? graph_blob_alloc(run->owner, bytes)
-                                                                       : aligned_room(run->arena, bytes, ONCE_ALIGN);
+    tensor->data = run->owner != NULL && bytes >= GRAPH_LARGE_CONSTANT
+                       ? graph_blob_alloc(run->owner, bytes)
+                       : aligned_alloc_from(run->arena, bytes, FOLD_ALIGN);
     return tensor->dims == NULL || tensor->data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
 }
 
-static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
-    struct once *once = ctx;
+    fold_state *state = ctx;
     inlay_status status;
 
-    if (output >= once->run->output_count)
+    if (output >= state->run->output_count)
         return INLAY_INVALID_ARGUMENT;
-    status = give_output(once, output, rank, dims);
+    status = allocate_tensor(state, output, rank, dims);
     if (status == INLAY_OK)
-        *out = (inlay_buffer){ .handle = (uintptr_t)once->run->outputs[output].data,
-                               .bytes = once->run->outputs[output].bytes };
+        *out = (inlay_buffer){ .handle = (uintptr_t)state->run->outputs[output].data,
+                               .bytes = state->run->outputs[output].bytes };
     return status;
 }
 
-static char *hook_string(void *ctx, uint64_t bytes)
+static char *allocate_string(void *ctx, uint64_t bytes)
 {
-    struct once *once = ctx;
-    return bytes > once->bytes_left ? NULL : arena_alloc(once->run->arena, (size_t)bytes);
+    fold_state *state = ctx;
+    return bytes > state->bytes_left ? NULL : arena_alloc(state->run->arena, (size_t)bytes);
 }
 
-static void fill_arg(inlay_tensor_arg *arg, const once_tensor *tensor)
+static void fill_arg(inlay_tensor_arg *arg, const fold_tensor *tensor)
 {
     arg->buffer = (inlay_buffer){ .handle = (uintptr_t)tensor->data, .bytes = tensor->bytes };
     arg->dims = (int64_t *)(uintptr_t)tensor->dims;
@@ -71,33 +74,33 @@ static void fill_arg(inlay_tensor_arg *arg, const once_tensor *tensor)
     arg->dtype = tensor->dtype;
 }
 
-inlay_status program_run_once(const once_run *r, inlay_diag *diag)
+inlay_status program_fold_region(const fold_run *fold, inlay_diag *diag)
 {
     static const uint32_t never;
-    const inlay_provider *table = r->provider->table;
-    struct once once = { r, r->max_bytes };
-    const once_tensor *outputs = r->outputs;
+    const inlay_provider *table = fold->provider->table;
+    fold_state state = { fold, fold->max_bytes };
+    const fold_tensor *outputs = fold->outputs;
     inlay_run run = { .cancel = &never,
-                      .max_threads = r->max_threads,
-                      .ctx = &once,
-                      .output_alloc = hook_output,
-                      .string_alloc = hook_string };
-    inlay_output_plan *plans = arena_array(r->arena, (size_t)r->output_count + 1, sizeof *plans);
-    inlay_tensor_arg *args = arena_array(r->arena, (size_t)r->input_count + r->output_count + 1, sizeof *args);
+                      .max_threads = fold->max_threads,
+                      .ctx = &state,
+                      .output_alloc = allocate_output,
+                      .string_alloc = allocate_string };
+    inlay_output_plan *plans = arena_array(fold->arena, (size_t)fold->output_count + 1, sizeof *plans);
+    inlay_tensor_arg *args = arena_array(fold->arena, (size_t)fold->input_count + fold->output_count + 1, sizeof *args);
     inlay_specialize_request request = { .struct_size = sizeof request,
-                                         .values = r->values,
-                                         .value_count = r->value_count,
-                                         .value_stride = sizeof *r->values,
-                                         .max_threads = r->max_threads,
-                                         .workspace_alignment = ONCE_ALIGN,
+                                         .values = fold->values,
+                                         .value_count = fold->value_count,
+                                         .value_stride = sizeof *fold->values,
+                                         .max_threads = fold->max_threads,
+                                         .workspace_alignment = FOLD_ALIGN,
                                          .outputs = plans,
-                                         .output_count = r->output_count,
+                                         .output_count = fold->output_count,
                                          .output_stride = sizeof *plans };
     inlay_exec_args exec = { .struct_size = sizeof exec,
                              .run = &run,
                              .inputs = args,
-                             .input_count = r->input_count,
-                             .output_count = r->output_count,
+                             .input_count = fold->input_count,
+                             .output_count = fold->output_count,
                              .arg_stride = sizeof *args,
                              .cancel = &never,
                              .diag = diag };
@@ -106,9 +109,9 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
 
     if (plans == NULL || args == NULL)
         return no_memory(diag, "to fold a node");
-    for (uint32_t i = 0; i < r->output_count; i++)
+    for (uint32_t i = 0; i < fold->output_count; i++)
         plans[i].alias = INLAY_NONE;
-    for (uint32_t i = 0; i < r->output_count; i++) {
+    for (uint32_t i = 0; i < fold->output_count; i++) {
         int64_t elements;
         bool known = outputs[i].rank <= INLAY_MAX_RANK;
         for (uint32_t d = 0; known && d < outputs[i].rank; d++)
@@ -118,34 +121,34 @@ inlay_status program_run_once(const once_run *r, inlay_diag *diag)
             goto done;
         }
     }
-    INLAY_TRY(table->specialize(r->provider->state, r->compiled, &request, &instance, diag));
-    exec.outputs = args + r->input_count;
-    for (uint32_t i = 0; i < r->input_count; i++)
-        fill_arg(&args[i], &r->inputs[i]);
-    for (uint32_t i = 0; i < r->output_count; i++) {
+    INLAY_TRY(table->specialize(fold->provider->state, fold->compiled, &request, &instance, diag));
+    exec.outputs = args + fold->input_count;
+    for (uint32_t i = 0; i < fold->input_count; i++)
+        fill_arg(&args[i], &fold->inputs[i]);
+    for (uint32_t i = 0; i < fold->output_count; i++) {
         if (plans[i].kind == INLAY_OUTPUT_KNOWN) {
-            INLAY_TRY(give_output(&once, i, outputs[i].rank, outputs[i].dims));
+            INLAY_TRY(allocate_tensor(&state, i, outputs[i].rank, outputs[i].dims));
         } else if (plans[i].kind == INLAY_OUTPUT_BOUNDED) {
-            status = INLAY_UNSUPPORTED; /* rare enough not to be folded */
+            status = INLAY_UNSUPPORTED; /* too rare to support */
             goto done;
         }
         fill_arg(&exec.outputs[i], &outputs[i]);
     }
     if (request.workspace_bytes > 0) {
-        uint64_t alignment = request.workspace_alignment > ONCE_ALIGN ? request.workspace_alignment : ONCE_ALIGN;
+        uint64_t alignment = request.workspace_alignment > FOLD_ALIGN ? request.workspace_alignment : FOLD_ALIGN;
         void *room = NULL;
-        if (request.workspace_bytes <= r->max_bytes + (1u << 20) && alignment <= ONCE_MAX_ALIGN)
-            room = aligned_room(r->arena, request.workspace_bytes, alignment);
+        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && alignment <= FOLD_MAX_ALIGN)
+            room = aligned_alloc_from(fold->arena, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;
             goto done;
         }
         exec.workspace = (inlay_buffer){ .handle = (uintptr_t)room, .bytes = request.workspace_bytes };
     }
-    status = table->execute(r->provider->state, r->compiled, instance, &exec);
+    status = table->execute(fold->provider->state, fold->compiled, instance, &exec);
 done:
     if (instance != NULL)
-        table->release_instance(r->provider->state, r->compiled, instance);
+        table->release_instance(fold->provider->state, fold->compiled, instance);
     return status;
 }
 
@@ -174,11 +177,11 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-enum { COPY_ALIGN = 64, MOST_ALIGN = 4096, LARGEST_COPY = 1 << 20, MAX_COPIED = 4 << 20 };
+enum { COPY_ALIGN = 64, MAX_ALIGN = 4096, MAX_COPY_BYTES = 1 << 20, MAX_COPIED = 4 << 20 };
 
 typedef struct aligned_copy {
     struct aligned_copy *next;
-    const void *of; /* a constant's, which stays where it is as long as the model */
+    const void *of; /* data of a constant, at a fixed address as long as the model exists */
     uint64_t bytes;
     void *data; /* aligned to COPY_ALIGN; owned */
 } aligned_copy;
@@ -195,7 +198,7 @@ void program_folder_deinit(program_folder *folder)
     folder->copied_bytes = 0;
 }
 
-/* A copy that is kept for the next node; NULL: too large, or no memory. */
+/* A copy that is cached for further nodes; NULL: too large, or out of memory. */
 static const void *keep_copy(program_folder *folder, const inlay_value_info *value)
 {
     aligned_copy *copy;
@@ -203,7 +206,7 @@ static const void *keep_copy(program_folder *folder, const inlay_value_info *val
     for (copy = folder->copies; copy != NULL; copy = copy->next)
         if (copy->of == value->data && copy->bytes == value->data_bytes)
             return copy->data;
-    if (value->data_bytes > LARGEST_COPY || (copy = malloc(sizeof *copy)) == NULL)
+    if (value->data_bytes > MAX_COPY_BYTES || (copy = malloc(sizeof *copy)) == NULL)
         return NULL;
     *copy = (aligned_copy){ .next = folder->copies, .of = value->data, .bytes = value->data_bytes };
     if (posix_memalign(&copy->data, COPY_ALIGN, value->data_bytes > 0 ? (size_t)value->data_bytes : 1) != 0) {
@@ -220,7 +223,7 @@ static const void *keep_copy(program_folder *folder, const inlay_value_info *val
 typedef struct fold_constants {
     program_folder *folder;
     const inlay_value_info *values;
-    const void **aligned; /* [count] what was shown of them, as long as this node is folded */
+    const void **aligned; /* [count] aligned copies passed to the provider, valid while this node is folded */
     uint32_t count;
     struct arena *arena;
 } fold_constants;
@@ -228,41 +231,42 @@ typedef struct fold_constants {
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
     fold_constants *constants = ctx;
-    const inlay_value_info *v;
+    const inlay_value_info *info;
     char *copy;
 
-    if (value >= constants->count || constants->values[value].data == NULL || alignment == 0 || alignment > MOST_ALIGN)
+    if (value >= constants->count || constants->values[value].data == NULL || alignment == 0 || alignment > MAX_ALIGN)
         return NULL;
-    v = &constants->values[value];
-    if ((uintptr_t)v->data % alignment == 0)
-        return v->data;
+    info = &constants->values[value];
+    if ((uintptr_t)info->data % alignment == 0)
+        return info->data;
     if (constants->aligned[value] != NULL && (uintptr_t)constants->aligned[value] % alignment == 0)
         return constants->aligned[value];
-    if (alignment <= COPY_ALIGN && (constants->aligned[value] = keep_copy(constants->folder, v)) != NULL)
+    if (alignment <= COPY_ALIGN && (constants->aligned[value] = keep_copy(constants->folder, info)) != NULL)
         return constants->aligned[value];
-    copy = arena_alloc(constants->arena, v->data_bytes + alignment);
+    copy = arena_alloc(constants->arena, info->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
-    memcpy(copy, v->data, v->data_bytes);
+    memcpy(copy, info->data, info->data_bytes);
     constants->aligned[value] = copy;
     return copy;
 }
 
-/* The graph of one node: its inputs, then its outputs, renumbered from 0. made: output 0, where it is no value yet. */
-static inlay_status single_node_graph(const struct graph *graph, const graph_node *n, const inlay_value_info *made,
-                                      struct arena *arena, inlay_graph *out)
+/* Creates a graph with one node: its inputs, then its outputs, renumbered from 0. made: describes output 0 if it is not
+ * a value yet. */
+static inlay_status single_node_graph(const struct graph *graph, const graph_node *original,
+                                      const inlay_value_info *made, struct arena *arena, inlay_graph *out)
 {
-    uint32_t ins = n->info.input_count, outs = n->info.output_count;
+    uint32_t ins = original->info.input_count, outs = original->info.output_count;
     inlay_value_info *values = arena_array(arena, (size_t)ins + outs + 1, sizeof *values);
     uint32_t *index = arena_array(arena, (size_t)ins + outs + 1, sizeof *index);
-    inlay_node_info *node = arena_copy(arena, &n->info, sizeof n->info);
+    inlay_node_info *node = arena_copy(arena, &original->info, sizeof original->info);
     uint32_t count = 0;
 
     if (values == NULL || index == NULL || node == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < ins + outs; i++) {
-        uint32_t value = i < ins ? n->info.inputs[i] : n->info.outputs[i - ins];
+        uint32_t value = i < ins ? original->info.inputs[i] : original->info.outputs[i - ins];
         index[i] = INLAY_NONE;
         if (value == INLAY_NONE && (made == NULL || i != ins))
             continue;
@@ -303,8 +307,8 @@ uint32_t program_has_weights(const partition_provider *provider)
     return weights != NULL && INLAY_HAS(weights, packed_products) ? weights->packed_products : 0;
 }
 
-/* Does one of the providers offer to run the node? asked: leaves some of them out; NULL: none. */
-static bool any_offers(const partition_provider *providers, uint32_t count, bool (*asked)(const partition_provider *),
+/* Returns whether one of the providers offers the node. accepts: selects the providers; NULL: all. */
+static bool any_offers(const partition_provider *providers, uint32_t count, bool (*accepts)(const partition_provider *),
                        const struct graph *graph, const graph_node *node, const inlay_value_info *made)
 {
     static const uint8_t candidate = 1;
@@ -315,7 +319,7 @@ static bool any_offers(const partition_provider *providers, uint32_t count, bool
 
     if (single_node_graph(graph, node, made, &arena, &single) == INLAY_OK)
         for (uint32_t i = 0; !fold.offered && i < count; i++)
-            if (asked == NULL || asked(&providers[i]))
+            if (accepts == NULL || accepts(&providers[i]))
                 (void)providers[i].table->assess(providers[i].state, &single, &candidate, &sink, NULL);
     arena_deinit(&arena);
     return fold.offered;
@@ -354,8 +358,9 @@ bool program_only_moves(const inlay_node_info *node)
                     "Slice Transpose Reshape Concat Unsqueeze Squeeze Split Gather Flatten Identity Expand");
 }
 
-/* The first in the user's order, as in a run; the last, which is the simplest, where that makes no difference: results
- * do not depend on who moves data, and some providers lay out and pack what they read, which is for many runs. */
+/* Selects the provider: the first in the user's order, as in a run. For operators that only move data the result is the
+ * same with all providers, so the last and simplest one is used; others may pack their inputs, which only pays for many
+ * runs. */
 static const partition_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
 {
     static const uint8_t candidate = 1;
@@ -389,7 +394,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     const partition_provider *provider;
     inlay_compiled *compiled = NULL;
     inlay_value_state *states;
-    once_tensor *made;
+    fold_tensor *made;
     uint32_t *outputs, count = 0;
     uint64_t cookie = 0;
     uint8_t *fates;
@@ -445,7 +450,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
             continue;
         ((inlay_placement *)(uintptr_t)request.placements)[count].value = value;
         made[count] =
-            (once_tensor){ .dtype = states[value].dtype, .rank = states[value].rank, .dims = states[value].dims };
+            (fold_tensor){ .dtype = states[value].dtype, .rank = states[value].rank, .dims = states[value].dims };
         outputs[count++] = value;
     }
     request.outputs = outputs;
@@ -453,17 +458,17 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     request.placement_stride = sizeof *request.placements;
     request.constants = fates;
     INLAY_TRY(provider->table->compile(provider->state, &request, &compiled, diag));
-    status = program_run_once(&(once_run){ .provider = provider,
-                                           .compiled = compiled,
-                                           .values = states,
-                                           .value_count = single.value_count,
-                                           .outputs = made,
-                                           .output_count = count,
-                                           .max_threads = env->max_threads,
-                                           .max_bytes = max_bytes,
-                                           .owner = graph->model,
-                                           .arena = arena },
-                              diag);
+    status = program_fold_region(&(fold_run){ .provider = provider,
+                                              .compiled = compiled,
+                                              .values = states,
+                                              .value_count = single.value_count,
+                                              .outputs = made,
+                                              .output_count = count,
+                                              .max_threads = env->max_threads,
+                                              .max_bytes = max_bytes,
+                                              .owner = graph->model,
+                                              .arena = arena },
+                                 diag);
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
         results[i] = (inlay_tensor_view){ .data = made[i].data,
                                           .bytes = made[i].bytes,

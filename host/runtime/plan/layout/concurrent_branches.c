@@ -1,28 +1,30 @@
-/* plan/layout/waves.c - which steps of a plan may go side by side.
+/* plan/layout/concurrent_branches.c - finds steps of a plan that may run concurrently.
  *
- * A wave is a row of steps that falls apart into branches, none of which touches what another makes. Side by side each
- * branch has one thread; one after the other each step has them all. Which rows are worth it is found once a program,
- * as the cheapest way through its steps at the sizes that it was priced for: a step costs its price on all threads, a
- * wave its critical path on one each, and the fork. Later plans have the same rows, with branches of their own. */
+ * A group is a sequence of consecutive steps that form independent branches: none uses a result of another. Run
+ * concurrently, each branch has one thread; run sequentially, each step has all threads. The groups worth the overhead
+ * are found once per program, as the cheapest path through its steps at the sizes that it was priced for: a single step
+ * costs its price with all threads, a group costs its critical path with one thread per branch, plus the fork. Later
+ * plans have the same groups, but their own branches. */
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "partition/cost/cost.h"
 #include "plan/layout/planner.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 64, BRANCHES_MOST = 64, ROOM_BYTES = 1 << 20 };
-#define FORK_NS 1500.0 /* waking the others, and waiting for the last */
-#define GAIN 0.95      /* of the time that a wave would take otherwise, at most */
+enum { WINDOW = 64, MAX_BRANCHES = 64, ROOM_BYTES = 1 << 20 };
+#define FORK_NS 1500.0 /* waking up the other threads, and waiting for the last one */
+#define GAIN 0.95      /* maximum time of a group relative to sequential execution */
 
-/* What a row of steps is taken apart with. */
+/* State for splitting a sequence of steps into branches. */
 typedef struct wave_search {
     struct planner *planner;
-    uint32_t *writers; /* [place_count] steps that write there; of several every user counts as one */
-    uint32_t *user;    /* [place_count] the last such user, or the one that writes; INLAY_NONE */
-    uint32_t *parent;  /* [step_count] union-find */
-    double *alone;     /* [step_count] on one thread; negative: the step can't be in a wave */
-    double *team;      /* [step_count] on all of them */
-    double *branch_ns; /* [step_count] of the branch that the step stands for */
+    uint32_t *writers;     /* [place_count] number of steps that write the place; if more than one, every user counts */
+    uint32_t *user;        /* [place_count] the last step that uses or writes it; INLAY_NONE */
+    uint32_t *parent;      /* [step_count] union-find */
+    double *one_thread_ns; /* [step_count] time on one thread; negative: the step cannot be in a group */
+    double *all_threads_ns; /* [step_count] time on all threads */
+    double *branch_ns;      /* [step_count] time of the branch whose representative the step is */
     bool forced;
 } wave_search;
 
@@ -33,9 +35,9 @@ static uint32_t root_of(wave_search *search, uint32_t step)
     return step;
 }
 
-/* The price of a step on so many threads; negative: nobody knows. *guessed: some of it is a guess, which knows nothing
- * of how a kernel shares its work. */
-static double price(const struct program *prog, const program_step *step, uint32_t threads, bool *guessed)
+/* The price of a step on `threads` threads; negative: unknown. *guessed: a part of it is a guess, which does not model
+ * how a kernel scales with threads. */
+static double price_step(const struct program *prog, const program_step *step, uint32_t threads, bool *guessed)
 {
     double ns = 0;
 
@@ -62,7 +64,7 @@ static double price(const struct program *prog, const program_step *step, uint32
     return ns;
 }
 
-static bool at_home(const struct plan *plan, const uint32_t *places, uint32_t count)
+static bool all_in_host_memory(const struct plan *plan, const uint32_t *places, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (plan->places[places[i]].domain != INLAY_DOMAIN_HOST || plan->places[places[i]].source == PLACE_VIEW ||
@@ -71,24 +73,24 @@ static bool at_home(const struct plan *plan, const uint32_t *places, uint32_t co
     return true;
 }
 
-/* Can the step be run beside others? */
-static bool may_branch(const struct planner *planner, const plan_step *ps)
+/* Returns whether the step can run concurrently with others. */
+static bool can_run_concurrently(const struct planner *planner, const plan_step *step)
 {
     const inlay_ext_branches *branches;
     const inlay_provider *table;
 
-    if (ps->kind != PLAN_EXEC)
+    if (step->kind != PLAN_EXEC)
         return false;
-    table = ps->step->provider->table;
+    table = step->step->provider->table;
     branches = table->extension == NULL || (table->flags & INLAY_PROVIDER_ASYNC) != 0
                    ? NULL
-                   : table->extension(ps->step->provider->state, INLAY_EXT_BRANCHES);
-    return branches != NULL && at_home(planner->plan, ps->in, ps->step->region->input_count) &&
-           at_home(planner->plan, ps->out, ps->step->region->output_count) &&
-           branches->may(ps->step->provider->state, ps->step->compiled, ps->instance) != 0;
+                   : table->extension(step->step->provider->state, INLAY_EXT_BRANCHES);
+    return branches != NULL && all_in_host_memory(planner->plan, step->in, step->step->region->input_count) &&
+           all_in_host_memory(planner->plan, step->out, step->step->region->output_count) &&
+           branches->may(step->step->provider->state, step->step->compiled, step->instance) != 0;
 }
 
-/* Step j uses a place: it belongs to the branch of whoever makes it, in this row. */
+/* Step j uses a place: merges it with the branch of the step that writes the place in this sequence. */
 static void use_place(wave_search *search, uint32_t first, uint32_t j, uint32_t place, bool writes)
 {
     const bool shared = search->writers[place] > 1;
@@ -110,39 +112,40 @@ static void use_place(wave_search *search, uint32_t first, uint32_t j, uint32_t 
         search->user[place] = j;
 }
 
-/* Takes step j into the row that begins with first. */
-static void take(wave_search *search, uint32_t first, uint32_t j)
+/* Adds step j to the sequence that begins with `first`. */
+static void add_step(wave_search *search, uint32_t first, uint32_t j)
 {
-    const plan_step *ps = &search->planner->plan->steps[j];
+    const plan_step *step = &search->planner->plan->steps[j];
 
+    INLAY_CHECK(step->kind == PLAN_EXEC && first <= j);
     search->parent[j] = j;
-    search->branch_ns[j] = search->alone[j];
-    for (uint32_t i = 0; i < ps->step->region->input_count; i++)
-        use_place(search, first, j, ps->in[i], false);
-    for (uint32_t i = 0; i < ps->step->region->output_count; i++)
-        use_place(search, first, j, ps->out[i], true);
+    search->branch_ns[j] = search->one_thread_ns[j];
+    for (uint32_t i = 0; i < step->step->region->input_count; i++)
+        use_place(search, first, j, step->in[i], false);
+    for (uint32_t i = 0; i < step->step->region->output_count; i++)
+        use_place(search, first, j, step->out[i], true);
 }
 
-static uint32_t side_threads(const struct program *prog)
+static uint32_t branch_threads(const struct program *prog)
 {
-    const uint32_t most = prog->env->max_threads < BRANCHES_MOST ? prog->env->max_threads : BRANCHES_MOST;
+    const uint32_t most = prog->env->max_threads < MAX_BRANCHES ? prog->env->max_threads : MAX_BRANCHES;
 
     return prog->env->inter_threads == 0 || prog->env->inter_threads > most ? most : prog->env->inter_threads;
 }
 
 static int longer_first(const void *a, const void *b)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    const double left = *(const double *)a, right = *(const double *)b;
 
-    return x < y ? 1 : x > y ? -1 : 0;
+    return left < right ? 1 : left > right ? -1 : 0;
 }
 
-/* The critical path of steps [first, end), which have been taken: branches, the longest first, to whoever is free.
- * Fewer than two branches: a negative number. */
+/* The critical path of steps [first, end), which have been added: branches, the longest first, are assigned to the
+ * least loaded thread. Negative: fewer than two branches. */
 static double path_ns(wave_search *search, uint32_t first, uint32_t end)
 {
-    const uint32_t threads = side_threads(search->planner->prog);
-    double branches[WINDOW] = { 0 }, load[BRANCHES_MOST] = { 0 }, longest = 0;
+    const uint32_t threads = branch_threads(search->planner->prog);
+    double branches[WINDOW] = { 0 }, load[MAX_BRANCHES] = { 0 }, longest = 0;
     uint32_t count = 0;
 
     for (uint32_t j = first; j < end; j++)
@@ -154,40 +157,40 @@ static double path_ns(wave_search *search, uint32_t first, uint32_t end)
     for (uint32_t k = 0; k < count; k++) {
         uint32_t least = 0;
 
-        for (uint32_t t = 1; t < threads; t++)
-            least = load[t] < load[least] ? t : least;
+        for (uint32_t thread = 1; thread < threads; thread++)
+            least = load[thread] < load[least] ? thread : least;
         load[least] += branches[k];
         longest = load[least] > longest ? load[least] : longest;
     }
     return longest;
 }
 
-/* Marks the rows of the cheapest way through the steps in prog->waves: number k > 0 for the k-th. */
-static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
+/* Stores the groups of the cheapest path through the steps in planning.waves: k > 0 for the k-th group. */
+static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
 {
     const struct plan *plan = search->planner->plan;
-    const uint32_t n = plan->step_count;
-    double *best = arena_array(search->planner->scratch, (size_t)n + 1, sizeof *best);
-    uint32_t *from = arena_array(search->planner->scratch, (size_t)n + 1, sizeof *from);
+    const uint32_t count = plan->step_count;
+    double *best = arena_array(search->planner->scratch, (size_t)count + 1, sizeof *best);
+    uint32_t *from = arena_array(search->planner->scratch, (size_t)count + 1, sizeof *from);
 
     *out_count = 0;
     if (best == NULL || from == NULL)
         return planner_no_memory(search->planner);
-    for (uint32_t j = 0; j <= n; j++)
+    for (uint32_t j = 0; j <= count; j++)
         best[j] = j == 0 ? 0 : -1;
-    for (uint32_t i = 0; i < n; i++) {
-        const double one = search->team[i] < 0 ? 0 : search->team[i];
+    for (uint32_t i = 0; i < count; i++) {
+        const double one = search->all_threads_ns[i] < 0 ? 0 : search->all_threads_ns[i];
         double row = 0;
 
         if (best[i + 1] < 0 || best[i] + one < best[i + 1]) {
             best[i + 1] = best[i] + one;
             from[i + 1] = i;
         }
-        for (uint32_t j = i; j < n && j < i + WINDOW && search->alone[j] >= 0; j++) {
+        for (uint32_t j = i; j < count && j < i + WINDOW && search->one_thread_ns[j] >= 0; j++) {
             double path;
 
-            take(search, i, j);
-            row += search->team[j];
+            add_step(search, i, j);
+            row += search->all_threads_ns[j];
             path = j == i ? -1 : path_ns(search, i, j + 1);
             if (path < 0 || (!search->forced && path + FORK_NS > row * GAIN))
                 continue;
@@ -198,7 +201,7 @@ static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
             }
         }
     }
-    for (uint32_t j = n; j > 0; j = from[j])
+    for (uint32_t j = count; j > 0; j = from[j])
         if (j - from[j] > 1) {
             ++*out_count;
             for (uint32_t i = from[j]; i < j; i++)
@@ -207,37 +210,39 @@ static inlay_status choose_rows(wave_search *search, uint32_t *out_count)
     return INLAY_OK;
 }
 
-/* Which steps may be in a wave, and what they take. Where nobody knows better no kernel shares its work: the runs find
- * out (exec/loop/side.c). Forced: all of them, so that every row with branches is worth it. */
-static void price_steps(wave_search *search)
+/* Sets the prices of the steps that may be in a group. Without measurements, kernels are assumed not to scale with
+ * threads, and the runs decide (exec/loop/parallel_branches.c). Forced: all steps, so that every sequence with branches
+ * qualifies. */
+static void price_all_steps(wave_search *search)
 {
     const struct plan *plan = search->planner->plan;
     struct program *prog = search->planner->prog;
     uint32_t able = 0;
 
     for (uint32_t j = 0; j < plan->step_count; j++) {
-        search->alone[j] = may_branch(search->planner, &plan->steps[j]) ? 1 : -1;
-        search->team[j] = search->alone[j];
-        able += search->alone[j] > 0;
+        search->one_thread_ns[j] = can_run_concurrently(search->planner, &plan->steps[j]) ? 1 : -1;
+        search->all_threads_ns[j] = search->one_thread_ns[j];
+        able += search->one_thread_ns[j] > 0;
     }
     for (uint32_t j = 0; able > 1 && !search->forced && j < plan->step_count; j++) {
         const program_step *step = plan->steps[j].step;
         bool guessed;
 
-        if (search->alone[j] < 0)
+        if (search->one_thread_ns[j] < 0)
             continue;
-        search->alone[j] = price(prog, step, 1, &guessed);
-        search->team[j] = guessed ? search->alone[j] : price(prog, step, prog->env->max_threads, &guessed);
-        if (search->team[j] < 0)
-            search->alone[j] = -1;
+        search->one_thread_ns[j] = price_step(prog, step, 1, &guessed);
+        search->all_threads_ns[j] =
+            guessed ? search->one_thread_ns[j] : price_step(prog, step, prog->env->max_threads, &guessed);
+        if (search->all_threads_ns[j] < 0)
+            search->one_thread_ns[j] = -1;
     }
     for (uint32_t j = 0; j < plan->step_count; j++)
         if (plan->steps[j].step != NULL)
-            prog->planning.alone_ns[plan->steps[j].step - prog->steps] = search->alone[j];
+            prog->planning.alone_ns[plan->steps[j].step - prog->steps] = search->one_thread_ns[j];
 }
 
-/* The rows of the program, found with its first plan. */
-static inlay_status find_rows(wave_search *search)
+/* Finds the groups of the program, with its first plan. */
+static inlay_status find_groups(wave_search *search)
 {
     struct program *prog = search->planner->prog;
     uint32_t rows = 0;
@@ -249,23 +254,23 @@ static inlay_status find_rows(wave_search *search)
         prog->planning.waves = NULL;
         return planner_no_memory(search->planner);
     }
-    price_steps(search);
-    status = choose_rows(search, &rows);
+    price_all_steps(search);
+    status = choose_groups(search, &rows);
     prog->planning.no_waves = status == INLAY_OK && rows == 0;
     memset(search->user, 0xff, ((size_t)search->planner->plan->place_count + 1) * sizeof *search->user);
     return status;
 }
 
-/* It then writes over what others may have read. */
-static bool reads(const plan_step *ps, uint32_t place)
+/* The step overwrites a place that other steps may have read. */
+static bool overwrites_input(const plan_step *step, uint32_t place)
 {
-    for (uint32_t i = 0; i < ps->step->region->input_count; i++)
-        if (ps->in[i] == place)
+    for (uint32_t i = 0; i < step->step->region->input_count; i++)
+        if (step->in[i] == place)
             return true;
     return false;
 }
 
-static bool start_search(wave_search *search)
+static bool search_init(wave_search *search)
 {
     const struct plan *plan = search->planner->plan;
     const size_t places = (size_t)plan->place_count + 1, steps = (size_t)plan->step_count + 1;
@@ -273,41 +278,43 @@ static bool start_search(wave_search *search)
     search->writers = arena_array(search->planner->scratch, places, sizeof *search->writers);
     search->user = arena_array(search->planner->scratch, places, sizeof *search->user);
     search->parent = arena_array(search->planner->scratch, steps, sizeof *search->parent);
-    search->alone = arena_array(search->planner->scratch, steps, sizeof *search->alone);
-    search->team = arena_array(search->planner->scratch, steps, sizeof *search->team);
+    search->one_thread_ns = arena_array(search->planner->scratch, steps, sizeof *search->one_thread_ns);
+    search->all_threads_ns = arena_array(search->planner->scratch, steps, sizeof *search->all_threads_ns);
     search->branch_ns = arena_array(search->planner->scratch, steps, sizeof *search->branch_ns);
-    if (search->writers == NULL || search->user == NULL || search->parent == NULL || search->alone == NULL ||
-        search->team == NULL || search->branch_ns == NULL)
+    if (search->writers == NULL || search->user == NULL || search->parent == NULL || search->one_thread_ns == NULL ||
+        search->all_threads_ns == NULL || search->branch_ns == NULL)
         return false;
     for (uint32_t j = 0; j < plan->step_count; j++)
         for (uint32_t i = 0; plan->steps[j].kind == PLAN_EXEC && i < plan->steps[j].step->region->output_count; i++)
-            search->writers[plan->steps[j].out[i]] += 1 + (uint32_t)reads(&plan->steps[j], plan->steps[j].out[i]);
+            search->writers[plan->steps[j].out[i]] +=
+                1 + (uint32_t)overwrites_input(&plan->steps[j], plan->steps[j].out[i]);
     memset(search->user, 0xff, places * sizeof *search->user);
     return true;
 }
 
-/* The wave of steps [first, end): its branches, each to the thread that is free first. Not added if there is but one.
- */
+/* Adds the group of steps [first, end) with its branches, each assigned to the least loaded thread. Adds nothing if
+ * there is only one branch. */
 static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
 {
     struct plan *plan = search->planner->plan;
-    const uint32_t threads = side_threads(search->planner->prog), count = end - first;
+    const uint32_t threads = branch_threads(search->planner->prog), count = end - first;
     plan_wave *wave = &plan->waves[plan->wave_count];
     uint32_t *thread = arena_array(search->planner->scratch, count, sizeof *thread);
-    double load[BRANCHES_MOST] = { 0 };
+    double load[MAX_BRANCHES] = { 0 };
     uint32_t branches = 0;
 
     wave->steps = arena_array(&plan->arena, count, sizeof *wave->steps);
     wave->begins = arena_array(&plan->arena, (size_t)threads + 1, sizeof *wave->begins);
     if (thread == NULL || wave->steps == NULL || wave->begins == NULL)
         return planner_no_memory(search->planner);
+    INLAY_CHECK(count >= 2 && end <= plan->step_count);
     for (uint32_t j = first; j < end; j++)
-        take(search, first, j);
+        add_step(search, first, j);
     for (uint32_t j = first; j < end; j++)
         branches += search->parent[j] == j;
     if (branches < 2)
         return INLAY_OK;
-    for (;;) { /* the longest branch that is not placed */
+    for (;;) { /* the longest branch without a thread */
         uint32_t longest = INLAY_NONE, least = 0;
 
         for (uint32_t j = first; j < end; j++)
@@ -316,46 +323,48 @@ static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
                 longest = j;
         if (longest == INLAY_NONE)
             break;
-        for (uint32_t t = 1; t < threads; t++)
-            least = load[t] < load[least] ? t : least;
+        for (uint32_t slot = 1; slot < threads; slot++)
+            least = load[slot] < load[least] ? slot : least;
         load[least] += search->branch_ns[longest];
         thread[longest - first] = least;
         search->branch_ns[longest] = -1;
     }
     wave->first = first;
     wave->end = end;
-    for (uint32_t t = 0, at = 0; t < threads; t++) {
+    for (uint32_t slot = 0, at = 0; slot < threads; slot++) {
         wave->begins[wave->branch_count] = at;
         for (uint32_t j = first; j < end; j++)
-            if (thread[root_of(search, j) - first] == t)
+            if (thread[root_of(search, j) - first] == slot)
                 wave->steps[at++] = j;
         wave->branch_count += at > wave->begins[wave->branch_count];
         wave->begins[wave->branch_count] = at;
     }
+    INLAY_CHECK(wave->branch_count >= 1 && wave->begins[wave->branch_count] == count);
     plan->wave_count++;
     return INLAY_OK;
 }
 
-/* The wave that a step is in; NULL: none. */
+/* The group that a step belongs to; NULL: none. */
 static const plan_wave *wave_at(const struct plan *plan, uint32_t step)
 {
+    INLAY_CHECK(step <= plan->step_count);
     for (uint32_t k = 0; k < plan->wave_count; k++)
         if (step >= plan->waves[k].first && step < plan->waves[k].end)
             return &plan->waves[k];
     return NULL;
 }
 
-/* What is used in a wave is in use all through it. */
-static void stretch(const struct plan *plan, const plan_place *pl, uint32_t *first, uint32_t *last)
+/* A place that is used in a group is in use during the whole group. */
+static void extend_to_group(const struct plan *plan, const plan_place *place, uint32_t *first, uint32_t *last)
 {
-    const plan_wave *begin = wave_at(plan, pl->first), *end = wave_at(plan, pl->last);
+    const plan_wave *begin = wave_at(plan, place->first), *end = wave_at(plan, place->last);
 
-    *first = begin != NULL ? begin->first : pl->first;
-    *last = end != NULL ? end->end - 1 : pl->last;
+    *first = begin != NULL ? begin->first : place->first;
+    *last = end != NULL ? end->end - 1 : place->last;
 }
 
-/* The most bytes of the slab at host that are in use at once, with and without waves. */
-static bool fits(const struct planner *planner)
+/* Compares the maximum of live host bytes with and without groups. */
+static bool fits_in_memory(const struct planner *planner)
 {
     const struct plan *plan = planner->plan;
     int64_t *delta = arena_array(planner->scratch, 2 * ((size_t)plan->step_count + 3), sizeof *delta);
@@ -364,16 +373,16 @@ static bool fits(const struct planner *planner)
     if (delta == NULL)
         return false;
     for (uint32_t i = 0; i < plan->place_count; i++) {
-        const plan_place *pl = &plan->places[i];
+        const plan_place *place = &plan->places[i];
         uint32_t first, last;
 
-        if (pl->source != PLACE_SLAB || pl->lies_in != INLAY_DOMAIN_HOST || pl->bytes > INT64_MAX / 4)
+        if (place->source != PLACE_SLAB || place->lies_in != INLAY_DOMAIN_HOST || place->bytes > INT64_MAX / 4)
             continue;
-        stretch(plan, pl, &first, &last);
-        delta[2 * pl->first] += (int64_t)pl->bytes;
-        delta[2 * (pl->last + 1)] -= (int64_t)pl->bytes;
-        delta[2 * first + 1] += (int64_t)pl->bytes;
-        delta[2 * (last + 1) + 1] -= (int64_t)pl->bytes;
+        extend_to_group(plan, place, &first, &last);
+        delta[2 * place->first] += (int64_t)place->bytes;
+        delta[2 * (place->last + 1)] -= (int64_t)place->bytes;
+        delta[2 * first + 1] += (int64_t)place->bytes;
+        delta[2 * (last + 1) + 1] -= (int64_t)place->bytes;
     }
     for (uint32_t j = 0; j <= plan->step_count; j++)
         for (int k = 0; k < 2; k++) {
@@ -383,12 +392,12 @@ static bool fits(const struct planner *planner)
     return most[1] <= most[0] + most[0] / 8 + ROOM_BYTES;
 }
 
-static uint32_t row_of(const struct planner *planner, uint32_t step)
+static uint32_t group_of(const struct planner *planner, uint32_t step)
 {
     return planner->prog->planning.waves[planner->plan->steps[step].step - planner->prog->steps];
 }
 
-inlay_status planner_find_waves(struct planner *planner)
+inlay_status planner_find_concurrent_branches(struct planner *planner)
 {
     struct program *prog = planner->prog;
     struct plan *plan = planner->plan;
@@ -396,12 +405,12 @@ inlay_status planner_find_waves(struct planner *planner)
     inlay_status status = INLAY_OK;
 
     plan->wave_count = 0;
-    if (side_threads(prog) < 2 || prog->planning.no_waves || plan->step_count < 2 || prog->env->state_count > 0)
+    if (branch_threads(prog) < 2 || prog->planning.no_waves || plan->step_count < 2 || prog->env->state_count > 0)
         return INLAY_OK;
-    if (!start_search(&search))
+    if (!search_init(&search))
         return planner_no_memory(planner);
     if (prog->planning.waves == NULL)
-        status = find_rows(&search);
+        status = find_groups(&search);
     if (status != INLAY_OK || prog->planning.no_waves)
         return status;
     plan->waves = arena_array(&plan->arena, (size_t)prog->step_count + 1, sizeof *plan->waves);
@@ -410,24 +419,26 @@ inlay_status planner_find_waves(struct planner *planner)
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const uint32_t k = plan->steps[i].step == NULL ? INLAY_NONE : (uint32_t)(plan->steps[i].step - prog->steps);
 
-        search.alone[i] = k != INLAY_NONE && prog->planning.waves[k] > 0 && may_branch(planner, &plan->steps[i])
-                              ? prog->planning.alone_ns[k]
-                              : -1;
+        search.one_thread_ns[i] =
+            k != INLAY_NONE && prog->planning.waves[k] > 0 && can_run_concurrently(planner, &plan->steps[i])
+                ? prog->planning.alone_ns[k]
+                : -1;
     }
     for (uint32_t i = 0, end; i < plan->step_count; i = end) {
         end = i + 1;
-        if (search.alone[i] < 0)
+        if (search.one_thread_ns[i] < 0)
             continue;
-        while (end < plan->step_count && search.alone[end] >= 0 && row_of(planner, end) == row_of(planner, i))
+        while (end < plan->step_count && search.one_thread_ns[end] >= 0 &&
+               group_of(planner, end) == group_of(planner, i))
             end++;
         status = end - i < 2 ? INLAY_OK : add_wave(&search, i, end);
         if (status != INLAY_OK)
             return status;
     }
-    if (plan->wave_count > 0 && !search.forced && !fits(planner))
+    if (plan->wave_count > 0 && !search.forced && !fits_in_memory(planner))
         plan->wave_count = 0;
     for (uint32_t i = 0; plan->wave_count > 0 && i < plan->place_count; i++)
         if (plan->places[i].source == PLACE_SLAB)
-            stretch(plan, &plan->places[i], &plan->places[i].first, &plan->places[i].last);
+            extend_to_group(plan, &plan->places[i], &plan->places[i].first, &plan->places[i].last);
     return INLAY_OK;
 }
