@@ -1,5 +1,6 @@
 /* HTTP/2 connections, and the thread that waits for all of them. */
 #include "serve/grpc_internal.h"
+#include "inlay/check.h"
 #include "serve/chain.h"
 #include "serve/listen.h"
 #include "serve/tls.h"
@@ -18,14 +19,14 @@ enum { MAX_EVENTS = 64, READ_BYTES = 65536, TICK_MS = 100 };
 struct wire_link {
     struct grpc *grpc;
     int fd;
-    gnutls_session_t tls; /* NULL: none */
-    bool secured;         /* its handshake is done */
+    gnutls_session_t tls; /* NULL: no TLS */
+    bool secured;         /* the TLS handshake is complete */
     nghttp2_session *session;
     grpc_streams streams;
-    struct strbuf out; /* what the socket has not taken yet, from `sent` on */
+    struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;
     bool blocked;         /* waits for EPOLLOUT */
-    uint64_t progress_ns; /* when it was made, or the socket last took something */
+    uint64_t progress_ns; /* time of accept, or when the socket last took output */
     wire_link *next, *previous;
 };
 
@@ -35,8 +36,8 @@ struct grpc {
     pthread_t thread;
     wire_link *links;
     uint32_t link_count, max_links;
-    pthread_mutex_t lock;  /* of what follows */
-    struct call *finished; /* by next_finished, latest first */
+    pthread_mutex_t lock;  /* guards the fields below */
+    struct call *finished; /* linked by next_finished, latest first */
     bool stop, drain, cancel;
 };
 
@@ -49,13 +50,13 @@ void grpc_finished(struct call *call)
     call->finished = true;
     call->next_finished = grpc->finished;
     grpc->finished = call;
-    (void)pthread_mutex_unlock(&grpc->lock); /* from here the call may be gone; grpc stays */
+    (void)pthread_mutex_unlock(&grpc->lock); /* from here the call may be freed; grpc stays valid */
     if (write(grpc->event, &one, sizeof one) < 0) {
-        /* The counter is full, so the thread will wake all the same. */
+        /* The counter is at its maximum, so the thread wakes up anyway. */
     }
 }
 
-/* A call whose request runs is left to who runs it; g->finished brings it back. */
+/* If the call's request runs, the runner owns the call until grpc->finished returns it. */
 void grpc_leave(struct call *call)
 {
     bool mine = true;
@@ -68,6 +69,7 @@ void grpc_leave(struct call *call)
         mine = !call->finished && sched_cancel(call->server->sched, &call->job);
         (void)pthread_mutex_unlock(&call->grpc->lock);
         if (mine) {
+            INLAY_CHECK(atomic_load(&call->server->suspended) > 0);
             (void)atomic_fetch_sub(&call->server->suspended, 1);
             stats_add_error(&call->job.model->stats, STATS_CANCELLED, clock_ns() - call->arrived_ns);
         }
@@ -94,6 +96,7 @@ static void destroy_link(wire_link *link)
 
     grpc_streams_close(&link->streams, link->session);
     CHAIN_REMOVE(grpc->links, link, next, previous);
+    INLAY_CHECK(grpc->link_count > 0);
     grpc->link_count--;
     (void)atomic_fetch_sub(&grpc->server->connections, 1);
     tls_close(link->tls);
@@ -102,37 +105,39 @@ static void destroy_link(wire_link *link)
     free(link);
 }
 
-/* Sends what there is. false: the connection is at its end. */
+/* Sends the pending output. false: the connection has ended. */
 static bool flush(wire_link *link)
 {
     if (link->tls != NULL && !link->secured)
         return true;
+    INLAY_CHECK(link->sent <= link->out.size);
     for (;;) {
-        ssize_t n;
+        ssize_t count;
 
         if (link->sent == link->out.size) {
             const uint8_t *data;
 
             link->out.size = link->sent = 0;
-            while ((n = nghttp2_session_mem_send(link->session, &data)) > 0) {
-                strbuf_add(&link->out, data, (size_t)n);
+            while ((count = nghttp2_session_mem_send(link->session, &data)) > 0) {
+                strbuf_add(&link->out, data, (size_t)count);
                 if (link->out.size >= READ_BYTES)
                     break;
             }
-            if (n < 0 || link->out.failed)
+            if (count < 0 || link->out.failed)
                 return false;
             if (link->out.size == 0)
                 break;
         }
-        n = link->tls != NULL ? tls_send(link->tls, link->out.data + link->sent, link->out.size - link->sent)
-                              : send(link->fd, link->out.data + link->sent, link->out.size - link->sent, MSG_NOSIGNAL);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        count = link->tls != NULL
+                    ? tls_send(link->tls, link->out.data + link->sent, link->out.size - link->sent)
+                    : send(link->fd, link->out.data + link->sent, link->out.size - link->sent, MSG_NOSIGNAL);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
             watch_link(link, true);
             return true;
         }
-        if (n <= 0)
+        if (count <= 0)
             return false;
-        link->sent += (size_t)n;
+        link->sent += (size_t)count;
         link->progress_ns = clock_ns();
     }
     watch_link(link, false);
@@ -142,7 +147,7 @@ static bool flush(wire_link *link)
 static bool receive(wire_link *link)
 {
     uint8_t bytes[READ_BYTES];
-    ssize_t n;
+    ssize_t count;
 
     if (link->tls != NULL && !link->secured) {
         int done = tls_handshake(link->tls);
@@ -154,12 +159,13 @@ static bool receive(wire_link *link)
         link->secured = true;
     }
     do {
-        n = link->tls != NULL ? tls_receive(link->tls, bytes, sizeof bytes) : recv(link->fd, bytes, sizeof bytes, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        count =
+            link->tls != NULL ? tls_receive(link->tls, bytes, sizeof bytes) : recv(link->fd, bytes, sizeof bytes, 0);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return true;
-        if (n <= 0 || nghttp2_session_mem_recv(link->session, bytes, (size_t)n) != n)
+        if (count <= 0 || nghttp2_session_mem_recv(link->session, bytes, (size_t)count) != count)
             return false;
-    } while (link->tls != NULL && tls_has_more(link->tls)); /* the socket does not tell of these */
+    } while (link->tls != NULL && tls_has_more(link->tls)); /* epoll does not report data that TLS has already read */
     return true;
 }
 
@@ -197,7 +203,7 @@ static void accept_one(struct grpc *grpc)
         destroy_link(link);
 }
 
-/* ------------------------------------------------------------------ the thread */
+/* ------------------------------------------------------------------ the gRPC thread */
 
 static wire_link *link_of(struct grpc *grpc, const struct call *call)
 {
@@ -207,7 +213,7 @@ static wire_link *link_of(struct grpc *grpc, const struct call *call)
     return NULL;
 }
 
-/* Requests that others have finished: their answers. */
+/* Sends the replies of requests that other threads have finished. */
 static void take_finished(struct grpc *grpc)
 {
     struct call *list, *next;
@@ -221,20 +227,20 @@ static void take_finished(struct grpc *grpc)
 
         next = call->next_finished;
         (void)atomic_fetch_sub(&grpc->server->suspended, 1);
-        if (link == NULL) { /* its stream went meanwhile */
+        if (link == NULL) { /* its stream was closed meanwhile */
             call_destroy(call);
             continue;
         }
         call_finish_message(call);
         call_advance(call);
         if (!flush(link)) {
-            /* Other calls of this list may be the connection's: it is closed at the next round, when it can be read. */
+            /* The list may have more calls of this connection, so the next round closes it, once it is readable. */
             (void)shutdown(link->fd, SHUT_RDWR);
         }
     }
 }
 
-/* Clients that are slow to send a message, or to take an answer. */
+/* Closes connections whose client is slow to send a message or to read a reply. */
 static void close_slow(struct grpc *grpc)
 {
     uint64_t now = clock_ns(), limit = grpc->server->receive_ns;
@@ -246,7 +252,7 @@ static void close_slow(struct grpc *grpc)
         for (const struct call *call = link->streams.calls; call != NULL; call = call->next)
             slow |= !call->client_done && !call->working && (call->ended || call->messages == 0 || call->in.size > 0) &&
                     now - call->arrived_ns > limit;
-        /* Who has never said anything is no client of this protocol. */
+        /* A client that has never sent a request does not speak this protocol. */
         slow |= !any && nghttp2_session_get_last_proc_stream_id(link->session) == 0 && now - link->progress_ns > limit;
         if (slow)
             destroy_link(link);
@@ -261,8 +267,8 @@ static void end_calls(struct grpc *grpc)
     }
 }
 
-/* What other threads have asked for. */
-static bool obey(struct grpc *grpc)
+/* Applies what other threads have requested. false: the thread has to end. */
+static bool apply_requests(struct grpc *grpc)
 {
     bool stop, drain, cancel;
 
@@ -273,7 +279,7 @@ static bool obey(struct grpc *grpc)
     grpc->drain = grpc->cancel = false;
     (void)pthread_mutex_unlock(&grpc->lock);
     if (drain && grpc->listening >= 0) {
-        /* Closing alone does not take it out of epoll where other processes have the socket, too. */
+        /* If other processes share the socket, closing does not remove it from epoll. */
         (void)epoll_ctl(grpc->epoll, EPOLL_CTL_DEL, grpc->listening, NULL);
         (void)close(grpc->listening);
         grpc->listening = -1;
@@ -291,7 +297,7 @@ static bool obey(struct grpc *grpc)
     return !stop;
 }
 
-/* A handshake goes on whichever way the socket has become ready. */
+/* A TLS handshake continues whether the socket is readable or writable. */
 static bool wants_receive(const wire_link *link, uint32_t events)
 {
     return (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || (link->tls != NULL && !link->secured);
@@ -303,7 +309,7 @@ static void *serve(void *user)
     struct epoll_event events[MAX_EVENTS];
     uint64_t ticked = 0;
 
-    while (obey(grpc)) {
+    while (apply_requests(grpc)) {
         int count = epoll_wait(grpc->epoll, events, MAX_EVENTS, TICK_MS);
 
         for (int i = 0; i < count; i++) {
@@ -329,35 +335,35 @@ static void *serve(void *user)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ from outside */
+/* ------------------------------------------------------------------ interface */
 
 bool grpc_is_built(void)
 {
     return true;
 }
 
-static void ask(struct grpc *grpc, bool *what)
+static void set_flag(struct grpc *grpc, bool *flag)
 {
     uint64_t one = 1;
 
     (void)pthread_mutex_lock(&grpc->lock);
-    *what = true;
+    *flag = true;
     (void)pthread_mutex_unlock(&grpc->lock);
     if (write(grpc->event, &one, sizeof one) < 0) {
-        /* It is awake, then. */
+        /* The counter is at its maximum, so the thread wakes up anyway. */
     }
 }
 
 void grpc_drain(struct grpc *grpc)
 {
     if (grpc != NULL)
-        ask(grpc, &grpc->drain);
+        set_flag(grpc, &grpc->drain);
 }
 
 void grpc_cancel_all(struct grpc *grpc)
 {
     if (grpc != NULL)
-        ask(grpc, &grpc->cancel);
+        set_flag(grpc, &grpc->cancel);
 }
 
 static void release(struct grpc *grpc)
@@ -376,7 +382,7 @@ void grpc_stop(struct grpc *grpc)
 {
     if (grpc == NULL)
         return;
-    ask(grpc, &grpc->stop);
+    set_flag(grpc, &grpc->stop);
     (void)pthread_join(grpc->thread, NULL);
     release(grpc);
 }

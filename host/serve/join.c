@@ -1,15 +1,16 @@
 #include "serve/join.h"
+#include "inlay/check.h"
 
-/* Rows that are worth joining. */
-static uint64_t wanted_rows(const struct model *model)
+/* Batch size with the best throughput. */
+static uint64_t best_rows(const struct model *model)
 {
     uint32_t best = model->queue.cost.best;
 
     return best > 0 && best < model->settings.max_batch ? best : model->settings.max_batch;
 }
 
-/* When a run of the request should end: by its deadline, or by the target of joined requests, of which a part is for
- * the way there and back. UINT64_MAX = whenever. */
+/* Time at which a run of the request should end: its deadline, or the target p99 less a sixteenth for receiving and
+ * sending. UINT64_MAX = none. */
 static uint64_t due_at(const struct job *job)
 {
     uint64_t target = job->model->settings.batch_target_us * 1000,
@@ -18,8 +19,7 @@ static uint64_t due_at(const struct job *job)
     return job->deadline_ns > 0 && job->deadline_ns < due ? job->deadline_ns : due;
 }
 
-/* How long a request may wait for others before a run of so many ns; of the time that its client gives it, no more than
- * half. */
+/* Until when a request may wait for others, if the run takes `run` ns: at most half of its client's timeout. */
 static uint64_t waits_until(const struct job *job, uint64_t run)
 {
     uint64_t until = job->arrived_ns + job->model->settings.batch_delay_us * 1000, due = due_at(job),
@@ -34,10 +34,9 @@ uint64_t join_ready_at(const struct model *model)
 {
     uint64_t at = UINT64_MAX, run;
 
-    if (model->settings.max_batch <= 1 || model->settings.batch_delay_us == 0 ||
-        model->queue.rows >= wanted_rows(model))
+    if (model->settings.max_batch <= 1 || model->settings.batch_delay_us == 0 || model->queue.rows >= best_rows(model))
         return 0;
-    run = (uint64_t)batch_cost_latest(&model->queue.cost, wanted_rows(model));
+    run = (uint64_t)batch_cost_latest(&model->queue.cost, best_rows(model));
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
         for (const struct job *job = model->queue.first[level]; job != NULL; job = job->next) {
             uint64_t until = waits_until(job, run);
@@ -48,7 +47,7 @@ uint64_t join_ready_at(const struct model *model)
     return at;
 }
 
-static const infer_tensor *same_input(const infer_request *request, uint32_t input)
+static const infer_tensor *find_input(const infer_request *request, uint32_t input)
 {
     for (uint32_t i = 0; i < request->input_count; i++)
         if (request->inputs[i].input == input)
@@ -56,19 +55,19 @@ static const infer_tensor *same_input(const infer_request *request, uint32_t inp
     return NULL;
 }
 
-bool join_fits(const struct job *a, const struct job *b)
+bool join_fits(const struct job *first, const struct job *second)
 {
-    if (a->sequence != NULL || b->sequence != NULL || a->rows == 0 || b->rows == 0 || a->padded != b->padded ||
-        a->request->input_count != b->request->input_count)
+    if (first->sequence != NULL || second->sequence != NULL || first->rows == 0 || second->rows == 0 ||
+        first->padded != second->padded || first->request->input_count != second->request->input_count)
         return false;
-    for (uint32_t i = 0; i < a->request->input_count; i++) {
-        const infer_tensor *input = &a->request->inputs[i], *output = same_input(b->request, input->input);
-        uint32_t padded = a->padded > 0 ? a->model->padding.input_axes[input->input] : 0;
+    for (uint32_t i = 0; i < first->request->input_count; i++) {
+        const infer_tensor *left = &first->request->inputs[i], *right = find_input(second->request, left->input);
+        uint32_t padded = first->padded > 0 ? first->model->padding.input_axes[left->input] : 0;
 
-        if (output == NULL || input->rank != output->rank)
+        if (right == NULL || left->rank != right->rank)
             return false;
-        for (uint32_t d = 1; d < input->rank; d++)
-            if (d != padded && input->dims[d] != output->dims[d])
+        for (uint32_t axis = 1; axis < left->rank; axis++)
+            if (axis != padded && left->dims[axis] != right->dims[axis])
                 return false;
     }
     return true;
@@ -77,9 +76,9 @@ bool join_fits(const struct job *a, const struct job *b)
 uint64_t join_rows(const struct job *job, uint64_t now)
 {
     const struct model *model = job->model;
-    uint64_t rows = wanted_rows(model), due = due_at(job), left = due > now ? due - now : 0;
+    uint64_t rows = best_rows(model), due = due_at(job), left = due > now ? due - now : 0;
 
-    /* One that is late already gains nothing by a short run, and those behind it would lose. */
+    /* A request that is already late gains nothing by a short run, and the requests behind it would lose time. */
     if (due == UINT64_MAX || batch_cost_of(&model->queue.cost, 1) > (double)left)
         return rows;
     while (rows > 1 && batch_cost_latest(&model->queue.cost, rows) > (double)left)

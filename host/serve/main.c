@@ -159,7 +159,7 @@ static inlay_status start_http(program_state *state, inlay_diag *diag)
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot start serving on %s%s", name,
                           state->certificate != NULL ? "; are tls_cert and tls_key a pair in PEM?" : "");
     }
-    (void)snprintf(url, sizeof url, "%server://%s", state->certificate != NULL ? "https" : "http", name);
+    (void)snprintf(url, sizeof url, "%s://%s", state->certificate != NULL ? "https" : "http", name);
     log_line(LOG_INFO_LINE, "listening on %s", url);
     return INLAY_OK;
 }
