@@ -1,5 +1,6 @@
-/* Loading and unloading on request, over REST and gRPC. These take seconds, so a thread of their own does them, one
- * after another. */
+/* Loads and unloads models on request, over REST and gRPC. A load takes seconds, so a separate thread runs the tasks
+ * sequentially. */
+#include "inlay/check.h"
 #include "serve/changes.h"
 #include "serve/monitor.h"
 #include "serve/server.h"
@@ -13,8 +14,8 @@ struct keeper {
     pthread_cond_t work;
     struct kept *first, *last;
     bool stop;
-    bool working;     /* outside the lock */
-    uint64_t poll_ns; /* between two looks at the folder; 0 = none */
+    bool working;     /* a task runs, outside the lock */
+    uint64_t poll_ns; /* time between two polls of the folder; 0 = none */
     struct changes changes;
 };
 
@@ -33,27 +34,27 @@ static void perform(struct keeper *keeper, struct kept *task)
     task->done(task->user, &diag);
 }
 
-/* Waits for a request; false: it is time to look at the folder. */
-static bool wait_for_work(struct keeper *keeper, uint64_t look_at)
+/* Waits for a task; false: it is time to poll the folder. */
+static bool wait_for_work(struct keeper *keeper, uint64_t poll_at)
 {
-    struct timespec until = { (time_t)(look_at / 1000000000u), (long)(look_at % 1000000000u) };
+    struct timespec until = { (time_t)(poll_at / 1000000000u), (long)(poll_at % 1000000000u) };
 
     if (keeper->poll_ns == 0)
         return pthread_cond_wait(&keeper->work, &keeper->lock) == 0;
     return pthread_cond_timedwait(&keeper->work, &keeper->lock, &until) == 0;
 }
 
-/* Not before all models are loaded for the first time. */
-static void look(struct keeper *keeper)
+/* Polls the folder, but not before all models were loaded for the first time. */
+static void poll_folder(struct keeper *keeper)
 {
     if (atomic_load(&keeper->server->ready))
-        changes_look(&keeper->changes, keeper->server->repository, keeper->server->settings->models);
+        changes_poll(&keeper->changes, keeper->server->repository, keeper->server->settings->models);
 }
 
 static void *work(void *user)
 {
     struct keeper *keeper = user;
-    uint64_t look_at = clock_ns() + keeper->poll_ns;
+    uint64_t poll_at = clock_ns() + keeper->poll_ns;
 
     (void)pthread_mutex_lock(&keeper->lock);
     for (;;) {
@@ -62,16 +63,17 @@ static void *work(void *user)
         if (task == NULL && keeper->stop)
             break;
         if (task == NULL) {
-            if (!wait_for_work(keeper, look_at) && keeper->first == NULL && !keeper->stop) {
+            if (!wait_for_work(keeper, poll_at) && keeper->first == NULL && !keeper->stop) {
                 keeper->working = true;
                 (void)pthread_mutex_unlock(&keeper->lock);
-                look(keeper);
+                poll_folder(keeper);
                 (void)pthread_mutex_lock(&keeper->lock);
                 keeper->working = false;
-                look_at = clock_ns() + keeper->poll_ns;
+                poll_at = clock_ns() + keeper->poll_ns;
             }
             continue;
         }
+        INLAY_CHECK(keeper->last != NULL && !keeper->working);
         keeper->first = task->next;
         if (keeper->first == NULL)
             keeper->last = NULL;
@@ -87,6 +89,7 @@ static void *work(void *user)
 
 void keeper_submit(struct keeper *keeper, struct kept *task)
 {
+    INLAY_CHECK(task->done != NULL);
     task->next = NULL;
     (void)pthread_mutex_lock(&keeper->lock);
     if (keeper->last != NULL)
@@ -126,7 +129,7 @@ void answer_repository(struct exchange *exchange)
     if (exchange->route.kind == ROUTE_LOAD && exchange->body_bytes > 0 &&
         memmem(exchange->body, exchange->body_bytes, "\"parameters\"", 12) != NULL) {
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
-                      "models are loaded as they lie in the repository: send no parameters");
+                      "parameters are not supported: models are loaded as they are in the repository");
         return;
     }
     exchange->kept = (struct kept){ .what = exchange->route.kind == ROUTE_LOAD ? KEPT_LOAD : KEPT_UNLOAD,
@@ -144,12 +147,12 @@ inlay_status keeper_create(struct server *server, struct keeper **out_keeper, in
 
     *out_keeper = NULL;
     if (keeper == NULL)
-        return no_memory(diag, "for the keeper");
+        return no_memory(diag, "for the model loader");
     keeper->server = server;
     monitor_init(&keeper->lock, &keeper->work);
     keeper->poll_ns = (uint64_t)settings_int(server->settings, SET_poll_ms) * 1000000;
     if (keeper->poll_ns > 0)
-        changes_note(&keeper->changes, server->settings->models); /* as it is about to be loaded */
+        changes_note(&keeper->changes, server->settings->models); /* this state is loaded next */
     if (pthread_create(&keeper->thread, NULL, work, keeper) != 0) {
         free(keeper);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");

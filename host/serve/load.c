@@ -9,7 +9,7 @@ void load_follow(struct server *server)
     double busy = (double)sched_running(server->sched) / server->runners;
     uint64_t now = clock_ns(), requests = atomic_load_explicit(&server->requests, memory_order_relaxed);
 
-    /* The mean over about a second: single moments say nothing. */
+    /* The mean over about a second: single samples vary too much. */
     figures->busy += (busy - figures->busy) / 100;
     atomic_store_explicit(&figures->utilization, (unsigned)(figures->busy * 1e4 + 0.5), memory_order_relaxed);
     if (now - figures->since_ns < WINDOW_NS)

@@ -1,4 +1,4 @@
-/* The body of an answer over REST: JSON, and behind it the outputs that were asked for as binary data. */
+/* The body of a reply over REST: JSON, followed by the outputs requested as binary data. */
 #include "serve/datatype.h"
 #include "serve/infer.h"
 #include <string.h>
@@ -73,5 +73,5 @@ inlay_status infer_write_rest(const infer_request *request, const char *model, c
         any = true;
         datatype_write_raw(out, outputs[i].dtype, outputs[i].count, outputs[i].data);
     }
-    return out->failed ? no_memory(diag, "for the answer") : INLAY_OK;
+    return out->failed ? no_memory(diag, "for the reply") : INLAY_OK;
 }
