@@ -105,7 +105,7 @@ static const found_model *find_model(const struct folder *folder, const char *na
     return NULL;
 }
 
-void changes_look(struct changes *changes, struct repository *repository, const char *path)
+void changes_poll(struct changes *changes, struct repository *repository, const char *path)
 {
     struct folder folder;
 

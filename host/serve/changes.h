@@ -14,6 +14,6 @@ void changes_note(struct changes *changes, const char *path);
 /* Reads the folder, loads models that are new or changed, and unloads models that were deleted. A change is applied
  * once two consecutive calls see the same state, so that a file that is still being copied is not loaded. A model that
  * cannot be loaded is reported on stderr and not tried again until its files change. */
-void changes_look(struct changes *changes, struct repository *repository, const char *path);
+void changes_poll(struct changes *changes, struct repository *repository, const char *path);
 void changes_deinit(struct changes *changes);
 #endif

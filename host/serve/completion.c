@@ -384,13 +384,13 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
 static bool read_prompt(struct exchange *exchange, struct completion *completion)
 {
     const text_model *model = exchange->job.model->text;
-    const struct chat chat = { model->chat_form, model->begin, model->end, completion->asked.messages,
+    const struct chat chat = { model->chat_template, model->begin, model->end, completion->asked.messages,
                                completion->asked.message_count };
     inlay_diag diag = INLAY_DIAG_INIT;
     char *rendered = NULL;
     bool good;
 
-    if (completion->asked.chat && model->chat_form == NULL)
+    if (completion->asked.chat && model->chat_template == NULL)
         (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
                          "the model has no chat_template (tokenizer_config.json in its folder); use v1/completions");
     else if (completion->asked.chat && chat_render(&chat, &rendered, &diag) == INLAY_UNSUPPORTED)

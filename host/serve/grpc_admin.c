@@ -31,11 +31,12 @@ static void change_model(struct call *call, const uint8_t *message, size_t bytes
         call_fail(call, GRPC_INVALID_ARGUMENT,
                   "parameters are not supported: models are loaded as they are in the repository");
     } else {
-        call->kept = (struct kept){ .what = load ? KEPT_LOAD : KEPT_UNLOAD, .done = load_finished, .user = call };
-        (void)snprintf(call->kept.name, sizeof call->kept.name, "%s", request->model_name);
-        call->queued = call->keeping = true;
+        call->load_task =
+            (load_task){ .what = load ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD, .done = load_finished, .user = call };
+        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", request->model_name);
+        call->queued = call->in_loader = true;
         (void)atomic_fetch_add(&call->server->suspended, 1);
-        keeper_submit(call->server->keeper, &call->kept);
+        loader_submit(call->server->loader, &call->load_task);
     }
     call_release(request);
 }

@@ -15,7 +15,7 @@ void grpc_infer_deinit(struct call *call)
     call->job = (struct job){ .model = NULL };
     call_release(call->decoded);
     call->decoded = NULL;
-    call->queued = call->keeping = false;
+    call->queued = call->in_loader = false;
     call->finished = false;
 }
 
@@ -239,13 +239,13 @@ static uint64_t deadline(const struct call *call)
     return allowed > 0 ? call->arrived_ns + allowed : 0;
 }
 
-static struct model *find_model(const struct call *call, uint64_t *out_version, bool *out_asleep)
+static struct model *find_model(const struct call *call, uint64_t *out_version, bool *out_deferred)
 {
-    *out_asleep = false;
+    *out_deferred = false;
     if (!grpc_version(call->decoded->model_version, out_version))
         return NULL;
-    return repository_ask(call->server->repository, call->decoded->model_name, strlen(call->decoded->model_name),
-                          *out_version, out_asleep);
+    return repository_acquire(call->server->repository, call->decoded->model_name, strlen(call->decoded->model_name),
+                              *out_version, out_deferred);
 }
 
 static inlay_status read_request(struct call *call, inlay_diag *diag)
@@ -289,10 +289,10 @@ static void model_loaded(void *user, const inlay_diag *failure)
 {
     struct call *call = user;
     uint64_t version;
-    bool asleep;
+    bool deferred;
 
     if (failure->code == INLAY_OK)
-        call->job.model = find_model(call, &version, &asleep);
+        call->job.model = find_model(call, &version, &deferred);
     if (call->job.model != NULL && submit(call))
         return;
     if (failure->code != INLAY_OK)
@@ -305,7 +305,7 @@ static void model_loaded(void *user, const inlay_diag *failure)
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     uint64_t version = 0;
-    bool asleep;
+    bool deferred;
 
     if (atomic_load_explicit(&call->server->refusing, memory_order_relaxed)) {
         call_fail(call, GRPC_UNAVAILABLE, "the server is shutting down");
@@ -315,15 +315,16 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     if (call->decoded == NULL)
         return;
     call->decoded_bytes = bytes;
-    call->job.model = find_model(call, &version, &asleep);
+    call->job.model = find_model(call, &version, &deferred);
     if (call->job.model != NULL) {
         (void)submit(call);
-    } else if (asleep) {
-        call->kept = (struct kept){ .what = KEPT_WAKE, .version = version, .done = model_loaded, .user = call };
-        (void)snprintf(call->kept.name, sizeof call->kept.name, "%s", call->decoded->model_name);
+    } else if (deferred) {
+        call->load_task =
+            (load_task){ .what = LOAD_TASK_DEFERRED, .version = version, .done = model_loaded, .user = call };
+        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", call->decoded->model_name);
         note_queued(call);
-        call->keeping = true;
-        keeper_submit(call->server->keeper, &call->kept);
+        call->in_loader = true;
+        loader_submit(call->server->loader, &call->load_task);
     } else if (!atomic_load(&call->server->ready)) {
         call_fail(call, GRPC_UNAVAILABLE, "models are being loaded");
     } else {

@@ -23,7 +23,7 @@ enum {
 };
 
 struct call;
-typedef struct wire_link wire_link;
+typedef struct grpc_connection grpc_connection;
 
 /* A method handles a message: it writes its reply into call->reply, fails with call_fail(), or queues a request. */
 typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t bytes);
@@ -63,8 +63,8 @@ struct call {
     int reply_status;
     char reply_text[512];
     bool working, queued;
-    bool keeping; /* queued with the model loader, not the scheduler */
-    struct kept kept;
+    bool in_loader; /* queued with the model loader, not the scheduler */
+    load_task load_task;
     bool finished; /* guarded by the lock of grpc.c */
     struct call *next_finished;
     Inference__InferRequest *decoded;

@@ -116,31 +116,32 @@ static void model_loaded(void *user, const inlay_diag *failure)
 
 static void load_model(struct exchange *exchange)
 {
-    exchange->kept =
-        (struct kept){ .what = KEPT_WAKE, .version = exchange->route.version, .done = model_loaded, .user = exchange };
-    (void)snprintf(exchange->kept.name, sizeof exchange->kept.name, "%.*s", (int)exchange->route.name_bytes,
+    exchange->load_task = (load_task){
+        .what = LOAD_TASK_DEFERRED, .version = exchange->route.version, .done = model_loaded, .user = exchange
+    };
+    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)exchange->route.name_bytes,
                    exchange->route.name);
     exchange_suspend(exchange);
-    keeper_submit(exchange->server->keeper, &exchange->kept);
+    loader_submit(exchange->server->loader, &exchange->load_task);
 }
 
 void answer_infer(struct exchange *exchange)
 {
     struct server *server = exchange->server;
-    bool asleep;
+    bool deferred;
 
     if (atomic_load_explicit(&server->refusing, memory_order_relaxed)) {
         exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is shutting down");
         return;
     }
-    exchange->job.model = repository_ask(server->repository, exchange->route.name, exchange->route.name_bytes,
-                                         exchange->route.version, &asleep);
+    exchange->job.model = repository_acquire(server->repository, exchange->route.name, exchange->route.name_bytes,
+                                             exchange->route.version, &deferred);
     if (exchange->job.model == NULL && !atomic_load(&server->ready) && !atomic_load(&server->draining)) {
         exchange->retry_after = 1;
         exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
         return;
     }
-    if (exchange->job.model == NULL && !asleep) {
+    if (exchange->job.model == NULL && !deferred) {
         exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
                       "no such model or version is loaded; POST v2/repository/index lists them");
         return;
@@ -149,7 +150,7 @@ void answer_infer(struct exchange *exchange)
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the request has no body");
         return;
     }
-    if (asleep)
+    if (deferred)
         load_model(exchange);
     else
         (void)submit(exchange);

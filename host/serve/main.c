@@ -211,7 +211,7 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(repository_open(&state->settings, runners, &server->repository, diag));
     INLAY_TRY(sched_create(runners, &server->sched, diag));
     INLAY_TRY(watch_create(server, &server->watch, diag));
-    INLAY_TRY(keeper_create(server, &server->keeper, diag));
+    INLAY_TRY(loader_create(server, &server->loader, diag));
     if (!supervise_is_worker())
         INLAY_TRY(start_listening(state, diag));
 done:
@@ -270,7 +270,7 @@ static void end_loads(program_state *state)
 {
     const struct timespec pause = { 0, 1000000 };
 
-    while ((state->loading && !atomic_load(&state->loaded)) || !keeper_is_idle(state->server.keeper)) {
+    while ((state->loading && !atomic_load(&state->loaded)) || !loader_is_idle(state->server.loader)) {
         if (clock_ns() >= state->leave_ns) {
             log_line(LOG_WARNING_LINE, "%s", "a model that is being loaded does not stop; exiting without it");
             _exit(state->failed ? 1 : 0);
@@ -336,7 +336,7 @@ static void stop(program_state *state)
         MHD_stop_daemon(state->daemon);
     grpc_stop(server->grpc);
     end_loads(state);
-    keeper_destroy(server->keeper);
+    loader_destroy(server->loader);
     watch_destroy(server->watch);
     sched_destroy(server->sched);
     repository_close(server->repository);

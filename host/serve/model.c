@@ -41,7 +41,7 @@ static const char *symbolic_axis(const inlay_io_info *io)
     return io->dim_names[0];
 }
 
-static bool is_joinable(const struct model *model)
+static bool is_batchable(const struct model *model)
 {
     const char *axis = model->input_count > 0 ? symbolic_axis(&model->inputs[0]) : NULL;
 
@@ -59,15 +59,16 @@ static bool is_joinable(const struct model *model)
 inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs, inlay_diag *diag)
 {
     instance->job_capacity = jobs;
-    instance->joined = calloc(model->input_count + 1u, sizeof *instance->joined);
-    instance->joined_bytes = calloc(model->input_count + 1u, sizeof *instance->joined_bytes);
-    instance->cut = calloc(model->output_count + 1u, sizeof *instance->cut);
-    instance->cut_bytes = calloc(model->output_count + 1u, sizeof *instance->cut_bytes);
+    instance->batch_inputs = calloc(model->input_count + 1u, sizeof *instance->batch_inputs);
+    instance->batch_input_bytes = calloc(model->input_count + 1u, sizeof *instance->batch_input_bytes);
+    instance->trimmed = calloc(model->output_count + 1u, sizeof *instance->trimmed);
+    instance->trimmed_bytes = calloc(model->output_count + 1u, sizeof *instance->trimmed_bytes);
     instance->given = calloc(model->input_count + 1u, sizeof *instance->given);
     instance->outputs = calloc(model->output_count + 1u, sizeof *instance->outputs);
     instance->jobs = calloc(jobs, sizeof(struct job *));
-    if (instance->joined == NULL || instance->joined_bytes == NULL || instance->cut == NULL ||
-        instance->cut_bytes == NULL || instance->given == NULL || instance->outputs == NULL || instance->jobs == NULL)
+    if (instance->batch_inputs == NULL || instance->batch_input_bytes == NULL || instance->trimmed == NULL ||
+        instance->trimmed_bytes == NULL || instance->given == NULL || instance->outputs == NULL ||
+        instance->jobs == NULL)
         return no_memory(diag, "for an instance");
     return inlay_context_create(model->session, &instance->context, diag);
 }
@@ -75,14 +76,14 @@ inlay_status instance_init(const struct model *model, struct instance *instance,
 void instance_deinit(const struct model *model, struct instance *instance)
 {
     inlay_context_destroy(instance->context);
-    for (uint32_t k = 0; instance->joined != NULL && k < model->input_count; k++)
-        free(instance->joined[k]);
-    for (uint32_t k = 0; instance->cut != NULL && k < model->output_count; k++)
-        free(instance->cut[k]);
-    free(instance->joined);
-    free(instance->joined_bytes);
-    free(instance->cut);
-    free(instance->cut_bytes);
+    for (uint32_t k = 0; instance->batch_inputs != NULL && k < model->input_count; k++)
+        free(instance->batch_inputs[k]);
+    for (uint32_t k = 0; instance->trimmed != NULL && k < model->output_count; k++)
+        free(instance->trimmed[k]);
+    free(instance->batch_inputs);
+    free(instance->batch_input_bytes);
+    free(instance->trimmed);
+    free(instance->trimmed_bytes);
     free((void *)instance->given);
     free(instance->outputs);
     free((void *)instance->jobs);
@@ -120,10 +121,10 @@ uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t row
     for (uint32_t axis = 0; axis < io->rank; axis++) {
         bool is_padded = model->padding.axis != NULL && axis > 0 && axis == model->padding.input_axes[k];
 
-        out_dims[axis] = io->dims[axis] >= 0            ? io->dims[axis]
-                         : axis == 0 && model->joinable ? rows
-                         : is_padded                    ? length
-                                                        : 1;
+        out_dims[axis] = io->dims[axis] >= 0             ? io->dims[axis]
+                         : axis == 0 && model->batchable ? rows
+                         : is_padded                     ? length
+                                                         : 1;
     }
     return io->rank;
 }
@@ -285,8 +286,8 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(read_io(model, diag));
     INLAY_TRY(sequences_create(model, diag));
     INLAY_TRY(language_open(model, &model->text, diag));
-    model->joinable = is_joinable(model);
-    if (!model->joinable)
+    model->batchable = is_batchable(model);
+    if (!model->batchable)
         model->settings.max_batch = 1;
     INLAY_TRY(padding_init(model, diag));
     INLAY_TRY(make_instances(model, diag));
@@ -410,8 +411,8 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
         if (i == request->input_count && is_needed(job, k))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", model->inputs[k].name);
     }
-    job->rows = model->joinable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
-    for (uint32_t i = 0; model->joinable && i < request->input_count; i++)
+    job->rows = model->batchable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
+    for (uint32_t i = 0; model->batchable && i < request->input_count; i++)
         if ((uint64_t)request->inputs[i].dims[0] != job->rows)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has %lld rows, but input '%s' has %llu",
                               request->inputs[i].name, (long long)request->inputs[i].dims[0], request->inputs[0].name,

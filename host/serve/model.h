@@ -34,13 +34,13 @@ typedef struct model_settings {
 /* A context, and memory for the inputs of batched requests. Has one run at a time. */
 struct instance {
     inlay_context *context;
-    void **joined;              /* [input_count] concatenated inputs */
-    uint64_t *joined_bytes;     /* [input_count] capacity of each */
-    void **cut;                 /* [output_count] outputs without padding */
-    uint64_t *cut_bytes;        /* [output_count] capacity of each */
-    const infer_tensor **given; /* [input_count] scratch */
-    infer_output *outputs;      /* [output_count] scratch */
-    struct job **jobs;          /* [job_capacity] jobs of the run */
+    void **batch_inputs;         /* [input_count] concatenated inputs */
+    uint64_t *batch_input_bytes; /* [input_count] capacity of each */
+    void **trimmed;              /* [output_count] outputs without padding */
+    uint64_t *trimmed_bytes;     /* [output_count] capacity of each */
+    const infer_tensor **given;  /* [input_count] scratch */
+    infer_output *outputs;       /* [output_count] scratch */
+    struct job **jobs;           /* [job_capacity] jobs of the run */
     uint32_t job_capacity;
     uint32_t cancel;       /* polled by the run */
     uint32_t threads;      /* most threads of the run; 0 = those of the session */
@@ -74,13 +74,13 @@ struct model {
     provider_share shares[SHARES_MOST]; /* [share_count] providers that run it */
     uint32_t share_count;
     uint64_t bytes;                     /* of its files, and of its runs after the first */
-    atomic_uint_fast64_t asked_ns;      /* time of the last request that named it */
+    atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
     pthread_mutex_t sequence_lock; /* guards the table of sequences */
     struct text_model *text;       /* tokenizer and roles of inputs; NULL = not a model for texts */
     struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */
-    bool joinable;                 /* all inputs and outputs have the same symbolic first axis */
+    bool batchable;                /* all inputs and outputs have the same symbolic first axis */
     struct padding padding;
     struct instance *instances, *idle;
     job_queue queue;

@@ -58,7 +58,7 @@ static inlay_status take_numbers(const char *path, const config_file *file, mode
 
     if (wrong != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s", path, wrong);
-    config->asks_to_join = file->max_batch != NULL && batch > 1;
+    config->requests_batching = file->max_batch != NULL && batch > 1;
     settings->max_batch = (uint32_t)batch;
     settings->batch_delay_us = (uint64_t)delay;
     settings->batch_target_us = (uint64_t)target;

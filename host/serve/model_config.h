@@ -24,7 +24,7 @@ typedef struct model_config {
     uint64_t versions[CONFIG_MAX_VERSIONS];
     char **options; /* [option_count] "name=value"; owned */
     uint32_t option_count;
-    bool asks_to_join; /* the file sets max_batch above 1 */
+    bool requests_batching; /* the file sets max_batch above 1 */
 } model_config;
 
 /* Reads the file into *config, which holds the server's settings. A missing file changes nothing. */

@@ -111,11 +111,11 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
         if (!keep) {
             old = entry->loaded;
             entry->loaded = loaded;
-            entry->asleep = false;
+            entry->deferred = false;
         }
         if (loaded != NULL)
             entry->bytes = loaded->bytes;
-        entry->asleep = entry->asleep && state == STATE_LOADING; /* requests do not retry a version that failed */
+        entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
         entry->state = entry->loaded != NULL ? STATE_READY : state;
     }
     (void)pthread_mutex_unlock(&repository->lock);
@@ -123,7 +123,7 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
 }
 
 struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
-                                 bool *out_asleep)
+                                 bool *out_deferred)
 {
     const struct entry *latest = NULL;
     struct model *found = NULL;
@@ -132,15 +132,15 @@ struct model *repository_acquire(struct repository *repository, const char *name
     for (uint32_t i = 0; i < repository->count; i++) {
         const struct entry *entry = &repository->entries[i];
 
-        if ((entry->loaded != NULL || entry->asleep) && (version == 0 || entry->version == version) &&
+        if ((entry->loaded != NULL || entry->deferred) && (version == 0 || entry->version == version) &&
             strncmp(entry->name, name, name_bytes) == 0 && entry->name[name_bytes] == '\0')
             latest = entry;
     }
-    *out_asleep = latest != NULL && latest->loaded == NULL;
+    *out_deferred = latest != NULL && latest->loaded == NULL;
     if (latest != NULL && latest->loaded != NULL) {
         found = model_ref(latest->loaded);
         if (repository->budget > 0)
-            atomic_store_explicit(&found->asked_ns, clock_ns(), memory_order_relaxed);
+            atomic_store_explicit(&found->requested_ns, clock_ns(), memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&repository->lock);
     return found;
@@ -148,9 +148,9 @@ struct model *repository_acquire(struct repository *repository, const char *name
 
 struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
 {
-    bool asleep;
+    bool deferred;
 
-    return repository_acquire(repository, name, name_bytes, version, &asleep);
+    return repository_acquire(repository, name, name_bytes, version, &deferred);
 }
 
 struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
@@ -234,7 +234,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
     loaded->bytes += files;
-    atomic_store(&loaded->asked_ns, clock_ns());
+    atomic_store(&loaded->requested_ns, clock_ns());
     if (reason == LOAD_START && repository_defer(repository, model->name, version, loaded->bytes)) {
         model_unref(loaded);
         inlay_options_destroy(options);
@@ -248,7 +248,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
         goto done;
     }
     repository_make_room(repository, model->name, version, loaded->bytes);
-    if (config->asks_to_join && !loaded->joinable) {
+    if (config->requests_batching && !loaded->batchable) {
         model_unref(loaded);
         loaded = NULL;
         status =
@@ -328,7 +328,7 @@ uint32_t repository_load_all(struct repository *repository)
     folder_deinit(&folder);
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++)
-        ready += repository->entries[i].loaded != NULL || repository->entries[i].asleep;
+        ready += repository->entries[i].loaded != NULL || repository->entries[i].deferred;
     (void)pthread_mutex_unlock(&repository->lock);
     return ready;
 }
@@ -362,9 +362,9 @@ static uint64_t deferred_version(struct repository *repository, const char *name
     for (uint32_t i = 0; i < repository->count; i++) {
         const struct entry *entry = &repository->entries[i];
 
-        if ((version == 0 || entry->version == version) && (entry->asleep || entry->loaded != NULL) &&
+        if ((version == 0 || entry->version == version) && (entry->deferred || entry->loaded != NULL) &&
             strcmp(entry->name, name) == 0)
-            found = entry->asleep && entry->loaded == NULL ? entry->version : 0;
+            found = entry->deferred && entry->loaded == NULL ? entry->version : 0;
     }
     (void)pthread_mutex_unlock(&repository->lock);
     return found;

@@ -13,7 +13,7 @@ struct entry {
     entry_state state;
     char *reason; /* NULL = none */
     struct model *loaded;
-    bool asleep;    /* not loaded because of models_memory; loaded when a request names it */
+    bool deferred;  /* not loaded because of models_memory; loaded when a request names it */
     uint64_t bytes; /* memory of the version; 0 = unknown */
 };
 

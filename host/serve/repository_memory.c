@@ -41,7 +41,8 @@ static struct entry *least_needed(struct repository *repository, const char *nam
             continue;
         live = sequences_live(entry->loaded);
         if (oldest == NULL || live < *out_live ||
-            (live == *out_live && atomic_load(&entry->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns))) {
+            (live == *out_live &&
+             atomic_load(&entry->loaded->requested_ns) < atomic_load(&oldest->loaded->requested_ns))) {
             oldest = entry;
             *out_live = live;
         }
@@ -64,7 +65,7 @@ static struct model *unload_one(struct repository *repository, const char *name,
     if (taken == NULL && entry != NULL) {
         taken = entry->loaded;
         entry->loaded = NULL;
-        entry->asleep = true;
+        entry->deferred = true;
         entry->state = STATE_UNAVAILABLE;
         free(entry->reason);
         entry->reason = strdup("unloaded because of models_memory; a request loads it");
@@ -93,7 +94,7 @@ bool repository_defer(struct repository *repository, const char *name, uint64_t 
     deferred = repository->budget > 0 && loaded_bytes(repository) + needed > repository->budget;
     entry = deferred ? repository_entry_of(repository, name, version) : NULL;
     if (entry != NULL) {
-        entry->asleep = true;
+        entry->deferred = true;
         entry->state = STATE_UNAVAILABLE;
         free(entry->reason);
         entry->reason = strdup("not loaded because of models_memory; a request loads it");

@@ -20,8 +20,8 @@ static inlay_status bind(const struct instance *instance, uint32_t input, const 
 }
 
 /* Concatenates the inputs of all jobs, padded if the run is. */
-static inlay_status bind_joined(const struct model *model, struct instance *instance, uint32_t k, uint32_t count,
-                                uint64_t rows, inlay_diag *diag)
+static inlay_status bind_batch(const struct model *model, struct instance *instance, uint32_t k, uint32_t count,
+                               uint64_t rows, inlay_diag *diag)
 {
     const infer_tensor *first = &instance->jobs[0]->request->inputs[k];
     uint32_t input = first->input, axis = instance->jobs[0]->padded > 0 ? model->padding.input_axes[input] : 0;
@@ -29,30 +29,30 @@ static inlay_status bind_joined(const struct model *model, struct instance *inst
     int64_t dims[INLAY_MAX_RANK];
 
     memcpy(dims, first->dims, sizeof dims);
-    dims[0] = model->joinable ? (int64_t)rows : dims[0];
+    dims[0] = model->batchable ? (int64_t)rows : dims[0];
     if (axis > 0) {
         bytes = bytes / (uint64_t)dims[axis] * length;
         dims[axis] = (int64_t)length;
     }
-    if (instance->joined_bytes[input] < bytes) {
+    if (instance->batch_input_bytes[input] < bytes) {
         void *more = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
         if (more == NULL)
             return no_memory(diag, "for a batch of %llu rows", (unsigned long long)rows);
-        free(instance->joined[input]);
-        instance->joined[input] = more;
-        instance->joined_bytes[input] = bytes;
+        free(instance->batch_inputs[input]);
+        instance->batch_inputs[input] = more;
+        instance->batch_input_bytes[input] = bytes;
     }
     for (uint32_t i = 0; i < count; i++) {
         const infer_request *request = instance->jobs[i]->request;
 
-        for (uint32_t k = 0; k < request->input_count; k++)
-            if (request->inputs[k].input == input)
-                used +=
-                    padding_write(&model->padding, &request->inputs[k], length, (char *)instance->joined[input] + used);
+        for (uint32_t tensor = 0; tensor < request->input_count; tensor++)
+            if (request->inputs[tensor].input == input)
+                used += padding_write(&model->padding, &request->inputs[tensor], length,
+                                      (char *)instance->batch_inputs[input] + used);
     }
     INLAY_CHECK(used == bytes); /* the inputs fill the buffer */
-    return bind(instance, input, first, dims, instance->joined[input], bytes, diag);
+    return bind(instance, input, first, dims, instance->batch_inputs[input], bytes, diag);
 }
 
 static inlay_status bind_inputs(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
@@ -65,7 +65,7 @@ static inlay_status bind_inputs(const struct model *model, struct instance *inst
     for (uint32_t k = 0; status == INLAY_OK && k < job->request->input_count; k++) {
         const infer_tensor *tensor = &job->request->inputs[k];
 
-        status = written ? bind_joined(model, instance, k, count, rows, diag)
+        status = written ? bind_batch(model, instance, k, count, rows, diag)
                          : bind(instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes, diag);
     }
     return status;
@@ -128,7 +128,7 @@ static inlay_status slice_output(const struct model *model, const struct instanc
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "output '%s' does not have the padded length of the inputs; serve this model without buckets",
                           output->name);
-    return padding_trim(output, axis, job->length, &instance->cut[k], &instance->cut_bytes[k])
+    return padding_trim(output, axis, job->length, &instance->trimmed[k], &instance->trimmed_bytes[k])
                ? INLAY_OK
                : no_memory(diag, "for output '%s'", output->name);
 }

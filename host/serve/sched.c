@@ -2,7 +2,7 @@
 #include "inlay/check.h"
 #include "serve/monitor.h"
 #include "base/cpus.h"
-#include "serve/join.h"
+#include "serve/batching.h"
 #include "serve/queue.h"
 #include "serve/sequence.h"
 #include <pthread.h>
@@ -43,7 +43,7 @@ static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_
 
         if (model->idle == NULL && queue_first(model)->sequence == NULL)
             continue;
-        at = join_ready_at(model);
+        at = batching_ready_at(model);
         if (at > now) {
             *out_wake_at = at < *out_wake_at ? at : *out_wake_at;
             continue;
@@ -72,9 +72,9 @@ static uint32_t fill(struct sched *sched, struct model *model, struct instance *
             after = job->next;
             if (count == instance->job_capacity)
                 break;
-            in_time = join_rows(job, now);
+            in_time = batching_rows(job, now);
             in_time = in_time < limit ? in_time : limit;
-            if (count == 0 || (rows + job->rows <= in_time && join_fits(instance->jobs[0], job))) {
+            if (count == 0 || (rows + job->rows <= in_time && batching_fits(instance->jobs[0], job))) {
                 rows += job->rows;
                 limit = in_time;
                 instance->jobs[count++] = job;

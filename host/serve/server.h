@@ -13,7 +13,7 @@
 struct exchange;
 struct peer;
 struct watch;
-struct keeper;
+struct loader;
 struct grpc;
 struct completion;
 struct embedding;
@@ -31,7 +31,7 @@ struct server {
     struct repository *repository;
     struct sched *sched;
     struct watch *watch;
-    struct keeper *keeper;
+    struct loader *loader;
     struct trace *trace;
     struct tls *tls;          /* NULL: no TLS */
     bool client_certificates; /* clients must show one */
@@ -55,15 +55,15 @@ struct server {
 };
 
 /* A model to load, to unload, or to load for a request that runs it. The loader's thread does it and calls done(). */
-typedef enum kept_what { KEPT_LOAD, KEPT_UNLOAD, KEPT_WAKE } kept_what;
-struct kept {
-    kept_what what;
-    uint64_t version;               /* KEPT_WAKE: the version; 0 = the latest */
+typedef enum load_task_kind { LOAD_TASK_LOAD, LOAD_TASK_UNLOAD, LOAD_TASK_DEFERRED } load_task_kind;
+typedef struct load_task {
+    load_task_kind what;
+    uint64_t version;               /* LOAD_TASK_DEFERRED: the version; 0 = the latest */
     char name[FOLDER_MAX_NAME + 2]; /* a truncated name matches no model */
     void (*done)(void *user, const inlay_diag *diag);
     void *user;
-    struct kept *next;
-};
+    struct load_task *next;
+} load_task;
 
 struct exchange {
     struct server *server;
@@ -84,7 +84,7 @@ struct exchange {
     bool suspended; /* another thread resumes it */
     struct exchange *next_watched, *previous_watched;
     bool watched;
-    struct kept kept;
+    load_task load_task;
     struct completion *completion; /* NULL: not a completion */
     struct embedding *embedding;   /* NULL: not an embedding */
 
@@ -131,7 +131,7 @@ void answer_logging(struct exchange *exchange);
 void answer_completions(struct exchange *exchange); /* completion.c */
 void answer_models(struct exchange *exchange);
 void answer_embeddings(struct exchange *exchange); /* embedding.c */
-void answer_repository(struct exchange *exchange); /* keeper.c */
+void answer_repository(struct exchange *exchange); /* loader.c */
 
 /* ------------------------------------------------------------------ watch.c */
 
@@ -151,15 +151,15 @@ void watch_remove(struct watch *watch, struct exchange *exchange);
 /* Cancels all requests in progress. */
 void watch_cancel_all(struct watch *watch);
 
-/* ------------------------------------------------------------------ keeper.c */
+/* ------------------------------------------------------------------ loader.c */
 
 /* The thread that loads and unloads models on request. */
-INLAY_NODISCARD inlay_status keeper_create(struct server *server, struct keeper **out_keeper, inlay_diag *diag);
-void keeper_destroy(struct keeper *keeper);
-void keeper_submit(struct keeper *keeper, struct kept *task);
-/* Whether no task is waiting or running: then keeper_destroy() returns at once, unless a task is submitted. NULL is
+INLAY_NODISCARD inlay_status loader_create(struct server *server, struct loader **out_loader, inlay_diag *diag);
+void loader_destroy(struct loader *loader);
+void loader_submit(struct loader *loader, load_task *task);
+/* Whether no task is waiting or running: then loader_destroy() returns at once, unless a task is submitted. NULL is
  * idle. */
-bool keeper_is_idle(struct keeper *keeper);
+bool loader_is_idle(struct loader *loader);
 
 /* ------------------------------------------------------------------ access_log.c */
 

@@ -75,12 +75,12 @@ static bool read_chat(text_model *model, const char *path)
 
     model->begin = text_copy(json_object_get(root, "bos_token"));
     model->end = text_copy(json_object_get(root, "eos_token"));
-    model->chat_form = form != NULL ? strdup(form) : NULL;
+    model->chat_template = form != NULL ? strdup(form) : NULL;
     end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
     if (end >= 0 && !text_is_end(model, end) && model->end_count < TEXT_MAX_ENDS)
         model->ends[model->end_count++] = end;
     json_decref(root);
-    return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_form != NULL);
+    return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_template != NULL);
 }
 
 /* Whether the inputs are tokens and inputs that follow from the number of tokens, apart from states. */
@@ -146,7 +146,7 @@ void language_close(text_model *model)
     if (model == NULL)
         return;
     tokenizer_close(model->tokenizer);
-    free(model->chat_form);
+    free(model->chat_template);
     free(model->begin);
     free(model->end);
     free(model);

@@ -13,7 +13,8 @@ typedef struct text_model {
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
     int64_t ends[TEXT_MAX_ENDS];          /* tokens that end a text */
     uint32_t end_count;
-    char *chat_form, *begin, *end; /* chat_template (NULL: none), bos_token and eos_token of tokenizer_config.json */
+    char *chat_template, *begin,
+        *end; /* chat_template (NULL: none), bos_token and eos_token of tokenizer_config.json */
 } text_model;
 
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file or in the one above, or if the model is

@@ -1,4 +1,4 @@
-#include "serve/join.h"
+#include "serve/batching.h"
 #include "inlay/check.h"
 
 /* Batch size with the best throughput. */
@@ -30,7 +30,7 @@ static uint64_t waits_until(const struct job *job, uint64_t run)
     return latest < until ? latest : until;
 }
 
-uint64_t join_ready_at(const struct model *model)
+uint64_t batching_ready_at(const struct model *model)
 {
     uint64_t at = UINT64_MAX, run;
 
@@ -55,7 +55,7 @@ static const infer_tensor *find_input(const infer_request *request, uint32_t inp
     return NULL;
 }
 
-bool join_fits(const struct job *first, const struct job *second)
+bool batching_fits(const struct job *first, const struct job *second)
 {
     if (first->sequence != NULL || second->sequence != NULL || first->rows == 0 || second->rows == 0 ||
         first->padded != second->padded || first->request->input_count != second->request->input_count)
@@ -73,7 +73,7 @@ bool join_fits(const struct job *first, const struct job *second)
     return true;
 }
 
-uint64_t join_rows(const struct job *job, uint64_t now)
+uint64_t batching_rows(const struct job *job, uint64_t now)
 {
     const struct model *model = job->model;
     uint64_t rows = best_rows(model), due = due_at(job), left = due > now ? due - now : 0;
