@@ -21,9 +21,9 @@ bool text_is_end(const text_model *text, int64_t token)
     return false;
 }
 
-bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool whole, int64_t **tokens, size_t *count)
+bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whole, int64_t **tokens, size_t *count)
 {
-    (void)tokenizer;
+    (void)model;
     (void)text;
     (void)whole;
     (void)tokens;
@@ -31,9 +31,9 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool 
     return false;
 }
 
-const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t token, size_t *bytes, bool *special)
+const char *tokenizer_bytes(const struct tokenizer *model, int64_t token, size_t *bytes, bool *special)
 {
-    (void)tokenizer;
+    (void)model;
     (void)token;
     *bytes = 0;
     *special = false;

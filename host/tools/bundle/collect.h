@@ -24,20 +24,20 @@ typedef struct bundle_part {
 /* A Loop is BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves the loop; the body; SCANs,
  * which append results to the scan outputs; NEXT, which increments the counter and jumps to TEST. */
 typedef enum bundle_opcode { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP, DO_BEGIN, DO_TEST, DO_NEXT, DO_SCAN } bundle_opcode;
-typedef struct bundle_step {
+typedef struct bundle_operation {
     bundle_opcode opcode;
     uint32_t part;            /* RUN */
     const program_step *step; /* RUN */
     uint32_t target;          /* UNLESS, JUMP, TEST, NEXT: index of a step */
     uint32_t *in, *out;       /* indexes of items */
     uint32_t in_count, out_count;
-} bundle_step;
+} bundle_operation;
 
 typedef struct bundle_collection {
     struct arena arena;
     bundle_part *parts;
     bundle_item *items;
-    bundle_step *steps;
+    bundle_operation *steps;
     uint32_t part_count, item_count, step_count;
     uint64_t slab_bytes, lower_bound_bytes;
     const partition_provider *providers; /* [provider_count] of the session */
@@ -50,5 +50,5 @@ INLAY_NODISCARD inlay_status bundle_collect(const inlay_session *session, bundle
 void bundle_collection_deinit(bundle_collection *collection);
 /* Whether the step is a region of the provider cpu. Operators of cpu, which are offers that do not merge, run in a
  * bundle as operators of the provider reference. */
-bool bundle_is_region(const bundle_collection *collection, const bundle_step *step);
+bool bundle_is_region(const bundle_collection *collection, const bundle_operation *step);
 #endif
