@@ -29,7 +29,7 @@ static void change_model(struct call *call, const uint8_t *message, size_t bytes
         return;
     if (load && request->n_parameters > 0) {
         call_fail(call, GRPC_INVALID_ARGUMENT,
-                  "parameters are not supported: models are loaded as they are in the repository");
+                  "parameters are not supported: models are always loaded from the repository");
     } else {
         call->load_task =
             (load_task){ .what = load ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD, .done = load_finished, .user = call };

@@ -168,7 +168,7 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
 
     for (uint32_t i = 0; i < count; i++)
         if (datatype_name(outputs[i].dtype) == NULL)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is of type %s, which the protocol does not have",
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' has type %s, which the protocol does not have",
                               outputs[i].name, inlay_dtype_name(outputs[i].dtype));
     good = parts_init(&parts, count);
     for (uint32_t i = 0; good && i < count; i++)

@@ -129,7 +129,7 @@ void answer_repository(struct exchange *exchange)
     if (exchange->route.kind == ROUTE_LOAD && exchange->body_bytes > 0 &&
         memmem(exchange->body, exchange->body_bytes, "\"parameters\"", 12) != NULL) {
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
-                      "parameters are not supported: models are loaded as they are in the repository");
+                      "parameters are not supported: models are always loaded from the repository");
         return;
     }
     exchange->load_task = (load_task){ .what = exchange->route.kind == ROUTE_LOAD ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD,

@@ -55,7 +55,7 @@ typedef struct repository_entry {
     const char *reason;   /* "" or why it is not ready */
     struct model *loaded; /* borrowed; NULL unless ready */
 } repository_entry;
-/* Whether the entry is loaded and is of that model (NULL = any) and version (0 = any). */
+/* Whether the entry is loaded and has that model (NULL = any) and version (0 = any). */
 bool repository_matches(const repository_entry *entry, const char *name, size_t name_bytes, uint64_t version);
 /* Calls each() for every known version, in the order of names; the repository is locked meanwhile. */
 void repository_each(struct repository *repository, void (*each)(void *user, const repository_entry *entry),

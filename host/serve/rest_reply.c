@@ -15,7 +15,7 @@ static inlay_status write_output(const infer_output *output, bool binary, struct
     inlay_status status = INLAY_OK;
 
     if (datatype_name(output->dtype) == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is of type %s, which the protocol does not have",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' has type %s, which the protocol does not have",
                           output->name, inlay_dtype_name(output->dtype));
     strbuf_text(out, "{\"name\":");
     strbuf_json(out, output->name, strlen(output->name));

@@ -32,8 +32,8 @@ void page_text(FILE *to, const char *text, size_t columns)
     }
 }
 
-/* Writes everything up to the style. The policy forbids requests and, without scripts, code, whatever a model's names
- * are. */
+/* Writes everything up to the style. The policy forbids requests and, without scripts, also code in
+ * a model's names. */
 static void put_head(FILE *to, const char *title, bool with_scripts)
 {
     (void)fprintf(to,
