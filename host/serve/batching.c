@@ -57,6 +57,7 @@ static const infer_tensor *find_input(const infer_request *request, uint32_t inp
 
 bool batching_fits(const struct job *first, const struct job *second)
 {
+    INLAY_CHECK(first->model == second->model);
     if (first->sequence != NULL || second->sequence != NULL || first->rows == 0 || second->rows == 0 ||
         first->padded != second->padded || first->request->input_count != second->request->input_count)
         return false;

@@ -95,6 +95,7 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     struct MHD_Response *response;
     enum MHD_Result good;
 
+    INLAY_CHECK(exchange->code >= 100 && exchange->code < 600);
     if (strcmp(exchange->type, "text/event-stream") == 0) {
         response = completion_response(exchange->completion);
     } else if (exchange->reply.failed) {
@@ -392,6 +393,7 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
 
 void exchange_suspend(struct exchange *exchange)
 {
+    INLAY_CHECK(!exchange->suspended);
     exchange->suspended = true;
     (void)atomic_fetch_add(&exchange->server->suspended, 1);
     MHD_suspend_connection(exchange->connection);
@@ -401,6 +403,7 @@ void exchange_wake(struct exchange *exchange)
 {
     struct server *server = exchange->server;
 
+    INLAY_CHECK(exchange->suspended);
     MHD_resume_connection(exchange->connection); /* from here another thread may free it */
     INLAY_CHECK(atomic_load(&server->suspended) > 0);
     (void)atomic_fetch_sub(&server->suspended, 1);

@@ -1,4 +1,5 @@
 #include "serve/folder.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include <dirent.h>
 #include <errno.h>
@@ -140,6 +141,7 @@ static void sort_unique(struct folder *folder)
         found_model *model = &folder->models[i];
         bool duplicate = kept > 0 && strcmp(folder->models[kept - 1].name, model->name) == 0;
 
+        INLAY_CHECK(kept <= i);
         if (model->version_count == 0 || (duplicate && !model->is_folder)) {
             free(model->name);
             free(model->path);

@@ -47,6 +47,7 @@ void grpc_finished(struct call *call)
     uint64_t one = 1;
 
     (void)pthread_mutex_lock(&grpc->lock);
+    INLAY_CHECK(!call->finished);
     call->finished = true;
     call->next_finished = grpc->finished;
     grpc->finished = call;

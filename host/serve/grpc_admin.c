@@ -106,6 +106,7 @@ static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to
         to->batch_stats[used] = &all[used].message;
         used++;
     }
+    INLAY_CHECK(used <= stats->batch_count);
     to->n_batch_stats = used;
     if (used == 0) {
         free(all);

@@ -90,6 +90,7 @@ static inlay_status read_input(const Inference__InferRequest *message, infer_req
     const Inference__Tensor *from = message->inputs[i];
     infer_tensor *tensor = &request->inputs[i];
 
+    INLAY_CHECK(i < request->input_count);
     tensor->name = from->name;
     tensor->dtype = datatype_find(from->datatype, strlen(from->datatype));
     for (uint32_t k = 0; k < i; k++)

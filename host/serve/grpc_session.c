@@ -80,6 +80,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
     (void)code;
     if (call == NULL)
         return 0;
+    INLAY_CHECK(call->session == session);
     CHAIN_REMOVE(((grpc_streams *)user)->calls, call, next, previous);
     grpc_leave(call);
     return 0;

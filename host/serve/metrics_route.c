@@ -1,5 +1,6 @@
 /* GET /metrics: Prometheus' text format, version 0.0.4. */
 #include "serve/server.h"
+#include "inlay/check.h"
 #include <dirent.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +54,7 @@ static void write_histogram(struct strbuf *to, const struct held_models *held, c
 {
     char full[80], label[40];
 
+    INLAY_CHECK(offset + sizeof(stats_time) <= sizeof(model_stats));
     write_head(to, name, "histogram", help);
     for (uint32_t k = 0; k < held->count; k++) {
         const struct model *model = held->models[k];

@@ -58,6 +58,7 @@ static bool is_batchable(const struct model *model)
 
 inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs, inlay_diag *diag)
 {
+    INLAY_CHECK(jobs > 0);
     instance->job_capacity = jobs;
     instance->batch_inputs = calloc(model->input_count + 1u, sizeof *instance->batch_inputs);
     instance->batch_input_bytes = calloc(model->input_count + 1u, sizeof *instance->batch_input_bytes);
@@ -115,6 +116,7 @@ uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t row
 {
     const inlay_io_info *io = &model->inputs[k];
 
+    INLAY_CHECK(k < model->input_count);
     out_dims[0] = 1;
     if (io->rank == INLAY_RANK_UNKNOWN)
         return 1;

@@ -1,5 +1,6 @@
 /* Checks, when a model is loaded, that it ignores the padding. */
 #include "base/element.h"
+#include "inlay/check.h"
 #include "serve/datatype.h"
 #include "serve/model.h"
 #include <math.h>
@@ -65,6 +66,7 @@ static inlay_status copy_output(const struct model *model, const struct instance
     void *copy = NULL;
     uint64_t bytes = 0;
 
+    INLAY_CHECK(k < model->output_count);
     *out = output;
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR || inlay_value_dtype(value) == INLAY_STRING ||
         (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))

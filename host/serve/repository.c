@@ -102,6 +102,7 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
     struct model *old = loaded;
     struct entry *entry;
 
+    INLAY_CHECK(loaded == NULL || state == STATE_READY);
     (void)pthread_mutex_lock(&repository->lock);
     entry = repository_entry_of(repository, name, version);
     if (entry != NULL) {
@@ -274,6 +275,7 @@ static inlay_status load_model(struct repository *repository, const found_model 
     inlay_status status = INLAY_OK;
     uint32_t wanted = 0;
 
+    INLAY_CHECK(model->version_count > 0);
     (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
     if (model->is_folder)
         status = model_config_read(path, &config, diag);

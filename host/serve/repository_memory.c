@@ -1,5 +1,6 @@
 /* The memory limit of all models: which are unloaded, and which are loaded only when a request names them. */
 #include "serve/log.h"
+#include "inlay/check.h"
 #include "serve/repository_internal.h"
 #include "serve/sequence.h"
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static struct model *unload_one(struct repository *repository, const char *name,
     bool live = false;
     struct entry *entry;
 
+    INLAY_CHECK(repository->budget > 0);
     (void)pthread_mutex_lock(&repository->lock);
     entry =
         loaded_bytes(repository) + needed > repository->budget ? least_needed(repository, name, version, &live) : NULL;

@@ -60,6 +60,7 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
         (void)pthread_mutex_lock(&watch->lock);
         CHAIN_REMOVE(watch->connections, peer, next, previous);
         (void)pthread_mutex_unlock(&watch->lock);
+        INLAY_CHECK(atomic_load(&server->connections) > 0);
         (void)atomic_fetch_sub(&server->connections, 1);
         free(peer);
         *socket_context = NULL;
@@ -87,6 +88,7 @@ bool watch_is_trusted(struct peer *peer, struct MHD_Connection *mhd)
 /* The caller holds the lock. */
 static void unlink_request(struct watch *watch, struct exchange *exchange)
 {
+    INLAY_CHECK(exchange->watched);
     CHAIN_REMOVE(watch->requests, exchange, next_watched, previous_watched);
     exchange->next_watched = exchange->previous_watched = NULL;
     exchange->watched = false;

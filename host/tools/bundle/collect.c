@@ -272,6 +272,7 @@ bool bundle_is_region(const bundle_collection *collection, const bundle_operatio
 {
     const program_step *source = step->step;
 
+    INLAY_CHECK(step->opcode == DO_RUN && step->part < collection->part_count);
     return strcmp(source->provider->name, "cpu") == 0 && source->region->offer_count > 0 &&
            (collection->parts[step->part].program->parts.offers[source->region->offers[0]].flags & INLAY_OFFER_MERGE) !=
                0;

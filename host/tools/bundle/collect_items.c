@@ -81,6 +81,7 @@ inlay_status collect_value(struct collector *collector, uint32_t part, uint32_t 
     uint32_t number;
     inlay_status status = collect_bytes(collector, info, &item.bytes);
 
+    INLAY_CHECK(part < collector->collection->part_count);
     if (status != INLAY_OK)
         return status;
     number = collect_item(collector, item);
@@ -92,6 +93,7 @@ inlay_status collect_find(struct collector *collector, uint32_t part, uint32_t v
 {
     const inlay_value_info *info = &collector->collection->parts[part].program->graph->values[value].info;
 
+    INLAY_CHECK(part < collector->collection->part_count);
     if (collector->collection->parts[part].item_of[value] == INLAY_NONE && info->data != NULL)
         collector->collection->parts[part].item_of[value] = collect_item(
             collector,

@@ -335,6 +335,7 @@ static void put_place(struct emitter *emitter, uint32_t item)
     static const char *const kinds[] = { "BUNDLE_SLAB", "BUNDLE_INPUT", "BUNDLE_OUTPUT", "BUNDLE_DATA" };
     const bundle_item *place = &emitter->collection->items[item];
 
+    INLAY_CHECK(item < emitter->collection->item_count);
     (void)fprintf(emitter->to, "{ %s, %u, %" PRIu64 "u, %" PRIu64 "u, ", kinds[place->kind], place->index,
                   place->kind == ITEM_SLAB ? place->offset : 0, place->bytes);
     if (place->kind == ITEM_DATA)
@@ -349,6 +350,7 @@ static void put_region(struct emitter *emitter, uint32_t step)
     const partition_region *region = operation->step->region;
     const struct program *program = emitter->collection->parts[operation->part].program;
 
+    INLAY_CHECK(operation->opcode == DO_RUN);
     put_numbers(emitter, "rn", step, 0, region->nodes, region->node_count);
     put_values_of(emitter, "ri", step, 0, operation->part, region->inputs, region->input_count);
     put_values_of(emitter, "ro", step, 0, operation->part, region->outputs, region->output_count);

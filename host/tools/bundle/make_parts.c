@@ -1,5 +1,6 @@
 /* The parts of the providers that a program can exclude. */
 #include "bundle/maker.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <string.h>
 
@@ -129,6 +130,7 @@ inlay_status maker_find_needs(struct maker *maker)
     while (good && fgets(line, sizeof line, file) != NULL)
         good = read_part(maker, line);
     (void)fclose(file);
+    INLAY_CHECK(maker->names.part_count <= MAX_PARTS);
     drop_tables(maker);
     return good ? INLAY_OK : inlay_fail(maker->diag, INLAY_INTERNAL, "%s has too many parts", path);
 }

@@ -1,4 +1,5 @@
 #include "data/pb.h"
+#include "inlay/check.h"
 #include "base/output.h"
 #include "model/wire.h"
 #include <string.h>
@@ -29,6 +30,7 @@ static void put_tensor(struct wire *wire, const inlay_value *value, int64_t firs
     const size_t bytes = inlay_dtype_bits(inlay_value_dtype(value)) / 8;
     const char *data = inlay_value_data(value);
 
+    INLAY_CHECK(first >= 0 && first + count <= inlay_value_count(value));
     for (uint32_t axis = 0; axis < rank; axis++)
         wire_int(wire, 1, dims[axis]);
     wire_int(wire, 2, inlay_value_dtype(value));

@@ -1,4 +1,5 @@
 #include "data/samples.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@ inlay_status samples_load(const struct samples *samples, uint32_t i, inlay_value
     inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
     inlay_status status;
 
+    INLAY_CHECK(samples->load != NULL);
     *out_values = NULL;
     if (values == NULL)
         return no_memory(diag, "for %u inputs", count);

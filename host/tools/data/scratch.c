@@ -1,4 +1,5 @@
 #include "data/scratch.h"
+#include "inlay/check.h"
 #include "base/output.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -81,6 +82,7 @@ inlay_status scratch_save(const struct scratch *scratch, const char *name, const
                                                                                  : NULL,
                                       .with_inferred_shapes = inside };
 
+    INLAY_CHECK(scratch->dir[0] != '\0');
     (void)snprintf(path, PATH_MAX, "%s/%.64s", scratch->dir, name);
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot write %.200s: %s", scratch->output, strerror(errno));

@@ -46,6 +46,7 @@ static inlay_status wrap_optional(inlay_value **value, inlay_diag *diag)
     inlay_status status =
         inlay_value_create_list(INLAY_KIND_OPTIONAL, inlay_value_dtype(inner), &inner, 1, value, diag);
 
+    INLAY_CHECK(inner != NULL);
     inlay_value_unref(inner);
     return status;
 }

@@ -242,6 +242,7 @@ inlay_status pipe_node(pipe_chain *chain, const char *domain, const char *op, gr
 
     if (node == NULL || made == INLAY_NONE || (domain[0] != '\0' && !graph_model_import(chain->model, domain, 1)))
         return no_memory(chain->diag, "for the steps");
+    INLAY_CHECK(chain->value < chain->graph->value_count);
     ((uint32_t *)(uintptr_t)node->info.inputs)[0] = chain->value;
     ((uint32_t *)(uintptr_t)node->info.outputs)[0] = made;
     chain->value = made;
@@ -254,6 +255,7 @@ inlay_status pipe_output(pipe_chain *chain, uint32_t value, inlay_dtype dtype, u
 {
     if (chain->output_count == sizeof chain->outputs / sizeof chain->outputs[0])
         return pipe_fail(chain, "too many outputs");
+    INLAY_CHECK(value < chain->graph->value_count);
     chain->outputs[chain->output_count++] = value;
     return declare(chain, value, dtype, rank, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 #include "report/draw.h"
+#include "inlay/check.h"
 #include "base/names.h"
 #include "base/memory.h"
 #include "report/layout.h"
@@ -200,6 +201,7 @@ static void svg_edge(struct picture *picture, const struct graph *graph, const s
     const double aside = is_long ? BEND : 0, bend = is_long ? (y2 - y1) / 4 : 24; /* around the boxes in between */
     const char *type = type_of(picture, graph, edge->value);
 
+    INLAY_CHECK(edge->from < layout->box_count && edge->to < layout->box_count);
     (void)fprintf(picture->to,
                   "<path fill=\"none\" stroke=\"#98a2ac\" d=\"M%.0f %.0f C%.0f %.0f %.0f %.0f %.0f %.0f\"><title>", x1,
                   y1, x1 + aside, y1 + bend, x2 + aside, y2 - bend, x2, y2);

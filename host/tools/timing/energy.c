@@ -1,4 +1,5 @@
 #include "timing/energy.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -88,6 +89,7 @@ bool energy_open(struct energy *energy, const char *sys_class, const char *comma
                        "%.150s has neither powercap/intel-rapl:0 nor a hwmon with energy*_input; "
                        "--energy=COMMAND uses a command that prints joules",
                        sys_class);
+    INLAY_CHECK(energy->count <= ENERGY_MAX_COUNTERS);
     return energy->count > 0;
 }
 

@@ -16,6 +16,7 @@ inlay_status timing_rounds(const timing_plan *plan, timing_fn run, void *const *
     double spent_ms = 0, took_ms;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(count > 0);
     for (size_t round = 0; round < plan->most && (round < plan->least || spent_ms < budget_ms); round++) {
         if (plan->stop != NULL && plan->stop(plan->stop_user))
             break;
