@@ -403,7 +403,6 @@ void exchange_wake(struct exchange *exchange)
 {
     struct server *server = exchange->server;
 
-    INLAY_CHECK(exchange->suspended);
     MHD_resume_connection(exchange->connection); /* from here another thread may free it */
     INLAY_CHECK(atomic_load(&server->suspended) > 0);
     (void)atomic_fetch_sub(&server->suspended, 1);

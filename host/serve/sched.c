@@ -226,13 +226,11 @@ void sched_destroy(struct sched *sched)
     if (sched == NULL)
         return;
     (void)pthread_mutex_lock(&sched->lock);
-    INLAY_CHECK(sched->queues.models == NULL && sched->queues.held == NULL);
     sched->stop = true;
     (void)pthread_cond_broadcast(&sched->work);
     (void)pthread_mutex_unlock(&sched->lock);
     for (uint32_t i = 0; i < sched->thread_count; i++)
         (void)pthread_join(sched->threads[i], NULL);
-    INLAY_CHECK(sched->active == 0);
     (void)pthread_cond_destroy(&sched->work);
     (void)pthread_mutex_destroy(&sched->lock);
     free(sched->threads);

@@ -1,5 +1,4 @@
 #include "data/npz.h"
-#include "inlay/check.h"
 #include "data/npy.h"
 #include "data/view.h"
 #include "data/zip.h"
@@ -69,7 +68,6 @@ static inlay_status make_indices(const struct archive *archive, const inlay_valu
     const int64_t *first = inlay_value_data(major), *second = inlay_value_data(minor);
     inlay_status status = inlay_value_create(INLAY_INT64, 2, dims, out, archive->diag);
     int64_t *to, line = 0;
-    INLAY_CHECK(major != NULL && minor != NULL);
 
     if (status != INLAY_OK)
         return status;
