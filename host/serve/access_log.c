@@ -1,4 +1,4 @@
-/* A line of JSON for each request, written by one call, so that lines of many threads do not mix. */
+/* Writes each JSON line with one write() call, so that lines of several threads do not mix. */
 #include "serve/server.h"
 #include <netdb.h>
 #include <netinet/in.h>
@@ -33,7 +33,7 @@ static void add_client(struct strbuf *to, const struct exchange *exchange)
         strbuf_format(to, ",\"client\":\"%s\"", host);
 }
 
-/* "00-<32 hex>-<16 hex>-<2 hex>" (W3C Trace Context), neither number all zeros; later versions may go on behind it. */
+/* "00-<32 hex>-<16 hex>-<2 hex>" (W3C Trace Context), neither number all zeros; later versions may append fields. */
 static bool is_traceparent(const char *text)
 {
     static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
@@ -49,7 +49,7 @@ static bool is_traceparent(const char *text)
     return strspn(text + 3, "0") < 32 && strspn(text + 36, "0") < 16;
 }
 
-/* Headers by which a request is followed through several servers. */
+/* The headers that correlate a request across several servers. */
 static void add_trace(struct strbuf *to, const struct exchange *exchange)
 {
     static const char *const names[] = { "traceparent", "x-request-id" };

@@ -1,15 +1,15 @@
 #include "serve/batch_cost.h"
+#include "inlay/check.h"
 
-static const double worth =
-    0.97; /* a larger size has to be better by so much: each of its rows waits for more others */
+static const double worth = 0.97; /* a larger size must be 3 % better: each of its rows waits for more others */
 
 static uint32_t floor_log2(uint64_t rows)
 {
-    uint32_t n = 0;
+    uint32_t log2 = 0;
 
     while (rows >>= 1)
-        n++;
-    return n;
+        log2++;
+    return log2;
 }
 
 static void choose(batch_cost *cost)
@@ -17,40 +17,40 @@ static void choose(batch_cost *cost)
     double least = 0;
 
     cost->best = 0;
-    for (uint32_t n = 0; n < BATCH_SIZES; n++) {
-        double row = cost->ns[n] / (double)(UINT64_C(1) << n);
+    for (uint32_t size = 0; size < BATCH_SIZES; size++) {
+        double row = cost->ns[size] / (double)(UINT64_C(1) << size);
 
         if (row > 0 && (cost->best == 0 || row < least * worth)) {
-            cost->best = 1u << n;
+            cost->best = 1u << size;
             least = row;
         }
     }
 }
 
-/* Follows the 99th percentile of what runs took of what they cost: each run beyond moves it up 99 times as far as one
- * within moves it down. */
+/* Tracks the 99th percentile of measured time / expected time: a run above it raises it 99 times as much as a run
+ * below it lowers it. */
 static void note_late(batch_cost *cost, double expected, double ns)
 {
-    static const double step = 0.002, most = 100;
+    static const double step = 0.002, limit = 100;
     double late = ns / expected;
 
     if (cost->late == 0)
         cost->late = 1;
     cost->late *= late > cost->late ? 1 + 99 * step : 1 - step;
-    cost->late = cost->late < 1 ? 1 : cost->late > most ? most : cost->late;
+    cost->late = cost->late < 1 ? 1 : cost->late > limit ? limit : cost->late;
 }
 
 void batch_cost_add(batch_cost *cost, uint64_t rows, double ns)
 {
-    uint32_t n = floor_log2(rows);
+    uint32_t size = floor_log2(rows);
     double expected = batch_cost_of(cost, rows);
 
     if (rows > 0 && expected > 0 && ns > 0)
         note_late(cost, expected, ns);
-    if (rows == 0 || n >= BATCH_SIZES || rows != UINT64_C(1) << n || ns <= 0)
+    if (rows == 0 || size >= BATCH_SIZES || rows != UINT64_C(1) << size || ns <= 0)
         return;
-    /* Down at once, up slowly: what disturbs a run makes it longer. */
-    cost->ns[n] = cost->ns[n] == 0 || ns < cost->ns[n] ? ns : cost->ns[n] + (ns - cost->ns[n]) / 64;
+    /* Shorter times are taken at once, longer ones slowly: disturbances only make a run longer. */
+    cost->ns[size] = cost->ns[size] == 0 || ns < cost->ns[size] ? ns : cost->ns[size] + (ns - cost->ns[size]) / 64;
     choose(cost);
 }
 
@@ -68,6 +68,7 @@ double batch_cost_of(const batch_cost *cost, uint64_t rows)
         ;
     if (above >= BATCH_SIZES || cost->ns[below] == 0)
         return cost->ns[below] * (double)rows / from;
+    INLAY_CHECK(below < above);
     part = ((double)rows - from) / ((double)(UINT64_C(1) << above) - from);
     return cost->ns[below] + part * (cost->ns[above] - cost->ns[below]);
 }

@@ -1,7 +1,7 @@
-/* serve/batch_cost.h - what runs of one model cost by their rows, and how many rows are worth joining.
+/* serve/batch_cost.h - the time of one model's runs by their number of rows, and the best batch size.
  *
- * Costs are kept for 1, 2, 4 ... rows: measured when the model is warmed up, and followed while it serves. Joining pays
- * as long as a row of the larger run is cheaper. */
+ * Times are kept for 1, 2, 4 ... rows: the warm-up measures them, and later runs update them. A larger batch is better
+ * as long as its time per row is lower. */
 #ifndef SERVE_BATCH_COST_H
 #define SERVE_BATCH_COST_H
 #include <stdbool.h>
@@ -10,17 +10,17 @@
 enum { BATCH_SIZES = 17 };
 
 typedef struct batch_cost {
-    double ns[BATCH_SIZES]; /* of a run of 2^n rows; 0 = not known */
-    uint32_t best;          /* rows with the cheapest row, at most those that are known; 0 = nothing is known */
-    double late;            /* 99 of 100 runs take at most so many times what they cost; 0 = not known */
+    double ns[BATCH_SIZES]; /* time of a run of 2^i rows; 0 = unknown */
+    uint32_t best;          /* number of rows with the least time per row, among the measured ones; 0 = none measured */
+    double late;            /* 99th percentile of measured time / expected time; 0 = unknown */
 } batch_cost;
 
-/* A run of so many rows took so long. Other sizes than powers of two are not kept, but say how late runs are. */
+/* Adds a run of `rows` rows that took `ns`. Times are kept for powers of two only; other sizes update `late`. */
 void batch_cost_add(batch_cost *cost, uint64_t rows, double ns);
-/* Time of a run of so many rows, between what is known of its neighbours; 0 = not known. */
+/* Expected time of a run of `rows` rows, interpolated between the measured sizes; 0 = unknown. */
 double batch_cost_of(const batch_cost *cost, uint64_t rows);
-/* What such a run takes at most, 99 of 100 times. */
+/* 99th percentile of the time of such a run. */
 double batch_cost_latest(const batch_cost *cost, uint64_t rows);
-/* What joining saves for each request, in nanoseconds. */
+/* Time per request that batching saves, in nanoseconds. */
 double batch_cost_gain(const batch_cost *cost);
 #endif

@@ -1,4 +1,4 @@
-/* serve/chain.h - lists whose items are linked both ways by two fields of their own; the caller has the lock. */
+/* serve/chain.h - doubly linked lists through two fields of their items; the caller holds the lock. */
 #ifndef SERVE_CHAIN_H
 #define SERVE_CHAIN_H
 #include <stddef.h>

@@ -7,8 +7,8 @@
 
 typedef struct seen_model {
     char *name;
-    uint64_t acted; /* upon this state of its files; 0 = never */
-    uint64_t seen;  /* at the last look; 0 = not there */
+    uint64_t applied; /* state of its files that was loaded or unloaded last; 0 = none */
+    uint64_t current; /* state at the last call; 0 = deleted */
 } seen_model;
 
 void changes_deinit(struct changes *changes)
@@ -37,7 +37,7 @@ static uint64_t mix_file(uint64_t sum, const char *path)
     return mix(sum, (uint64_t)st.st_mtim.tv_nsec);
 }
 
-/* The state of a model's files as a number, never 0. */
+/* A hash of inode, size and modification time of a model's files, never 0. */
 static uint64_t state_of(const found_model *model)
 {
     char path[4200];
@@ -54,7 +54,7 @@ static uint64_t state_of(const found_model *model)
     return sum | 1;
 }
 
-/* The entry of that name, made where there is none; NULL: no memory. */
+/* Returns the entry with that name, which is added if missing; NULL: out of memory. */
 static seen_model *entry_of(struct changes *changes, const char *name)
 {
     seen_model *more;
@@ -79,7 +79,7 @@ void changes_note(struct changes *changes, const char *path)
         seen_model *model = entry_of(changes, folder.models[i].name);
 
         if (model != NULL)
-            model->acted = model->seen = state_of(&folder.models[i]);
+            model->applied = model->current = state_of(&folder.models[i]);
     }
     folder_deinit(&folder);
 }
@@ -87,17 +87,17 @@ void changes_note(struct changes *changes, const char *path)
 static void act(struct repository *repository, seen_model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = model->seen != 0 ? repository_load(repository, model->name, &diag)
-                                           : repository_unload(repository, model->name, &diag);
+    inlay_status status = model->current != 0 ? repository_load(repository, model->name, &diag)
+                                              : repository_unload(repository, model->name, &diag);
 
-    model->acted = model->seen;
+    model->applied = model->current;
     if (status != INLAY_OK)
         log_line(LOG_ERROR_LINE, "%s", diag.text);
     else
-        log_line(LOG_INFO_LINE, "model '%s' %s", model->name, model->seen != 0 ? "loaded anew" : "unloaded");
+        log_line(LOG_INFO_LINE, "model '%s' %s", model->name, model->current != 0 ? "reloaded" : "unloaded");
 }
 
-static const found_model *find(const struct folder *folder, const char *name)
+static const found_model *find_model(const struct folder *folder, const char *name)
 {
     for (uint32_t i = 0; i < folder->count; i++)
         if (strcmp(folder->models[i].name, name) == 0)
@@ -105,22 +105,22 @@ static const found_model *find(const struct folder *folder, const char *name)
     return NULL;
 }
 
-void changes_look(struct changes *changes, struct repository *repository, const char *path)
+void changes_poll(struct changes *changes, struct repository *repository, const char *path)
 {
     struct folder folder;
 
     if (folder_read(path, &folder, NULL) != INLAY_OK)
-        return; /* a folder that is away for a moment unloads nothing */
+        return; /* a folder that cannot be read for a moment must not unload its models */
     for (uint32_t i = 0; i < folder.count; i++)
         (void)entry_of(changes, folder.models[i].name);
     for (uint32_t i = 0; i < changes->count; i++) {
         seen_model *model = &changes->models[i];
-        const found_model *found = find(&folder, model->name);
+        const found_model *found = find_model(&folder, model->name);
         uint64_t state = found != NULL ? state_of(found) : 0;
-        bool settled = state == model->seen;
+        bool unchanged = state == model->current;
 
-        model->seen = state;
-        if (settled && model->seen != model->acted)
+        model->current = state;
+        if (unchanged && model->current != model->applied)
             act(repository, model);
     }
     folder_deinit(&folder);

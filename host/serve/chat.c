@@ -1,9 +1,10 @@
-/* The text and the statements of a template. */
+/* Interpreter of chat templates: text and statements. */
+#include "inlay/check.h"
 #include "serve/chat_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ the machine */
+/* ------------------------------------------------------------------ lexer */
 
 bool machine_fail(struct machine *machine, inlay_status status, const char *what, const char *detail, size_t bytes)
 {
@@ -33,7 +34,7 @@ void *machine_memory(struct machine *machine, size_t bytes)
     if (machine->memory_bytes + bytes <= 2u * CHAT_BYTES && LIST_GROW(machine->memory, machine->memory_count))
         memory = malloc(bytes > 0 ? bytes : 1);
     if (memory == NULL) {
-        (void)machine_fail(machine, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
+        (void)machine_fail(machine, INLAY_OUT_OF_MEMORY, "out of memory for the text", "", 0);
         return NULL;
     }
     machine->memory[machine->memory_count++] = memory;
@@ -41,23 +42,24 @@ void *machine_memory(struct machine *machine, size_t bytes)
     return memory;
 }
 
-bool machine_set(struct machine *machine, const char *name, size_t bytes, int space, struct value value)
+bool machine_set(struct machine *machine, const char *name, size_t bytes, int namespace_id, struct value value)
 {
-    uint32_t from = space == 0 ? machine->scope : 0;
+    uint32_t from = namespace_id == 0 ? machine->scope : 0;
 
     if (machine->quiet > 0)
         return true;
     for (uint32_t i = from; i < machine->variable_count; i++) {
         struct variable *variable = &machine->variables[i];
 
-        if (variable->space == space && variable->bytes == bytes && memcmp(variable->name, name, bytes) == 0) {
+        if (variable->namespace_id == namespace_id && variable->bytes == bytes &&
+            memcmp(variable->name, name, bytes) == 0) {
             variable->value = value;
             return true;
         }
     }
     if (machine->variable_count == CHAT_VARIABLES)
-        return machine_fail(machine, INLAY_UNSUPPORTED, "another name after 64,", name, bytes);
-    machine->variables[machine->variable_count++] = (struct variable){ name, bytes, space, value };
+        return machine_fail(machine, INLAY_UNSUPPORTED, "more than 64 variables:", name, bytes);
+    machine->variables[machine->variable_count++] = (struct variable){ name, bytes, namespace_id, value };
     return true;
 }
 
@@ -77,7 +79,7 @@ void machine_spaces(struct machine *machine)
         machine->at++;
 }
 
-static bool comes(const struct machine *machine, const char *sign)
+static bool is_next(const struct machine *machine, const char *sign)
 {
     size_t bytes = strlen(sign);
 
@@ -87,7 +89,7 @@ static bool comes(const struct machine *machine, const char *sign)
 bool machine_sign(struct machine *machine, const char *sign)
 {
     machine_spaces(machine);
-    if (!comes(machine, sign))
+    if (!is_next(machine, sign))
         return false;
     machine->at += strlen(sign);
     return true;
@@ -122,12 +124,13 @@ bool machine_word(struct machine *machine, const char *word)
 bool machine_at_end(struct machine *machine)
 {
     machine_spaces(machine);
-    return comes(machine, "%}") || comes(machine, "-%}") || comes(machine, "}}") || comes(machine, "-}}");
+    return is_next(machine, "%}") || is_next(machine, "-%}") || is_next(machine, "}}") || is_next(machine, "-}}");
 }
 
 /* ------------------------------------------------------------------ text and tags */
 
-/* Text up to a tag: statements and comments take the spaces of their line before them, `-` takes all. */
+/* Writes the text before a tag. Statements and comments remove the spaces before them on their line; `-` removes all.
+ */
 static void put_text(struct machine *machine, const char *to, bool tag, bool block, bool minus, bool live)
 {
     const char *from = machine->at, *line;
@@ -148,7 +151,7 @@ static void put_text(struct machine *machine, const char *to, bool tag, bool blo
         strbuf_add(&machine->out, from, (size_t)(to - from));
 }
 
-/* Goes on to the next tag, and behind its opening signs. '\0': there is none; otherwise '{', '%' or '#'. */
+/* Moves past the opening signs of the next tag. Returns '{', '%' or '#', or '\0' at the end of the template. */
 static char next_tag(struct machine *machine, bool live)
 {
     const char *at = machine->at;
@@ -169,18 +172,18 @@ static char next_tag(struct machine *machine, bool live)
     return kind;
 }
 
-/* The closing signs of a tag: "%}" or "}}". */
+/* Reads the closing signs of a tag: "%}" or "}}". */
 static bool close_tag(struct machine *machine, const char *signs)
 {
     machine->strips = machine_sign(machine, "-");
     if (!machine_sign(machine, signs))
-        return machine_fail(machine, INLAY_UNSUPPORTED, "what follows here:", machine->at,
+        return machine_fail(machine, INLAY_UNSUPPORTED, "unexpected text:", machine->at,
                             (size_t)(machine->end - machine->at) < 20 ? (size_t)(machine->end - machine->at) : 20);
     machine->skips_line = signs[0] == '%';
     return true;
 }
 
-/* To the closing signs, past an expression that does not count. */
+/* Skips an expression in a branch that is not taken, up to the closing signs. */
 static bool skip_expression(struct machine *machine)
 {
     char quote = '\0';
@@ -195,7 +198,7 @@ static bool skip_expression(struct machine *machine)
         else if (quote != '\0' ? *machine->at == quote : *machine->at == '\'' || *machine->at == '"')
             quote = quote != '\0' ? '\0' : *machine->at;
     }
-    return machine_fail(machine, INLAY_UNSUPPORTED, "a tag without an end", "", 0);
+    return machine_fail(machine, INLAY_UNSUPPORTED, "a tag that is not closed", "", 0);
 }
 
 static bool skip_comment(struct machine *machine)
@@ -203,7 +206,7 @@ static bool skip_comment(struct machine *machine)
     while (machine->end - machine->at >= 2 && !(machine->at[0] == '#' && machine->at[1] == '}'))
         machine->at++;
     if (machine->end - machine->at < 2)
-        return machine_fail(machine, INLAY_UNSUPPORTED, "a comment without an end", "", 0);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a comment that is not closed", "", 0);
     machine->strips = machine->at[-1] == '-';
     machine->skips_line = true;
     machine->at += 2;
@@ -212,7 +215,7 @@ static bool skip_comment(struct machine *machine)
 
 /* ------------------------------------------------------------------ statements */
 
-/* What ends a part of a template, its word already read. */
+/* The tag that ended a block, after its keyword was read. */
 typedef enum ending { END_OF_TEXT, END_ELIF, END_ELSE, END_IF, END_FOR, END_FAILED } ending;
 
 static ending run(struct machine *machine, bool live);
@@ -254,13 +257,16 @@ static bool run_if(struct machine *machine, bool live)
     }
 }
 
-/* The body once for each element; with none, it is passed over. */
+/* Runs the body for each element. An empty list skips the body. */
 static bool run_body(struct machine *machine, const char *name, size_t bytes, const struct value *list)
 {
     const char *body = machine->at;
     const uint32_t variables = machine->variable_count, scope = machine->scope;
     const bool strips = machine->strips, skips_line = machine->skips_line;
-    struct loop *loop = &machine->loops[machine->loop_count];
+    struct loop *loop;
+
+    INLAY_CHECK(machine->loop_count < CHAT_LOOPS); /* run_for */
+    loop = &machine->loops[machine->loop_count];
 
     *loop = (struct loop){ 0, list->count };
     for (size_t i = 0; i < (list->count > 0 ? list->count : 1); i++) {
@@ -297,9 +303,9 @@ static bool run_for(struct machine *machine, bool live)
     if (!(live ? value_read(machine, &list) : skip_expression(machine)) || !close_tag(machine, "%}"))
         return false;
     if (list.kind != VALUE_LIST)
-        return machine_fail(machine, INLAY_UNSUPPORTED, "a for over what is no list:", name, bytes);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a for over a value that is not a list:", name, bytes);
     if (machine->loop_count == CHAT_LOOPS)
-        return machine_fail(machine, INLAY_UNSUPPORTED, "so many loops in one another", "", 0);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "more than 8 nested loops", "", 0);
     return run_body(machine, name, bytes, &list);
 }
 
@@ -307,7 +313,7 @@ static bool run_set(struct machine *machine, bool live)
 {
     const char *name, *part = NULL;
     size_t bytes, part_bytes = 0;
-    int space = 0;
+    int namespace_id = 0;
     struct value value;
 
     if (!live)
@@ -316,18 +322,18 @@ static bool run_set(struct machine *machine, bool live)
         return machine_fail(machine, INLAY_UNSUPPORTED, "a set without a name", "", 0);
     if (machine_sign(machine, ".") && !machine_name(machine, &part, &part_bytes))
         return machine_fail(machine, INLAY_UNSUPPORTED, "a set without a name", "", 0);
-    for (uint32_t i = machine->variable_count; part != NULL && space == 0 && i-- > 0;)
-        if (machine->variables[i].value.kind == VALUE_SPACE && machine->variables[i].bytes == bytes &&
+    for (uint32_t i = machine->variable_count; part != NULL && namespace_id == 0 && i-- > 0;)
+        if (machine->variables[i].value.kind == VALUE_NAMESPACE && machine->variables[i].bytes == bytes &&
             memcmp(machine->variables[i].name, name, bytes) == 0)
-            space = (int)machine->variables[i].value.number;
-    if (!machine_sign(machine, "=") || (part != NULL && space == 0))
-        return machine_fail(machine, INLAY_UNSUPPORTED, "such a set of", name, bytes);
+            namespace_id = (int)machine->variables[i].value.number;
+    if (!machine_sign(machine, "=") || (part != NULL && namespace_id == 0))
+        return machine_fail(machine, INLAY_UNSUPPORTED, "this form of set for", name, bytes);
     return value_read(machine, &value) &&
-           machine_set(machine, part != NULL ? part : name, part != NULL ? part_bytes : bytes, space, value) &&
+           machine_set(machine, part != NULL ? part : name, part != NULL ? part_bytes : bytes, namespace_id, value) &&
            close_tag(machine, "%}");
 }
 
-/* A statement that ends nothing; the others are told by *out. */
+/* Runs a statement. If it ends a block instead, *out is set. */
 static bool run_statement(struct machine *machine, bool live, ending *out)
 {
     static const struct {
@@ -345,7 +351,7 @@ static bool run_statement(struct machine *machine, bool live, ending *out)
         return true;
     }
     if (machine->nested++ == CHAT_NESTED)
-        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it is nested too deep", "", 0);
+        return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "it is nested too deeply", "", 0);
     if (machine_word(machine, "if"))
         good = run_if(machine, live);
     else if (machine_word(machine, "for"))
@@ -356,7 +362,7 @@ static bool run_statement(struct machine *machine, bool live, ending *out)
         good = machine_name(machine, &name, &bytes) &&
                machine_fail(machine, INLAY_UNSUPPORTED, "the statement", name, bytes);
     if (!good)
-        (void)machine_fail(machine, INLAY_UNSUPPORTED, "a statement without a word", "", 0);
+        (void)machine_fail(machine, INLAY_UNSUPPORTED, "a statement without a keyword", "", 0);
     machine->nested--;
     return good;
 }
@@ -392,7 +398,7 @@ static ending run(struct machine *machine, bool live)
     }
 }
 
-/* ------------------------------------------------------------------ from messages to text */
+/* ------------------------------------------------------------------ messages to text */
 
 static bool define(struct machine *machine, const char *name, struct value value)
 {
@@ -416,22 +422,22 @@ static bool define_all(struct machine *machine)
 inlay_status chat_render(const struct chat *chat, char **out_text, inlay_diag *diag)
 {
     struct machine *machine = calloc(1, sizeof *machine);
-    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_diag failure = INLAY_DIAG_INIT;
 
     *out_text = NULL;
     if (machine == NULL)
         return no_memory(diag, "for the chat");
     machine->chat = chat;
-    machine->diag = &own;
+    machine->diag = &failure;
     machine->at = chat->form;
     machine->end = chat->form + strlen(chat->form);
     machine->end -=
-        machine->end > machine->at && machine->end[-1] == '\n'; /* the last end of line is none of the text */
+        machine->end > machine->at && machine->end[-1] == '\n'; /* the last end of line is not part of the template */
     if (define_all(machine) && run(machine, true) != END_OF_TEXT)
-        (void)machine_fail(machine, INLAY_UNSUPPORTED, "an end of what has not begun", "", 0);
+        (void)machine_fail(machine, INLAY_UNSUPPORTED, "an end tag without its start tag", "", 0);
     strbuf_add(&machine->out, "", 1);
     if (machine->out.failed)
-        (void)machine_fail(machine, INLAY_OUT_OF_MEMORY, "there is no memory for the text", "", 0);
+        (void)machine_fail(machine, INLAY_OUT_OF_MEMORY, "out of memory for the text", "", 0);
     for (size_t i = 0; i < machine->memory_count; i++)
         free(machine->memory[i]);
     free((void *)machine->memory);
@@ -440,5 +446,5 @@ inlay_status chat_render(const struct chat *chat, char **out_text, inlay_diag *d
     else
         *out_text = machine->out.data;
     free(machine);
-    return own.code == INLAY_OK ? INLAY_OK : inlay_fail(diag, own.code, "%s", own.text);
+    return failure.code == INLAY_OK ? INLAY_OK : inlay_fail(diag, failure.code, "%s", failure.text);
 }

@@ -1,11 +1,11 @@
-/* serve/chat.h - the text that a chat is to a model, by the template that comes with its tokenizer (chat_template of
- * tokenizer_config.json, a language called Jinja).
+/* serve/chat.h - renders the prompt of a chat with the template of the model's tokenizer (chat_template of
+ * tokenizer_config.json, in the Jinja language).
  *
- * What is known of the language: for over a list, if, elif, else, set, namespace(); strings, numbers, lists, names,
+ * Supported: for over a list, if, elif, else, set, namespace(); strings, numbers, lists, names,
  * attributes, indexes and slices; or, and, not, in, comparisons, + - * % ~, `a if b else c`, is defined / none /
  * string; the filters trim, length, upper, lower, first, last and string; strip(), lstrip(), rstrip(), startswith(),
- * endswith(), upper() and lower(); raise_exception(). Anything else is a failure that names it. Blocks are trimmed as
- * the transformers library has it (trim_blocks, lstrip_blocks). */
+ * endswith(), upper() and lower(); raise_exception(). Any other construct fails with a message that names it. White
+ * space around blocks is trimmed as in the transformers library (trim_blocks, lstrip_blocks). */
 #ifndef SERVE_CHAT_H
 #define SERVE_CHAT_H
 #include "inlay/status.h"
@@ -22,7 +22,7 @@ struct chat {
     uint32_t count;
 };
 
-/* *out_text is the caller's to free. INLAY_UNSUPPORTED: the template has what is not known. INLAY_INVALID_ARGUMENT: it
- * refuses the messages. */
+/* The caller frees *out_text. INLAY_UNSUPPORTED: the template uses an unsupported construct. INLAY_INVALID_ARGUMENT:
+ * the template refuses the messages. */
 INLAY_NODISCARD inlay_status chat_render(const struct chat *chat, char **out_text, inlay_diag *diag);
 #endif

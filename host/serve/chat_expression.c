@@ -1,22 +1,23 @@
-/* Expressions of a template. */
+/* Interpreter of chat templates: expressions. */
+#include "inlay/check.h"
 #include "serve/chat_internal.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ what stands alone */
+/* ------------------------------------------------------------------ primary expressions */
 
 static bool read_string(struct machine *machine, char quote, struct value *out)
 {
     const char *from = machine->at, *to = from;
     bool escaped = false;
     char *text;
-    size_t n = 0;
+    size_t count = 0;
 
     for (; to < machine->end && *to != quote; to++) {
         escaped |= *to == '\\';
         to += *to == '\\' && to + 1 < machine->end;
     }
     if (to == machine->end)
-        return machine_fail(machine, INLAY_UNSUPPORTED, "a string without an end", "", 0);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "a string that is not closed", "", 0);
     machine->at = to + 1;
     *out = text_value(from, (size_t)(to - from));
     if (!escaped)
@@ -26,59 +27,59 @@ static bool read_string(struct machine *machine, char quote, struct value *out)
         return false;
     for (; from < to; from++) {
         if (*from != '\\') {
-            text[n++] = *from;
+            text[count++] = *from;
             continue;
         }
         from++;
-        text[n++] = (char)(*from == 'n' ? '\n' : *from == 't' ? '\t' : *from == 'r' ? '\r' : *from);
+        text[count++] = (char)(*from == 'n' ? '\n' : *from == 't' ? '\t' : *from == 'r' ? '\r' : *from);
     }
-    *out = text_value(text, n);
+    *out = text_value(text, count);
     return true;
 }
 
 static bool read_list(struct machine *machine, struct value *out)
 {
-    enum { MOST = 32 };
-    struct value *list = machine_memory(machine, MOST * sizeof *list);
+    enum { LIMIT = 32 };
+    struct value *list = machine_memory(machine, LIMIT * sizeof *list);
 
     if (list == NULL)
         return false;
     *out = (struct value){ .kind = VALUE_LIST, .list = list };
     while (!machine_sign(machine, "]")) {
-        if (out->count == MOST)
-            return machine_fail(machine, INLAY_UNSUPPORTED, "a list of more than 32", "", 0);
+        if (out->count == LIMIT)
+            return machine_fail(machine, INLAY_UNSUPPORTED, "a list of more than 32 elements", "", 0);
         if (!value_read(machine, &list[out->count++]))
             return false;
         if (!machine_sign(machine, ",") &&
             (machine->at == machine->end || *machine->at != ']')) /* the sign's spaces are skipped */
-            return machine_fail(machine, INLAY_UNSUPPORTED, "such a list", "", 0);
+            return machine_fail(machine, INLAY_UNSUPPORTED, "this form of list", "", 0);
     }
     return true;
 }
 
 /* namespace(name=value, ...) */
-static bool read_space(struct machine *machine, struct value *out)
+static bool read_namespace(struct machine *machine, struct value *out)
 {
     const char *name;
     size_t bytes;
-    int space = ++machine->spaces;
+    int namespace_id = ++machine->namespace_count;
 
     while (!machine_sign(machine, ")")) {
         struct value value;
 
         if (!machine_name(machine, &name, &bytes) || !machine_sign(machine, "=") || !value_read(machine, &value) ||
-            !machine_set(machine, name, bytes, space, value))
-            return machine_fail(machine, INLAY_UNSUPPORTED, "such a namespace", "", 0);
+            !machine_set(machine, name, bytes, namespace_id, value))
+            return machine_fail(machine, INLAY_UNSUPPORTED, "this form of namespace", "", 0);
         (void)machine_sign(machine, ",");
     }
-    *out = (struct value){ .kind = VALUE_SPACE, .number = space };
+    *out = (struct value){ .kind = VALUE_NAMESPACE, .number = namespace_id };
     return true;
 }
 
 static bool read_call(struct machine *machine, const char *name, size_t bytes, struct value *out)
 {
     if (machine_is(name, bytes, "namespace"))
-        return read_space(machine, out);
+        return read_namespace(machine, out);
     if (!machine_is(name, bytes, "raise_exception"))
         return machine_fail(machine, INLAY_UNSUPPORTED, "the function", name, bytes);
     if (!value_read(machine, out) || !machine_sign(machine, ")"))
@@ -146,7 +147,7 @@ static bool read_index(struct machine *machine, struct value *value)
     if (has_from && machine_sign(machine, "]"))
         return value_element(machine, value, &from);
     if (has_from && !machine_sign(machine, ":"))
-        return machine_fail(machine, INLAY_UNSUPPORTED, "such an index", "", 0);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "this form of index", "", 0);
     if (!machine_sign(machine, "]")) {
         if (!value_read(machine, &to))
             return false;
@@ -156,7 +157,7 @@ static bool read_index(struct machine *machine, struct value *value)
     if (from.kind != VALUE_NUMBER || to.kind != VALUE_NUMBER ||
         (value->kind != VALUE_LIST && value->kind != VALUE_TEXT)) {
         if (machine->quiet == 0)
-            return machine_fail(machine, INLAY_UNSUPPORTED, "such a slice", "", 0);
+            return machine_fail(machine, INLAY_UNSUPPORTED, "a slice of this value", "", 0);
         return true;
     }
     from.number = clamp(from.number, (int64_t)value->count);
@@ -204,45 +205,48 @@ static bool read_unary(struct machine *machine, struct value *out)
     if (!read_postfix(machine, out))
         return false;
     if (out->kind != VALUE_NUMBER && machine->quiet == 0)
-        return machine_fail(machine, INLAY_UNSUPPORTED, "- of what is no number", "", 0);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "- of a value that is not a number", "", 0);
     out->number = -out->number;
     return true;
 }
 
-static bool compute(struct machine *machine, char sign, struct value *a, const struct value *b)
+static bool compute(struct machine *machine, char sign, struct value *left, const struct value *right)
 {
-    if (sign == '~' || (sign == '+' && a->kind == VALUE_TEXT && b->kind == VALUE_TEXT))
-        return value_concatenate(machine, a, b, a);
-    if (a->kind != VALUE_NUMBER || b->kind != VALUE_NUMBER || (sign == '%' && b->number == 0) ||
-        a->number > 1000000000 || a->number < -1000000000 || b->number > 1000000000 || b->number < -1000000000)
-        return machine->quiet > 0 || machine_fail(machine, INLAY_UNSUPPORTED, "such operands of", &sign, 1);
+    if (sign == '~' || (sign == '+' && left->kind == VALUE_TEXT && right->kind == VALUE_TEXT))
+        return value_concatenate(machine, left, right, left);
+    if (left->kind != VALUE_NUMBER || right->kind != VALUE_NUMBER || (sign == '%' && right->number == 0) ||
+        left->number > 1000000000 || left->number < -1000000000 || right->number > 1000000000 ||
+        right->number < -1000000000)
+        return machine->quiet > 0 || machine_fail(machine, INLAY_UNSUPPORTED, "these operands of", &sign, 1);
     if (sign == '%') {
-        a->number %= b->number;
-        a->number += a->number != 0 && (a->number < 0) != (b->number < 0) ? b->number : 0;
+        left->number %= right->number;
+        left->number += left->number != 0 && (left->number < 0) != (right->number < 0) ? right->number : 0;
         return true;
     }
-    a->number = sign == '+' ? a->number + b->number : sign == '-' ? a->number - b->number : a->number * b->number;
+    left->number = sign == '+'   ? left->number + right->number
+                   : sign == '-' ? left->number - right->number
+                                 : left->number * right->number;
     return true;
 }
 
-/* One level of operators, each a sign: * and % before +, - and ~. */
-static bool read_terms(struct machine *machine, struct value *out, bool products)
+/* Reads one level of operators: `*` and `%` bind more tightly than `+`, `-` and `~`. */
+static bool read_terms(struct machine *machine, struct value *out, bool multiplicative)
 {
     static const char *const signs[2][3] = { { "+", "-", "~" }, { "*", "%", NULL } };
 
-    if (!(products ? read_unary(machine, out) : read_terms(machine, out, true)))
+    if (!(multiplicative ? read_unary(machine, out) : read_terms(machine, out, true)))
         return false;
     for (;;) {
         const char *sign = NULL;
         struct value right;
 
-        if (machine_at_end(machine)) /* not the - or % of an operator */
+        if (machine_at_end(machine)) /* before operators: "-%}" begins with - and "%}" with % */
             return true;
-        for (int i = 0; i < 3 && sign == NULL && signs[products][i] != NULL; i++)
-            sign = machine_sign(machine, signs[products][i]) ? signs[products][i] : NULL;
+        for (int i = 0; i < 3 && sign == NULL && signs[multiplicative][i] != NULL; i++)
+            sign = machine_sign(machine, signs[multiplicative][i]) ? signs[multiplicative][i] : NULL;
         if (sign == NULL)
             return true;
-        if (!(products ? read_unary(machine, &right) : read_terms(machine, &right, true)) ||
+        if (!(multiplicative ? read_unary(machine, &right) : read_terms(machine, &right, true)) ||
             !compute(machine, sign[0], out, &right))
             return false;
     }
@@ -296,7 +300,7 @@ static bool read_comparison(struct machine *machine, struct value *out)
     if (!read_terms(machine, &right, false))
         return false;
     if (sign >= 2 && (out->kind != VALUE_NUMBER || right.kind != VALUE_NUMBER) && machine->quiet == 0)
-        return machine_fail(machine, INLAY_UNSUPPORTED, "an order of what are no numbers", "", 0);
+        return machine_fail(machine, INLAY_UNSUPPORTED, "an order comparison of values that are not numbers", "", 0);
     *out = bool_value(sign == 0   ? value_same(out, &right)
                       : sign == 1 ? !value_same(out, &right)
                       : sign == 2 ? out->number <= right.number
@@ -319,7 +323,7 @@ static bool read_not(struct machine *machine, struct value *out)
     return true;
 }
 
-/* What decides already makes the rest quiet. */
+/* Once the left operand decides the result, the right one is read without effect (`quiet`). */
 static bool read_logic(struct machine *machine, struct value *out, bool either)
 {
     if (!(either ? read_logic(machine, out, false) : read_not(machine, out)))
@@ -330,6 +334,7 @@ static bool read_logic(struct machine *machine, struct value *out, bool either)
 
         machine->quiet += decided;
         good = either ? read_logic(machine, &right, false) : read_not(machine, &right);
+        INLAY_CHECK(machine->quiet >= (uint32_t)decided);
         machine->quiet -= decided;
         if (!good)
             return false;
@@ -348,12 +353,12 @@ bool value_read(struct machine *machine, struct value *out)
     if (machine->nested == CHAT_NESTED || machine->steps++ > CHAT_STEPS)
         return machine_fail(machine, INLAY_LIMIT_EXCEEDED, "the template is too deep or takes too long", "", 0);
     machine->nested++;
-    /* Whether the first part of `a if b else c` counts is told behind it: it is read quietly, and once more if so. */
+    /* In `a if b else c`, the condition follows the value: read the value without effect, and again if it is needed. */
     machine->quiet++;
     good = read_logic(machine, out, true);
     machine->quiet--;
     if (good && machine_word(machine, "if")) {
-        const char *behind;
+        const char *after;
 
         good = read_logic(machine, &condition, true);
         if (good && machine_word(machine, "else")) {
@@ -361,14 +366,14 @@ bool value_read(struct machine *machine, struct value *out)
             good = value_read(machine, &other);
             machine->quiet -= value_truth(&condition);
         }
-        behind = machine->at;
+        after = machine->at;
         if (good && value_truth(&condition)) {
             machine->at = from;
             good = read_logic(machine, out, true);
         } else {
             *out = other;
         }
-        machine->at = behind;
+        machine->at = after;
     } else if (good && machine->quiet == 0) {
         machine->at = from;
         good = read_logic(machine, out, true);

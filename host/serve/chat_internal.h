@@ -1,4 +1,4 @@
-/* serve/chat_internal.h - a template at work: where it is, what its names mean. */
+/* serve/chat_internal.h - the interpreter of chat templates: its position and its variables. */
 #ifndef SERVE_CHAT_INTERNAL_H
 #define SERVE_CHAT_INTERNAL_H
 #include "base/strbuf.h"
@@ -16,13 +16,13 @@ typedef enum value_kind {
     VALUE_LIST,
     VALUE_MESSAGE,
     VALUE_LOOP,
-    VALUE_SPACE /* namespace() */
+    VALUE_NAMESPACE /* namespace() */
 } value_kind;
 
 struct value;
 struct value {
     value_kind kind;
-    int64_t number;           /* also of BOOL; of LOOP and SPACE, which */
+    int64_t number;           /* also of BOOL; of LOOP and NAMESPACE: its index */
     const char *text;         /* [count] bytes */
     const struct value *list; /* [count] */
     const chat_message *message;
@@ -32,7 +32,7 @@ struct value {
 struct variable {
     const char *name; /* [bytes] in the template */
     size_t bytes;
-    int space; /* that it is an attribute of; 0 = none */
+    int namespace_id; /* namespace of an attribute; 0 = a plain variable */
     struct value value;
 };
 
@@ -44,32 +44,32 @@ enum { CHAT_VARIABLES = 64, CHAT_LOOPS = 8, CHAT_NESTED = 64, CHAT_STEPS = 40000
 
 struct machine {
     const struct chat *chat;
-    const char *at, *end; /* the template, from here */
+    const char *at, *end; /* the rest of the template */
     struct strbuf out;
-    struct variable variables[CHAT_VARIABLES]; /* the last of a name is it */
-    uint32_t variable_count, scope;            /* those from `scope` on are of the innermost loop */
+    struct variable variables[CHAT_VARIABLES]; /* the last one of a name is valid */
+    uint32_t variable_count, scope;            /* variables from index `scope` on belong to the innermost loop */
     struct loop loops[CHAT_LOOPS];
     uint32_t loop_count;
-    int spaces;
-    uint32_t quiet; /* > 0: this part of an expression does not count */
+    int namespace_count;
+    uint32_t quiet; /* > 0: this part of an expression is parsed without effect */
     uint32_t nested, steps;
-    bool strips, skips_line; /* white space, or one end of line, at the beginning of the text that comes */
-    void **memory;           /* [memory_count] of values */
+    bool strips, skips_line; /* remove all white space, or one end of line, at the start of the next text */
+    void **memory;           /* [memory_count] allocations of values */
     size_t memory_count, memory_bytes;
     bool failed;
     inlay_diag *diag;
 };
 
-/* Fails with a sentence that says where; false. */
+/* Fails with a message that names the line; returns false. */
 bool machine_fail(struct machine *machine, inlay_status status, const char *what, const char *detail, size_t bytes);
 void *machine_memory(struct machine *machine, size_t bytes); /* NULL: it has failed */
-bool machine_set(struct machine *machine, const char *name, size_t bytes, int space, struct value value);
+bool machine_set(struct machine *machine, const char *name, size_t bytes, int namespace_id, struct value value);
 void machine_spaces(struct machine *machine); /* skips white space */
-/* Whether these signs come next; takes them. A word has to end there. */
+/* Consumes the given signs if they come next. A word must end after its letters. */
 bool machine_sign(struct machine *machine, const char *sign);
 bool machine_word(struct machine *machine, const char *word);
 bool machine_name(struct machine *machine, const char **out, size_t *out_bytes);
-/* Whether the end of the tag comes next. */
+/* Returns whether the end of the tag comes next. */
 bool machine_at_end(struct machine *machine);
 
 static inline struct value text_value(const char *text, size_t bytes)
@@ -92,7 +92,7 @@ static inline bool machine_is(const char *name, size_t bytes, const char *word)
     return strlen(word) == bytes && memcmp(name, word, bytes) == 0;
 }
 
-/* chat_expression.c: reads and computes one. */
+/* chat_expression.c: reads and evaluates an expression. */
 bool value_read(struct machine *machine, struct value *out);
 
 /* chat_value.c */
@@ -101,8 +101,8 @@ bool value_print(struct machine *machine, const struct value *value);
 bool value_same(const struct value *a, const struct value *b);
 bool value_concatenate(struct machine *machine, const struct value *a, const struct value *b, struct value *out);
 bool value_contains(const struct value *where, const struct value *what);
-struct value value_find(const struct machine *machine, const char *name, size_t bytes, int space);
-/* These change the value. The name and the arguments of a filter or a method come next in the template. */
+struct value value_find(const struct machine *machine, const char *name, size_t bytes, int namespace_id);
+/* These change the value. The template continues with the name and the arguments of the filter or method. */
 bool value_attribute(struct machine *machine, struct value *value, const char *name, size_t bytes);
 bool value_element(struct machine *machine, struct value *value, const struct value *index);
 bool value_filter(struct machine *machine, struct value *value);

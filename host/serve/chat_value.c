@@ -1,5 +1,6 @@
-/* Values of a template: what is asked of them. */
+/* Values of a template and the operations on them. */
 #include "serve/chat_internal.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ bool value_truth(const struct value *value)
     }
 }
 
-/* As it is printed; numbers are written into `room`. */
+/* The text that printing a value gives; numbers are written into `room`. */
 static struct value as_text(const struct value *value, char room[24])
 {
     switch (value->kind) {
@@ -47,40 +48,40 @@ bool value_print(struct machine *machine, const struct value *value)
     return true;
 }
 
-bool value_same(const struct value *a, const struct value *b)
+bool value_same(const struct value *left, const struct value *right)
 {
-    if (a->kind != b->kind)
-        return (a->kind == VALUE_BOOL || a->kind == VALUE_NUMBER) &&
-               (b->kind == VALUE_BOOL || b->kind == VALUE_NUMBER) && a->number == b->number;
-    if (a->kind == VALUE_TEXT)
-        return a->count == b->count && (a->count == 0 || memcmp(a->text, b->text, a->count) == 0);
-    if (a->kind == VALUE_MESSAGE)
-        return a->message == b->message;
-    return a->number == b->number && a->list == b->list;
+    if (left->kind != right->kind)
+        return (left->kind == VALUE_BOOL || left->kind == VALUE_NUMBER) &&
+               (right->kind == VALUE_BOOL || right->kind == VALUE_NUMBER) && left->number == right->number;
+    if (left->kind == VALUE_TEXT)
+        return left->count == right->count && (left->count == 0 || memcmp(left->text, right->text, left->count) == 0);
+    if (left->kind == VALUE_MESSAGE)
+        return left->message == right->message;
+    return left->number == right->number && left->list == right->list;
 }
 
-bool value_concatenate(struct machine *machine, const struct value *a, const struct value *b, struct value *out)
+bool value_concatenate(struct machine *machine, const struct value *left, const struct value *right, struct value *out)
 {
-    char room_a[24], room_b[24], *text;
-    struct value value = as_text(a, room_a), y = as_text(b, room_b);
+    char left_room[24], right_room[24], *text;
+    struct value left_text = as_text(left, left_room), right_text = as_text(right, right_room);
 
-    text = machine_memory(machine, value.count + y.count + 1);
+    text = machine_memory(machine, left_text.count + right_text.count + 1);
     if (text == NULL)
         return false;
-    if (value.count > 0)
-        memcpy(text, value.text, value.count);
-    if (y.count > 0)
-        memcpy(text + value.count, y.text, y.count);
-    *out = text_value(text, value.count + y.count);
+    if (left_text.count > 0)
+        memcpy(text, left_text.text, left_text.count);
+    if (right_text.count > 0)
+        memcpy(text + left_text.count, right_text.text, right_text.count);
+    *out = text_value(text, left_text.count + right_text.count);
     return true;
 }
 
 /* ------------------------------------------------------------------ names, attributes, indexes */
 
-struct value value_find(const struct machine *machine, const char *name, size_t bytes, int space)
+struct value value_find(const struct machine *machine, const char *name, size_t bytes, int namespace_id)
 {
     for (uint32_t i = machine->variable_count; i-- > 0;)
-        if (machine->variables[i].space == space && machine->variables[i].bytes == bytes &&
+        if (machine->variables[i].namespace_id == namespace_id && machine->variables[i].bytes == bytes &&
             memcmp(machine->variables[i].name, name, bytes) == 0)
             return machine->variables[i].value;
     return (struct value){ .kind = VALUE_UNDEFINED };
@@ -112,10 +113,11 @@ bool value_attribute(struct machine *machine, struct value *value, const char *n
         return true;
     }
     if (value->kind == VALUE_LOOP) {
+        INLAY_CHECK(value->number >= 0 && value->number < CHAT_LOOPS);
         *value = loop_attribute(&machine->loops[value->number], name, bytes);
         return value->kind != VALUE_UNDEFINED || machine_fail(machine, INLAY_UNSUPPORTED, "loop's", name, bytes);
     }
-    if (value->kind == VALUE_SPACE) {
+    if (value->kind == VALUE_NAMESPACE) {
         *value = value_find(machine, name, bytes, (int)value->number);
         return true;
     }
@@ -134,7 +136,7 @@ bool value_element(struct machine *machine, struct value *value, const struct va
     at += at < 0 ? (int64_t)value->count : 0;
     if ((value->kind != VALUE_LIST && value->kind != VALUE_TEXT) || index->kind != VALUE_NUMBER) {
         if (machine->quiet == 0)
-            return machine_fail(machine, INLAY_UNSUPPORTED, "such an index", "", 0);
+            return machine_fail(machine, INLAY_UNSUPPORTED, "this form of index", "", 0);
         *value = (struct value){ .kind = VALUE_UNDEFINED };
     } else if (at < 0 || at >= (int64_t)value->count) {
         *value = (struct value){ .kind = VALUE_UNDEFINED };
@@ -181,15 +183,15 @@ static bool in_case(struct machine *machine, struct value *value, bool upper)
         return false;
     for (size_t i = 0; i < value->count; i++) {
         char c = value->text[i];
-        bool other = upper ? c >= 'a' && c <= 'z' : c >= 'A' && c <= 'Z';
+        bool changes = upper ? c >= 'a' && c <= 'z' : c >= 'A' && c <= 'Z';
 
-        text[i] = (char)(other ? c ^ 32 : c);
+        text[i] = (char)(changes ? c ^ 32 : c);
     }
     value->text = text;
     return true;
 }
 
-/* What filters and methods without arguments have in common; false in *out_known: it is none of them. */
+/* Filters and methods without arguments. *out_known is false if `name` is none of them. */
 static bool change_text(struct machine *machine, struct value *value, const char *name, size_t bytes, bool *out_known)
 {
     *out_known = value->kind == VALUE_TEXT;
@@ -239,21 +241,21 @@ bool value_filter(struct machine *machine, struct value *value)
 
 bool value_method(struct machine *machine, struct value *value, const char *name, size_t bytes)
 {
-    struct value part = { .kind = VALUE_UNDEFINED };
-    bool known, has_part = !machine_sign(machine, ")");
+    struct value argument = { .kind = VALUE_UNDEFINED };
+    bool known, has_argument = !machine_sign(machine, ")");
 
-    if (has_part && (!value_read(machine, &part) || !machine_sign(machine, ")")))
+    if (has_argument && (!value_read(machine, &argument) || !machine_sign(machine, ")")))
         return machine_fail(machine, INLAY_UNSUPPORTED, "the arguments of", name, bytes);
-    if (!has_part) {
+    if (!has_argument) {
         if (!change_text(machine, value, name, bytes, &known))
             return false;
         if (known)
             return true;
-    } else if (value->kind == VALUE_TEXT && part.kind == VALUE_TEXT &&
+    } else if (value->kind == VALUE_TEXT && argument.kind == VALUE_TEXT &&
                (machine_is(name, bytes, "startswith") || machine_is(name, bytes, "endswith"))) {
-        *value = bool_value(
-            part.count <= value->count &&
-            memcmp(name[0] == 's' ? value->text : value->text + value->count - part.count, part.text, part.count) == 0);
+        *value = bool_value(argument.count <= value->count &&
+                            memcmp(name[0] == 's' ? value->text : value->text + value->count - argument.count,
+                                   argument.text, argument.count) == 0);
         return true;
     }
     return machine->quiet > 0 || machine_fail(machine, INLAY_UNSUPPORTED, "the method", name, bytes);

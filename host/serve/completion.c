@@ -1,4 +1,5 @@
 #include "serve/completion.h"
+#include "inlay/check.h"
 #include "serve/completion_request.h"
 #include "serve/sequence.h"
 #include "serve/text.h"
@@ -13,20 +14,20 @@ struct completion {
     uint64_t id;
     completion_request asked;
     bool streams;
-    bool began; /* a stream has had its first event */
+    bool began; /* the first event of a stream was written */
 
     int64_t *tokens, *mask, *positions; /* [room] */
     size_t room, count, prompt_count, read;
     infer_tensor inputs[3];
     infer_wanted wanted;
-    struct strbuf text;  /* made, and not given out yet */
-    struct strbuf whole; /* of an answer that is no stream */
+    struct strbuf text;  /* generated, not yet written to the reply */
+    struct strbuf whole; /* text of a reply that is not a stream */
     const char *reason;
 
-    pthread_mutex_t lock; /* of what follows */
-    struct strbuf out;    /* events that the client has not got yet, from `taken` on */
+    pthread_mutex_t lock; /* guards the fields below */
+    struct strbuf out;    /* events; the client has received the first `taken` bytes */
     size_t taken;
-    bool waiting; /* the connection sleeps until there are some */
+    bool waiting; /* the connection is suspended until `out` has events */
     bool done, left;
 };
 
@@ -45,9 +46,9 @@ void completion_destroy(struct completion *completion)
     free(completion);
 }
 
-/* ------------------------------------------------------------------ what is sent */
+/* ------------------------------------------------------------------ output */
 
-/* What an answer, or an event of a stream, begins with. */
+/* Writes the first members of a reply or of a stream's event. */
 static void write_head(const struct completion *completion, struct strbuf *to)
 {
     const char *kind = !completion->asked.chat ? "text_completion"
@@ -77,19 +78,21 @@ static void write_choice(struct completion *completion, struct strbuf *to, const
                   reason != NULL ? "\"" : "", reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
 }
 
-/* Under the lock: there is something for the connection to send. */
+/* Resumes the connection, which has data to send. The caller holds the lock. */
 static void wake(struct completion *completion)
 {
     if (!completion->waiting)
         return;
+    INLAY_CHECK(atomic_load(&completion->exchange->server->suspended) > 0);
     completion->waiting = false;
     MHD_resume_connection(completion->exchange->connection);
     (void)atomic_fetch_sub(&completion->exchange->server->suspended, 1);
 }
 
-/* Gives out the first bytes of the text; reason NULL: it goes on. */
+/* Moves the first `bytes` bytes of the text to the reply; reason NULL: more text follows. */
 static void emit(struct completion *completion, size_t bytes, const char *reason)
 {
+    INLAY_CHECK(bytes <= completion->text.size);
     if (!completion->streams) {
         strbuf_add(&completion->whole, completion->text.data, bytes);
     } else if (bytes > 0 || reason != NULL) {
@@ -105,28 +108,28 @@ static void emit(struct completion *completion, size_t bytes, const char *reason
     completion->text.size -= bytes;
 }
 
-/* Bytes at the end that may be the beginning of a stop word, or of a character. */
+/* Number of bytes at the end of the text that may begin a stop word or a character. */
 static size_t held_back(const struct completion *completion)
 {
     size_t held = 0;
 
-    for (size_t n = 1; n <= 3 && n <= completion->text.size; n++) {
-        unsigned char byte = (unsigned char)completion->text.data[completion->text.size - n];
+    for (size_t length = 1; length <= 3 && length <= completion->text.size; length++) {
+        unsigned char byte = (unsigned char)completion->text.data[completion->text.size - length];
 
-        if (byte >> 6 == 3 && n < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
-            held = n;
+        if (byte >> 6 == 3 && length < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
+            held = length;
         if (byte >> 6 != 2)
             break;
     }
     for (uint32_t i = 0; i < completion->asked.stop_count; i++)
-        for (size_t n = strlen(completion->asked.stops[i]) - 1; n > held; n--)
-            if (n <= completion->text.size &&
-                memcmp(completion->text.data + completion->text.size - n, completion->asked.stops[i], n) == 0)
-                held = n;
+        for (size_t length = strlen(completion->asked.stops[i]) - 1; length > held; length--)
+            if (length <= completion->text.size &&
+                memcmp(completion->text.data + completion->text.size - length, completion->asked.stops[i], length) == 0)
+                held = length;
     return held;
 }
 
-/* The text up to the first stop word, if there is one. */
+/* Cuts the text at the first stop word; false: it has none. */
 static bool find_stop(struct completion *completion)
 {
     size_t first = SIZE_MAX;
@@ -143,14 +146,14 @@ static bool find_stop(struct completion *completion)
     return first != SIZE_MAX;
 }
 
-/* Ends the answer: with a failure, or with completion->reason. Frees the exchange where its connection is gone. */
+/* Ends the reply with a failure or with completion->reason. Frees the exchange if its connection was closed. */
 static void finish(struct completion *completion, const inlay_diag *failure)
 {
     struct exchange *exchange = completion->exchange;
     bool left;
 
     watch_remove(exchange->server->watch, exchange);
-    sequence_leave(&exchange->job); /* before the client knows: its next text finds the place free */
+    sequence_leave(&exchange->job); /* before the reply, so that the client's next text can use the sequence */
     if (failure != NULL)
         stats_add_error(&exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
     else
@@ -184,7 +187,7 @@ static void finish(struct completion *completion, const inlay_diag *failure)
     left = completion->left;
     completion->done = true;
     wake(completion);
-    (void)pthread_mutex_unlock(&completion->lock); /* from here the exchange may be gone, unless it is left to us */
+    (void)pthread_mutex_unlock(&completion->lock); /* without `left`, another thread may free the exchange from here */
     if (left)
         exchange_release(exchange);
 }
@@ -198,6 +201,7 @@ static ssize_t read_events(void *user, uint64_t position, char *to, size_t room)
     (void)position;
     (void)pthread_mutex_lock(&completion->lock);
     bytes = completion->out.size - completion->taken;
+    INLAY_CHECK(completion->taken <= completion->out.size);
     bytes = bytes < room ? bytes : room;
     if (bytes > 0)
         memcpy(to, completion->out.data + completion->taken, bytes);
@@ -211,7 +215,7 @@ static ssize_t read_events(void *user, uint64_t position, char *to, size_t room)
         watch_busy(completion->exchange->peer, true);
         MHD_suspend_connection(completion->exchange->connection);
     } else {
-        watch_busy(completion->exchange->peer, false); /* the client's turn to take it */
+        watch_busy(completion->exchange->peer, false); /* the client has to read now */
     }
     (void)pthread_mutex_unlock(&completion->lock);
     return bytes > 0 ? (ssize_t)bytes : done ? MHD_CONTENT_READER_END_OF_STREAM : 0;
@@ -235,7 +239,7 @@ bool completion_leave(struct exchange *exchange)
     left = !completion->done;
     (void)pthread_mutex_unlock(&completion->lock);
     if (left && sched_cancel(exchange->server->sched, &exchange->job)) {
-        (void)inlay_fail(&diag, INLAY_CANCELLED, "the client went away");
+        (void)inlay_fail(&diag, INLAY_CANCELLED, "the client disconnected");
         finish(completion, &diag);
     }
     (void)pthread_mutex_lock(&completion->lock);
@@ -244,7 +248,7 @@ bool completion_leave(struct exchange *exchange)
     return left;
 }
 
-/* ------------------------------------------------------------------ token by token */
+/* ------------------------------------------------------------------ generation */
 
 static bool make_room(struct completion *completion, size_t count)
 {
@@ -281,13 +285,13 @@ static void set_input(infer_tensor *tensor, const char *name, uint32_t input, in
                               .input = input };
 }
 
-/* The connection sleeps already, or has its answer. */
-static void stay(void *user)
+/* A run that starts later: the connection is suspended already, or has its response. */
+static void keep_suspended(void *user)
 {
     (void)user;
 }
 
-/* Queues the run that reads the tokens so far; false: it could not be. */
+/* Queues the run that reads the tokens that were not read yet. false: diag says why that failed. */
 static bool submit(struct completion *completion, inlay_diag *diag)
 {
     struct exchange *exchange = completion->exchange;
@@ -295,6 +299,7 @@ static bool submit(struct completion *completion, inlay_diag *diag)
     infer_request *request = &exchange->request;
     size_t count = completion->count - completion->read;
 
+    INLAY_CHECK(completion->read < completion->count && completion->count <= completion->room);
     request->input_count = 0;
     set_input(&completion->inputs[request->input_count++], "input_ids", model->ids,
               completion->tokens + completion->read, count);
@@ -305,7 +310,7 @@ static bool submit(struct completion *completion, inlay_diag *diag)
         set_input(&completion->inputs[request->input_count++], "position_ids", model->positions,
                   completion->positions + completion->read, count);
     request->sequence_start = completion->read == 0;
-    request->sequence_end = true; /* nobody else finds it; the place is kept until the job is over */
+    request->sequence_end = true; /* no other request uses this sequence; it is held until the job ends */
     exchange->job.bytes = 0;
     if (completion->read == 0 && model_check(&exchange->job, diag) != INLAY_OK)
         return false;
@@ -314,13 +319,14 @@ static bool submit(struct completion *completion, inlay_diag *diag)
     completion->read = completion->count;
     if (completion->count == completion->prompt_count)
         watch_add(exchange->server->watch, exchange);
-    if (sched_submit(exchange->server->sched, &exchange->job, stay, NULL) != SCHED_FULL)
+    if (sched_submit(exchange->server->sched, &exchange->job, keep_suspended, NULL) != SCHED_FULL)
         return true;
     watch_remove(exchange->server->watch, exchange);
     return inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later") == INLAY_OK;
 }
 
-/* The next token from the logits behind the last one. false: the text is at its end, or diag says why there is none. */
+/* Chooses the next token from the logits of the last one. false: the text is complete, or diag says why none was
+ * chosen. */
 static bool take_token(struct completion *completion, const infer_output *output, inlay_diag *diag)
 {
     const text_model *model = completion->exchange->job.model->text;
@@ -330,7 +336,8 @@ static bool take_token(struct completion *completion, const infer_output *output
     int64_t token;
 
     if (vocabulary == 0 || output->count < vocabulary || output->dtype != INLAY_FLOAT)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is no float tensor [1, tokens, vocabulary]") == INLAY_OK;
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is not a float tensor [1, tokens, vocabulary]") ==
+               INLAY_OK;
     token = sampler_next(&completion->asked.sampler, (float *)(uintptr_t)output->data + (output->count - vocabulary),
                          vocabulary, completion->tokens, completion->count);
     if (token < 0 || !make_room(completion, completion->count + 1))
@@ -352,7 +359,7 @@ static bool take_token(struct completion *completion, const infer_output *output
     return true;
 }
 
-/* A run is over. Any thread. */
+/* Called when a run ends. Any thread. */
 static void step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
     struct exchange *exchange = job->user;
@@ -373,29 +380,29 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
     }
 }
 
-/* The tokens of the prompt, or of the messages as the model's template has them; false: it is answered. */
+/* Tokenizes the prompt, or the messages rendered with the model's template. false: the failure is in the reply. */
 static bool read_prompt(struct exchange *exchange, struct completion *completion)
 {
     const text_model *model = exchange->job.model->text;
-    const struct chat form = { model->chat_form, model->begin, model->end, completion->asked.messages,
+    const struct chat chat = { model->chat_template, model->begin, model->end, completion->asked.messages,
                                completion->asked.message_count };
     inlay_diag diag = INLAY_DIAG_INIT;
-    char *made = NULL;
+    char *rendered = NULL;
     bool good;
 
-    if (completion->asked.chat && model->chat_form == NULL)
+    if (completion->asked.chat && model->chat_template == NULL)
         (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
-                         "the model has no chat_template in a tokenizer_config.json beside it; ask v1/completions");
-    else if (completion->asked.chat && chat_render(&form, &made, &diag) == INLAY_UNSUPPORTED)
-        diag.code = INLAY_INVALID_ARGUMENT; /* no failure of the server's */
+                         "the model has no chat_template (tokenizer_config.json in its folder); use v1/completions");
+    else if (completion->asked.chat && chat_render(&chat, &rendered, &diag) == INLAY_UNSUPPORTED)
+        diag.code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
     if (diag.code != INLAY_OK) {
         exchange_fail_diag(exchange, &diag);
         return false;
     }
-    good = tokenizer_encode(model->tokenizer, made != NULL ? made : completion->asked.prompt, made == NULL,
+    good = tokenizer_encode(model->tokenizer, rendered != NULL ? rendered : completion->asked.prompt, rendered == NULL,
                             &completion->tokens, &completion->count) &&
            completion->count > 0;
-    free(made);
+    free(rendered);
     if (!good)
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the prompt has no tokens");
     return good;
@@ -410,19 +417,20 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     exchange->job.model =
         repository_find(exchange->server->repository, completion->asked.model, strlen(completion->asked.model), 0);
     if (exchange->job.model == NULL) {
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "models lists those for texts/models lists those for texts");
         return false;
     }
     if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
-                      "the model is none for texts: a decoder with states, tokenizer.json beside it");
+                      "not a model for texts; that needs a decoder with states and a tokenizer.json in its folder");
         return false;
     }
     if (!read_prompt(exchange, completion))
         return false;
     completion->prompt_count = completion->count;
     completion->id = atomic_fetch_add(&ids, 1) + 1;
-    (void)snprintf(id, sizeof id, "\1completion %llu", (unsigned long long)completion->id); /* no client's */
+    (void)snprintf(id, sizeof id, "\1completion %llu",
+                   (unsigned long long)completion->id); /* no client can send this id */
     (void)infer_set_sequence(&exchange->request, id, strlen(id));
     exchange->request.id = "";
     exchange->request.inputs = completion->inputs;
@@ -455,10 +463,11 @@ void answer_completions(struct exchange *exchange)
     *completion =
         (struct completion){ .exchange = exchange,
                              .asked = { .chat = exchange->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
-    completion->asked.max_tokens = completion->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's; a chat has none there */
+    completion->asked.max_tokens =
+        completion->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's default is 16; chats have none */
     completion->asked.sampler.temperature = 1;
     (void)pthread_mutex_init(&completion->lock, NULL);
-    completion->done = true; /* until there is a run */
+    completion->done = true; /* until the first run is queued */
     exchange->completion = completion;
     if (!completion_request_read(&completion->asked, exchange->body, exchange->body_bytes, why, sizeof why)) {
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, why);

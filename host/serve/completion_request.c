@@ -1,4 +1,5 @@
 #include "serve/completion_request.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "serve/json.h"
 #include <stdio.h>
@@ -17,7 +18,7 @@ static bool read_stops(json_reader *reader, completion_request *request)
         return false;
     while (!list || reader_element(reader)) {
         if (request->stop_count == MAX_STOPS)
-            return reader_fail(reader, "more than 4 texts to stop at");
+            return reader_fail(reader, "more than 4 stop texts");
         if (!reader_c_string(reader, &text))
             return false;
         if (text[0] != '\0')
@@ -28,7 +29,7 @@ static bool read_stops(json_reader *reader, completion_request *request)
     return reader->error == NULL;
 }
 
-/* "content": a text, null, or parts {"type": "text", "text": ...}, which are joined where they lie. */
+/* "content": a text, null, or parts {"type": "text", "text": ...}, which are concatenated in place. */
 static bool read_content(json_reader *reader, char **out)
 {
     json_text key, ignored;
@@ -50,11 +51,12 @@ static bool read_content(json_reader *reader, char **out)
             if (!(text_is(key, "text") ? reader_c_string(reader, &part) : reader_skip(reader, &ignored)))
                 return false;
         if (part == NULL)
-            return reader->error == NULL && reader_fail(reader, "a part of a message that is no text");
+            return reader->error == NULL && reader_fail(reader, "a message part that is not a text");
         if (end == NULL) {
             *out = part;
             end = part + strlen(part);
-        } else { /* it lies behind the one before */
+        } else { /* it comes after the previous part in the body */
+            INLAY_CHECK(end < part);
             size_t bytes = strlen(part);
 
             memmove(end, part, bytes + 1);
@@ -86,17 +88,17 @@ static bool read_message(json_reader *reader, chat_message *out)
 static bool read_messages(json_reader *reader, completion_request *request)
 {
     if (request->messages != NULL)
-        return reader_fail(reader, "messages twice");
+        return reader_fail(reader, "messages given twice");
     if (!reader_open(reader, '['))
         return false;
     while (reader_element(reader)) {
-        uint32_t n = request->message_count;
+        uint32_t index = request->message_count;
 
-        if (n == MAX_MESSAGES)
+        if (index == MAX_MESSAGES)
             return reader_fail(reader, "more than 4096 messages");
-        if (!LIST_GROW(request->messages, n))
-            return reader_fail(reader, "more messages than there is memory for");
-        if (!read_message(reader, &request->messages[n]))
+        if (!LIST_GROW(request->messages, index))
+            return reader_fail(reader, "out of memory for the messages");
+        if (!read_message(reader, &request->messages[index]))
             return false;
         request->message_count++;
     }
@@ -183,7 +185,7 @@ bool completion_request_read(completion_request *request, char *body, size_t bod
         (void)snprintf(why, bytes, "the request has no %s",
                        has_text        ? "model"
                        : request->chat ? "messages"
-                                       : "prompt that is a text");
+                                       : "prompt (a text)");
     return false;
 }
 

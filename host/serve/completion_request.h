@@ -12,7 +12,7 @@ enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_MESSAGES = 4096 };
 typedef struct completion_request {
     bool chat; /* messages, not a prompt */
     char model[FOLDER_MAX_NAME + 2];
-    char *prompt; /* this, the stops and what is in the messages lie in the body */
+    char *prompt; /* the prompt, the stops and the texts of the messages point into the body */
     const char *stops[MAX_STOPS];
     uint32_t stop_count;
     chat_message *messages; /* [message_count], owned */
@@ -22,7 +22,7 @@ typedef struct completion_request {
     struct sampler sampler;
 } completion_request;
 
-/* Reads the body, which is written to, over what request holds. false: why (of `bytes` bytes) is a sentence. */
+/* Reads the body, which it modifies, into *request. false: `why` (of `bytes` bytes) has the message. */
 bool completion_request_read(completion_request *request, char *body, size_t body_bytes, char *why, size_t bytes);
 void completion_request_deinit(completion_request *request);
 #endif

@@ -1,4 +1,5 @@
 #include "serve/datatype.h"
+#include "inlay/check.h"
 #include "base/utf8.h"
 #include <math.h>
 #include <string.h>
@@ -91,13 +92,13 @@ static bool store_bool(json_reader *reader, void *out, uint64_t i)
     return true;
 }
 
-/* One element. */
+/* Reads one element. */
 static bool store(json_reader *reader, inlay_dtype dtype, void *out, uint64_t i)
 {
     json_text text;
-    uint64_t u;
-    int64_t s;
-    double d;
+    uint64_t unsigned_value;
+    int64_t signed_value;
+    double real;
 
     if (dtype == INLAY_BOOL)
         return store_bool(reader, out, i);
@@ -112,26 +113,26 @@ static bool store(json_reader *reader, inlay_dtype dtype, void *out, uint64_t i)
     switch (dtype) {
     case INLAY_FLOAT:
     case INLAY_DOUBLE:
-        if (!text_to_double(text, &d))
-            return reader_fail(reader, "a number of too many digits");
+        if (!text_to_double(text, &real))
+            return reader_fail(reader, "a number with too many digits");
         if (dtype == INLAY_DOUBLE)
-            ((double *)out)[i] = d;
+            ((double *)out)[i] = real;
         else
-            ((float *)out)[i] = (float)d;
+            ((float *)out)[i] = (float)real;
         return true;
     case INLAY_UINT8:
     case INLAY_UINT16:
     case INLAY_UINT32:
     case INLAY_UINT64:
-        return (text_to_uint64(text, &u) && store_unsigned(u, dtype, out, i)) ||
+        return (text_to_uint64(text, &unsigned_value) && store_unsigned(unsigned_value, dtype, out, i)) ||
                reader_fail(reader, "not an integer of the datatype");
     default:
-        return (text_to_int64(text, &s) && store_signed(s, dtype, out, i)) ||
+        return (text_to_int64(text, &signed_value) && store_signed(signed_value, dtype, out, i)) ||
                reader_fail(reader, "not an integer of the datatype");
     }
 }
 
-/* The elements of an array, and of arrays in it. */
+/* Reads the elements of an array and of nested arrays. Returns their number. */
 static uint64_t store_all(json_reader *reader, inlay_dtype dtype, uint64_t count, void *out)
 {
     uint64_t stored = 0;
@@ -160,21 +161,21 @@ inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t cou
     uint64_t stored;
 
     if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': %s has no form in JSON; send it as binary data",
-                          name, datatype_name(dtype));
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': %s cannot be sent as JSON; use binary data", name,
+                          datatype_name(dtype));
     stored = store_all(&reader, dtype, count, out);
     if (!reader_end(&reader))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': element %llu of its data: %s", name,
                           (unsigned long long)stored, reader.error);
     if (stored != count)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has %llu elements, its shape %llu", name,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has %llu elements, but its shape has %llu", name,
                           (unsigned long long)stored, (unsigned long long)count);
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ to JSON */
 
-/* JSON has no NaN and no infinity; what other servers of this protocol write is what Python reads. */
+/* JSON has no NaN and no infinity. Like other servers of this protocol, this writes what Python's json module reads. */
 static void write_real(struct strbuf *to, double value, int digits)
 {
     if (isfinite(value) && value == (double)(int32_t)value && !(value == 0 && signbit(value))) {
@@ -234,7 +235,7 @@ inlay_status datatype_write_json(struct strbuf *to, inlay_dtype dtype, uint64_t 
 {
     if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "output '%s': %s has no form in JSON; ask for it with \"binary_data\": true", name,
+                          "output '%s': %s cannot be sent as JSON; request it with \"binary_data\": true", name,
                           datatype_name(dtype));
     for (uint64_t i = 0; i < count && !to->failed; i++) {
         if (dtype == INLAY_STRING) {
@@ -242,7 +243,7 @@ inlay_status datatype_write_json(struct strbuf *to, inlay_dtype dtype, uint64_t 
 
             if (!utf8_is_valid(string->data, string->bytes))
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                  "output '%s' is not UTF-8; ask for it with \"binary_data\": true", name);
+                                  "output '%s' is not UTF-8; request it with \"binary_data\": true", name);
         }
         if (i > 0)
             strbuf_add(to, ",", 1);
@@ -263,15 +264,15 @@ inlay_status datatype_split_bytes(const char *data, uint64_t bytes, uint64_t cou
         uint64_t length = left < 4 ? 0 : at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 
         if (left < 4 || length > left - 4)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': element %llu of its data ends beyond the data",
-                              name, (unsigned long long)i);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': element %llu ends beyond the data", name,
+                              (unsigned long long)i);
         out[i] = (inlay_str){ (const char *)at + 4, length };
         at += 4 + length;
         left -= 4 + length;
     }
     if (left > 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': %llu bytes are left behind its %llu elements",
-                          name, (unsigned long long)left, (unsigned long long)count);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': %llu bytes follow its %llu elements", name,
+                          (unsigned long long)left, (unsigned long long)count);
     return INLAY_OK;
 }
 
@@ -288,6 +289,7 @@ uint64_t datatype_raw_bytes(inlay_dtype dtype, uint64_t count, const void *data)
 
 void datatype_write_raw(struct strbuf *to, inlay_dtype dtype, uint64_t count, const void *data)
 {
+    INLAY_CHECK(count == 0 || data != NULL);
     if (dtype != INLAY_STRING) {
         strbuf_add(to, data, count * datatype_bytes(dtype));
         return;

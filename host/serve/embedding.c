@@ -1,5 +1,6 @@
-/* POST /v1/embeddings: vectors of texts, by models whose output is a vector a text or a vector a token. */
+/* POST /v1/embeddings: embeddings by models whose output is a vector per text or a vector per token. */
 #include "serve/embedding.h"
+#include "inlay/check.h"
 #include "serve/text.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ struct embedding {
     char model[FOLDER_MAX_NAME + 2];
     char *texts[MAX_TEXTS]; /* in the body */
     uint32_t count, done;
-    int64_t *tokens, *ones, *zeros, *positions; /* of the text at work */
+    int64_t *tokens, *ones, *zeros, *positions; /* of the current text */
     size_t token_count, all_tokens;
     infer_tensor inputs[4];
     infer_wanted wanted;
@@ -79,9 +80,10 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
     return false;
 }
 
-/* ------------------------------------------------------------------ text by text */
+/* ------------------------------------------------------------------ one run per text */
 
-static void stay(void *user)
+/* A run that starts later: the connection is suspended already. */
+static void keep_suspended(void *user)
 {
     (void)user;
 }
@@ -100,11 +102,11 @@ static void add_input(struct embedding *embedding, const char *name, uint32_t in
                         .data = data };
 }
 
-/* The tokens of the next text, and what goes with them: a mask of ones, positions, types of zero. */
+/* Sets the inputs of the next text: tokens, a mask of ones, positions, token types of zero. */
 static bool make_inputs(struct embedding *embedding, inlay_diag *diag)
 {
     const text_model *model = embedding->exchange->job.model->text;
-
+    INLAY_CHECK(embedding->done < embedding->count);
     free(embedding->tokens);
     free(embedding->ones);
     embedding->tokens = embedding->ones = NULL;
@@ -141,11 +143,11 @@ static bool submit(struct embedding *embedding, inlay_diag *diag)
     exchange->job.arrived_ns = clock_ns();
     if (!exchange->watched)
         watch_add(exchange->server->watch, exchange);
-    return sched_submit(exchange->server->sched, &exchange->job, stay, NULL) != SCHED_FULL ||
+    return sched_submit(exchange->server->sched, &exchange->job, keep_suspended, NULL) != SCHED_FULL ||
            inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later") == INLAY_OK;
 }
 
-/* The mean over the tokens, of length 1. */
+/* Writes the mean over the tokens, normalized to length 1. */
 static bool write_vector(struct embedding *embedding, const infer_output *output, inlay_diag *diag)
 {
     struct strbuf *to = &embedding->exchange->reply;
@@ -155,13 +157,13 @@ static bool write_vector(struct embedding *embedding, const infer_output *output
     double *sum, norm = 0;
 
     if (output->dtype != INLAY_FLOAT || rows == 0 || output->rank > 3)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is no float tensor of vectors", output->name) == INLAY_OK;
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is not a float tensor of vectors", output->name) == INLAY_OK;
     sum = calloc(size, sizeof *sum);
     if (sum == NULL)
         return no_memory(diag, "for the vector") == INLAY_OK;
-    for (size_t r = 0; r < rows; r++)
+    for (size_t row = 0; row < rows; row++)
         for (size_t i = 0; i < size; i++)
-            sum[i] += (double)data[r * size + i];
+            sum[i] += (double)data[row * size + i];
     for (size_t i = 0; i < size; i++)
         norm += sum[i] * sum[i];
     norm = norm > 0 && isfinite(norm) ? sqrt(norm) : 1;
@@ -177,7 +179,7 @@ static bool write_vector(struct embedding *embedding, const infer_output *output
     return true;
 }
 
-/* A text's run is over. Any thread. */
+/* Called when the run of a text ends. Any thread. */
 static void step(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
     struct exchange *exchange = job->user;
@@ -189,7 +191,7 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
     if (failure != NULL)
         diag = *failure;
     else if (output_count != 1)
-        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the model has another output");
+        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return exactly one output");
     else if (write_vector(embedding, &outputs[0], &diag) && ++embedding->done < embedding->count &&
              submit(embedding, &diag))
         return;
@@ -221,12 +223,14 @@ void answer_embeddings(struct exchange *exchange)
         return;
     exchange->job.model = repository_find(exchange->server->repository, embedding->model, strlen(embedding->model), 0);
     if (exchange->job.model == NULL) {
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists those for texts");
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+                      "no such model is loaded; GET v1/models lists the models for texts");
         return;
     }
     if (exchange->job.model->text == NULL || exchange->job.model->text->vectors == INLAY_NONE) {
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
-                      "the model makes no vectors: sentence_embedding or last_hidden_state, tokenizer.json beside it");
+                      "not an embedding model; that needs an output sentence_embedding or last_hidden_state and a "
+                      "tokenizer.json");
         return;
     }
     embedding->wanted =

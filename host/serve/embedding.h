@@ -1,4 +1,4 @@
-/* serve/embedding.h - POST /v1/embeddings: each text is a run, one after another. */
+/* serve/embedding.h - POST /v1/embeddings: one run per text, sequentially. */
 #ifndef SERVE_EMBEDDING_H
 #define SERVE_EMBEDDING_H
 #include "serve/server.h"

@@ -1,4 +1,5 @@
-/* One request over HTTP: its header, its body, its answer. */
+/* One HTTP request: its header, its body, its reply. */
+#include "inlay/check.h"
 #include "serve/completion.h"
 #include "serve/embedding.h"
 #include "serve/load.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ------------------------------------------------------------------ answers */
+/* ------------------------------------------------------------------ replies */
 
 static void set_error(struct exchange *exchange, int code, const char *text)
 {
@@ -42,7 +43,7 @@ static int code_of(inlay_status status)
     case INLAY_DEVICE_LOST:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
     case INLAY_CANCELLED:
-        return 499; /* the client closed its connection: seen in the log only */
+        return 499; /* the client closed its connection; only the access log shows this code */
     case INLAY_DEADLINE_EXCEEDED:
         return MHD_HTTP_GATEWAY_TIMEOUT;
     default:
@@ -87,13 +88,14 @@ static enum MHD_Result add_headers(const struct exchange *exchange, struct MHD_R
     return good;
 }
 
-/* Hands the answer to libmicrohttpd, which frees it. */
+/* Passes the reply to libmicrohttpd, which frees it. */
 static enum MHD_Result send_answer(struct exchange *exchange)
 {
-    static char no_memory[] = "{\"error\":\"no memory for the answer\"}";
+    static char no_memory[] = "{\"error\":\"out of memory for the reply\"}";
     struct MHD_Response *response;
     enum MHD_Result good;
 
+    INLAY_CHECK(exchange->code >= 100 && exchange->code < 600);
     if (strcmp(exchange->type, "text/event-stream") == 0) {
         response = completion_response(exchange->completion);
     } else if (exchange->reply.failed) {
@@ -104,7 +106,7 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     } else {
         response = MHD_create_response_from_buffer_with_free_callback(exchange->reply.size, exchange->reply.data, free);
         if (response != NULL)
-            exchange->reply.data = NULL; /* the response's */
+            exchange->reply.data = NULL; /* owned by the response */
     }
     if (response == NULL)
         return MHD_NO;
@@ -117,7 +119,7 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     return good;
 }
 
-/* ------------------------------------------------------------------ its header */
+/* ------------------------------------------------------------------ header */
 
 static const char *header(const struct exchange *exchange, const char *name)
 {
@@ -146,13 +148,15 @@ static void check_access(struct exchange *exchange)
     const char *authorization;
 
     if (needed > 0 && server->client_certificates && !watch_is_trusted(exchange->peer, exchange->connection)) {
-        exchange_fail(exchange, MHD_HTTP_FORBIDDEN, "a client certificate that tls_client_ca vouches for is needed");
+        exchange_fail(exchange, MHD_HTTP_FORBIDDEN,
+                      "a client certificate signed by an authority of tls_client_ca is required");
         return;
     }
     if (needed == 0 || (needed == 1 && server->tokens.count == 0))
         return;
     if (needed == 2 && supervise_is_worker()) {
-        exchange_fail(exchange, MHD_HTTP_FORBIDDEN, "one of several workers: restart the server to change it");
+        exchange_fail(exchange, MHD_HTTP_FORBIDDEN,
+                      "not possible with several workers; restart the server to change it");
         return;
     }
     if (needed == 2 && server->admin_tokens.count == 0) {
@@ -166,7 +170,7 @@ static void check_access(struct exchange *exchange)
     if (needed == 2 && tokens_match(&server->tokens, authorization))
         exchange_fail(exchange, MHD_HTTP_FORBIDDEN, "this token may not change the server");
     else
-        exchange_fail(exchange, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed: Authorization: Bearer TOKEN");
+        exchange_fail(exchange, MHD_HTTP_UNAUTHORIZED, "a bearer token is required: Authorization: Bearer TOKEN");
 }
 
 static void check_header(struct exchange *exchange, size_t *out_length)
@@ -179,13 +183,13 @@ static void check_header(struct exchange *exchange, size_t *out_length)
     if (size != NULL && size->header_size > exchange->server->max_header_bytes)
         exchange_fail(exchange, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the header is larger than max_header_bytes");
     else if (exchange->route.kind == ROUTE_NONE)
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path; / lists what there is");
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "unknown path; GET / lists the paths");
     else if (!route_takes(exchange->route.kind, exchange->method))
-        exchange_fail(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path has another method");
+        exchange_fail(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
     else
         check_access(exchange);
     if (length != NULL && !read_size(length, out_length) && exchange->code == 0)
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Content-Length is no number");
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Content-Length is not a number");
     if (*out_length > exchange->server->max_body_bytes) {
         exchange->code = 0;
         exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
@@ -197,10 +201,10 @@ static void check_header(struct exchange *exchange, size_t *out_length)
     text = header(exchange, "Inference-Header-Content-Length");
     exchange->json_bytes = SIZE_MAX;
     if (exchange->code == 0 && text != NULL && !read_size(text, &exchange->json_bytes))
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Inference-Header-Content-Length is no number");
+        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Inference-Header-Content-Length is not a number");
 }
 
-/* Time that the client or a proxy allows: in milliseconds, over what the server's settings say. */
+/* The client's or a proxy's timeout in milliseconds overrides the server's setting. */
 static void read_deadline(struct exchange *exchange)
 {
     static const char *const names[] = { "Inference-Timeout-Ms", "x-envoy-expected-rq-timeout-ms" };
@@ -213,7 +217,7 @@ static void read_deadline(struct exchange *exchange)
         if (text == NULL)
             continue;
         if (!read_size(text, &ms) || ms == 0 || ms > 86400000) {
-            exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Inference-Timeout-Ms is from 1 to 86400000");
+            exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Inference-Timeout-Ms must be from 1 to 86400000");
             return;
         }
         allowed = (uint64_t)ms * 1000000;
@@ -222,15 +226,16 @@ static void read_deadline(struct exchange *exchange)
     exchange->job.deadline_ns = allowed > 0 ? exchange->arrived_ns + allowed : 0;
 }
 
-/* Room for a body of so many bytes, its JSON placed so that what follows it begins at a multiple of 64. */
+/* Allocates a body of `bytes` bytes, placed so that the binary data after its JSON begins at a multiple of 64. */
 static bool make_room(struct exchange *exchange, size_t bytes)
 {
     size_t ahead = exchange->json_bytes != SIZE_MAX ? (64 - exchange->json_bytes % 64) % 64 : 0;
-    char *memory = malloc(bytes + ahead + 64); /* aligned_alloc() takes longer than the rest of this */
+    char *memory = malloc(bytes + ahead + 64); /* aligned_alloc() takes longer than this whole function */
     char *body;
 
     if (memory == NULL)
         return false;
+    INLAY_CHECK(exchange->body_bytes <= bytes);
     body = memory + (64 - (uintptr_t)memory % 64) % 64 + ahead;
     if (exchange->body_bytes > 0)
         memcpy(body, exchange->body, exchange->body_bytes);
@@ -266,7 +271,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *mhd, 
         exchange->route = route_find(exchange->path);
     check_header(exchange, &length);
     if (exchange->code == 413)
-        return send_answer(exchange); /* what is not read ends the connection */
+        return send_answer(exchange); /* an unread body ends the connection */
     if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
                                 exchange->route.kind == ROUTE_EMBEDDINGS))
         read_deadline(exchange);
@@ -275,16 +280,17 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *mhd, 
     return MHD_YES;
 }
 
-/* ------------------------------------------------------------------ its body */
+/* ------------------------------------------------------------------ body */
 
-/* A body whose request is refused is read all the same, so that the client hears why. */
+/* The body of a refused request is read, too, so that the client receives the reply. */
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t bytes)
 {
     size_t limit = exchange->server->max_body_bytes;
 
+    INLAY_CHECK(exchange->body_bytes <= limit);
     if (bytes > limit - exchange->body_bytes) {
         if (exchange->code == 413)
-            return MHD_NO; /* twice the limit */
+            return MHD_NO; /* beyond the limit again, after a reset */
         exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
         exchange->body_bytes = 0;
         return MHD_YES;
@@ -314,7 +320,7 @@ static void answer(struct exchange *exchange)
             exchange->code = MHD_HTTP_OK;
         else
             exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
-                          atomic_load(&exchange->server->draining) ? "the server is going down"
+                          atomic_load(&exchange->server->draining) ? "the server is shutting down"
                                                                    : "models are being loaded");
         break;
     case ROUTE_SERVER:
@@ -387,6 +393,7 @@ enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const ch
 
 void exchange_suspend(struct exchange *exchange)
 {
+    INLAY_CHECK(!exchange->suspended);
     exchange->suspended = true;
     (void)atomic_fetch_add(&exchange->server->suspended, 1);
     MHD_suspend_connection(exchange->connection);
@@ -396,19 +403,21 @@ void exchange_wake(struct exchange *exchange)
 {
     struct server *server = exchange->server;
 
-    MHD_resume_connection(exchange->connection); /* from here it may be gone */
+    MHD_resume_connection(exchange->connection); /* from here another thread may free it */
+    INLAY_CHECK(atomic_load(&server->suspended) > 0);
     (void)atomic_fetch_sub(&server->suspended, 1);
 }
 
 void exchange_release(struct exchange *exchange)
 {
-    if (exchange->completion == NULL && exchange->embedding == NULL) /* whose requests lie in these */
+    if (exchange->completion == NULL && exchange->embedding == NULL) /* their requests are part of these */
         infer_request_deinit(&exchange->request);
     sequence_leave(&exchange->job);
     model_unref(exchange->job.model);
     completion_destroy(exchange->completion);
     embedding_destroy(exchange->embedding);
     strbuf_deinit(&exchange->reply);
+    INLAY_CHECK(atomic_load(&exchange->server->exchanges) > 0);
     (void)atomic_fetch_sub(&exchange->server->exchanges, 1);
     (void)atomic_fetch_add_explicit(&exchange->server->requests, 1, memory_order_relaxed);
     free(exchange->memory);
@@ -424,7 +433,7 @@ void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, e
     if (exchange == NULL)
         return;
     if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK && exchange->code / 100 == 2)
-        exchange->code = 499; /* nobody took it */
+        exchange->code = 499; /* the client did not read it */
     access_log_write(exchange);
     watch_busy(exchange->peer, false);
     *memory = NULL;

@@ -1,4 +1,5 @@
 #include "serve/folder.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include <dirent.h>
 #include <errno.h>
@@ -30,16 +31,16 @@ bool folder_is_name(const char *name, size_t bytes)
     return true;
 }
 
-static int by_number(const void *a, const void *b)
+static int by_number(const void *left, const void *right)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    uint64_t left_number = *(const uint64_t *)left, right_number = *(const uint64_t *)right;
 
-    return (x > y) - (x < y);
+    return (left_number > right_number) - (left_number < right_number);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_name(const void *left, const void *right)
 {
-    return strcmp(((const found_model *)a)->name, ((const found_model *)b)->name);
+    return strcmp(((const found_model *)left)->name, ((const found_model *)right)->name);
 }
 
 static bool is_version(const char *name, uint64_t *out)
@@ -52,16 +53,16 @@ static bool is_version(const char *name, uint64_t *out)
     return *end == '\0';
 }
 
-static bool is_file(const char *folder_path, const char *a, const char *b)
+static bool is_file(const char *folder_path, const char *name, const char *suffix)
 {
     char path[4096];
     struct stat st;
-    int n = snprintf(path, sizeof path, "%s/%s%s", folder_path, a, b);
+    int bytes = snprintf(path, sizeof path, "%s/%s%s", folder_path, name, suffix);
 
-    return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return bytes > 0 && (size_t)bytes < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* The numbered folders below the model's that hold a model.onnx. */
+/* Finds the numbered subfolders with a model.onnx. */
 static bool read_versions(found_model *model)
 {
     DIR *dir = opendir(model->path);
@@ -84,7 +85,7 @@ static bool read_versions(found_model *model)
     return good;
 }
 
-/* Appends a model. name_bytes of name are its name; path is its file or folder. */
+/* Appends a model with the first name_bytes of `name` as its name; `path` is its file or folder. */
 static bool add(struct folder *folder, const char *name, size_t name_bytes, const char *path, bool is_folder)
 {
     found_model *model;
@@ -104,8 +105,8 @@ static bool add(struct folder *folder, const char *name, size_t name_bytes, cons
     return true;
 }
 
-/* Bytes of NAME in NAME.onnx; 0 for another name. */
-static size_t stem(const char *name)
+/* Length of NAME in NAME.onnx; 0 for other names. */
+static size_t stem_bytes(const char *name)
 {
     size_t bytes = strlen(name);
 
@@ -114,12 +115,12 @@ static size_t stem(const char *name)
 
 static bool add_entry(struct folder *folder, const char *path, const char *name)
 {
-    size_t bytes = stem(name);
+    size_t bytes = stem_bytes(name);
     char full[4096];
     struct stat st;
-    int n = snprintf(full, sizeof full, "%s/%s", path, name);
+    int full_bytes = snprintf(full, sizeof full, "%s/%s", path, name);
 
-    if (n < 0 || (size_t)n >= sizeof full || stat(full, &st) != 0)
+    if (full_bytes < 0 || (size_t)full_bytes >= sizeof full || stat(full, &st) != 0)
         return true;
     if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
         return add(folder, name, bytes, full, false);
@@ -128,8 +129,9 @@ static bool add_entry(struct folder *folder, const char *path, const char *name)
     return true;
 }
 
-/* A name that a file and a folder both have means neither; the folder is taken. Folders without a version are none. */
-static void tidy(struct folder *folder)
+/* Sorts the models. If a file and a folder have the same name, the folder is used. Folders without versions are
+ * removed. */
+static void sort_unique(struct folder *folder)
 {
     uint32_t kept = 0;
 
@@ -137,15 +139,16 @@ static void tidy(struct folder *folder)
         qsort(folder->models, folder->count, sizeof *folder->models, by_name);
     for (uint32_t i = 0; i < folder->count; i++) {
         found_model *model = &folder->models[i];
-        bool twice = kept > 0 && strcmp(folder->models[kept - 1].name, model->name) == 0;
+        bool duplicate = kept > 0 && strcmp(folder->models[kept - 1].name, model->name) == 0;
 
-        if (model->version_count == 0 || (twice && !model->is_folder)) {
+        INLAY_CHECK(kept <= i);
+        if (model->version_count == 0 || (duplicate && !model->is_folder)) {
             free(model->name);
             free(model->path);
             free(model->versions);
             continue;
         }
-        if (twice) {
+        if (duplicate) {
             found_model file = folder->models[--kept];
 
             free(file.name);
@@ -169,9 +172,9 @@ inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag
     if (stat(path, &st) != 0)
         return inlay_fail(diag, INLAY_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {
-        if (!folder_is_name(base, stem(base)))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: is neither a folder nor a file NAME.onnx", path);
-        good = add(out_folder, base, stem(base), path, false);
+        if (!folder_is_name(base, stem_bytes(base)))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is neither a folder nor a file NAME.onnx", path);
+        good = add(out_folder, base, stem_bytes(base), path, false);
     } else {
         dir = opendir(path);
         if (dir == NULL)
@@ -184,6 +187,6 @@ inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag
         folder_deinit(out_folder);
         return no_memory(diag, "for the list of models");
     }
-    tidy(out_folder);
+    sort_unique(out_folder);
     return INLAY_OK;
 }

@@ -1,4 +1,4 @@
-/* serve/folder.h - what lies in a folder of models. */
+/* serve/folder.h - the models in a folder. */
 #ifndef SERVE_FOLDER_H
 #define SERVE_FOLDER_H
 #include "inlay/status.h"
@@ -8,7 +8,7 @@ enum { FOLDER_MAX_NAME = 128 };
 
 typedef struct found_model {
     char *name;
-    char *path; /* of its file, or of its folder */
+    char *path; /* the model's file or folder */
     bool is_folder;
     uint64_t *versions; /* [version_count] ascending; 1 for a file */
     uint32_t version_count;
@@ -19,7 +19,7 @@ struct folder {
     uint32_t count;
 };
 
-/* Reads the folder, or the one file. What is no model is left out. */
+/* Reads the folder, or the single file. Entries that are not models are skipped. */
 INLAY_NODISCARD inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag *diag);
 void folder_deinit(struct folder *folder);
 /* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */

@@ -1,5 +1,6 @@
 /* HTTP/2 connections, and the thread that waits for all of them. */
 #include "serve/grpc_internal.h"
+#include "inlay/check.h"
 #include "serve/chain.h"
 #include "serve/listen.h"
 #include "serve/tls.h"
@@ -15,28 +16,28 @@
 
 enum { MAX_EVENTS = 64, READ_BYTES = 65536, TICK_MS = 100 };
 
-struct wire_link {
+struct grpc_connection {
     struct grpc *grpc;
     int fd;
-    gnutls_session_t tls; /* NULL: none */
-    bool secured;         /* its handshake is done */
+    gnutls_session_t tls; /* NULL: no TLS */
+    bool secured;         /* the TLS handshake is complete */
     nghttp2_session *session;
     grpc_streams streams;
-    struct strbuf out; /* what the socket has not taken yet, from `sent` on */
+    struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;
     bool blocked;         /* waits for EPOLLOUT */
-    uint64_t progress_ns; /* when it was made, or the socket last took something */
-    wire_link *next, *previous;
+    uint64_t progress_ns; /* time of accept, or when the socket last took output */
+    grpc_connection *next, *previous;
 };
 
 struct grpc {
     struct server *server;
     int listening, epoll, event;
     pthread_t thread;
-    wire_link *links;
-    uint32_t link_count, max_links;
-    pthread_mutex_t lock;  /* of what follows */
-    struct call *finished; /* by next_finished, latest first */
+    grpc_connection *connections;
+    uint32_t connection_count, max_connections;
+    pthread_mutex_t lock;  /* guards the fields below */
+    struct call *finished; /* linked by next_finished, latest first */
     bool stop, drain, cancel;
 };
 
@@ -46,28 +47,30 @@ void grpc_finished(struct call *call)
     uint64_t one = 1;
 
     (void)pthread_mutex_lock(&grpc->lock);
+    INLAY_CHECK(!call->finished);
     call->finished = true;
     call->next_finished = grpc->finished;
     grpc->finished = call;
-    (void)pthread_mutex_unlock(&grpc->lock); /* from here the call may be gone; grpc stays */
+    (void)pthread_mutex_unlock(&grpc->lock); /* from here the call may be freed; grpc stays valid */
     if (write(grpc->event, &one, sizeof one) < 0) {
-        /* The counter is full, so the thread will wake all the same. */
+        /* The counter is at its maximum, so the thread wakes up anyway. */
     }
 }
 
-/* A call whose request runs is left to who runs it; g->finished brings it back. */
+/* If the call's request runs, the runner owns the call until grpc->finished returns it. */
 void grpc_leave(struct call *call)
 {
     bool mine = true;
 
     call->session = NULL;
-    if (call->working && call->keeping) {
+    if (call->working && call->in_loader) {
         mine = false;
     } else if (call->working && call->queued) {
         (void)pthread_mutex_lock(&call->grpc->lock);
         mine = !call->finished && sched_cancel(call->server->sched, &call->job);
         (void)pthread_mutex_unlock(&call->grpc->lock);
         if (mine) {
+            INLAY_CHECK(atomic_load(&call->server->suspended) > 0);
             (void)atomic_fetch_sub(&call->server->suspended, 1);
             stats_add_error(&call->job.model->stats, STATS_CANCELLED, clock_ns() - call->arrived_ns);
         }
@@ -78,136 +81,143 @@ void grpc_leave(struct call *call)
 
 /* ------------------------------------------------------------------ connections */
 
-static void watch_link(wire_link *link, bool blocked)
+static void watch_events(grpc_connection *connection, bool blocked)
 {
-    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | (blocked ? EPOLLOUT : 0u), .data.ptr = link };
+    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | (blocked ? EPOLLOUT : 0u), .data.ptr = connection };
 
-    if (link->blocked == blocked)
+    if (connection->blocked == blocked)
         return;
-    link->blocked = blocked;
-    (void)epoll_ctl(link->grpc->epoll, EPOLL_CTL_MOD, link->fd, &event);
+    connection->blocked = blocked;
+    (void)epoll_ctl(connection->grpc->epoll, EPOLL_CTL_MOD, connection->fd, &event);
 }
 
-static void destroy_link(wire_link *link)
+static void destroy_connection(grpc_connection *connection)
 {
-    struct grpc *grpc = link->grpc;
+    struct grpc *grpc = connection->grpc;
 
-    grpc_streams_close(&link->streams, link->session);
-    CHAIN_REMOVE(grpc->links, link, next, previous);
-    grpc->link_count--;
+    grpc_streams_close(&connection->streams, connection->session);
+    CHAIN_REMOVE(grpc->connections, connection, next, previous);
+    INLAY_CHECK(grpc->connection_count > 0);
+    grpc->connection_count--;
     (void)atomic_fetch_sub(&grpc->server->connections, 1);
-    tls_close(link->tls);
-    (void)close(link->fd);
-    strbuf_deinit(&link->out);
-    free(link);
+    tls_close(connection->tls);
+    (void)close(connection->fd);
+    strbuf_deinit(&connection->out);
+    free(connection);
 }
 
-/* Sends what there is. false: the connection is at its end. */
-static bool flush(wire_link *link)
+/* Sends the pending output. false: the connection has ended. */
+static bool flush(grpc_connection *connection)
 {
-    if (link->tls != NULL && !link->secured)
+    if (connection->tls != NULL && !connection->secured)
         return true;
+    INLAY_CHECK(connection->sent <= connection->out.size);
     for (;;) {
-        ssize_t n;
+        ssize_t count;
 
-        if (link->sent == link->out.size) {
+        if (connection->sent == connection->out.size) {
             const uint8_t *data;
 
-            link->out.size = link->sent = 0;
-            while ((n = nghttp2_session_mem_send(link->session, &data)) > 0) {
-                strbuf_add(&link->out, data, (size_t)n);
-                if (link->out.size >= READ_BYTES)
+            connection->out.size = connection->sent = 0;
+            while ((count = nghttp2_session_mem_send(connection->session, &data)) > 0) {
+                strbuf_add(&connection->out, data, (size_t)count);
+                if (connection->out.size >= READ_BYTES)
                     break;
             }
-            if (n < 0 || link->out.failed)
+            if (count < 0 || connection->out.failed)
                 return false;
-            if (link->out.size == 0)
+            if (connection->out.size == 0)
                 break;
         }
-        n = link->tls != NULL ? tls_send(link->tls, link->out.data + link->sent, link->out.size - link->sent)
-                              : send(link->fd, link->out.data + link->sent, link->out.size - link->sent, MSG_NOSIGNAL);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            watch_link(link, true);
+        count = connection->tls != NULL ? tls_send(connection->tls, connection->out.data + connection->sent,
+                                                   connection->out.size - connection->sent)
+                                        : send(connection->fd, connection->out.data + connection->sent,
+                                               connection->out.size - connection->sent, MSG_NOSIGNAL);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+            watch_events(connection, true);
             return true;
         }
-        if (n <= 0)
+        if (count <= 0)
             return false;
-        link->sent += (size_t)n;
-        link->progress_ns = clock_ns();
+        connection->sent += (size_t)count;
+        connection->progress_ns = clock_ns();
     }
-    watch_link(link, false);
-    return nghttp2_session_want_read(link->session) || nghttp2_session_want_write(link->session);
+    watch_events(connection, false);
+    return nghttp2_session_want_read(connection->session) || nghttp2_session_want_write(connection->session);
 }
 
-static bool receive(wire_link *link)
+static bool receive(grpc_connection *connection)
 {
     uint8_t bytes[READ_BYTES];
-    ssize_t n;
+    ssize_t count;
 
-    if (link->tls != NULL && !link->secured) {
-        int done = tls_handshake(link->tls);
+    if (connection->tls != NULL && !connection->secured) {
+        int done = tls_handshake(connection->tls);
 
         if (done <= 0) {
-            watch_link(link, tls_wants_write(link->tls));
+            watch_events(connection, tls_wants_write(connection->tls));
             return done == 0;
         }
-        link->secured = true;
+        connection->secured = true;
     }
     do {
-        n = link->tls != NULL ? tls_receive(link->tls, bytes, sizeof bytes) : recv(link->fd, bytes, sizeof bytes, 0);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        count = connection->tls != NULL ? tls_receive(connection->tls, bytes, sizeof bytes)
+                                        : recv(connection->fd, bytes, sizeof bytes, 0);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return true;
-        if (n <= 0 || nghttp2_session_mem_recv(link->session, bytes, (size_t)n) != n)
+        if (count <= 0 || nghttp2_session_mem_recv(connection->session, bytes, (size_t)count) != count)
             return false;
-    } while (link->tls != NULL && tls_has_more(link->tls)); /* the socket does not tell of these */
+    } while (connection->tls != NULL &&
+             tls_has_more(connection->tls)); /* epoll does not report data that TLS has already read */
     return true;
 }
 
 static void accept_one(struct grpc *grpc)
 {
     int fd = accept4(grpc->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
-    wire_link *link = fd >= 0 && grpc->link_count < grpc->max_links ? calloc(1, sizeof *link) : NULL;
-    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = link };
+    grpc_connection *connection =
+        fd >= 0 && grpc->connection_count < grpc->max_connections ? calloc(1, sizeof *connection) : NULL;
+    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = connection };
 
-    if (link != NULL) {
-        link->grpc = grpc;
-        link->fd = fd;
-        link->progress_ns = clock_ns();
-        link->streams = (grpc_streams){ .grpc = grpc, .server = grpc->server };
-        link->session = grpc_streams_open(&link->streams);
+    if (connection != NULL) {
+        connection->grpc = grpc;
+        connection->fd = fd;
+        connection->progress_ns = clock_ns();
+        connection->streams = (grpc_streams){ .grpc = grpc, .server = grpc->server };
+        connection->session = grpc_streams_open(&connection->streams);
         if (grpc->server->tls != NULL)
-            link->tls = tls_accept(grpc->server->tls, fd);
+            connection->tls = tls_accept(grpc->server->tls, fd);
     }
-    if (link == NULL || link->session == NULL || (grpc->server->tls != NULL && link->tls == NULL) ||
+    if (connection == NULL || connection->session == NULL || (grpc->server->tls != NULL && connection->tls == NULL) ||
         epoll_ctl(grpc->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-        if (link != NULL) {
-            nghttp2_session_del(link->session);
-            tls_close(link->tls);
+        if (connection != NULL) {
+            nghttp2_session_del(connection->session);
+            tls_close(connection->tls);
         }
-        free(link);
+        free(connection);
         if (fd >= 0)
             (void)close(fd);
         return;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    CHAIN_ADD(grpc->links, link, next, previous);
-    grpc->link_count++;
+    CHAIN_ADD(grpc->connections, connection, next, previous);
+    grpc->connection_count++;
     (void)atomic_fetch_add(&grpc->server->connections, 1);
-    if (!flush(link))
-        destroy_link(link);
+    if (!flush(connection))
+        destroy_connection(connection);
 }
 
-/* ------------------------------------------------------------------ the thread */
+/* ------------------------------------------------------------------ the gRPC thread */
 
-static wire_link *link_of(struct grpc *grpc, const struct call *call)
+static grpc_connection *connection_of(struct grpc *grpc, const struct call *call)
 {
-    for (wire_link *link = grpc->links; link != NULL; link = link->next)
-        if (link->session == call->session)
-            return link;
+    for (grpc_connection *connection = grpc->connections; connection != NULL; connection = connection->next)
+        if (connection->session == call->session)
+            return connection;
     return NULL;
 }
 
-/* Requests that others have finished: their answers. */
+/* Sends the replies of requests that other threads have finished. */
 static void take_finished(struct grpc *grpc)
 {
     struct call *list, *next;
@@ -217,52 +227,54 @@ static void take_finished(struct grpc *grpc)
     grpc->finished = NULL;
     (void)pthread_mutex_unlock(&grpc->lock);
     for (struct call *call = list; call != NULL; call = next) {
-        wire_link *link = call->session != NULL ? link_of(grpc, call) : NULL;
+        grpc_connection *connection = call->session != NULL ? connection_of(grpc, call) : NULL;
 
         next = call->next_finished;
         (void)atomic_fetch_sub(&grpc->server->suspended, 1);
-        if (link == NULL) { /* its stream went meanwhile */
+        if (connection == NULL) { /* its stream was closed meanwhile */
             call_destroy(call);
             continue;
         }
         call_finish_message(call);
         call_advance(call);
-        if (!flush(link)) {
-            /* Other calls of this list may be the connection's: it is closed at the next round, when it can be read. */
-            (void)shutdown(link->fd, SHUT_RDWR);
+        if (!flush(connection)) {
+            /* The list may have more calls of this connection, so the next round closes it, once it is readable. */
+            (void)shutdown(connection->fd, SHUT_RDWR);
         }
     }
 }
 
-/* Clients that are slow to send a message, or to take an answer. */
+/* Closes connections whose client is slow to send a message or to read a reply. */
 static void close_slow(struct grpc *grpc)
 {
     uint64_t now = clock_ns(), limit = grpc->server->receive_ns;
 
-    for (wire_link *link = grpc->links, *next; link != NULL; link = next) {
-        bool slow = link->blocked && now - link->progress_ns > limit, any = link->streams.calls != NULL;
+    for (grpc_connection *connection = grpc->connections, *next; connection != NULL; connection = next) {
+        bool slow = connection->blocked && now - connection->progress_ns > limit,
+             any = connection->streams.calls != NULL;
 
-        next = link->next;
-        for (const struct call *call = link->streams.calls; call != NULL; call = call->next)
+        next = connection->next;
+        for (const struct call *call = connection->streams.calls; call != NULL; call = call->next)
             slow |= !call->client_done && !call->working && (call->ended || call->messages == 0 || call->in.size > 0) &&
                     now - call->arrived_ns > limit;
-        /* Who has never said anything is no client of this protocol. */
-        slow |= !any && nghttp2_session_get_last_proc_stream_id(link->session) == 0 && now - link->progress_ns > limit;
+        /* A client that has never sent a request does not speak this protocol. */
+        slow |= !any && nghttp2_session_get_last_proc_stream_id(connection->session) == 0 &&
+                now - connection->progress_ns > limit;
         if (slow)
-            destroy_link(link);
+            destroy_connection(connection);
     }
 }
 
 static void end_calls(struct grpc *grpc)
 {
-    for (wire_link *link = grpc->links, *next; link != NULL; link = next) {
-        next = link->next;
-        destroy_link(link);
+    for (grpc_connection *connection = grpc->connections, *next; connection != NULL; connection = next) {
+        next = connection->next;
+        destroy_connection(connection);
     }
 }
 
-/* What other threads have asked for. */
-static bool obey(struct grpc *grpc)
+/* Applies what other threads have requested. false: the thread has to end. */
+static bool apply_requests(struct grpc *grpc)
 {
     bool stop, drain, cancel;
 
@@ -273,17 +285,17 @@ static bool obey(struct grpc *grpc)
     grpc->drain = grpc->cancel = false;
     (void)pthread_mutex_unlock(&grpc->lock);
     if (drain && grpc->listening >= 0) {
-        /* Closing alone does not take it out of epoll where other processes have the socket, too. */
+        /* If other processes share the socket, closing does not remove it from epoll. */
         (void)epoll_ctl(grpc->epoll, EPOLL_CTL_DEL, grpc->listening, NULL);
         (void)close(grpc->listening);
         grpc->listening = -1;
-        for (wire_link *link = grpc->links, *next; link != NULL; link = next) {
-            next = link->next;
-            (void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE,
-                                        nghttp2_session_get_last_proc_stream_id(link->session), NGHTTP2_NO_ERROR, NULL,
-                                        0);
-            if (!flush(link))
-                destroy_link(link);
+        for (grpc_connection *connection = grpc->connections, *next; connection != NULL; connection = next) {
+            next = connection->next;
+            (void)nghttp2_submit_goaway(connection->session, NGHTTP2_FLAG_NONE,
+                                        nghttp2_session_get_last_proc_stream_id(connection->session), NGHTTP2_NO_ERROR,
+                                        NULL, 0);
+            if (!flush(connection))
+                destroy_connection(connection);
         }
     }
     if (cancel || stop)
@@ -291,10 +303,11 @@ static bool obey(struct grpc *grpc)
     return !stop;
 }
 
-/* A handshake goes on whichever way the socket has become ready. */
-static bool wants_receive(const wire_link *link, uint32_t events)
+/* A TLS handshake continues whether the socket is readable or writable. */
+static bool wants_receive(const grpc_connection *connection, uint32_t events)
 {
-    return (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 || (link->tls != NULL && !link->secured);
+    return (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 ||
+           (connection->tls != NULL && !connection->secured);
 }
 
 static void *serve(void *user)
@@ -303,11 +316,11 @@ static void *serve(void *user)
     struct epoll_event events[MAX_EVENTS];
     uint64_t ticked = 0;
 
-    while (obey(grpc)) {
+    while (apply_requests(grpc)) {
         int count = epoll_wait(grpc->epoll, events, MAX_EVENTS, TICK_MS);
 
         for (int i = 0; i < count; i++) {
-            wire_link *link = events[i].data.ptr;
+            grpc_connection *connection = events[i].data.ptr;
             uint64_t ignored;
 
             if (events[i].data.ptr == &grpc->event) {
@@ -315,8 +328,8 @@ static void *serve(void *user)
                     continue;
             } else if (events[i].data.ptr == grpc) {
                 accept_one(grpc);
-            } else if ((wants_receive(link, events[i].events) && !receive(link)) || !flush(link)) {
-                destroy_link(link);
+            } else if ((wants_receive(connection, events[i].events) && !receive(connection)) || !flush(connection)) {
+                destroy_connection(connection);
             }
         }
         take_finished(grpc);
@@ -329,35 +342,35 @@ static void *serve(void *user)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ from outside */
+/* ------------------------------------------------------------------ interface */
 
 bool grpc_is_built(void)
 {
     return true;
 }
 
-static void ask(struct grpc *grpc, bool *what)
+static void set_flag(struct grpc *grpc, bool *flag)
 {
     uint64_t one = 1;
 
     (void)pthread_mutex_lock(&grpc->lock);
-    *what = true;
+    *flag = true;
     (void)pthread_mutex_unlock(&grpc->lock);
     if (write(grpc->event, &one, sizeof one) < 0) {
-        /* It is awake, then. */
+        /* The counter is at its maximum, so the thread wakes up anyway. */
     }
 }
 
 void grpc_drain(struct grpc *grpc)
 {
     if (grpc != NULL)
-        ask(grpc, &grpc->drain);
+        set_flag(grpc, &grpc->drain);
 }
 
 void grpc_cancel_all(struct grpc *grpc)
 {
     if (grpc != NULL)
-        ask(grpc, &grpc->cancel);
+        set_flag(grpc, &grpc->cancel);
 }
 
 static void release(struct grpc *grpc)
@@ -376,7 +389,7 @@ void grpc_stop(struct grpc *grpc)
 {
     if (grpc == NULL)
         return;
-    ask(grpc, &grpc->stop);
+    set_flag(grpc, &grpc->stop);
     (void)pthread_join(grpc->thread, NULL);
     release(grpc);
 }
@@ -393,7 +406,7 @@ inlay_status grpc_start(struct server *server, const char *address, int port, st
     if (grpc == NULL)
         return no_memory(diag, "for gRPC");
     grpc->server = server;
-    grpc->max_links = (uint32_t)settings_int(server->settings, SET_max_connections);
+    grpc->max_connections = (uint32_t)settings_int(server->settings, SET_max_connections);
     (void)pthread_mutex_init(&grpc->lock, NULL);
     grpc->listening = -1;
     grpc->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -1,5 +1,6 @@
-/* Methods that change models and settings, and Triton's statistics. */
+/* Methods that load and unload models and change settings, and Triton's statistics. */
 #include "serve/grpc_internal.h"
+#include "inlay/check.h"
 #include "serve/log.h"
 #include "serve/trace.h"
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 /* ------------------------------------------------------------------ models */
 
-static void loaded(void *user, const inlay_diag *diag)
+static void load_finished(void *user, const inlay_diag *diag)
 {
     struct call *call = user;
 
@@ -18,7 +19,7 @@ static void loaded(void *user, const inlay_diag *diag)
     grpc_finished(call);
 }
 
-/* The answer is Empty: no bytes. */
+/* The reply is Empty: no bytes. */
 static void change_model(struct call *call, const uint8_t *message, size_t bytes, bool load)
 {
     Inference__RepositoryRequest *request =
@@ -27,13 +28,15 @@ static void change_model(struct call *call, const uint8_t *message, size_t bytes
     if (request == NULL)
         return;
     if (load && request->n_parameters > 0) {
-        call_fail(call, GRPC_INVALID_ARGUMENT, "models are loaded as they lie in the repository: send no parameters");
+        call_fail(call, GRPC_INVALID_ARGUMENT,
+                  "parameters are not supported: models are always loaded from the repository");
     } else {
-        call->kept = (struct kept){ .what = load ? KEPT_LOAD : KEPT_UNLOAD, .done = loaded, .user = call };
-        (void)snprintf(call->kept.name, sizeof call->kept.name, "%s", request->model_name);
-        call->queued = call->keeping = true;
+        call->load_task =
+            (load_task){ .what = load ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD, .done = load_finished, .user = call };
+        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", request->model_name);
+        call->queued = call->in_loader = true;
         (void)atomic_fetch_add(&call->server->suspended, 1);
-        keeper_submit(call->server->keeper, &call->kept);
+        loader_submit(call->server->loader, &call->load_task);
     }
     call_release(request);
 }
@@ -57,24 +60,24 @@ static uint64_t get(const atomic_uint_fast64_t *from)
 
 static Inference__Duration duration(uint64_t count, uint64_t ns)
 {
-    Inference__Duration Duration = INFERENCE__DURATION__INIT;
+    Inference__Duration result = INFERENCE__DURATION__INIT;
 
-    Duration.count = count;
-    Duration.ns = ns;
-    return Duration;
+    result.count = count;
+    result.ns = ns;
+    return result;
 }
 
-/* Appends the message as field 1 of the reply: models need not be kept until all are known. */
-static void add_model_statistics(struct call *call, Inference__ModelStatistics *told)
+/* Appends the message as field 1 of the reply, so that not all models have to be held at once. */
+static void add_model_statistics(struct call *call, Inference__ModelStatistics *statistics)
 {
     Inference__StatisticsReply reply = INFERENCE__STATISTICS_REPLY__INIT;
 
     reply.n_model_stats = 1;
-    reply.model_stats = &told;
+    reply.model_stats = &statistics;
     call_pack(call, &reply.base);
 }
 
-/* Runs by their rows; false: no memory. One allocation, to be freed. */
+/* Adds the runs by their number of rows; false: out of memory. The caller frees the single allocation. */
 static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to)
 {
     struct batch {
@@ -82,7 +85,7 @@ static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to
         Inference__Duration input, infer, output;
     };
     struct batch *all = calloc(stats->batch_count + 1u, sizeof *all + sizeof(void *));
-    size_t n = 0;
+    size_t used = 0;
 
     if (all == NULL)
         return false;
@@ -92,19 +95,20 @@ static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to
 
         if (count == 0)
             continue;
-        inference__batch_statistics__init(&all[n].message);
-        all[n].input = duration(count, get(&stats->batches[i].input_ns));
-        all[n].infer = duration(count, get(&stats->batches[i].infer_ns));
-        all[n].output = duration(count, get(&stats->batches[i].output_ns));
-        all[n].message.batch_size = i + 1;
-        all[n].message.compute_input = &all[n].input;
-        all[n].message.compute_infer = &all[n].infer;
-        all[n].message.compute_output = &all[n].output;
-        to->batch_stats[n] = &all[n].message;
-        n++;
+        inference__batch_statistics__init(&all[used].message);
+        all[used].input = duration(count, get(&stats->batches[i].input_ns));
+        all[used].infer = duration(count, get(&stats->batches[i].infer_ns));
+        all[used].output = duration(count, get(&stats->batches[i].output_ns));
+        all[used].message.batch_size = i + 1;
+        all[used].message.compute_input = &all[used].input;
+        all[used].message.compute_infer = &all[used].infer;
+        all[used].message.compute_output = &all[used].output;
+        to->batch_stats[used] = &all[used].message;
+        used++;
     }
-    to->n_batch_stats = n;
-    if (n == 0) {
+    INLAY_CHECK(used <= stats->batch_count);
+    to->n_batch_stats = used;
+    if (used == 0) {
         free(all);
         to->batch_stats = NULL;
     }
@@ -113,7 +117,7 @@ static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to
 
 static void write_statistics(struct call *call, const char *name, const char *version, const model_stats *stats)
 {
-    Inference__ModelStatistics told = INFERENCE__MODEL_STATISTICS__INIT;
+    Inference__ModelStatistics reply = INFERENCE__MODEL_STATISTICS__INIT;
     Inference__InferStatistics infer = INFERENCE__INFER_STATISTICS__INIT;
     uint64_t failed = 0, runs = get(&stats->compute.count);
     Inference__Duration success, fail, queue, input, compute, output;
@@ -132,19 +136,19 @@ static void write_statistics(struct call *call, const char *name, const char *ve
     infer.compute_input = &input;
     infer.compute_infer = &compute;
     infer.compute_output = &output;
-    told.name = (char *)(uintptr_t)name;
-    told.version = (char *)(uintptr_t)version;
-    told.last_inference = get(&stats->last_ms);
-    told.inference_count = get(&stats->rows);
-    told.execution_count = runs;
-    told.inference_stats = &infer;
-    if (!add_batches(stats, &told)) {
-        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+    reply.name = (char *)(uintptr_t)name;
+    reply.version = (char *)(uintptr_t)version;
+    reply.last_inference = get(&stats->last_ms);
+    reply.inference_count = get(&stats->rows);
+    reply.execution_count = runs;
+    reply.inference_stats = &infer;
+    if (!add_batches(stats, &reply)) {
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
         return;
     }
-    add_model_statistics(call, &told);
-    if (told.batch_stats != NULL)
-        free(told.batch_stats[0]); /* the first message is where the memory begins */
+    add_model_statistics(call, &reply);
+    if (reply.batch_stats != NULL)
+        free(reply.batch_stats[0]); /* the allocation begins with the first message */
 }
 
 typedef struct statistics_list {
@@ -188,11 +192,11 @@ static bool change_trace(struct call *call, const Inference__TraceSettings *requ
     inlay_status status = INLAY_OK;
 
     for (size_t i = 0; status == INLAY_OK && i < request->n_settings; i++) {
-        const Inference__TraceEntry *TraceEntry = request->settings[i];
+        const Inference__TraceEntry *entry = request->settings[i];
 
-        status = trace_change_add(call->server->trace, &change, TraceEntry->key,
-                                  TraceEntry->value != NULL ? (const char *const *)TraceEntry->value->value : NULL,
-                                  TraceEntry->value != NULL ? (uint32_t)TraceEntry->value->n_value : 0, &diag);
+        status = trace_change_add(call->server->trace, &change, entry->key,
+                                  entry->value != NULL ? (const char *const *)entry->value->value : NULL,
+                                  entry->value != NULL ? (uint32_t)entry->value->n_value : 0, &diag);
     }
     if (status == INLAY_OK)
         status = trace_apply(call->server->trace, name, &change, &diag);
@@ -203,20 +207,20 @@ static bool change_trace(struct call *call, const Inference__TraceSettings *requ
 
 static void write_trace(struct call *call, const char *name)
 {
-    trace_setting now[TRACE_SETTINGS];
+    trace_setting settings[TRACE_SETTINGS];
     Inference__TraceSettings reply = INFERENCE__TRACE_SETTINGS__INIT;
     Inference__TraceEntry entries[TRACE_SETTINGS], *list[TRACE_SETTINGS];
     Inference__TraceValue values[TRACE_SETTINGS];
     char *texts[TRACE_SETTINGS];
 
-    trace_read(call->server->trace, name, now);
+    trace_read(call->server->trace, name, settings);
     for (uint32_t i = 0; i < TRACE_SETTINGS; i++) {
         inference__trace_entry__init(&entries[i]);
         inference__trace_value__init(&values[i]);
-        texts[i] = now[i].value;
+        texts[i] = settings[i].value;
         values[i].n_value = 1;
         values[i].value = &texts[i];
-        entries[i].key = (char *)(uintptr_t)now[i].key;
+        entries[i].key = (char *)(uintptr_t)settings[i].key;
         entries[i].value = &values[i];
         list[i] = &entries[i];
     }
@@ -251,19 +255,19 @@ static bool change_log(struct call *call, const Inference__LogSettings *request)
     uint32_t count = 0;
 
     for (size_t i = 0; i < request->n_settings && count < LOG_SETTINGS; i++) {
-        const Inference__LogEntry *LogEntry = request->settings[i];
+        const Inference__LogEntry *entry = request->settings[i];
 
-        if (LogEntry->value == NULL || LogEntry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE__NOT_SET)
+        if (entry->value == NULL || entry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE__NOT_SET)
             continue;
-        changes[count] = (log_setting){ .key = LogEntry->key, .kind = LOG_TEXT, .text = "" };
-        if (LogEntry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_STRING_VALUE) {
-            changes[count].text = LogEntry->value->string_value;
-        } else if (LogEntry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_BOOL_VALUE) {
+        changes[count] = (log_setting){ .key = entry->key, .kind = LOG_TEXT, .text = "" };
+        if (entry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_STRING_VALUE) {
+            changes[count].text = entry->value->string_value;
+        } else if (entry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_BOOL_VALUE) {
             changes[count].kind = LOG_BOOL;
-            changes[count].number = LogEntry->value->bool_value != 0;
+            changes[count].number = entry->value->bool_value != 0;
         } else {
             changes[count].kind = LOG_NUMBER;
-            changes[count].number = LogEntry->value->uint_value;
+            changes[count].number = entry->value->uint_value;
         }
         count++;
     }
@@ -275,27 +279,27 @@ static bool change_log(struct call *call, const Inference__LogSettings *request)
 
 static void write_log(struct call *call)
 {
-    log_setting now[LOG_SETTINGS];
+    log_setting settings[LOG_SETTINGS];
     Inference__LogSettings reply = INFERENCE__LOG_SETTINGS__INIT;
     Inference__LogEntry entries[LOG_SETTINGS], *list[LOG_SETTINGS];
     Inference__LogValue values[LOG_SETTINGS];
 
-    log_settings_read(now);
+    log_settings_read(settings);
     for (uint32_t i = 0; i < LOG_SETTINGS; i++) {
         inference__log_entry__init(&entries[i]);
         inference__log_value__init(&values[i]);
-        entries[i].key = (char *)(uintptr_t)now[i].key;
+        entries[i].key = (char *)(uintptr_t)settings[i].key;
         entries[i].value = &values[i];
         list[i] = &entries[i];
-        if (now[i].kind == LOG_TEXT) {
+        if (settings[i].kind == LOG_TEXT) {
             values[i].choice_case = INFERENCE__LOG_VALUE__CHOICE_STRING_VALUE;
-            values[i].string_value = (char *)(uintptr_t)now[i].text;
-        } else if (now[i].kind == LOG_BOOL) {
+            values[i].string_value = (char *)(uintptr_t)settings[i].text;
+        } else if (settings[i].kind == LOG_BOOL) {
             values[i].choice_case = INFERENCE__LOG_VALUE__CHOICE_BOOL_VALUE;
-            values[i].bool_value = now[i].number != 0;
+            values[i].bool_value = settings[i].number != 0;
         } else {
             values[i].choice_case = INFERENCE__LOG_VALUE__CHOICE_UINT_VALUE;
-            values[i].uint_value = (uint32_t)now[i].number;
+            values[i].uint_value = (uint32_t)settings[i].number;
         }
     }
     reply.n_settings = LOG_SETTINGS;

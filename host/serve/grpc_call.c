@@ -1,4 +1,5 @@
-/* A call: its header, its messages, its replies, its status. */
+/* A gRPC call: its header, its messages, its replies, its status. */
+#include "inlay/check.h"
 #include "base/utf8.h"
 #include "serve/grpc_internal.h"
 #include "serve/load.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFIX = 5 }; /* of a message: a byte that says whether it is compressed, four of its length */
+enum { PREFIX = 5 }; /* before each message: a byte for compression, four bytes of length */
 
 const struct method *method_find(const char *path)
 {
@@ -57,14 +58,15 @@ void call_destroy(struct call *call)
     strbuf_deinit(&call->in);
     strbuf_deinit(&call->out);
     strbuf_deinit(&call->reply);
+    INLAY_CHECK(atomic_load(&call->server->exchanges) > 0);
     (void)atomic_fetch_sub(&call->server->exchanges, 1);
     (void)atomic_fetch_add_explicit(&call->server->requests, 1, memory_order_relaxed);
     free(call);
 }
 
-/* ------------------------------------------------------------------ its header */
+/* ------------------------------------------------------------------ header */
 
-/* 1 to 8 digits and a unit. */
+/* Reads 1 to 8 digits and a unit. */
 static uint64_t read_timeout(const char *text, size_t bytes)
 {
     static const char units[] = "HMSmun";
@@ -105,7 +107,7 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
         memcpy(call->authorization, value, value_bytes);
 }
 
-/* Whether who has sent the header may call the method, or change the server; ends the call where not. */
+/* Whether the client may call a method with this access level; otherwise ends the call. */
 bool call_may(struct call *call, int access)
 {
     const struct server *server = call->server;
@@ -116,17 +118,17 @@ bool call_may(struct call *call, int access)
         (access == 2 && admin && !supervise_is_worker()))
         return true;
     if (access == 2 && supervise_is_worker())
-        call_end(call, GRPC_PERMISSION_DENIED, "one of several workers: restart the server to change it");
+        call_end(call, GRPC_PERMISSION_DENIED, "not possible with several workers; restart the server to change it");
     else if (access == 2 && server->admin_tokens.count == 0)
         call_end(call, GRPC_PERMISSION_DENIED, "this server is read-only; start it with an admin_token_file");
     else if (access == 2 && user)
         call_end(call, GRPC_PERMISSION_DENIED, "this token may not change the server");
     else
-        call_end(call, GRPC_UNAUTHENTICATED, "a bearer token is needed: authorization: Bearer TOKEN");
+        call_end(call, GRPC_UNAUTHENTICATED, "a bearer token is required: authorization: Bearer TOKEN");
     return false;
 }
 
-/* Whether the call may go on, once its header is complete. */
+/* Checks the complete header. false: the call has ended. */
 static bool check_header(struct call *call)
 {
     struct server *server = call->server;
@@ -137,7 +139,7 @@ static bool check_header(struct call *call)
     else if (!call->is_grpc)
         call_end(call, GRPC_INTERNAL, "the content-type is not application/grpc");
     else if (call->method == NULL)
-        call_end(call, GRPC_UNIMPLEMENTED, "there is no such method");
+        call_end(call, GRPC_UNIMPLEMENTED, "unknown method");
     else if (!call->is_plain)
         call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
     else
@@ -145,7 +147,7 @@ static bool check_header(struct call *call)
     return !call->ended;
 }
 
-/* ------------------------------------------------------------------ what is sent */
+/* ------------------------------------------------------------------ output */
 
 static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                         nghttp2_data_source *source, void *user)
@@ -153,6 +155,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
     struct call *call = source->ptr;
     size_t bytes = call->out.size - call->sent;
 
+    INLAY_CHECK(call->sent <= call->out.size);
     (void)user;
     if (bytes > room)
         bytes = room;
@@ -204,7 +207,7 @@ static void begin_answer(struct call *call)
     }
 }
 
-/* grpc-message: what is not printable ASCII, and '%', as %XX. */
+/* grpc-message: '%' and all bytes other than printable ASCII are written as %XX. */
 static void set_text(struct call *call, const char *text)
 {
     size_t used = 0;
@@ -220,7 +223,7 @@ static void set_text(struct call *call, const char *text)
     call->text[used] = '\0';
 }
 
-/* An answer that is only a status. */
+/* Sends a response that has only a status. */
 static void send_status(struct call *call)
 {
     char status[8];
@@ -245,7 +248,7 @@ void call_end(struct call *call, int status, const char *text)
     if (call->session == NULL)
         return;
     if (call->answering || call->out.size > 0)
-        begin_answer(call); /* the status comes behind what is still to be sent */
+        begin_answer(call); /* the status follows the pending output */
     else
         send_status(call);
 }
@@ -261,7 +264,7 @@ void call_pack(struct call *call, const ProtobufCMessage *message)
         call->reply.size += protobuf_c_message_pack(message, (uint8_t *)to);
 }
 
-/* What a message may take, so that many tiny parts do not take many times its size. */
+/* Limit of the memory of an unpacked message: many tiny fields must not take many times its size. */
 struct budget {
     size_t left;
 };
@@ -289,14 +292,15 @@ void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, con
     void *unpacked = protobuf_c_message_unpack(type, &allocator, bytes, message);
 
     if (unpacked == NULL)
-        call_fail(call, GRPC_INVALID_ARGUMENT, "the message is not of the method's type");
+        call_fail(call, GRPC_INVALID_ARGUMENT, "the message does not match the method's request type");
     return unpacked;
 }
 
 void call_release(void *unpacked)
 {
     if (unpacked != NULL)
-        protobuf_c_message_free_unpacked(unpacked, NULL); /* the allocator's free() is malloc's */
+        protobuf_c_message_free_unpacked(unpacked,
+                                         NULL); /* budget_free() calls free(), as the default allocator does */
 }
 
 void call_fail(struct call *call, int status, const char *text)
@@ -336,7 +340,7 @@ void call_fail_diag(struct call *call, const inlay_diag *diag)
     call_fail(call, status_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
 }
 
-/* In a stream of requests a failure is a message, and the stream goes on. */
+/* In a stream of requests, a failure is sent as a message, and the stream continues. */
 static void wrap_stream_reply(struct call *call)
 {
     Inference__StreamInferReply reply = INFERENCE__STREAM_INFER_REPLY__INIT;
@@ -345,7 +349,7 @@ static void wrap_stream_reply(struct call *call)
         return; /* grpc_infer() has wrapped it */
     reply.error_message = call->reply_text;
     if (!utf8_is_valid(call->reply_text, strlen(call->reply_text)))
-        reply.error_message = (char *)(uintptr_t) "the request is wrong";
+        reply.error_message = (char *)(uintptr_t) "the request is invalid";
     call->reply_status = GRPC_OK;
     call_pack(call, &reply.base);
 }
@@ -353,6 +357,8 @@ static void wrap_stream_reply(struct call *call)
 void call_finish_message(struct call *call)
 {
     uint8_t prefix[PREFIX];
+
+    INLAY_CHECK(call->method != NULL || call->ended || call->session == NULL);
 
     call->working = false;
     grpc_infer_deinit(call);
@@ -370,7 +376,7 @@ void call_finish_message(struct call *call)
     strbuf_add(&call->out, prefix, sizeof prefix);
     strbuf_add(&call->out, call->reply.data, call->reply.size);
     if (call->reply.failed || call->out.failed || call->reply.size > UINT32_MAX)
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
     else if (!call->method->streams)
         call_end(call, GRPC_OK, "");
     else
@@ -380,9 +386,9 @@ void call_finish_message(struct call *call)
 
 static uint32_t message_bytes(const struct call *call)
 {
-    const uint8_t *p = (const uint8_t *)call->in.data;
+    const uint8_t *prefix = (const uint8_t *)call->in.data;
 
-    return (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
+    return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 | prefix[4];
 }
 
 bool call_data(struct call *call, const uint8_t *data, size_t bytes)
@@ -390,11 +396,11 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
     if (call->ended)
         return true;
     if (call->in.size + bytes > 2 * call->server->max_body_bytes + 65536)
-        return false; /* of a stream that does not wait for its replies */
+        return false; /* the client sends faster than it reads replies */
     strbuf_add(&call->in, data, bytes);
     (void)atomic_fetch_add_explicit(&call->server->moved_bytes, bytes, memory_order_relaxed);
     if (call->in.failed) {
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the message");
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
     } else if (call->in.size >= PREFIX && call->in.data[0] != 0) {
         call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
     } else if (call->in.size >= PREFIX && message_bytes(call) > call->server->max_body_bytes) {
@@ -403,7 +409,7 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* The next message, if it is complete. */
+/* Handles the next message, if it has arrived completely. */
 static bool take_message(struct call *call)
 {
     size_t bytes;
@@ -417,6 +423,7 @@ static bool take_message(struct call *call)
     }
     if (call->in.size - PREFIX < bytes)
         return false;
+    INLAY_CHECK(!call->working);
     call->messages++;
     call->reply_status = GRPC_OK;
     call->working = true;

@@ -15,13 +15,13 @@ void grpc_infer_deinit(struct call *call)
     call->job = (struct job){ .model = NULL };
     call_release(call->decoded);
     call->decoded = NULL;
-    call->queued = call->keeping = false;
+    call->queued = call->in_loader = false;
     call->finished = false;
 }
 
 /* ------------------------------------------------------------------ outputs */
 
-/* What a reply is made of; all is freed together. */
+/* The parts of a reply, freed together. */
 typedef struct reply_parts {
     Inference__InferReply reply;
     Inference__Tensor *tensors, **tensor_list;
@@ -60,43 +60,43 @@ static bool parts_init(reply_parts *parts, uint32_t count)
            parts->owned != NULL && parts->strings != NULL;
 }
 
-/* A small type in the elements of the field that it travels in. */
+/* Widens the elements of a small type to those of the protobuf field. The parameters are (output, contents, owned). */
 #define WIDEN(field, wide, narrow)                                                                                     \
     do {                                                                                                               \
-        wide *values = malloc((o->count + 1) * sizeof *values);                                                        \
+        wide *values = malloc((output->count + 1) * sizeof *values);                                                   \
         if (values == NULL)                                                                                            \
             return false;                                                                                              \
         *owned = values;                                                                                               \
-        for (uint64_t i = 0; i < o->count; i++)                                                                        \
-            values[i] = (wide)((const narrow *)o->data)[i];                                                            \
-        c->n_##field = o->count;                                                                                       \
-        c->field = values;                                                                                             \
+        for (uint64_t i = 0; i < output->count; i++)                                                                   \
+            values[i] = (wide)((const narrow *)output->data)[i];                                                       \
+        contents->n_##field = output->count;                                                                           \
+        contents->field = values;                                                                                      \
         return true;                                                                                                   \
     } while (0)
 #define POINT(field, type)                                                                                             \
     do {                                                                                                               \
-        c->n_##field = o->count;                                                                                       \
-        c->field = (type *)(uintptr_t)o->data;                                                                         \
+        contents->n_##field = output->count;                                                                           \
+        contents->field = (type *)(uintptr_t)output->data;                                                             \
         return true;                                                                                                   \
     } while (0)
 
-static bool give_strings(const infer_output *o, Inference__Contents *c, void **owned)
+static bool set_strings(const infer_output *output, Inference__Contents *contents, void **owned)
 {
-    ProtobufCBinaryData *texts = malloc((o->count + 1) * sizeof *texts);
+    ProtobufCBinaryData *texts = malloc((output->count + 1) * sizeof *texts);
 
     *owned = texts;
-    for (uint64_t i = 0; texts != NULL && i < o->count; i++) {
-        const inlay_str *string = &((const inlay_str *)o->data)[i];
+    for (uint64_t i = 0; texts != NULL && i < output->count; i++) {
+        const inlay_str *string = &((const inlay_str *)output->data)[i];
         texts[i] = (ProtobufCBinaryData){ string->bytes, (uint8_t *)(uintptr_t)string->data };
     }
-    c->n_bytes_contents = o->count;
-    c->bytes_contents = texts;
+    contents->n_bytes_contents = output->count;
+    contents->bytes_contents = texts;
     return texts != NULL;
 }
 
-static bool give_contents(const infer_output *o, Inference__Contents *c, void **owned)
+static bool set_contents(const infer_output *output, Inference__Contents *contents, void **owned)
 {
-    switch (o->dtype) {
+    switch (output->dtype) {
     case INLAY_BOOL:
         WIDEN(bool_contents, protobuf_c_boolean, uint8_t);
     case INLAY_INT8:
@@ -120,11 +120,12 @@ static bool give_contents(const infer_output *o, Inference__Contents *c, void **
     case INLAY_DOUBLE:
         POINT(fp64_contents, double);
     default:
-        return give_strings(o, c, owned);
+        return set_strings(output, contents, owned);
     }
 }
 
-/* Outputs come as the inputs did: raw, or in fields. FP16 and BF16 have no field, so with one of them all are raw. */
+/* Outputs use the representation of the inputs: raw bytes or typed fields. FP16 and BF16 have no typed field, so with
+ * one of them all outputs are raw. */
 static bool is_raw(const struct call *call, const infer_output *outputs, uint32_t count)
 {
     bool raw = call->decoded->n_raw_input_contents > 0;
@@ -134,27 +135,28 @@ static bool is_raw(const struct call *call, const infer_output *outputs, uint32_
     return raw;
 }
 
-static bool give_output(reply_parts *parts, uint32_t i, const infer_output *o, bool raw)
+static bool set_output(reply_parts *parts, uint32_t i, const infer_output *output, bool raw)
 {
-    Inference__Tensor *Tensor = &parts->tensors[i];
+    Inference__Tensor *tensor = &parts->tensors[i];
 
-    inference__tensor__init(Tensor);
-    Tensor->name = (char *)(uintptr_t)o->name;
-    Tensor->datatype = (char *)(uintptr_t)datatype_name(o->dtype);
-    Tensor->n_shape = o->rank;
-    Tensor->shape = (int64_t *)(uintptr_t)o->dims;
-    parts->tensor_list[i] = Tensor;
+    inference__tensor__init(tensor);
+    tensor->name = (char *)(uintptr_t)output->name;
+    tensor->datatype = (char *)(uintptr_t)datatype_name(output->dtype);
+    tensor->n_shape = output->rank;
+    tensor->shape = (int64_t *)(uintptr_t)output->dims;
+    parts->tensor_list[i] = tensor;
     if (!raw) {
         inference__contents__init(&parts->contents[i]);
-        Tensor->contents = &parts->contents[i];
-        return give_contents(o, Tensor->contents, &parts->owned[i]);
+        tensor->contents = &parts->contents[i];
+        return set_contents(output, tensor->contents, &parts->owned[i]);
     }
-    if (o->dtype == INLAY_STRING) {
-        datatype_write_raw(&parts->strings[i], o->dtype, o->count, o->data);
+    if (output->dtype == INLAY_STRING) {
+        datatype_write_raw(&parts->strings[i], output->dtype, output->count, output->data);
         parts->raws[i] = (ProtobufCBinaryData){ parts->strings[i].size, (uint8_t *)parts->strings[i].data };
         return !parts->strings[i].failed;
     }
-    parts->raws[i] = (ProtobufCBinaryData){ o->count * datatype_bytes(o->dtype), (uint8_t *)(uintptr_t)o->data };
+    parts->raws[i] =
+        (ProtobufCBinaryData){ output->count * datatype_bytes(output->dtype), (uint8_t *)(uintptr_t)output->data };
     return true;
 }
 
@@ -166,11 +168,11 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
 
     for (uint32_t i = 0; i < count; i++)
         if (datatype_name(outputs[i].dtype) == NULL)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is of type %s, which the protocol does not have",
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' has type %s, which the protocol does not have",
                               outputs[i].name, inlay_dtype_name(outputs[i].dtype));
     good = parts_init(&parts, count);
     for (uint32_t i = 0; good && i < count; i++)
-        good = give_output(&parts, i, &outputs[i], raw);
+        good = set_output(&parts, i, &outputs[i], raw);
     if (good) {
         parts.reply.model_name = call->job.model->name;
         parts.reply.model_version = call->job.model->version;
@@ -183,7 +185,7 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
         call_pack(call, call->method->streams ? &wrapped.base : &parts.reply.base);
     }
     parts_deinit(&parts, count);
-    return good && !call->reply.failed ? INLAY_OK : no_memory(diag, "for the answer");
+    return good && !call->reply.failed ? INLAY_OK : no_memory(diag, "for the reply");
 }
 
 /* ------------------------------------------------------------------ the run */
@@ -221,7 +223,7 @@ static void note_queued(void *user)
 {
     struct call *call = user;
 
-    if (call->queued) /* it has waited for its model already */
+    if (call->queued) /* queued already, while its model was loaded */
         return;
     call->queued = true;
     (void)atomic_fetch_add(&call->server->suspended, 1);
@@ -237,13 +239,13 @@ static uint64_t deadline(const struct call *call)
     return allowed > 0 ? call->arrived_ns + allowed : 0;
 }
 
-static struct model *find_model(const struct call *call, uint64_t *out_version, bool *out_asleep)
+static struct model *find_model(const struct call *call, uint64_t *out_version, bool *out_deferred)
 {
-    *out_asleep = false;
+    *out_deferred = false;
     if (!grpc_version(call->decoded->model_version, out_version))
         return NULL;
-    return repository_ask(call->server->repository, call->decoded->model_name, strlen(call->decoded->model_name),
-                          *out_version, out_asleep);
+    return repository_acquire(call->server->repository, call->decoded->model_name, strlen(call->decoded->model_name),
+                              *out_version, out_deferred);
 }
 
 static inlay_status read_request(struct call *call, inlay_diag *diag)
@@ -255,12 +257,12 @@ static inlay_status read_request(struct call *call, inlay_diag *diag)
     status = grpc_read_request(call->decoded, call->decoded_bytes, &call->request, diag);
     if (status != INLAY_OK)
         return status;
-    (void)grpc_version(call->decoded->model_version, &version); /* find_model() has read it */
+    (void)grpc_version(call->decoded->model_version, &version); /* find_model() has checked it */
     call->job.model = repository_of_sequence(call->server->repository, call->job.model, version, &call->request);
     return model_check(&call->job, diag);
 }
 
-/* false: the message is answered. true: finish() was called, or will be. */
+/* false: the call has its failure. true: finish() was called, or will be. */
 static bool submit(struct call *call)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -282,46 +284,47 @@ static bool submit(struct call *call)
     return false;
 }
 
-/* The model that the message waited for is loaded, or could not be. On the keeper's thread. */
-static void woken(void *user, const inlay_diag *failure)
+/* The model that the message waited for is loaded, or its load failed. On the thread of the model loader. */
+static void model_loaded(void *user, const inlay_diag *failure)
 {
     struct call *call = user;
     uint64_t version;
-    bool asleep;
+    bool deferred;
 
     if (failure->code == INLAY_OK)
-        call->job.model = find_model(call, &version, &asleep);
+        call->job.model = find_model(call, &version, &deferred);
     if (call->job.model != NULL && submit(call))
         return;
     if (failure->code != INLAY_OK)
         call_fail_diag(call, failure);
     else if (call->job.model == NULL)
-        call_fail(call, GRPC_UNAVAILABLE, "the model was unloaded again for others; try again later");
+        call_fail(call, GRPC_UNAVAILABLE, "the model was unloaded to make room for others; try again later");
     grpc_finished(call);
 }
 
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     uint64_t version = 0;
-    bool asleep;
+    bool deferred;
 
     if (atomic_load_explicit(&call->server->refusing, memory_order_relaxed)) {
-        call_fail(call, GRPC_UNAVAILABLE, "the server is going down");
+        call_fail(call, GRPC_UNAVAILABLE, "the server is shutting down");
         return;
     }
     call->decoded = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
     if (call->decoded == NULL)
         return;
     call->decoded_bytes = bytes;
-    call->job.model = find_model(call, &version, &asleep);
+    call->job.model = find_model(call, &version, &deferred);
     if (call->job.model != NULL) {
         (void)submit(call);
-    } else if (asleep) {
-        call->kept = (struct kept){ .what = KEPT_WAKE, .version = version, .done = woken, .user = call };
-        (void)snprintf(call->kept.name, sizeof call->kept.name, "%s", call->decoded->model_name);
+    } else if (deferred) {
+        call->load_task =
+            (load_task){ .what = LOAD_TASK_DEFERRED, .version = version, .done = model_loaded, .user = call };
+        (void)snprintf(call->load_task.name, sizeof call->load_task.name, "%s", call->decoded->model_name);
         note_queued(call);
-        call->keeping = true;
-        keeper_submit(call->server->keeper, &call->kept);
+        call->in_loader = true;
+        loader_submit(call->server->loader, &call->load_task);
     } else if (!atomic_load(&call->server->ready)) {
         call_fail(call, GRPC_UNAVAILABLE, "models are being loaded");
     } else {

@@ -1,4 +1,4 @@
-/* Methods that ask what the server and its models are. */
+/* Methods that return metadata of the server and its models. */
 #include "base/utf8.h"
 #include "serve/datatype.h"
 #include "serve/grpc_internal.h"
@@ -48,8 +48,8 @@ bool grpc_version(const char *text, uint64_t *out_number)
     return *end == '\0' && *out_number != 0 && text[0] != '-';
 }
 
-/* The model of that name and version, or NULL. */
-static struct model *find(struct call *call, const char *name, const char *version)
+/* Returns the model of that name and version, or NULL. */
+static struct model *find_model(struct call *call, const char *name, const char *version)
 {
     uint64_t number;
 
@@ -66,7 +66,7 @@ void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes)
 
     if (name == NULL)
         return;
-    model = find(call, name->name, name->version);
+    model = find_model(call, name->name, name->version);
     reply.ready = model != NULL;
     model_unref(model);
     call_release(name);
@@ -86,7 +86,8 @@ void grpc_server_metadata(struct call *call, const uint8_t *message, size_t byte
     call_pack(call, &reply.base);
 }
 
-/* [count] descriptions and, behind them, the pointers to these; to be freed. NULL: no memory. */
+/* Returns [count] descriptions, followed in the same allocation by pointers to them; the caller frees it. NULL: out of
+ * memory. */
 static Inference__TensorMetadata *describe(const inlay_io_info *ios, uint32_t count,
                                            Inference__TensorMetadata ***out_list)
 {
@@ -136,7 +137,7 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
 
     if (name == NULL)
         return;
-    model = find(call, name->name, name->version);
+    model = find_model(call, name->name, name->version);
     call_release(name);
     if (model == NULL) {
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
@@ -155,7 +156,7 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
     if (inputs != NULL && outputs != NULL)
         call_pack(call, &reply.base);
     else
-        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
     free(inputs);
     free(outputs);
     model_unref(model);
@@ -165,25 +166,24 @@ typedef struct index_list {
     struct strbuf *to;
     bool ready_only;
 } index_list;
-
-/* A field of the reply, as it stands on the wire: entries need not be kept until all are known. */
-static void add_entry(void *user, const repository_entry *e)
+/* Appends an entry as one encoded field of the reply, so that not all entries have to be held at once. */
+static void add_entry(void *user, const repository_entry *entry)
 {
     index_list *list = user;
-    Inference__IndexEntry entry = INFERENCE__INDEX_ENTRY__INIT;
-    Inference__IndexEntry *one = &entry;
+    Inference__IndexEntry message = INFERENCE__INDEX_ENTRY__INIT;
+    Inference__IndexEntry *one = &message;
     Inference__IndexReply reply = INFERENCE__INDEX_REPLY__INIT;
     char version[24];
     size_t bytes;
     char *to;
 
-    if (list->ready_only && e->loaded == NULL)
+    if (list->ready_only && entry->loaded == NULL)
         return;
-    (void)snprintf(version, sizeof version, "%llu", (unsigned long long)e->version);
-    entry.name = (char *)(uintptr_t)e->name;
-    entry.version = version;
-    entry.state = (char *)(uintptr_t)e->state;
-    entry.reason = (char *)(uintptr_t)(utf8_is_valid(e->reason, strlen(e->reason)) ? e->reason : "");
+    (void)snprintf(version, sizeof version, "%llu", (unsigned long long)entry->version);
+    message.name = (char *)(uintptr_t)entry->name;
+    message.version = version;
+    message.state = (char *)(uintptr_t)entry->state;
+    message.reason = (char *)(uintptr_t)(utf8_is_valid(entry->reason, strlen(entry->reason)) ? entry->reason : "");
     reply.n_models = 1;
     reply.models = &one;
     bytes = inference__index_reply__get_packed_size(&reply);

@@ -1,5 +1,5 @@
-/* serve/grpc_internal.h - a call over gRPC, between the connection (grpc.c), the call (grpc_call.c) and what it asks
- * for (grpc_info.c, grpc_infer.c). All of it belongs to the thread of grpc.c, but for a request that runs elsewhere. */
+/* serve/grpc_internal.h - a gRPC call, shared by the connection (grpc.c), the call (grpc_call.c) and the methods
+ * (grpc_info.c, grpc_infer.c). The thread of grpc.c owns all of it, except while a request runs on another thread. */
 #ifndef SERVE_GRPC_INTERNAL_H
 #define SERVE_GRPC_INTERNAL_H
 #include "inference.pb-c.h"
@@ -7,7 +7,7 @@
 #include "serve/server.h"
 #include <nghttp2/nghttp2.h>
 
-/* gRPC's own codes. */
+/* Status codes of gRPC. */
 enum {
     GRPC_OK = 0,
     GRPC_CANCELLED = 1,
@@ -23,9 +23,9 @@ enum {
 };
 
 struct call;
-typedef struct wire_link wire_link;
+typedef struct grpc_connection grpc_connection;
 
-/* What a method does with a message: writes its reply into call->reply, or fails with call_fail(), or goes to work. */
+/* A method handles a message: it writes its reply into call->reply, fails with call_fail(), or queues a request. */
 typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t bytes);
 struct method {
     const char *path;
@@ -33,12 +33,12 @@ struct method {
     int access; /* as route_access() */
     bool streams;
 };
-const struct method *method_find(const char *path); /* NULL = there is none */
+const struct method *method_find(const char *path); /* NULL = unknown */
 
 struct call {
     struct grpc *grpc;
     struct server *server;
-    nghttp2_session *session; /* NULL once the stream is gone */
+    nghttp2_session *session; /* NULL once the stream is closed */
     int32_t stream;
     struct call *next, *previous; /* of its connection */
     char path[96];
@@ -47,25 +47,25 @@ struct call {
     bool is_grpc, is_plain; /* content-type, no compression */
     size_t header_bytes;
     uint64_t timeout_ns; /* grpc-timeout; 0 = none */
-    uint64_t arrived_ns; /* its header, later each message of a stream */
+    uint64_t arrived_ns; /* time of the header, later of each message of a stream */
 
-    struct strbuf in; /* what has arrived and is not taken yet */
+    struct strbuf in; /* received, not yet handled */
     bool client_done;
     uint32_t messages;
 
-    struct strbuf out; /* what is to be sent */
+    struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;
     bool answering, ended;
     int status;
     char text[512];
 
-    struct strbuf reply; /* of the message at work */
+    struct strbuf reply; /* to the current message */
     int reply_status;
     char reply_text[512];
     bool working, queued;
-    bool keeping; /* queued with the keeper, not the scheduler */
-    struct kept kept;
-    bool finished; /* under the lock of grpc.c */
+    bool in_loader; /* queued with the model loader, not the scheduler */
+    load_task load_task;
+    bool finished; /* guarded by the lock of grpc.c */
     struct call *next_finished;
     Inference__InferRequest *decoded;
     size_t decoded_bytes; /* of its message */
@@ -77,22 +77,22 @@ struct call {
 /* grpc_call.c */
 struct call *call_create(struct grpc *grpc, struct server *server, nghttp2_session *session, int32_t stream);
 void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
-/* Both false: the stream is to be reset. */
+/* Appends received bytes. false: the stream has to be reset. */
 bool call_data(struct call *call, const uint8_t *data, size_t bytes);
-void call_advance(struct call *call); /* takes the messages that are complete */
-/* The message failed; the call goes on if it is a stream of requests, otherwise it ends. */
+void call_advance(struct call *call); /* handles the complete messages */
+/* The message failed. A stream of requests continues; another call ends. */
 void call_fail(struct call *call, int status, const char *text);
 void call_fail_diag(struct call *call, const inlay_diag *diag);
-/* The message at work is finished, with reply, or reply_status and text. */
+/* The current message is finished; the result is in reply, or in reply_status and reply_text. */
 void call_finish_message(struct call *call);
-/* Whether the caller may: 0 to 2, as route_access(); ends the call where not. */
+/* Whether the client may: 0 to 2, as in route_access(); otherwise ends the call. */
 bool call_may(struct call *call, int access);
 /* Ends the call. */
 void call_end(struct call *call, int status, const char *text);
 void call_destroy(struct call *call);
 /* Appends the message to call->reply. */
 void call_pack(struct call *call, const ProtobufCMessage *message);
-/* Unpacks with a limit of memory that depends on the size; NULL: the call has failed. */
+/* Unpacks with a memory limit that depends on the size; NULL: the call has failed. */
 void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
 void call_release(void *unpacked);
 
@@ -102,12 +102,12 @@ typedef struct grpc_streams {
     struct server *server;
     struct call *calls;
 } grpc_streams;
-nghttp2_session *grpc_streams_open(grpc_streams *streams); /* NULL: no memory */
+nghttp2_session *grpc_streams_open(grpc_streams *streams); /* NULL: out of memory */
 void grpc_streams_close(grpc_streams *streams, nghttp2_session *session);
 
-/* grpc.c: the client wants no answer to the call any more. */
+/* grpc.c: the client no longer waits for the call. */
 void grpc_leave(struct call *call);
-/* grpc.c: hands a call that was queued back to its thread; any thread. */
+/* grpc.c: returns a queued call to the gRPC thread. Any thread. */
 void grpc_finished(struct call *call);
 
 /* grpc_info.c, grpc_infer.c: the methods */
@@ -123,9 +123,9 @@ void grpc_unload(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes);
-/* "" = the latest; false: no version. */
+/* Reads a version number. "" = the latest (0); false: not a version. */
 bool grpc_version(const char *text, uint64_t *out_number);
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes);
-/* What infer keeps of a message. */
+/* Frees what grpc_infer() holds for a message. */
 void grpc_infer_deinit(struct call *call);
 #endif

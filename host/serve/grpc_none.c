@@ -1,10 +1,10 @@
-/* A server without gRPC, where nghttp2 is not installed. */
+/* Stub of a server without gRPC, where nghttp2 is not installed. */
 #include "serve/grpc.h"
 
-inlay_status grpc_start(struct server *s, const char *address, int port, struct grpc **out_grpc, char *name,
+inlay_status grpc_start(struct server *server, const char *address, int port, struct grpc **out_grpc, char *name,
                         size_t name_bytes, inlay_diag *diag)
 {
-    (void)s;
+    (void)server;
     (void)address;
     (void)port;
     (void)name;
@@ -19,17 +19,17 @@ bool grpc_is_built(void)
     return false;
 }
 
-void grpc_drain(struct grpc *g)
+void grpc_drain(struct grpc *grpc)
 {
-    (void)g;
+    (void)grpc;
 }
 
-void grpc_cancel_all(struct grpc *g)
+void grpc_cancel_all(struct grpc *grpc)
 {
-    (void)g;
+    (void)grpc;
 }
 
-void grpc_stop(struct grpc *g)
+void grpc_stop(struct grpc *grpc)
 {
-    (void)g;
+    (void)grpc;
 }

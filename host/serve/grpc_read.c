@@ -1,35 +1,36 @@
-/* What a ModelInfer message says, as a request; no sockets, no models. */
+/* Converts a ModelInfer message to a request, without sockets or models. */
+#include "inlay/check.h"
 #include "serve/grpc_read.h"
 #include "base/utf8.h"
 #include "serve/datatype.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements of the message's typed contents into memory of the tensor; false: not so many, or out of range. */
+/* Copies the elements of the typed contents into the tensor; false: wrong count, or a value is out of range. */
 #define TAKE(field, type)                                                                                              \
     do {                                                                                                               \
-        if (c->n_##field != t->count)                                                                                  \
+        if (contents->n_##field != tensor->count)                                                                      \
             return false;                                                                                              \
-        for (uint64_t i = 0; i < t->count; i++) {                                                                      \
-            if ((type)c->field[i] != c->field[i])                                                                      \
+        for (uint64_t i = 0; i < tensor->count; i++) {                                                                 \
+            if ((type)contents->field[i] != contents->field[i])                                                        \
                 return false;                                                                                          \
-            ((type *)t->data)[i] = (type)c->field[i];                                                                  \
+            ((type *)tensor->data)[i] = (type)contents->field[i];                                                      \
         }                                                                                                              \
         return true;                                                                                                   \
     } while (0)
-/* The same for types that hold every value of the field. */
+/* The same for types that hold all values of the field. */
 #define COPY(field)                                                                                                    \
     do {                                                                                                               \
-        if (c->n_##field != t->count)                                                                                  \
+        if (contents->n_##field != tensor->count)                                                                      \
             return false;                                                                                              \
-        if (t->count > 0)                                                                                              \
-            memcpy(t->data, c->field, t->bytes);                                                                       \
+        if (tensor->count > 0)                                                                                         \
+            memcpy(tensor->data, contents->field, tensor->bytes);                                                      \
         return true;                                                                                                   \
     } while (0)
 
-static bool take_contents(const Inference__Contents *c, infer_tensor *t)
+static bool take_contents(const Inference__Contents *contents, infer_tensor *tensor)
 {
-    switch (t->dtype) {
+    switch (tensor->dtype) {
     case INLAY_BOOL:
         TAKE(bool_contents, uint8_t);
     case INLAY_INT8:
@@ -53,151 +54,150 @@ static bool take_contents(const Inference__Contents *c, infer_tensor *t)
     case INLAY_DOUBLE:
         COPY(fp64_contents);
     case INLAY_STRING:
-        if (c->n_bytes_contents != t->count)
+        if (contents->n_bytes_contents != tensor->count)
             return false;
-        for (uint64_t i = 0; i < t->count; i++)
-            ((inlay_str *)t->data)[i] =
-                (inlay_str){ (const char *)c->bytes_contents[i].data, c->bytes_contents[i].len };
+        for (uint64_t i = 0; i < tensor->count; i++)
+            ((inlay_str *)tensor->data)[i] =
+                (inlay_str){ (const char *)contents->bytes_contents[i].data, contents->bytes_contents[i].len };
         return true;
     default:
-        return false; /* FP16 and BF16 have none */
+        return false; /* FP16 and BF16 have no typed field */
     }
 }
 
-static inlay_status set_contents(infer_request *request, infer_tensor *t, const Inference__Contents *c,
+static inlay_status set_contents(infer_request *request, infer_tensor *tensor, const Inference__Contents *contents,
                                  size_t message_bytes, inlay_diag *diag)
 {
-    if (t->count > message_bytes) /* an element takes a byte and more */
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has fewer elements than its shape", t->name);
-    t->bytes = t->count * datatype_bytes(t->dtype);
-    t->data = aligned_alloc(64, (t->bytes + 64) / 64 * 64);
-    if (t->data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': no memory for %llu bytes", t->name,
-                          (unsigned long long)t->bytes);
-    t->owned = true;
-    request->copied_bytes += t->bytes;
-    if (!take_contents(c, t))
+    if (tensor->count > message_bytes) /* an element takes at least a byte */
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has fewer elements than its shape", tensor->name);
+    tensor->bytes = tensor->count * datatype_bytes(tensor->dtype);
+    tensor->data = aligned_alloc(64, (tensor->bytes + 64) / 64 * 64);
+    if (tensor->data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': out of memory for %llu bytes", tensor->name,
+                          (unsigned long long)tensor->bytes);
+    tensor->owned = true;
+    request->copied_bytes += tensor->bytes;
+    if (!take_contents(contents, tensor))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "input '%s': its contents are not %llu values of %s in the field of that type", t->name,
-                          (unsigned long long)t->count, datatype_name(t->dtype));
+                          "input '%s': its contents are not %llu values of %s in the field of that type", tensor->name,
+                          (unsigned long long)tensor->count, datatype_name(tensor->dtype));
     return INLAY_OK;
 }
 
-static inlay_status read_input(const Inference__InferRequest *InferRequest, infer_request *request, uint32_t i,
+static inlay_status read_input(const Inference__InferRequest *message, infer_request *request, uint32_t i,
                                size_t message_bytes, inlay_diag *diag)
 {
-    const Inference__Tensor *from = InferRequest->inputs[i];
-    infer_tensor *t = &request->inputs[i];
+    const Inference__Tensor *from = message->inputs[i];
+    infer_tensor *tensor = &request->inputs[i];
 
-    t->name = from->name;
-    t->dtype = datatype_find(from->datatype, strlen(from->datatype));
+    INLAY_CHECK(i < request->input_count);
+    tensor->name = from->name;
+    tensor->dtype = datatype_find(from->datatype, strlen(from->datatype));
     for (uint32_t k = 0; k < i; k++)
-        if (strcmp(request->inputs[k].name, t->name) == 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is there twice", t->name);
-    if (t->dtype == INLAY_UNDEFINED)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': datatype '%.40s' is not known", t->name,
+        if (strcmp(request->inputs[k].name, tensor->name) == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is given twice", tensor->name);
+    if (tensor->dtype == INLAY_UNDEFINED)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': unknown datatype '%.40s'", tensor->name,
                           from->datatype);
     if (from->n_shape > INLAY_MAX_RANK)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has more than %d dimensions", t->name,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has more than %d dimensions", tensor->name,
                           INLAY_MAX_RANK);
-    t->rank = (uint32_t)from->n_shape;
-    if (t->rank > 0)
-        memcpy(t->dims, from->shape, t->rank * sizeof t->dims[0]);
-    if (!infer_count(t->rank, t->dims, &t->count))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': no tensor has such a shape", t->name);
+    tensor->rank = (uint32_t)from->n_shape;
+    if (tensor->rank > 0)
+        memcpy(tensor->dims, from->shape, tensor->rank * sizeof tensor->dims[0]);
+    if (!infer_count(tensor->rank, tensor->dims, &tensor->count))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': invalid shape", tensor->name);
     for (size_t k = 0; k < from->n_parameters; k++)
         if (strncmp(from->parameters[k]->key, "shared_memory", 13) == 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "shared memory is not supported");
-    if (InferRequest->n_raw_input_contents > 0)
-        return infer_set_raw(request, t, (char *)InferRequest->raw_input_contents[i].data,
-                             InferRequest->raw_input_contents[i].len, diag);
+    if (message->n_raw_input_contents > 0)
+        return infer_set_raw(request, tensor, (char *)message->raw_input_contents[i].data,
+                             message->raw_input_contents[i].len, diag);
     if (from->contents == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no contents", t->name);
-    return set_contents(request, t, from->contents, message_bytes, diag);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no contents", tensor->name);
+    return set_contents(request, tensor, from->contents, message_bytes, diag);
 }
 
-static uint64_t parameter_number(const Inference__Parameter *Parameter)
+static uint64_t parameter_number(const Inference__Parameter *parameter)
 {
-    if (Parameter->value == NULL)
+    if (parameter->value == NULL)
         return 0;
-    if (Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE)
-        return Parameter->value->uint64_value;
-    if (Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE &&
-        Parameter->value->int64_value > 0)
-        return (uint64_t)Parameter->value->int64_value;
+    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE)
+        return parameter->value->uint64_value;
+    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE &&
+        parameter->value->int64_value > 0)
+        return (uint64_t)parameter->value->int64_value;
     return 0;
 }
 
-static bool parameter_bool(const Inference__Parameter *Parameter)
+static bool parameter_bool(const Inference__Parameter *parameter)
 {
-    return Parameter->value != NULL && Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE &&
-           Parameter->value->bool_value;
+    return parameter->value != NULL && parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE &&
+           parameter->value->bool_value;
 }
 
-static bool set_sequence(infer_request *request, const Inference__Parameter *Parameter)
+static bool set_sequence(infer_request *request, const Inference__Parameter *parameter)
 {
     char number[24];
 
-    if (Parameter->value != NULL && Parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
-        return infer_set_sequence(request, Parameter->value->string_value, strlen(Parameter->value->string_value));
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)parameter_number(Parameter));
+    if (parameter->value != NULL && parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
+        return infer_set_sequence(request, parameter->value->string_value, strlen(parameter->value->string_value));
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)parameter_number(parameter));
     return infer_set_sequence(request, number, strlen(number));
 }
 
-static inlay_status read_parameters(const Inference__InferRequest *InferRequest, infer_request *request,
-                                    inlay_diag *diag)
+static inlay_status read_parameters(const Inference__InferRequest *message, infer_request *request, inlay_diag *diag)
 {
-    for (size_t i = 0; i < InferRequest->n_parameters; i++) {
-        const Inference__Parameter *Parameter = InferRequest->parameters[i];
+    for (size_t i = 0; i < message->n_parameters; i++) {
+        const Inference__Parameter *parameter = message->parameters[i];
 
-        if (strcmp(Parameter->key, "timeout") == 0)
-            request->timeout_us = parameter_number(Parameter);
-        else if (strcmp(Parameter->key, "priority") == 0)
-            request->priority = parameter_number(Parameter);
-        else if (strcmp(Parameter->key, "sequence_start") == 0)
-            request->sequence_start = parameter_bool(Parameter);
-        else if (strcmp(Parameter->key, "sequence_end") == 0)
-            request->sequence_end = parameter_bool(Parameter);
-        else if (strcmp(Parameter->key, "sequence_id") == 0 && !set_sequence(request, Parameter))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "sequence_id is a number, or a text of at most %d bytes",
-                              SEQUENCE_ID_BYTES - 1);
+        if (strcmp(parameter->key, "timeout") == 0)
+            request->timeout_us = parameter_number(parameter);
+        else if (strcmp(parameter->key, "priority") == 0)
+            request->priority = parameter_number(parameter);
+        else if (strcmp(parameter->key, "sequence_start") == 0)
+            request->sequence_start = parameter_bool(parameter);
+        else if (strcmp(parameter->key, "sequence_end") == 0)
+            request->sequence_end = parameter_bool(parameter);
+        else if (strcmp(parameter->key, "sequence_id") == 0 && !set_sequence(request, parameter))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "sequence_id must be a number, or a text of at most %d bytes", SEQUENCE_ID_BYTES - 1);
     }
     return INLAY_OK;
 }
 
-static inlay_status read_tensors(const Inference__InferRequest *InferRequest, infer_request *request,
-                                 size_t message_bytes, inlay_diag *diag)
+static inlay_status read_tensors(const Inference__InferRequest *message, infer_request *request, size_t message_bytes,
+                                 inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    if (InferRequest->n_inputs == 0 || InferRequest->n_inputs > INFER_MAX_TENSORS ||
-        InferRequest->n_outputs > INFER_MAX_TENSORS)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a request has 1 to %d inputs, and no more outputs",
-                          INFER_MAX_TENSORS);
-    if (InferRequest->n_raw_input_contents > 0 && InferRequest->n_raw_input_contents != InferRequest->n_inputs)
+    if (message->n_inputs == 0 || message->n_inputs > INFER_MAX_TENSORS || message->n_outputs > INFER_MAX_TENSORS)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "a request must have 1 to %d inputs and at most as many outputs", INFER_MAX_TENSORS);
+    if (message->n_raw_input_contents > 0 && message->n_raw_input_contents != message->n_inputs)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%zu raw_input_contents for %zu inputs",
-                          InferRequest->n_raw_input_contents, InferRequest->n_inputs);
-    request->inputs = calloc(InferRequest->n_inputs, sizeof *request->inputs);
-    request->outputs = calloc(InferRequest->n_outputs + 1, sizeof *request->outputs);
+                          message->n_raw_input_contents, message->n_inputs);
+    request->inputs = calloc(message->n_inputs, sizeof *request->inputs);
+    request->outputs = calloc(message->n_outputs + 1, sizeof *request->outputs);
     if (request->inputs == NULL || request->outputs == NULL)
         return no_memory(diag, "for the tensors");
-    request->input_count = (uint32_t)InferRequest->n_inputs;
+    request->input_count = (uint32_t)message->n_inputs;
     for (uint32_t i = 0; status == INLAY_OK && i < request->input_count; i++)
-        status = read_input(InferRequest, request, i, message_bytes, diag);
-    for (; request->output_count < InferRequest->n_outputs; request->output_count++)
+        status = read_input(message, request, i, message_bytes, diag);
+    for (; request->output_count < message->n_outputs; request->output_count++)
         request->outputs[request->output_count] =
-            (infer_wanted){ .name = InferRequest->outputs[request->output_count]->name, .binary = -1 };
+            (infer_wanted){ .name = message->outputs[request->output_count]->name, .binary = -1 };
     return status;
 }
 
-inlay_status grpc_read_request(const Inference__InferRequest *InferRequest, size_t message_bytes,
-                               infer_request *request, inlay_diag *diag)
+inlay_status grpc_read_request(const Inference__InferRequest *message, size_t message_bytes, infer_request *request,
+                               inlay_diag *diag)
 {
     inlay_status status;
 
     request->id = "";
-    if (!utf8_is_valid(InferRequest->id, strlen(InferRequest->id)))
+    if (!utf8_is_valid(message->id, strlen(message->id)))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request's id is not UTF-8");
-    status = read_parameters(InferRequest, request, diag);
-    return status == INLAY_OK ? read_tensors(InferRequest, request, message_bytes, diag) : status;
+    status = read_parameters(message, request, diag);
+    return status == INLAY_OK ? read_tensors(message, request, message_bytes, diag) : status;
 }

@@ -1,5 +1,6 @@
 /* HTTP/2 of one connection, without its socket: frames to calls. */
 #include "serve/grpc_internal.h"
+#include "inlay/check.h"
 #include "serve/chain.h"
 #include <stdlib.h>
 
@@ -60,7 +61,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
-/* Behind the end of an answer: what the client still sends is of no use. */
+/* After the end of a reply, resets a stream on which the client still sends data. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     const struct call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
@@ -79,6 +80,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
     (void)code;
     if (call == NULL)
         return 0;
+    INLAY_CHECK(call->session == session);
     CHAIN_REMOVE(((grpc_streams *)user)->calls, call, next, previous);
     grpc_leave(call);
     return 0;
@@ -120,5 +122,5 @@ void grpc_streams_close(grpc_streams *streams, nghttp2_session *session)
         CHAIN_REMOVE(streams->calls, call, next, previous);
         grpc_leave(call);
     }
-    nghttp2_session_del(session); /* its streams' data are gone, and no callback is called */
+    nghttp2_session_del(session); /* deletes the streams without calling callbacks */
 }

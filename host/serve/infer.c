@@ -1,4 +1,5 @@
-/* What requests of all protocols share. */
+/* Functions shared by the protocols. */
+#include "inlay/check.h"
 #include "serve/infer.h"
 #include "serve/datatype.h"
 #include <stdlib.h>
@@ -42,11 +43,11 @@ bool infer_count(uint32_t rank, const int64_t *dims, uint64_t *out_count)
     return true;
 }
 
-static inlay_status own(infer_request *request, infer_tensor *tensor, uint64_t bytes, inlay_diag *diag)
+static inlay_status allocate(infer_request *request, infer_tensor *tensor, uint64_t bytes, inlay_diag *diag)
 {
-    tensor->data = aligned_alloc(64, (bytes + 64) / 64 * 64); /* never of no bytes */
+    tensor->data = aligned_alloc(64, (bytes + 64) / 64 * 64); /* at least one byte */
     if (tensor->data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': no memory for %llu bytes", tensor->name,
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': out of memory for %llu bytes", tensor->name,
                           (unsigned long long)bytes);
     tensor->owned = true;
     tensor->bytes = bytes;
@@ -57,35 +58,37 @@ static inlay_status own(infer_request *request, infer_tensor *tensor, uint64_t b
 static inlay_status check_bools(const infer_tensor *tensor, inlay_diag *diag)
 {
     const uint8_t *data = tensor->data;
-    uint8_t all = 0;
+    uint8_t combined = 0;
 
     for (uint64_t i = 0; i < tensor->count; i++)
-        all |= data[i];
-    return all <= 1 ? INLAY_OK
-                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': a BOOL is a byte of 0 or 1", tensor->name);
+        combined |= data[i];
+    return combined <= 1
+               ? INLAY_OK
+               : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': a BOOL is a byte of 0 or 1", tensor->name);
 }
 
 inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *data, uint64_t bytes, inlay_diag *diag)
 {
     uint32_t size = datatype_bytes(tensor->dtype);
+    INLAY_CHECK(size > 0); /* the datatype is known */
     inlay_status status;
 
     if (tensor->dtype == INLAY_STRING) {
         if (tensor->count > bytes / 4)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': %llu bytes are too few for %llu elements",
                               tensor->name, (unsigned long long)bytes, (unsigned long long)tensor->count);
-        status = own(request, tensor, tensor->count * sizeof(inlay_str), diag);
+        status = allocate(request, tensor, tensor->count * sizeof(inlay_str), diag);
         return status != INLAY_OK ? status
                                   : datatype_split_bytes(data, bytes, tensor->count, tensor->data, tensor->name, diag);
     }
     if (bytes != tensor->count * size)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has %llu bytes of data, its shape needs %llu",
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has %llu bytes of data, but its shape needs %llu",
                           tensor->name, (unsigned long long)bytes, (unsigned long long)(tensor->count * size));
     if ((uintptr_t)data % size == 0) {
         tensor->data = data;
         tensor->bytes = bytes;
     } else {
-        status = own(request, tensor, bytes, diag);
+        status = allocate(request, tensor, bytes, diag);
         if (status != INLAY_OK)
             return status;
         memcpy(tensor->data, data, bytes);

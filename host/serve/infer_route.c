@@ -10,7 +10,7 @@ static void fail(struct exchange *exchange, const inlay_diag *diag)
     stats_add_error(&exchange->job.model->stats, stats_error_of(diag->code), clock_ns() - exchange->arrived_ns);
 }
 
-/* The request ran, or will not: makes the answer and wakes the connection, if it sleeps. Any thread. */
+/* The request ran or failed: writes the reply and resumes the connection if it is suspended. Any thread. */
 static void finish(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
 {
     struct exchange *exchange = job->user;
@@ -37,7 +37,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
         stats_add_request(&model->stats, answered - exchange->arrived_ns, model->settings.batch_target_us);
         trace_request(exchange->server->trace, job, answered);
     }
-    sequence_leave(job); /* before the client knows: who ends one has a place for the next */
+    sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
     if (exchange->suspended)
         exchange_wake(exchange);
 }
@@ -46,7 +46,7 @@ static void suspend(void *user)
 {
     struct exchange *exchange = user;
 
-    if (!exchange->suspended) /* it may have waited for its model already */
+    if (!exchange->suspended) /* it is suspended already if it waited for its model */
         exchange_suspend(exchange);
 }
 
@@ -71,7 +71,7 @@ static inlay_status read_request(struct exchange *exchange, inlay_diag *diag)
     return model_check(&exchange->job, diag);
 }
 
-/* false: it is answered. true: finish() was called, or will be. */
+/* false: the exchange has its failure. true: finish() was called, or will be. */
 static bool submit(struct exchange *exchange)
 {
     struct server *server = exchange->server;
@@ -94,8 +94,8 @@ static bool submit(struct exchange *exchange)
     return false;
 }
 
-/* The model that the request waited for is loaded, or could not be. */
-static void woken(void *user, const inlay_diag *failure)
+/* The model that the request waited for is loaded, or its load failed. */
+static void model_loaded(void *user, const inlay_diag *failure)
 {
     struct exchange *exchange = user;
 
@@ -109,38 +109,39 @@ static void woken(void *user, const inlay_diag *failure)
     } else if (exchange->job.model == NULL) {
         exchange->retry_after = 1;
         exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
-                      "the model was unloaded again for others; try again later");
+                      "the model was unloaded to make room for others; try again later");
     }
     exchange_wake(exchange);
 }
 
-static void wake_model(struct exchange *exchange)
+static void load_model(struct exchange *exchange)
 {
-    exchange->kept =
-        (struct kept){ .what = KEPT_WAKE, .version = exchange->route.version, .done = woken, .user = exchange };
-    (void)snprintf(exchange->kept.name, sizeof exchange->kept.name, "%.*s", (int)exchange->route.name_bytes,
+    exchange->load_task = (load_task){
+        .what = LOAD_TASK_DEFERRED, .version = exchange->route.version, .done = model_loaded, .user = exchange
+    };
+    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)exchange->route.name_bytes,
                    exchange->route.name);
     exchange_suspend(exchange);
-    keeper_submit(exchange->server->keeper, &exchange->kept);
+    loader_submit(exchange->server->loader, &exchange->load_task);
 }
 
 void answer_infer(struct exchange *exchange)
 {
     struct server *server = exchange->server;
-    bool asleep;
+    bool deferred;
 
     if (atomic_load_explicit(&server->refusing, memory_order_relaxed)) {
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
+        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is shutting down");
         return;
     }
-    exchange->job.model = repository_ask(server->repository, exchange->route.name, exchange->route.name_bytes,
-                                         exchange->route.version, &asleep);
+    exchange->job.model = repository_acquire(server->repository, exchange->route.name, exchange->route.name_bytes,
+                                             exchange->route.version, &deferred);
     if (exchange->job.model == NULL && !atomic_load(&server->ready) && !atomic_load(&server->draining)) {
         exchange->retry_after = 1;
         exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
         return;
     }
-    if (exchange->job.model == NULL && !asleep) {
+    if (exchange->job.model == NULL && !deferred) {
         exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
                       "no such model or version is loaded; POST v2/repository/index lists them");
         return;
@@ -149,8 +150,8 @@ void answer_infer(struct exchange *exchange)
         exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the request has no body");
         return;
     }
-    if (asleep)
-        wake_model(exchange);
+    if (deferred)
+        load_model(exchange);
     else
         (void)submit(exchange);
 }

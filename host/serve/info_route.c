@@ -1,4 +1,4 @@
-/* What the server and its models say of themselves. */
+/* Metadata of the server and its models. */
 #include "serve/datatype.h"
 #include "serve/server.h"
 #include <string.h>
@@ -40,16 +40,16 @@ static void write_ios(struct strbuf *to, const inlay_io_info *ios, uint32_t coun
         strbuf_text(to, ",");
         text_member(to, "datatype", datatype != NULL ? datatype : inlay_dtype_name(ios[i].dtype));
         strbuf_text(to, ",\"shape\":[");
-        for (uint32_t d = 0; ios[i].rank != INLAY_RANK_UNKNOWN && d < ios[i].rank; d++) {
-            if (d > 0)
+        for (uint32_t axis = 0; ios[i].rank != INLAY_RANK_UNKNOWN && axis < ios[i].rank; axis++) {
+            if (axis > 0)
                 strbuf_add(to, ",", 1);
-            strbuf_int(to, ios[i].dims[d]);
+            strbuf_int(to, ios[i].dims[axis]);
         }
         strbuf_text(to, "]}");
     }
 }
 
-/* The model that the path names, as the exchange's own; NULL: answered. */
+/* Returns the model that the path names, owned by the exchange. NULL: the failure is set. */
 static struct model *find_model(struct exchange *exchange)
 {
     exchange->job.model = repository_find(exchange->server->repository, exchange->route.name,

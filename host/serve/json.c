@@ -1,4 +1,5 @@
 #include "serve/json.h"
+#include "inlay/check.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 
 json_reader reader_begin(char *text, size_t bytes)
 {
+    INLAY_CHECK(text != NULL || bytes == 0);
     return (json_reader){ .start = text, .at = text, .end = text + bytes };
 }
 
@@ -43,7 +45,7 @@ bool reader_open(json_reader *reader, char kind)
     return true;
 }
 
-/* Between two members: takes the comma, or leaves the container. */
+/* Before a member or an element: reads the comma, or closes the container. */
 static bool next(json_reader *reader, char close)
 {
     uint64_t bit = UINT64_C(1) << reader->depth;
@@ -52,6 +54,7 @@ static bool next(json_reader *reader, char close)
     if (reader->error != NULL)
         return false;
     if (c == close) {
+        INLAY_CHECK(reader->depth > 0);
         reader->at++;
         reader->depth--;
         return false;
@@ -95,7 +98,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Four digits of hex at `at`, or -1. */
+/* Reads four hexadecimal digits at `at`; -1: they are not. */
 static int32_t hex_four(const char *at, const char *end)
 {
     int32_t point = 0;
@@ -111,13 +114,13 @@ static int32_t hex_four(const char *at, const char *end)
     return point;
 }
 
-/* \uXXXX, behind the u, and its second half where it is one of a pair. */
+/* Reads XXXX of \uXXXX, and the second escape of a surrogate pair. */
 static bool read_point(json_reader *reader, uint32_t *out)
 {
     int32_t first = hex_four(reader->at, reader->end), second;
 
     if (first < 0)
-        return reader_fail(reader, "\\u wants four digits of hex");
+        return reader_fail(reader, "\\u must be followed by four hexadecimal digits");
     reader->at += 4;
     *out = (uint32_t)first;
     if (first < 0xd800 || first > 0xdfff)
@@ -132,7 +135,7 @@ static bool read_point(json_reader *reader, uint32_t *out)
     return true;
 }
 
-/* The escape behind a backslash. to NULL: only checked. */
+/* Reads the escape after a backslash and writes the character to *to, unless that is NULL. */
 static bool read_escape(json_reader *reader, char **to)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -141,7 +144,7 @@ static bool read_escape(json_reader *reader, char **to)
     char c;
 
     if (reader->at == reader->end)
-        return reader_fail(reader, "a string without its end");
+        return reader_fail(reader, "a string that is not closed");
     c = *reader->at++;
     if (c == 'u') {
         if (!read_point(reader, &point))
@@ -157,7 +160,7 @@ static bool read_escape(json_reader *reader, char **to)
     return true;
 }
 
-/* decode: in place. Otherwise the text stays, and *out is what is between the quotes. */
+/* decode: replaces escapes in place. Otherwise the text is unchanged, and *out is the text between the quotes. */
 static bool read_string(json_reader *reader, json_text *out, bool decode)
 {
     char *begin, *to = NULL;
@@ -183,7 +186,7 @@ static bool read_string(json_reader *reader, json_text *out, bool decode)
         reader->at++;
     }
     if (reader->at == reader->end)
-        return reader_fail(reader, "a string without its end");
+        return reader_fail(reader, "a string that is not closed");
     *out = (json_text){ begin, (size_t)((to != NULL ? to : reader->at) - begin) };
     reader->at++;
     if (!utf8_is_valid(out->data, out->bytes))
@@ -214,7 +217,7 @@ bool reader_c_string(json_reader *reader, char **out)
     if (!reader_string(reader, &text))
         return false;
     if (memchr(text.data, '\0', text.bytes) != NULL)
-        return reader_fail(reader, "a text with NUL in it");
+        return reader_fail(reader, "a text with a NUL character");
     text.data[text.bytes] = '\0';
     *out = text.data;
     return true;
@@ -229,7 +232,7 @@ bool reader_number(json_reader *reader, json_text *out)
     if (c == '-')
         reader->at++;
     if (reader->at < reader->end && *reader->at == '0')
-        reader->at++; /* no digit may follow */
+        reader->at++; /* after a leading zero, no digit may follow */
     else if (!digits(reader))
         return reader_fail(reader, "a number without digits");
     if (reader->at < reader->end && *reader->at == '.') {
@@ -250,11 +253,11 @@ bool reader_number(json_reader *reader, json_text *out)
 
 static bool word(json_reader *reader, const char *text)
 {
-    size_t n = strlen(text);
+    size_t bytes = strlen(text);
 
-    if ((size_t)(reader->end - reader->at) < n || memcmp(reader->at, text, n) != 0)
+    if ((size_t)(reader->end - reader->at) < bytes || memcmp(reader->at, text, bytes) != 0)
         return reader_fail(reader, "expected a value");
-    reader->at += n;
+    reader->at += bytes;
     return true;
 }
 
@@ -268,7 +271,7 @@ bool reader_bool(json_reader *reader, bool *out)
     return word(reader, c == 't' ? "true" : "false");
 }
 
-/* A value that is no container. */
+/* Skips a value that is not a container. */
 static bool skip_plain(json_reader *reader, char c)
 {
     json_text ignored;
@@ -296,7 +299,7 @@ bool reader_skip(json_reader *reader, json_text *out)
         } else if (!skip_plain(reader, c)) {
             return false;
         }
-        /* On to the next value: out of every container that ends here. */
+        /* To the next value: closes all containers that end here. */
         while (reader->depth > outside) {
             bool object = (objects >> reader->depth & 1) != 0;
 
@@ -328,12 +331,12 @@ bool reader_end(json_reader *reader)
     if (reader->error == NULL) {
         skip_space(reader);
         if (reader->at != reader->end)
-            (void)reader_fail(reader, "more text behind the value");
+            (void)reader_fail(reader, "more text after the value");
     }
     return reader->error == NULL;
 }
 
-/* ------------------------------------------------------------------ values of numbers */
+/* ------------------------------------------------------------------ conversion of numbers */
 
 bool text_to_uint64(json_text number, uint64_t *out)
 {
@@ -355,21 +358,21 @@ bool text_to_uint64(json_text number, uint64_t *out)
 bool text_to_int64(json_text number, int64_t *out)
 {
     bool negative = number.bytes > 0 && number.data[0] == '-';
-    json_text size = { number.data + negative, number.bytes - negative };
+    json_text magnitude = { number.data + negative, number.bytes - negative };
     uint64_t value;
 
-    if (!text_to_uint64(size, &value) || value > (uint64_t)INT64_MAX + negative)
+    if (!text_to_uint64(magnitude, &value) || value > (uint64_t)INT64_MAX + negative)
         return false;
     *out = negative ? (int64_t)(0 - value) : (int64_t)value;
     return true;
 }
 
-/* Mantissa and power of ten that both are exact as doubles: one multiplication or division rounds once. */
+/* If mantissa and power of ten are exact as doubles, one division gives the correctly rounded value. */
 static bool exact_double(json_text number, double *out)
 {
     static const double powers[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    bool negative = number.data[0] == '-', behind = false;
+    bool negative = number.data[0] == '-', fraction = false;
     uint64_t mantissa = 0;
     int scale = 0;
     double value;
@@ -378,13 +381,13 @@ static bool exact_double(json_text number, double *out)
         char c = number.data[i];
 
         if (c == '.') {
-            behind = true;
+            fraction = true;
             continue;
         }
         if (c < '0' || c > '9' || mantissa >= (UINT64_C(1) << 53) / 10 - 1 || scale == 22)
             return false;
         mantissa = mantissa * 10 + (uint64_t)(c - '0');
-        scale += behind;
+        scale += fraction;
     }
     value = (double)mantissa / powers[scale];
     *out = negative ? -value : value;
@@ -400,7 +403,7 @@ bool text_to_double(json_text number, double *out)
     if (exact_double(number, out))
         return true;
     if (number.bytes >= sizeof copy)
-        return false; /* nobody writes a number in so many digits */
+        return false; /* no sensible number has that many digits */
     memcpy(copy, number.data, number.bytes);
     copy[number.bytes] = '\0';
     *out = strtod(copy, NULL);

@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The socket of socket activation (sd_listen_fds_with_names(3)) that is meant, or -1. */
+/* Returns the socket that socket activation passed for `name` (sd_listen_fds_with_names(3)), or -1. */
 static int passed_socket(const char *name)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS"), *names = getenv("LISTEN_FDNAMES");
@@ -31,14 +31,14 @@ static int passed_socket(const char *name)
     return -1;
 }
 
-static int open_one(const struct addrinfo *addrinfo)
+static int open_socket(const struct addrinfo *address)
 {
-    int fd = socket(addrinfo->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
 
     if (fd < 0)
         return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, addrinfo->ai_addr, addrinfo->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;
     on = errno;
     (void)close(fd);
@@ -62,8 +62,8 @@ inlay_status listen_open(const char *name, const char *address, int port, int *o
     } else {
         if (getaddrinfo(address, service, &hints, &list) != 0)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "listen: '%s' is no address, such as 127.0.0.1 or ::", address);
-        fd = open_one(list);
+                              "listen: '%s' is not an IP address such as 127.0.0.1 or ::", address);
+        fd = open_socket(list);
         freeaddrinfo(list);
         if (fd < 0)
             return inlay_fail(diag, INLAY_IO_ERROR, "cannot listen on %s, port %d: %s", address, port, strerror(errno));
@@ -72,7 +72,7 @@ inlay_status listen_open(const char *name, const char *address, int port, int *o
         getnameinfo((struct sockaddr *)&bound, bytes, host, sizeof host, service, sizeof service,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
         (void)close(fd);
-        return inlay_fail(diag, INLAY_IO_ERROR, "the socket that was passed has no internet address");
+        return inlay_fail(diag, INLAY_IO_ERROR, "the socket passed by the parent has no IP address");
     }
     *out_family = bound.ss_family;
     (void)snprintf(out_name, name_bytes, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, service);

@@ -1,4 +1,5 @@
 #include "serve/load.h"
+#include "inlay/check.h"
 #include "serve/server.h"
 
 enum { WINDOW_NS = 500000000 };
@@ -8,8 +9,9 @@ void load_follow(struct server *server)
     load_figures *figures = &server->load;
     double busy = (double)sched_running(server->sched) / server->runners;
     uint64_t now = clock_ns(), requests = atomic_load_explicit(&server->requests, memory_order_relaxed);
+    INLAY_CHECK(server->runners > 0);
 
-    /* The mean over about a second: single moments say nothing. */
+    /* The mean over about a second: single samples vary too much. */
     figures->busy += (busy - figures->busy) / 100;
     atomic_store_explicit(&figures->utilization, (unsigned)(figures->busy * 1e4 + 0.5), memory_order_relaxed);
     if (now - figures->since_ns < WINDOW_NS)

@@ -1,4 +1,4 @@
-/* serve/load.h - how busy the server is, for who balances requests over several: ORCA's per-request reports. */
+/* serve/load.h - load reports for load balancers: ORCA's per-request reports. */
 #ifndef SERVE_LOAD_H
 #define SERVE_LOAD_H
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 struct server;
 enum { LOAD_BYTES = 160 };
 
-/* Follows runs and requests; to be called every 10 ms or so, by one thread. */
+/* Samples the active runs and the requests. One thread calls it about every 10 ms. */
 void load_follow(struct server *server);
 /* "TEXT application_utilization=0.5, ..." or "JSON {...}": the value of the header endpoint-load-metrics. */
 void load_report(const struct server *server, bool json, char out[LOAD_BYTES]);

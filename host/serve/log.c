@@ -5,14 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-static atomic_bool unwanted[LOG_VERBOSE_LINE]; /* by level */
+static atomic_bool disabled[LOG_VERBOSE_LINE]; /* by level */
 static atomic_uint verbose_level;
 static atomic_bool with_time;
 static const char *const formats[] = { "default", "ISO8601" }; /* by with_time */
 
-bool log_wants(log_level level)
+bool log_is_enabled(log_level level)
 {
-    return level == LOG_VERBOSE_LINE ? atomic_load(&verbose_level) > 0 : !atomic_load(&unwanted[level]);
+    return level == LOG_VERBOSE_LINE ? atomic_load(&verbose_level) > 0 : !atomic_load(&disabled[level]);
 }
 
 void log_set_verbose(bool on)
@@ -27,15 +27,15 @@ void log_line(log_level level, const char *format, ...)
     struct timespec now;
     struct tm parts;
 
-    if (!log_wants(level))
+    if (!log_is_enabled(level))
         return;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (atomic_load(&with_time) && clock_gettime(CLOCK_REALTIME, &now) == 0 && gmtime_r(&now.tv_sec, &parts) != NULL) {
-        size_t n = strftime(head, sizeof head, "%Y-%m-%dT%H:%M:%SZ ", &parts);
+        size_t used = strftime(head, sizeof head, "%Y-%m-%dT%H:%M:%SZ ", &parts);
 
-        (void)snprintf(head + n, sizeof head - n, "%c ", "EWIV"[level]);
+        (void)snprintf(head + used, sizeof head - used, "%c ", "EWIV"[level]);
     }
     (void)fprintf(stderr, "%sinlay-serve: %s\n", head, text);
 }
@@ -43,9 +43,9 @@ void log_line(log_level level, const char *format, ...)
 void log_settings_read(log_setting out[LOG_SETTINGS])
 {
     out[0] = (log_setting){ "log_file", LOG_TEXT, 0, "" };
-    out[1] = (log_setting){ "log_info", LOG_BOOL, log_wants(LOG_INFO_LINE), "" };
-    out[2] = (log_setting){ "log_warning", LOG_BOOL, log_wants(LOG_WARNING_LINE), "" };
-    out[3] = (log_setting){ "log_error", LOG_BOOL, log_wants(LOG_ERROR_LINE), "" };
+    out[1] = (log_setting){ "log_info", LOG_BOOL, log_is_enabled(LOG_INFO_LINE), "" };
+    out[2] = (log_setting){ "log_warning", LOG_BOOL, log_is_enabled(LOG_WARNING_LINE), "" };
+    out[3] = (log_setting){ "log_error", LOG_BOOL, log_is_enabled(LOG_ERROR_LINE), "" };
     out[4] = (log_setting){ "log_verbose_level", LOG_NUMBER, atomic_load(&verbose_level), "" };
     out[5] = (log_setting){ "log_format", LOG_TEXT, 0, formats[atomic_load(&with_time)] };
 }
@@ -57,28 +57,28 @@ static bool is_format(const char *text)
 
 static inlay_status check(const log_setting *change, inlay_diag *diag)
 {
-    log_setting now[LOG_SETTINGS];
+    log_setting settings[LOG_SETTINGS];
 
-    log_settings_read(now);
+    log_settings_read(settings);
     for (uint32_t i = 0; i < LOG_SETTINGS; i++) {
-        if (strcmp(now[i].key, change->key) != 0)
+        if (strcmp(settings[i].key, change->key) != 0)
             continue;
-        if (now[i].kind != change->kind)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is a %s", change->key,
-                              now[i].kind == LOG_BOOL     ? "truth value"
-                              : now[i].kind == LOG_NUMBER ? "number"
-                                                          : "text");
+        if (settings[i].kind != change->kind)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s must be a %s", change->key,
+                              settings[i].kind == LOG_BOOL     ? "truth value"
+                              : settings[i].kind == LOG_NUMBER ? "number"
+                                                               : "text");
         if (change->kind == LOG_TEXT && strcmp(change->key, "log_format") == 0) {
             if (!is_format(change->text))
-                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "log_format is \"default\" or \"ISO8601\"");
-        } else if (change->kind == LOG_TEXT && strcmp(now[i].text, change->text) != 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s cannot be changed by a request; it is \"%s\"",
-                              change->key, now[i].text);
+                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "log_format must be \"default\" or \"ISO8601\"");
+        } else if (change->kind == LOG_TEXT && strcmp(settings[i].text, change->text) != 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a request cannot change %s; it is \"%s\"", change->key,
+                              settings[i].text);
         if (change->number > UINT32_MAX)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is at most 4294967295", change->key);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s must be at most 4294967295", change->key);
         return INLAY_OK;
     }
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "there is no log setting '%.64s'", change->key);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "unknown log setting '%.64s'", change->key);
 }
 
 inlay_status log_settings_change(const log_setting *changes, uint32_t count, inlay_diag *diag)
@@ -100,7 +100,7 @@ inlay_status log_settings_change(const log_setting *changes, uint32_t count, inl
             atomic_store(&with_time, strcmp(changes[i].text, formats[1]) == 0);
         for (size_t k = 0; k < sizeof levels / sizeof levels[0]; k++)
             if (strcmp(levels[k].key, changes[i].key) == 0)
-                atomic_store(&unwanted[levels[k].level], changes[i].number == 0);
+                atomic_store(&disabled[levels[k].level], changes[i].number == 0);
     }
     return status;
 }

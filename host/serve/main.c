@@ -1,4 +1,4 @@
-/* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, ends. */
+/* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, exits. */
 #include "base/output.h"
 #include "base/cpus.h"
 #include "serve/grpc.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As many connections as the user may have, not as many as a shell is given. */
+/* Raises the limit of open files to the hard limit, at most 65536: each connection needs one. */
 static void raise_file_limit(void)
 {
     struct rlimit limit;
@@ -28,22 +28,22 @@ static void raise_file_limit(void)
     }
 }
 
-/* ------------------------------------------------------------------ the parts */
+/* ------------------------------------------------------------------ start */
 
 typedef struct program_state {
     struct server server;
     struct settings settings;
     struct MHD_Daemon *daemon;
     char *certificate, *key, *client_ca; /* PEM; NULL = none */
-    pthread_t loader;
-    bool loading;       /* loader is there to be joined */
-    atomic_bool loaded; /* it has come to its end */
-    bool failed;        /* to listen, after the models were loaded */
-    uint64_t leave_ns;  /* from here on nothing that is being loaded is waited for */
+    pthread_t load_thread;
+    bool loading;       /* load_thread has to be joined */
+    atomic_bool loaded; /* load_thread has ended */
+    bool failed;        /* listening failed after the models were loaded */
+    uint64_t leave_ns;  /* time at which loads in progress are abandoned */
     uint32_t ready_count;
 } program_state;
 
-/* A PEM file as text. */
+/* Reads a PEM file as text. */
 static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag)
 {
     enum { MAX_BYTES = 1 << 20 };
@@ -55,7 +55,7 @@ static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag
     *out_text = calloc(1, MAX_BYTES + 1);
     bytes = *out_text != NULL ? fread(*out_text, 1, MAX_BYTES, file) : 0;
     (void)fclose(file);
-    return bytes > 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s: is empty, or no memory for it", path);
+    return bytes > 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s is empty, or memory is exhausted", path);
 }
 
 static inlay_status read_tls(program_state *state, inlay_diag *diag)
@@ -70,7 +70,7 @@ static inlay_status read_tls(program_state *state, inlay_diag *diag)
                    ? INLAY_OK
                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_client_ca needs tls_cert and tls_key");
     if (certificate[0] == '\0' || key[0] == '\0')
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key belong together: set both");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key: set both or neither");
     status = read_pem(certificate, &state->certificate, diag);
     if (status == INLAY_OK)
         status = read_pem(key, &state->key, diag);
@@ -95,14 +95,14 @@ static inlay_status open_log(struct server *server, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Workers have a file each. */
+/* Each worker writes a separate trace file. */
 static inlay_status open_trace(struct server *server, inlay_diag *diag)
 {
     const char *path = settings_text(server->settings, SET_trace_file);
-    char own[4200];
+    char file[4200];
 
-    (void)snprintf(own, sizeof own, supervise_is_worker() && path[0] != '\0' ? "%s.%d" : "%s", path, (int)getpid());
-    return trace_create(own, &server->trace, diag);
+    (void)snprintf(file, sizeof file, supervise_is_worker() && path[0] != '\0' ? "%s.%d" : "%s", path, (int)getpid());
+    return trace_create(file, &server->trace, diag);
 }
 
 static void log_mhd(void *user, const char *format, va_list args)
@@ -118,9 +118,9 @@ static uint32_t thread_count(const struct settings *settings)
     return count > 0 ? count : cpus < 8 ? cpus : 8;
 }
 
-/* What libmicrohttpd has for a connection: a header, and as much again for pieces of the body and the answer's header.
- * It clears all of it for each request. Above 32 KiB the memory is mapped, and given back with the connection; below,
- * it would be the heap's, which grows by it. */
+/* Memory of a connection in libmicrohttpd: a header, and the same size for pieces of the body and the reply's header.
+ * libmicrohttpd clears it for each request. Blocks above 32 KiB are mapped, and unmapped with the connection; smaller
+ * ones would come from the heap, which would grow. */
 static size_t connection_bytes(const struct server *server)
 {
     return (server->max_header_bytes > 16384 ? 2 * server->max_header_bytes : 32768) + 4096;
@@ -157,7 +157,8 @@ static inlay_status start_http(program_state *state, inlay_diag *diag)
     if (state->daemon == NULL) {
         (void)close(fd);
         return inlay_fail(diag, INLAY_IO_ERROR, "cannot start serving on %s%s", name,
-                          state->certificate != NULL ? "; are tls_cert and tls_key a pair in PEM?" : "");
+                          state->certificate != NULL ? "; check that tls_cert and tls_key are PEM files that match"
+                                                     : "");
     }
     (void)snprintf(url, sizeof url, "%s://%s", state->certificate != NULL ? "https" : "http", name);
     log_line(LOG_INFO_LINE, "listening on %s", url);
@@ -210,22 +211,21 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(repository_open(&state->settings, runners, &server->repository, diag));
     INLAY_TRY(sched_create(runners, &server->sched, diag));
     INLAY_TRY(watch_create(server, &server->watch, diag));
-    INLAY_TRY(keeper_create(server, &server->keeper, diag));
+    INLAY_TRY(loader_create(server, &server->loader, diag));
     if (!supervise_is_worker())
         INLAY_TRY(start_listening(state, diag));
 done:
     return status;
 }
 
-/* Loads the models while the health checks are already answered; a worker takes no connection before, and is ready when
- * it does. */
+/* Loads the models while health checks are already answered. A worker listens only afterwards, and is ready at once. */
 static void load_models(program_state *state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
     state->ready_count = repository_load_all(state->server.repository);
     atomic_store(&state->server.ready, true);
-    if (settings_stopped(&state->settings)) { /* drain() came before, or comes now and says the same */
+    if (settings_stopped(&state->settings)) { /* drain() may store the same value before or after */
         atomic_store(&state->server.ready, false);
         return;
     }
@@ -251,9 +251,9 @@ static void *load(void *user)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ the end */
+/* ------------------------------------------------------------------ shutdown */
 
-/* Waits until there are no requests, or the time is up. */
+/* Waits until no request is in progress; false: the time is up. */
 static bool wait_idle(struct server *server, uint64_t ms)
 {
     const struct timespec pause = { 0, 2000000 };
@@ -264,25 +264,25 @@ static bool wait_idle(struct server *server, uint64_t ms)
     return atomic_load(&server->exchanges) == 0;
 }
 
-/* Models that are being loaded need not be finished, but what loads one may take no notice for a while, or for ever: a
- * plugin that compiles, a run of it. At the end of the grace time it is left alone, and the process ends around it. */
+/* Waits for loads in progress, which were asked to stop. A load may not react for a long time (a plugin that compiles
+ * or runs). At the end of the grace time, the process exits without it. */
 static void end_loads(program_state *state)
 {
     const struct timespec pause = { 0, 1000000 };
 
-    while ((state->loading && !atomic_load(&state->loaded)) || !keeper_is_idle(state->server.keeper)) {
+    while ((state->loading && !atomic_load(&state->loaded)) || !loader_is_idle(state->server.loader)) {
         if (clock_ns() >= state->leave_ns) {
-            log_line(LOG_WARNING_LINE, "%s", "a model that is being loaded does not stop; leaving it");
+            log_line(LOG_WARNING_LINE, "%s", "a model that is being loaded does not stop; exiting without it");
             _exit(state->failed ? 1 : 0);
         }
         (void)nanosleep(&pause, NULL);
     }
     if (state->loading)
-        (void)pthread_join(state->loader, NULL);
+        (void)pthread_join(state->load_thread, NULL);
     state->loading = false;
 }
 
-/* Not ready, then no new connections, then what is at work is finished, or cancelled when the time is up. */
+/* Reports not ready, then closes the listening sockets, then completes the requests or cancels them after grace_ms. */
 static void drain(program_state *state, const sigset_t *signals)
 {
     struct server *server = &state->server;
@@ -291,10 +291,10 @@ static void drain(program_state *state, const sigset_t *signals)
     struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
     int listening;
 
-    __atomic_store_n(&state->settings.stop, 1, __ATOMIC_SEQ_CST); /* of loading */
+    __atomic_store_n(&state->settings.stop, 1, __ATOMIC_SEQ_CST); /* stops loads */
     state->leave_ns = clock_ns() + grace_ms * 1000000;
     if (supervise_is_worker())
-        end_loads(state); /* it listens after that, or never */
+        end_loads(state); /* a worker listens after loading, or never */
     atomic_store(&server->ready, false);
     atomic_store(&server->draining, true);
     listen_notify("STOPPING=1");
@@ -313,7 +313,7 @@ static void drain(program_state *state, const sigset_t *signals)
     }
 }
 
-/* Connections that sleep must not be there when libmicrohttpd stops: a run that does not end would hold it for good. */
+/* libmicrohttpd waits for suspended connections when it stops: a run that does not end would block it forever. */
 static void end_if_stuck(struct server *server)
 {
     const struct timespec pause = { 0, 1000000 };
@@ -323,7 +323,7 @@ static void end_if_stuck(struct server *server)
             return;
         (void)nanosleep(&pause, NULL);
     }
-    log_line(LOG_ERROR_LINE, "%s", "a run does not end; leaving it");
+    log_line(LOG_ERROR_LINE, "%s", "a run does not end; exiting without it");
     _exit(1);
 }
 
@@ -336,7 +336,7 @@ static void stop(program_state *state)
         MHD_stop_daemon(state->daemon);
     grpc_stop(server->grpc);
     end_loads(state);
-    keeper_destroy(server->keeper);
+    loader_destroy(server->loader);
     watch_destroy(server->watch);
     sched_destroy(server->sched);
     repository_close(server->repository);
@@ -366,7 +366,7 @@ int main(int argc, char **argv)
         supervise_begin_worker();
     else
         (void)sigaddset(&signals, SIGINT);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads that are made from here on */
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for all threads that are created later */
     settings_parse(&state.settings, argc, argv);
     (void)signal(SIGPIPE, SIG_IGN);
     raise_file_limit();
@@ -379,7 +379,7 @@ int main(int argc, char **argv)
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         code = diag.code == INLAY_INVALID_ARGUMENT ? 2 : diag.code == INLAY_NOT_FOUND ? 3 : 1;
     } else {
-        state.loading = pthread_create(&state.loader, NULL, load, &state) == 0;
+        state.loading = pthread_create(&state.load_thread, NULL, load, &state) == 0;
         (void)sigwait(&signals, &which);
         drain(&state, &signals);
         code = state.failed ? 1 : 0;

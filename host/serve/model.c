@@ -1,4 +1,5 @@
 #include "serve/model.h"
+#include "inlay/check.h"
 #include "serve/datatype.h"
 #include "serve/sequence.h"
 #include "serve/text.h"
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ------------------------------------------------------------------ its inputs and outputs */
+/* ------------------------------------------------------------------ inputs and outputs */
 
 static inlay_status read_io(struct model *model, inlay_diag *diag)
 {
@@ -21,7 +22,7 @@ static inlay_status read_io(struct model *model, inlay_diag *diag)
         model->inputs[i].struct_size = sizeof *model->inputs;
         (void)inlay_session_input(model->session, i, &model->inputs[i]);
         if (model->inputs[i].kind != INLAY_KIND_TENSOR || datatype_name(model->inputs[i].dtype) == NULL)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is no tensor of a type that the protocol has",
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is not a tensor of a type that the protocol has",
                               model->inputs[i].name);
     }
     for (uint32_t i = 0; i < model->output_count; i++) {
@@ -31,8 +32,8 @@ static inlay_status read_io(struct model *model, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* The name of a first axis of open size, or NULL. */
-static const char *open_axis(const inlay_io_info *io)
+/* The name of a symbolic first axis, or NULL. */
+static const char *symbolic_axis(const inlay_io_info *io)
 {
     if (io->kind != INLAY_KIND_TENSOR || io->rank == INLAY_RANK_UNKNOWN || io->rank == 0 || io->dims[0] != -1 ||
         io->dim_names[0][0] == '\0')
@@ -40,13 +41,13 @@ static const char *open_axis(const inlay_io_info *io)
     return io->dim_names[0];
 }
 
-static bool is_joinable(const struct model *model)
+static bool is_batchable(const struct model *model)
 {
-    const char *axis = model->input_count > 0 ? open_axis(&model->inputs[0]) : NULL;
+    const char *axis = model->input_count > 0 ? symbolic_axis(&model->inputs[0]) : NULL;
 
     for (uint32_t i = 0; axis != NULL && i < model->input_count + model->output_count; i++) {
         const char *other =
-            open_axis(i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count]);
+            symbolic_axis(i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count]);
         if (other == NULL || strcmp(other, axis) != 0)
             axis = NULL;
     }
@@ -57,16 +58,18 @@ static bool is_joinable(const struct model *model)
 
 inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs, inlay_diag *diag)
 {
+    INLAY_CHECK(jobs > 0);
     instance->job_capacity = jobs;
-    instance->joined = calloc(model->input_count + 1u, sizeof *instance->joined);
-    instance->joined_bytes = calloc(model->input_count + 1u, sizeof *instance->joined_bytes);
-    instance->cut = calloc(model->output_count + 1u, sizeof *instance->cut);
-    instance->cut_bytes = calloc(model->output_count + 1u, sizeof *instance->cut_bytes);
+    instance->batch_inputs = calloc(model->input_count + 1u, sizeof *instance->batch_inputs);
+    instance->batch_input_bytes = calloc(model->input_count + 1u, sizeof *instance->batch_input_bytes);
+    instance->trimmed = calloc(model->output_count + 1u, sizeof *instance->trimmed);
+    instance->trimmed_bytes = calloc(model->output_count + 1u, sizeof *instance->trimmed_bytes);
     instance->given = calloc(model->input_count + 1u, sizeof *instance->given);
     instance->outputs = calloc(model->output_count + 1u, sizeof *instance->outputs);
     instance->jobs = calloc(jobs, sizeof(struct job *));
-    if (instance->joined == NULL || instance->joined_bytes == NULL || instance->cut == NULL ||
-        instance->cut_bytes == NULL || instance->given == NULL || instance->outputs == NULL || instance->jobs == NULL)
+    if (instance->batch_inputs == NULL || instance->batch_input_bytes == NULL || instance->trimmed == NULL ||
+        instance->trimmed_bytes == NULL || instance->given == NULL || instance->outputs == NULL ||
+        instance->jobs == NULL)
         return no_memory(diag, "for an instance");
     return inlay_context_create(model->session, &instance->context, diag);
 }
@@ -74,14 +77,14 @@ inlay_status instance_init(const struct model *model, struct instance *instance,
 void instance_deinit(const struct model *model, struct instance *instance)
 {
     inlay_context_destroy(instance->context);
-    for (uint32_t k = 0; instance->joined != NULL && k < model->input_count; k++)
-        free(instance->joined[k]);
-    for (uint32_t k = 0; instance->cut != NULL && k < model->output_count; k++)
-        free(instance->cut[k]);
-    free(instance->joined);
-    free(instance->joined_bytes);
-    free(instance->cut);
-    free(instance->cut_bytes);
+    for (uint32_t k = 0; instance->batch_inputs != NULL && k < model->input_count; k++)
+        free(instance->batch_inputs[k]);
+    for (uint32_t k = 0; instance->trimmed != NULL && k < model->output_count; k++)
+        free(instance->trimmed[k]);
+    free(instance->batch_inputs);
+    free(instance->batch_input_bytes);
+    free(instance->trimmed);
+    free(instance->trimmed_bytes);
     free((void *)instance->given);
     free(instance->outputs);
     free((void *)instance->jobs);
@@ -97,8 +100,8 @@ static inlay_status make_instances(struct model *model, inlay_diag *diag)
     if (model->instances == NULL || model->stats.batches == NULL)
         return no_memory(diag, "for %u instances", model->settings.instances);
     model->stats.batch_count = model->settings.max_batch;
-    for (uint32_t n = model->settings.instances; status == INLAY_OK && n-- > 0;) {
-        struct instance *instance = &model->instances[n];
+    for (uint32_t i = model->settings.instances; status == INLAY_OK && i-- > 0;) {
+        struct instance *instance = &model->instances[i];
 
         instance->next = model->idle;
         model->idle = instance;
@@ -107,25 +110,29 @@ static inlay_status make_instances(struct model *model, inlay_diag *diag)
     return status;
 }
 
-/* ------------------------------------------------------------------ runs that nobody asked for */
+/* ------------------------------------------------------------------ generated inputs */
 
-uint32_t model_made_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
+uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
 {
     const inlay_io_info *io = &model->inputs[k];
 
+    INLAY_CHECK(k < model->input_count);
     out_dims[0] = 1;
     if (io->rank == INLAY_RANK_UNKNOWN)
         return 1;
-    for (uint32_t d = 0; d < io->rank; d++) {
-        bool is_padded = model->padding.axis != NULL && d > 0 && d == model->padding.input_axes[k];
+    for (uint32_t axis = 0; axis < io->rank; axis++) {
+        bool is_padded = model->padding.axis != NULL && axis > 0 && axis == model->padding.input_axes[k];
 
-        out_dims[d] = io->dims[d] >= 0 ? io->dims[d] : d == 0 && model->joinable ? rows : is_padded ? length : 1;
+        out_dims[axis] = io->dims[axis] >= 0             ? io->dims[axis]
+                         : axis == 0 && model->batchable ? rows
+                         : is_padded                     ? length
+                                                         : 1;
     }
     return io->rank;
 }
 
-inlay_status instance_try(const struct model *model, const struct instance *instance, model_input_fn make,
-                          const void *user, inlay_diag *diag)
+inlay_status instance_run_generated(const struct model *model, const struct instance *instance, model_input_fn make,
+                                    const void *user, inlay_diag *diag)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_status status = INLAY_OK;
@@ -146,12 +153,12 @@ inlay_status instance_try(const struct model *model, const struct instance *inst
     return status;
 }
 
-/* The first axis where requests are joined by it, and the axis that is padded. */
+/* Size of the first axis of a batchable model, and of the padded axis. */
 typedef struct warm_size {
     int64_t rows, length;
 } warm_size;
 
-/* Zeros of that size. */
+/* Creates a tensor of zeros or of empty texts. */
 static inlay_status warm_input(const struct model *model, uint32_t k, const void *user, inlay_value **out_value,
                                inlay_diag *diag)
 {
@@ -166,13 +173,13 @@ static inlay_status warm_input(const struct model *model, uint32_t k, const void
     *out_value = NULL;
     if (io->optional)
         return INLAY_OK;
-    rank = model_made_dims(model, k, size->rows, size->length, dims);
+    rank = model_generated_dims(model, k, size->rows, size->length, dims);
     if (io->dtype != INLAY_STRING)
         return inlay_value_create(io->dtype, rank, dims, out_value, diag);
     if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
         return no_memory(diag, "to warm up");
-    for (uint64_t n = 0; n < count; n++)
-        texts[n].data = "";
+    for (uint64_t i = 0; i < count; i++)
+        texts[i].data = "";
     status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
     free(texts);
     return status;
@@ -182,10 +189,10 @@ static inlay_status warm_up(const struct model *model, const struct instance *in
 {
     const warm_size size = { rows, length };
 
-    return instance_try(model, instance, warm_input, &size, NULL);
+    return instance_run_generated(model, instance, warm_input, &size, NULL);
 }
 
-/* Times runs of 1, 2, 4 ... rows, until a row gets no cheaper any more. */
+/* Times runs of 1, 2, 4 ... rows, up to four times the best batch size. */
 static void measure_batches(struct model *model, const struct instance *instance, int64_t length)
 {
     enum { TIMES = 3 };
@@ -205,18 +212,19 @@ static void measure_batches(struct model *model, const struct instance *instance
     }
 }
 
-/* The first run at a size plans it; here nobody waits for that. A model that zeros are wrong for runs all the same. */
+/* The first run at a shape builds its plan, so do it before requests wait. Failures are ignored: zeros may be invalid.
+ */
 static void warm_all(struct model *model)
 {
     const padding_config *config = &model->settings.padding;
     int64_t length = config->size_count > 0 ? (int64_t)config->sizes[0] : 1;
 
-    for (uint32_t n = 0; n < model->settings.instances; n++) {
-        const struct instance *instance = &model->instances[n];
+    for (uint32_t i = 0; i < model->settings.instances; i++) {
+        const struct instance *instance = &model->instances[i];
 
         if (warm_up(model, instance, 1, length) != INLAY_OK)
             return;
-        if (n == 0 && model->settings.max_batch > 1)
+        if (i == 0 && model->settings.max_batch > 1)
             measure_batches(model, instance, length);
         if (model->settings.max_batch > 1 && warm_up(model, instance, model->settings.max_batch, length) != INLAY_OK)
             return;
@@ -226,7 +234,7 @@ static void warm_all(struct model *model)
     }
 }
 
-/* ------------------------------------------------------------------ from file to model */
+/* ------------------------------------------------------------------ loading */
 
 uint64_t model_file_bytes(const char *path, bool whole_folder)
 {
@@ -280,8 +288,8 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(read_io(model, diag));
     INLAY_TRY(sequences_create(model, diag));
     INLAY_TRY(language_open(model, &model->text, diag));
-    model->joinable = is_joinable(model);
-    if (!model->joinable)
+    model->batchable = is_batchable(model);
+    if (!model->batchable)
         model->settings.max_batch = 1;
     INLAY_TRY(padding_init(model, diag));
     INLAY_TRY(make_instances(model, diag));
@@ -299,7 +307,10 @@ done:
 
 struct model *model_ref(struct model *model)
 {
-    (void)atomic_fetch_add(&model->refs, 1);
+    unsigned before = atomic_fetch_add(&model->refs, 1);
+
+    INLAY_CHECK(before > 0);
+    (void)before;
     return model;
 }
 
@@ -307,8 +318,9 @@ void model_unref(struct model *model)
 {
     if (model == NULL || atomic_fetch_sub(&model->refs, 1) != 1)
         return;
-    for (uint32_t n = 0; model->instances != NULL && n < model->settings.instances; n++)
-        instance_deinit(model, &model->instances[n]);
+    INLAY_CHECK(model->queue.count == 0 && model->queue.held == 0);
+    for (uint32_t i = 0; model->instances != NULL && i < model->settings.instances; i++)
+        instance_deinit(model, &model->instances[i]);
     padding_deinit(&model->padding);
     language_close(model->text);
     sequences_destroy(model);
@@ -322,7 +334,7 @@ void model_unref(struct model *model)
     free(model);
 }
 
-/* ------------------------------------------------------------------ requests against the model */
+/* ------------------------------------------------------------------ checks of requests */
 
 static void format_shape(char *text, size_t bytes, uint32_t rank, const int64_t *dims)
 {
@@ -345,19 +357,19 @@ static inlay_status check_input(const struct model *model, infer_tensor *tensor,
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'", model->name, tensor->name);
     io = &model->inputs[tensor->input];
     if (io->dtype != tensor->dtype)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is %s, the model wants %s", tensor->name,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is %s, but the model expects %s", tensor->name,
                           datatype_name(tensor->dtype), datatype_name(io->dtype));
     if (io->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     fits = io->rank == tensor->rank;
-    for (uint32_t d = 0; fits && d < tensor->rank; d++)
-        fits = io->dims[d] < 0 || io->dims[d] == tensor->dims[d];
+    for (uint32_t axis = 0; fits && axis < tensor->rank; axis++)
+        fits = io->dims[axis] < 0 || io->dims[axis] == tensor->dims[axis];
     if (fits)
         return INLAY_OK;
     format_shape(wanted, sizeof wanted, io->rank, io->dims);
     format_shape(given, sizeof given, tensor->rank, tensor->dims);
-    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has shape %s, the model wants %s%s", tensor->name, given,
-                      wanted, strstr(wanted, "-1") != NULL ? " (-1: any size)" : "");
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has shape %s, but the model expects %s%s", tensor->name,
+                      given, wanted, strstr(wanted, "-1") != NULL ? " (-1: any size)" : "");
 }
 
 static inlay_status check_outputs(const struct model *model, infer_request *request, inlay_diag *diag)
@@ -371,7 +383,7 @@ static inlay_status check_outputs(const struct model *model, infer_request *requ
     return INLAY_OK;
 }
 
-/* Whether a request has to bring the input. */
+/* Whether the request must have the input. */
 static bool is_needed(const struct job *job, uint32_t input)
 {
     const struct model *model = job->model;
@@ -401,10 +413,10 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
         if (i == request->input_count && is_needed(job, k))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", model->inputs[k].name);
     }
-    job->rows = model->joinable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
-    for (uint32_t i = 0; model->joinable && i < request->input_count; i++)
+    job->rows = model->batchable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
+    for (uint32_t i = 0; model->batchable && i < request->input_count; i++)
         if ((uint64_t)request->inputs[i].dims[0] != job->rows)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has %lld rows, input '%s' has %llu",
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has %lld rows, but input '%s' has %llu",
                               request->inputs[i].name, (long long)request->inputs[i].dims[0], request->inputs[0].name,
                               (unsigned long long)job->rows);
     padding_choose(job);
@@ -413,5 +425,6 @@ inlay_status model_check(struct job *job, inlay_diag *diag)
                                                        : (uint32_t)request->priority;
     if (check_outputs(model, request, diag) != INLAY_OK)
         return diag->code;
+    INLAY_CHECK(job->level >= 1 && job->level <= PRIORITY_LEVELS);
     return sequence_join(job, diag);
 }

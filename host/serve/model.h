@@ -1,7 +1,7 @@
-/* serve/model.h - one version of a model that is loaded: its session, contexts to run it, its queue and its figures.
+/* serve/model.h - one loaded version of a model: its session, contexts to run it, its queue and its statistics.
  *
- * Counted by references: the repository has one, each request has one, so a model that is unloaded stays until its last
- * request is answered. */
+ * Reference-counted: the repository holds one reference and each request holds one, so an unloaded model exists until
+ * its last request has its reply. */
 #ifndef SERVE_MODEL_H
 #define SERVE_MODEL_H
 #include "base/memory.h"
@@ -14,51 +14,51 @@
 
 struct sequence;
 
-enum { PRIORITY_LEVELS = 3 }; /* 1 = first, 2 = usual, 3 = when there is nothing else */
+enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
 
-/* How a model is served: the server's settings, over which go those of its config.yaml. */
+/* How a model is served: the server's settings, overridden by those of its config.yaml. */
 typedef struct model_settings {
-    uint32_t max_batch;        /* rows that requests are joined to; 1 = never */
-    uint64_t batch_delay_us;   /* how long the first of them may wait for others */
-    uint64_t batch_target_us;  /* how long a request may take, joined with others; 0 = no limit */
-    uint32_t instances;        /* runs at once */
-    uint32_t max_queue;        /* requests that may wait */
-    uint32_t max_sequences;    /* at once, of a model with states */
-    uint64_t sequence_idle_ns; /* after which a sequence may be given up for another */
-    uint32_t priority;         /* of requests that name none, 1 to PRIORITY_LEVELS */
+    uint32_t max_batch;        /* most rows of a batch; 1 = no dynamic batching */
+    uint64_t batch_delay_us;   /* most time that a request waits for others */
+    uint64_t batch_target_us;  /* target p99 of a request; 0 = none */
+    uint32_t instances;        /* concurrent runs */
+    uint32_t max_queue;        /* most waiting requests */
+    uint32_t max_sequences;    /* most live sequences of a model with states */
+    uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
+    uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */
     bool warmup;
-    const uint32_t *stop;   /* polled while the model is loaded: 1 = it need not be finished; borrowed */
-    padding_config padding; /* of config.yaml alone */
+    const uint32_t *stop;   /* polled while the model is loaded: 1 = abandon the load; borrowed */
+    padding_config padding; /* set only by config.yaml */
 } model_settings;
 
-/* A context, and memory for the inputs of joined requests. One run at a time. */
+/* A context, and memory for the inputs of batched requests. Has one run at a time. */
 struct instance {
     inlay_context *context;
-    void **joined;              /* [input_count] */
-    uint64_t *joined_bytes;     /* [input_count] room in each */
-    void **cut;                 /* [output_count] outputs without padding */
-    uint64_t *cut_bytes;        /* [output_count] room in each */
-    const infer_tensor **given; /* [input_count] scratch */
-    infer_output *outputs;      /* [output_count] scratch */
-    struct job **jobs;          /* [job_capacity] of the run */
+    void **batch_inputs;         /* [input_count] concatenated inputs */
+    uint64_t *batch_input_bytes; /* [input_count] capacity of each */
+    void **trimmed;              /* [output_count] outputs without padding */
+    uint64_t *trimmed_bytes;     /* [output_count] capacity of each */
+    const infer_tensor **given;  /* [input_count] scratch */
+    infer_output *outputs;       /* [output_count] scratch */
+    struct job **jobs;           /* [job_capacity] jobs of the run */
     uint32_t job_capacity;
     uint32_t cancel;       /* polled by the run */
-    uint32_t threads;      /* of the run, at most; 0 = those of the session */
-    uint32_t live;         /* jobs of the run that nobody cancelled; under the scheduler's lock */
-    struct instance *next; /* of the model's idle ones */
+    uint32_t threads;      /* most threads of the run; 0 = those of the session */
+    uint32_t live;         /* jobs of the run that are not cancelled; guarded by the scheduler's lock */
+    struct instance *next; /* in the model's list of idle instances */
 };
 
-/* Requests that wait, by level and arrival; under the scheduler's lock. */
+/* Waiting requests, by level and arrival; guarded by the scheduler's lock. */
 typedef struct job_queue {
     struct job *first[PRIORITY_LEVELS], *last[PRIORITY_LEVELS];
     uint32_t count;
-    uint32_t held; /* requests behind others of their sequence */
+    uint32_t held; /* requests that wait for an earlier request of their sequence */
     uint64_t rows;
-    uint64_t used_ns; /* time that the model's runs took, for fairness */
-    bool listed;      /* among the scheduler's models that have requests */
+    uint64_t used_ns; /* total time of the model's runs, for fairness */
+    bool listed;      /* in the scheduler's list of models with requests */
     struct model *next;
-    batch_cost cost;          /* of runs by their rows, where requests are joined */
-    double run_ns, run_bytes; /* what a run takes, and the size of its inputs, smoothed; 0 = not known */
+    batch_cost cost;          /* time of batched runs by their rows */
+    double run_ns, run_bytes; /* smoothed time of a run and size of its inputs; 0 = unknown */
 } job_queue;
 
 struct model {
@@ -66,79 +66,79 @@ struct model {
     char *name;
     char version[24];
     uint64_t number; /* the version as a number */
-    char *path;      /* of the file, for the log */
+    char *path;      /* of the file, for messages */
     model_settings settings;
     inlay_session *session;
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
-    provider_share shares[SHARES_MOST]; /* [share_count] who runs it */
+    provider_share shares[SHARES_MOST]; /* [share_count] providers that run it */
     uint32_t share_count;
-    uint64_t bytes;                     /* of its files and of its runs, after the first */
-    atomic_uint_fast64_t asked_ns;      /* when a request last named it */
+    uint64_t bytes;                     /* of its files, and of its runs after the first */
+    atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
-    pthread_mutex_t sequence_lock; /* of what requests know of sequences */
-    struct text_model *text;       /* of a decoder with a tokenizer; NULL = none */
+    pthread_mutex_t sequence_lock; /* guards the table of sequences */
+    struct text_model *text;       /* tokenizer and roles of inputs; NULL = not a model for texts */
     struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */
-    bool joinable;                 /* all inputs and outputs have one symbolic first axis */
+    bool batchable;                /* all inputs and outputs have the same symbolic first axis */
     struct padding padding;
     struct instance *instances, *idle;
     job_queue queue;
     model_stats stats;
 };
 
-/* A request on its way. The owner sets the first part, keeps it until finish was called, and frees it after. */
+/* A request. The owner sets the first part, keeps it until finish was called, and frees it afterwards. */
 struct job {
     struct model *model;
     infer_request *request;
     struct sequence *sequence; /* sequence_join() sets it; NULL = none */
     uint64_t arrived_ns;
     uint64_t deadline_ns; /* by clock_ns(); 0 = none */
-    uint64_t rows;        /* of the first axis; model_check() sets it, and the next two */
+    uint64_t rows;        /* size of the first axis; set by model_check(), as are the next three */
     uint64_t bytes;       /* of its inputs */
-    uint64_t length;      /* of the axis that is padded, and to what; padded 0 = it stays as it is */
-    uint64_t padded;
+    uint64_t length;      /* size of the padded axis */
+    uint64_t padded;      /* size after padding; 0 = not padded */
     uint32_t level;
-    /* Called once, by the thread that ran it: outputs, or a failure (then outputs is NULL). */
+    /* Called once, by the thread that ran the job: with outputs, or with a failure (then outputs is NULL). */
     void (*finish)(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
     void *user;
 
-    /* The scheduler's. */
+    /* Owned by the scheduler. */
     struct job *next, *next_held;
     struct instance *running;
     bool queued;
-    atomic_bool cancelled; /* also read by who finishes the job */
-    bool held;             /* behind another of its sequence */
+    atomic_bool cancelled; /* also read by `finish` */
+    bool held;             /* waits for an earlier request of its sequence */
     uint64_t queued_ns, started_ns, compute_ns, ended_ns;
-    uint64_t run_rows; /* of the run that it was part of */
+    uint64_t run_rows; /* of its run */
 };
 
-/* Loads the file, makes the contexts and warms them up. options are the library's. */
+/* Loads the file, creates the contexts and warms them up. options are library options. */
 INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
                                         const model_settings *settings, const inlay_options *options,
                                         struct model **out_model, inlay_diag *diag);
-/* The files' part of `bytes`: of path, or of the folder that it lies in. */
+/* Size of the model's files: of `path`, or of all files in its folder. */
 uint64_t model_file_bytes(const char *path, bool whole_folder);
 struct model *model_ref(struct model *model);
 void model_unref(struct model *model); /* NULL is a no-op */
 
-/* An instance for so many jobs at once, with a context of its own. */
+/* Initializes an instance for at most `jobs` jobs per run, with a separate context. */
 INLAY_NODISCARD inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs,
                                            inlay_diag *diag);
 void instance_deinit(const struct model *model, struct instance *instance);
 
-/* The shape of a made-up input k, into [INLAY_MAX_RANK]: `rows` along the first axis where requests are joined by it,
- * `length` along the axis that is padded; other open sizes are 1. Returns the rank. */
-uint32_t model_made_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
-/* Runs inputs that nobody sent: make() makes input k, or leaves *out_value NULL where the run goes without it. */
+/* Writes the shape of generated input k into out_dims [INLAY_MAX_RANK]: `rows` for the first axis of a batchable model,
+ * `length` for the padded axis, 1 for other symbolic sizes. Returns the rank. */
+uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
+/* Runs the model on generated inputs: make() creates input k, or leaves *out_value NULL to omit it. */
 typedef inlay_status (*model_input_fn)(const struct model *model, uint32_t k, const void *user, inlay_value **out_value,
                                        inlay_diag *diag);
-INLAY_NODISCARD inlay_status instance_try(const struct model *model, const struct instance *instance,
-                                          model_input_fn make, const void *user, inlay_diag *diag);
+INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, const struct instance *instance,
+                                                    model_input_fn make, const void *user, inlay_diag *diag);
 
-/* Finds the request's inputs and outputs in the model and compares types and sizes; sets the job's rows and level. */
+/* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
 
-/* Runs the instance's first `count` jobs as one, and finishes each. */
+/* Runs the first `count` jobs of the instance as one batch, and finishes each. */
 void model_run(struct model *model, struct instance *instance, uint32_t count);
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The file as libcyaml reads it; NULL = not there. */
+/* The file as libcyaml reads it; NULL = not given. */
 typedef struct config_file {
     int64_t *max_batch, *batch_delay_us, *batch_target_us, *instances, *max_queue, *warmup, *priority;
     char *versions, *buckets;
@@ -46,19 +46,19 @@ static inlay_status take_numbers(const char *path, const config_file *file, mode
     int64_t batch = settings->max_batch, delay = (int64_t)settings->batch_delay_us,
             target = (int64_t)settings->batch_target_us, instances = settings->instances, queue = settings->max_queue,
             warmup = settings->warmup, priority = settings->priority;
-    const char *wrong = !take(file->max_batch, 1, 65536, &batch)           ? "max_batch is from 1 to 65536"
-                        : !take(file->batch_delay_us, 0, 10000000, &delay) ? "batch_delay_us is from 0 to 10000000"
+    const char *wrong = !take(file->max_batch, 1, 65536, &batch)           ? "max_batch must be from 1 to 65536"
+                        : !take(file->batch_delay_us, 0, 10000000, &delay) ? "batch_delay_us must be from 0 to 10000000"
                         : !take(file->batch_target_us, 0, 3600000000, &target)
-                            ? "batch_target_us is from 0 to 3600000000"
-                        : !take(file->instances, 1, 4096, &instances)          ? "instances is from 1 to 4096"
-                        : !take(file->max_queue, 1, 1000000, &queue)           ? "max_queue is from 1 to 1000000"
-                        : !take(file->warmup, 0, 1, &warmup)                   ? "warmup is 0 or 1"
-                        : !take(file->priority, 1, PRIORITY_LEVELS, &priority) ? "priority is 1, 2 or 3"
+                            ? "batch_target_us must be from 0 to 3600000000"
+                        : !take(file->instances, 1, 4096, &instances)          ? "instances must be from 1 to 4096"
+                        : !take(file->max_queue, 1, 1000000, &queue)           ? "max_queue must be from 1 to 1000000"
+                        : !take(file->warmup, 0, 1, &warmup)                   ? "warmup must be 0 or 1"
+                        : !take(file->priority, 1, PRIORITY_LEVELS, &priority) ? "priority must be 1, 2 or 3"
                                                                                : NULL;
 
     if (wrong != NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s", path, wrong);
-    config->asks_to_join = file->max_batch != NULL && batch > 1;
+    config->requests_batching = file->max_batch != NULL && batch > 1;
     settings->max_batch = (uint32_t)batch;
     settings->batch_delay_us = (uint64_t)delay;
     settings->batch_target_us = (uint64_t)target;
@@ -90,15 +90,15 @@ static inlay_status take_versions(const char *path, const char *text, model_conf
             break;
         at = end + 1;
     }
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: versions is latest, all, or at most %d numbers: 1,3", path,
-                      CONFIG_MAX_VERSIONS);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: versions must be latest, all, or at most %d numbers: 1,3",
+                      path, CONFIG_MAX_VERSIONS);
 }
 
 static inlay_status take_options(const char *path, config_file *file, model_config *config, inlay_diag *diag)
 {
-    static const char *const barred[] = { "plugin_dirs", "plugin_allow",    "probe",        "probe_timeout_ms",
-                                          "cache_dir",   "cache_max_bytes", "crash_report", "external_dir",
-                                          "plan",        "profile",         "isa" };
+    static const char *const server_only[] = { "plugin_dirs", "plugin_allow",    "probe",        "probe_timeout_ms",
+                                               "cache_dir",   "cache_max_bytes", "crash_report", "external_dir",
+                                               "plan",        "profile",         "isa" };
 
     for (unsigned i = 0; i < file->options_count; i++) {
         size_t name = strcspn(file->options[i], "=");
@@ -106,10 +106,10 @@ static inlay_status take_options(const char *path, config_file *file, model_conf
         if (name == 0 || file->options[i][name] == '\0')
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: options: '%s' is not NAME=VALUE", path,
                               file->options[i]);
-        for (size_t k = 0; k < sizeof barred / sizeof barred[0]; k++)
-            if (strlen(barred[k]) == name && strncmp(barred[k], file->options[i], name) == 0)
-                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: option %s is one of the whole server", path,
-                                  barred[k]);
+        for (size_t k = 0; k < sizeof server_only / sizeof server_only[0]; k++)
+            if (strlen(server_only[k]) == name && strncmp(server_only[k], file->options[i], name) == 0)
+                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: option %s can only be set for the whole server",
+                                  path, server_only[k]);
     }
     config->options = calloc(file->options_count + 1u, sizeof(char *));
     if (config->options == NULL)
@@ -125,13 +125,13 @@ static inlay_status take_options(const char *path, config_file *file, model_conf
 
 static inlay_status take_padding(const char *path, const config_file *file, model_config *config, inlay_diag *diag)
 {
-    padding_config *p = &config->settings.padding;
-    inlay_diag why = INLAY_DIAG_INIT;
-    inlay_status status = file->buckets != NULL ? padding_set_sizes(p, file->buckets, &why) : INLAY_OK;
+    padding_config *padding = &config->settings.padding;
+    inlay_diag failure = INLAY_DIAG_INIT;
+    inlay_status status = file->buckets != NULL ? padding_set_sizes(padding, file->buckets, &failure) : INLAY_OK;
 
     for (unsigned i = 0; status == INLAY_OK && i < file->pad_count; i++)
-        status = padding_set_value(p, file->pad[i], &why);
-    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, why.text);
+        status = padding_set_value(padding, file->pad[i], &failure);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, failure.text);
 }
 
 inlay_status model_config_read(const char *path, model_config *config, inlay_diag *diag)
@@ -173,7 +173,7 @@ inlay_status model_config_apply(const model_config *config, inlay_options *optio
         size_t bytes = strcspn(config->options[i], "=");
 
         if (bytes >= sizeof name)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option '%.64s...' is not known", config->options[i]);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "unknown option '%.64s...'", config->options[i]);
         (void)snprintf(name, sizeof name, "%.*s", (int)bytes, config->options[i]);
         status = inlay_options_set_from(options, name, config->options[i] + bytes + 1, "config.yaml", diag);
     }

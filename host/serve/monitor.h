@@ -1,4 +1,4 @@
-/* serve/monitor.h - a lock, and a condition under it whose deadlines are of CLOCK_MONOTONIC. */
+/* serve/monitor.h - a lock and a condition variable whose deadlines use CLOCK_MONOTONIC. */
 #ifndef SERVE_MONITOR_H
 #define SERVE_MONITOR_H
 #include <pthread.h>

@@ -1,14 +1,15 @@
-/* Whether a model leaves out what it is padded with: tried once, when it is loaded. */
+/* Checks, when a model is loaded, that it ignores the padding. */
 #include "base/element.h"
+#include "inlay/check.h"
 #include "serve/datatype.h"
 #include "serve/model.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double tolerance = 1e-3; /* other shapes may have other kernels */
+static const double tolerance = 1e-3; /* kernels may depend on the shape */
 
-/* 1, 0, 1, 0 ...; masks exclude nothing. Good for tokens, types of tokens and positions alike. */
+/* 1, 0, 1, 0 ...; masks are all 1. Valid for tokens, token types and positions alike. */
 static void fill_pattern(const inlay_io_info *io, uint64_t count, void *out)
 {
     bool mask = strstr(io->name, "mask") != NULL;
@@ -17,7 +18,7 @@ static void fill_pattern(const inlay_io_info *io, uint64_t count, void *out)
         (void)element_put(io->dtype, out, (int64_t)i, mask || i % 2 == 0);
 }
 
-/* The length of the axis, and what it is padded to. */
+/* Length of the axis before and after padding. */
 typedef struct padded_size {
     uint64_t own, length;
 } padded_size;
@@ -34,10 +35,10 @@ static inlay_status make_input(const struct model *model, uint32_t k, const void
     *out = NULL;
     if (io->optional && model->padding.input_axes[k] == 0)
         return INLAY_OK;
-    tensor.rank = model_made_dims(model, k, 1, (int64_t)size->own, tensor.dims);
-    (void)model_made_dims(model, k, 1, (int64_t)size->length, dims);
+    tensor.rank = model_generated_dims(model, k, 1, (int64_t)size->own, tensor.dims);
+    (void)model_generated_dims(model, k, 1, (int64_t)size->length, dims);
     if (io->dtype == INLAY_STRING || !infer_count(tensor.rank, tensor.dims, &tensor.count))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is of texts", io->name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' holds texts", io->name);
     tensor.bytes = tensor.count * datatype_bytes(tensor.dtype);
     tensor.data = malloc(tensor.bytes + 1);
     if (tensor.data == NULL)
@@ -50,12 +51,12 @@ static inlay_status make_input(const struct model *model, uint32_t k, const void
     return status;
 }
 
-static bool near_enough(double a, double b)
+static bool is_close(double left, double right)
 {
-    return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= tolerance * fmax(1, fabs(a));
+    return left == right || (isnan(left) && isnan(right)) || fabs(left - right) <= tolerance * fmax(1, fabs(left));
 }
 
-/* A copy of the output as its request would see it; data is the caller's, NULL after a failure. */
+/* Copies output k, trimmed as for a request. The caller frees out->data, which is NULL after a failure. */
 static inlay_status copy_output(const struct model *model, const struct instance *instance, uint32_t k, uint64_t own,
                                 infer_output *out, inlay_diag *diag)
 {
@@ -65,10 +66,12 @@ static inlay_status copy_output(const struct model *model, const struct instance
     void *copy = NULL;
     uint64_t bytes = 0;
 
+    INLAY_CHECK(k < model->output_count);
     *out = output;
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR || inlay_value_dtype(value) == INLAY_STRING ||
         (inlay_value_data(value) == NULL && inlay_value_count(value) > 0))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is no tensor of numbers in host memory", output.name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not a tensor of numbers in host memory",
+                          output.name);
     output.dtype = inlay_value_dtype(value);
     output.rank = inlay_value_rank(value);
     output.count = (uint64_t)inlay_value_count(value);
@@ -76,8 +79,8 @@ static inlay_status copy_output(const struct model *model, const struct instance
     if (output.rank > 0)
         memcpy(output.dims, inlay_value_dims(value), output.rank * sizeof output.dims[0]);
     if (axis > 0 && (axis >= output.rank || (uint64_t)output.dims[axis] < own))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not as long as the inputs", output.name);
-    if (axis > 0 && !padding_cut(&output, axis, own, &copy, &bytes))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is shorter than the inputs", output.name);
+    if (axis > 0 && !padding_trim(&output, axis, own, &copy, &bytes))
         return no_memory(diag, "for output '%s'", output.name);
     bytes = output.count * datatype_bytes(output.dtype);
     if (copy == NULL && (copy = malloc(bytes + 1)) == NULL)
@@ -89,22 +92,23 @@ static inlay_status copy_output(const struct model *model, const struct instance
     return INLAY_OK;
 }
 
-static inlay_status compare(const infer_output *a, const infer_output *b, inlay_diag *diag)
+static inlay_status compare(const infer_output *plain, const infer_output *padded, inlay_diag *diag)
 {
-    if (a->count != b->count || a->dtype != b->dtype)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the shape of output '%s' depends on the padding", a->name);
-    for (uint64_t n = 0; n < a->count; n++) {
-        double x = 0, y = 0;
+    if (plain->count != padded->count || plain->dtype != padded->dtype)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the shape of output '%s' depends on the padding", plain->name);
+    for (uint64_t i = 0; i < plain->count; i++) {
+        double expected = 0, found = 0;
 
-        (void)element_number(a->dtype, a->data, (int64_t)n, &x, NULL);
-        (void)element_number(b->dtype, b->data, (int64_t)n, &y, NULL);
-        if (!near_enough(x, y))
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "padding changes output '%s' from %g to %g", a->name, x, y);
+        (void)element_number(plain->dtype, plain->data, (int64_t)i, &expected, NULL);
+        (void)element_number(padded->dtype, padded->data, (int64_t)i, &found, NULL);
+        if (!is_close(expected, found))
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "padding changes output '%s' from %g to %g", plain->name,
+                              expected, found);
     }
     return INLAY_OK;
 }
 
-/* The outputs of one run beside those of `plain`. */
+/* Compares the outputs of the last run with those in `plain`. */
 static inlay_status compare_run(const struct model *model, const struct instance *instance, uint64_t own,
                                 const infer_output *plain, inlay_diag *diag)
 {
@@ -126,24 +130,24 @@ inlay_status padding_check(const struct model *model, const struct instance *ins
     const padding_config *config = &model->settings.padding;
     infer_output *plain;
     const uint64_t length = config->sizes[config->size_count > 1 && config->sizes[0] == 1], own = (length + 1) / 2;
-    const padded_size as_it_is = { own, own }, padded = { own, length };
-    inlay_diag why = INLAY_DIAG_INIT;
+    const padded_size unpadded = { own, own }, padded = { own, length };
+    inlay_diag failure = INLAY_DIAG_INIT;
     inlay_status status;
 
-    if (model->padding.axis == NULL || length <= 1) /* nothing can be padded */
+    if (model->padding.axis == NULL || length <= 1) /* no padding possible */
         return INLAY_OK;
     plain = calloc(model->output_count + 1u, sizeof *plain);
     if (plain == NULL)
         return no_memory(diag, "for outputs");
-    status = instance_try(model, instance, make_input, &as_it_is, &why);
+    status = instance_run_generated(model, instance, make_input, &unpadded, &failure);
     for (uint32_t k = 0; status == INLAY_OK && k < model->output_count; k++)
-        status = copy_output(model, instance, k, own, &plain[k], &why);
+        status = copy_output(model, instance, k, own, &plain[k], &failure);
     if (status == INLAY_OK)
-        status = instance_try(model, instance, make_input, &padded, &why);
+        status = instance_run_generated(model, instance, make_input, &padded, &failure);
     if (status == INLAY_OK)
-        status = compare_run(model, instance, own, plain, &why);
+        status = compare_run(model, instance, own, plain, &failure);
     for (uint32_t k = 0; k < model->output_count; k++)
         free((void *)(uintptr_t)plain[k].data);
     free(plain);
-    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "buckets: %s", why.text);
+    return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "buckets: %s", failure.text);
 }

@@ -1,5 +1,6 @@
 #include "serve/queue.h"
 #include "serve/sequence.h"
+#include "inlay/check.h"
 
 static void list_model(struct queues *all, struct model *model)
 {
@@ -7,7 +8,7 @@ static void list_model(struct queues *all, struct model *model)
 
     if (model->queue.listed)
         return;
-    /* Who had nothing to do has saved nothing up: it starts level with those that are waiting. */
+    /* An idle model has no credit: it starts with the least used time of the models that have requests. */
     for (const struct model *other = all->models; other != NULL; other = other->queue.next)
         least = other->queue.used_ns < least ? other->queue.used_ns : least;
     if (least != UINT64_MAX && model->queue.used_ns < least)
@@ -21,6 +22,7 @@ static void unlist_model(struct queues *all, struct model *model)
 {
     struct model **at = &all->models;
 
+    INLAY_CHECK(model->queue.listed);
     while (*at != model)
         at = &(*at)->queue.next;
     *at = model->queue.next;
@@ -32,6 +34,7 @@ void queues_push(struct queues *all, struct job *job)
     job_queue *queue = &job->model->queue;
     uint32_t level = job->level - 1;
 
+    INLAY_CHECK(job->level >= 1 && job->level <= PRIORITY_LEVELS && !job->queued);
     job->next = NULL;
     if (queue->last[level] != NULL)
         queue->last[level]->next = job;
@@ -50,6 +53,8 @@ void queues_take(struct queues *all, struct job *job, struct job *before)
     job_queue *queue = &job->model->queue;
     uint32_t level = job->level - 1;
 
+    INLAY_CHECK(job->queued && queue->count > 0 && all->count > 0 && queue->rows >= job->rows);
+    INLAY_CHECK(before == NULL ? queue->first[level] == job : before->next == job);
     if (before != NULL)
         before->next = job->next;
     else
@@ -77,6 +82,7 @@ void queues_hold(struct queues *all, struct job *job)
 {
     struct sequence *sequence = job->sequence;
 
+    INLAY_CHECK(!job->held && !job->queued);
     job->next = NULL;
     if (sequence->last != NULL)
         sequence->last->next = job;
@@ -94,8 +100,9 @@ void queues_unhold(struct queues *all, struct job *job)
     struct sequence *sequence = job->sequence;
     struct job *before = NULL, **at = &all->held;
 
-    for (struct job *k = sequence->first; k != job; k = k->next)
-        before = k;
+    INLAY_CHECK(job->held && job->model->queue.held > 0);
+    for (struct job *other = sequence->first; other != job; other = other->next)
+        before = other;
     if (before != NULL)
         before->next = job->next;
     else

@@ -3,6 +3,7 @@
 #include "serve/model_config.h"
 #include "serve/repository_internal.h"
 #include "serve/sequence.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,7 @@ void repository_close(struct repository *repository)
     free(repository);
 }
 
-/* ------------------------------------------------------------------ the list */
+/* ------------------------------------------------------------------ entries */
 
 struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version)
 {
@@ -94,13 +95,14 @@ struct entry *repository_entry_of(struct repository *repository, const char *nam
     return &more[at];
 }
 
-/* Gives a version its state. loaded (may be NULL) is taken over; a model that was there stays if `keep`. */
+/* Sets the state of a version. Takes the reference `loaded` (may be NULL); with `keep`, the loaded model stays. */
 static void set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
                       struct model *loaded, bool keep, const char *reason)
 {
     struct model *old = loaded;
     struct entry *entry;
 
+    INLAY_CHECK(loaded == NULL || state == STATE_READY);
     (void)pthread_mutex_lock(&repository->lock);
     entry = repository_entry_of(repository, name, version);
     if (entry != NULL) {
@@ -110,20 +112,19 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
         if (!keep) {
             old = entry->loaded;
             entry->loaded = loaded;
-            entry->asleep = false;
+            entry->deferred = false;
         }
         if (loaded != NULL)
             entry->bytes = loaded->bytes;
-        entry->asleep =
-            entry->asleep && state == STATE_LOADING; /* one that cannot be loaded is not tried with each request */
+        entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
         entry->state = entry->loaded != NULL ? STATE_READY : state;
     }
     (void)pthread_mutex_unlock(&repository->lock);
     retired_add(&repository->retired, old);
 }
 
-struct model *repository_ask(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
-                             bool *out_asleep)
+struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
+                                 bool *out_deferred)
 {
     const struct entry *latest = NULL;
     struct model *found = NULL;
@@ -132,15 +133,15 @@ struct model *repository_ask(struct repository *repository, const char *name, si
     for (uint32_t i = 0; i < repository->count; i++) {
         const struct entry *entry = &repository->entries[i];
 
-        if ((entry->loaded != NULL || entry->asleep) && (version == 0 || entry->version == version) &&
+        if ((entry->loaded != NULL || entry->deferred) && (version == 0 || entry->version == version) &&
             strncmp(entry->name, name, name_bytes) == 0 && entry->name[name_bytes] == '\0')
             latest = entry;
     }
-    *out_asleep = latest != NULL && latest->loaded == NULL;
+    *out_deferred = latest != NULL && latest->loaded == NULL;
     if (latest != NULL && latest->loaded != NULL) {
         found = model_ref(latest->loaded);
         if (repository->budget > 0)
-            atomic_store_explicit(&found->asked_ns, clock_ns(), memory_order_relaxed);
+            atomic_store_explicit(&found->requested_ns, clock_ns(), memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&repository->lock);
     return found;
@@ -148,9 +149,9 @@ struct model *repository_ask(struct repository *repository, const char *name, si
 
 struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
 {
-    bool asleep;
+    bool deferred;
 
-    return repository_ask(repository, name, name_bytes, version, &asleep);
+    return repository_acquire(repository, name, name_bytes, version, &deferred);
 }
 
 struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
@@ -166,9 +167,9 @@ struct model *repository_of_sequence(struct repository *repository, struct model
     return old;
 }
 
-void repository_tidy(struct repository *repository)
+void repository_collect(struct repository *repository)
 {
-    retired_tidy(&repository->retired);
+    retired_collect(&repository->retired);
 }
 
 uint32_t repository_retired(struct repository *repository)
@@ -190,11 +191,11 @@ void repository_each(struct repository *repository, void (*each)(void *user, con
 
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++) {
-        const struct entry *e = &repository->entries[i];
-        repository_entry told = { e->name, e->version, states[e->state], e->reason != NULL ? e->reason : "",
-                                  e->loaded };
+        const struct entry *entry = &repository->entries[i];
+        repository_entry shown = { entry->name, entry->version, states[entry->state],
+                                   entry->reason != NULL ? entry->reason : "", entry->loaded };
 
-        each(user, &told);
+        each(user, &shown);
     }
     (void)pthread_mutex_unlock(&repository->lock);
 }
@@ -211,11 +212,11 @@ static bool is_wanted(const found_model *model, const model_config *config, uint
     return config->version_count == 0 && i + 1 == model->version_count;
 }
 
-/* Why a model is loaded: all are at the start; a request says so; a request wants to run it. */
-typedef enum load_reason { LOAD_START, LOAD_ASKED, LOAD_WAKE } load_reason;
+/* Why a model is loaded: at the start, by an admin request, or for a request that runs it. */
+typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_DEFERRED } load_reason;
 
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
-                                 uint64_t version, load_reason why, inlay_diag *diag)
+                                 uint64_t version, load_reason reason, inlay_diag *diag)
 {
     inlay_options *options = NULL;
     struct model *loaded = NULL;
@@ -226,7 +227,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
     files = model_file_bytes(path, model->is_folder);
-    if (why == LOAD_START && repository_leave_asleep(repository, model->name, version, files))
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, files))
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
     set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
@@ -234,25 +235,26 @@ static inlay_status load_version(struct repository *repository, const found_mode
     INLAY_TRY(model_config_apply(config, options, diag));
     INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
     loaded->bytes += files;
-    atomic_store(&loaded->asked_ns, clock_ns());
-    if (why == LOAD_START && repository_leave_asleep(repository, model->name, version, loaded->bytes)) {
+    atomic_store(&loaded->requested_ns, clock_ns());
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, loaded->bytes)) {
         model_unref(loaded);
         inlay_options_destroy(options);
         return INLAY_OK;
     }
     if (repository->budget > 0 && loaded->bytes > repository->budget) {
-        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "it takes %llu bytes, models_memory is %llu",
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "it needs %llu bytes, but models_memory is %llu",
                             (unsigned long long)loaded->bytes, (unsigned long long)repository->budget);
         model_unref(loaded);
         loaded = NULL;
         goto done;
     }
     repository_make_room(repository, model->name, version, loaded->bytes);
-    if (config->asks_to_join && !loaded->joinable) {
+    if (config->requests_batching && !loaded->batchable) {
         model_unref(loaded);
         loaded = NULL;
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "max_batch: its inputs and outputs do not share a symbolic first axis");
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "max_batch above 1 is not possible: its inputs and outputs do not share a symbolic first axis");
     }
 done:
     inlay_options_destroy(options);
@@ -263,16 +265,17 @@ done:
     return status;
 }
 
-/* Loads the versions that are wanted and drops the others; only 0: all of them. The first failure is told; the rest is
- * tried all the same. */
-static inlay_status load_model(struct repository *repository, const found_model *model, load_reason why, uint64_t only,
-                               inlay_diag *diag)
+/* Loads the selected versions and unloads the others; `only` limits this to one version, 0: all. Reports the first
+ * failure and still tries the other versions. */
+static inlay_status load_model(struct repository *repository, const found_model *model, load_reason reason,
+                               uint64_t only, inlay_diag *diag)
 {
     model_config config = { .settings = repository->defaults };
     char path[4200];
     inlay_status status = INLAY_OK;
     uint32_t wanted = 0;
 
+    INLAY_CHECK(model->version_count > 0);
     (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
     if (model->is_folder)
         status = model_config_read(path, &config, diag);
@@ -283,8 +286,8 @@ static inlay_status load_model(struct repository *repository, const found_model 
         return status;
     }
     for (uint32_t i = 0; i < model->version_count; i++) {
-        inlay_diag own = INLAY_DIAG_INIT;
-        inlay_status one;
+        inlay_diag failure = INLAY_DIAG_INIT;
+        inlay_status result;
 
         if (only != 0 && model->versions[i] != only) {
             wanted++;
@@ -293,20 +296,19 @@ static inlay_status load_model(struct repository *repository, const found_model 
         if (!is_wanted(model, &config, i))
             continue;
         wanted++;
-        one = load_version(repository, model, &config, model->versions[i], why, &own);
-        if (one != INLAY_OK && status == INLAY_OK)
-            status = inlay_fail(diag, one, "model '%s', version %llu: %s", model->name,
-                                (unsigned long long)model->versions[i], own.text);
+        result = load_version(repository, model, &config, model->versions[i], reason, &failure);
+        if (result != INLAY_OK && status == INLAY_OK)
+            status = inlay_fail(diag, result, "model '%s', version %llu: %s", model->name,
+                                (unsigned long long)model->versions[i], failure.text);
     }
-    /* Only now, so that one of them answers at any time. Where a version could not be loaded, the old ones stay. */
+    /* Unload last, so that a version is always available. If a version could not be loaded, the old ones stay. */
     for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
         if (!is_wanted(model, &config, i))
             set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL, status != INLAY_OK,
-                      "not among the versions to load");
+                      "not selected by config.yaml");
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0)
-        status =
-            inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions that %s names", model->name, path);
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions in %s", model->name, path);
     return status;
 }
 
@@ -328,12 +330,12 @@ uint32_t repository_load_all(struct repository *repository)
     folder_deinit(&folder);
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++)
-        ready += repository->entries[i].loaded != NULL || repository->entries[i].asleep;
+        ready += repository->entries[i].loaded != NULL || repository->entries[i].deferred;
     (void)pthread_mutex_unlock(&repository->lock);
     return ready;
 }
 
-/* Versions that are gone from the folder. */
+/* Unloads the versions that are no longer in the folder; model NULL: all versions. */
 static void drop_missing(struct repository *repository, const char *name, const found_model *model)
 {
     uint64_t gone[CONFIG_MAX_VERSIONS];
@@ -341,11 +343,11 @@ static void drop_missing(struct repository *repository, const char *name, const 
 
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++) {
-        bool there = strcmp(repository->entries[i].name, name) != 0;
+        bool present = strcmp(repository->entries[i].name, name) != 0;
 
-        for (uint32_t k = 0; !there && model != NULL && k < model->version_count; k++)
-            there = model->versions[k] == repository->entries[i].version;
-        if (!there && gone_count < CONFIG_MAX_VERSIONS)
+        for (uint32_t k = 0; !present && model != NULL && k < model->version_count; k++)
+            present = model->versions[k] == repository->entries[i].version;
+        if (!present && gone_count < CONFIG_MAX_VERSIONS)
             gone[gone_count++] = repository->entries[i].version;
     }
     (void)pthread_mutex_unlock(&repository->lock);
@@ -353,8 +355,8 @@ static void drop_missing(struct repository *repository, const char *name, const 
         set_entry(repository, name, gone[i], STATE_UNAVAILABLE, NULL, false, "unloaded");
 }
 
-/* The version that a request for `version` (0 = the latest) has to wait for; 0: none is asleep any more. */
-static uint64_t asleep_version(struct repository *repository, const char *name, uint64_t version)
+/* The deferred version that a request for `version` (0 = the latest) needs; 0: it is loaded. */
+static uint64_t deferred_version(struct repository *repository, const char *name, uint64_t version)
 {
     uint64_t found = 0;
 
@@ -362,15 +364,15 @@ static uint64_t asleep_version(struct repository *repository, const char *name, 
     for (uint32_t i = 0; i < repository->count; i++) {
         const struct entry *entry = &repository->entries[i];
 
-        if ((version == 0 || entry->version == version) && (entry->asleep || entry->loaded != NULL) &&
+        if ((version == 0 || entry->version == version) && (entry->deferred || entry->loaded != NULL) &&
             strcmp(entry->name, name) == 0)
-            found = entry->asleep && entry->loaded == NULL ? entry->version : 0;
+            found = entry->deferred && entry->loaded == NULL ? entry->version : 0;
     }
     (void)pthread_mutex_unlock(&repository->lock);
     return found;
 }
 
-static inlay_status load_found(struct repository *repository, const char *name, load_reason why, uint64_t version,
+static inlay_status load_found(struct repository *repository, const char *name, load_reason reason, uint64_t version,
                                inlay_diag *diag)
 {
     const found_model *found = NULL;
@@ -383,15 +385,15 @@ static inlay_status load_found(struct repository *repository, const char *name, 
         if (strcmp(folder.models[i].name, name) == 0)
             found = &folder.models[i];
     if (found == NULL) {
-        status = inlay_fail(diag, INLAY_NOT_FOUND, "there is no model '%s' in the repository", name);
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "the repository has no model '%s'", name);
     } else {
         uint64_t only;
 
         (void)pthread_mutex_lock(&repository->loading);
-        only = why == LOAD_WAKE ? asleep_version(repository, name, version) : 0;
+        only = reason == LOAD_DEFERRED ? deferred_version(repository, name, version) : 0;
 
-        status = why == LOAD_WAKE && only == 0 ? INLAY_OK : load_model(repository, found, why, only, diag);
-        if (status == INLAY_OK && why != LOAD_WAKE)
+        status = reason == LOAD_DEFERRED && only == 0 ? INLAY_OK : load_model(repository, found, reason, only, diag);
+        if (status == INLAY_OK && reason != LOAD_DEFERRED)
             drop_missing(repository, name, found);
         (void)pthread_mutex_unlock(&repository->loading);
     }
@@ -401,12 +403,13 @@ static inlay_status load_found(struct repository *repository, const char *name, 
 
 inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag)
 {
-    return load_found(repository, name, LOAD_ASKED, 0, diag);
+    return load_found(repository, name, LOAD_REQUESTED, 0, diag);
 }
 
-inlay_status repository_wake(struct repository *repository, const char *name, uint64_t version, inlay_diag *diag)
+inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,
+                                      inlay_diag *diag)
 {
-    return load_found(repository, name, LOAD_WAKE, version, diag);
+    return load_found(repository, name, LOAD_DEFERRED, version, diag);
 }
 
 inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag)
@@ -419,7 +422,7 @@ inlay_status repository_unload(struct repository *repository, const char *name, 
         known = strcmp(repository->entries[i].name, name) == 0;
     (void)pthread_mutex_unlock(&repository->lock);
     if (!known)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "there is no model '%s' in the repository", name);
+        return inlay_fail(diag, INLAY_NOT_FOUND, "the repository has no model '%s'", name);
     (void)pthread_mutex_lock(&repository->loading);
     drop_missing(repository, name, NULL);
     while ((old = retired_take(&repository->retired, name)) != NULL)

@@ -1,5 +1,4 @@
-/* serve/repository_internal.h - what the files of the repository share: its list, and what is loaded for want of memory
- * later. */
+/* serve/repository_internal.h - shared by the files of the repository: its entries, and the memory limit. */
 #ifndef SERVE_REPOSITORY_INTERNAL_H
 #define SERVE_REPOSITORY_INTERNAL_H
 #include "serve/repository.h"
@@ -14,28 +13,29 @@ struct entry {
     entry_state state;
     char *reason; /* NULL = none */
     struct model *loaded;
-    bool asleep;    /* not loaded, for want of memory */
-    uint64_t bytes; /* that it takes, as far as known */
+    bool deferred;  /* not loaded because of models_memory; loaded when a request names it */
+    uint64_t bytes; /* memory of the version; 0 = unknown */
 };
 
 struct repository {
     const struct settings *settings;
     model_settings defaults;
-    uint64_t budget;       /* bytes; 0 = none */
-    pthread_mutex_t lock;  /* of what follows; held shortly */
-    struct entry *entries; /* [count] by name, then version */
+    uint64_t budget;       /* models_memory in bytes; 0 = no limit */
+    pthread_mutex_t lock;  /* guards the fields below; held only briefly */
+    struct entry *entries; /* [count] sorted by name, then version */
     uint32_t count;
     struct retired retired;
-    pthread_mutex_t loading; /* one load at a time */
+    pthread_mutex_t loading; /* held during a load: one at a time */
 };
 
-/* The entry of that version, made where there is none; NULL: no memory. Under the lock. */
+/* Returns the entry of that version, which is added if missing; NULL: out of memory. The caller holds the lock. */
 struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version);
 
 /* ------------------------------------------------------------------ repository_memory.c */
 
-/* Unloads others until so many more bytes would fit. */
+/* Unloads other models until `needed` more bytes fit. */
 void repository_make_room(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
-/* Whether the version is to be loaded later, when a request names it: at the start nothing is unloaded for another. */
-bool repository_leave_asleep(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
+/* At the start, defers a version that does not fit until a request names it, since nothing is unloaded for it. true: it
+ * is deferred. */
+bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
 #endif

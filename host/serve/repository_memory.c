@@ -1,11 +1,12 @@
-/* The budget of all models: which go when there is no room, and which are loaded only when a request names them. */
+/* The memory limit of all models: which are unloaded, and which are loaded only when a request names them. */
 #include "serve/log.h"
+#include "inlay/check.h"
 #include "serve/repository_internal.h"
 #include "serve/sequence.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static uint64_t loaded_bytes(struct repository *repository)
 {
     uint64_t bytes;
@@ -26,8 +27,8 @@ uint64_t repository_bytes(struct repository *repository)
     return bytes;
 }
 
-/* The model that has not been asked for the longest, but not that version; under the lock. One in the middle of
- * sequences comes last. */
+/* The least recently used model other than that version; models with live sequences come last. The caller holds the
+ * lock. */
 static struct entry *least_needed(struct repository *repository, const char *name, uint64_t version, bool *out_live)
 {
     struct entry *oldest = NULL;
@@ -41,7 +42,8 @@ static struct entry *least_needed(struct repository *repository, const char *nam
             continue;
         live = sequences_live(entry->loaded);
         if (oldest == NULL || live < *out_live ||
-            (live == *out_live && atomic_load(&entry->loaded->asked_ns) < atomic_load(&oldest->loaded->asked_ns))) {
+            (live == *out_live &&
+             atomic_load(&entry->loaded->requested_ns) < atomic_load(&oldest->loaded->requested_ns))) {
             oldest = entry;
             *out_live = live;
         }
@@ -49,14 +51,14 @@ static struct entry *least_needed(struct repository *repository, const char *nam
     return oldest;
 }
 
-/* Takes a model out of the list, or one that another has taken the place of; NULL: there is none to take, or no
- * need. */
-static struct model *put_to_sleep(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
+/* Removes a model from the entries or from the replaced models. NULL: none can be removed, or the memory suffices. */
+static struct model *unload_one(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
 {
     struct model *taken = NULL;
     bool live = false;
     struct entry *entry;
 
+    INLAY_CHECK(repository->budget > 0);
     (void)pthread_mutex_lock(&repository->lock);
     entry =
         loaded_bytes(repository) + needed > repository->budget ? least_needed(repository, name, version, &live) : NULL;
@@ -65,10 +67,10 @@ static struct model *put_to_sleep(struct repository *repository, const char *nam
     if (taken == NULL && entry != NULL) {
         taken = entry->loaded;
         entry->loaded = NULL;
-        entry->asleep = true;
+        entry->deferred = true;
         entry->state = STATE_UNAVAILABLE;
         free(entry->reason);
-        entry->reason = strdup("unloaded for memory; a request loads it");
+        entry->reason = strdup("unloaded because of models_memory; a request loads it");
     }
     (void)pthread_mutex_unlock(&repository->lock);
     return taken;
@@ -78,26 +80,27 @@ void repository_make_room(struct repository *repository, const char *name, uint6
 {
     struct model *taken;
 
-    while (repository->budget > 0 && (taken = put_to_sleep(repository, name, version, needed)) != NULL) {
-        log_line(LOG_INFO_LINE, "model '%s', version %s: unloaded for memory", taken->name, taken->version);
+    while (repository->budget > 0 && (taken = unload_one(repository, name, version, needed)) != NULL) {
+        log_line(LOG_INFO_LINE, "model '%s', version %s: unloaded because of models_memory", taken->name,
+                 taken->version);
         model_unref(taken);
     }
 }
 
-bool repository_leave_asleep(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
+bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
 {
-    bool left;
+    bool deferred;
     struct entry *entry;
 
     (void)pthread_mutex_lock(&repository->lock);
-    left = repository->budget > 0 && loaded_bytes(repository) + needed > repository->budget;
-    entry = left ? repository_entry_of(repository, name, version) : NULL;
+    deferred = repository->budget > 0 && loaded_bytes(repository) + needed > repository->budget;
+    entry = deferred ? repository_entry_of(repository, name, version) : NULL;
     if (entry != NULL) {
-        entry->asleep = true;
+        entry->deferred = true;
         entry->state = STATE_UNAVAILABLE;
         free(entry->reason);
-        entry->reason = strdup("not loaded yet, for memory; a request loads it");
+        entry->reason = strdup("not loaded because of models_memory; a request loads it");
     }
     (void)pthread_mutex_unlock(&repository->lock);
-    return left;
+    return deferred;
 }

@@ -1,16 +1,17 @@
-/* The body of an inference request over REST: JSON, and the tensors of the binary extension behind it. */
+/* The body of an inference request over REST: JSON, followed by the tensors of the binary extension. */
 #include "serve/datatype.h"
 #include "serve/infer.h"
+#include "inlay/check.h"
 #include "serve/json.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { NO_SIZE = -1 };
 
-/* What an input says before its tensor is made. */
+/* The members of an input, before its tensor is created. */
 struct draft {
-    json_text data;       /* a JSON value, not yet read; NULL = none */
-    int64_t binary_bytes; /* NO_SIZE = none */
+    json_text data;       /* a JSON value, not parsed yet; NULL = none */
+    int64_t binary_bytes; /* NO_SIZE = not given */
     bool has_shape, has_dtype;
 };
 
@@ -19,10 +20,10 @@ struct parse {
     infer_request *request;
     struct draft *drafts; /* [input_count] */
     inlay_diag *diag;
-    inlay_status status; /* what is wrong beyond the JSON itself */
+    inlay_status status; /* errors other than JSON syntax */
 };
 
-#define REFUSE(p, ...) ((p)->status = inlay_fail((p)->diag, INLAY_INVALID_ARGUMENT, __VA_ARGS__), false)
+#define REFUSE(parse, ...) ((parse)->status = inlay_fail((parse)->diag, INLAY_INVALID_ARGUMENT, __VA_ARGS__), false)
 
 static bool read_name(struct parse *parse, const char **out)
 {
@@ -39,7 +40,7 @@ static bool read_uint(struct parse *parse, uint64_t *out)
     json_text number;
 
     return reader_number(&parse->reader, &number) &&
-           (text_to_uint64(number, out) || reader_fail(&parse->reader, "expected a whole number"));
+           (text_to_uint64(number, out) || reader_fail(&parse->reader, "expected a non-negative integer"));
 }
 
 static bool read_shape(struct parse *parse, infer_tensor *tensor)
@@ -51,11 +52,11 @@ static bool read_shape(struct parse *parse, infer_tensor *tensor)
     tensor->rank = 0;
     while (reader_element(&parse->reader)) {
         if (tensor->rank == INLAY_MAX_RANK)
-            return reader_fail(&parse->reader, "a shape of more than 16 dimensions");
+            return reader_fail(&parse->reader, "a shape with more than 16 dimensions");
         if (!reader_number(&parse->reader, &number))
             return false;
         if (!text_to_int64(number, &tensor->dims[tensor->rank]) || tensor->dims[tensor->rank] < 0)
-            return reader_fail(&parse->reader, "a size in a shape that is no whole number");
+            return reader_fail(&parse->reader, "a dimension that is not a non-negative integer");
         tensor->rank++;
     }
     return parse->reader.error == NULL;
@@ -70,7 +71,7 @@ static bool read_dtype(struct parse *parse, infer_tensor *tensor)
     tensor->dtype = datatype_find(name.data, name.bytes);
     return tensor->dtype != INLAY_UNDEFINED ||
            REFUSE(parse,
-                  "datatype '%.*s' is not known; the protocol has BOOL, INT8 to INT64, UINT8 to UINT64, FP16, BF16, "
+                  "unknown datatype '%.*s'; the protocol has BOOL, INT8 to INT64, UINT8 to UINT64, FP16, BF16, "
                   "FP32, FP64, BYTES",
                   name.bytes < 40 ? (int)name.bytes : 40, name.data);
 }
@@ -92,7 +93,7 @@ static bool read_input_parameters(struct parse *parse, struct draft *draft)
             return REFUSE(parse, "shared memory is not supported; send tensors in the request");
         if (text_is(key, "binary_data_size")) {
             if (!read_uint(parse, &bytes) || bytes > INT64_MAX)
-                return reader_fail(&parse->reader, "binary_data_size is no number of bytes");
+                return reader_fail(&parse->reader, "binary_data_size is not a number of bytes");
             draft->binary_bytes = (int64_t)bytes;
         } else if (!reader_skip(&parse->reader, &ignored)) {
             return false;
@@ -133,7 +134,7 @@ static bool read_inputs(struct parse *parse)
     infer_request *request = parse->request;
 
     if (request->inputs != NULL)
-        return reader_fail(&parse->reader, "\"inputs\" twice");
+        return reader_fail(&parse->reader, "\"inputs\" is given twice");
     if (!reader_open(&parse->reader, '['))
         return false;
     while (reader_element(&parse->reader)) {
@@ -161,9 +162,9 @@ static bool read_output_parameters(struct parse *parse, infer_wanted *wanted)
         return false;
     while (reader_member(&parse->reader, &key)) {
         if (refused_parameter(key))
-            return REFUSE(parse, "shared memory is not supported; outputs come in the answer");
+            return REFUSE(parse, "shared memory is not supported; outputs are returned in the reply");
         if (text_is(key, "classification"))
-            return REFUSE(parse, "output parameter \"classification\" is not supported; ask for the tensor");
+            return REFUSE(parse, "output parameter \"classification\" is not supported; request the tensor");
         if (text_is(key, "binary_data")) {
             if (!reader_bool(&parse->reader, &value))
                 return false;
@@ -181,7 +182,7 @@ static bool read_outputs(struct parse *parse)
     json_text key, ignored;
 
     if (request->outputs != NULL)
-        return reader_fail(&parse->reader, "\"outputs\" twice");
+        return reader_fail(&parse->reader, "\"outputs\" is given twice");
     if (!reader_open(&parse->reader, '['))
         return false;
     while (reader_element(&parse->reader)) {
@@ -209,7 +210,7 @@ static bool read_outputs(struct parse *parse)
     return parse->reader.error == NULL;
 }
 
-/* A number or a text; 0 and "" are none. */
+/* Reads a number or a text; 0 and "" mean none. */
 static bool read_sequence(struct parse *parse)
 {
     json_text id;
@@ -218,7 +219,7 @@ static bool read_sequence(struct parse *parse)
     if (!(text ? reader_string(&parse->reader, &id) : reader_number(&parse->reader, &id)))
         return false;
     if (!infer_set_sequence(parse->request, id.data, id.bytes))
-        return REFUSE(parse, "sequence_id is a number, or a text of at most %d bytes", SEQUENCE_ID_BYTES - 1);
+        return REFUSE(parse, "sequence_id must be a number, or a text of at most %d bytes", SEQUENCE_ID_BYTES - 1);
     return true;
 }
 
@@ -278,7 +279,7 @@ static inlay_status check_draft(const infer_request *request, uint32_t i, const 
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inputs[%u] has no name", i);
     for (uint32_t k = 0; k < i; k++)
         if (strcmp(request->inputs[k].name, tensor->name) == 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is there twice", tensor->name);
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is given twice", tensor->name);
     if (!draft->has_shape || !draft->has_dtype)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no %s", tensor->name,
                           draft->has_shape ? "datatype" : "shape");
@@ -294,12 +295,12 @@ static inlay_status set_json(infer_request *request, infer_tensor *tensor, json_
 {
     uint64_t bytes = tensor->count * datatype_bytes(tensor->dtype);
 
-    /* No element without a character, so that a large shape with little data takes no memory. */
+    /* Each element has at least one character, so that a large shape with little data allocates no memory. */
     if (tensor->count > data.bytes)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has fewer elements than its shape", tensor->name);
     tensor->data = aligned_alloc(64, (bytes + 64) / 64 * 64);
     if (tensor->data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': no memory for %llu bytes", tensor->name,
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': out of memory for %llu bytes", tensor->name,
                           (unsigned long long)bytes);
     tensor->owned = true;
     tensor->bytes = bytes;
@@ -307,7 +308,7 @@ static inlay_status set_json(infer_request *request, infer_tensor *tensor, json_
     return datatype_read_json(data, tensor->dtype, tensor->count, tensor->data, tensor->name, diag);
 }
 
-/* Gives each input its elements: from JSON, or the next bytes behind it. */
+/* Sets the elements of each input: from its JSON, or the next bytes of the binary data. */
 static inlay_status make_tensors(infer_request *request, const struct draft *drafts, char *binary,
                                  uint64_t binary_bytes, inlay_diag *diag)
 {
@@ -322,16 +323,16 @@ static inlay_status make_tensors(infer_request *request, const struct draft *dra
         if (status != INLAY_OK)
             break;
         if (!infer_count(tensor->rank, tensor->dims, &tensor->count)) {
-            status =
-                inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': no tensor has a shape that large", tensor->name);
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': the shape is too large", tensor->name);
         } else if (draft->data.data != NULL) {
             status = set_json(request, tensor, draft->data, diag);
         } else if ((uint64_t)draft->binary_bytes > binary_bytes - used) {
             status =
                 inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                           "input '%s' has binary_data_size %lld, but only %llu bytes are left behind the JSON",
+                           "input '%s' has binary_data_size %lld, but only %llu bytes of binary data are left",
                            tensor->name, (long long)draft->binary_bytes, (unsigned long long)(binary_bytes - used));
         } else {
+            INLAY_CHECK(used <= binary_bytes);
             status = infer_set_raw(request, tensor, binary + used, (uint64_t)draft->binary_bytes, diag);
             used += (uint64_t)draft->binary_bytes;
         }

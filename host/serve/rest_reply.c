@@ -1,4 +1,4 @@
-/* The body of an answer over REST: JSON, and behind it the outputs that were asked for as binary data. */
+/* The body of a reply over REST: JSON, followed by the outputs requested as binary data. */
 #include "serve/datatype.h"
 #include "serve/infer.h"
 #include <string.h>
@@ -15,7 +15,7 @@ static inlay_status write_output(const infer_output *output, bool binary, struct
     inlay_status status = INLAY_OK;
 
     if (datatype_name(output->dtype) == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is of type %s, which the protocol does not have",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' has type %s, which the protocol does not have",
                           output->name, inlay_dtype_name(output->dtype));
     strbuf_text(out, "{\"name\":");
     strbuf_json(out, output->name, strlen(output->name));
@@ -73,5 +73,5 @@ inlay_status infer_write_rest(const infer_request *request, const char *model, c
         any = true;
         datatype_write_raw(out, outputs[i].dtype, outputs[i].count, outputs[i].data);
     }
-    return out->failed ? no_memory(diag, "for the answer") : INLAY_OK;
+    return out->failed ? no_memory(diag, "for the reply") : INLAY_OK;
 }

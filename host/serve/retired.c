@@ -1,4 +1,5 @@
 #include "serve/retired.h"
+#include "inlay/check.h"
 #include "serve/log.h"
 #include "serve/sequence.h"
 #include <stdlib.h>
@@ -34,11 +35,12 @@ void retired_add(struct retired *retired, struct model *model)
         model_unref(model);
 }
 
-/* Under the lock. */
+/* Removes and returns a model. The caller holds the lock. */
 static struct model *take(struct retired *retired, uint32_t at)
 {
     struct model *model = retired->models[at];
 
+    INLAY_CHECK(at < retired->count);
     retired->count--;
     memmove(&retired->models[at], &retired->models[at + 1], (retired->count - at) * sizeof(struct model *));
     return model;
@@ -60,8 +62,8 @@ struct model *retired_find(struct retired *retired, const char *name, uint64_t v
     return found;
 }
 
-/* One whose sequences are over; a request that has a reference may begin or go on with one. */
-static struct model *take_done(struct retired *retired)
+/* Removes a model whose sequences have ended. A request that holds a reference may still use a sequence. */
+static struct model *take_finished(struct retired *retired)
 {
     struct model *done = NULL;
 
@@ -73,12 +75,12 @@ static struct model *take_done(struct retired *retired)
     return done;
 }
 
-void retired_tidy(struct retired *retired)
+void retired_collect(struct retired *retired)
 {
     struct model *model;
 
-    while ((model = take_done(retired)) != NULL) {
-        log_line(LOG_INFO_LINE, "model '%s', version %s: the last sequences of what it was before are over",
+    while ((model = take_finished(retired)) != NULL) {
+        log_line(LOG_INFO_LINE, "model '%s', version %s: the last sequence of the replaced model has ended",
                  model->name, model->version);
         model_unref(model);
     }

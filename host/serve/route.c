@@ -1,4 +1,5 @@
 #include "serve/route.h"
+#include "inlay/check.h"
 #include <string.h>
 
 const char *route_methods(route_kind kind)
@@ -8,6 +9,7 @@ const char *route_methods(route_kind kind)
         ROUTE_LIST(ROUTE_METHOD)
 #undef ROUTE_METHOD
     };
+    INLAY_CHECK(kind < ROUTE_COUNT);
     return methods[kind];
 }
 
@@ -31,15 +33,15 @@ int route_access(route_kind kind, const char *method)
     return strchr(route_methods(kind), ',') != NULL && strcmp(method, "POST") == 0 ? 2 : tokens[kind];
 }
 
-/* The path behind a part that it begins with, or NULL. */
-static const char *after(const char *path, const char *part)
+/* The rest of the path after a prefix, or NULL. */
+static const char *after(const char *path, const char *prefix)
 {
-    size_t n = strlen(part);
+    size_t bytes = strlen(prefix);
 
-    return strncmp(path, part, n) == 0 ? path + n : NULL;
+    return strncmp(path, prefix, bytes) == 0 ? path + bytes : NULL;
 }
 
-static route_kind of_model(const char *rest)
+static route_kind model_route_kind(const char *rest)
 {
     if (*rest == '\0')
         return ROUTE_MODEL;
@@ -52,7 +54,7 @@ static route_kind of_model(const char *rest)
     return strcmp(rest, "/trace/setting") == 0 ? ROUTE_TRACE : ROUTE_NONE;
 }
 
-/* The digits of a version, as a number. */
+/* Reads the digits of a version. Returns the rest of the path; NULL: not a version. */
 static const char *read_version(const char *text, uint64_t *out)
 {
     uint64_t number = 0;
@@ -75,7 +77,7 @@ static struct route model_route(const char *path)
         return (struct route){ .kind = ROUTE_NONE };
     if (versions != NULL)
         rest = read_version(versions, &route.version);
-    route.kind = rest != NULL ? of_model(rest) : ROUTE_NONE;
+    route.kind = rest != NULL ? model_route_kind(rest) : ROUTE_NONE;
     return route;
 }
 

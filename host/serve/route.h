@@ -1,11 +1,11 @@
-/* serve/route.h - what a path means. */
+/* serve/route.h - maps a path to a route. */
 #ifndef SERVE_ROUTE_H
 #define SERVE_ROUTE_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(NAME, methods, needs a token); POST of what has both methods changes the server, see route_access(). */
+/* X(NAME, methods, access); a POST to a route with both methods changes the server, see route_access(). */
 #define ROUTE_LIST(X)                                                                                                  \
     X(NONE, "", 0)                                                                                                     \
     X(PAGE, "GET", 1)                                                                                                  \
@@ -40,11 +40,11 @@ struct route {
     uint64_t version; /* 0 = none given */
 };
 
-/* What the path means; ROUTE_NONE: nothing. */
+/* The route of a path; ROUTE_NONE: unknown. */
 struct route route_find(const char *path);
 /* "GET", "POST" or "GET, POST". */
 const char *route_methods(route_kind kind);
 bool route_takes(route_kind kind, const char *method);
-/* Who may: 0 = anybody, 1 = who has a token, if tokens are asked for, 2 = who has a token to administer. */
+/* Required access: 0 = none, 1 = a token, if token_file is set, 2 = an admin token. */
 int route_access(route_kind kind, const char *method);
 #endif

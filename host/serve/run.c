@@ -1,4 +1,5 @@
-/* One run of a model for one request, or for several that are joined along their first axis. */
+/* Runs a model for one request, or for several that are batched along their first axis. */
+#include "inlay/check.h"
 #include "serve/datatype.h"
 #include "serve/sequence.h"
 #include <stdlib.h>
@@ -18,9 +19,9 @@ static inlay_status bind(const struct instance *instance, uint32_t input, const 
     return status;
 }
 
-/* The input of each job, one behind the other, padded where the run is. */
-static inlay_status bind_joined(const struct model *model, struct instance *instance, uint32_t k, uint32_t count,
-                                uint64_t rows, inlay_diag *diag)
+/* Concatenates the inputs of all jobs, padded if the run is. */
+static inlay_status bind_batch(const struct model *model, struct instance *instance, uint32_t k, uint32_t count,
+                               uint64_t rows, inlay_diag *diag)
 {
     const infer_tensor *first = &instance->jobs[0]->request->inputs[k];
     uint32_t input = first->input, axis = instance->jobs[0]->padded > 0 ? model->padding.input_axes[input] : 0;
@@ -28,42 +29,43 @@ static inlay_status bind_joined(const struct model *model, struct instance *inst
     int64_t dims[INLAY_MAX_RANK];
 
     memcpy(dims, first->dims, sizeof dims);
-    dims[0] = model->joinable ? (int64_t)rows : dims[0];
+    dims[0] = model->batchable ? (int64_t)rows : dims[0];
     if (axis > 0) {
         bytes = bytes / (uint64_t)dims[axis] * length;
         dims[axis] = (int64_t)length;
     }
-    if (instance->joined_bytes[input] < bytes) {
+    if (instance->batch_input_bytes[input] < bytes) {
         void *more = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
         if (more == NULL)
-            return no_memory(diag, "to join %llu rows", (unsigned long long)rows);
-        free(instance->joined[input]);
-        instance->joined[input] = more;
-        instance->joined_bytes[input] = bytes;
+            return no_memory(diag, "for a batch of %llu rows", (unsigned long long)rows);
+        free(instance->batch_inputs[input]);
+        instance->batch_inputs[input] = more;
+        instance->batch_input_bytes[input] = bytes;
     }
-    for (uint32_t n = 0; n < count; n++) {
-        const infer_request *request = instance->jobs[n]->request;
+    for (uint32_t i = 0; i < count; i++) {
+        const infer_request *request = instance->jobs[i]->request;
 
-        for (uint32_t t = 0; t < request->input_count; t++)
-            if (request->inputs[t].input == input)
-                used +=
-                    padding_write(&model->padding, &request->inputs[t], length, (char *)instance->joined[input] + used);
+        for (uint32_t tensor = 0; tensor < request->input_count; tensor++)
+            if (request->inputs[tensor].input == input)
+                used += padding_write(&model->padding, &request->inputs[tensor], length,
+                                      (char *)instance->batch_inputs[input] + used);
     }
-    return bind(instance, input, first, dims, instance->joined[input], bytes, diag);
+    INLAY_CHECK(used == bytes); /* the inputs fill the buffer */
+    return bind(instance, input, first, dims, instance->batch_inputs[input], bytes, diag);
 }
 
 static inlay_status bind_inputs(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
                                 inlay_diag *diag)
 {
     const struct job *job = instance->jobs[0];
-    bool written = count > 1 || job->padded > job->length; /* otherwise the inputs stay where they arrived */
+    bool written = count > 1 || job->padded > job->length; /* otherwise the inputs are used in place */
     inlay_status status = INLAY_OK;
 
     for (uint32_t k = 0; status == INLAY_OK && k < job->request->input_count; k++) {
         const infer_tensor *tensor = &job->request->inputs[k];
 
-        status = written ? bind_joined(model, instance, k, count, rows, diag)
+        status = written ? bind_batch(model, instance, k, count, rows, diag)
                          : bind(instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes, diag);
     }
     return status;
@@ -83,7 +85,7 @@ static inlay_status read_output(const struct model *model, const struct instance
     inlay_value *value = inlay_context_output(instance->context, k);
 
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is no tensor, which the protocol has no form for",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not a tensor, and the protocol has only tensors",
                           model->outputs[k].name);
     *output = (infer_output){ .name = model->outputs[k].name,
                               .dtype = inlay_value_dtype(value),
@@ -97,7 +99,7 @@ static inlay_status read_output(const struct model *model, const struct instance
     return INLAY_OK;
 }
 
-/* Rows [from, from + the job's own) of an output of the run, as long as the job's inputs. */
+/* The job's rows of an output of the run, beginning with row `from`, with its padding removed. */
 static inlay_status slice_output(const struct model *model, const struct instance *instance, const struct job *job,
                                  uint64_t from, uint64_t rows, uint32_t k, infer_output *output, inlay_diag *diag)
 {
@@ -107,11 +109,13 @@ static inlay_status slice_output(const struct model *model, const struct instanc
 
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(from + job->rows <= rows);
     if (rows != job->rows) {
         if (output->rank == 0 || (uint64_t)output->dims[0] != rows)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                              "output '%s' has no row for each of its inputs'; serve this model with max_batch: 1",
-                              output->name);
+            return inlay_fail(
+                diag, INLAY_SHAPE_MISMATCH,
+                "output '%s' does not have one row for each row of the inputs; serve this model with max_batch: 1",
+                output->name);
         row_count = output->count / rows;
         output->data =
             output->count > 0 ? (const char *)output->data + from * row_count * datatype_bytes(output->dtype) : NULL;
@@ -122,13 +126,14 @@ static inlay_status slice_output(const struct model *model, const struct instanc
         return INLAY_OK;
     if (axis >= output->rank || (uint64_t)output->dims[axis] != job->padded)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "output '%s' is not as long as its inputs; serve this model without buckets", output->name);
-    return padding_cut(output, axis, job->length, &instance->cut[k], &instance->cut_bytes[k])
+                          "output '%s' does not have the padded length of the inputs; serve this model without buckets",
+                          output->name);
+    return padding_trim(output, axis, job->length, &instance->trimmed[k], &instance->trimmed_bytes[k])
                ? INLAY_OK
                : no_memory(diag, "for output '%s'", output->name);
 }
 
-/* The job's outputs in the order in which it wants them. */
+/* The job's outputs in the order that it requests. */
 static inlay_status slice_outputs(const struct model *model, const struct instance *instance, const struct job *job,
                                   uint64_t from, uint64_t rows, uint32_t *out_count, inlay_diag *diag)
 {
@@ -137,11 +142,11 @@ static inlay_status slice_outputs(const struct model *model, const struct instan
     inlay_status status = INLAY_OK;
 
     *out_count = 0;
-    for (uint32_t n = 0; status == INLAY_OK && n < count; n++) {
-        if (request->output_count == 0 && job->sequence != NULL && model->state_outputs[n])
-            continue; /* what the context keeps */
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
+        if (request->output_count == 0 && job->sequence != NULL && model->state_outputs[i])
+            continue; /* the context keeps it */
         status =
-            slice_output(model, instance, job, from, rows, request->output_count > 0 ? request->outputs[n].output : n,
+            slice_output(model, instance, job, from, rows, request->output_count > 0 ? request->outputs[i].output : i,
                          &instance->outputs[(*out_count)++], diag);
     }
     return status;
@@ -149,31 +154,31 @@ static inlay_status slice_outputs(const struct model *model, const struct instan
 
 /* ------------------------------------------------------------------ the run */
 
-/* Time that the run has: until the last of its jobs has none left; 0 = one of them has no limit. */
+/* Time limit of the run: the latest deadline of its jobs; 0 = none, since one of the jobs has none. */
 static uint64_t time_left(const struct instance *instance, uint32_t count, uint64_t now)
 {
     uint64_t latest = 0;
 
-    for (uint32_t n = 0; n < count; n++) {
-        if (instance->jobs[n]->deadline_ns == 0)
+    for (uint32_t i = 0; i < count; i++) {
+        if (instance->jobs[i]->deadline_ns == 0)
             return 0;
-        latest = instance->jobs[n]->deadline_ns > latest ? instance->jobs[n]->deadline_ns : latest;
+        latest = instance->jobs[i]->deadline_ns > latest ? instance->jobs[i]->deadline_ns : latest;
     }
     return latest > now ? latest - now : 1;
 }
 
-/* Each alone, after a run of all failed: what is wrong with one request is nothing to the others. */
-static void run_apart(struct model *model, struct instance *instance, uint32_t count)
+/* Runs each job alone after a batched run failed, so that an invalid request does not fail the others. */
+static void run_each(struct model *model, struct instance *instance, uint32_t count)
 {
-    for (uint32_t n = 0; n < count; n++) {
-        struct job *job = instance->jobs[n];
+    for (uint32_t i = 0; i < count; i++) {
+        struct job *job = instance->jobs[i];
 
         instance->jobs[0] = job;
         model_run(model, instance, 1);
     }
 }
 
-/* Forgets the states of before, where a sequence begins. */
+/* Resets the states where a sequence begins. */
 static void begin_sequence(const struct instance *instance)
 {
     struct sequence *sequence = instance->jobs[0]->sequence;
@@ -191,8 +196,9 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
     uint64_t rows = 0, from = 0, start = clock_ns(), bound, ended;
     inlay_status status;
 
-    for (uint32_t n = 0; n < count; n++)
-        rows += instance->jobs[n]->rows;
+    INLAY_CHECK(count > 0 && count <= instance->job_capacity);
+    for (uint32_t i = 0; i < count; i++)
+        rows += instance->jobs[i]->rows;
     begin_sequence(instance);
     status = bind_inputs(model, instance, count, rows, &diag);
     bound = clock_ns();
@@ -204,27 +210,27 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
     ended = clock_ns();
     unbind_inputs(model, instance);
     if (status != INLAY_OK && count > 1 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
-        run_apart(model, instance, count);
+        run_each(model, instance, count);
         return;
     }
-    /* Before the first answer leaves: a client that has its answer finds the run in the statistics. */
+    /* Before the first reply is sent, so that a client that has its reply finds the run in the statistics. */
     if (status == INLAY_OK)
         stats_add_run(&model->stats, rows, bound - start, ended - bound);
-    for (uint32_t n = 0; n < count; n++) {
-        struct job *job = instance->jobs[n];
+    for (uint32_t i = 0; i < count; i++) {
+        struct job *job = instance->jobs[i];
         uint32_t outputs = 0;
-        inlay_status own = status;
+        inlay_status result = status;
 
         job->started_ns = start;
         job->compute_ns = ended - bound;
         job->ended_ns = ended;
         job->run_rows = rows;
         stats_add_time(&model->stats.queue, start - job->arrived_ns);
-        if (own == INLAY_OK)
-            own = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
+        if (result == INLAY_OK)
+            result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
         from += job->rows;
-        job->finish(job, own == INLAY_OK ? NULL : &diag, own == INLAY_OK ? instance->outputs : NULL,
-                    own == INLAY_OK ? outputs : 0);
+        job->finish(job, result == INLAY_OK ? NULL : &diag, result == INLAY_OK ? instance->outputs : NULL,
+                    result == INLAY_OK ? outputs : 0);
     }
     if (status == INLAY_OK)
         stats_add_output(&model->stats, rows, clock_ns() - ended);

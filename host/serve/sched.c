@@ -1,7 +1,8 @@
 #include "serve/sched.h"
+#include "inlay/check.h"
 #include "serve/monitor.h"
 #include "base/cpus.h"
-#include "serve/join.h"
+#include "serve/batching.h"
 #include "serve/queue.h"
 #include "serve/sequence.h"
 #include <pthread.h>
@@ -10,26 +11,26 @@
 #include <sys/prctl.h>
 
 enum {
-    QUICK_NS = 300000, /* runs up to here happen on the thread that received the request */
-    CHANGE_NS = 20000  /* what another thread costs; joining has to save more */
+    QUICK_NS = 300000, /* runs up to this time happen on the thread that received the request */
+    CHANGE_NS = 20000  /* cost of a change of thread; batching has to save more */
 };
 
 struct sched {
     pthread_mutex_t lock;
     pthread_cond_t work;
     pthread_t *threads;
-    uint32_t thread_count; /* running */
-    uint32_t runners;      /* runs at once */
+    uint32_t thread_count; /* started threads */
+    uint32_t runners;      /* most concurrent runs */
     uint32_t active;
-    uint32_t waiting; /* threads that sleep */
-    uint32_t cpus;    /* that the runs share */
+    uint32_t waiting; /* sleeping threads */
+    uint32_t cpus;    /* CPUs that the runs share */
     struct queues queues;
     bool stop;
 };
 
-/* ------------------------------------------------------------------ who is next, under the lock */
+/* ------------------------------------------------------------------ selection, under the lock */
 
-/* The model to run next; NULL: none, and none before *out_wake_at. */
+/* The model to run next; NULL: none until *out_wake_at. */
 static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_at)
 {
     struct model *best = NULL;
@@ -42,7 +43,7 @@ static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_
 
         if (model->idle == NULL && queue_first(model)->sequence == NULL)
             continue;
-        at = join_ready_at(model);
+        at = batching_ready_at(model);
         if (at > now) {
             *out_wake_at = at < *out_wake_at ? at : *out_wake_at;
             continue;
@@ -56,11 +57,11 @@ static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_
     return best;
 }
 
-/* Takes the first request of the model, and those that can be joined to it. */
+/* Moves the first request of the model, and requests that can be batched with it, to the instance. */
 static uint32_t fill(struct sched *sched, struct model *model, struct instance *instance)
 {
     uint32_t count = 0;
-    uint64_t rows = 0, most = UINT64_MAX, now = clock_ns();
+    uint64_t rows = 0, limit = UINT64_MAX, now = clock_ns();
 
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
         struct job *before = NULL;
@@ -71,11 +72,11 @@ static uint32_t fill(struct sched *sched, struct model *model, struct instance *
             after = job->next;
             if (count == instance->job_capacity)
                 break;
-            in_time = join_rows(job, now);
-            in_time = in_time < most ? in_time : most;
-            if (count == 0 || (rows + job->rows <= in_time && join_fits(instance->jobs[0], job))) {
+            in_time = batching_rows(job, now);
+            in_time = in_time < limit ? in_time : limit;
+            if (count == 0 || (rows + job->rows <= in_time && batching_fits(instance->jobs[0], job))) {
                 rows += job->rows;
-                most = in_time;
+                limit = in_time;
                 instance->jobs[count++] = job;
                 queues_take(&sched->queues, job, before);
                 job->running = instance;
@@ -89,22 +90,25 @@ static uint32_t fill(struct sched *sched, struct model *model, struct instance *
     return count;
 }
 
-/* Threads for a run that begins now, so that all that run, and those that will as soon as they can, have CPUs of their
- * own: threads of one run wait for each other, the longer the more others want the CPUs. */
+/* Number of threads for a run that begins now, so that active runs, and those that can start soon, have separate CPUs:
+ * threads of one run wait for each other, and longer if other runs need the CPUs. */
 static uint32_t share_of(const struct sched *sched)
 {
-    uint32_t runs =
-        sched->queues.count < sched->runners - sched->active ? sched->active + sched->queues.count : sched->runners;
+    uint32_t runs;
+
+    INLAY_CHECK(sched->active <= sched->runners);
+    runs = sched->queues.count < sched->runners - sched->active ? sched->active + sched->queues.count : sched->runners;
 
     return sched->cpus > runs ? sched->cpus / runs : 1;
 }
 
-/* The one to run this job: a sequence has its own. */
+/* Takes the instance for this job; a sequence has a separate one. */
 static struct instance *take_instance(struct sched *sched, const struct job *job)
 {
     struct model *model = job->model;
     struct instance *instance = job->sequence != NULL ? &job->sequence->instance : model->idle;
 
+    INLAY_CHECK(instance != NULL); /* pick() and is_quick() check that one is idle */
     if (job->sequence == NULL)
         model->idle = instance->next;
     sched->active++;
@@ -116,9 +120,9 @@ static double smooth(double mean, double value)
     return mean == 0 ? value : mean + (value - mean) / 8;
 }
 
-/* After a run of so many rows and bytes of inputs. */
-static void give_instance(struct sched *sched, struct model *model, struct instance *instance,
-                          struct sequence *sequence, uint64_t ns, uint64_t rows, uint64_t bytes)
+/* Returns an instance after a run with `rows` rows and `bytes` bytes of inputs. */
+static void return_instance(struct sched *sched, struct model *model, struct instance *instance,
+                            struct sequence *sequence, uint64_t ns, uint64_t rows, uint64_t bytes)
 {
     if (model->settings.max_batch > 1)
         batch_cost_add(&model->queue.cost, rows, (double)ns);
@@ -131,12 +135,13 @@ static void give_instance(struct sched *sched, struct model *model, struct insta
     model->queue.used_ns += ns;
     model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
     model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
+    INLAY_CHECK(sched->active > 0);
     sched->active--;
 }
 
 /* ------------------------------------------------------------------ threads */
 
-/* Runs what pick() chose; the lock is held before and after. */
+/* Runs the model that pick() selected; the lock is held before and after. */
 static void run_model(struct sched *sched, struct model *model)
 {
     struct sequence *sequence = queue_first(model)->sequence;
@@ -145,18 +150,18 @@ static void run_model(struct sched *sched, struct model *model)
     uint64_t start, bytes = 0, rows = 0;
 
     instance->threads = share_of(sched);
-    for (uint32_t n = 0; n < count; n++) {
-        bytes += instance->jobs[n]->bytes;
-        rows += instance->jobs[n]->rows;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += instance->jobs[i]->bytes;
+        rows += instance->jobs[i]->rows;
     }
-    (void)model_ref(model); /* the jobs' own end with them */
+    (void)model_ref(model); /* the jobs' references end when they are finished */
     if (sched->queues.models != NULL && sched->waiting > 0 && sched->active < sched->runners)
         (void)pthread_cond_signal(&sched->work);
     (void)pthread_mutex_unlock(&sched->lock);
     start = clock_ns();
     model_run(model, instance, count);
     (void)pthread_mutex_lock(&sched->lock);
-    give_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+    return_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
     (void)pthread_mutex_unlock(&sched->lock);
     model_unref(model); /* may destroy it, which takes a while */
     (void)pthread_mutex_lock(&sched->lock);
@@ -164,13 +169,13 @@ static void run_model(struct sched *sched, struct model *model)
 
 static void sleep_until(struct sched *sched, uint64_t at)
 {
-    struct timespec timespec = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
+    struct timespec until = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
 
     sched->waiting++;
     if (at == UINT64_MAX)
         (void)pthread_cond_wait(&sched->work, &sched->lock);
     else
-        (void)pthread_cond_timedwait(&sched->work, &sched->lock, &timespec);
+        (void)pthread_cond_timedwait(&sched->work, &sched->lock, &until);
     sched->waiting--;
 }
 
@@ -234,7 +239,7 @@ void sched_destroy(struct sched *sched)
 
 /* ------------------------------------------------------------------ requests */
 
-/* Nothing would be gained by waiting or joining, and the run is shorter than waking a thread for it. */
+/* Whether neither waiting nor batching would help, and the run is shorter than waking a thread for it. */
 static bool is_quick(const struct sched *sched, const struct job *job)
 {
     const struct model *model = job->model;
@@ -271,7 +276,7 @@ sched_answer sched_submit(struct sched *sched, struct job *job, void (*suspend)(
         (void)pthread_mutex_unlock(&sched->lock);
         model_run(model, instance, 1);
         (void)pthread_mutex_lock(&sched->lock);
-        give_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+        return_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
         if (sched->queues.models != NULL && sched->waiting > 0)
             (void)pthread_cond_signal(&sched->work);
         (void)pthread_mutex_unlock(&sched->lock);
@@ -306,8 +311,8 @@ bool sched_cancel(struct sched *sched, struct job *job)
     if (job->held) {
         queues_unhold(&sched->queues, job);
     } else if (waited) {
-        for (struct job *k = job->model->queue.first[job->level - 1]; k != job; k = k->next)
-            before = k;
+        for (struct job *other = job->model->queue.first[job->level - 1]; other != job; other = other->next)
+            before = other;
         queues_take(&sched->queues, job, before);
         queues_advance(&sched->queues, job->sequence);
     } else if (job->running != NULL && !job->cancelled && --job->running->live == 0) {
@@ -318,63 +323,64 @@ bool sched_cancel(struct sched *sched, struct job *job)
     return waited;
 }
 
-static void finish_late(struct job *job)
+static void finish_expired(struct job *job)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    (void)inlay_fail(&diag, INLAY_DEADLINE_EXCEEDED, "the request's time was up before it could run");
+    (void)inlay_fail(&diag, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before it could run");
     job->started_ns = clock_ns();
     job->finish(job, &diag, NULL, 0);
 }
 
-static bool is_late(const struct job *job, uint64_t now)
+static bool is_expired(const struct job *job, uint64_t now)
 {
     return job->deadline_ns != 0 && job->deadline_ns <= now;
 }
 
-/* Takes the late requests of a model's level out, in front of `late`. */
-static struct job *take_late(struct sched *sched, struct model *model, uint32_t level, uint64_t now, struct job *late)
+/* Removes the expired requests of a model's level and puts them in front of the list `late`. */
+static struct job *take_expired(struct sched *sched, struct model *model, uint32_t level, uint64_t now,
+                                struct job *expired)
 {
     struct job *before = NULL;
 
     for (struct job *job = model->queue.first[level], *after; job != NULL; job = after) {
         after = job->next;
-        if (!is_late(job, now)) {
+        if (!is_expired(job, now)) {
             before = job;
             continue;
         }
         queues_take(&sched->queues, job, before);
         queues_advance(&sched->queues, job->sequence);
-        job->next = late;
-        late = job;
+        job->next = expired;
+        expired = job;
     }
-    return late;
+    return expired;
 }
 
 void sched_expire(struct sched *sched)
 {
     uint64_t now = clock_ns();
-    struct job *late = NULL;
+    struct job *expired = NULL;
 
     (void)pthread_mutex_lock(&sched->lock);
-    for (struct job *job = sched->queues.held, *after; job != NULL;
-         job = after) { /* first: what is queued late must not be followed by these */
+    /* Held requests first: taking a queued request would queue the held one behind it. */
+    for (struct job *job = sched->queues.held, *after; job != NULL; job = after) {
         after = job->next_held;
-        if (is_late(job, now)) {
+        if (is_expired(job, now)) {
             queues_unhold(&sched->queues, job);
-            job->next = late;
-            late = job;
+            job->next = expired;
+            expired = job;
         }
     }
     for (struct model *model = sched->queues.models, *next_model; model != NULL; model = next_model) {
         next_model = model->queue.next;
         for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
-            late = take_late(sched, model, level, now, late);
+            expired = take_expired(sched, model, level, now, expired);
     }
     (void)pthread_mutex_unlock(&sched->lock);
-    for (struct job *after; late != NULL; late = after) {
-        after = late->next;
-        finish_late(late);
+    for (struct job *after; expired != NULL; expired = after) {
+        after = expired->next;
+        finish_expired(expired);
     }
 }
 
@@ -412,6 +418,7 @@ uint32_t sched_retry_after(struct sched *sched, const struct model *model)
 {
     double seconds;
 
+    INLAY_CHECK(model->settings.instances > 0);
     (void)pthread_mutex_lock(&sched->lock);
     seconds = model->queue.count * model->queue.run_ns / 1e9 / model->settings.instances;
     (void)pthread_mutex_unlock(&sched->lock);

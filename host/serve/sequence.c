@@ -1,8 +1,9 @@
 #include "serve/sequence.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_ROWS = 64 }; /* room in states that grow; it doubles */
+enum { FIRST_ROWS = 64 }; /* initial capacity of states that grow; it doubles */
 
 inlay_status sequences_create(struct model *model, inlay_diag *diag)
 {
@@ -33,8 +34,8 @@ void sequences_destroy(struct model *model)
     (void)pthread_mutex_destroy(&model->sequence_lock);
 }
 
-/* Under the model's lock, as what follows. */
-static struct sequence *find(const struct model *model, const char *id)
+/* The caller holds the model's sequence lock, as for the functions below. */
+static struct sequence *find_sequence(const struct model *model, const char *id)
 {
     for (uint32_t i = 0; i < model->settings.max_sequences; i++)
         if (strcmp(model->sequences[i].id, id) == 0)
@@ -42,8 +43,8 @@ static struct sequence *find(const struct model *model, const char *id)
     return NULL;
 }
 
-/* One that is free: ended, or else the one that nobody has asked for the longest, and for sequence_idle_ms. */
-static struct sequence *find_room(const struct model *model, uint64_t now)
+/* A free sequence, or else the least recently used one that was idle for sequence_idle_ms. NULL: none. */
+static struct sequence *find_free(const struct model *model, uint64_t now)
 {
     struct sequence *found = NULL;
 
@@ -61,7 +62,7 @@ static struct sequence *find_room(const struct model *model, uint64_t now)
     return found;
 }
 
-static inlay_status make_context(const struct model *model, struct sequence *sequence, inlay_diag *diag)
+static inlay_status create_context(const struct model *model, struct sequence *sequence, inlay_diag *diag)
 {
     inlay_status status = instance_init(model, &sequence->instance, 1, diag);
 
@@ -72,26 +73,27 @@ static inlay_status make_context(const struct model *model, struct sequence *seq
     return status;
 }
 
-static inlay_status join(struct job *job, inlay_diag *diag)
+static inlay_status join_locked(struct job *job, inlay_diag *diag)
 {
     const infer_request *request = job->request;
     struct model *model = job->model;
-    struct sequence *sequence = find(model, request->sequence);
+    struct sequence *sequence = find_sequence(model, request->sequence);
     uint64_t now = clock_ns();
     inlay_status status = INLAY_OK;
 
     if (sequence == NULL && !request->sequence_start)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "model '%s' has no sequence '%s': its first request says sequence_start, and a sequence that "
-                          "is not used for a while is given up",
-                          model->name, request->sequence);
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "model '%s' has no sequence '%s': set sequence_start in its first request; idle sequences are "
+            "removed after sequence_idle_ms",
+            model->name, request->sequence);
     if (sequence == NULL) {
-        sequence = find_room(model, now);
+        sequence = find_free(model, now);
         if (sequence == NULL)
-            return inlay_fail(diag, INLAY_BUSY, "model '%s' has %u sequences at work, and takes no more", model->name,
-                              model->settings.max_sequences);
+            return inlay_fail(diag, INLAY_BUSY, "all %u sequences of model '%s' are in use",
+                              model->settings.max_sequences, model->name);
         if (sequence->instance.context == NULL)
-            status = make_context(model, sequence, diag);
+            status = create_context(model, sequence, diag);
         if (status != INLAY_OK)
             return status;
         (void)snprintf(sequence->id, sizeof sequence->id, "%s", request->sequence);
@@ -100,7 +102,7 @@ static inlay_status join(struct job *job, inlay_diag *diag)
     sequence->users++;
     sequence->used_ns = now;
     if (request->sequence_end)
-        sequence->id[0] = '\0'; /* nobody finds it any more */
+        sequence->id[0] = '\0'; /* later requests must not find it */
     job->sequence = sequence;
     return INLAY_OK;
 }
@@ -113,10 +115,10 @@ inlay_status sequence_join(struct job *job, inlay_diag *diag)
     if (job->request->sequence[0] == '\0')
         return INLAY_OK;
     if (model->sequences == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "model '%s' keeps no states from request to request, so it has no sequences", model->name);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no states, so it has no sequences",
+                          model->name);
     (void)pthread_mutex_lock(&model->sequence_lock);
-    status = join(job, diag);
+    status = join_locked(job, diag);
     (void)pthread_mutex_unlock(&model->sequence_lock);
     return status;
 }
@@ -128,7 +130,7 @@ bool sequence_is_known(struct model *model, const char *id)
     if (model->sequences == NULL || id[0] == '\0')
         return false;
     (void)pthread_mutex_lock(&model->sequence_lock);
-    known = find(model, id) != NULL;
+    known = find_sequence(model, id) != NULL;
     (void)pthread_mutex_unlock(&model->sequence_lock);
     return known;
 }
@@ -154,6 +156,7 @@ void sequence_leave(struct job *job)
     if (job->sequence == NULL)
         return;
     (void)pthread_mutex_lock(&job->model->sequence_lock);
+    INLAY_CHECK(job->sequence->users > 0);
     job->sequence->users--;
     job->sequence->used_ns = clock_ns();
     (void)pthread_mutex_unlock(&job->model->sequence_lock);

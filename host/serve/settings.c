@@ -1,4 +1,5 @@
 #include "serve/settings.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "serve/log.h"
 #include "serve/yaml.h"
@@ -11,8 +12,7 @@
 
 static const char doc[] =
     "Serves the models in MODELS, a folder (NAME.onnx, or NAME/VERSION/model.onnx and NAME/config.yaml) or one file, "
-    "by "
-    "the Open Inference Protocol.\v"
+    "over the Open Inference Protocol.\v"
     "Examples:\n"
     "  inlay serve models/\n"
     "  inlay serve model.onnx --port 8080 --max-batch 32 --batch-delay-us 500\n"
@@ -48,11 +48,12 @@ enum {
     KEY_VERBOSE,
     KEY_VERSION
 };
-/* Where a value is from; the later wins. */
+/* Source of a value; the later one wins. */
 enum { FROM_FILE = 1, FROM_ENVIRONMENT, FROM_FLAG };
 
 const char *settings_text(const struct settings *settings, int setting)
 {
+    INLAY_CHECK(setting >= 0 && setting < SETTING_COUNT);
     return settings->text[setting] != NULL ? settings->text[setting] : rows[setting].default_value;
 }
 
@@ -61,7 +62,7 @@ int64_t settings_int(const struct settings *settings, int setting)
     return strtoll(settings_text(settings, setting), NULL, 10);
 }
 
-/* ------------------------------------------------------------------ setting one */
+/* ------------------------------------------------------------------ one setting */
 
 static inlay_status check_value(const setting_row *row, const char *value, const char *origin, inlay_diag *diag)
 {
@@ -73,13 +74,13 @@ static inlay_status check_value(const setting_row *row, const char *value, const
     errno = 0;
     number = strtoll(value, &end, 10);
     if (end == value || *end != '\0' || errno != 0 || number < row->min || number > row->max)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s is a number from %lld to %lld, not '%s'", origin,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s must be a number from %lld to %lld, not '%s'", origin,
                           row->name, (long long)row->min, (long long)row->max, value);
     return INLAY_OK;
 }
 
-static inlay_status set(struct settings *settings, int setting, const char *value, uint32_t source, const char *origin,
-                        inlay_diag *diag)
+static inlay_status set_value(struct settings *settings, int setting, const char *value, uint32_t source,
+                              const char *origin, inlay_diag *diag)
 {
     inlay_status status = check_value(&rows[setting], value, origin, diag);
     char *copy;
@@ -109,12 +110,12 @@ static inlay_status read_environment(struct settings *settings, inlay_diag *diag
         name[used] = '\0';
         value = getenv(name);
         if (value != NULL)
-            status = set(settings, i, value, FROM_ENVIRONMENT, name, diag);
+            status = set_value(settings, i, value, FROM_ENVIRONMENT, name, diag);
     }
     return status;
 }
 
-/* A file of settings is a mapping of their names to texts. */
+/* A settings file is a mapping from names to texts. */
 static inlay_status read_file(struct settings *settings, const char *path, inlay_diag *diag)
 {
     static cyaml_schema_field_t fields[SETTING_COUNT + 1];
@@ -135,7 +136,7 @@ static inlay_status read_file(struct settings *settings, const char *path, inlay
     status = yaml_load(path, &schema, &data, diag);
     for (int i = 0; status == INLAY_OK && data != NULL && i < SETTING_COUNT; i++)
         if (((char **)data)[i] != NULL)
-            status = set(settings, i, ((char **)data)[i], FROM_FILE, path, diag);
+            status = set_value(settings, i, ((char **)data)[i], FROM_FILE, path, diag);
     yaml_free(&schema, data);
     return status;
 }
@@ -163,38 +164,40 @@ static void describe_flags(void)
 {
     static const char *const args[] = { "TEXT", "PATH", "N" };
     inlay_option_doc option = { .struct_size = sizeof option };
-    uint32_t n = 0;
+    uint32_t count = 0;
 
-    for (int i = 0; i < SETTING_COUNT; i++, n++)
-        add_flag(n, rows[i].name, rows[i].doc, rows[i].default_value, args[rows[i].kind], KEY_SETTING + i, 1);
-    for (uint32_t i = 0; i < MAX_OPTIONS && inlay_options_describe(i, &option) == INLAY_OK; i++, n++)
-        add_flag(n, option.name, option.doc, option.default_value, "VALUE", KEY_LIBRARY + (int)i, 3);
-    flags[n++] =
+    for (int i = 0; i < SETTING_COUNT; i++, count++)
+        add_flag(count, rows[i].name, rows[i].doc, rows[i].default_value, args[rows[i].kind], KEY_SETTING + i, 1);
+    for (uint32_t i = 0; i < MAX_OPTIONS && inlay_options_describe(i, &option) == INLAY_OK; i++, count++)
+        add_flag(count, option.name, option.doc, option.default_value, "VALUE", KEY_LIBRARY + (int)i, 3);
+    flags[count++] =
         (struct argp_option){ .name = "serve-config",
                               .key = KEY_SERVE_CONFIG,
                               .arg = "FILE",
                               .group = 2,
                               .doc = "YAML file with settings of the server (default: /etc/inlay/serve.yaml)" };
-    flags[n++] = (struct argp_option){ .name = "config",
-                                       .key = KEY_CONFIG,
-                                       .arg = "FILE",
-                                       .group = 2,
-                                       .doc = "YAML file with settings of the library, over the standard ones" };
-    flags[n++] = (struct argp_option){
+    flags[count++] = (struct argp_option){ .name = "config",
+                                           .key = KEY_CONFIG,
+                                           .arg = "FILE",
+                                           .group = 2,
+                                           .doc = "YAML file with library options; overrides the standard files" };
+    flags[count++] = (struct argp_option){
         .name = "no-config", .key = KEY_NO_CONFIG, .group = 2, .doc = "Do not read the standard files"
     };
-    flags[n++] =
-        (struct argp_option){ .name = "verbose", .key = KEY_VERBOSE, .group = 2, .doc = "The library's log on stderr" };
-    flags[n++] = (struct argp_option){ .name = "version", .key = KEY_VERSION, .group = -1, .doc = "Print the version" };
-    flags[n] = (struct argp_option){ .name = "option",
-                                     .key = KEY_OPTION,
-                                     .arg = "NAME=VALUE",
-                                     .group = 3,
-                                     .doc = "Set any option of the library by its name, for instance a provider's" };
+    flags[count++] = (struct argp_option){
+        .name = "verbose", .key = KEY_VERBOSE, .group = 2, .doc = "Print the library's log on stderr"
+    };
+    flags[count++] =
+        (struct argp_option){ .name = "version", .key = KEY_VERSION, .group = -1, .doc = "Print the version" };
+    flags[count] = (struct argp_option){ .name = "option",
+                                         .key = KEY_OPTION,
+                                         .arg = "NAME=VALUE",
+                                         .group = 3,
+                                         .doc = "Set any library option by its name, for example a provider's option" };
 }
 
-static inlay_status keep_flag(struct settings *settings, const char *name, size_t name_bytes, const char *value,
-                              const char *flag, inlay_diag *diag)
+static inlay_status add_library_flag(struct settings *settings, const char *name, size_t name_bytes, const char *value,
+                                     const char *flag, inlay_diag *diag)
 {
     if (!LIST_GROW(settings->flags, settings->flag_count))
         return no_memory(diag, "for settings");
@@ -213,15 +216,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
     if (key >= KEY_SETTING && key < KEY_SETTING + SETTING_COUNT) {
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_SETTING]);
-        status = set(settings, key - KEY_SETTING, arg, FROM_FLAG, flag, &diag);
+        status = set_value(settings, key - KEY_SETTING, arg, FROM_FLAG, flag, &diag);
     } else if (key >= KEY_LIBRARY && key < KEY_LIBRARY + MAX_OPTIONS &&
                inlay_options_describe((uint32_t)(key - KEY_LIBRARY), &option) == INLAY_OK) {
         (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_LIBRARY + SETTING_COUNT]);
-        status = keep_flag(settings, option.name, strlen(option.name), arg, flag, &diag);
+        status = add_library_flag(settings, option.name, strlen(option.name), arg, flag, &diag);
     } else if (key == KEY_OPTION && strchr(arg, '=') == NULL) {
         argp_error(state, "--option %s: expected NAME=VALUE", arg);
     } else if (key == KEY_OPTION) {
-        status = keep_flag(settings, arg, strcspn(arg, "="), strchr(arg, '=') + 1, "--option", &diag);
+        status = add_library_flag(settings, arg, strcspn(arg, "="), strchr(arg, '=') + 1, "--option", &diag);
     } else if (key == KEY_CONFIG) {
         settings->config_file = arg;
     } else if (key == KEY_SERVE_CONFIG) {
@@ -235,10 +238,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         exit(0);
     } else if (key == ARGP_KEY_ARG) {
         if (settings->models != NULL)
-            argp_error(state, "which models? '%s' is one too many", arg);
+            argp_error(state, "only one MODELS argument is allowed; unexpected '%s'", arg);
         settings->models = arg;
     } else if (key == ARGP_KEY_END && settings->models == NULL) {
-        argp_error(state, "which models? name a folder, or a file");
+        argp_error(state, "MODELS is missing: a folder or a file");
     } else if (key != ARGP_KEY_END) {
         return ARGP_ERR_UNKNOWN;
     }
@@ -265,7 +268,7 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     if (status == INLAY_OK)
         status = read_environment(settings, &diag);
     if (status == INLAY_OK)
-        status = settings_options(settings, &options, &diag); /* mistakes are told now */
+        status = settings_options(settings, &options, &diag); /* report errors now */
     inlay_options_destroy(options);
     if (status != INLAY_OK) {
         (void)fprintf(stderr, "%s: %s\n", argv[0], diag.text);
@@ -316,7 +319,7 @@ inlay_status settings_options(const struct settings *settings, inlay_options **o
         return status;
     inlay_options_set_log(options, print_log, (void *)(uintptr_t)settings);
     inlay_options_set_progress(options, is_stopped, (void *)(uintptr_t)settings);
-    /* A plugin that crashes takes the process; the next start does without it. */
+    /* If a plugin crashes the process, the next start skips it. */
     INLAY_TRY(inlay_options_set(options, "crash_report", "1", diag));
     if (!settings->no_config)
         INLAY_TRY(inlay_options_load(options, NULL, diag));

@@ -1,4 +1,4 @@
-/* serve/settings.h - settings of the server, and of the library for its models, from files, environment and flags. */
+/* serve/settings.h - settings of the server, and library options for its models, from files, environment and flags. */
 #ifndef SERVE_SETTINGS_H
 #define SERVE_SETTINGS_H
 #include "inlay/inlay.h"
@@ -12,30 +12,30 @@ enum {
     SETTING_COUNT
 };
 
-/* A flag for the library, to be set anew for each model. */
+/* A flag that sets a library option; applied for each model. */
 typedef struct library_flag {
     char *name, *value, *flag;
 } library_flag;
 
 struct settings {
-    char *text[SETTING_COUNT]; /* as set; NULL = the default */
+    char *text[SETTING_COUNT]; /* NULL = the default */
     uint32_t source[SETTING_COUNT];
-    const char *models; /* the argument */
+    const char *models; /* the argument MODELS */
     const char *config_file, *serve_config;
     bool no_config, verbose;
-    uint32_t stop; /* atomic; 1: models that are being loaded need not be finished */
+    uint32_t stop; /* atomic; 1: abandon loads in progress */
     library_flag *flags;
     uint32_t flag_count;
 };
 
-/* Reads all sources. What is wrong ends the process with a line and exit code 2; --help and --version end it with 0. */
+/* Reads all sources. An error ends the process with a message and exit code 2; --help and --version end it with 0. */
 void settings_parse(struct settings *settings, int argc, char **argv);
 void settings_deinit(struct settings *settings);
-/* Whether the server is about to end. Any thread. */
+/* Whether the server is shutting down. Any thread. */
 bool settings_stopped(const struct settings *settings);
 const char *settings_text(const struct settings *settings, int setting);
 int64_t settings_int(const struct settings *settings, int setting);
-/* New options of the library as they are set, for one model. */
+/* Creates the library options for one model. */
 INLAY_NODISCARD inlay_status settings_options(const struct settings *settings, inlay_options **out_options,
                                               inlay_diag *diag);
 #endif

@@ -1,4 +1,4 @@
-/* serve/shares.h - how much of a model each provider runs, for /metrics. */
+/* serve/shares.h - each provider's share of a model, for /metrics. */
 #ifndef SERVE_SHARES_H
 #define SERVE_SHARES_H
 #include "inlay/inlay.h"
@@ -6,11 +6,11 @@
 typedef struct provider_share {
     char name[64];
     uint32_t nodes;
-    double part; /* of a run's time, as expected: 0 to 1 */
+    double part; /* expected share of a run's time: 0 to 1 */
 } provider_share;
 
 enum { SHARES_MOST = 16 };
 
-/* Fills in at most SHARES_MOST, and returns how many; 0 where the session does not tell. */
+/* Writes at most SHARES_MOST shares and returns their number; 0 if the session does not report them. */
 uint32_t shares_read(const inlay_session *session, provider_share *out_shares);
 #endif

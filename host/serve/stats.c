@@ -1,4 +1,5 @@
 #include "serve/stats.h"
+#include "inlay/check.h"
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
@@ -7,9 +8,9 @@ const uint64_t stats_bounds_ns[STATS_BUCKETS] = { 25 * US,   50 * US,  100 * US,
                                                   2500 * US, 5 * MS,   10 * MS,   25 * MS,   50 * MS,   100 * MS,
                                                   250 * MS,  500 * MS, 1000 * MS, 2500 * MS, 5000 * MS, 10000 * MS };
 
-static void add(atomic_uint_fast64_t *to, uint64_t n)
+static void add(atomic_uint_fast64_t *to, uint64_t amount)
 {
-    (void)atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(to, amount, memory_order_relaxed);
 }
 
 void stats_add_time(stats_time *time, uint64_t ns)
@@ -30,7 +31,7 @@ void stats_add_request(model_stats *stats, uint64_t ns, uint64_t target_us)
         add(&stats->over_target, 1);
 }
 
-/* The counters of runs with that number of rows; NULL: there are none. */
+/* The counters of runs with `rows` rows; NULL: none. */
 static stats_batch *batch_of(const model_stats *stats, uint64_t rows)
 {
     return rows > 0 && rows <= stats->batch_count ? &stats->batches[rows - 1] : NULL;
@@ -69,6 +70,7 @@ void stats_add_output(model_stats *stats, uint64_t rows, uint64_t ns)
 
 void stats_add_error(model_stats *stats, uint32_t error, uint64_t ns)
 {
+    INLAY_CHECK(error < STATS_ERROR_COUNT);
     add(&stats->errors[error], 1);
     add(&stats->fail_ns, ns);
 }

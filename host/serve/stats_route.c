@@ -1,4 +1,4 @@
-/* GET /v2/models/stats and .../NAME[/versions/VERSION]/stats, as Triton has them. Times are in nanoseconds. */
+/* GET /v2/models/stats and .../NAME[/versions/VERSION]/stats, in Triton's format. Times are in nanoseconds. */
 #include "serve/server.h"
 #include <string.h>
 
@@ -7,7 +7,7 @@ static uint64_t get(const atomic_uint_fast64_t *from)
     return atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)from, memory_order_relaxed);
 }
 
-static void duration(struct strbuf *to, const char *key, uint64_t count, uint64_t ns)
+static void write_duration(struct strbuf *to, const char *key, uint64_t count, uint64_t ns)
 {
     strbuf_format(to, "\"%s\":{\"count\":%llu,\"ns\":%llu}", key, (unsigned long long)count, (unsigned long long)ns);
 }
@@ -24,11 +24,11 @@ static void write_batches(struct strbuf *to, const model_stats *stats)
             continue;
         strbuf_format(to, "%s{\"batch_size\":%u,", any ? "," : "", i + 1);
         any = true;
-        duration(to, "compute_input", count, get(&batch->input_ns));
+        write_duration(to, "compute_input", count, get(&batch->input_ns));
         strbuf_text(to, ",");
-        duration(to, "compute_infer", count, get(&batch->infer_ns));
+        write_duration(to, "compute_infer", count, get(&batch->infer_ns));
         strbuf_text(to, ",");
-        duration(to, "compute_output", count, get(&batch->output_ns));
+        write_duration(to, "compute_output", count, get(&batch->output_ns));
         strbuf_text(to, "}");
     }
 }
@@ -45,17 +45,17 @@ static void write_stats(struct strbuf *to, const char *name, const char *version
                   version, (unsigned long long)get(&stats->last_ms), (unsigned long long)get(&stats->rows),
                   (unsigned long long)runs);
     strbuf_text(to, "\"inference_stats\":{");
-    duration(to, "success", get(&stats->request.count), get(&stats->request.ns));
+    write_duration(to, "success", get(&stats->request.count), get(&stats->request.ns));
     strbuf_text(to, ",");
-    duration(to, "fail", failed, get(&stats->fail_ns));
+    write_duration(to, "fail", failed, get(&stats->fail_ns));
     strbuf_text(to, ",");
-    duration(to, "queue", get(&stats->queue.count), get(&stats->queue.ns));
+    write_duration(to, "queue", get(&stats->queue.count), get(&stats->queue.ns));
     strbuf_text(to, ",");
-    duration(to, "compute_input", runs, get(&stats->input_ns));
+    write_duration(to, "compute_input", runs, get(&stats->input_ns));
     strbuf_text(to, ",");
-    duration(to, "compute_infer", runs, get(&stats->compute.ns));
+    write_duration(to, "compute_infer", runs, get(&stats->compute.ns));
     strbuf_text(to, ",");
-    duration(to, "compute_output", runs, get(&stats->output_ns));
+    write_duration(to, "compute_output", runs, get(&stats->output_ns));
     strbuf_text(to, "},\"batch_stats\":[");
     write_batches(to, stats);
     strbuf_text(to, "]}");

@@ -1,4 +1,5 @@
 #include "serve/supervise.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "serve/grpc.h"
 #include "serve/listen.h"
@@ -12,13 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char mark[] = "INLAY_SERVE_WORKER";
+static const char worker_variable[] = "INLAY_SERVE_WORKER";
 
 enum { SOON_MS = 100, LATE_MS = 5000, YOUNG_MS = 1000 };
-enum { READY_FD = 5 }; /* of a worker: where it says that its models are loaded */
+enum { READY_FD = 5 }; /* a worker writes a byte to it when its models are loaded */
 
 struct worker {
-    pid_t pid; /* 0 = does not run */
+    pid_t pid; /* 0 = not running */
     uint64_t started_ns, start_at_ns;
     uint32_t pause_ms; /* before the next start */
 };
@@ -26,13 +27,13 @@ struct worker {
 struct supervisor {
     const struct settings *settings;
     char **argv;
-    int sockets[2]; /* of REST and gRPC, from 10 on; -1 = none */
+    int sockets[2]; /* of REST and gRPC, numbers from 10; -1 = none */
     struct worker *workers;
     uint32_t count;
     pid_t pid;
-    int ready[2];    /* a pipe; the second end, from 10 on, is for workers */
-    bool served;     /* a worker has been ready */
-    bool stop, told; /* and the workers know of it */
+    int ready[2];        /* a pipe; workers write to the second end, number from 10 */
+    bool served;         /* a worker was ready */
+    bool stop, signaled; /* signaled: SIGTERM was sent to the workers */
     int code;
 };
 
@@ -43,7 +44,7 @@ bool supervise_wanted(const struct settings *settings)
 
 bool supervise_is_worker(void)
 {
-    return getenv(mark) != NULL;
+    return getenv(worker_variable) != NULL;
 }
 
 void supervise_begin_worker(void)
@@ -54,11 +55,11 @@ void supervise_begin_worker(void)
 void supervise_ready(void)
 {
     if (write(READY_FD, "", 1) < 0) {
-        /* There is no supervisor any more, and its end has been told by a signal. */
+        /* The supervisor has ended, and PR_SET_PDEATHSIG has sent a signal. */
     }
 }
 
-/* The socket under a number that is out of the way of those that a worker gets them under. */
+/* Opens a socket with a number from 10, because workers get sockets as 3 and 4. */
 static inlay_status open_socket(const struct settings *settings, const char *name, int port, int *out, inlay_diag *diag)
 {
     char url[128];
@@ -71,7 +72,7 @@ static inlay_status open_socket(const struct settings *settings, const char *nam
     *out = fcntl(fd, F_DUPFD_CLOEXEC, 10);
     (void)close(fd);
     (void)fprintf(stderr, "inlay-serve: workers listen on %s (%s)\n", url, name);
-    return *out >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
+    return *out >= 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "cannot duplicate a socket: %s", strerror(errno));
 }
 
 static inlay_status open_pipe(struct supervisor *supervisor, inlay_diag *diag)
@@ -79,36 +80,36 @@ static inlay_status open_pipe(struct supervisor *supervisor, inlay_diag *diag)
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot create a pipe: %s", strerror(errno));
     supervisor->ready[0] = ends[0];
     supervisor->ready[1] = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     (void)close(ends[1]);
     return supervisor->ready[1] >= 0 ? INLAY_OK
-                                     : inlay_fail(diag, INLAY_IO_ERROR, "no more files: %s", strerror(errno));
+                                     : inlay_fail(diag, INLAY_IO_ERROR, "cannot create a pipe: %s", strerror(errno));
 }
 
-/* In the child: the sockets as systemd passes them, and the program anew. SIGTERM stays blocked until the worker waits
- * for it: one told to end while it starts drains and ends well, too. SIGINT, which a terminal sends to all processes,
- * is the supervisor's, who tells each. */
+/* In the child: passes the sockets as systemd does, and executes the program again. SIGTERM stays blocked until the
+ * worker waits for it, so that a worker that gets it during its start drains and exits normally. SIGINT, which a
+ * terminal sends to all processes, is ignored: the supervisor signals each worker. */
 static void become_worker(const struct supervisor *supervisor, uint32_t index)
 {
     char number[16], pid[16];
-    sigset_t of_supervisor;
+    sigset_t supervisor_signals;
 
-    (void)sigemptyset(&of_supervisor);
-    (void)sigaddset(&of_supervisor, SIGCHLD);
-    (void)sigaddset(&of_supervisor, SIGINT);
+    (void)sigemptyset(&supervisor_signals);
+    (void)sigaddset(&supervisor_signals, SIGCHLD);
+    (void)sigaddset(&supervisor_signals, SIGINT);
     (void)signal(SIGINT, SIG_IGN);
-    (void)sigprocmask(SIG_UNBLOCK, &of_supervisor, NULL);
+    (void)sigprocmask(SIG_UNBLOCK, &supervisor_signals, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != supervisor->pid)
-        _exit(1); /* it died before it could be asked to tell */
+        _exit(1); /* the supervisor died before prctl() */
     (void)snprintf(number, sizeof number, "%u", index);
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
     if (dup2(supervisor->sockets[0], 3) < 0 || (supervisor->sockets[1] >= 0 && dup2(supervisor->sockets[1], 4) < 0) ||
         dup2(supervisor->ready[1], READY_FD) < 0)
         _exit(1);
-    (void)setenv(mark, number, 1);
+    (void)setenv(worker_variable, number, 1);
     (void)setenv("LISTEN_PID", pid, 1);
     (void)setenv("LISTEN_FDS", supervisor->sockets[1] >= 0 ? "2" : "1", 1);
     (void)setenv("LISTEN_FDNAMES", supervisor->sockets[1] >= 0 ? "rest:grpc" : "rest", 1);
@@ -121,6 +122,7 @@ static void start_worker(const struct supervisor *supervisor, uint32_t index)
 {
     struct worker *worker = &supervisor->workers[index];
 
+    INLAY_CHECK(worker->pid == 0);
     worker->started_ns = clock_ns();
     worker->pid = fork();
     if (worker->pid == 0)
@@ -131,27 +133,28 @@ static void start_worker(const struct supervisor *supervisor, uint32_t index)
     }
 }
 
-static void say_end(uint32_t index, int status, const char *then)
+static void print_end(uint32_t index, int status, const char *action)
 {
     (void)fprintf(stderr, "inlay-serve: worker %u ended with %s %d; %s\n", index,
                   WIFSIGNALED(status) ? "signal" : "exit code",
-                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), then);
+                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), action);
 }
 
-/* One that crashed is started again, later each time if it does not last. If one ends by itself at once and none was
- * ever ready, the next would do the same: the settings are wrong. */
+/* A worker that crashed is restarted, with a growing pause if it crashes soon. If it exits at once and no worker was
+ * ever ready, the settings are wrong: the others would exit, too. */
 static void note_end(struct supervisor *supervisor, uint32_t index, int status)
 {
     struct worker *worker = &supervisor->workers[index];
     uint64_t now = clock_ns();
     bool young = now - worker->started_ns < (uint64_t)YOUNG_MS * 1000000;
 
+    INLAY_CHECK(index < supervisor->count);
     worker->pid = 0;
     if (supervisor->stop) {
-        /* What befell one before it was told to end is nothing to how they end. */
-        if (supervisor->told && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        /* A worker's exit before it was signaled does not count. */
+        if (supervisor->signaled && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
             supervisor->code = supervisor->code == 0 ? 1 : supervisor->code;
-            say_end(index, status, "it was told to end");
+            print_end(index, status, "after SIGTERM");
         }
         return;
     }
@@ -164,7 +167,7 @@ static void note_end(struct supervisor *supervisor, uint32_t index, int status)
                        : worker->pause_ms * 2 < LATE_MS ? worker->pause_ms * 2
                                                         : LATE_MS;
     worker->start_at_ns = now + (uint64_t)worker->pause_ms * 1000000;
-    say_end(index, status, "starting it again");
+    print_end(index, status, "restarting it");
 }
 
 static void reap(struct supervisor *supervisor)
@@ -178,7 +181,7 @@ static void reap(struct supervisor *supervisor)
                 note_end(supervisor, i, status);
 }
 
-static uint32_t running(const struct supervisor *supervisor)
+static uint32_t running_workers(const struct supervisor *supervisor)
 {
     uint32_t count = 0;
 
@@ -187,16 +190,16 @@ static uint32_t running(const struct supervisor *supervisor)
     return count;
 }
 
-static void tell_all(struct supervisor *supervisor)
+static void signal_workers(struct supervisor *supervisor)
 {
-    supervisor->told = true;
+    supervisor->signaled = true;
     for (uint32_t i = 0; i < supervisor->count; i++)
         if (supervisor->workers[i].pid > 0)
             (void)kill(supervisor->workers[i].pid, SIGTERM);
 }
 
-/* The first worker that is ready makes the whole of them ready. */
-static void hear_ready(struct supervisor *supervisor)
+/* The server is ready when the first worker is. */
+static void read_ready(struct supervisor *supervisor)
 {
     char bytes[64];
 
@@ -206,27 +209,27 @@ static void hear_ready(struct supervisor *supervisor)
     listen_notify("READY=1");
 }
 
-static void look_after(struct supervisor *supervisor, const sigset_t *signals)
+static void supervise_workers(struct supervisor *supervisor, const sigset_t *signals)
 {
     const struct timespec tick = { 0, 50000000 };
 
-    while (!supervisor->stop || running(supervisor) > 0) {
+    while (!supervisor->stop || running_workers(supervisor) > 0) {
         int which;
 
         for (uint32_t i = 0; !supervisor->stop && i < supervisor->count; i++)
             if (supervisor->workers[i].pid == 0 && clock_ns() >= supervisor->workers[i].start_at_ns)
                 start_worker(supervisor, i);
-        if (supervisor->stop && !supervisor->told)
-            tell_all(supervisor);
+        if (supervisor->stop && !supervisor->signaled)
+            signal_workers(supervisor);
         which = sigtimedwait(signals, NULL, &tick);
         if (which == SIGTERM || which == SIGINT) {
             if (!supervisor->stop)
                 listen_notify("STOPPING=1");
             supervisor->stop = true;
-            if (supervisor->told)
-                tell_all(supervisor); /* a second one ends the wait of those that drain */
+            if (supervisor->signaled)
+                signal_workers(supervisor); /* a second signal ends the wait for drain_ms */
         }
-        hear_ready(supervisor);
+        read_ready(supervisor);
         reap(supervisor);
     }
 }
@@ -259,7 +262,7 @@ int supervise(const struct settings *settings, char **argv)
         (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
         supervisor.code = status == INLAY_INVALID_ARGUMENT ? 2 : 1;
     } else {
-        look_after(&supervisor, &signals);
+        supervise_workers(&supervisor, &signals);
     }
     for (int i = 0; i < 2; i++) {
         if (supervisor.sockets[i] >= 0)

@@ -1,16 +1,16 @@
-/* serve/supervise.h - several servers behind one socket, each a process, started again when one crashes. */
+/* serve/supervise.h - several server processes that share one socket and are restarted after a crash. */
 #ifndef SERVE_SUPERVISE_H
 #define SERVE_SUPERVISE_H
 #include "serve/settings.h"
 
-/* Whether this process is to look after others: `workers` is set, and it is not one of them. */
+/* Whether this process supervises others: `workers` is set, and it is not a worker. */
 bool supervise_wanted(const struct settings *settings);
-/* Whether this process is a worker. It takes no connection before its models are loaded: others do meanwhile. */
+/* Whether this process is a worker. It accepts no connection before its models are loaded. */
 bool supervise_is_worker(void);
-/* What a worker does first, and once its models are loaded. */
+/* A worker calls these first, and once its models are loaded. */
 void supervise_begin_worker(void);
 void supervise_ready(void);
-/* Opens the sockets, starts the workers as this program with the same arguments, and looks after them until SIGTERM or
+/* Opens the sockets, starts the workers as this program with the same arguments, and supervises them until SIGTERM or
  * SIGINT. Returns the exit code. */
 int supervise(const struct settings *settings, char **argv);
 #endif

@@ -42,7 +42,7 @@ static void find_ends(text_model *model, const char *path)
     }
 }
 
-/* A text, or what an object has as its content. */
+/* A text, or the "content" of an object. */
 static char *text_copy(const json_t *value)
 {
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
@@ -50,93 +50,94 @@ static char *text_copy(const json_t *value)
     return strdup(text != NULL ? text : "");
 }
 
-/* chat_template: a text, or several with names, of which "default" is meant. */
-static const char *find_form(const json_t *root)
+/* chat_template: a text, or an array of named templates, of which "default" is used. */
+static const char *find_template(const json_t *root)
 {
     json_t *form = json_object_get(root, "chat_template");
 
     for (size_t i = 0; i < json_array_size(form); i++) {
-        const json_t *one = json_array_get(form, i);
-        const char *name = json_string_value(json_object_get(one, "name"));
+        const json_t *entry = json_array_get(form, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
 
         if (name != NULL && strcmp(name, "default") == 0)
-            return json_string_value(json_object_get(one, "template"));
+            return json_string_value(json_object_get(entry, "template"));
     }
     return json_string_value(form);
 }
 
-/* What tokenizer_config.json says of chats; none where it is not there. false: no memory. */
+/* Reads the chat template and special tokens of tokenizer_config.json, if it exists. false: out of memory. */
 static bool read_chat(text_model *model, const char *path)
 {
     char file[PATH_MAX];
     json_t *root = find_file(path, "tokenizer_config.json", file) ? json_load_file(file, 0, NULL) : NULL;
-    const char *form = find_form(root);
+    const char *form = find_template(root);
     int64_t end;
 
     model->begin = text_copy(json_object_get(root, "bos_token"));
     model->end = text_copy(json_object_get(root, "eos_token"));
-    model->chat_form = form != NULL ? strdup(form) : NULL;
+    model->chat_template = form != NULL ? strdup(form) : NULL;
     end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
     if (end >= 0 && !text_is_end(model, end) && model->end_count < TEXT_MAX_ENDS)
         model->ends[model->end_count++] = end;
     json_decref(root);
-    return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_form != NULL);
+    return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_template != NULL);
 }
 
-/* Whether the inputs are tokens, and what follows from how many there are, besides states. */
-static bool takes_tokens(const struct model *model, const text_model *t)
+/* Whether the inputs are tokens and inputs that follow from the number of tokens, apart from states. */
+static bool takes_tokens(const struct model *model, const text_model *text)
 {
     for (uint32_t i = 0; i < model->input_count; i++) {
-        bool known = i == t->ids || i == t->mask || i == t->positions || i == t->types;
+        bool known = i == text->ids || i == text->mask || i == text->positions || i == text->types;
 
         if ((known && model->inputs[i].dtype != INLAY_INT64) ||
             (!known && !model->state_inputs[i] && model->inputs[i].optional == 0))
             return false;
     }
-    return t->ids != INLAY_NONE;
+    return text->ids != INLAY_NONE;
 }
 
-static void find_outputs(const struct model *model, text_model *t)
+static void find_outputs(const struct model *model, text_model *text)
 {
     static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
 
-    t->logits = model->sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
-    t->vectors = INLAY_NONE;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && model->state_count == 0 && t->vectors == INLAY_NONE; i++)
-        t->vectors = inlay_session_find_output(model->session, names[i]);
+    text->logits = model->sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
+    text->vectors = INLAY_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && model->state_count == 0 && text->vectors == INLAY_NONE;
+         i++)
+        text->vectors = inlay_session_find_output(model->session, names[i]);
 }
 
 inlay_status language_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
-    text_model *t;
+    text_model *text;
 
     *out_text = NULL;
     if (!find_file(model->path, "tokenizer.json", path))
         return INLAY_OK;
-    t = calloc(1, sizeof *t);
-    if (t == NULL)
+    text = calloc(1, sizeof *text);
+    if (text == NULL)
         return no_memory(diag, "for the tokenizer");
-    t->ids = inlay_session_find_input(model->session, "input_ids");
-    t->mask = inlay_session_find_input(model->session, "attention_mask");
-    t->positions = inlay_session_find_input(model->session, "position_ids");
-    t->types = inlay_session_find_input(model->session, "token_type_ids");
-    find_outputs(model, t);
-    if (!takes_tokens(model, t) || (t->logits == INLAY_NONE && t->vectors == INLAY_NONE)) {
-        language_close(t);
+    text->ids = inlay_session_find_input(model->session, "input_ids");
+    text->mask = inlay_session_find_input(model->session, "attention_mask");
+    text->positions = inlay_session_find_input(model->session, "position_ids");
+    text->types = inlay_session_find_input(model->session, "token_type_ids");
+    find_outputs(model, text);
+    if (!takes_tokens(model, text) || (text->logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
+        language_close(text);
         return INLAY_OK;
     }
-    t->tokenizer = tokenizer_open(path, error, sizeof error);
-    if (t->tokenizer == NULL) {
-        language_close(t);
+    text->tokenizer = tokenizer_open(path, error, sizeof error);
+    if (text->tokenizer == NULL) {
+        language_close(text);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
     }
-    find_ends(t, model->path);
-    if (!read_chat(t, model->path)) {
-        language_close(t);
+    find_ends(text, model->path);
+    if (!read_chat(text, model->path)) {
+        language_close(text);
         return no_memory(diag, "for the tokenizer");
     }
-    *out_text = t;
+    *out_text = text;
     return INLAY_OK;
 }
 
@@ -145,7 +146,7 @@ void language_close(text_model *model)
     if (model == NULL)
         return;
     tokenizer_close(model->tokenizer);
-    free(model->chat_form);
+    free(model->chat_template);
     free(model->begin);
     free(model->end);
     free(model);

@@ -1,29 +1,29 @@
-/* Without tokenizers (libunistring is not installed) no model is one for texts. */
+/* Stub without tokenizers (libunistring is not installed): no model is a model for texts. */
 #include "serve/text.h"
 
-inlay_status language_open(const struct model *m, text_model **out_text, inlay_diag *diag)
+inlay_status language_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
-    (void)m;
+    (void)model;
     (void)diag;
     *out_text = NULL;
     return INLAY_OK;
 }
 
-void language_close(text_model *t)
+void language_close(text_model *text)
 {
-    (void)t;
+    (void)text;
 }
 
-bool text_is_end(const text_model *t, int64_t token)
+bool text_is_end(const text_model *text, int64_t token)
 {
-    (void)t;
+    (void)text;
     (void)token;
     return false;
 }
 
-bool tokenizer_encode(const struct tokenizer *t, const char *text, bool whole, int64_t **tokens, size_t *count)
+bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whole, int64_t **tokens, size_t *count)
 {
-    (void)t;
+    (void)model;
     (void)text;
     (void)whole;
     (void)tokens;
@@ -31,9 +31,9 @@ bool tokenizer_encode(const struct tokenizer *t, const char *text, bool whole, i
     return false;
 }
 
-const char *tokenizer_bytes(const struct tokenizer *t, int64_t token, size_t *bytes, bool *special)
+const char *tokenizer_bytes(const struct tokenizer *model, int64_t token, size_t *bytes, bool *special)
 {
-    (void)t;
+    (void)model;
     (void)token;
     *bytes = 0;
     *special = false;

@@ -6,7 +6,7 @@
 
 struct tls {
     gnutls_certificate_credentials_t credentials;
-    bool clients; /* show certificates */
+    bool clients; /* clients must show certificates */
 };
 
 static gnutls_datum_t datum(const char *text)
@@ -29,7 +29,7 @@ inlay_status tls_create(const char *certificate, const char *key, const char *cl
     code = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate_pem, &key_pem, GNUTLS_X509_FMT_PEM);
     if (code < 0) {
         tls_destroy(tls);
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key are no pair in PEM: %s",
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key are not a matching pair in PEM: %s",
                           gnutls_strerror(code));
     }
     if (client_ca != NULL) {
@@ -93,11 +93,11 @@ bool tls_wants_write(gnutls_session_t session)
     return gnutls_record_get_direction(session) == 1;
 }
 
-static ssize_t as_errno(ssize_t n)
+static ssize_t as_errno(ssize_t result)
 {
-    if (n >= 0)
-        return n;
-    errno = n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED ? EAGAIN : EIO;
+    if (result >= 0)
+        return result;
+    errno = result == GNUTLS_E_AGAIN || result == GNUTLS_E_INTERRUPTED ? EAGAIN : EIO;
     return -1;
 }
 

@@ -1,4 +1,5 @@
 #include "serve/tokens.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -20,10 +21,11 @@ static inlay_status add_line(struct tokens *tokens, char *line, const char *path
     if (bytes == 0 || line[0] == '#')
         return INLAY_OK;
     if (bytes < 16 || bytes >= TOKEN_MAX_BYTES)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s:%u: a token has 16 to %d characters", path, number,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s:%u: a token must have 16 to %d characters", path, number,
                           TOKEN_MAX_BYTES - 1);
     if (tokens->count == TOKENS_MAX)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: more than %d tokens", path, TOKENS_MAX);
+    INLAY_CHECK(tokens->texts != NULL);
     memcpy(tokens->texts[tokens->count++], line, bytes);
     return INLAY_OK;
 }
@@ -43,7 +45,7 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
     if (file == NULL || fstat(fileno(file), &st) != 0) {
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     } else if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: anybody may read or write it; chmod o-rw", path);
+        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: other users may read or write it; run chmod o-rw", path);
     } else {
         out_tokens->texts = calloc(TOKENS_MAX, sizeof *out_tokens->texts);
         if (out_tokens->texts == NULL)
@@ -52,7 +54,7 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
     while (status == INLAY_OK && fgets(line, sizeof line, file) != NULL)
         status = add_line(out_tokens, line, path, ++number, diag);
     if (status == INLAY_OK && out_tokens->count == 0)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds no token", path);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has no token", path);
     if (file != NULL)
         (void)fclose(file);
     if (status != INLAY_OK)

@@ -1,4 +1,4 @@
-/* serve/tokens.h - bearer tokens (RFC 6750) of a file. */
+/* serve/tokens.h - bearer tokens (RFC 6750) from a file. */
 #ifndef SERVE_TOKENS_H
 #define SERVE_TOKENS_H
 #include "inlay/status.h"
@@ -7,15 +7,15 @@
 enum { TOKENS_MAX = 256, TOKEN_MAX_BYTES = 256 };
 
 struct tokens {
-    char (*texts)[TOKEN_MAX_BYTES]; /* [count] filled up with NUL; owned */
+    char (*texts)[TOKEN_MAX_BYTES]; /* [count] padded with NUL; owned */
     uint32_t count;
 };
 
-/* Reads one token a line; empty lines and those that begin with # are none. path "" gives no tokens. A file that others
- * than its owner and group may read is refused. */
+/* Reads one token per line; empty lines and lines that begin with # are skipped. path "" gives no tokens. A file that
+ * users other than its owner and group may read is refused. */
 INLAY_NODISCARD inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag);
 void tokens_deinit(struct tokens *tokens);
-/* Whether the value of a header Authorization holds one of them, in a time that does not tell which letters are right.
+/* Whether the value of an Authorization header has one of the tokens. The time does not depend on the matching bytes.
  */
 bool tokens_match(const struct tokens *tokens, const char *authorization);
 #endif

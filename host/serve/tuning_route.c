@@ -1,5 +1,4 @@
-/* GET and POST of /v2/trace/setting, /v2/models/NAME/trace/setting and /v2/logging: settings that can be changed while
- * the server runs. */
+/* GET and POST of /v2/trace/setting, /v2/models/NAME/trace/setting and /v2/logging: settings that requests change. */
 #include "serve/log.h"
 #include "serve/server.h"
 #include "serve/trace.h"
@@ -17,11 +16,11 @@ static bool read_text(json_reader *reader, const char **out)
     return true;
 }
 
-/* A member's key: the colon behind it is read, so it can be ended with NUL. */
+/* Terminates a member's key with NUL: the colon after it was read already. */
 static bool end_key(json_reader *reader, json_text key)
 {
     if (memchr(key.data, '\0', key.bytes) != NULL)
-        return reader_fail(reader, "a key with NUL in it");
+        return reader_fail(reader, "a key with a NUL character");
     key.data[key.bytes] = '\0';
     return true;
 }
@@ -40,7 +39,7 @@ static void fail_json(struct exchange *exchange, const json_reader *reader, cons
 
 /* ------------------------------------------------------------------ trace */
 
-/* A text, a number, an array of these, or null. Numbers are copied, for they have no end of their own. */
+/* Reads a text, a number, an array of these, or null. Numbers are copied, since they cannot be terminated in place. */
 static bool read_values(json_reader *reader, const char *values[MAX_VALUES], char numbers[MAX_VALUES][32],
                         uint32_t *count)
 {
@@ -99,7 +98,7 @@ static bool change_trace(struct exchange *exchange, const char *name)
 
 void answer_trace(struct exchange *exchange)
 {
-    trace_setting now[TRACE_SETTINGS];
+    trace_setting settings[TRACE_SETTINGS];
     const char *name = NULL;
 
     if (exchange->route.name != NULL) {
@@ -113,11 +112,12 @@ void answer_trace(struct exchange *exchange)
     }
     if (strcmp(exchange->method, "POST") == 0 && !change_trace(exchange, name))
         return;
-    trace_read(exchange->server->trace, name, now);
+    trace_read(exchange->server->trace, name, settings);
     for (uint32_t i = 0; i < TRACE_SETTINGS; i++) {
-        strbuf_format(&exchange->reply, "%s\"%s\":%s", i > 0 ? "," : "{", now[i].key, now[i].is_list ? "[" : "");
-        strbuf_json(&exchange->reply, now[i].value, strlen(now[i].value));
-        strbuf_text(&exchange->reply, now[i].is_list ? "]" : "");
+        strbuf_format(&exchange->reply, "%s\"%s\":%s", i > 0 ? "," : "{", settings[i].key,
+                      settings[i].is_list ? "[" : "");
+        strbuf_json(&exchange->reply, settings[i].value, strlen(settings[i].value));
+        strbuf_text(&exchange->reply, settings[i].is_list ? "]" : "");
     }
     strbuf_text(&exchange->reply, "}");
     exchange->code = MHD_HTTP_OK;
@@ -145,7 +145,7 @@ static bool read_log_value(json_reader *reader, log_setting *out)
     }
     out->kind = LOG_NUMBER;
     return reader_number(reader, &number) &&
-           (text_to_uint64(number, &out->number) || reader_fail(reader, "expected a whole number"));
+           (text_to_uint64(number, &out->number) || reader_fail(reader, "expected a non-negative integer"));
 }
 
 static bool change_log(struct exchange *exchange)
@@ -176,19 +176,19 @@ static bool change_log(struct exchange *exchange)
 
 void answer_logging(struct exchange *exchange)
 {
-    log_setting now[LOG_SETTINGS];
+    log_setting settings[LOG_SETTINGS];
 
     if (strcmp(exchange->method, "POST") == 0 && !change_log(exchange))
         return;
-    log_settings_read(now);
+    log_settings_read(settings);
     for (uint32_t i = 0; i < LOG_SETTINGS; i++) {
-        strbuf_format(&exchange->reply, "%s\"%s\":", i > 0 ? "," : "{", now[i].key);
-        if (now[i].kind == LOG_TEXT)
-            strbuf_json(&exchange->reply, now[i].text, strlen(now[i].text));
-        else if (now[i].kind == LOG_BOOL)
-            strbuf_text(&exchange->reply, now[i].number != 0 ? "true" : "false");
+        strbuf_format(&exchange->reply, "%s\"%s\":", i > 0 ? "," : "{", settings[i].key);
+        if (settings[i].kind == LOG_TEXT)
+            strbuf_json(&exchange->reply, settings[i].text, strlen(settings[i].text));
+        else if (settings[i].kind == LOG_BOOL)
+            strbuf_text(&exchange->reply, settings[i].number != 0 ? "true" : "false");
         else
-            strbuf_uint(&exchange->reply, now[i].number);
+            strbuf_uint(&exchange->reply, settings[i].number);
     }
     strbuf_text(&exchange->reply, "}");
     exchange->code = MHD_HTTP_OK;

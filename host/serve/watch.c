@@ -1,4 +1,5 @@
 #include "serve/load.h"
+#include "inlay/check.h"
 #include "serve/chain.h"
 #include "serve/monitor.h"
 #include "serve/server.h"
@@ -8,18 +9,18 @@
 #include <sys/socket.h>
 
 enum {
-    TICK_NS = 10000000,  /* between two rounds */
-    FRESH_NS = 10000000, /* a request this young is not looked at: most are answered before */
-    MAX_POLLED = 64      /* requests asked about in one call */
+    TICK_NS = 10000000,  /* interval of the checks */
+    FRESH_NS = 10000000, /* younger requests are not checked: most are answered before */
+    MAX_POLLED = 64      /* requests per call of poll() */
 };
 
-/* A socket, and whose turn it is. */
+/* A connection, and whether it waits for the server or the client. */
 struct peer {
     int fd;
-    atomic_bool busy;           /* the request is here, its answer is not yet */
-    atomic_uint_fast64_t since; /* of the client's turn */
-    bool closed;                /* shut down by us */
-    bool asked, trusted;        /* the client's certificate; the connection's own thread's */
+    atomic_bool busy;           /* waits for the server's reply */
+    atomic_uint_fast64_t since; /* when it began to wait for the client */
+    bool closed;                /* shut down by the server */
+    bool checked, trusted;      /* the client's certificate; used by the connection's thread only */
     struct peer *next, *previous;
 };
 
@@ -46,7 +47,7 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
         peer = info != NULL ? calloc(1, sizeof *peer) : NULL;
-        *socket_context = peer; /* NULL: its first request ends it */
+        *socket_context = peer; /* NULL: its first request closes it */
         if (peer == NULL)
             return;
         peer->fd = info->connect_fd;
@@ -59,6 +60,7 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
         (void)pthread_mutex_lock(&watch->lock);
         CHAIN_REMOVE(watch->connections, peer, next, previous);
         (void)pthread_mutex_unlock(&watch->lock);
+        INLAY_CHECK(atomic_load(&server->connections) > 0);
         (void)atomic_fetch_sub(&server->connections, 1);
         free(peer);
         *socket_context = NULL;
@@ -67,7 +69,7 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
 
 void watch_busy(struct peer *peer, bool busy)
 {
-    if (!busy) /* before anybody sees that it is the client's turn */
+    if (!busy) /* before other threads see that it waits for the client */
         atomic_store_explicit(&peer->since, clock_ns(), memory_order_relaxed);
     atomic_store_explicit(&peer->busy, busy, memory_order_release);
 }
@@ -76,16 +78,17 @@ bool watch_is_trusted(struct peer *peer, struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
 
-    if (!peer->asked) {
-        peer->asked = true;
+    if (!peer->checked) {
+        peer->checked = true;
         peer->trusted = info != NULL && info->tls_session != NULL && tls_is_trusted(info->tls_session);
     }
     return peer->trusted;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void unlink_request(struct watch *watch, struct exchange *exchange)
 {
+    INLAY_CHECK(exchange->watched);
     CHAIN_REMOVE(watch->requests, exchange, next_watched, previous_watched);
     exchange->next_watched = exchange->previous_watched = NULL;
     exchange->watched = false;
@@ -93,6 +96,7 @@ static void unlink_request(struct watch *watch, struct exchange *exchange)
 
 void watch_add(struct watch *watch, struct exchange *exchange)
 {
+    INLAY_CHECK(!exchange->watched);
     (void)pthread_mutex_lock(&watch->lock);
     exchange->watched = true;
     CHAIN_ADD(watch->requests, exchange, next_watched, previous_watched);
@@ -107,9 +111,9 @@ void watch_remove(struct watch *watch, struct exchange *exchange)
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-/* ------------------------------------------------------------------ rounds */
+/* ------------------------------------------------------------------ periodic checks */
 
-/* Clients that are slow to send, or to take an answer: the socket is shut down, and libmicrohttpd finds it so. */
+/* Shuts down the sockets of clients that are slow to send or to read; libmicrohttpd then closes the connections. */
 static void close_slow(struct watch *watch, uint64_t now)
 {
     (void)pthread_mutex_lock(&watch->lock);
@@ -125,7 +129,7 @@ static void close_slow(struct watch *watch, uint64_t now)
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-/* Cancels a request. Under the lock; those that nobody will finish are put before *waited. */
+/* Cancels a request. The caller holds the lock. A request that was still queued is added to *waited, to be finished. */
 static void cancel(struct watch *watch, struct exchange *exchange, struct exchange **waited)
 {
     if (!sched_cancel(watch->server->sched, &exchange->job))
@@ -148,11 +152,11 @@ static void finish_cancelled(struct exchange *exchange, const char *why)
     }
 }
 
-/* Requests whose client has hung up. */
+/* Cancels requests whose client has disconnected. */
 static void cancel_lost(struct watch *watch, uint64_t now)
 {
     struct pollfd polled[MAX_POLLED];
-    struct exchange *asked[MAX_POLLED], *waited = NULL;
+    struct exchange *exchanges[MAX_POLLED], *waited = NULL;
 
     (void)pthread_mutex_lock(&watch->lock);
     for (struct exchange *exchange = watch->requests; exchange != NULL;) {
@@ -161,17 +165,17 @@ static void cancel_lost(struct watch *watch, uint64_t now)
         for (; exchange != NULL && count < MAX_POLLED; exchange = exchange->next_watched) {
             if (now < exchange->arrived_ns + FRESH_NS || exchange->job.cancelled)
                 continue;
-            asked[count] = exchange;
+            exchanges[count] = exchange;
             polled[count++] = (struct pollfd){ .fd = exchange->peer->fd, .events = POLLRDHUP };
         }
         if (count == 0 || poll(polled, count, 0) <= 0)
             continue;
         for (nfds_t i = 0; i < count; i++)
             if ((polled[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
-                cancel(watch, asked[i], &waited);
+                cancel(watch, exchanges[i], &waited);
     }
     (void)pthread_mutex_unlock(&watch->lock);
-    finish_cancelled(waited, "the client went away");
+    finish_cancelled(waited, "the client disconnected");
 }
 
 void watch_cancel_all(struct watch *watch)
@@ -184,10 +188,10 @@ void watch_cancel_all(struct watch *watch)
         cancel(watch, exchange, &waited);
     }
     (void)pthread_mutex_unlock(&watch->lock);
-    finish_cancelled(waited, "the server is going down");
+    finish_cancelled(waited, "the server is shutting down");
 }
 
-static void *rounds(void *user)
+static void *check_loop(void *user)
 {
     struct watch *watch = user;
     struct timespec until;
@@ -208,7 +212,7 @@ static void *rounds(void *user)
         close_slow(watch, now);
         cancel_lost(watch, now);
         sched_expire(watch->server->sched);
-        repository_tidy(watch->server->repository);
+        repository_collect(watch->server->repository);
         load_follow(watch->server);
     }
 }
@@ -219,10 +223,10 @@ inlay_status watch_create(struct server *server, struct watch **out_watch, inlay
 
     *out_watch = NULL;
     if (watch == NULL)
-        return no_memory(diag, "for the watch");
+        return no_memory(diag, "for the connection checks");
     watch->server = server;
     monitor_init(&watch->lock, &watch->stopped);
-    if (pthread_create(&watch->thread, NULL, rounds, watch) != 0) {
+    if (pthread_create(&watch->thread, NULL, check_loop, watch) != 0) {
         free(watch);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");
     }

@@ -4,12 +4,12 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
-/* libcyaml's first complaint, which is about the value itself; those after it say where that lies. */
+/* libcyaml's first message names the error; a later one has its line. */
 struct complaint {
     char what[256], where[128];
 };
 
-static void listen(cyaml_log_t level, void *user, const char *format, va_list args)
+static void collect_message(cyaml_log_t level, void *user, const char *format, va_list args)
 {
     struct complaint *complaint = user;
     char line[256];
@@ -28,7 +28,7 @@ static void listen(cyaml_log_t level, void *user, const char *format, va_list ar
 
 static cyaml_config_t config_of(struct complaint *complaint)
 {
-    return (cyaml_config_t){ .log_fn = listen,
+    return (cyaml_config_t){ .log_fn = collect_message,
                              .log_ctx = complaint,
                              .mem_fn = cyaml_mem,
                              .log_level = CYAML_LOG_ERROR,
@@ -44,11 +44,11 @@ inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, voi
 
     *out_data = NULL;
     if (stat(path, &st) != 0)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "%s: cannot be read", path);
+        return inlay_fail(diag, INLAY_NOT_FOUND, "cannot read %s", path);
     if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: is no file of at most 1 MiB", path);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s is not a regular file of at most 1 MiB", path);
     if ((st.st_mode & S_IWOTH) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: anybody may write to it; chmod o-w", path);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: other users may write to it; run chmod o-w", path);
     if (st.st_size == 0)
         return INLAY_OK;
     error = cyaml_load_file(path, &config, schema, (cyaml_data_t **)out_data, NULL);

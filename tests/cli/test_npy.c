@@ -186,11 +186,11 @@ static void wrong_files(void **state)
         { 1, "{'descr': '|O', 'fortran_order': False, 'shape': (6,)}", INLAY_IO_ERROR, "Python objects" },
         { 1, "{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (6,)}", INLAY_IO_ERROR, "cannot be read" },
         { 1, "{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (6,)}", INLAY_IO_ERROR, "structured" },
-        { 1, "{'descr': '<f3', 'fortran_order': False, 'shape': (1,)}", INLAY_IO_ERROR, "no type" },
+        { 1, "{'descr': '<f3', 'fortran_order': False, 'shape': (1,)}", INLAY_IO_ERROR, "does not have numpy's type" },
         { 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,6)}",
           INLAY_LIMIT_EXCEEDED, "dimensions" },
         { 1, "{'descr': '<U0', 'fortran_order': False, 'shape': (99999999999,)}", INLAY_IO_ERROR, "" },
-        { 1, "{'descr': '<U1', 'fortran_order': False, 'shape': (3,)}", INLAY_IO_ERROR, "no character" },
+        { 1, "{'descr': '<U1', 'fortran_order': False, 'shape': (3,)}", INLAY_IO_ERROR, "not a character" },
         { 4, "{}", INLAY_IO_ERROR, "version" },
         { 1, "", INLAY_IO_ERROR, "expected '{'" },
     };

@@ -169,9 +169,9 @@ def check_archives():
     np.savez(path("out.npz"), y=np.array([4, 6], np.float32))
     run("--inputs", path("in.npz"), "--expect", path("out.npz"), code=1)
     np.savez(path("less.npz"), c=np.array([1, 2], np.float32))
-    expect("input 'a/b': no array of that name in" in run("--inputs", path("less.npz"), code=3), "an array is missing")
+    expect("input 'a/b': no array with that name in" in run("--inputs", path("less.npz"), code=3), "an array is missing")
     np.savez(path("less.npz"), a_b=np.array([5, 7]), c=np.array([1, 2], np.float32))
-    expect("holds int64, but input 'a/b' is float" in run("--inputs", path("less.npz"), code=2), "another type")
+    expect("has type int64, but input 'a/b' is float" in run("--inputs", path("less.npz"), code=2), "another type")
     for flag in "--inputs", "--expect":
         expect(f"{flag} {path('m.onnx')}: expected a folder, or a .npz" in run(flag, path("m.onnx"), code=2), flag)
 

@@ -333,7 +333,7 @@ for verb in explain profile; do
     check "$verb --from writes a page" grep -q "^<title>inlay $verb</title>$" "$work/from.html"
     expect 2 'requires --html' $verb --from "$work/$verb.json"
     expect 2 'no MODEL' $verb "$add" --from "$work/$verb.json" --html "$work/from.html"
-    refuses 3 "expected the JSON of \`inlay $verb --json\`" $verb --from "$work/trace.json" --html "$work/no.html"
+    refuses 3 "is not the JSON of \`inlay $verb --json\`" $verb --from "$work/trace.json" --html "$work/no.html"
 done
 expect 2 'omit --node' explain "$add" --node op:Add --html "$work/no.html"
 
@@ -404,7 +404,7 @@ mkdir -p "$work/empty"
 expect 0 "created in" run "$add" --expect "$work/expected"
 expect 1 "output 'sum'" run "$add" --seed 5 --expect "$work/expected" --atol 0
 json 1 '.differing_outputs == 1' run "$add" --seed 5 --expect "$work/expected" --atol 0 --json
-expect 3 "none of .npy, .pb, .npz" run "$add" --expect "$work/empty"
+expect 3 "no .npy, .pb or .npz file with that name" run "$add" --expect "$work/empty"
 expect 0 'ai.onnx.Relu 1, 6, 13, 14' providers --operators
 json 0 '.operators | map(select(.operator == "FusedConv")) | length == 1' providers --operators --json
 

@@ -480,14 +480,14 @@ class Pipe(unittest.TestCase):
     def test_mistakes(self):
         m = self.planes(15, 20)
         for pre, words in (("decod", "did you mean 'decode'"), ("resize:0", "expected a size"), ("resize:8,decode", "first"),
-                           ("decode,resize:8:foo=1", "'foo=1' is not understood"), ("decode,normalise:x", "none of half"),
-                           ("decode,normalise,resize", "it takes a picture"), ("tokenize:/none", "No such file"),
-                           ("decode,topk", "it stands in --post")):
+                           ("decode,resize:8:foo=1", "unknown word 'foo=1'"), ("decode,normalise:x", "not half, unit"),
+                           ("decode,normalise,resize", "it needs a picture"), ("tokenize:/none", "No such file"),
+                           ("decode,topk", "it is a step of --post")):
             told = self.inlay("pipe", m, "--pre", pre, "-o", self.path("w.onnx"), code=2)
             self.assertIn(words, told)
             self.assertFalse(os.path.exists(self.path("w.onnx")))
         self.assertIn("--pre", self.inlay("pipe", m, "-o", self.path("w.onnx"), code=2))
-        self.assertIn("no such input", self.inlay("pipe", m, "--pre", "decode", "--input", "z", "-o",
+        self.assertIn("has no input with that name", self.inlay("pipe", m, "--pre", "decode", "--input", "z", "-o",
                                                   self.path("w.onnx"), code=2))
 
 

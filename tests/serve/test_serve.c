@@ -74,8 +74,8 @@ static void test_paths_that_mean_nothing(void **state)
     for (size_t i = 0; i + 1 < sizeof paths / sizeof paths[0]; i++)
         if (strcmp(paths[i], "/v2/models/twice%00") != 0) /* ends at the NUL: the model itself */
             expect("GET", paths[i], NULL, 404, "error");
-    expect("GET", "/v2/models/twice/infer", NULL, 405, "another method");
-    expect("DELETE", "/v2/models/twice", NULL, 405, "another method");
+    expect("GET", "/v2/models/twice/infer", NULL, 405, "not allowed for this path");
+    expect("DELETE", "/v2/models/twice", NULL, 405, "not allowed for this path");
 }
 
 /* Values of every type come back as they went. */
@@ -219,26 +219,26 @@ static void test_wrong_requests(void **state)
         { "{\"inputs\":[{\"name\":\"x\"}]}", "has no shape" },
         { "{\"inputs\":[{\"shape\":[1]}]}", "inputs[0] has no name" },
         { INPUT("[1,3]", "FP32", ""), "neither data" },
-        { INPUT("[1,3]", "FP32", ",\"data\":[1,2]"), "has 2 elements, its shape 3" },
+        { INPUT("[1,3]", "FP32", ",\"data\":[1,2]"), "has 2 elements, but its shape has 3" },
         { INPUT("[1,3]", "FP32", ",\"data\":[1,2,3,4]"), "more elements" },
         { INPUT("[1,3]", "FP32", ",\"data\":[1,2,\"3\"]"), "expected a number" },
         { INPUT("[1,3]", "FP32", ",\"data\":[1,2,01]"), "expected ','" },
-        { INPUT("[1,3]", "FLOAT", ",\"data\":[1,2,3]"), "datatype 'FLOAT' is not known" },
-        { INPUT("[1,3]", "FP64", ",\"data\":[1,2,3]"), "is FP64, the model wants FP32" },
-        { INPUT("[1,4]", "FP32", ",\"data\":[1,2,3,4]"), "the model wants [-1,3]" },
-        { INPUT("[3]", "FP32", ",\"data\":[1,2,3]"), "the model wants [-1,3]" },
-        { INPUT("[-1,3]", "FP32", ",\"data\":[1,2,3]"), "no whole number" },
-        { INPUT("[1e9,3]", "FP32", ",\"data\":[1,2,3]"), "no whole number" },
-        { INPUT("[9223372036854775807,9223372036854775807]", "FP32", ",\"data\":[1]"), "no tensor" },
-        { INPUT("[4611686018427387904,3]", "FP32", ",\"data\":[1]"), "no tensor" },
+        { INPUT("[1,3]", "FLOAT", ",\"data\":[1,2,3]"), "unknown datatype 'FLOAT'" },
+        { INPUT("[1,3]", "FP64", ",\"data\":[1,2,3]"), "is FP64, but the model expects FP32" },
+        { INPUT("[1,4]", "FP32", ",\"data\":[1,2,3,4]"), "the model expects [-1,3]" },
+        { INPUT("[3]", "FP32", ",\"data\":[1,2,3]"), "the model expects [-1,3]" },
+        { INPUT("[-1,3]", "FP32", ",\"data\":[1,2,3]"), "not a non-negative integer" },
+        { INPUT("[1e9,3]", "FP32", ",\"data\":[1,2,3]"), "not a non-negative integer" },
+        { INPUT("[9223372036854775807,9223372036854775807]", "FP32", ",\"data\":[1]"), "the shape is too large" },
+        { INPUT("[4611686018427387904,3]", "FP32", ",\"data\":[1]"), "the shape is too large" },
         { INPUT("[100000000,3]", "FP32", ",\"data\":[1]"), "fewer elements" },
-        { INPUT("[1,3]", "FP32", ",\"parameters\":{\"binary_data_size\":12}"), "0 bytes are left" },
+        { INPUT("[1,3]", "FP32", ",\"parameters\":{\"binary_data_size\":12}"), "0 bytes of binary data are left" },
         { INPUT("[1,3]", "FP32", ",\"parameters\":{\"shared_memory_region\":\"a\"}"), "shared memory" },
-        { INPUT("[1,3]", "FP16", ",\"data\":[1,2,3]"), "no form in JSON" },
+        { INPUT("[1,3]", "FP16", ",\"data\":[1,2,3]"), "cannot be sent as JSON" },
         { "{\"inputs\":[{\"name\":\"z\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}", "no input 'z'" },
         { "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]},"
           "{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
-          "there twice" },
+          "given twice" },
         { "{\"outputs\":[{\"name\":\"z\"}],\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\","
           "\"data\":[1,2,3]}]}",
           "no output 'z'" },

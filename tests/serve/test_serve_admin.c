@@ -92,7 +92,7 @@ static void test_load_and_unload(void **state)
     RepositoryRequest.n_parameters = 1;
     call = (grpc_call){ .token = ADMIN };
     grpc_add(&call, &RepositoryRequest.base);
-    grpc_expect(grpc_port, load, &call, 3, "send no parameters");
+    grpc_expect(grpc_port, load, &call, 3, "parameters are not supported");
 }
 
 /* A call that its client leaves while the model is loaded: the next calls are answered, and nothing stays. */
@@ -213,13 +213,13 @@ static void test_wrong_trace_settings(void **state)
 {
     static const struct {
         const char *body, *part;
-    } wrong[] = { { "{\"trace_level\":[\"TENSORS\"]}", "has TIMESTAMPS and OFF" },
+    } wrong[] = { { "{\"trace_level\":[\"TENSORS\"]}", "use TIMESTAMPS or OFF" },
                   { "{\"trace_level\":[\"ALL\"]}", "TIMESTAMPS or OFF" },
                   { "{\"trace_rate\":\"0\"}", "from 1" },
                   { "{\"trace_rate\":[\"1\",\"2\"]}", "one number" },
                   { "{\"trace_rate\":1.5}", "from 1" },
-                  { "{\"trace_file\":\"/etc/passwd\"}", "cannot be changed" },
-                  { "{\"trace\":\"1\"}", "no trace setting" },
+                  { "{\"trace_file\":\"/etc/passwd\"}", "cannot change" },
+                  { "{\"trace\":\"1\"}", "unknown trace setting" },
                   { "{\"trace_rate\":{}}", "JSON" },
                   { "[]", "JSON" },
                   { "", "JSON" } };
@@ -240,11 +240,11 @@ static void test_log_settings(void **state)
     rest(ADMIN, "POST", "/v2/logging", "{\"log_info\":false,\"log_verbose_level\":1}", 200,
          "\"log_info\":false,\"log_warning\":true,\"log_error\":true,\"log_verbose_level\":1");
     /* One that is wrong changes nothing. */
-    rest(ADMIN, "POST", "/v2/logging", "{\"log_error\":false,\"log_file\":\"/tmp/x\"}", 400, "cannot be changed");
+    rest(ADMIN, "POST", "/v2/logging", "{\"log_error\":false,\"log_file\":\"/tmp/x\"}", 400, "cannot change");
     rest(ADMIN, "POST", "/v2/logging", "{\"log_error\":1}", 400, "truth value");
-    rest(ADMIN, "POST", "/v2/logging", "{\"log\":true}", 400, "no log setting");
+    rest(ADMIN, "POST", "/v2/logging", "{\"log\":true}", 400, "unknown log setting");
     rest(ADMIN, "POST", "/v2/logging", "{\"log_info\":true,\"log_verbose_level\":0}", 200, "\"log_error\":true");
-    rest(ADMIN, "DELETE", "/v2/logging", NULL, 405, "another method");
+    rest(ADMIN, "DELETE", "/v2/logging", NULL, 405, "not allowed for this path");
 }
 
 /* Lines get the time in UTC and a letter for their level, as Triton's do, until that is taken back. */
@@ -258,7 +258,7 @@ static void test_log_format(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         (void)snprintf(body, sizeof body, "{\"log_format\":%s}", wrong[i]);
-        rest(ADMIN, "POST", "/v2/logging", body, 400, "log_format is ");
+        rest(ADMIN, "POST", "/v2/logging", body, 400, "log_format must be ");
     }
     rest(ADMIN, "POST", "/v2/logging", "{\"log_format\":\"ISO8601\"}", 200, "\"log_format\":\"ISO8601\"");
     serving_file(&server, "models/broken.onnx", "no model", 0644); /* which is found, and told */

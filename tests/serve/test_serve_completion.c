@@ -156,7 +156,7 @@ static void test_what_is_refused(void **state)
 {
     (void)state;
     expect("{\"model\":\"none\",\"prompt\":\"x\"}", 404, "no such model");
-    expect("{\"model\":\"twice\",\"prompt\":\"x\"}", 400, "none for texts");
+    expect("{\"model\":\"twice\",\"prompt\":\"x\"}", 400, "not a model for texts");
     expect("{\"model\":\"count\"}", 400, "no prompt");
     expect("{\"prompt\":\"x\"}", 400, "no model");
     expect("{\"model\":\"count\",\"prompt\":\"\"}", 400, "no tokens");
@@ -271,9 +271,9 @@ static void test_embeddings(void **state)
     embed("{\"model\":\"vectors\",\"input\":\"a\",\"encoding_format\":\"base64\"}", 400, "other than float");
     embed("{\"model\":\"vectors\",\"input\":7}", 400, "JSON");
     embed("{\"model\":\"vectors\"}", 400, "no input");
-    embed("{\"model\":\"count\",\"input\":\"a\"}", 400, "makes no vectors");
+    embed("{\"model\":\"count\",\"input\":\"a\"}", 400, "not an embedding model");
     embed("{\"model\":\"none\",\"input\":\"a\"}", 404, "no such model");
-    expect("{\"model\":\"vectors\",\"prompt\":\"x\"}", 400, "none for texts");
+    expect("{\"model\":\"vectors\",\"prompt\":\"x\"}", 400, "not a model for texts");
 }
 
 #define CHAT(more) "{\"model\":\"count\",\"temperature\":0,\"messages\":[" more "}"
@@ -297,9 +297,9 @@ static void test_chats(void **state)
         { CHAT("{\"role\":\"tool\",\"content\":null}]"), "refuses the messages: no tools", 400 },
         { CHAT("]"), "no messages", 400 },
         { CHAT("{\"role\":\"user\"}]"), "without role or content", 400 },
-        { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "no text", 400 },
+        { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "not a text", 400 },
         { CHAT("{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[]"), "not supported", 400 },
-        { "{\"model\":\"vectors\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "none for texts", 400 },
+        { "{\"model\":\"vectors\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "not a model for texts", 400 },
         { "{\"model\":\"count\",\"prompt\":\"x\"}", "no messages", 400 },
     };
 

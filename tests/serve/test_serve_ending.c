@@ -203,7 +203,7 @@ static void test_one_that_dies_at_the_end(void **state)
     assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
     assert_int_equal(serving_end(&server, 0), 1);
     read_log(text, sizeof text);
-    assert_non_null(strstr(text, "worker 0 ended with signal 9; it was told to end"));
+    assert_non_null(strstr(text, "worker 0 ended with signal 9; after SIGTERM"));
 }
 
 /* Each request is answered, or its connection refused. */
@@ -429,7 +429,7 @@ static void test_a_load_that_does_not_end(void **state)
         serving_await(&server, "stuck: a run", text, sizeof text);
         expect_end(SIGTERM);
         read_log(text, sizeof text);
-        assert_int_equal(strstr(text, "does not stop; leaving it") != NULL, loads[i].left);
+        assert_int_equal(strstr(text, "does not stop; exiting without it") != NULL, loads[i].left);
     }
 }
 

@@ -151,7 +151,7 @@ static void test_statuses(void **state)
 
     (void)state;
     call = (grpc_call){ .path = NULL };
-    expect(SERVICE "Nothing", &call, 12, "no such method");
+    expect(SERVICE "Nothing", &call, 12, "unknown method");
     call = (grpc_call){ .path = NULL };
     expect(SERVICE "ModelInfer", &call, 13, "within a message");
     call = (grpc_call){ .sent = { 1, 0, 0, 0, 0 }, .sent_bytes = 5 };
@@ -161,7 +161,7 @@ static void test_statuses(void **state)
     call = (grpc_call){ .sent = { 0, 0, 0, 0, 9, 1 }, .sent_bytes = 6 };
     expect(SERVICE "ModelInfer", &call, 13, "within a message");
     call = (grpc_call){ .sent = { 0, 0, 0, 0, 3, 0xff, 0xff, 0xff }, .sent_bytes = 8 };
-    expect(SERVICE "ModelInfer", &call, 3, "not of the method's type");
+    expect(SERVICE "ModelInfer", &call, 3, "does not match the method's request type");
     call = (grpc_call){ .path = NULL };
     add_twice(&call, "none", 1, true);
     expect(SERVICE "ModelInfer", &call, 5, "no such model");

@@ -137,10 +137,10 @@ static void test_who_is_not_padded(void **state)
     (void)state;
     client_expect(&server, "POST", "/v2/repository/models/unmasked/load", AS_ADMIN, "", 400, "padding changes output");
     client_expect(&server, "POST", "/v2/repository/models/plain/load", AS_ADMIN, "", 400,
-                  "no open axis besides the first");
+                  "no symbolic axis other than the first");
     client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "ascending numbers");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [y=1]\n", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "no input 'y' is padded");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "input 'y' is unknown or not padded");
     serving_file(&server, "models/wrong/config.yaml", "pad: [x=1]\n", 0644);
     client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "without buckets");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [x]\n", 0644);

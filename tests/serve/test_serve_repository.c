@@ -93,7 +93,7 @@ static void test_load_and_unload(void **state)
     expect(AS_ADMIN, "POST", "/v2/repository/models/..%2fmodels/load", "", 404, "error");
     expect(AS_ADMIN, "POST", "/v2/repository/models/broken/load", "", 400, "model 'broken', version 1");
     expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "{\"parameters\":{\"config\":\"{}\"}}", 400,
-           "send no parameters");
+           "parameters are not supported");
     /* A model that no longer is one leaves the old one in place. */
     serving_file(&server, "models/twice.onnx", "rubbish", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "", 400, "version 1");
@@ -103,7 +103,7 @@ static void test_load_and_unload(void **state)
     serving_file(&server, "models/triple/config.yaml", "max_batsh: 3\n", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");
     serving_file(&server, "models/triple/config.yaml", "options: [plugin_dirs=/tmp]\n", 0644);
-    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "one of the whole server");
+    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "can only be set for the whole server");
     serving_file(&server, "models/triple/config.yaml", "versions: 1\n", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 200, "");
     expect(AS_USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\"]");

@@ -119,7 +119,7 @@ static void test_what_is_refused(void **state)
     static const char none[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}";
 
     (void)state;
-    client_expect(&server, "POST", "/v2/models/twice/infer", "", twice, 400, "keeps no states");
+    client_expect(&server, "POST", "/v2/models/twice/infer", "", twice, 400, "has no states");
     client_expect(&server, "POST", "/v2/models/sum/infer", "", none, 400, "input 'old' is missing");
     expect("true", "start", 1, 400, 0);
     expect("{}", "start", 1, 400, 0);

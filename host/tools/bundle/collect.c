@@ -1,4 +1,5 @@
 #include "bundle/collect_parts.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "base/element.h"
 #include "plan/layout/memory.h"
@@ -9,44 +10,44 @@
 
 static inlay_status walk(struct collector *collector, uint32_t part);
 
-/* A branch: its captures are items of the graph around it, and what it makes goes where the node's outputs are. */
+/* Adds a branch: captures use the items of the outer graph, and results are copied to the node's outputs. */
 static inlay_status add_branch(struct collector *collector, uint32_t part, const program_step *step, uint32_t body)
 {
-    const graph_body *b = &step->node->bodies[body];
+    const graph_body *branch = &step->node->bodies[body];
     const struct program *inner = step->bodies[body];
     inlay_status status;
     uint32_t number, from;
 
     INLAY_TRY(collect_part(collector, inner, &number));
-    for (uint32_t i = 0; i < b->capture_count; i++) {
-        if ((inner->graph->values[b->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
+    for (uint32_t i = 0; i < branch->capture_count; i++) {
+        if ((inner->graph->values[branch->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
-        INLAY_TRY(collect_find(collector, part, b->capture_outer[i], &from));
-        collector->collection->parts[number].item_of[b->capture_inner[i]] = from;
+        INLAY_TRY(collect_find(collector, part, branch->capture_outer[i], &from));
+        collector->collection->parts[number].item_of[branch->capture_inner[i]] = from;
     }
     INLAY_TRY(walk(collector, number));
     for (uint32_t output = 0; output < step->node->info.output_count && output < inner->graph->output_count; output++) {
-        const uint32_t v = step->node->info.outputs[output];
+        const uint32_t value = step->node->info.outputs[output];
 
-        if (v == INLAY_NONE)
+        if (value == INLAY_NONE)
             continue;
         INLAY_TRY(collect_find(collector, number, inner->graph->outputs[output], &from));
         if (collector->collection->items[from].bytes !=
-            collector->collection->items[collector->collection->parts[part].item_of[v]].bytes) {
+            collector->collection->items[collector->collection->parts[part].item_of[value]].bytes) {
             status = inlay_fail(collector->diag, INLAY_UNSUPPORTED,
-                                "the branches of If node '%s' make outputs of different "
+                                "the branches of If node '%s' have outputs of different "
                                 "sizes",
                                 step->node->info.name.data);
             goto done;
         }
-        INLAY_TRY(collect_copy(collector, from, collector->collection->parts[part].item_of[v]));
+        INLAY_TRY(collect_copy(collector, from, collector->collection->parts[part].item_of[value]));
     }
 done:
     return status;
 }
 
-/* The sizes of an If's outputs, where inference left them to the branches. */
-static inlay_status settle_outputs(struct collector *collector, uint32_t part, const program_step *step)
+/* Sets the sizes of an If's outputs from its branch, where inference left them open. */
+static inlay_status set_output_sizes(struct collector *collector, uint32_t part, const program_step *step)
 {
     const struct graph *graph = collector->collection->parts[part].program->graph, *then = step->bodies[0]->graph;
 
@@ -70,12 +71,12 @@ static inlay_status settle_outputs(struct collector *collector, uint32_t part, c
 static inlay_status add_if(struct collector *collector, uint32_t part, const program_step *step)
 {
     const bool then_first = strcmp(step->node->bodies[0].attr, "then_branch") == 0;
-    bundle_do *unless, *jump;
+    bundle_operation *unless, *jump;
     uint32_t cond, unless_at, jump_at;
     inlay_status status;
 
     INLAY_TRY(collect_find(collector, part, step->node->info.inputs[0], &cond));
-    INLAY_TRY(settle_outputs(collector, part, step));
+    INLAY_TRY(set_output_sizes(collector, part, step));
     unless = collect_step(collector, DO_UNLESS, 1, 0);
     if (unless == NULL)
         return no_memory(collector->diag, "to bundle the model");
@@ -110,16 +111,16 @@ done:
 
 /* ------------------------------------------------------------------ regions */
 
-static inlay_status add_run(struct collector *collector, uint32_t part, const program_step *s)
+static inlay_status add_run(struct collector *collector, uint32_t part, const program_step *run)
 {
-    const partition_region *region = s->region;
-    bundle_do *step = collect_step(collector, DO_RUN, region->input_count, region->output_count);
+    const partition_region *region = run->region;
+    bundle_operation *step = collect_step(collector, DO_RUN, region->input_count, region->output_count);
     inlay_status status = INLAY_OK;
 
     if (step == NULL)
         return no_memory(collector->diag, "to bundle the model");
     step->part = part;
-    step->step = s;
+    step->step = run;
     for (uint32_t i = 0; i < region->input_count; i++)
         INLAY_TRY(collect_find(collector, part, region->inputs[i], &step->in[i]));
     for (uint32_t i = 0; i < region->output_count; i++) {
@@ -131,7 +132,7 @@ done:
     return status;
 }
 
-static bool all_known(const struct graph *graph, const partition_region *region)
+static bool outputs_are_known(const struct graph *graph, const partition_region *region)
 {
     for (uint32_t i = 0; i < region->output_count; i++)
         if (graph->values[region->outputs[i]].info.data == NULL)
@@ -155,11 +156,11 @@ static inlay_status walk(struct collector *collector, uint32_t part)
             INLAY_TRY(add_loop(collector, part, step));
         } else if (step->provider == NULL) {
             return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
-                              "%s node '%s' cannot be bundled: of control flow a bundle has "
+                              "%s node '%s' cannot be bundled: the supported control flow is "
                               "If and Loop",
                               step->node->info.op_type.data, step->node->info.name.data);
-        } else if (all_known(program->graph, step->region)) {
-            continue; /* shape arithmetic: inference has the elements */
+        } else if (outputs_are_known(program->graph, step->region)) {
+            continue; /* shape arithmetic: inference has computed the elements */
         } else if (step->view && step->region->input_count > 0 &&
                    step->region->inputs[0] == step->node->info.inputs[0]) {
             INLAY_TRY(collect_find(collector, part, step->region->inputs[0], &from));
@@ -172,7 +173,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ the collection */
 
 static inlay_status add_inputs(struct collector *collector)
 {
@@ -191,7 +192,7 @@ static inlay_status add_inputs(struct collector *collector)
     return INLAY_OK;
 }
 
-/* Outputs are made where the caller wants them; those that are an input, a constant, or another output are copied. */
+/* Outputs are written to the caller's buffers; those that are an input, a constant or another output are copied. */
 static inlay_status place_outputs(struct collector *collector)
 {
     const struct graph *graph = collector->collection->parts[0].program->graph;
@@ -202,7 +203,7 @@ static inlay_status place_outputs(struct collector *collector)
         uint64_t bytes;
 
         INLAY_TRY(collect_bytes(collector, &graph->values[graph->outputs[output]].info,
-                                &bytes)); /* a view's may depend on data, too */
+                                &bytes)); /* the size of a view may depend on data */
         INLAY_TRY(collect_find(collector, 0, graph->outputs[output], &item));
         if (collector->collection->items[item].kind == ITEM_SLAB) {
             collector->collection->items[item].kind = ITEM_OUTPUT;
@@ -222,7 +223,7 @@ done:
     return status;
 }
 
-static inlay_status lay_out(struct collector *collector)
+static inlay_status plan_slab(struct collector *collector)
 {
     bundle_collection *collection = collector->collection;
     memory_item *list = arena_array(&collection->arena, (size_t)collection->item_count + 1, sizeof *list);
@@ -230,6 +231,7 @@ static inlay_status lay_out(struct collector *collector)
 
     if (list == NULL)
         return no_memory(collector->diag, "to bundle the model");
+    INLAY_CHECK(collection->part_count > 0);
     for (uint32_t i = 0; i < collection->item_count; i++)
         if (collection->items[i].kind == ITEM_SLAB && collection->items[i].first != UINT32_MAX)
             list[count++] = (memory_item){ .bytes = collection->items[i].bytes,
@@ -256,7 +258,7 @@ inlay_status bundle_collect(const inlay_session *session, bundle_collection *out
     INLAY_TRY(add_inputs(&collector));
     INLAY_TRY(walk(&collector, main));
     INLAY_TRY(place_outputs(&collector));
-    status = lay_out(&collector);
+    status = plan_slab(&collector);
 done:
     return status;
 }
@@ -266,10 +268,12 @@ void bundle_collection_deinit(bundle_collection *collection)
     arena_deinit(&collection->arena);
 }
 
-bool bundle_is_region(const bundle_collection *collection, const bundle_do *step)
+bool bundle_is_region(const bundle_collection *collection, const bundle_operation *step)
 {
-    const program_step *s = step->step;
+    const program_step *source = step->step;
 
-    return strcmp(s->provider->name, "cpu") == 0 && s->region->offer_count > 0 &&
-           (collection->parts[step->part].program->parts.offers[s->region->offers[0]].flags & INLAY_OFFER_MERGE) != 0;
+    INLAY_CHECK(step->opcode == DO_RUN && step->part < collection->part_count);
+    return strcmp(source->provider->name, "cpu") == 0 && source->region->offer_count > 0 &&
+           (collection->parts[step->part].program->parts.offers[source->region->offers[0]].flags & INLAY_OFFER_MERGE) !=
+               0;
 }

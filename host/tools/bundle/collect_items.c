@@ -1,5 +1,6 @@
 /* The items and steps of a collection. */
 #include "bundle/collect_parts.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "plan/layout/planner.h"
 #include <string.h>
@@ -14,28 +15,29 @@ uint32_t collect_item(struct collector *collector, bundle_item item)
     return collection->item_count++;
 }
 
-bundle_do *collect_step(struct collector *collector, bundle_what what, uint32_t in_count, uint32_t out_count)
+bundle_operation *collect_step(struct collector *collector, bundle_opcode opcode, uint32_t in_count, uint32_t out_count)
 {
     bundle_collection *collection = collector->collection;
-    bundle_do *s;
+    bundle_operation *step;
 
     if (!ARENA_GROW(&collection->arena, collection->steps, collection->step_count))
         return NULL;
-    s = &collection->steps[collection->step_count];
-    *s = (bundle_do){ .what = what, .in_count = in_count, .out_count = out_count };
-    s->in = arena_array(&collection->arena, (size_t)in_count + out_count + 1, sizeof *s->in);
-    s->out = s->in != NULL ? s->in + in_count : NULL;
-    return s->in != NULL ? s : NULL;
+    step = &collection->steps[collection->step_count];
+    *step = (bundle_operation){ .opcode = opcode, .in_count = in_count, .out_count = out_count };
+    step->in = arena_array(&collection->arena, (size_t)in_count + out_count + 1, sizeof *step->in);
+    step->out = step->in != NULL ? step->in + in_count : NULL;
+    return step->in != NULL ? step : NULL;
 }
 
 void collect_finish(struct collector *collector)
 {
     bundle_collection *collection = collector->collection;
-    const bundle_do *s = &collection->steps[collection->step_count];
+    const bundle_operation *step = &collection->steps[collection->step_count];
 
-    for (uint32_t i = 0; i < s->in_count + s->out_count; i++) {
-        bundle_item *item = &collection->items[s->in[i]];
+    for (uint32_t i = 0; i < step->in_count + step->out_count; i++) {
+        bundle_item *item = &collection->items[step->in[i]];
 
+        INLAY_CHECK(step->in[i] < collection->item_count);
         item->first = item->first < collection->step_count ? item->first : collection->step_count;
         item->last = item->last > collection->step_count ? item->last : collection->step_count;
     }
@@ -44,12 +46,12 @@ void collect_finish(struct collector *collector)
 
 inlay_status collect_copy(struct collector *collector, uint32_t from, uint32_t to)
 {
-    bundle_do *s = collect_step(collector, DO_COPY, 1, 1);
+    bundle_operation *step = collect_step(collector, DO_COPY, 1, 1);
 
-    if (s == NULL)
+    if (step == NULL)
         return no_memory(collector->diag, "to bundle the model");
-    s->in[0] = from;
-    s->out[0] = to;
+    step->in[0] = from;
+    step->out[0] = to;
     collect_finish(collector);
     return INLAY_OK;
 }
@@ -61,11 +63,11 @@ inlay_status collect_bytes(const struct collector *collector, const inlay_value_
     size_t bytes;
 
     if (info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_STRING)
-        return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle holds tensors of numbers alone",
-                          info->name.data, info->dtype == INLAY_STRING ? "a tensor of texts" : "no tensor");
+        return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "'%s' is %s: a bundle supports only tensors of numbers",
+                          info->name.data, info->dtype == INLAY_STRING ? "a tensor of strings" : "not a tensor");
     if (!plan_info_bytes(info, &bytes))
         return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
-                          "the size of '%s' is not fixed: fix the open sizes of the inputs "
+                          "the size of '%s' is not fixed: set the symbolic sizes of the inputs "
                           "with --dim NAME=N; sizes that depend on data cannot be bundled",
                           info->name.data);
     *out_bytes = bytes;
@@ -79,6 +81,7 @@ inlay_status collect_value(struct collector *collector, uint32_t part, uint32_t 
     uint32_t number;
     inlay_status status = collect_bytes(collector, info, &item.bytes);
 
+    INLAY_CHECK(part < collector->collection->part_count);
     if (status != INLAY_OK)
         return status;
     number = collect_item(collector, item);
@@ -90,13 +93,14 @@ inlay_status collect_find(struct collector *collector, uint32_t part, uint32_t v
 {
     const inlay_value_info *info = &collector->collection->parts[part].program->graph->values[value].info;
 
+    INLAY_CHECK(part < collector->collection->part_count);
     if (collector->collection->parts[part].item_of[value] == INLAY_NONE && info->data != NULL)
         collector->collection->parts[part].item_of[value] = collect_item(
             collector,
             (bundle_item){ .kind = ITEM_DATA, .first = UINT32_MAX, .bytes = info->data_bytes, .data = info->data });
     *out = collector->collection->parts[part].item_of[value];
     if (*out == INLAY_NONE)
-        return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "nothing makes '%s' before it is read", info->name.data);
+        return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "'%s' is read before it is computed", info->name.data);
     return INLAY_OK;
 }
 

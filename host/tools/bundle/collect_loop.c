@@ -1,25 +1,27 @@
-/* Loops as flat steps: see bundle_what. */
+/* Loops as flat steps: see bundle_opcode. */
 #include "bundle/collect_parts.h"
+#include "inlay/check.h"
 #include "graph/infer.h"
 #include "plan/layout/planner.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ scan outputs */
 
-/* Outputs of the node for what the body makes each turn: [turns, ...]. */
-static inlay_status scan_places(struct collector *collector, const program_step *step, uint32_t part, loop_items *out)
+/* Assigns the scan outputs of the node, which collect a result of each iteration: [iterations, ...]. */
+static inlay_status add_scan_outputs(struct collector *collector, const program_step *step, uint32_t part,
+                                     loop_items *out)
 {
     const struct graph *graph = collector->collection->parts[part].program->graph, *inner = step->bodies[0]->graph;
-    const int64_t turns = infer_loop_turns(graph, step->node);
+    const int64_t iterations = infer_loop_turns(graph, step->node);
     inlay_status status = INLAY_OK;
 
     out->scan = arena_array(&collector->collection->arena, (size_t)out->scans + 1, sizeof *out->scan);
     if (out->scan == NULL)
         return no_memory(collector->diag, "to bundle the model");
-    if (out->scans > 0 && turns < 0)
+    if (out->scans > 0 && iterations < 0)
         return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
-                          "Loop node '%s' cannot be bundled: it collects what its body makes "
-                          "(scan outputs), and how often it runs is not fixed; --set fixes an input",
+                          "Loop node '%s' cannot be bundled: it has scan outputs, and its number of "
+                          "iterations is not fixed; --set fixes an input",
                           step->node->info.name.data);
     for (uint32_t i = 0; i < out->scans; i++) {
         const uint32_t output = out->carried + i;
@@ -35,7 +37,7 @@ static inlay_status scan_places(struct collector *collector, const program_step 
         if (each->rank == INLAY_RANK_UNKNOWN)
             return inlay_fail(collector->diag, INLAY_UNSUPPORTED, "the size of '%s' is not fixed",
                               graph->values[value].info.name.data);
-        dims[0] = (inlay_dim){ .value = turns, .kind = INLAY_DIM_FIXED };
+        dims[0] = (inlay_dim){ .value = iterations, .kind = INLAY_DIM_FIXED };
         if (each->rank > 0)
             memcpy(dims + 1, each->dims, each->rank * sizeof *dims);
         graph->values[value].info.rank = each->rank + 1;
@@ -47,34 +49,34 @@ done:
     return status;
 }
 
-/* What the body has made goes behind what it made before. */
-static inlay_status put_scans(struct collector *collector, const loop_items *items, uint32_t part)
+/* Appends the results of an iteration to the scan outputs. */
+static inlay_status append_scans(struct collector *collector, const loop_items *items, uint32_t part)
 {
     const struct graph *inner = collector->collection->parts[part].program->graph;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < items->scans; i++) {
-        bundle_do *d;
+        bundle_operation *scan;
         uint32_t from;
 
         if (items->scan[i] == INLAY_NONE)
             continue;
         INLAY_TRY(collect_find(collector, part, inner->outputs[1 + items->carried + i], &from));
-        d = collect_step(collector, DO_SCAN, 2, 1);
-        if (d == NULL)
+        scan = collect_step(collector, DO_SCAN, 2, 1);
+        if (scan == NULL)
             return no_memory(collector->diag, "to bundle the model");
-        d->in[0] = from;
-        d->in[1] = items->count;
-        d->out[0] = items->scan[i];
+        scan->in[0] = from;
+        scan->in[1] = items->count;
+        scan->out[0] = items->scan[i];
         collect_finish(collector);
     }
 done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the state */
+/* ------------------------------------------------------------------ loop state */
 
-static inlay_status loop_places(struct collector *collector, uint32_t part, loop_items *out)
+static inlay_status add_loop_state(struct collector *collector, uint32_t part, loop_items *out)
 {
     bundle_collection *collection = collector->collection;
     const struct graph *inner = collection->parts[part].program->graph;
@@ -105,7 +107,7 @@ static bool is_state(const loop_items *items, uint32_t item)
     return found;
 }
 
-/* What the body made becomes the state. States that change places go through a copy. */
+/* Copies the results of an iteration to the state. A state that another one overwrites is saved first. */
 static inlay_status carry(struct collector *collector, const loop_items *items, uint32_t part)
 {
     bundle_collection *collection = collector->collection;
@@ -121,7 +123,7 @@ static inlay_status carry(struct collector *collector, const loop_items *items, 
         INLAY_TRY(collect_find(collector, part, inner->outputs[i], &from[i]));
         if (collection->items[from[i]].bytes != collection->items[to].bytes)
             return inlay_fail(collector->diag, INLAY_UNSUPPORTED,
-                              "a Loop cannot be bundled whose state changes its size");
+                              "a Loop whose state changes its size cannot be bundled");
         if (from[i] != to && is_state(items, from[i])) {
             const uint32_t copy = collect_item(
                 collector,
@@ -142,8 +144,8 @@ done:
     return status;
 }
 
-/* What was there before the loop and is read in it has to stay until its end. */
-static void keep_through(struct collector *collector, uint32_t begin, uint32_t end)
+/* Items that are written before the loop and read in it are in use until its end. */
+static void extend_lifetimes(struct collector *collector, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = 0; i < collector->collection->item_count; i++) {
         bundle_item *item = &collector->collection->items[i];
@@ -153,9 +155,9 @@ static void keep_through(struct collector *collector, uint32_t begin, uint32_t e
     }
 }
 
-/* The values of the node's outputs, with the sizes of the state, and copies of it. */
-static inlay_status give_state(struct collector *collector, uint32_t part, const program_step *step,
-                               const loop_items *items)
+/* Sets the sizes of the node's outputs from the state, and copies the state to them. */
+static inlay_status copy_state_out(struct collector *collector, uint32_t part, const program_step *step,
+                                   const loop_items *items)
 {
     const struct graph *graph = collector->collection->parts[part].program->graph, *inner = step->bodies[0]->graph;
     inlay_status status = INLAY_OK;
@@ -185,15 +187,15 @@ inlay_status collect_loop_begin(struct collector *collector, uint32_t part, cons
     const inlay_node_info *node = &step->node->info;
     const struct program *inner = step->bodies[0];
     const bool counted = node->input_count > 0 && node->inputs[0] != INLAY_NONE;
-    uint32_t number, from, most = INLAY_NONE, kept = 0;
+    uint32_t number, from, limit = INLAY_NONE, collected = 0;
     inlay_status status;
-    bundle_do *d;
+    bundle_operation *operation;
 
     *items = (loop_items){ .carried = node->input_count > 2 ? node->input_count - 2 : 0 };
     items->scans = inner->graph->output_count - 1 - items->carried;
-    INLAY_TRY(scan_places(collector, step, part, items));
+    INLAY_TRY(add_scan_outputs(collector, step, part, items));
     INLAY_TRY(collect_part(collector, inner, &number));
-    INLAY_TRY(loop_places(collector, number, items));
+    INLAY_TRY(add_loop_state(collector, number, items));
     for (uint32_t i = 0; i < body->capture_count; i++) {
         if ((inner->graph->values[body->capture_inner[i]].info.flags & INLAY_VALUE_CONSTANT) != 0)
             continue;
@@ -201,17 +203,18 @@ inlay_status collect_loop_begin(struct collector *collector, uint32_t part, cons
         collector->collection->parts[number].item_of[body->capture_inner[i]] = from;
     }
     if (counted)
-        INLAY_TRY(collect_find(collector, part, node->inputs[0], &most));
-    /* What is collected has a place from here on: a later turn's steps must not write there. */
+        INLAY_TRY(collect_find(collector, part, node->inputs[0], &limit));
+    /* Scan outputs are in use from here on: steps of later iterations must not overwrite them. */
     for (uint32_t i = 0; i < items->scans; i++)
-        kept += items->scan[i] != INLAY_NONE;
-    if ((d = collect_step(collector, DO_BEGIN, 0, 2 + kept)) == NULL)
+        collected += items->scan[i] != INLAY_NONE;
+    if ((operation = collect_step(collector, DO_BEGIN, 0, 2 + collected)) == NULL)
         return no_memory(collector->diag, "to bundle the model");
-    d->out[0] = items->count;
-    d->out[1] = items->cond;
+    INLAY_CHECK(operation->out_count == 2 + collected);
+    operation->out[0] = items->count;
+    operation->out[1] = items->cond;
     for (uint32_t i = 0, at = 2; i < items->scans; i++)
         if (items->scan[i] != INLAY_NONE)
-            d->out[at++] = items->scan[i];
+            operation->out[at++] = items->scan[i];
     collect_finish(collector);
     if (node->input_count > 1 && node->inputs[1] != INLAY_NONE) {
         INLAY_TRY(collect_find(collector, part, node->inputs[1], &from));
@@ -225,12 +228,12 @@ inlay_status collect_loop_begin(struct collector *collector, uint32_t part, cons
         INLAY_TRY(collect_copy(collector, from, items->state[i]));
     }
     items->begin = collector->collection->step_count;
-    if ((d = collect_step(collector, DO_TEST, counted ? 3 : 2, 0)) == NULL)
+    if ((operation = collect_step(collector, DO_TEST, counted ? 3 : 2, 0)) == NULL)
         return no_memory(collector->diag, "to bundle the model");
-    d->in[0] = items->count;
-    d->in[1] = items->cond;
+    operation->in[0] = items->count;
+    operation->in[1] = items->cond;
     if (counted)
-        d->in[2] = most;
+        operation->in[2] = limit;
     collect_finish(collector);
     *out_body = number;
 done:
@@ -241,18 +244,19 @@ inlay_status collect_loop_end(struct collector *collector, uint32_t part, const 
                               const loop_items *items, uint32_t body)
 {
     inlay_status status;
-    bundle_do *d;
+    bundle_operation *operation;
 
-    INLAY_TRY(put_scans(collector, items, body));
+    INLAY_TRY(append_scans(collector, items, body));
     INLAY_TRY(carry(collector, items, body));
-    if ((d = collect_step(collector, DO_NEXT, 1, 0)) == NULL)
+    if ((operation = collect_step(collector, DO_NEXT, 1, 0)) == NULL)
         return no_memory(collector->diag, "to bundle the model");
-    d->in[0] = items->count;
-    d->target = items->begin;
+    operation->in[0] = items->count;
+    operation->target = items->begin;
     collect_finish(collector);
-    keep_through(collector, items->begin, collector->collection->step_count);
+    extend_lifetimes(collector, items->begin, collector->collection->step_count);
+    INLAY_CHECK(collector->collection->steps[items->begin].opcode == DO_TEST);
     collector->collection->steps[items->begin].target = collector->collection->step_count;
-    status = give_state(collector, part, step, items);
+    status = copy_state_out(collector, part, step, items);
 done:
     return status;
 }

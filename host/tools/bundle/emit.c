@@ -1,4 +1,5 @@
 #include "bundle/emit.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include "base/memory.h"
 #include <ctype.h>
@@ -12,19 +13,19 @@ struct emitter {
     const bundle_names *names;
     const bundle_facts *facts;
     uint64_t at;      /* bytes of data so far */
-    uint32_t **value; /* [part_count][value_count] the number that a value gets, INLAY_NONE: nobody asks for it */
-    uint32_t *values; /* [part_count] how many do */
+    uint32_t **value; /* [part_count][value_count] index of a value in the source, INLAY_NONE: unused */
+    uint32_t *values; /* [part_count] number of used values */
 };
 
-/* ------------------------------------------------------------------ values that are asked for */
+/* ------------------------------------------------------------------ used values */
 
-static void want(struct emitter *emitter, uint32_t part, uint32_t v)
+static void mark_used(struct emitter *emitter, uint32_t part, uint32_t value)
 {
-    if (v != INLAY_NONE)
-        emitter->value[part][v] = 0;
+    if (value != INLAY_NONE)
+        emitter->value[part][value] = 0;
 }
 
-/* What regions read and make, inputs and outputs; the others are left of what the optimiser took out. */
+/* Numbers the values that nodes use and the inputs and outputs; the others remain of nodes that were optimized away. */
 static bool number_values(struct emitter *emitter)
 {
     bundle_collection *collection = emitter->collection;
@@ -40,17 +41,17 @@ static bool number_values(struct emitter *emitter)
         memset(emitter->value[i], 0xff, graph->value_count * sizeof **emitter->value);
         for (uint32_t node = 0; node < graph->node_count; node++) {
             for (uint32_t k = 0; k < graph->nodes[node]->info.input_count; k++)
-                want(emitter, i, graph->nodes[node]->info.inputs[k]);
+                mark_used(emitter, i, graph->nodes[node]->info.inputs[k]);
             for (uint32_t k = 0; k < graph->nodes[node]->info.output_count; k++)
-                want(emitter, i, graph->nodes[node]->info.outputs[k]);
+                mark_used(emitter, i, graph->nodes[node]->info.outputs[k]);
         }
         for (uint32_t k = 0; k < graph->input_count; k++)
-            want(emitter, i, graph->inputs[k]);
+            mark_used(emitter, i, graph->inputs[k]);
         for (uint32_t k = 0; k < graph->output_count; k++)
-            want(emitter, i, graph->outputs[k]);
-        for (uint32_t v = 0; v < graph->value_count; v++)
-            if (emitter->value[i][v] == 0 || collection->parts[i].item_of[v] != INLAY_NONE)
-                emitter->value[i][v] = emitter->values[i]++;
+            mark_used(emitter, i, graph->outputs[k]);
+        for (uint32_t value = 0; value < graph->value_count; value++)
+            if (emitter->value[i][value] == 0 || collection->parts[i].item_of[value] != INLAY_NONE)
+                emitter->value[i][value] = emitter->values[i]++;
     }
     return emitter->value != NULL && emitter->values != NULL;
 }
@@ -90,30 +91,30 @@ static void put_str(struct emitter *emitter, inlay_str string)
     (void)fprintf(emitter->to, ", %" PRIu64 " }", string.data != NULL ? string.bytes : 0);
 }
 
-static void put_double(struct emitter *emitter, double v)
+static void put_double(struct emitter *emitter, double value)
 {
-    if (isnan(v))
+    if (isnan(value))
         (void)fputs("__builtin_nan(\"\")", emitter->to);
-    else if (isinf(v))
-        (void)fprintf(emitter->to, "%s__builtin_inf()", v < 0 ? "-" : "");
+    else if (isinf(value))
+        (void)fprintf(emitter->to, "%s__builtin_inf()", value < 0 ? "-" : "");
     else
-        (void)fprintf(emitter->to, "%a", v);
+        (void)fprintf(emitter->to, "%a", value);
 }
 
-static void put_numbers(struct emitter *emitter, const char *name, uint32_t a, uint32_t b, const uint32_t *list,
-                        uint32_t count)
+static void put_numbers(struct emitter *emitter, const char *name, uint32_t first, uint32_t second,
+                        const uint32_t *list, uint32_t count)
 {
-    (void)fprintf(emitter->to, "static const uint32_t %s%u_%u[] = { ", name, a, b);
+    (void)fprintf(emitter->to, "static const uint32_t %s%u_%u[] = { ", name, first, second);
     for (uint32_t i = 0; i < count; i++)
         (void)fprintf(emitter->to, "%uu, ", list[i]);
     (void)fprintf(emitter->to, "0 };\n");
 }
 
-/* The same of values. */
-static void put_values_of(struct emitter *emitter, const char *name, uint32_t a, uint32_t b, uint32_t part,
+/* The same for values. */
+static void put_values_of(struct emitter *emitter, const char *name, uint32_t first, uint32_t second, uint32_t part,
                           const uint32_t *list, uint32_t count)
 {
-    (void)fprintf(emitter->to, "static const uint32_t %s%u_%u[] = { ", name, a, b);
+    (void)fprintf(emitter->to, "static const uint32_t %s%u_%u[] = { ", name, first, second);
     for (uint32_t i = 0; i < count; i++)
         (void)fprintf(emitter->to, "%uu, ", list[i] == INLAY_NONE ? INLAY_NONE : emitter->value[part][list[i]]);
     (void)fprintf(emitter->to, "0 };\n");
@@ -130,7 +131,7 @@ static bool is_plain(const inlay_attr_info *attribute)
            attribute->kind == INLAY_ATTR_STRINGS;
 }
 
-/* The arrays that an attribute points to: aP_N_A. */
+/* Writes the arrays of an attribute. */
 static void put_attr_arrays(struct emitter *emitter, const inlay_attr_info *attribute, const char *name)
 {
     if (attribute->kind == INLAY_ATTR_INTS) {
@@ -166,21 +167,21 @@ static void put_attr_arrays(struct emitter *emitter, const inlay_attr_info *attr
     }
 }
 
-static void put_attrs(struct emitter *emitter, const inlay_node_info *n, uint32_t part, uint32_t node)
+static void put_attrs(struct emitter *emitter, const inlay_node_info *info, uint32_t part, uint32_t node)
 {
     char name[64];
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < n->attr_count; i++) {
-        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, n->attrs, n->attr_stride, i);
+    for (uint32_t i = 0; i < info->attr_count; i++) {
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, info->attrs, info->attr_stride, i);
 
         (void)snprintf(name, sizeof name, "a%u_%u_%u", part, node, i);
         if (is_plain(attribute))
             put_attr_arrays(emitter, attribute, name);
     }
     (void)fprintf(emitter->to, "static const inlay_attr_info attrs%u_%u[] = {\n", part, node);
-    for (uint32_t i = 0; i < n->attr_count; i++) {
-        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, n->attrs, n->attr_stride, i);
+    for (uint32_t i = 0; i < info->attr_count; i++) {
+        const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, info->attrs, info->attr_stride, i);
         const char *member = attribute->kind == INLAY_ATTR_INTS      ? ".ints = "
                              : attribute->kind == INLAY_ATTR_FLOATS  ? ".floats = "
                              : attribute->kind == INLAY_ATTR_STRINGS ? ".strings = "
@@ -235,8 +236,8 @@ static void put_nodes(struct emitter *emitter, uint32_t part)
 
 /* ------------------------------------------------------------------ values */
 
-/* Where the elements of a value are, if they are known; -1: nowhere. Constants that no region reads itself are left
- * out: who packed them has the pack. */
+/* Writes the elements of a value to the data file and returns their offset; -1: unknown. Constants that no region reads
+ * are excluded: the provider has packed them. */
 static int64_t place_data(struct emitter *emitter, uint32_t part, uint32_t value)
 {
     const inlay_value_info *info = &emitter->collection->parts[part].program->graph->values[value].info;
@@ -244,7 +245,7 @@ static int64_t place_data(struct emitter *emitter, uint32_t part, uint32_t value
     if (info->data == NULL || info->dtype == INLAY_STRING || info->kind != INLAY_VALUE_TENSOR)
         return -1;
     if (emitter->facts->unread != NULL && emitter->facts->unread[part][value] == 1)
-        return 0; /* an address that is never read */
+        return 0; /* this address is never read */
     return (int64_t)put_data(emitter, info->data, info->data_bytes);
 }
 
@@ -260,12 +261,12 @@ static void put_values(struct emitter *emitter, uint32_t part)
         if (info->rank == INLAY_RANK_UNKNOWN || emitter->value[part][value] == INLAY_NONE)
             continue;
         (void)fprintf(emitter->to, "static const inlay_dim d%u_%u[] = { ", part, value);
-        for (uint32_t d = 0; d < info->rank; d++)
-            (void)fprintf(emitter->to, "{ %" PRId64 ", %u, 0 }, ", info->dims[d].value, info->dims[d].kind);
+        for (uint32_t axis = 0; axis < info->rank; axis++)
+            (void)fprintf(emitter->to, "{ %" PRId64 ", %u, 0 }, ", info->dims[axis].value, info->dims[axis].kind);
         (void)fprintf(emitter->to, "{ 0 } };\nstatic const int64_t s%u_%u[] = { ", part, value);
-        for (uint32_t d = 0; d < info->rank; d++)
+        for (uint32_t axis = 0; axis < info->rank; axis++)
             (void)fprintf(emitter->to, "%" PRId64 ", ",
-                          info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1);
+                          info->dims[axis].kind == INLAY_DIM_FIXED ? info->dims[axis].value : -1);
         (void)fprintf(emitter->to, "0 };\n");
     }
     (void)fprintf(emitter->to, "static const inlay_value_info values%u[] = {\n", part);
@@ -302,9 +303,9 @@ static void put_values(struct emitter *emitter, uint32_t part)
     (void)fprintf(emitter->to, "    { .rank = 0 } };\n");
     for (uint32_t i = 0; i < emitter->collection->item_count; i++)
         if (emitter->collection->items[i].kind == ITEM_DATA)
-            for (uint32_t v = 0; v < graph->value_count; v++)
-                if (emitter->collection->parts[part].item_of[v] == i && data[v] >= 0)
-                    emitter->collection->items[i].offset = (uint64_t)data[v];
+            for (uint32_t value = 0; value < graph->value_count; value++)
+                if (emitter->collection->parts[part].item_of[value] == i && data[value] >= 0)
+                    emitter->collection->items[i].offset = (uint64_t)data[value];
 }
 
 static void put_graph(struct emitter *emitter, uint32_t part)
@@ -332,25 +333,27 @@ static void put_graph(struct emitter *emitter, uint32_t part)
 static void put_place(struct emitter *emitter, uint32_t item)
 {
     static const char *const kinds[] = { "BUNDLE_SLAB", "BUNDLE_INPUT", "BUNDLE_OUTPUT", "BUNDLE_DATA" };
-    const bundle_item *i = &emitter->collection->items[item];
+    const bundle_item *place = &emitter->collection->items[item];
 
-    (void)fprintf(emitter->to, "{ %s, %u, %" PRIu64 "u, %" PRIu64 "u, ", kinds[i->kind], i->index,
-                  i->kind == ITEM_SLAB ? i->offset : 0, i->bytes);
-    if (i->kind == ITEM_DATA)
-        (void)fprintf(emitter->to, "%s_data + %" PRIu64 "u }, ", emitter->names->name, i->offset);
+    INLAY_CHECK(item < emitter->collection->item_count);
+    (void)fprintf(emitter->to, "{ %s, %u, %" PRIu64 "u, %" PRIu64 "u, ", kinds[place->kind], place->index,
+                  place->kind == ITEM_SLAB ? place->offset : 0, place->bytes);
+    if (place->kind == ITEM_DATA)
+        (void)fprintf(emitter->to, "%s_data + %" PRIu64 "u }, ", emitter->names->name, place->offset);
     else
         (void)fputs("0 }, ", emitter->to);
 }
 
 static void put_region(struct emitter *emitter, uint32_t step)
 {
-    const bundle_do *d = &emitter->collection->steps[step];
-    const partition_region *region = d->step->region;
-    const struct program *program = emitter->collection->parts[d->part].program;
+    const bundle_operation *operation = &emitter->collection->steps[step];
+    const partition_region *region = operation->step->region;
+    const struct program *program = emitter->collection->parts[operation->part].program;
 
+    INLAY_CHECK(operation->opcode == DO_RUN);
     put_numbers(emitter, "rn", step, 0, region->nodes, region->node_count);
-    put_values_of(emitter, "ri", step, 0, d->part, region->inputs, region->input_count);
-    put_values_of(emitter, "ro", step, 0, d->part, region->outputs, region->output_count);
+    put_values_of(emitter, "ri", step, 0, operation->part, region->inputs, region->input_count);
+    put_values_of(emitter, "ro", step, 0, operation->part, region->outputs, region->output_count);
     (void)fprintf(emitter->to, "static const uint64_t rc%u_0[] = { ", step);
     for (uint32_t i = 0; i < region->offer_count; i++)
         (void)fprintf(emitter->to, "%" PRIu64 "u, ", program->parts.offers[region->offers[i]].cookie);
@@ -360,49 +363,50 @@ static void put_region(struct emitter *emitter, uint32_t step)
 static void put_regions(struct emitter *emitter)
 {
     for (uint32_t i = 0; i < emitter->collection->step_count; i++)
-        if (emitter->collection->steps[i].what == DO_RUN)
+        if (emitter->collection->steps[i].opcode == DO_RUN)
             put_region(emitter, i);
     (void)fprintf(emitter->to, "static const bundle_region regions[] = {\n");
     for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
-        const bundle_do *d = &emitter->collection->steps[i];
+        const bundle_operation *operation = &emitter->collection->steps[i];
 
-        if (d->what == DO_RUN)
-            (void)fprintf(emitter->to,
-                          "    { %s, &graph%u, states%u, rn%u_0, rc%u_0, ri%u_0, ro%u_0, %u, %u, %u, %u },\n",
-                          bundle_is_region(emitter->collection, d) ? "BUNDLE_CPU" : "BUNDLE_REFERENCE", d->part,
-                          d->part, i, i, i, i, d->step->region->node_count, d->step->region->offer_count,
-                          d->step->region->input_count, d->step->region->output_count);
+        if (operation->opcode == DO_RUN)
+            (void)fprintf(
+                emitter->to, "    { %s, &graph%u, states%u, rn%u_0, rc%u_0, ri%u_0, ro%u_0, %u, %u, %u, %u },\n",
+                bundle_is_region(emitter->collection, operation) ? "BUNDLE_CPU" : "BUNDLE_REFERENCE", operation->part,
+                operation->part, i, i, i, i, operation->step->region->node_count, operation->step->region->offer_count,
+                operation->step->region->input_count, operation->step->region->output_count);
     }
     (void)fprintf(emitter->to, "    { .node_count = 0 } };\n\n");
 }
 
 static void put_steps(struct emitter *emitter)
 {
-    static const char *const whats[] = { "BUNDLE_RUN",   "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
+    static const char *const names[] = { "BUNDLE_RUN",   "BUNDLE_COPY", "BUNDLE_UNLESS", "BUNDLE_JUMP",
                                          "BUNDLE_BEGIN", "BUNDLE_TEST", "BUNDLE_NEXT",   "BUNDLE_SCAN" };
     uint32_t region = 0;
 
     for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
-        const bundle_do *d = &emitter->collection->steps[i];
+        const bundle_operation *operation = &emitter->collection->steps[i];
 
         (void)fprintf(emitter->to, "static const bundle_place places%u[] = { ", i);
-        for (uint32_t k = 0; k < d->in_count + d->out_count; k++)
-            put_place(emitter, d->in[k]);
+        for (uint32_t k = 0; k < operation->in_count + operation->out_count; k++)
+            put_place(emitter, operation->in[k]);
         (void)fprintf(emitter->to, "{ 0 } };\n");
     }
     (void)fprintf(emitter->to, "static const bundle_step steps[] = {\n");
     for (uint32_t i = 0; i < emitter->collection->step_count; i++) {
-        const bundle_do *d = &emitter->collection->steps[i];
+        const bundle_operation *operation = &emitter->collection->steps[i];
 
-        (void)fprintf(emitter->to, "    { %s, %u, %u, %u, places%u, places%u + %u },\n", whats[d->what],
-                      d->what == DO_RUN ? region++ : 0, d->target, d->in_count, i, i, d->in_count);
+        (void)fprintf(emitter->to, "    { %s, %u, %u, %u, places%u, places%u + %u },\n", names[operation->opcode],
+                      operation->opcode == DO_RUN ? region++ : 0, operation->target, operation->in_count, i, i,
+                      operation->in_count);
     }
     (void)fprintf(emitter->to, "    { .kind = 0 } };\n\n");
 }
 
-/* ------------------------------------------------------------------ inputs, outputs, packs */
+/* ------------------------------------------------------------------ inputs, outputs, packed weights */
 
-/* The header of a .npy file of the type and shape, version 1.0; returns its length. */
+/* Writes the header of a .npy file of the type and shape, version 1.0; returns its length. */
 static uint32_t npy_header(const inlay_value_info *value, char *out, size_t bytes)
 {
     const char *type = bundle_c_type(value->dtype);
@@ -414,19 +418,20 @@ static uint32_t npy_header(const inlay_value_info *value, char *out, size_t byte
     size_t used = (size_t)snprintf(out + 10, bytes - 10, "{'descr': '%c%c%u', 'fortran_order': False, 'shape': (",
                                    size == 1 ? '|' : '<', kind, size) +
                   10;
-    uint32_t whole;
+    uint32_t length;
 
-    for (uint32_t d = 0; d < value->rank; d++)
-        used += (size_t)snprintf(out + used, bytes - used, "%" PRId64 ",%s", value->dims[d].value,
-                                 d + 1 < value->rank ? " " : "");
+    for (uint32_t axis = 0; axis < value->rank; axis++)
+        used += (size_t)snprintf(out + used, bytes - used, "%" PRId64 ",%s", value->dims[axis].value,
+                                 axis + 1 < value->rank ? " " : "");
     used += (size_t)snprintf(out + used, bytes - used, "), }");
-    whole = (uint32_t)((used + 1 + 63) / 64 * 64);
-    memset(out + used, ' ', whole - used);
-    out[whole - 1] = '\n';
+    length = (uint32_t)((used + 1 + 63) / 64 * 64);
+    INLAY_CHECK(length <= bytes && used < length);
+    memset(out + used, ' ', length - used);
+    out[length - 1] = '\n';
     memcpy(out, "\x93NUMPY\x01", 8);
-    out[8] = (char)((whole - 10) & 0xff);
-    out[9] = (char)((whole - 10) >> 8);
-    return whole;
+    out[8] = (char)((length - 10) & 0xff);
+    out[9] = (char)((length - 10) >> 8);
+    return length;
 }
 
 static void put_tensors(struct emitter *emitter, const char *what, const uint32_t *list, uint32_t count)
@@ -459,8 +464,8 @@ static void put_packs(struct emitter *emitter)
     (void)fprintf(emitter->to, "    { { 0, 0 }, 0, 0 } };\n\n");
 }
 
-/* The parts that are needed are named, and so the linker takes them; the others are functions that do nothing, and in
- * the first run say that they were missed. */
+/* References the needed parts, so that the linker includes them, and defines the others as functions that do nothing.
+ * In the first run those report that they were called. */
 static void put_parts(struct emitter *emitter)
 {
     static const char *const kinds[] = { "extern const kit_table", "extern const char", "void *", "int",
@@ -470,25 +475,27 @@ static void put_parts(struct emitter *emitter)
                                "void bundle_left_out(void);\nvoid left_out(void);\nvoid left_out(void)\n{\n"
                                "    bundle_left_out();\n}\n");
     for (uint32_t i = 0; i < emitter->names->part_count; i++) {
-        const bundle_part_of *of = &emitter->names->parts[i];
-        const bool function = of->kind == PART_SET || of->kind == PART_FUNCTION;
+        const bundle_part_of *part = &emitter->names->parts[i];
+        const bool function = part->kind == PART_SET || part->kind == PART_FUNCTION;
 
-        if (of->kind == PART_KERNEL) {
-            if (!of->needed &&
-                !emitter->facts->first) /* the first run has functions in assembly, which name themselves */
-                (void)fprintf(emitter->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", of->name);
+        if (part->kind == PART_KERNEL) {
+            if (!part->needed &&
+                !emitter->facts->first) /* the first run uses functions in assembly, which report their names */
+                (void)fprintf(emitter->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", part->name);
             continue;
         }
-        if (of->kind == PART_LEVEL || (!emitter->names->has_cpu && of->kind == PART_FAMILY))
+        if (part->kind == PART_LEVEL || (!emitter->names->has_cpu && part->kind == PART_FAMILY))
             continue;
-        if (of->needed)
-            (void)fprintf(emitter->to, "%s %s%s;\n", kinds[of->kind], of->name, function ? "(void)" : "");
-        else if (of->kind == PART_SET)
-            (void)fprintf(emitter->to, "void *%s(void);\nvoid *%s(void)\n{\n    return 0;\n}\n", of->name, of->name);
-        else if (of->kind == PART_FUNCTION)
-            (void)fprintf(emitter->to, "int %s(void);\nint %s(void)\n{\n    %s%s%sreturn %d;\n}\n", of->name, of->name,
-                          emitter->facts->first ? "bundle_missed(\"" : "", emitter->facts->first ? of->name : "",
-                          emitter->facts->first ? "\");\n    " : "", INLAY_UNSUPPORTED);
+        if (part->needed)
+            (void)fprintf(emitter->to, "%s %s%s;\n", kinds[part->kind], part->name, function ? "(void)" : "");
+        else if (part->kind == PART_SET)
+            (void)fprintf(emitter->to, "void *%s(void);\nvoid *%s(void)\n{\n    return 0;\n}\n", part->name,
+                          part->name);
+        else if (part->kind == PART_FUNCTION)
+            (void)fprintf(emitter->to, "int %s(void);\nint %s(void)\n{\n    %s%s%sreturn %d;\n}\n", part->name,
+                          part->name, emitter->facts->first ? "bundle_missed(\"" : "",
+                          emitter->facts->first ? part->name : "", emitter->facts->first ? "\");\n    " : "",
+                          INLAY_UNSUPPORTED);
     }
     (void)fprintf(emitter->to, "__attribute__((used)) static const void *const needed[] = { 0, ");
     for (uint32_t i = 0; i < emitter->names->part_count; i++)
@@ -499,7 +506,7 @@ static void put_parts(struct emitter *emitter)
     (void)fprintf(emitter->to, "};\n");
 }
 
-/* Which list of bundled_tables a table belongs to: what its name ends in. */
+/* The list of bundled_tables that a table belongs to, by the suffix of its name. */
 static const char *table_list(const char *name)
 {
     const char *end = strrchr(name, '_');
@@ -516,11 +523,11 @@ static void put_providers(struct emitter *emitter)
     if (!emitter->names->has_reference)
         return;
     (void)fprintf(emitter->to, "static const inlay_provider *open_reference(const inlay_host *host)\n{\n");
-    for (size_t l = 0; l < sizeof lists / sizeof lists[0]; l++) {
-        (void)fprintf(emitter->to, "    static const kit_table *const %s[] = { ", lists[l]);
+    for (size_t list = 0; list < sizeof lists / sizeof lists[0]; list++) {
+        (void)fprintf(emitter->to, "    static const kit_table *const %s[] = { ", lists[list]);
         for (uint32_t i = 0; i < emitter->names->part_count; i++)
             if (emitter->names->parts[i].kind == PART_TABLE && emitter->names->parts[i].needed &&
-                strcmp(table_list(emitter->names->parts[i].name), lists[l]) == 0)
+                strcmp(table_list(emitter->names->parts[i].name), lists[list]) == 0)
                 (void)fprintf(emitter->to, "&%s, ", emitter->names->parts[i].name);
         (void)fprintf(emitter->to, "0 };\n");
     }
@@ -528,7 +535,7 @@ static void put_providers(struct emitter *emitter)
                                "    return bundled_reference(host, &tables);\n}\n");
 }
 
-/* What a provider's create gets: every option, with its default where nothing was set. */
+/* Writes the options of a provider's create(): every option, with its default if it is not set. */
 static uint32_t put_options(struct emitter *emitter, const char *name, inlay_diag *diag, inlay_status *status)
 {
     uint32_t count = 0;
@@ -567,7 +574,7 @@ static void put_model(struct emitter *emitter, const uint32_t *option_counts)
     uint32_t regions = 0;
 
     for (uint32_t i = 0; i < emitter->collection->step_count; i++)
-        regions += emitter->collection->steps[i].what == DO_RUN;
+        regions += emitter->collection->steps[i].opcode == DO_RUN;
     (void)fprintf(
         emitter->to,
         "const bundle_model %s_model = {\n    .providers = { %s, %s },\n"
@@ -631,11 +638,12 @@ inlay_status bundle_emit_source(FILE *to, FILE *data, bundle_collection *collect
         return no_memory(diag, "to write the bundle");
     facts->value = emitter.value;
     facts->values = emitter.values;
-    (void)fprintf(to,
-                  "/* Made by inlay bundle. */\n#include \"bundle.h\"\n#include \"bundled.h\"\n#include \"%s.h\"\n\n"
-                  "#define inlay_body_none inlay_node_info /* no node has bodies */\n"
-                  "extern const char %s_data[], %s_packs[];\n\n",
-                  names->name, names->name, names->name);
+    (void)fprintf(
+        to,
+        "/* Generated by inlay bundle. */\n#include \"bundle.h\"\n#include \"bundled.h\"\n#include \"%s.h\"\n\n"
+        "#define inlay_body_none inlay_node_info /* no node has bodies */\n"
+        "extern const char %s_data[], %s_packs[];\n\n",
+        names->name, names->name, names->name);
     for (uint32_t i = 0; i < collection->part_count; i++)
         put_graph(&emitter, i);
     put_regions(&emitter);

@@ -1,37 +1,37 @@
-/* bundle/emit.h - a collection as C: the header with the model's names, the source with its tables, and the constants.
- */
+/* bundle/emit.h - writes a collection as C: the header with the model's names, the source with its tables, and the
+ * constants. */
 #ifndef BUNDLE_EMIT_H
 #define BUNDLE_EMIT_H
 #include "bundle/collect.h"
 #include <stdio.h>
 
-/* What the program said when it was first run: what its start takes, and what it packed. */
+/* Results of the first run: the memory of a start, and the packed weights. */
 typedef struct bundle_pack_entry {
     uint64_t key[2];
     uint64_t bytes, offset;
-    bool kept; /* in the program; otherwise made when it starts */
+    bool kept; /* in the program; otherwise packed when it starts */
 } bundle_pack_entry;
 typedef struct bundle_facts {
     bundle_pack_entry *packs; /* [pack_count] sorted by key; offsets in the file of packs */
     uint32_t pack_count;
     uint32_t packs_levels; /* see bundle_model */
     uint64_t packs_bytes;
-    uint64_t arena_bytes; /* 0: not known yet */
-    bool first;           /* the program is for its first run: what it lacks, it names */
+    uint64_t arena_bytes; /* 0: unknown */
+    bool first;           /* the program is for its first run: it reports the excluded parts that it calls */
     uint32_t only_level;  /* see bundle_model */
-    uint8_t *
-        *unread; /* [part_count][value_count] 1 = the constant is left out: packs stand for it; NULL: not known yet */
-    bool drops;  /* constants are left out */
-    uint32_t **value; /* out, with the source: [part_count][value_count] the number of a value there */
-    uint32_t *values; /* out: [part_count] how many values there are */
+    /* [part_count][value_count] 1 = the constant is excluded, packed weights replace it; NULL: unknown */
+    uint8_t **unread;
+    bool drops;       /* constants are excluded */
+    uint32_t **value; /* out, with the source: [part_count][value_count] index of a value in the source */
+    uint32_t *values; /* out: [part_count] number of values in the source */
 } bundle_facts;
 
 typedef struct bundle_names {
-    const char *name;    /* what the bundle's own functions begin with, a C identifier ... */
-    const char *api;     /* ... and what they are called in the header that the user gets */
+    const char *name;    /* prefix of the bundle's functions, a C identifier ... */
+    const char *api;     /* ... and their prefix in the header for the user */
     const char **inputs; /* C identifiers of the model's inputs and outputs */
     const char **outputs;
-    struct bundle_part_of *parts; /* what programs can leave out, and what this one needs */
+    struct bundle_part_of *parts; /* the parts that programs can exclude, and whether this one needs them */
     uint32_t part_count;
     bool has_reference, has_cpu;
     const char *isa; /* "avx2", or NULL */
@@ -52,17 +52,17 @@ typedef struct bundle_part_of {
     char name[64];
 } bundle_part_of;
 
-/* C identifiers for the model's names, all different, and for the one that the user chose, which may be any: the
- * sources begin with a prefix of their own. Memory is the collection's. false: no memory. */
+/* Makes unique C identifiers from the model's names and from the name that the user chose, which may be any, since the
+ * sources use a separate prefix. The collection owns the memory. false: out of memory. */
 bool bundle_name(bundle_collection *collection, const char *api, bundle_names *out);
 
-/* The C type of the elements; NULL: C has none. */
+/* The C type of the elements; NULL: none. */
 const char *bundle_c_type(inlay_dtype dtype);
 /* "const float x[1][3], float y[1][2]": the parameters of the function that runs the model. */
 void bundle_write_parameters(FILE *to, const struct graph *graph, const bundle_names *names);
 
-/* The three files; the header's functions begin with `name`, `source` includes bundle.h, `data` is what its symbol
- * NAME_data points to. INLAY_IO_ERROR is left to ferror() of the caller's. */
+/* Write the three files. The header's functions begin with `name`, `source` includes bundle.h, the symbol NAME_data
+ * points to `data`. The caller checks ferror(). */
 INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collection *collection,
                                                 const bundle_names *names, const char *name, const bundle_facts *facts,
                                                 inlay_diag *diag);

@@ -1,5 +1,6 @@
 #include "base/output.h"
 #include "bundle/maker.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -7,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_ARGS = 128 };
+enum { MAX_ARGS = 128 };
 #define HEADER "made.h" /* in the job's folder */
 
 /* ------------------------------------------------------------------ sources */
 
-/* The constants as bytes in an object, by the assembler's .incbin. */
+/* Writes the assembly that includes the constants and packed weights as bytes (.incbin). */
 static inlay_status write_assembly(struct maker *maker)
 {
     inlay_status status;
@@ -32,7 +33,7 @@ done:
     return status;
 }
 
-/* prepares: the main program is that of first runs. */
+/* prepares: with the main program of first runs. */
 static inlay_status write_sources(struct maker *maker, bool first, bool prepares)
 {
     FILE *file = NULL, *data = NULL;
@@ -114,41 +115,41 @@ static inlay_status compile(struct maker *maker, const char *source, const char 
 
 static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
 
-/* Names that a program for AVX2 is without become 0, so that the linker does not look for them. */
-static uint32_t exclude_failed_device(struct maker *maker, char **argv, uint32_t n)
+/* Symbols that a program for AVX2 excludes are defined as 0, so that the linker does not search for them. */
+static uint32_t define_excluded(struct maker *maker, char **argv, uint32_t count)
 {
-    for (uint32_t i = 0; maker->names.isa != NULL && i < maker->names.part_count && n < MOST_ARGS / 2; i++)
+    for (uint32_t i = 0; maker->names.isa != NULL && i < maker->names.part_count && count < MAX_ARGS / 2; i++)
         if (maker->names.parts[i].kind == PART_LEVEL)
-            argv[n++] = arena_format(&maker->collection->arena, "-Wl,--defsym=%s=0", maker->names.parts[i].name);
-    return n;
+            argv[count++] = arena_format(&maker->collection->arena, "-Wl,--defsym=%s=0", maker->names.parts[i].name);
+    return count;
 }
 
 static inlay_status link_program(struct maker *maker, bool first, const char *output)
 {
-    char *argv[MOST_ARGS];
-    uint32_t n = 0;
+    char *argv[MAX_ARGS];
+    uint32_t count = 0;
     int code;
 
-    argv[n++] = (char *)(uintptr_t)maker_compiler(maker);
-    argv[n++] = (char *)"-static";
-    argv[n++] = (char *)"-no-pie";
-    argv[n++] = (char *)"-o";
-    argv[n++] = (char *)(uintptr_t)output;
-    argv[n++] = (char *)"-Wl,--gc-sections";
-    argv[n++] = (char *)"-Wl,--build-id=none";
-    argv[n++] = (char *)"-s";
-    n = exclude_failed_device(maker, argv, n);
+    argv[count++] = (char *)(uintptr_t)maker_compiler(maker);
+    argv[count++] = (char *)"-static";
+    argv[count++] = (char *)"-no-pie";
+    argv[count++] = (char *)"-o";
+    argv[count++] = (char *)(uintptr_t)output;
+    argv[count++] = (char *)"-Wl,--gc-sections";
+    argv[count++] = (char *)"-Wl,--build-id=none";
+    argv[count++] = (char *)"-s";
+    count = define_excluded(maker, argv, count);
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[n++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
-    argv[n++] = maker_path(maker, maker->job->dir, "main.o");
-    argv[n++] = maker_path(maker, maker->job->dir, "model.o");
-    argv[n++] = maker_path(maker, maker->job->dir, "data.o");
+        argv[count++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
+    argv[count++] = maker_path(maker, maker->job->dir, "main.o");
+    argv[count++] = maker_path(maker, maker->job->dir, "model.o");
+    argv[count++] = maker_path(maker, maker->job->dir, "data.o");
     if (first)
-        argv[n++] = maker_path(maker, maker->job->dir, "stubs.o");
-    argv[n++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
-    argv[n++] = (char *)"-lm";
-    argv[n] = NULL;
-    for (uint32_t i = 0; i < n; i++)
+        argv[count++] = maker_path(maker, maker->job->dir, "stubs.o");
+    argv[count++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
+    argv[count++] = (char *)"-lm";
+    argv[count] = NULL;
+    for (uint32_t i = 0; i < count; i++)
         if (argv[i] == NULL)
             return no_memory(maker->diag, "to write the bundle");
     code = maker_run(argv, maker->log);
@@ -158,39 +159,40 @@ static inlay_status link_program(struct maker *maker, bool first, const char *ou
 static const char *const functions[] = { "start", "start_in", "run", "run_in", "error" };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-/* Everything in one object, with the bundle's functions alone to be seen, by the names that the user chose: only now,
- * for until here a function of the run-time part may be called so. */
+/* Links one object in which only the bundle's functions are visible, with the names that the user chose. The names
+ * change only here, because a function of the run-time part may have the same name. */
 static inlay_status link_object(struct maker *maker, const char *output)
 {
-    char *argv[MOST_ARGS], *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
-    uint32_t n = 0, h = 0, r = 0;
+    char *argv[MAX_ARGS], *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
+    uint32_t count = 0, hide_count = 0, rename_count = 0;
     int code;
 
-    argv[n++] = (char *)(uintptr_t)maker_compiler(maker);
-    argv[n++] = (char *)"-r";
-    argv[n++] = (char *)"-nostdlib";
-    argv[n++] = (char *)"-o";
-    argv[n++] = (char *)(uintptr_t)output;
-    argv[n++] = (char *)"-Wl,--gc-sections";
-    n = exclude_failed_device(maker, argv, n);
-    hide[h++] = rename[r++] = maker_tool(maker, "objcopy");
+    argv[count++] = (char *)(uintptr_t)maker_compiler(maker);
+    argv[count++] = (char *)"-rename_count";
+    argv[count++] = (char *)"-nostdlib";
+    argv[count++] = (char *)"-o";
+    argv[count++] = (char *)(uintptr_t)output;
+    argv[count++] = (char *)"-Wl,--gc-sections";
+    count = define_excluded(maker, argv, count);
+    hide[hide_count++] = rename[rename_count++] = maker_tool(maker, "objcopy");
     for (size_t i = 0; i < FUNCTIONS; i++) {
-        argv[n++] = arena_format(&maker->collection->arena, "-Wl,-u,%s_%s", maker->names.name, functions[i]);
-        hide[h++] =
+        argv[count++] = arena_format(&maker->collection->arena, "-Wl,-u,%s_%s", maker->names.name, functions[i]);
+        hide[hide_count++] =
             arena_format(&maker->collection->arena, "--keep-global-symbol=%s_%s", maker->names.name, functions[i]);
-        rename[r++] = arena_format(&maker->collection->arena, "--redefine-sym=%s_%s=%s_%s", maker->names.name,
-                                   functions[i], maker->names.api, functions[i]);
+        rename[rename_count++] = arena_format(&maker->collection->arena, "--redefine-sym=%s_%s=%s_%s",
+                                              maker->names.name, functions[i], maker->names.api, functions[i]);
     }
     for (size_t i = 0; i < sizeof wraps / sizeof wraps[0]; i++)
-        argv[n++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
-    argv[n++] = maker_path(maker, maker->job->dir, "model.o");
-    argv[n++] = maker_path(maker, maker->job->dir, "data.o");
-    argv[n++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
-    argv[n] = NULL;
-    hide[h++] = rename[r++] = (char *)(uintptr_t)output;
-    hide[h] = rename[r] = NULL;
-    for (uint32_t i = 0; i < n + h + r; i++)
-        if ((i < n ? argv[i] : i < n + h ? hide[i - n] : rename[i - n - h]) == NULL)
+        argv[count++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
+    argv[count++] = maker_path(maker, maker->job->dir, "model.o");
+    argv[count++] = maker_path(maker, maker->job->dir, "data.o");
+    argv[count++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
+    argv[count] = NULL;
+    hide[hide_count++] = rename[rename_count++] = (char *)(uintptr_t)output;
+    hide[hide_count] = rename[rename_count] = NULL;
+    INLAY_CHECK(count < MAX_ARGS && hide_count < FUNCTIONS + 4 && rename_count < FUNCTIONS + 4);
+    for (uint32_t i = 0; i < count + hide_count + rename_count; i++)
+        if ((i < count ? argv[i] : i < count + hide_count ? hide[i - count] : rename[i - count - hide_count]) == NULL)
             return no_memory(maker->diag, "to write the bundle");
     code = maker_run(argv, maker->log);
     if (code != 0)
@@ -204,7 +206,7 @@ static inlay_status link_object(struct maker *maker, const char *output)
 static inlay_status link_library(struct maker *maker, const char *output)
 {
     char *object = arena_format(&maker->collection->arena, "%s/whole_%s.o", maker->job->dir,
-                                maker->names.api); /* no name of the sources */
+                                maker->names.api); /* differs from the names of the sources */
     char *argv[] = { maker_tool(maker, "ar"), (char *)"rcs", (char *)(uintptr_t)output, object, NULL };
     inlay_status status;
     int code;
@@ -219,7 +221,7 @@ done:
     return status;
 }
 
-/* The header goes beside the output: what stands before its last dot, and ".h". */
+/* The path of the header: that of the output, with ".h" in place of its suffix. */
 static char *header_path(struct arena *arena, const bundle_job *job)
 {
     const char *slash = strrchr(job->output, '/'), *dot = strrchr(job->output, '.');
@@ -256,7 +258,7 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
         status = no_memory(diag, "to write the bundle");
     else if (job->kind != BUNDLE_PROGRAM && !output_target(job->output, target))
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "%.200s is no regular file: there is no place beside it for the header", job->output);
+                            "%.200s is not a regular file, so there is no folder for the header", job->output);
     INLAY_TRY(status);
     INLAY_TRY(output_take(&made, job->output, job->made, diag));
     if (job->kind != BUNDLE_PROGRAM)
@@ -269,12 +271,12 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ making a bundle */
 
-static inlay_status tell(const struct maker *maker, double fraction, const char *what)
+static inlay_status report_progress(const struct maker *maker, double fraction, const char *what)
 {
     if (maker->job->progress != NULL && maker->job->progress(maker->job->user, fraction, what) != 0)
-        return inlay_fail(maker->diag, INLAY_CANCELLED, "stopped");
+        return inlay_fail(maker->diag, INLAY_CANCELLED, "cancelled");
     return INLAY_OK;
 }
 
@@ -295,7 +297,7 @@ done:
     return status;
 }
 
-/* The first program again, with other parts. */
+/* Builds the first program again, with more parts. */
 static inlay_status build_again(struct maker *maker, const char *output)
 {
     inlay_status status;
@@ -309,7 +311,7 @@ done:
     return status;
 }
 
-/* libmodel.a -> model; "model" where there is no memory. */
+/* libmodel.a -> model; "model" if memory is exhausted. */
 static const char *default_name(struct maker *maker)
 {
     const char *slash = strrchr(maker->job->output, '/'), *base = slash != NULL ? slash + 1 : maker->job->output;
@@ -322,7 +324,7 @@ static const char *default_name(struct maker *maker)
     return name != NULL && name[0] != '\0' ? name : "model";
 }
 
-/* With packs in the program a start takes less of the arena than the first runs did: how much, runs of it tell. */
+/* With packed weights in the program, a start needs less of the arena than in the first runs: measure it. */
 static inlay_status measure_arena(struct maker *maker)
 {
     const uint32_t count = maker_level_count(maker);
@@ -351,12 +353,12 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
 
     if (!maker_find_parts(job->target, maker.parts))
         return inlay_fail(diag, INLAY_NOT_FOUND,
-                          "there is no run-time part for target '%s' in %s, seen from this program: it "
-                          "comes with libinlay-dev, and for arm64 host/tools/bundle/runtime/cross.sh makes it",
+                          "no run-time part for target '%s' in %s, relative to this program: it "
+                          "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh builds it",
                           job->target, INLAY_BUNDLE_FROM_BIN);
     if (native && !maker_is_native(&maker))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "--for native is for this machine's CPU, and target '%s' is not", job->target);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--for native needs a target of this machine, not '%s'",
+                          job->target);
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
     job->pack_count = job->start_count = 0;
     job->memory_bytes = 0;
@@ -364,9 +366,9 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     if (!bundle_name(collection, job->name != NULL ? job->name : default_name(&maker), &maker.names))
         return no_memory(diag, "to write the bundle");
     INLAY_TRY(maker_find_needs(&maker));
-    INLAY_TRY(tell(&maker, 0.1, "compiling"));
+    INLAY_TRY(report_progress(&maker, 0.1, "compiling"));
     INLAY_TRY(build(&maker, true, true, maker_path(&maker, job->dir, "first")));
-    INLAY_TRY(tell(&maker, 0.5, "packing"));
+    INLAY_TRY(report_progress(&maker, 0.5, "packing"));
     for (uint32_t level = 0; level < maker_level_count(&maker);) {
         bool again = false;
 
@@ -378,13 +380,13 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     if (job->prepared)
         INLAY_TRY(maker_read_accounts(&maker, maker_level_count(&maker)));
     else
-        maker_keep_untried(&maker, NULL, 0);
+        maker_keep_untested(&maker, NULL, 0);
     if (job->prepared && job->accept != NULL && !job->accept(job->user)) {
         job->declined = true;
         return inlay_fail(diag, INLAY_UNSUPPORTED, "weights of %llu bytes in memory were declined",
                           (unsigned long long)job->memory_bytes);
     }
-    INLAY_TRY(tell(&maker, 0.7, "linking"));
+    INLAY_TRY(report_progress(&maker, 0.7, "linking"));
     INLAY_TRY(measure_arena(&maker));
     job->tried = maker_path(&maker, job->dir, "whole");
     INLAY_TRY(build(&maker, false, false, job->tried));
@@ -406,24 +408,24 @@ done:
 inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir, inlay_diag *diag)
 {
     struct maker maker = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
-    char *argv[MOST_ARGS + 8], path[PATH_MAX + 8];
-    uint32_t n = 0;
+    char *argv[MAX_ARGS + 8], path[PATH_MAX + 8];
+    uint32_t used = 0;
     int code;
 
-    if (count > MOST_ARGS)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MOST_ARGS);
+    if (count > MAX_ARGS)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d inputs", MAX_ARGS);
     (void)snprintf(maker.log, sizeof maker.log, "%s/log", job->dir);
     if (maker_emulator(&maker) != NULL)
-        argv[n++] = (char *)(uintptr_t)maker_emulator(&maker);
+        argv[used++] = (char *)(uintptr_t)maker_emulator(&maker);
     (void)snprintf(path, sizeof path, "%s%s", strchr(job->tried, '/') == NULL ? "./" : "", job->tried);
-    argv[n++] = path;
-    argv[n++] = (char *)"-o";
-    argv[n++] = (char *)(uintptr_t)dir;
+    argv[used++] = path;
+    argv[used++] = (char *)"-o";
+    argv[used++] = (char *)(uintptr_t)dir;
     for (uint32_t i = 0; i < count; i++)
-        argv[n++] = inputs[i];
-    argv[n] = NULL;
+        argv[used++] = inputs[i];
+    argv[used] = NULL;
     code = maker_run(argv, maker.log);
     if (code == 127 && !maker_is_native(&maker))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "there is no %s here", argv[0]);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "cannot find %s", argv[0]);
     return code == 0 ? INLAY_OK : maker_failed(&maker, "trying the bundle", argv[0], code);
 }

@@ -1,19 +1,19 @@
-/* The first runs of a bundle: what it lacks, what its providers cannot compile, and what they pack. */
+/* The first runs of a bundle: missing parts, nodes that providers cannot compile, and packed weights. */
 #include "bundle/maker.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MISSED = 5 }; /* what prepare.c ends with */
+enum { MISSED = 5 }; /* exit code of prepare.c */
 
 const char *maker_emulator(const struct maker *maker)
 {
     return maker_is_native(maker) ? NULL : strncmp(maker->job->target, "aarch64", 7) == 0 ? "qemu-aarch64" : "false";
 }
 
-/* The node that was refused, which may stand in the sentence alone, and its operator. */
-static void name_node(struct maker *maker, const char *why)
+/* Finds the refused node, which may be named only in the message, and its operator. */
+static void find_node(struct maker *maker, const char *reason)
 {
-    const char *begin = strstr(why, "node '"), *end = begin != NULL ? strchr(begin + 6, '\'') : NULL;
+    const char *begin = strstr(reason, "node '"), *end = begin != NULL ? strchr(begin + 6, '\'') : NULL;
 
     if (maker->job->node[0] == '\0' && end != NULL)
         (void)snprintf(maker->job->node, sizeof maker->job->node, "%.*s", (int)(end - begin - 6), begin + 6);
@@ -29,23 +29,23 @@ static void name_node(struct maker *maker, const char *why)
         maker->job->node[0] = '\0';
 }
 
-/* What the program printed when a provider could not compile a region: the node, then why. */
+/* Reads what the program printed when a provider could not compile a region: the node, then the reason. */
 static inlay_status read_refusal(struct maker *maker)
 {
     FILE *file = fopen(maker->log, "r");
-    char why[400] = "";
+    char reason[400] = "";
 
     if (file != NULL && fgets(maker->job->node, sizeof maker->job->node, file) != NULL)
-        (void)!fgets(why, sizeof why, file);
+        (void)!fgets(reason, sizeof reason, file);
     if (file != NULL)
         (void)fclose(file);
     maker->job->node[strcspn(maker->job->node, "\n")] = '\0';
-    why[strcspn(why, "\n")] = '\0';
-    name_node(maker, why);
-    return inlay_fail(maker->diag, INLAY_UNSUPPORTED, "%s", why);
+    reason[strcspn(reason, "\n")] = '\0';
+    find_node(maker, reason);
+    return inlay_fail(maker->diag, INLAY_UNSUPPORTED, "%s", reason);
 }
 
-/* What was left out and is needed. */
+/* Marks the excluded parts that the first run needs. */
 static inlay_status read_missed(struct maker *maker, bool *out_again)
 {
     inlay_status status = INLAY_OK;
@@ -54,21 +54,21 @@ static inlay_status read_missed(struct maker *maker, bool *out_again)
 
     *out_again = true;
     while (file != NULL && status == INLAY_OK && fgets(name, sizeof name, file) != NULL) {
-        bundle_part_of *of;
+        bundle_part_of *part;
 
         name[strcspn(name, "\n")] = '\0';
-        of = maker_part(maker, name);
-        if (of == NULL || of->needed)
-            status = inlay_fail(maker->diag, INLAY_INTERNAL, "the bundle asks for '%s', which is nowhere", name);
+        part = maker_part(maker, name);
+        if (part == NULL || part->needed)
+            status = inlay_fail(maker->diag, INLAY_INTERNAL, "the bundle needs the unknown part '%s'", name);
         else
-            of->needed = true;
+            part->needed = true;
     }
     if (file != NULL)
         (void)fclose(file);
     return status;
 }
 
-/* The kinds of CPU that a program runs on: whatever this one is, and what it can be taken for. */
+/* The kinds of CPU that first runs cover: this one, and those that it can emulate by using fewer instructions. */
 typedef struct first_level {
     const char *isa;
     bool plain; /* without AVX-VNNI */
@@ -86,11 +86,11 @@ uint32_t maker_level_count(const struct maker *maker)
 inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t level, bool *out_again)
 {
     static const first_level levels[] = { { "auto", false }, { "avx2", false }, { "avx2", true } };
-    const first_level *l = &levels[level > 0 && maker->names.isa != NULL ? level + 1 : level];
+    const first_level *kind = &levels[level > 0 && maker->names.isa != NULL ? level + 1 : level];
     char *started = maker_path(maker, maker->job->dir, file);
     char *wrote = arena_format(&maker->collection->arena, "%s/account.%u", maker->job->dir, level);
     char *argv[] = { (char *)(uintptr_t)maker_emulator(maker), started, wrote,
-                     (char *)(uintptr_t)(l->plain ? "plain" : "as is"), NULL };
+                     (char *)(uintptr_t)(kind->plain ? "plain" : "as is"), NULL };
     char **start = argv[0] != NULL ? argv : argv + 1;
     const char *before = getenv("INLAY_ISA");
     int code;
@@ -99,7 +99,7 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
         return no_memory(maker->diag, "to write the bundle");
     if (before != NULL && (before = arena_format(&maker->collection->arena, "%s", before)) == NULL)
         return no_memory(maker->diag, "to write the bundle");
-    (void)setenv("INLAY_ISA", l->isa, 1);
+    (void)setenv("INLAY_ISA", kind->isa, 1);
     code = maker_run(start, maker->log);
     (void)(before != NULL ? setenv("INLAY_ISA", before, 1) : unsetenv("INLAY_ISA"));
     maker->job->node[0] = '\0';
@@ -108,9 +108,9 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     if (code == MISSED)
         return read_missed(maker, out_again);
     if (code == 127 && !maker_is_native(maker))
-        return INLAY_OK; /* no emulator: it packs when it starts */
+        return INLAY_OK; /* no emulator: the program packs weights when it starts */
     if (code != 0)
-        return maker_failed(maker, "starting the bundle once", start[0], code);
+        return maker_failed(maker, "the first run of the bundle", start[0], code);
     maker->job->prepared = true;
     return INLAY_OK;
 }

@@ -1,26 +1,27 @@
-/* What the first runs of a bundle packed. */
+/* The packed weights that the first runs of a bundle made. */
+#include "inlay/check.h"
 #include "base/hash.h"
 #include "bundle/maker.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of bundle_level(), the part without products of bytes. */
-enum { LEVEL_ALONE = 15 };
-enum { MOST_LEVELS = 3 };
+/* The bits of bundle_level() other than those for int8 GEMM. */
+enum { LEVEL_BASE = 15 };
+enum { MAX_LEVELS = 3 };
 
-static int by_key(const void *a, const void *b)
+static int by_key(const void *left, const void *right)
 {
-    const bundle_pack_entry *entry = a, *pack_entry = b;
+    const bundle_pack_entry *first = left, *second = right;
 
-    if (entry->key[0] != pack_entry->key[0])
-        return entry->key[0] < pack_entry->key[0] ? -1 : 1;
-    return entry->key[1] < pack_entry->key[1] ? -1 : entry->key[1] > pack_entry->key[1];
+    if (first->key[0] != second->key[0])
+        return first->key[0] < second->key[0] ? -1 : 1;
+    return first->key[1] < second->key[1] ? -1 : first->key[1] > second->key[1];
 }
 
-/* What a first run wrote. */
+/* The file that a first run writes. */
 typedef struct pack_account {
-    unsigned char *bytes; /* all of it, the heap's */
+    unsigned char *bytes; /* the whole file, allocated */
     uint64_t size;
     uint64_t level, arena_bytes;
     const unsigned char *fates, *packs, *end;
@@ -35,7 +36,7 @@ static bool read_account(struct maker *maker, uint32_t level, pack_account *out)
     bool good = file != NULL && fstat(fileno(file), &st) == 0 && st.st_size >= 16;
 
     for (uint32_t i = 0; i < maker->collection->step_count; i++)
-        if (maker->collection->steps[i].what == DO_RUN)
+        if (maker->collection->steps[i].opcode == DO_RUN)
             fates += maker->facts.values[maker->collection->steps[i].part];
     out->size = good ? (uint64_t)st.st_size : 0;
     out->bytes = good ? malloc((size_t)out->size) : NULL;
@@ -52,7 +53,7 @@ static bool read_account(struct maker *maker, uint32_t level, pack_account *out)
     return true;
 }
 
-/* Regions come in the order of their steps: a constant is left out where all who read it packed it. */
+/* Regions are in the order of their steps. A constant is excluded if all its readers packed it. */
 static bool find_unread(struct maker *maker, const unsigned char *fates)
 {
     const bool first = maker->facts.unread == NULL;
@@ -67,40 +68,41 @@ static bool find_unread(struct maker *maker, const unsigned char *fates)
             return false;
     }
     for (uint32_t i = 0; maker->facts.unread != NULL && i < maker->collection->step_count; i++) {
-        const bundle_do *d = &maker->collection->steps[i];
-        const struct graph *graph = d->what == DO_RUN ? maker->collection->parts[d->part].program->graph : NULL;
+        const bundle_operation *operation = &maker->collection->steps[i];
+        const struct graph *graph =
+            operation->opcode == DO_RUN ? maker->collection->parts[operation->part].program->graph : NULL;
 
-        for (uint32_t k = 0; graph != NULL && k < d->step->region->node_count; k++) {
-            const inlay_node_info *node = &graph->nodes[d->step->region->nodes[k]]->info;
+        for (uint32_t k = 0; graph != NULL && k < operation->step->region->node_count; k++) {
+            const inlay_node_info *node = &graph->nodes[operation->step->region->nodes[k]]->info;
 
-            for (uint32_t x = 0; x < node->input_count; x++)
-                if (node->inputs[x] != INLAY_NONE)
-                    maker->facts.unread[d->part][node->inputs[x]] |=
-                        fates[maker->facts.value[d->part][node->inputs[x]]] == INLAY_CONST_PACKED ? 1 : 2;
+            for (uint32_t input = 0; input < node->input_count; input++)
+                if (node->inputs[input] != INLAY_NONE)
+                    maker->facts.unread[operation->part][node->inputs[input]] |=
+                        fates[maker->facts.value[operation->part][node->inputs[input]]] == INLAY_CONST_PACKED ? 1 : 2;
         }
-        fates += graph != NULL ? maker->facts.values[d->part] : 0;
+        fates += graph != NULL ? maker->facts.values[operation->part] : 0;
     }
     return maker->facts.unread != NULL;
 }
 
-/* ------------------------------------------------------------------ what is worth its bytes
+/* ------------------------------------------------------------------ selection of packed weights
  *
- * Either a constant is in the program, or all packs that were made of it are, at every level. Packs that are in the
- * program beside what they were made of save a start some time, and nothing else. */
+ * Either a constant is in the program, or all weights packed from it are, at every level. Packed weights that are in
+ * the program in addition to their constant only make the start faster. */
 
-/* A pack of an account. */
+/* One entry of packed weights in an account. */
 struct pack {
     bundle_pack_entry entry;
     const unsigned char *data;
-    uint64_t source; /* content_hash of the constant that it was made of; 0: not known */
+    uint64_t source; /* content_hash of the constant that it was packed from; 0: unknown */
     uint64_t hash;   /* of its bytes */
-    uint32_t twin;   /* the first of the same bytes: itself, or an earlier one */
+    uint32_t same;   /* index of the first pack with the same bytes: itself, or an earlier one */
 };
 
-/* What was made of one constant, or of constants that are not known. */
+/* The packs of one constant, or of unknown constants. */
 struct source {
     uint64_t hash;
-    uint64_t packs, freed; /* bytes that its packs take, and those that go with it */
+    uint64_t packs, freed; /* bytes of its packs, and bytes saved if they replace the constant */
     bool kept;
 };
 
@@ -110,24 +112,24 @@ struct choice {
     uint32_t pack_count, source_count;
 };
 
-/* Lists the packs of an account. NULL out: counts them. */
+/* Lists the packs of an account. out NULL: only counts them. */
 static bool list_packs(const struct maker *maker, const pack_account *account, struct pack *out, uint32_t *count)
 {
     uint64_t head[4];
 
-    for (const unsigned char *p = account->packs; p < account->end; p += head[3], ++*count) {
-        if ((uint64_t)(account->end - p) < sizeof head)
+    for (const unsigned char *at = account->packs; at < account->end; at += head[3], ++*count) {
+        if ((uint64_t)(account->end - at) < sizeof head)
             return false;
-        memcpy(head, p, sizeof head);
-        p += sizeof head;
-        if ((uint64_t)(account->end - p) < head[3])
+        memcpy(head, at, sizeof head);
+        at += sizeof head;
+        if ((uint64_t)(account->end - at) < head[3])
             return false;
         if (out != NULL)
             out[*count] = (struct pack){
                 { { head[0] ^ (account->level & maker->facts.packs_levels), head[1] }, head[3], 0, false },
-                p,
+                at,
                 head[2],
-                hash_blocks(p, (size_t)head[3], 0),
+                hash_blocks(at, (size_t)head[3], 0),
                 *count
             };
     }
@@ -142,7 +144,7 @@ static struct source *find_source(const struct choice *choice, uint64_t hash)
     return NULL;
 }
 
-/* How many bytes a program is smaller by without the constant: 0 where somebody reads it itself. */
+/* Bytes by which the program shrinks without the constant: 0 if a region reads the constant itself. */
 static uint64_t freed_by(const struct maker *maker, uint64_t hash)
 {
     uint64_t bytes = 0;
@@ -170,34 +172,36 @@ static bool list_sources(struct maker *maker, struct choice *choice)
         struct pack *pack = &choice->packs[i];
         struct source *source = find_source(choice, pack->source);
 
-        for (uint32_t k = 0; k < i && pack->twin == i; k++)
+        for (uint32_t k = 0; k < i && pack->same == i; k++)
             if (choice->packs[k].entry.bytes == pack->entry.bytes && choice->packs[k].hash == pack->hash)
-                pack->twin = k;
+                pack->same = k;
         if (source == NULL) {
             source = &choice->sources[choice->source_count++];
             *source = (struct source){ pack->source, 0, pack->source != 0 ? freed_by(maker, pack->source) : 0, false };
         }
-        source->packs += pack->twin == i ? pack->entry.bytes : 0;
+        source->packs += pack->same == i ? pack->entry.bytes : 0;
     }
     return true;
 }
 
-/* What the program grows by for each byte of packs, the least first. Packs of constants that are not known come before
- * all: nothing can be left out while they are not in. */
-static int by_growth(const void *a, const void *b)
+/* Orders by the growth of the program per byte of packs, least first. Packs of unknown constants come first: no
+ * constant can be excluded unless they are included. */
+static int by_growth(const void *left, const void *right)
 {
-    const struct source *source = a, *y = b;
-    const double more_x = ((double)source->packs - (double)source->freed) / (double)(source->packs + 1);
-    const double more_y = ((double)y->packs - (double)y->freed) / (double)(y->packs + 1);
+    const struct source *first = left, *second = right;
+    const double first_growth = ((double)first->packs - (double)first->freed) / (double)(first->packs + 1);
+    const double second_growth = ((double)second->packs - (double)second->freed) / (double)(second->packs + 1);
 
-    if ((source->hash == 0) != (y->hash == 0))
-        return source->hash == 0 ? -1 : 1;
-    return more_x != more_y ? (more_x < more_y ? -1 : 1) : source->hash < y->hash ? -1 : source->hash > y->hash;
+    if ((first->hash == 0) != (second->hash == 0))
+        return first->hash == 0 ? -1 : 1;
+    if (first_growth != second_growth)
+        return first_growth < second_growth ? -1 : 1;
+    return first->hash < second->hash ? -1 : first->hash > second->hash;
 }
 
 static void choose_sources(const struct maker *maker, struct choice *choice)
 {
-    const double most = maker->job->size * (double)maker->job->constant_bytes;
+    const double limit = maker->job->size * (double)maker->job->constant_bytes;
     double total = (double)maker->job->constant_bytes;
     bool all_known = true;
 
@@ -207,14 +211,14 @@ static void choose_sources(const struct maker *maker, struct choice *choice)
 
         if (!all_known)
             source->freed = 0;
-        source->kept = source->packs <= source->freed || total + (double)source->packs - (double)source->freed <= most;
+        source->kept = source->packs <= source->freed || total + (double)source->packs - (double)source->freed <= limit;
         total += source->kept ? (double)source->packs - (double)source->freed : 0;
         all_known = all_known && (source->hash != 0 || source->kept);
     }
 }
 
-/* Constants stay whose packs do not. */
-static void keep_read(struct maker *maker, const struct choice *choice)
+/* Keeps the constants whose packs are not included. */
+static void keep_constants(struct maker *maker, const struct choice *choice)
 {
     maker->facts.drops = false;
     for (uint32_t part = 0; maker->facts.unread != NULL && part < maker->collection->part_count; part++) {
@@ -231,7 +235,7 @@ static void keep_read(struct maker *maker, const struct choice *choice)
     }
 }
 
-/* Writes what is kept to packs.bin, and the table. */
+/* Writes the included packs to packs.bin, and the table of all packs. */
 static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
 {
     static const char zeros[64];
@@ -240,12 +244,12 @@ static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
     maker->facts.packs =
         arena_array(&maker->collection->arena, (size_t)choice->pack_count + 1, sizeof *maker->facts.packs);
     for (uint32_t i = 0; maker->facts.packs != NULL && i < choice->pack_count; i++) {
-        struct pack *pack = &choice->packs[i], *twin = &choice->packs[pack->twin];
+        struct pack *pack = &choice->packs[i], *same = &choice->packs[pack->same];
         const uint64_t pad = (64 - pack->entry.bytes % 64) % 64;
-
+        INLAY_CHECK(pack->same <= i);
         pack->entry.kept = find_source(choice, pack->source)->kept;
-        if (pack->entry.kept && twin->entry.kept && twin != pack) {
-            pack->entry.offset = twin->entry.offset;
+        if (pack->entry.kept && same->entry.kept && same != pack) {
+            pack->entry.offset = same->entry.offset;
         } else if (pack->entry.kept) {
             pack->entry.offset = at;
             if (fwrite(pack->data, 1, (size_t)pack->entry.bytes, to) != pack->entry.bytes ||
@@ -261,8 +265,8 @@ static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
     return maker->facts.packs != NULL;
 }
 
-/* Takes over the packs of `count` accounts. */
-static inlay_status take_packs(struct maker *maker, const pack_account *list, uint32_t count)
+/* Selects from the packs of `count` accounts and writes them. */
+static inlay_status select_packs(struct maker *maker, const pack_account *list, uint32_t count)
 {
     struct choice choice = { 0 };
     uint32_t total = 0;
@@ -276,28 +280,28 @@ static inlay_status take_packs(struct maker *maker, const pack_account *list, ui
     for (uint32_t i = 0; good && choice.packs != NULL && i < count; i++)
         good = list_packs(maker, &list[i], choice.packs, &choice.pack_count);
     if (choice.packs == NULL || !good || !list_sources(maker, &choice))
-        return inlay_fail(maker->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
+        return inlay_fail(maker->diag, INLAY_IO_ERROR, "the account of the bundle's first run is not readable");
     choose_sources(maker, &choice);
-    keep_read(maker, &choice);
+    keep_constants(maker, &choice);
     INLAY_TRY(maker_write_file(maker, "packs.bin", &to));
     good = write_packs(maker, &choice, to);
     INLAY_TRY(maker_close_file(maker, to, "packs.bin"));
     if (!good)
-        return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot write the bundle's packs");
+        return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot write the bundle's packed weights");
     if (maker->facts.pack_count > 0)
         qsort(maker->facts.packs, maker->facts.pack_count, sizeof *maker->facts.packs, by_key);
 done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what runs read
+/* ------------------------------------------------------------------ memory of runs
  *
- * Of one account: its packs, and the constants that are not packed alone. */
+ * For one account: its packs, and the constants that are also read unpacked. */
 
 static bool count_memory(struct maker *maker, const pack_account *account)
 {
     uint64_t bytes = maker->job->constant_bytes, head[4];
-    const unsigned char *p = account->packs;
+    const unsigned char *at = account->packs;
     bool good = find_unread(maker, account->fates);
 
     for (uint32_t i = 0; good && i < maker->collection->part_count; i++)
@@ -306,13 +310,13 @@ static bool count_memory(struct maker *maker, const pack_account *account)
                          ? maker->collection->parts[i].program->graph->values[value].info.data_bytes
                          : 0;
     maker->facts.unread = NULL;
-    for (; good && p < account->end; p += head[3]) {
-        good = (uint64_t)(account->end - p) >= sizeof head;
+    for (; good && at < account->end; at += head[3]) {
+        good = (uint64_t)(account->end - at) >= sizeof head;
         if (!good)
             break;
-        memcpy(head, p, sizeof head);
-        p += sizeof head;
-        good = (uint64_t)(account->end - p) >= head[3];
+        memcpy(head, at, sizeof head);
+        at += sizeof head;
+        good = (uint64_t)(account->end - at) >= head[3];
         bytes += head[3];
     }
     maker->job->memory_bytes = bytes > maker->job->memory_bytes ? bytes : maker->job->memory_bytes;
@@ -321,33 +325,33 @@ static bool count_memory(struct maker *maker, const pack_account *account)
 
 /* ------------------------------------------------------------------ accounts */
 
-/* Reads the accounts of `count` runs, those of a level once; how many there are, 0: one could not be read. */
+/* Reads the accounts of `count` runs, one for each level. Returns their number; 0: one could not be read. */
 static uint32_t read_accounts(struct maker *maker, uint32_t count, pack_account *list, uint64_t *levels)
 {
-    uint32_t n = 0;
+    uint32_t used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t same = 0;
 
-        if (!read_account(maker, i, &list[n]))
+        if (!read_account(maker, i, &list[used]))
             return 0;
-        if (list[n].arena_bytes > maker->facts.arena_bytes)
-            maker->facts.arena_bytes = list[n].arena_bytes;
-        while (same < n && levels[same] != list[n].level)
+        if (list[used].arena_bytes > maker->facts.arena_bytes)
+            maker->facts.arena_bytes = list[used].arena_bytes;
+        while (same < used && levels[same] != list[used].level)
             same++;
-        if (same < n) {
-            free(list[n].bytes); /* this CPU cannot be taken for another one */
-            list[n].bytes = NULL;
+        if (same < used) {
+            free(list[used].bytes); /* this CPU cannot emulate the other kind */
+            list[used].bytes = NULL;
         } else {
-            levels[n] = list[n].level;
-            n++;
+            levels[used] = list[used].level;
+            used++;
         }
     }
     maker->facts.arena_bytes = (maker->facts.arena_bytes + 4095) / 4096 * 4096;
-    return n;
+    return used;
 }
 
-/* Do the packs differ from level to level? */
+/* Whether the packs differ between levels. */
 static bool differ(const pack_account *list, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++)
@@ -357,11 +361,11 @@ static bool differ(const pack_account *list, uint32_t count)
     return false;
 }
 
-/* Was every kind of CPU tried that multiplies bytes in a way of its own? See bundle_cap_bytes(). */
+/* Whether all kinds of CPU with different int8 GEMM were tested, see bundle_cap_bytes(). */
 static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t count)
 {
     static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };
-    uint32_t found = maker->names.isa != NULL; /* for AVX2 the last is not needed */
+    uint32_t found = maker->names.isa != NULL; /* a program for AVX2 does not need the last one */
 
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < 3; k++)
@@ -371,47 +375,47 @@ static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t
 
 inlay_status maker_read_accounts(struct maker *maker, uint32_t count)
 {
-    pack_account list[MOST_LEVELS] = { { 0 } };
-    uint64_t levels[MOST_LEVELS] = { 0 };
+    pack_account list[MAX_LEVELS] = { { 0 } };
+    uint64_t levels[MAX_LEVELS] = { 0 };
     const bundle_part_of *bytes = maker_part(maker, "byte_set_of_cpu");
     inlay_status status;
     bool good;
 
     count = read_accounts(maker, count, list, levels);
     good = count > 0;
-    maker->job->constant_bytes = maker->job->data_bytes; /* the first program had all constants, no packs */
+    maker->job->constant_bytes = maker->job->data_bytes; /* the first program has all constants and no packs */
     for (uint32_t i = 0; good && i < count; i++)
         good = count_memory(maker, &list[i]);
     if (good && maker->native)
         maker->facts.only_level = (uint32_t)levels[0];
     else if (good)
-        maker_keep_untried(maker, levels, count);
+        maker_keep_untested(maker, levels, count);
     if (good && !maker->native && bytes != NULL && bytes->needed && strncmp(maker->job->target, "x86_64", 6) == 0)
-        maker->facts.packs_levels = UINT32_MAX; /* even with one account: other CPUs pack otherwise */
+        maker->facts.packs_levels = UINT32_MAX; /* even with one account: other CPUs use other layouts */
     else if (differ(list, count))
-        maker->facts.packs_levels = LEVEL_ALONE;
+        maker->facts.packs_levels = LEVEL_BASE;
     for (uint32_t i = 0;
          good && (maker->facts.packs_levels != UINT32_MAX || is_whole(maker, levels, count)) && i < count; i++)
         good = find_unread(maker, list[i].fates);
-    status = good ? take_packs(maker, list, maker->facts.packs_levels == 0 ? 1 : count)
-                  : inlay_fail(maker->diag, INLAY_IO_ERROR, "the bundle's first run left no readable account");
-    for (uint32_t i = 0; i < MOST_LEVELS; i++)
+    status = good ? select_packs(maker, list, maker->facts.packs_levels == 0 ? 1 : count)
+                  : inlay_fail(maker->diag, INLAY_IO_ERROR, "the account of the bundle's first run is not readable");
+    for (uint32_t i = 0; i < MAX_LEVELS; i++)
         free(list[i].bytes);
     return status;
 }
 
 inlay_status maker_read_arena(struct maker *maker, uint32_t count)
 {
-    uint64_t most = 0;
+    uint64_t peak = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         pack_account account = { 0 };
 
         if (!read_account(maker, i, &account))
-            return inlay_fail(maker->diag, INLAY_IO_ERROR, "the bundle's run left no readable account");
-        most = account.arena_bytes > most ? account.arena_bytes : most;
+            return inlay_fail(maker->diag, INLAY_IO_ERROR, "the account of the bundle's run is not readable");
+        peak = account.arena_bytes > peak ? account.arena_bytes : peak;
         free(account.bytes);
     }
-    maker->facts.arena_bytes = (most + 4095) / 4096 * 4096;
+    maker->facts.arena_bytes = (peak + 4095) / 4096 * 4096;
     return INLAY_OK;
 }

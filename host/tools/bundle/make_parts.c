@@ -1,21 +1,23 @@
-/* What a program can leave out of the providers. */
+/* The parts of the providers that a program can exclude. */
 #include "bundle/maker.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <string.h>
 
-enum { MOST_PARTS = 4096 };
+enum { MAX_PARTS = 4096 };
 
-/* Does a step run the operator, in a region of cpu or by a table? */
+/* Whether a step runs the operator, in a region of cpu or from a table. */
 static bool has_operator(const struct maker *maker, bool in_region, const char *op)
 {
     for (uint32_t i = 0; i < maker->collection->step_count; i++) {
-        const bundle_do *d = &maker->collection->steps[i];
-        graph_node *const *nodes = d->what == DO_RUN ? maker->collection->parts[d->part].program->graph->nodes : NULL;
+        const bundle_operation *operation = &maker->collection->steps[i];
+        graph_node *const *nodes =
+            operation->opcode == DO_RUN ? maker->collection->parts[operation->part].program->graph->nodes : NULL;
 
-        if (nodes == NULL || bundle_is_region(maker->collection, d) != in_region)
+        if (nodes == NULL || bundle_is_region(maker->collection, operation) != in_region)
             continue;
-        for (uint32_t k = 0; k < d->step->region->node_count; k++)
-            if (strcmp(nodes[d->step->region->nodes[k]]->info.op_type.data, op) == 0)
+        for (uint32_t k = 0; k < operation->step->region->node_count; k++)
+            if (strcmp(nodes[operation->step->region->nodes[k]]->info.op_type.data, op) == 0)
                 return true;
     }
     return false;
@@ -29,80 +31,80 @@ bundle_part_of *maker_part(const struct maker *maker, const char *name)
     return NULL;
 }
 
-/* Are all families of "a+b" needed? */
+/* Whether all families of "a+b" are needed. */
 static bool has_families(const struct maker *maker, char *word)
 {
     char *rest = NULL;
 
     for (const char *name = strtok_r(word, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
-        const bundle_part_of *of = maker_part(maker, name);
+        const bundle_part_of *part = maker_part(maker, name);
 
-        if (of == NULL || !of->needed)
+        if (part == NULL || !part->needed)
             return false;
     }
     return true;
 }
 
-/* One line of parts.txt: the part, and what it depends on. */
+/* Reads a line of parts.txt: the part, and its dependencies. */
 static bool read_part(struct maker *maker, char *line)
 {
     char *rest = NULL;
     const char *kind = strtok_r(line, " \n", &rest), *name = strtok_r(NULL, " \n", &rest);
-    bundle_part_of *of = name != NULL ? maker_part(maker, name) : NULL;
+    bundle_part_of *part = name != NULL ? maker_part(maker, name) : NULL;
 
     if (name == NULL)
         return true;
-    if (of == NULL) {
-        if (maker->names.part_count == MOST_PARTS)
+    if (part == NULL) {
+        if (maker->names.part_count == MAX_PARTS)
             return false;
-        of = &maker->names.parts[maker->names.part_count++];
-        (void)snprintf(of->name, sizeof of->name, "%s", name);
-        of->kind = strcmp(kind, "table") == 0    ? PART_TABLE
-                   : strcmp(kind, "family") == 0 ? PART_FAMILY
-                   : strcmp(kind, "set") == 0    ? PART_SET
-                   : kind[0] == 'k'              ? PART_KERNEL
-                   : kind[0] == 'b'              ? PART_BASELINE
-                   : kind[0] == 'l'              ? PART_LEVEL
-                                                 : PART_FUNCTION;
-        /* Plain C is for CPUs that a region of cpu does not run on; on arm64 there are none such. */
-        of->needed = of->kind == PART_BASELINE && !maker->names.has_cpu && strcmp(name, "rows_c") == 0 &&
-                     strncmp(maker->job->target, "x86_64", 6) == 0;
+        part = &maker->names.parts[maker->names.part_count++];
+        (void)snprintf(part->name, sizeof part->name, "%s", name);
+        part->kind = strcmp(kind, "table") == 0    ? PART_TABLE
+                     : strcmp(kind, "family") == 0 ? PART_FAMILY
+                     : strcmp(kind, "set") == 0    ? PART_SET
+                     : kind[0] == 'k'              ? PART_KERNEL
+                     : kind[0] == 'b'              ? PART_BASELINE
+                     : kind[0] == 'l'              ? PART_LEVEL
+                                                   : PART_FUNCTION;
+        /* Plain C is for CPUs that cannot run the regions of cpu; on arm64 there are no such CPUs. */
+        part->needed = part->kind == PART_BASELINE && !maker->names.has_cpu && strcmp(name, "rows_c") == 0 &&
+                       strncmp(maker->job->target, "x86_64", 6) == 0;
     }
     for (char *word = strtok_r(NULL, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) {
-        of->needed |=
-            of->kind == PART_SET ? has_families(maker, word) : has_operator(maker, of->kind != PART_TABLE, word);
+        part->needed |=
+            part->kind == PART_SET ? has_families(maker, word) : has_operator(maker, part->kind != PART_TABLE, word);
     }
     return true;
 }
 
 static bool ends_in(const char *name, const char *end)
 {
-    const size_t n = strlen(name), e = strlen(end);
+    const size_t name_bytes = strlen(name), end_bytes = strlen(end);
 
-    return n >= e && strcmp(name + n - e, end) == 0;
+    return name_bytes >= end_bytes && strcmp(name + name_bytes - end_bytes, end) == 0;
 }
 
-/* Is there the same table for a level of instructions that every CPU has which the program runs on? */
+/* Whether there is a table for an instruction level that every CPU of the program has. */
 static bool has_better(const struct maker *maker, const char *table)
 {
     char name[sizeof maker->names.parts->name + sizeof "_avx2"];
 
     (void)snprintf(name, sizeof name, "%s_avx2", table);
     if (maker_part(maker, name) != NULL)
-        return maker->names.has_cpu; /* whose regions need AVX2 */
+        return maker->names.has_cpu; /* its regions need AVX2 */
     (void)snprintf(name, sizeof name, "%s_neon", table);
     return maker_part(maker, name) != NULL;
 }
 
-/* Tables that no CPU takes which the program runs on. */
+/* Excludes tables that no CPU of the program uses. */
 static void drop_tables(struct maker *maker)
 {
     for (uint32_t i = 0; i < maker->names.part_count; i++) {
-        bundle_part_of *of = &maker->names.parts[i];
+        bundle_part_of *part = &maker->names.parts[i];
 
-        if (of->kind == PART_TABLE &&
-            (has_better(maker, of->name) || (maker->names.isa != NULL && ends_in(of->name, "_avx512"))))
-            of->needed = false;
+        if (part->kind == PART_TABLE &&
+            (has_better(maker, part->name) || (maker->names.isa != NULL && ends_in(part->name, "_avx512"))))
+            part->needed = false;
     }
 }
 
@@ -113,12 +115,12 @@ inlay_status maker_find_needs(struct maker *maker)
     FILE *file;
 
     for (uint32_t i = 0; i < maker->collection->step_count; i++) {
-        if (maker->collection->steps[i].what != DO_RUN)
+        if (maker->collection->steps[i].opcode != DO_RUN)
             continue;
         *(bundle_is_region(maker->collection, &maker->collection->steps[i]) ? &maker->names.has_cpu
                                                                             : &maker->names.has_reference) = true;
     }
-    maker->names.parts = arena_array(&maker->collection->arena, MOST_PARTS, sizeof *maker->names.parts);
+    maker->names.parts = arena_array(&maker->collection->arena, MAX_PARTS, sizeof *maker->names.parts);
     if (maker->names.parts == NULL)
         return no_memory(maker->diag, "to write the bundle");
     (void)snprintf(path, sizeof path, "%s/parts.txt", maker->parts);
@@ -128,12 +130,13 @@ inlay_status maker_find_needs(struct maker *maker)
     while (good && fgets(line, sizeof line, file) != NULL)
         good = read_part(maker, line);
     (void)fclose(file);
+    INLAY_CHECK(maker->names.part_count <= MAX_PARTS);
     drop_tables(maker);
     return good ? INLAY_OK : inlay_fail(maker->diag, INLAY_INTERNAL, "%s has too many parts", path);
 }
 
-/* Parts of kernels for instructions that no first run used are all kept. */
-void maker_keep_untried(struct maker *maker, const uint64_t *levels, uint32_t count)
+/* Keeps all parts of kernels for instructions that no first run used. */
+void maker_keep_untested(struct maker *maker, const uint64_t *levels, uint32_t count)
 {
     static const struct {
         const char *end;
@@ -145,24 +148,25 @@ void maker_keep_untried(struct maker *maker, const uint64_t *levels, uint32_t co
     const uint32_t end_count = sizeof ends / sizeof ends[0];
 
     for (uint32_t i = 0; i < maker->names.part_count; i++) {
-        bundle_part_of *of = &maker->names.parts[i];
-        uint32_t end_index = 0, tried = 0;
+        bundle_part_of *part = &maker->names.parts[i];
+        uint32_t end_index = 0, tested = 0;
 
-        if (count == 0 && (of->kind == PART_FUNCTION || of->kind == PART_KERNEL))
-            of->needed = true;
-        if (of->kind != PART_KERNEL)
+        if (count == 0 && (part->kind == PART_FUNCTION || part->kind == PART_KERNEL))
+            part->needed = true;
+        if (part->kind != PART_KERNEL)
             continue;
-        while (end_index < end_count && !ends_in(of->name, ends[end_index].end))
+        while (end_index < end_count && !ends_in(part->name, ends[end_index].end))
             end_index++;
-        for (uint32_t l = 0; l < count; l++)
-            tried += end_index == end_count || (levels[l] & ends[end_index].bits) == ends[end_index].value;
+        for (uint32_t level = 0; level < count; level++)
+            tested += end_index == end_count || (levels[level] & ends[end_index].bits) == ends[end_index].value;
         if (end_index < end_count && ends[end_index].bits == 0 && maker->names.has_cpu && count > 0)
-            continue; /* no CPU that the program runs on takes plain C */
-        of->needed |= tried == 0;
+            continue; /* no CPU of the program uses plain C */
+        part->needed |= tested == 0;
     }
 }
 
-/* Assembly, because a compiler takes a second for a thousand functions, and the first program is made several times. */
+/* Writes assembly, because a compiler needs a second for a thousand functions, and the first program is built several
+ * times. */
 inlay_status maker_write_stubs(struct maker *maker)
 {
     const bool arm = strncmp(maker->job->target, "aarch64", 7) == 0;
@@ -171,16 +175,16 @@ inlay_status maker_write_stubs(struct maker *maker)
 
     INLAY_TRY(maker_write_file(maker, "stubs.s", &file));
     for (uint32_t i = 0; i < maker->names.part_count; i++) {
-        const bundle_part_of *of = &maker->names.parts[i];
+        const bundle_part_of *part = &maker->names.parts[i];
 
-        if (of->kind != PART_KERNEL || of->needed)
+        if (part->kind != PART_KERNEL || part->needed)
             continue;
-        (void)fprintf(file, "    .text\n    .globl %s\n    .hidden %s\n%s:\n", of->name, of->name, of->name);
+        (void)fprintf(file, "    .text\n    .globl %s\n    .hidden %s\n%s:\n", part->name, part->name, part->name);
         (void)fprintf(file,
                       arm ? "    adrp x0, .L%u\n    add x0, x0, :lo12:.L%u\n    b bundle_lacks\n"
                           : "    leaq .L%u(%%rip), %%rdi\n    jmp bundle_lacks\n",
                       i, i);
-        (void)fprintf(file, "    .data\n.L%u:\n    .byte 0\n    .asciz \"%s\"\n", i, of->name);
+        (void)fprintf(file, "    .data\n.L%u:\n    .byte 0\n    .asciz \"%s\"\n", i, part->name);
     }
     (void)fprintf(file, "    .section .note.GNU-stack,\"\",%%progbits\n");
     status = maker_close_file(maker, file, "stubs.s");

@@ -1,4 +1,4 @@
-/* The files and programs that making a bundle takes. */
+/* Files and programs for making a bundle. */
 #include "base/spawn.h"
 #include "bundle/maker.h"
 #include <errno.h>
@@ -19,12 +19,12 @@ const char *bundle_native_target(void)
 bool maker_find_parts(const char *target, char out[PATH_MAX])
 {
     char here[PATH_MAX], path[PATH_MAX + 256];
-    const ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+    const ssize_t bytes = readlink("/proc/self/exe", here, sizeof here - 1);
     char *slash;
 
-    if (n <= 0)
+    if (bytes <= 0)
         return false;
-    here[n] = '\0';
+    here[bytes] = '\0';
     slash = strrchr(here, '/');
     if (slash == NULL)
         return false;
@@ -48,8 +48,8 @@ int maker_run(char *const *argv, const char *log)
     return error == 0 ? spawn_wait(child, 0, NULL) : error == ENOENT ? SPAWN_NOT_FOUND : -1;
 }
 
-/* What of a tool's log says most: the symbol that a linker lacks, or has twice, rather than that it failed; otherwise
- * the first error, or the first line. */
+/* Extracts the most useful line of a tool's log: a symbol that is undefined or defined twice; otherwise the first
+ * error, or the first line. */
 static void read_log(const char *log, char *out, size_t bytes)
 {
     static const char *const words[] = { "undefined reference", "undefined symbol", "multiple definition", "rror" };
@@ -66,7 +66,7 @@ static void read_log(const char *log, char *out, size_t bytes)
         line[strcspn(line, "\n")] = '\0';
         while (word < WORDS && strstr(line, words[word]) == NULL)
             word++;
-        if (word < SYMBOLS) /* the names of objects before it are of a folder that is gone */
+        if (word < SYMBOLS) /* the object file before it is in a deleted folder */
             at = strstr(line, words[word]);
         if (word < best)
             (void)snprintf(out, bytes, "%.*s", (int)bytes - 1, at);
@@ -98,8 +98,8 @@ inlay_status maker_failed(struct maker *maker, const char *what, const char *too
     char line[400];
 
     if (code == 127)
-        return inlay_fail(maker->diag, INLAY_NOT_FOUND, "%s: there is no program '%s'; --cc names another compiler",
-                          what, tool);
+        return inlay_fail(maker->diag, INLAY_NOT_FOUND, "%s: cannot find '%s'; select a compiler with --cc", what,
+                          tool);
     read_log(maker->log, line, sizeof line);
     return inlay_fail(maker->diag, INLAY_INTERNAL, "%s: %s ended with %d: %s", what, tool, code, line);
 }
@@ -119,11 +119,11 @@ inlay_status maker_write_file(struct maker *maker, const char *file, FILE **out)
                                      strerror(errno));
 }
 
-inlay_status maker_close_file(struct maker *maker, FILE *f, const char *file)
+inlay_status maker_close_file(struct maker *maker, FILE *stream, const char *file)
 {
-    const bool bad = ferror(f) != 0;
+    const bool bad = ferror(stream) != 0;
 
-    if (fclose(f) != 0 || bad)
+    if (fclose(stream) != 0 || bad)
         return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot write %s/%s: %s", maker->job->dir, file,
                           strerror(errno));
     return INLAY_OK;

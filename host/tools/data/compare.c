@@ -1,4 +1,5 @@
 #include "data/compare.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include "base/memory.h"
 #include "data/value.h"
@@ -7,49 +8,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool same_string(const inlay_str *a, const inlay_str *b)
+static bool same_string(const inlay_str *left, const inlay_str *right)
 {
-    return a->bytes == b->bytes && (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
+    return left->bytes == right->bytes && (left->bytes == 0 || memcmp(left->data, right->data, left->bytes) == 0);
 }
 
-/* The error of element i: 0 when it is exact, INFINITY when it is beyond numbers. *out_ok says whether it will do. */
+/* The error of element i: 0 if it is exact, INFINITY for NaN or infinity. *out_ok: it is within the tolerance. */
 static double element_error(const void *got, const inlay_tensor_view *want, int64_t i, double rtol, double atol,
                             bool *out_ok)
 {
-    double g[2], w[2], error, size;
-    int64_t a, b;
+    double got_parts[2], want_parts[2], error, size;
+    int64_t got_integer, want_integer;
 
     *out_ok = true;
     if (want->dtype == INLAY_STRING) {
         *out_ok = same_string((const inlay_str *)got + i, (const inlay_str *)want->data + i);
         return *out_ok ? 0 : INFINITY;
     }
-    if (element_integer(want->dtype, got, i, &a) && element_integer(want->dtype, want->data, i, &b) && a == b)
-        return 0; /* exactly, beyond what a double holds */
-    if (!element_number(want->dtype, got, i, &g[0], &g[1]) ||
-        !element_number(want->dtype, want->data, i, &w[0], &w[1])) {
+    if (element_integer(want->dtype, got, i, &got_integer) &&
+        element_integer(want->dtype, want->data, i, &want_integer) && got_integer == want_integer)
+        return 0; /* exact, also beyond the precision of a double */
+    if (!element_number(want->dtype, got, i, &got_parts[0], &got_parts[1]) ||
+        !element_number(want->dtype, want->data, i, &want_parts[0], &want_parts[1])) {
         *out_ok = false;
         return INFINITY;
     }
     for (int k = 0; k < 2; k++) {
         /* Parts that are NaN, or the same infinity, count as equal. */
-        if ((isnan(g[k]) && isnan(w[k])) || g[k] == w[k])
-            g[k] = w[k] = isfinite(w[k]) ? w[k] : 0;
+        if ((isnan(got_parts[k]) && isnan(want_parts[k])) || got_parts[k] == want_parts[k])
+            got_parts[k] = want_parts[k] = isfinite(want_parts[k]) ? want_parts[k] : 0;
     }
-    error = hypot(g[0] - w[0], g[1] - w[1]);
-    size = hypot(w[0], w[1]);
+    error = hypot(got_parts[0] - want_parts[0], got_parts[1] - want_parts[1]);
+    size = hypot(want_parts[0], want_parts[1]);
     *out_ok = error <= atol + rtol * size && isfinite(error);
     return isnan(error) ? INFINITY : error;
 }
 
-/* "[1,2,3]" of a flat index. */
+/* Writes a flat index as "[1,2,3]". */
 static const char *index_text(const inlay_tensor_view *view, int64_t flat, char *text, size_t bytes)
 {
     int64_t index[INLAY_MAX_RANK] = { 0 };
 
-    for (uint32_t d = view->rank < INLAY_MAX_RANK ? view->rank : INLAY_MAX_RANK; d-- > 0;) {
-        index[d] = view->dims[d] > 0 ? flat % view->dims[d] : 0;
-        flat = view->dims[d] > 0 ? flat / view->dims[d] : 0;
+    for (uint32_t axis = view->rank < INLAY_MAX_RANK ? view->rank : INLAY_MAX_RANK; axis-- > 0;) {
+        index[axis] = view->dims[axis] > 0 ? flat % view->dims[axis] : 0;
+        flat = view->dims[axis] > 0 ? flat / view->dims[axis] : 0;
     }
     return view->rank > 0 ? dims_text(index, view->rank, ",", text, bytes) : "the scalar";
 }
@@ -76,12 +78,12 @@ struct comparison compare_elements(const void *got, const inlay_tensor_view *wan
 
 double compare_largest(const inlay_tensor_view *view, int64_t count)
 {
-    double most = 0, re, im;
+    double largest = 0, re, im;
 
     for (int64_t i = 0; i < count; i++)
         if (element_number(view->dtype, view->data, i, &re, &im) && isfinite(re) && isfinite(im))
-            most = fmax(most, hypot(re, im));
-    return most;
+            largest = fmax(largest, hypot(re, im));
+    return largest;
 }
 
 bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want, double rtol, double atol, char *text,
@@ -98,9 +100,10 @@ bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want,
                        dims_text(want->dims, want->rank, ", ", want_text, sizeof want_text));
         return false;
     }
-    for (uint32_t d = 0; d < want->rank; d++)
-        count *= want->dims[d];
-    /* Of want's type: where only the bits are the same, 16 of them are compared as that number. */
+    for (uint32_t axis = 0; axis < want->rank; axis++)
+        count *= want->dims[axis];
+    INLAY_CHECK(count >= 0);
+    /* If only the bits are equal, 16 of them are compared as a number of want's type. */
     found = compare_elements(got->data, want, count, rtol, atol);
     if (found.wrong == 0)
         return true;
@@ -139,7 +142,8 @@ bool compare_value(const inlay_value *got, const model_datum *want, double rtol,
     return true;
 }
 
-/* A value as what is expected: borrowed but for lists of items, which free_datum() frees. False: no memory. */
+/* Converts a value to test data. It borrows all but the lists of items, which free_datum() frees. False: out of memory.
+ */
 static bool make_datum(const inlay_value *value, model_datum *out)
 {
     *out = (model_datum){ .kind = inlay_value_kind(value), .name = "" };

@@ -1,4 +1,5 @@
 #include "data/dataset.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include "data/npy.h"
 #include "data/npy_format.h"
@@ -12,43 +13,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_SAMPLES = 1 << 24 };
+enum { MAX_SAMPLES = 1 << 24 };
 
-/* A file or folder of the data set: one sample, or as many as its arrays have rows. */
+/* A file or folder of the data set: one sample, or one for each row of its arrays. */
 struct source {
     char *path;
     enum { IS_FOLDER, IS_NPZ, IS_FILE } kind;
     uint32_t first, count; /* samples */
 };
 
-/* Where the values of one input come from, while its source is open. */
+/* The source of an input's values, while its file or folder is open. */
 struct column {
     FILE *npy;       /* or NULL */
     char *pb;        /* path of a .pb file, or NULL */
     char *label;     /* for messages */
-    int64_t samples; /* 1: the same for all samples of the source */
-    int64_t rows;    /* of the array in one sample; 0: the whole array */
-    bool keeps_axis; /* the rows stay the first axis */
+    int64_t samples; /* 1: the same values for all samples of the source */
+    int64_t rows;    /* rows of the array per sample; 0: the whole array */
+    bool keeps_axis; /* the rows remain the first axis */
 };
 
 struct dataset {
     feed_caller caller;
     const inlay_session *session;
     struct arena arena;
-    struct feed feed;       /* of made-up samples */
-    struct source *sources; /* NULL: made-up */
+    struct feed feed;       /* of random samples */
+    struct source *sources; /* NULL: random */
     uint32_t source_count, count;
     uint32_t input_count;
-    struct column *columns; /* [input_count] of the source that is open */
-    struct arena open;      /* labels and paths of the open one */
-    uint32_t at;            /* which; INLAY_NONE = none */
+    struct column *columns; /* [input_count] of the open source */
+    struct arena open;      /* labels and paths of the open source */
+    uint32_t at;            /* index of the open source; INLAY_NONE = none */
 };
 
 static bool ends_with(const char *text, const char *suffix)
 {
-    const size_t n = strlen(text), m = strlen(suffix);
+    const size_t text_bytes = strlen(text), suffix_bytes = strlen(suffix);
 
-    return n >= m && strcmp(text + n - m, suffix) == 0;
+    return text_bytes >= suffix_bytes && strcmp(text + text_bytes - suffix_bytes, suffix) == 0;
 }
 
 static void close_source(struct dataset *dataset)
@@ -82,7 +83,7 @@ static bool dims_fit(const int64_t *dims, const int64_t *declared, uint32_t rank
     return true;
 }
 
-/* How many samples an array has, from its shape and that of the input. */
+/* Computes the number of samples of an array, from its shape and that of the input. */
 static inlay_status count_rows(struct column *column, const inlay_io_info *info, const npy_header *header,
                                inlay_diag *diag)
 {
@@ -106,11 +107,10 @@ static inlay_status count_rows(struct column *column, const inlay_io_info *info,
     } else {
         column->samples = -1;
     }
-    if (column->samples >= 1 && column->samples <= MOST_SAMPLES)
+    if (column->samples >= 1 && column->samples <= MAX_SAMPLES)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "%s: an array of shape %s holds no samples for input '%s' of shape %s", column->label,
-                      dims_text(header->dims, header->rank, ", ", got, sizeof got), info->name,
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: an array of shape %s does not fit input '%s' of shape %s",
+                      column->label, dims_text(header->dims, header->rank, ", ", got, sizeof got), info->name,
                       dims_text(info->dims, info->rank, ", ", want, sizeof want));
 }
 
@@ -133,7 +133,7 @@ done:
     return status;
 }
 
-/* The entry of the archive for an input: by name, or the only one there is. */
+/* The archive's entry for an input: by name, or the only entry. */
 static const zip_entry *find_entry(const struct dataset *dataset, const zip_list *list, const char *name)
 {
     const zip_entry *named = zip_array(list, name);
@@ -151,11 +151,11 @@ static inlay_status missing(const struct dataset *dataset, const char *path, con
 
     (void)dataset;
     if (list == NULL)
-        return inlay_fail(diag, INLAY_NOT_FOUND, "input '%s': neither .npy nor .pb of that name in %s", info->name,
+        return inlay_fail(diag, INLAY_NOT_FOUND, "input '%s': no .npy or .pb file with that name in %s", info->name,
                           path);
     for (uint32_t i = 0; i < list->count && used < sizeof keys; i++)
         used += (size_t)snprintf(keys + used, sizeof keys - used, "%s%s", i > 0 ? ", " : "", list->entries[i].name);
-    return inlay_fail(diag, INLAY_NOT_FOUND, "input '%s': %s has no array of that name; it has %s", info->name, path,
+    return inlay_fail(diag, INLAY_NOT_FOUND, "input '%s': %s has no array with that name; it has %s", info->name, path,
                       keys[0] != '\0' ? keys : "none");
 }
 
@@ -192,7 +192,7 @@ done:
     return status;
 }
 
-/* One file for input i. */
+/* Opens the file of input i. */
 static inlay_status open_file(struct dataset *dataset, uint32_t i, char *path, inlay_diag *diag)
 {
     struct column *column = &dataset->columns[i];
@@ -218,7 +218,7 @@ static inlay_status open_folder(struct dataset *dataset, const char *path, inlay
         INLAY_TRY(inlay_session_input(dataset->session, i, &info));
         for (int k = 0; k < 3 && found == NULL; k++) {
             found = k < 2 ? value_path(&dataset->open, path, info.name, suffixes[k])
-                          : arena_format(&dataset->open, "%s/input_%u.pb", path, i); /* as ONNX's test cases have it */
+                          : arena_format(&dataset->open, "%s/input_%u.pb", path, i); /* the name in ONNX's test cases */
             if (found == NULL)
                 return no_memory(diag, "for the samples");
             found = access(found, F_OK) == 0 ? found : NULL;
@@ -232,13 +232,15 @@ done:
     return status;
 }
 
-/* Opens the arrays of a source and finds how many samples they are. */
+/* Opens the arrays of a source and counts its samples. */
 static inlay_status open_source(struct dataset *dataset, uint32_t index, inlay_diag *diag)
 {
-    struct source *source = &dataset->sources[index];
+    struct source *source;
     int64_t count = 1;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(index < dataset->source_count);
+    source = &dataset->sources[index];
     if (dataset->at == index)
         return INLAY_OK;
     close_source(dataset);
@@ -253,7 +255,7 @@ static inlay_status open_source(struct dataset *dataset, uint32_t index, inlay_d
     for (uint32_t i = 0; i < dataset->input_count; i++) {
         INLAY_TRY(measure_column(dataset, i, diag));
         if (dataset->columns[i].samples > 1 && count > 1 && dataset->columns[i].samples != count) {
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: has %lld samples, another array %lld",
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has %lld samples, but another array has %lld",
                                 dataset->columns[i].label, (long long)dataset->columns[i].samples, (long long)count);
             goto done;
         }
@@ -265,7 +267,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what a path has */
+/* ------------------------------------------------------------------ listing sources */
 
 static bool holds_inputs(const struct dataset *dataset, const char *dir)
 {
@@ -288,16 +290,16 @@ static bool holds_inputs(const struct dataset *dataset, const char *dir)
     return holds;
 }
 
-/* Adds what lies at path, if it is a kind of source. */
+/* Adds the file or folder at path, if it is a source. */
 static inlay_status add_source(struct dataset *dataset, const char *path, bool *out_added, inlay_diag *diag)
 {
-    struct stat info;
+    struct stat file_info;
     struct source source = { .kind = IS_FILE };
 
     *out_added = false;
-    if (stat(path, &info) != 0)
+    if (stat(path, &file_info) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
-    if (S_ISDIR(info.st_mode))
+    if (S_ISDIR(file_info.st_mode))
         source.kind = IS_FOLDER;
     else if (ends_with(path, ".npz"))
         source.kind = IS_NPZ;
@@ -343,13 +345,13 @@ static inlay_status list_folder(struct dataset *dataset, const char *path, inlay
 
 static inlay_status list_sources(struct dataset *dataset, const char *path, inlay_diag *diag)
 {
-    struct stat info;
+    struct stat file_info;
     inlay_status status = INLAY_OK;
     bool added;
 
-    if (stat(path, &info) != 0)
+    if (stat(path, &file_info) != 0)
         return inlay_fail(diag, INLAY_IO_ERROR, "--data %s: %s", path, strerror(errno));
-    if (S_ISDIR(info.st_mode) && !holds_inputs(dataset, path)) {
+    if (S_ISDIR(file_info.st_mode) && !holds_inputs(dataset, path)) {
         INLAY_TRY(list_folder(dataset, path, diag));
     } else {
         dataset->sources = arena_array(&dataset->arena, 1, sizeof *dataset->sources);
@@ -359,7 +361,7 @@ static inlay_status list_sources(struct dataset *dataset, const char *path, inla
     }
     if (dataset->source_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "--data %s: has no samples: .npz files, or files or folders of "
+                          "--data %s has no samples; expected .npz files, or files or folders of "
                           "<input>.npy and <input>.pb (inlay help compare)",
                           path);
 done:
@@ -392,10 +394,10 @@ inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, c
             INLAY_TRY(open_source(dataset, i, diag));
             dataset->sources[i].first = (uint32_t)count;
             count += dataset->sources[i].count;
-            if (count > MOST_SAMPLES || (most > 0 && count >= most))
+            if (count > MAX_SAMPLES || (most > 0 && count >= most))
                 break;
         }
-        dataset->count = most > 0 && count > most ? most : (uint32_t)(count > MOST_SAMPLES ? MOST_SAMPLES : count);
+        dataset->count = most > 0 && count > most ? most : (uint32_t)(count > MAX_SAMPLES ? MAX_SAMPLES : count);
     }
     *out_set = dataset;
     dataset = NULL;
@@ -406,7 +408,7 @@ done:
 
 /* ------------------------------------------------------------------ loading */
 
-static inlay_status load_made_up(struct dataset *dataset, uint32_t i, inlay_value **values, inlay_diag *diag)
+static inlay_status load_random(struct dataset *dataset, uint32_t i, inlay_value **values, inlay_diag *diag)
 {
     feed_caller caller = dataset->caller;
     inlay_value **made = NULL;
@@ -414,7 +416,7 @@ static inlay_status load_made_up(struct dataset *dataset, uint32_t i, inlay_valu
 
     caller.quiet |= i > 0;
     dataset->feed.seed = i;
-    dataset->feed.trial = i == 0; /* sizes that the first one found are those of all */
+    dataset->feed.trial = i == 0; /* the first sample determines the sizes of all */
     status = feed_make(&dataset->feed, caller, dataset->session, &made, diag);
     if (status != INLAY_OK)
         return status;
@@ -423,9 +425,10 @@ static inlay_status load_made_up(struct dataset *dataset, uint32_t i, inlay_valu
     return INLAY_OK;
 }
 
-/* The shape without the first axis, where it counts samples. */
+/* Removes the first axis from the shape, if it counts samples. */
 static void drop_axis(const struct column *column, inlay_tensor_view *view)
 {
+    INLAY_CHECK(view->rank > 0 || column->rows == 0 || column->keeps_axis);
     if (column->rows > 0 && !column->keeps_axis) {
         view->dims++;
         view->rank--;
@@ -457,7 +460,7 @@ static inlay_status load_column(struct dataset *dataset, uint32_t i, uint32_t ro
         drop_axis(column, &view);
     }
     if (info.dtype != INLAY_UNDEFINED && view.dtype != info.dtype)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds %s, but input '%s' is %s", column->label,
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has type %s, but input '%s' is %s", column->label,
                             inlay_dtype_name(view.dtype), info.name, inlay_dtype_name(info.dtype));
     else
         status = value_from_view(&view, out_value, diag);
@@ -473,10 +476,11 @@ static inlay_status load_sample(void *ctx, uint32_t i, inlay_value **values, inl
     inlay_status status = INLAY_OK;
 
     if (dataset->sources == NULL)
-        return load_made_up(dataset, i, values, diag);
+        return load_random(dataset, i, values, diag);
     while (at + 1 < dataset->source_count && i >= dataset->sources[at].first + dataset->sources[at].count)
         at++;
     INLAY_TRY(open_source(dataset, at, diag));
+    INLAY_CHECK(i >= dataset->sources[at].first);
     for (uint32_t k = 0; k < dataset->input_count; k++)
         INLAY_TRY(load_column(dataset, k, i - dataset->sources[at].first, &values[k], diag));
 done:

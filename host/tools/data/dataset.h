@@ -1,11 +1,11 @@
-/* data/dataset.h - the samples of --data, or made-up ones.
+/* data/dataset.h - the samples of --data, or random ones.
  *
  *     --data FILE.npz     an array for each input, under its name ('/' and ':' may read as '_'), or one array for the
  *                         only input; with one axis more than the input, or more rows along its first axis, the array
  *                         holds that many samples
  *     --data FILE.npy     the same for a model with one input
- *     --data DIR          <input>.npy or .pb for each input, as --inputs has it; or folders of such, and files as
- * above, each of them a sample or several, in the order of their names */
+ *     --data DIR          <input>.npy or .pb for each input, as in --inputs; or folders of such files, and files as
+ *                         above, each with one or several samples, in the order of their names */
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 #include "data/feed.h"
@@ -13,12 +13,12 @@
 
 struct dataset;
 
-/* path NULL: `most` samples with made-up contents, as inlay run has them for --seed 0, 1 ... Otherwise the samples of
- * path, at most `most` of them (0 = all). The caller's options and session must outlive the data set. Every input
- * that has no default must be there, with the right rank; nothing but headers is read yet. */
+/* path NULL: `most` random samples, those of inlay run with --seed 0, 1 ... Otherwise the samples of path, at most
+ * `most` of them (0 = all). The caller's options and session must outlive the data set. Every input without a default
+ * must be given, with the right rank; only headers are read yet. */
 INLAY_NODISCARD inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller,
                                           const inlay_session *session, struct dataset **out_set, inlay_diag *diag);
 void dataset_close(struct dataset *set); /* NULL is a no-op */
-/* The samples; they borrow from the set and are to be loaded by one thread. */
+/* The samples; they borrow from the set and must be loaded by one thread. */
 struct samples dataset_samples(struct dataset *set);
 #endif

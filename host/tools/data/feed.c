@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "data/raw.h"
+#include "inlay/check.h"
 #include "data/value.h"
 #include "config/options.h"
 #include "infer/dim_sums.h"
@@ -24,13 +25,13 @@ void feed_deinit(struct feed *feed)
 /* Steele, Lea and Flood's SplitMix64: small, and good enough for test inputs. */
 static uint64_t next_random(uint64_t *state)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ mixed >> 31;
 }
 
-/* The mean of three uniform numbers: bell-shaped and within [-1, 1]. */
+/* The mean of three uniform numbers: bell-shaped, in [-1, 1]. */
 static float next_float(uint64_t *state)
 {
     uint64_t bits = next_random(state);
@@ -40,10 +41,10 @@ static float next_float(uint64_t *state)
 
 static uint64_t hash_name(const char *name)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; *name != '\0'; name++)
-        h = (h ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    return h;
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return hash;
 }
 
 void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
@@ -54,33 +55,33 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
 
     if (dtype == INLAY_STRING)
         return;
-    if (bits < 8) { /* any code is a number */
+    if (bits < 8) { /* every code is a number */
         for (int64_t i = 0; i < (count * (int64_t)bits + 7) / 8; i++)
             at[i] = (char)next_random(&seed);
         return;
     }
     for (int64_t i = 0; i < count; i++, at += bytes) {
-        float f[2] = { next_float(&seed), 0 };
-        double d[2] = { f[0], 0 };
+        float floats[2] = { next_float(&seed), 0 };
+        double doubles[2] = { floats[0], 0 };
         uint64_t integer = next_random(&seed) & (dtype == INLAY_BOOL ? 1 : 7);
         uint32_t word;
 
         if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128)
-            d[1] = f[1] = next_float(&seed);
-        memcpy(&word, &f[0], sizeof word);
+            doubles[1] = floats[1] = next_float(&seed);
+        memcpy(&word, &floats[0], sizeof word);
         if (dtype == INLAY_FLOAT || dtype == INLAY_COMPLEX64)
-            memcpy(at, f, bytes);
+            memcpy(at, floats, bytes);
         else if (dtype == INLAY_DOUBLE || dtype == INLAY_COMPLEX128)
-            memcpy(at, d, bytes);
+            memcpy(at, doubles, bytes);
         else if (dtype == INLAY_FLOAT16)
-            memcpy(at, &(uint16_t){ element_half(f[0]) }, bytes);
+            memcpy(at, &(uint16_t){ element_half(floats[0]) }, bytes);
         else if (dtype == INLAY_BFLOAT16)
             memcpy(at, &(uint16_t){ (uint16_t)(word >> 16) }, bytes);
         else if (dtype == INLAY_FLOAT8E8M0)
             *at = (char)(124 + integer); /* 1/8 to 16 */
         else if (element_is_float(dtype))
-            *at =
-                (char)(1 + (next_random(&seed) & 0xbe)); /* of size below 2, of both signs, no NaN in any 8-bit type */
+            *at = (char)(1 + (next_random(&seed) &
+                              0xbe)); /* absolute value below 2, both signs, no NaN in any 8-bit type */
         else
             memcpy(at, &integer, bytes); /* little-endian */
     }
@@ -88,7 +89,7 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
 
 /* ------------------------------------------------------------------ making inputs */
 
-/* Where the value of an input comes from. */
+/* An input to make. */
 struct request {
     struct feed *feed;
     const feed_caller *caller;
@@ -96,10 +97,10 @@ struct request {
     const inlay_io_info *info;
     uint32_t index;
     inlay_diag *diag;
-    const int64_t *usual; /* [info->rank] sizes that the session takes for usual; NULL = not known */
+    const int64_t *usual; /* [info->rank] default sizes of the session; NULL = unknown */
 };
 
-/* The shape after "random:", as in 2,3,224,224 or 2x3x224x224; "" is rank 0. */
+/* Parses the shape after "random:", for example 2,3,224,224 or 2x3x224x224; "" is rank 0. */
 static inlay_status parse_shape(const struct request *request, const char *text, int64_t *dims, uint32_t *out_rank)
 {
     *out_rank = 0;
@@ -118,23 +119,24 @@ static inlay_status parse_shape(const struct request *request, const char *text,
     return INLAY_OK;
 }
 
-/* The size that option dim, or the start of one that grows, gives a name; -1: none does. The texts were checked. */
+/* The size that the option dim, or the start of a growing size, gives to a name; -1: none. The texts were checked. */
 static int64_t named_dim(const struct feed *feed, const feed_caller *caller, const char *name)
 {
-    size_t n = strlen(name);
+    size_t name_bytes = strlen(name);
     option_pair dim;
 
     for (uint32_t i = 0; i < feed->start_count; i++)
-        if (strncmp(feed->starts[i], name, n) == 0 && feed->starts[i][n] == '=' &&
-            strchr(feed->starts[i] + n, '+') != NULL)
-            return strtoll(feed->starts[i] + n + 1, NULL, 10);
+        if (strncmp(feed->starts[i], name, name_bytes) == 0 && feed->starts[i][name_bytes] == '=' &&
+            strchr(feed->starts[i] + name_bytes, '+') != NULL)
+            return strtoll(feed->starts[i] + name_bytes + 1, NULL, 10);
     for (uint32_t i = 0; options_pair(caller->options, OPTION_dim, i, &dim); i++)
-        if ((dim.key_bytes == n || (dim.key_bytes == n + 1 && dim.key[n] == '?')) && memcmp(dim.key, name, n) == 0)
+        if ((dim.key_bytes == name_bytes || (dim.key_bytes == name_bytes + 1 && dim.key[name_bytes] == '?')) &&
+            memcmp(dim.key, name, name_bytes) == 0)
             return strtoll(dim.value, NULL, 10);
     return -1;
 }
 
-/* What the session's costs assume of an input; NULL: nothing. */
+/* The sizes that the session's costs assume for an input; NULL: none. */
 static const int64_t *priced_dims(const inlay_session *session, uint32_t input, uint32_t rank)
 {
     const inlay_value_state *state = &session->main->parts.profile[session->model->main->inputs[input]];
@@ -142,21 +144,19 @@ static const int64_t *priced_dims(const inlay_session *session, uint32_t input, 
     return state->rank == rank && rank != INLAY_RANK_UNKNOWN ? state->dims : NULL;
 }
 
-/* The same where the sizes of all inputs go together; guesses for costs alone need not. */
+/* The same if the sizes of all inputs fit together, which sizes for costs need not. */
 static const int64_t *usual_dims(const inlay_session *session, uint32_t input, uint32_t rank)
 {
-    const inlay_value_state *all = session->main->parts.compiled_for, *state;
+    const inlay_value_state *states = session->main->parts.compiled_for, *state;
 
-    if (all == NULL)
+    if (states == NULL)
         return NULL;
-    state = &all[session->model->main->inputs[input]];
+    state = &states[session->model->main->inputs[input]];
     return state->rank == rank && rank != INLAY_RANK_UNKNOWN ? state->dims : NULL;
 }
 
-/* The declared shape. What it leaves open is as everywhere in a session: what --dim or --assume says, or else a usual
- * size that goes together with the others (1 in a batch, 224 of an image, 64 in a sequence), with a note. */
-/* What a length may be where the usual one is refused: sounds and windows of them, then short lists. */
-static const int64_t lengths[] = { 0 /* the usual one */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
+/* Sizes of an axis, tried in order if the model refuses the default: frames and lengths of audio, then short lists. */
+static const int64_t lengths[] = { 0 /* the default */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
 bool feed_again(struct feed *feed, inlay_status status)
@@ -169,7 +169,7 @@ bool feed_again(struct feed *feed, inlay_status status)
     return true;
 }
 
-/* Does another axis than the first of some input have that name, too? */
+/* Whether an axis other than the first of any input has that name. */
 static bool is_length(const inlay_session *session, const char *name)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(session) && name[0] != '\0'; i++) {
@@ -177,8 +177,8 @@ static bool is_length(const inlay_session *session, const char *name)
 
         if (inlay_session_input(session, i, &info) != INLAY_OK || info.rank > INLAY_MAX_RANK)
             continue;
-        for (uint32_t d = 1; d < info.rank; d++)
-            if (info.dims[d] < 0 && strcmp(info.dim_names[d], name) == 0)
+        for (uint32_t axis = 1; axis < info.rank; axis++)
+            if (info.dims[axis] < 0 && strcmp(info.dim_names[axis], name) == 0)
                 return true;
     }
     return false;
@@ -186,7 +186,7 @@ static bool is_length(const inlay_session *session, const char *name)
 
 static int64_t guessed_size(const struct request *request, uint32_t axis);
 
-/* The size that an axis of that name has, or will be guessed to have; -1: no input has such an axis. */
+/* The size that an axis with that name has, or will be guessed to have; -1: no input has such an axis. */
 static int64_t part_size(void *ctx, const char *name, size_t bytes)
 {
     const struct request *request = ctx;
@@ -201,14 +201,14 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
         const bool known = inlay_session_input(request->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
         const struct request part = { request->feed, request->caller, request->session, &info, i, request->diag, NULL };
 
-        for (uint32_t d = 0; known && size < 0 && d < info.rank; d++)
-            if (info.dims[d] < 0 && strcmp(info.dim_names[d], text) == 0)
-                size = guessed_size(&part, d);
+        for (uint32_t axis = 0; known && size < 0 && axis < info.rank; axis++)
+            if (info.dims[axis] < 0 && strcmp(info.dim_names[axis], text) == 0)
+                size = guessed_size(&part, axis);
     }
     return size;
 }
 
-/* What the sizes of its parts make of a name that is a sum of names ("past + new"); -1: it is none. */
+/* The value of a name that is a sum of names ("past + new"); -1: it is not. */
 static int64_t sum_size(const struct request *request, const char *name)
 {
     struct sum total;
@@ -224,13 +224,15 @@ static int64_t guessed_size(const struct request *request, uint32_t axis)
     const char *name = info->dim_names[axis];
     int64_t size;
 
+    INLAY_CHECK(axis < info->rank && request->feed->attempt < LENGTHS);
+
     request->feed->guessed = true;
     if (request->feed->attempt == 0 && request->usual != NULL && request->usual[axis] >= 0)
         return request->usual[axis];
     size = sum_size(request, name);
     if (size >= 0 || request->feed->attempt == 0)
         return size >= 0 ? size : 1;
-    if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* a state: layers, batch, features */
+    if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* state: layers, batch, features */
         return 1;
     if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(request->session, name)))
         return 1;
@@ -243,7 +245,7 @@ static inlay_status assume_shape(const struct request *request, int64_t *dims, u
 
     if (info->rank == INLAY_RANK_UNKNOWN || info->rank > INLAY_MAX_RANK)
         return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT,
-                          "input '%s' has no declared shape: give it a file, or --input %s=random:SIZES", info->name,
+                          "input '%s' has no declared shape: use a file or --input %s=random:SIZES", info->name,
                           info->name);
     *out_rank = info->rank;
     for (uint32_t i = 0; i < info->rank; i++) {
@@ -267,18 +269,20 @@ void feed_tell(const struct feed *feed, feed_caller caller, const inlay_session 
 
         if (feed->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
             continue;
-        for (uint32_t d = 0; d < info.rank && d < inlay_value_rank(values[i]); d++) {
-            const int64_t size = inlay_value_dims(values[i])[d];
+        for (uint32_t axis = 0; axis < info.rank && axis < inlay_value_rank(values[i]); axis++) {
+            const int64_t size = inlay_value_dims(values[i])[axis];
 
-            if (info.dims[d] >= 0 || named_dim(feed, &caller, info.dim_names[d]) >= 0 ||
-                sum_size(&(struct request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[d]) >= 0)
-                continue; /* said, or it follows from others */
-            if (info.dim_names[d][0] != '\0')
-                (void)fprintf(stderr, "%s: input '%s': %s taken as %" PRId64 " (--dim %s=N)\n", caller.name, info.name,
-                              info.dim_names[d], size, info.dim_names[d]);
+            if (info.dims[axis] >= 0 || named_dim(feed, &caller, info.dim_names[axis]) >= 0 ||
+                sum_size(&(struct request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[axis]) >=
+                    0)
+                continue; /* given, or determined by other sizes */
+            if (info.dim_names[axis][0] != '\0')
+                (void)fprintf(stderr, "%s: input '%s': %s assumed to be %" PRId64 " (--dim %s=N)\n", caller.name,
+                              info.name, info.dim_names[axis], size, info.dim_names[axis]);
             else
-                (void)fprintf(stderr, "%s: input '%s': dimension %u taken as %" PRId64 " (--input %s=random:SIZES)\n",
-                              caller.name, info.name, d, size, info.name);
+                (void)fprintf(stderr,
+                              "%s: input '%s': dimension %u assumed to be %" PRId64 " (--input %s=random:SIZES)\n",
+                              caller.name, info.name, axis, size, info.name);
         }
     }
 }
@@ -302,8 +306,8 @@ static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t 
     return status;
 }
 
-/* Integers of 32 and 64 bits become 0 or 1: they are indexes, as a rule, and a table of two has both. */
-static void keep_small(inlay_value *tensor)
+/* Sets integers of 32 and 64 bits to 0 or 1: they are usually indexes, and these are valid in most tables. */
+static void reduce_integers(inlay_value *tensor)
 {
     static const uint32_t integers = INLAY_DTYPE_BIT(INLAY_UINT32) | INLAY_DTYPE_BIT(INLAY_INT32) |
                                      INLAY_DTYPE_BIT(INLAY_UINT64) | INLAY_DTYPE_BIT(INLAY_INT64);
@@ -317,7 +321,7 @@ static void keep_small(inlay_value *tensor)
         bytes[i] &= i % width == 0; /* little-endian */
 }
 
-/* Keys 0 to 3, or words, whatever the model knows of. */
+/* Keys 0 to 3, or words. */
 static inlay_status random_map(const struct request *request, uint64_t seed, inlay_value **out_value)
 {
     static const inlay_str words[] = { { "a", 1 }, { "b", 1 }, { "word", 4 }, { "42", 2 } };
@@ -345,7 +349,7 @@ static inlay_status random_map(const struct request *request, uint64_t seed, inl
     return status;
 }
 
-/* shape is what stood after "random:", NULL if nothing did. */
+/* shape is the text after "random:", or NULL. */
 static inlay_status make_random(const struct request *request, const char *shape, inlay_value **out_value)
 {
     const inlay_io_info *info = request->info;
@@ -358,20 +362,19 @@ static inlay_status make_random(const struct request *request, const char *shape
     if (info->kind == INLAY_KIND_MAP)
         return random_map(request, seed, out_value);
     if (info->dtype == INLAY_UNDEFINED)
-        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: give it a file",
-                          info->name);
+        return inlay_fail(request->diag, INLAY_INVALID_ARGUMENT, "input '%s' cannot be random: use a file", info->name);
     INLAY_TRY(shape != NULL ? parse_shape(request, shape, dims, &rank) : assume_shape(request, dims, &rank));
     if (info->dtype == INLAY_STRING) {
         INLAY_TRY(random_strings(rank, dims, seed, &tensor, request->diag));
     } else {
         INLAY_TRY(inlay_value_create(info->dtype, rank, dims, &tensor, request->diag));
         feed_random(info->dtype, inlay_value_data(tensor), inlay_value_count(tensor), seed);
-        keep_small(tensor);
+        reduce_integers(tensor);
     }
     if (info->kind == INLAY_KIND_TENSOR) {
         *out_value = tensor;
         tensor = NULL;
-    } else { /* a list of one */
+    } else { /* a list with one item */
         status = inlay_value_create_list(info->kind, info->dtype, &tensor, 1, out_value, request->diag);
     }
 done:
@@ -379,15 +382,16 @@ done:
     return status;
 }
 
-static inlay_status make_one(const struct request *request, inlay_value **out_value)
+static inlay_status make_value(const struct request *request, inlay_value **out_value)
 {
     const char *source = NULL;
-    size_t n = strlen(request->info->name);
+    size_t name_bytes = strlen(request->info->name);
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < request->feed->spec_count; i++)
-        if (strncmp(request->feed->specs[i], request->info->name, n) == 0 && request->feed->specs[i][n] == '=')
-            source = request->feed->specs[i] + n + 1;
+        if (strncmp(request->feed->specs[i], request->info->name, name_bytes) == 0 &&
+            request->feed->specs[i][name_bytes] == '=')
+            source = request->feed->specs[i] + name_bytes + 1;
     if (source != NULL && strcmp(source, "random") == 0)
         return make_random(request, NULL, out_value);
     if (source != NULL && strncmp(source, "random:", 7) == 0)
@@ -405,14 +409,14 @@ static inlay_status make_one(const struct request *request, inlay_value **out_va
     return request->info->optional ? INLAY_OK : make_random(request, NULL, out_value);
 }
 
-/* Every --input must name an input. */
+/* Checks that every --input names an input. */
 static inlay_status check_names(const struct feed *feed, const inlay_session *session, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < feed->spec_count; i++) {
         const char *equals = strchr(feed->specs[i], '=');
         bool found = false;
 
-        /* A name may itself hold '=': every cut is tried. */
+        /* A name may contain '=': try every position. */
         for (; equals != NULL && !found; equals = strchr(equals + 1, '=')) {
             char name[512];
             (void)snprintf(name, sizeof name, "%.*s", (int)(equals - feed->specs[i]), feed->specs[i]);
@@ -426,7 +430,7 @@ static inlay_status check_names(const struct feed *feed, const inlay_session *se
                 if (inlay_session_input(session, k, &info) == INLAY_OK)
                     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k > 0 ? ", " : "", info.name);
             }
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--input %s: the model has no such input; it has %s",
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--input %s: unknown input; the model has %s",
                               feed->specs[i], names[0] != '\0' ? names : "none");
         }
     }
@@ -454,7 +458,7 @@ static inlay_status make_all(struct feed *feed, const feed_caller *caller, const
 
         INLAY_TRY(inlay_session_input(session, i, &info));
         request.usual = feed->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
-        INLAY_TRY(make_one(&request, &values[i]));
+        INLAY_TRY(make_value(&request, &values[i]));
     }
     *out_values = values;
     values = NULL;
@@ -497,7 +501,7 @@ inlay_status feed_make(struct feed *feed, feed_caller caller, const inlay_sessio
             return status;
         if (!feed->trial || !feed->guessed ||
             !feed_again(feed, try_values(*out_values, session, caller.cancel, diag))) {
-            /* What fails at all sizes tells its reason where the model is run. */
+            /* A failure at all sizes is reported when the model is run. */
             if (!feed->tells_later)
                 feed_tell(feed, caller, session, *out_values);
             return INLAY_OK;
@@ -515,8 +519,8 @@ bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session)
         if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
             continue;
         dims = priced_dims(session, i, inlay_value_rank(value));
-        for (uint32_t d = 0; dims != NULL && d < inlay_value_rank(value); d++)
-            if (dims[d] >= 0 && dims[d] != inlay_value_dims(value)[d])
+        for (uint32_t axis = 0; dims != NULL && axis < inlay_value_rank(value); axis++)
+            if (dims[axis] >= 0 && dims[axis] != inlay_value_dims(value)[axis])
                 return false;
     }
     return true;

@@ -1,5 +1,6 @@
-/* How .npy files name element types, and writing them; npy_load.c reads them. */
+/* The names of element types in .npy files, and writing; npy_load.c reads the files. */
 #include "data/npy.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "base/output.h"
 #include "base/utf8.h"
@@ -29,11 +30,11 @@ const char *npy_note(inlay_dtype dtype)
     if (inlay_dtype_bits(dtype) == 0 || npy_stored_as[dtype].exact)
         return NULL;
     if (inlay_dtype_bits(dtype) < 8)
-        return "numpy lacks this type: one element a byte";
-    return "numpy lacks this type: its bits are in an unsigned integer type";
+        return "numpy does not have this type: one element per byte";
+    return "numpy does not have this type: the bits are stored as an unsigned integer";
 }
 
-/* Decodes one code point; false if string is not UTF-8 there. */
+/* Decodes one code point; false if the string is not valid UTF-8 at that position. */
 static bool next_code_point(const inlay_str *string, uint64_t *at, uint32_t *out)
 {
     const size_t bytes = utf8_get(string->data + *at, (size_t)(string->bytes - *at), out);
@@ -42,18 +43,18 @@ static bool next_code_point(const inlay_str *string, uint64_t *at, uint32_t *out
     return bytes > 0;
 }
 
-/* The width that all strings fit: code points, or bytes when *out_utf8 turns out false. At least 1. */
+/* The width of the longest string: in code points, or in bytes if *out_utf8 becomes false. At least 1. */
 static uint64_t string_width(const inlay_str *texts, int64_t count, bool *out_utf8)
 {
     uint64_t points = 1, bytes = 1;
 
     *out_utf8 = true;
     for (int64_t i = 0; i < count; i++) {
-        uint64_t n = 0;
-        uint32_t c;
-        for (uint64_t at = 0; at < texts[i].bytes && *out_utf8; n++)
-            *out_utf8 = next_code_point(&texts[i], &at, &c);
-        points = n > points ? n : points;
+        uint64_t length = 0;
+        uint32_t point;
+        for (uint64_t at = 0; at < texts[i].bytes && *out_utf8; length++)
+            *out_utf8 = next_code_point(&texts[i], &at, &point);
+        points = length > points ? length : points;
         bytes = texts[i].bytes > bytes ? texts[i].bytes : bytes;
     }
     return *out_utf8 ? points : bytes;
@@ -64,15 +65,15 @@ static void write_strings(FILE *file, const inlay_str *texts, int64_t count, uin
     static const char zeros[4];
 
     for (int64_t i = 0; i < count; i++) {
-        uint64_t n = 0;
+        uint64_t written = 0;
         if (utf8) {
-            uint32_t c = 0;
-            for (uint64_t at = 0; at < texts[i].bytes && next_code_point(&texts[i], &at, &c); n++)
-                (void)fwrite(&c, 4, 1, file);
+            uint32_t point = 0;
+            for (uint64_t at = 0; at < texts[i].bytes && next_code_point(&texts[i], &at, &point); written++)
+                (void)fwrite(&point, 4, 1, file);
         } else {
-            n = fwrite(texts[i].data, 1, texts[i].bytes, file);
+            written = fwrite(texts[i].data, 1, texts[i].bytes, file);
         }
-        for (; n < width; n++)
+        for (; written < width; written++)
             (void)fwrite(zeros, utf8 ? 4 : 1, 1, file);
     }
 }
@@ -91,7 +92,7 @@ static void write_unpacked(FILE *file, const inlay_tensor_view *view, int64_t co
     }
 }
 
-/* The header, padded so that the data starts at a multiple of 64 as numpy does it. */
+/* Writes the header, padded like numpy's so that the data starts at a multiple of 64. */
 static void write_header(FILE *file, const char *descr, const inlay_tensor_view *view)
 {
     char text[INLAY_MAX_RANK * 22 + 128];
@@ -103,6 +104,7 @@ static void write_header(FILE *file, const char *descr, const inlay_tensor_view 
                                  i + 1 < view->rank ? " " : "");
     used += (size_t)snprintf(text + used, sizeof text - used, "), }");
     total = (10 + used + 1 + 63) / 64 * 64;
+    INLAY_CHECK(used + 11 <= total && used < sizeof text);
     (void)fwrite(npy_magic, 1, sizeof npy_magic, file);
     (void)fputc(1, file);
     (void)fputc(0, file);

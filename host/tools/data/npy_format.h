@@ -1,4 +1,4 @@
-/* data/npy_format.h - what reading and writing .npy files share; see npy.h. */
+/* data/npy_format.h - shared by reading and writing .npy files; see npy.h. */
 #ifndef DATA_NPY_FORMAT_H
 #define DATA_NPY_FORMAT_H
 #include "base/arena.h"
@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What a file starts with; two bytes of version and the header's length follow. */
+/* The magic bytes of a file; two bytes of version and the header's length follow. */
 extern const char npy_magic[6];
 
-/* numpy's kind letter and size of a type. Types that numpy lacks carry what they are stored as. */
+/* numpy's kind letter and size of a type; for other types, those of the integer type that stores them. */
 typedef struct npy_stored {
     char kind;
     uint8_t bytes;
@@ -18,7 +18,7 @@ typedef struct npy_stored {
 } npy_stored;
 extern const npy_stored npy_stored_as[INLAY_DTYPE_COUNT];
 
-/* What a file says of its array. */
+/* The header of a file. */
 typedef struct npy_header {
     char kind; /* 'f' ... 'V' */
     bool swap; /* big-endian */
@@ -28,11 +28,11 @@ typedef struct npy_header {
     uint32_t rank;
 } npy_header;
 
-/* Reads up to the data; the header's text is the arena's. *out_left is the number of bytes that the file has from
- * there. INLAY_IO_ERROR: no regular file, cut short, not .npy, or of a kind that cannot be read. */
+/* Reads up to the data. *out_left is the number of bytes after the header. INLAY_IO_ERROR: not a regular file,
+ * truncated, not .npy, or not supported. */
 INLAY_NODISCARD inlay_status npy_read_header(FILE *file, const char *path, struct arena *arena, npy_header *header,
                                              uint64_t *out_left, inlay_diag *diag);
 
-/* Reads so many bytes or fails with INLAY_IO_ERROR. */
+/* Reads exactly `bytes` bytes or fails with INLAY_IO_ERROR. */
 INLAY_NODISCARD inlay_status npy_read_exactly(FILE *file, const char *path, void *data, size_t bytes, inlay_diag *diag);
 #endif

@@ -1,4 +1,4 @@
-/* The header of a .npy file, read. */
+/* Reads the header of a .npy file. */
 #include "data/npy_format.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { MAX_HEADER_BYTES = 1 << 20 };
 
-/* The header is a Python dict of three known keys, in any order. This reads that much of Python. */
+/* The header is a Python dict with three known keys, in any order. This scans only that part of Python's syntax. */
 struct scanner {
     const char *at;
     const char *path;
@@ -22,12 +22,12 @@ static void skip_space(struct scanner *scanner)
 
 static bool accept(struct scanner *scanner, const char *token)
 {
-    size_t n = strlen(token);
+    size_t bytes = strlen(token);
 
     skip_space(scanner);
-    if (strncmp(scanner->at, token, n) != 0)
+    if (strncmp(scanner->at, token, bytes) != 0)
         return false;
-    scanner->at += n;
+    scanner->at += bytes;
     return true;
 }
 
@@ -37,20 +37,20 @@ static inlay_status malformed(const struct scanner *scanner, const char *expecte
                       expected);
 }
 
-/* A quoted string without escapes, at most bytes - 1 characters. */
+/* Reads a quoted string without escapes, of at most bytes - 1 characters. */
 static inlay_status scan_text(struct scanner *scanner, char *text, size_t bytes)
 {
-    size_t n = 0;
-    char mark;
+    size_t used = 0;
+    char quote;
 
     skip_space(scanner);
-    mark = *scanner->at;
-    if (mark != '\'' && mark != '"')
+    quote = *scanner->at;
+    if (quote != '\'' && quote != '"')
         return malformed(scanner, "a quoted string");
-    for (scanner->at++; *scanner->at != '\0' && *scanner->at != mark && n + 1 < bytes; scanner->at++)
-        text[n++] = *scanner->at;
-    text[n] = '\0';
-    if (*scanner->at != mark)
+    for (scanner->at++; *scanner->at != '\0' && *scanner->at != quote && used + 1 < bytes; scanner->at++)
+        text[used++] = *scanner->at;
+    text[used] = '\0';
+    if (*scanner->at != quote)
         return malformed(scanner, "a short quoted string");
     scanner->at++;
     return INLAY_OK;
@@ -74,7 +74,7 @@ static inlay_status scan_shape(struct scanner *scanner, npy_header *header)
                               INLAY_MAX_RANK);
         header->dims[header->rank++] = value;
         scanner->at = end;
-        (void)accept(scanner, "L"); /* Python 2 wrote longs so */
+        (void)accept(scanner, "L"); /* suffix of Python 2 */
         skip_space(scanner);
         if (!accept(scanner, ",") && *scanner->at != ')')
             return malformed(scanner, "',' or ')' in 'shape'");
@@ -92,7 +92,7 @@ static inlay_status scan_descr(struct scanner *scanner, npy_header *header)
     skip_space(scanner);
     if (*scanner->at == '[' || *scanner->at == '(')
         return inlay_fail(scanner->diag, INLAY_IO_ERROR,
-                          "%s: a structured array; save each field as an array of its own", scanner->path);
+                          "%s has a structured array; save each field as a separate array", scanner->path);
     INLAY_TRY(scan_text(scanner, text, sizeof text));
     header->swap = text[0] == '>';
     header->kind = strchr("<>|=", text[0]) != NULL && text[0] != '\0' ? text[1] : '\0';
@@ -105,7 +105,7 @@ static inlay_status scan_descr(struct scanner *scanner, npy_header *header)
     if (end == NULL || *end != '\0' || errno != 0 || header->item_bytes > INT32_MAX)
         return inlay_fail(scanner->diag, INLAY_IO_ERROR, "%s: unknown array type '%s'", scanner->path, text);
     if (header->kind == 'U')
-        header->item_bytes *= 4; /* counted in code points */
+        header->item_bytes *= 4; /* the width is in code points */
 done:
     return status;
 }
@@ -152,7 +152,7 @@ inlay_status npy_read_exactly(FILE *file, const char *path, void *data, size_t b
 {
     if (fread(data, 1, bytes, file) == bytes)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, ferror(file) ? strerror(errno) : "the file is cut short");
+    return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, ferror(file) ? strerror(errno) : "the file is truncated");
 }
 
 inlay_status npy_read_header(FILE *file, const char *path, struct arena *arena, npy_header *header, uint64_t *out_left,
@@ -168,10 +168,10 @@ inlay_status npy_read_header(FILE *file, const char *path, struct arena *arena, 
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: not a regular file", path);
     INLAY_TRY(npy_read_exactly(file, path, start, start_bytes, diag));
     if (memcmp(start, npy_magic, sizeof npy_magic) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: not a .npy file (it does not start with \\x93NUMPY)", path);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s is not a .npy file (it does not start with \\x93NUMPY)", path);
     if (start[6] < 1 || start[6] > 3) {
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: .npy version %u.%u; versions 1 to 3 can be read", path, start[6],
-                          start[7]);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: .npy version %u.%u is not supported; use version 1 to 3", path,
+                          start[6], start[7]);
     }
     header_bytes = start[8] | (size_t)start[9] << 8;
     if (start[6] > 1) {
@@ -180,13 +180,13 @@ inlay_status npy_read_header(FILE *file, const char *path, struct arena *arena, 
         header_bytes |= (size_t)start[10] << 16 | (size_t)start[11] << 24;
     }
     if (header_bytes > MAX_HEADER_BYTES)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: a .npy header of %zu bytes; at most %d can be read", path,
-                          header_bytes, MAX_HEADER_BYTES);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the .npy header has %zu bytes, more than %d", path, header_bytes,
+                          MAX_HEADER_BYTES);
     if (start_bytes + header_bytes > (uint64_t)info.st_size)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file is cut short", path);
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file is truncated", path);
     text = arena_alloc(arena, header_bytes + 1);
     if (text == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for the header", path);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: out of memory for the header", path);
     INLAY_TRY(npy_read_exactly(file, path, text, header_bytes, diag));
     INLAY_TRY(scan_header(path, text, header, diag));
     *out_left = (uint64_t)info.st_size - start_bytes - header_bytes;

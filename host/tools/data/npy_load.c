@@ -1,15 +1,16 @@
-/* The data of a .npy file, read and turned into a tensor. */
+/* Reads the data of a .npy file into a tensor. */
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "data/npy.h"
 #include "data/npy_format.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <string.h>
 
-/* The type that the file's elements have, given what the caller would like. INLAY_UNDEFINED: none. */
+/* The type of the file's elements, with regard to the wanted type. INLAY_UNDEFINED: unsupported. */
 static inlay_dtype dtype_of(const npy_header *header, inlay_dtype want)
 {
-    char kind = header->kind == 'V' ? 'u' : header->kind; /* ml_dtypes' bfloat16 and the like come as void */
+    char kind = header->kind == 'V' ? 'u' : header->kind; /* bfloat16 and other types of ml_dtypes are stored as void */
 
     if (header->kind == 'U' || header->kind == 'S')
         return INLAY_STRING;
@@ -29,14 +30,14 @@ static void swap_bytes(unsigned char *data, size_t count, size_t bytes)
 {
     for (size_t i = 0; i < count; i++, data += bytes) {
         for (size_t low = 0, high = bytes - 1; low < high; low++, high--) {
-            unsigned char t = data[low];
+            unsigned char swapped = data[low];
             data[low] = data[high];
-            data[high] = t;
+            data[high] = swapped;
         }
     }
 }
 
-/* Column-major to row-major. */
+/* Converts column-major to row-major. */
 static void *reorder(const npy_header *header, const unsigned char *data, int64_t count, struct arena *arena)
 {
     size_t bytes = (size_t)header->item_bytes;
@@ -47,20 +48,20 @@ static void *reorder(const npy_header *header, const unsigned char *data, int64_
         return NULL;
     for (uint32_t i = 0; i < header->rank; i++)
         stride[i] = i == 0 ? 1 : stride[i - 1] * header->dims[i - 1];
-    for (int64_t n = 0; n < count; n++) {
-        memcpy(out + (size_t)n * bytes, data + (size_t)from * bytes, bytes);
-        for (uint32_t d = header->rank; d-- > 0;) {
-            from += stride[d];
-            if (++index[d] < header->dims[d])
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(out + (size_t)i * bytes, data + (size_t)from * bytes, bytes);
+        for (uint32_t axis = header->rank; axis-- > 0;) {
+            from += stride[axis];
+            if (++index[axis] < header->dims[axis])
                 break;
-            from -= stride[d] * header->dims[d];
-            index[d] = 0;
+            from -= stride[axis] * header->dims[axis];
+            index[axis] = 0;
         }
     }
     return out;
 }
 
-/* numpy pads strings with NULs to one width. */
+/* Reads strings, which numpy pads with NULs to the same width. */
 static inlay_status read_strings(const npy_header *header, const char *path, const unsigned char *data, int64_t count,
                                  struct arena *arena, inlay_str **out, inlay_diag *diag)
 {
@@ -68,42 +69,45 @@ static inlay_status read_strings(const npy_header *header, const char *path, con
     inlay_str *texts = arena_array(arena, (size_t)count + 1, sizeof *texts);
 
     for (int64_t i = 0; texts != NULL && i < count; i++, data += header->item_bytes) {
-        size_t n = length, used = 0;
+        size_t characters = length, used = 0;
         char *text;
 
-        for (; n > 0; n--) {
+        for (; characters > 0; characters--) {
             static const unsigned char zeros[4];
-            if (memcmp(data + (n - 1) * width, zeros, width) != 0)
+            if (memcmp(data + (characters - 1) * width, zeros, width) != 0)
                 break;
         }
-        text = arena_alloc(arena, n * width + 1);
+        text = arena_alloc(arena, characters * width + 1);
         if (text == NULL)
             texts = NULL;
-        for (size_t k = 0; text != NULL && k < n; k++) {
-            uint32_t c = data[k];
+        for (size_t k = 0; text != NULL && k < characters; k++) {
+            uint32_t code = data[k];
             size_t put = 1;
             if (width == 4) {
-                memcpy(&c, data + 4 * k, 4);
-                put = utf8_put(text + used, c);
+                memcpy(&code, data + 4 * k, 4);
+                put = utf8_put(text + used, code);
             } else {
-                text[used] = (char)c;
+                text[used] = (char)code;
             }
             if (put == 0)
-                return inlay_fail(diag, INLAY_IO_ERROR, "%s: element %lld holds U+%X, which is no character", path,
-                                  (long long)i, c);
+                return inlay_fail(diag, INLAY_IO_ERROR, "%s: element %lld contains U+%X, which is not a character",
+                                  path, (long long)i, code);
             used += put;
         }
         if (text != NULL)
             texts[i] = (inlay_str){ text, used };
     }
     *out = texts;
-    return texts != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for the strings", path);
+    return texts != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: out of memory for the strings", path);
 }
 
-/* One element a byte to packed, low bits first. */
-static void pack(unsigned char *data, int64_t count, uint32_t bits)
+/* Packs elements of one byte in place, low bits first. */
+static void pack_bits(unsigned char *data, int64_t count, uint32_t bits)
 {
-    uint32_t per_byte = 8 / bits;
+    uint32_t per_byte;
+
+    INLAY_CHECK(bits > 0 && bits < 8 && 8 % bits == 0);
+    per_byte = 8 / bits;
 
     for (int64_t i = 0; i < count; i++) {
         unsigned code = data[i] & ((1u << bits) - 1), shift = (unsigned)(i % per_byte) * bits;
@@ -112,21 +116,21 @@ static void pack(unsigned char *data, int64_t count, uint32_t bits)
     }
 }
 
-/* Little-endian and row-major, whatever the file has. NULL: no memory. */
+/* Converts to little-endian and row-major. NULL: out of memory. */
 static unsigned char *native_order(const npy_header *header, unsigned char *data, int64_t count, struct arena *arena)
 {
-    const size_t n = (size_t)count, bytes = (size_t)header->item_bytes;
+    const size_t elements = (size_t)count, bytes = (size_t)header->item_bytes;
 
     if (header->swap && header->kind == 'c')
-        swap_bytes(data, n * 2, bytes / 2);
+        swap_bytes(data, elements * 2, bytes / 2);
     else if (header->swap && header->kind == 'U')
-        swap_bytes(data, n * bytes / 4, 4);
+        swap_bytes(data, elements * bytes / 4, 4);
     else if (header->swap && header->kind != 'S' && bytes > 1)
-        swap_bytes(data, n, bytes);
+        swap_bytes(data, elements, bytes);
     return header->fortran && header->rank > 1 ? reorder(header, data, count, arena) : data;
 }
 
-/* The elements that the header announces, from where the file stands; left bytes are there. */
+/* Reads the elements that the header announces, from the current position; `left` bytes remain in the file. */
 static inlay_status load_elements(FILE *file, const npy_header *header, const char *path, inlay_dtype want,
                                   uint64_t left, struct arena *arena, inlay_tensor_view *out, inlay_diag *diag)
 {
@@ -137,23 +141,24 @@ static inlay_status load_elements(FILE *file, const npy_header *header, const ch
     inlay_status status = INLAY_OK;
 
     if (dtype == INLAY_UNDEFINED)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: ONNX has no type for numpy's '%c%llu'", path, header->kind,
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: ONNX does not have numpy's type '%c%llu'", path, header->kind,
                           (unsigned long long)header->item_bytes);
     if (!dims_count(header->dims, header->rank, &count) || !mul_size(&bytes, (size_t)count) || bytes > left ||
         (dtype == INLAY_STRING && (uint64_t)count > SIZE_MAX / 64))
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file has %llu bytes of data, its shape needs more", path,
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s has %llu bytes of data, but its shape needs more", path,
                           (unsigned long long)left);
-    /* Strings of width 0 need no bytes at all, so the file's size does not bound their number. */
+    /* Strings of width 0 have no bytes, so the file's size does not limit their number. */
     if (header->item_bytes == 0 && count > 1 << 20)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: %lld empty strings", path, (long long)count);
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s has %lld empty strings, more than 1048576", path,
+                          (long long)count);
     data = arena_alloc(arena, bytes);
     dims = arena_copy(arena, header->dims, sizeof header->dims);
     if (data == NULL || dims == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, bytes);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: out of memory for %zu bytes", path, bytes);
     INLAY_TRY(npy_read_exactly(file, path, data, bytes, diag));
     data = native_order(header, data, count, arena);
     if (data == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %zu bytes", path, bytes);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: out of memory for %zu bytes", path, bytes);
     *out = (inlay_tensor_view){ .data = data, .dims = dims, .rank = header->rank, .dtype = dtype };
     if (dtype == INLAY_STRING) {
         inlay_str *texts = NULL;
@@ -163,7 +168,7 @@ static inlay_status load_elements(FILE *file, const npy_header *header, const ch
         for (int64_t i = 0; i < count; i++)
             data[i] = data[i] != 0;
     } else if (inlay_dtype_bits(dtype) < 8) {
-        pack(data, count, inlay_dtype_bits(dtype));
+        pack_bits(data, count, inlay_dtype_bits(dtype));
     }
     out->bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
 done:
@@ -208,17 +213,17 @@ inlay_status npy_load_rows(FILE *file, const char *path, inlay_dtype want, int64
     rewind(file);
     INLAY_TRY(npy_read_header(file, path, arena, &header, &left, diag));
     if (header.rank == 0 || first < 0 || count < 0 || header.dims[0] - first < count)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: has no rows %lld to %lld", path, (long long)first,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s does not have rows %lld to %lld", path, (long long)first,
                           (long long)(first + count - 1));
     if (header.fortran && header.rank > 1)
         return inlay_fail(diag, INLAY_IO_ERROR,
-                          "%s: rows of an array in Fortran order cannot be read one by one; save "
+                          "%s is in Fortran order, so single rows cannot be read; save "
                           "it with numpy.ascontiguousarray",
                           path);
     if (!dims_count(header.dims + 1, header.rank - 1, &all) ||
         __builtin_mul_overflow((uint64_t)all, header.item_bytes, &row) ||
         __builtin_mul_overflow(row, (uint64_t)first, &skip) || skip > left || fseeko(file, (off_t)skip, SEEK_CUR) != 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%s: the file has %llu bytes of data, its shape needs more", path,
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s has %llu bytes of data, but its shape needs more", path,
                           (unsigned long long)left);
     header.dims[0] = count;
     status = load_elements(file, &header, path, want, left - skip, arena, out, diag);

@@ -14,8 +14,9 @@ struct archive {
     inlay_diag *diag;
 };
 
-/* The array "name.npy" as a value; INLAY_UNDEFINED takes any type. *out stays NULL where the archive has none. */
-static inlay_status take(struct archive *archive, const char *name, inlay_dtype dtype, inlay_value **out)
+/* Reads the array "name.npy" as a value; INLAY_UNDEFINED accepts any type. *out is NULL if the archive does not have
+ * it. */
+static inlay_status read_array(struct archive *archive, const char *name, inlay_dtype dtype, inlay_value **out)
 {
     const zip_entry *entry = zip_array(&archive->list, name);
     inlay_tensor_view view;
@@ -33,7 +34,7 @@ static inlay_status take(struct archive *archive, const char *name, inlay_dtype 
     return status == INLAY_OK ? value_from_view(&view, out, archive->diag) : status;
 }
 
-/* Integers of 32 bits, as SciPy has them where they do, become int64. */
+/* Converts int32, which SciPy uses if it suffices, to int64. */
 static inlay_status widen(const struct archive *archive, inlay_value **value)
 {
     inlay_value *wide = NULL;
@@ -42,7 +43,7 @@ static inlay_status widen(const struct archive *archive, inlay_value **value)
     if (*value == NULL || inlay_value_dtype(*value) == INLAY_INT64)
         return INLAY_OK;
     if (inlay_value_dtype(*value) != INLAY_INT32)
-        return inlay_fail(archive->diag, INLAY_INVALID_ARGUMENT, "%s: places must be int32 or int64", archive->path);
+        return inlay_fail(archive->diag, INLAY_INVALID_ARGUMENT, "%s: indices must be int32 or int64", archive->path);
     status = inlay_value_create(INLAY_INT64, inlay_value_rank(*value), inlay_value_dims(*value), &wide, archive->diag);
     if (status != INLAY_OK)
         return status;
@@ -58,24 +59,24 @@ static bool is_list(const inlay_value *value, int64_t count)
     return value != NULL && inlay_value_rank(value) == 1 && inlay_value_count(value) == count;
 }
 
-/* Places [n, 2] of the elements of a matrix: row and column stand in two lists, or one of them is given by where the
- * other's pieces begin. */
-static inlay_status places(const struct archive *archive, const inlay_value *major, const inlay_value *minor,
-                           bool pieces, bool turned, inlay_value **out)
+/* Indices [n, 2] of the elements of a matrix. Rows and columns are two lists, or (`compressed`) `major` has the
+ * position at which each row or column begins. `by_column`: major is the column. */
+static inlay_status make_indices(const struct archive *archive, const inlay_value *major, const inlay_value *minor,
+                                 bool compressed, bool by_column, inlay_value **out)
 {
     const int64_t count = inlay_value_count(minor), dims[2] = { count, 2 };
     const int64_t *first = inlay_value_data(major), *second = inlay_value_data(minor);
     inlay_status status = inlay_value_create(INLAY_INT64, 2, dims, out, archive->diag);
-    int64_t *to, piece = 0;
+    int64_t *to, line = 0;
 
     if (status != INLAY_OK)
         return status;
     to = inlay_value_data(*out);
     for (int64_t i = 0; i < count; i++) {
-        while (pieces && piece + 1 < inlay_value_count(major) && first[piece + 1] <= i)
-            piece++;
-        to[2 * i + turned] = pieces ? piece : first[i];
-        to[2 * i + !turned] = second[i];
+        while (compressed && line + 1 < inlay_value_count(major) && first[line + 1] <= i)
+            line++;
+        to[2 * i + by_column] = compressed ? line : first[i];
+        to[2 * i + !by_column] = second[i];
     }
     return INLAY_OK;
 }
@@ -87,17 +88,17 @@ static inlay_status read_sparse(struct archive *archive, inlay_dtype dtype, inla
     int64_t count;
     bool matrix;
 
-    INLAY_TRY(take(archive, "data", dtype, &data));
+    INLAY_TRY(read_array(archive, "data", dtype, &data));
     matrix = data != NULL;
     if (!matrix)
-        INLAY_TRY(take(archive, "values", dtype, &data));
-    INLAY_TRY(take(archive, "shape", INLAY_INT64, &shape));
-    INLAY_TRY(take(archive, "indices", INLAY_INT64, &indices));
-    INLAY_TRY(take(archive, "indptr", INLAY_INT64, &major));
-    INLAY_TRY(take(archive, "format", INLAY_UNDEFINED, &format));
+        INLAY_TRY(read_array(archive, "values", dtype, &data));
+    INLAY_TRY(read_array(archive, "shape", INLAY_INT64, &shape));
+    INLAY_TRY(read_array(archive, "indices", INLAY_INT64, &indices));
+    INLAY_TRY(read_array(archive, "indptr", INLAY_INT64, &major));
+    INLAY_TRY(read_array(archive, "format", INLAY_UNDEFINED, &format));
     if (matrix && indices == NULL) {
-        INLAY_TRY(take(archive, "row", INLAY_INT64, &major));
-        INLAY_TRY(take(archive, "col", INLAY_INT64, &indices));
+        INLAY_TRY(read_array(archive, "row", INLAY_INT64, &major));
+        INLAY_TRY(read_array(archive, "col", INLAY_INT64, &indices));
     }
     INLAY_TRY(widen(archive, &shape));
     INLAY_TRY(widen(archive, &indices));
@@ -120,7 +121,7 @@ static inlay_status read_sparse(struct archive *archive, inlay_dtype dtype, inla
         const bool coo =
             is_list(major, count) && (name == NULL || memcmp(name->data, "coo", name->bytes < 3 ? 0 : 3) == 0);
 
-        INLAY_TRY(places(archive, major, indices, !coo, csc, &made));
+        INLAY_TRY(make_indices(archive, major, indices, !coo, csc, &made));
     }
     status = inlay_value_from_sparse(data, made != NULL ? made : indices, (uint32_t)inlay_value_count(shape),
                                      inlay_value_data(shape), out, archive->diag);
@@ -137,10 +138,10 @@ done:
 static inlay_status read_map(struct archive *archive, const inlay_io_info *info, inlay_value **out)
 {
     inlay_value *items[2] = { NULL, NULL }, *map = NULL;
-    inlay_status status = take(archive, "keys", info->key_dtype, &items[0]);
+    inlay_status status = read_array(archive, "keys", info->key_dtype, &items[0]);
 
     if (status == INLAY_OK)
-        status = take(archive, "values", info->dtype, &items[1]);
+        status = read_array(archive, "values", info->dtype, &items[1]);
     if (status == INLAY_OK && (items[0] == NULL || items[1] == NULL))
         status = inlay_fail(archive->diag, INLAY_INVALID_ARGUMENT, "%s: a map needs the arrays keys and values",
                             archive->path);
@@ -163,7 +164,7 @@ inlay_status npz_named(const char *path, const inlay_io_info *info, struct arena
         return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     status = zip_read(archive.file, path, arena, &archive.list, diag);
     if (status == INLAY_OK)
-        status = take(&archive, info->name, info->dtype, out_value);
+        status = read_array(&archive, info->name, info->dtype, out_value);
     (void)fclose(archive.file);
     return status;
 }
@@ -183,10 +184,10 @@ inlay_status npz_value(const char *path, const inlay_io_info *info, struct arena
         status = read_map(&archive, info, out_value);
         goto done;
     }
-    INLAY_TRY(take(&archive, info->name, info->dtype, out_value));
+    INLAY_TRY(read_array(&archive, info->name, info->dtype, out_value));
     if (*out_value == NULL && archive.list.count == 1 && (bytes = strlen(archive.list.entries[0].name)) > 4)
-        INLAY_TRY(
-            take(&archive, arena_string_n(arena, archive.list.entries[0].name, bytes - 4), info->dtype, out_value));
+        INLAY_TRY(read_array(&archive, arena_string_n(arena, archive.list.entries[0].name, bytes - 4), info->dtype,
+                             out_value));
     if (*out_value == NULL)
         status = read_sparse(&archive, info->dtype, out_value);
 done:

@@ -1,4 +1,5 @@
 #include "data/pb.h"
+#include "inlay/check.h"
 #include "base/output.h"
 #include "model/wire.h"
 #include <string.h>
@@ -22,15 +23,16 @@ done:
     return status;
 }
 
-/* The fields of a TensorProto: elements first to first + count - 1 of value, of that shape. */
+/* Writes the fields of a TensorProto: elements first to first + count - 1 of value, with the given shape. */
 static void put_tensor(struct wire *wire, const inlay_value *value, int64_t first, int64_t count, uint32_t rank,
                        const int64_t *dims)
 {
     const size_t bytes = inlay_dtype_bits(inlay_value_dtype(value)) / 8;
     const char *data = inlay_value_data(value);
 
-    for (uint32_t d = 0; d < rank; d++)
-        wire_int(wire, 1, dims[d]);
+    INLAY_CHECK(first >= 0 && first + count <= inlay_value_count(value));
+    for (uint32_t axis = 0; axis < rank; axis++)
+        wire_int(wire, 1, dims[axis]);
     wire_int(wire, 2, inlay_value_dtype(value));
     if (inlay_value_dtype(value) != INLAY_STRING) {
         wire_bytes(wire, 9, data + (size_t)first * bytes, (size_t)count * bytes);
@@ -63,7 +65,7 @@ inlay_status pb_save_map(const char *path, const inlay_value *map, inlay_diag *d
         }
     }
     sequence = wire_begin(&wire, 5);
-    wire_int(&wire, 2, 1); /* of tensors */
+    wire_int(&wire, 2, 1); /* a sequence of tensors */
     for (int64_t i = 0; i < inlay_value_count(values); i++) {
         wire_mark tensor = wire_begin(&wire, 3);
 
@@ -89,8 +91,8 @@ inlay_status pb_save_sparse(const char *path, const inlay_value *tensor, inlay_d
     part = wire_begin(&wire, 2);
     put_tensor(&wire, indices, 0, inlay_value_count(indices), 2, inlay_value_dims(indices));
     wire_end(&wire, part);
-    for (uint32_t d = 0; d < inlay_value_rank(tensor); d++)
-        wire_int(&wire, 3, inlay_value_dims(tensor)[d]);
+    for (uint32_t axis = 0; axis < inlay_value_rank(tensor); axis++)
+        wire_int(&wire, 3, inlay_value_dims(tensor)[axis]);
     inlay_value_unref(values);
     inlay_value_unref(indices);
     return finish(&wire, path, diag);

@@ -1,4 +1,4 @@
-/* data/pb.h - values that numpy has no file for, as ONNX's messages. */
+/* data/pb.h - writes values that numpy has no format for, as ONNX messages. */
 #ifndef DATA_PB_H
 #define DATA_PB_H
 #include "base/memory.h"

@@ -7,16 +7,17 @@
 
 static const char text_mark[] = "text:";
 
-static bool ends(const char *text, const char *end)
+static bool ends_with(const char *text, const char *end)
 {
-    const size_t n = strlen(text), m = strlen(end);
+    const size_t text_bytes = strlen(text), end_bytes = strlen(end);
 
-    return n >= m && strcmp(text + n - m, end) == 0;
+    return text_bytes >= end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
 }
 
 bool raw_is(const char *source, const inlay_io_info *info)
 {
-    if (info->kind != INLAY_KIND_TENSOR || ends(source, ".npy") || ends(source, ".npz") || ends(source, ".pb"))
+    if (info->kind != INLAY_KIND_TENSOR || ends_with(source, ".npy") || ends_with(source, ".npz") ||
+        ends_with(source, ".pb"))
         return false;
     return info->dtype == INLAY_STRING ||
            (info->dtype == INLAY_UINT8 && (info->rank == 1 || info->rank == INLAY_RANK_UNKNOWN));
@@ -32,9 +33,9 @@ static inlay_status read_file(const char *path, char **out, size_t *out_bytes, i
     if (bytes < 0 || fseek(file, 0, SEEK_SET) != 0)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
     else if ((*out = malloc((size_t)bytes + 1)) == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for %ld bytes", path, bytes);
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: out of memory for %ld bytes", path, bytes);
     else if (fread(*out, 1, (size_t)bytes, file) != (size_t)bytes)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s: it can't be read", path);
+        status = inlay_fail(diag, INLAY_IO_ERROR, "cannot read %s", path);
     if (file != NULL)
         fclose(file);
     if (status == INLAY_OK) {
@@ -47,7 +48,7 @@ static inlay_status read_file(const char *path, char **out, size_t *out_bytes, i
     return status;
 }
 
-/* The lines of a text; the one behind the last end of line counts where it is not empty. */
+/* Makes a tensor of the lines of a text; a last line without an end of line counts. */
 static inlay_status make_lines(const char *text, size_t bytes, const inlay_io_info *info, inlay_value **out,
                                inlay_diag *diag)
 {
@@ -64,17 +65,18 @@ static inlay_status make_lines(const char *text, size_t bytes, const inlay_io_in
         return no_memory(diag, "for %zu lines", count);
     for (size_t i = 0; i < count; i++) {
         const char *end = memchr(text + at, '\n', bytes - at);
-        const size_t n = (end != NULL ? (size_t)(end - text) : bytes) - at;
+        const size_t line_bytes = (end != NULL ? (size_t)(end - text) : bytes) - at;
 
-        lines[i] = (inlay_str){ text + at, n > 0 && text[at + n - 1] == '\r' ? n - 1 : n };
-        at += n + 1;
+        lines[i] =
+            (inlay_str){ text + at, line_bytes > 0 && text[at + line_bytes - 1] == '\r' ? line_bytes - 1 : line_bytes };
+        at += line_bytes + 1;
     }
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = 1;
     if (rank > 0)
         dims[rank - 1] = (int64_t)count;
     status = rank == 0 && count != 1
-                 ? inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' is one string, but there are %zu lines",
+                 ? inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' is one string, but the text has %zu lines",
                               info->name, count)
                  : inlay_value_create_strings(rank, dims, lines, out, diag);
     free(lines);

@@ -1,11 +1,11 @@
-/* data/raw.h - files that are inputs as they are: pictures and sound as bytes, text as lines. */
+/* data/raw.h - files that are used as inputs directly: pictures and audio as bytes, text as lines. */
 #ifndef DATA_RAW_H
 #define DATA_RAW_H
 #include "inlay/inlay.h"
 #include <stdbool.h>
 
-/* Is the source meant so? An input of bytes of rank 1, or of strings, and no .npy, .npz or .pb; "text:..." is a string
- * itself. */
+/* Whether the source is such a file: for an input of bytes of rank 1, or of strings, and not .npy, .npz or .pb; or
+ * "text:...", which is a string. */
 bool raw_is(const char *source, const inlay_io_info *info);
 /* uint8[N]: the bytes of the file; strings: its lines, [lines]. */
 INLAY_NODISCARD inlay_status raw_load(const char *source, const inlay_io_info *info, inlay_value **out_value,

@@ -1,4 +1,5 @@
 #include "data/samples.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@ inlay_status samples_load(const struct samples *samples, uint32_t i, inlay_value
     inlay_value **values = calloc((size_t)count + 1, sizeof(inlay_value *));
     inlay_status status;
 
+    INLAY_CHECK(samples->load != NULL);
     *out_values = NULL;
     if (values == NULL)
         return no_memory(diag, "for %u inputs", count);
@@ -27,7 +29,7 @@ void samples_release(const struct samples *samples, inlay_value **values)
     free((void *)values);
 }
 
-/* The input of the samples that is input `index` of the session; INLAY_NONE: none is. */
+/* The index of the samples' input for input `index` of the session; INLAY_NONE: none. */
 static uint32_t source_of(const struct samples *samples, const inlay_session *session, uint32_t index,
                           const inlay_io_info *info)
 {
@@ -35,7 +37,7 @@ static uint32_t source_of(const struct samples *samples, const inlay_session *se
 
     if (named != INLAY_NONE || session == samples->of)
         return named;
-    /* Other names mean other inputs, unless all have others. */
+    /* Inputs are matched by index only if no name matches. */
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         inlay_io_info other = { .struct_size = sizeof other };
 
@@ -56,9 +58,7 @@ inlay_status samples_fit(const struct samples *samples, const inlay_session *ses
             return status;
         if (info.optional == 0 && source_of(samples, session, i, &info) == INLAY_NONE)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "input '%s' of the second model: the first has no input of "
-                              "that name",
-                              info.name);
+                              "input '%s' of the second model: the first model has no input with that name", info.name);
     }
     return INLAY_OK;
 }

@@ -1,4 +1,5 @@
 #include "data/scratch.h"
+#include "inlay/check.h"
 #include "base/output.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Makes a folder whose name begins like that. */
+/* Creates a folder whose name begins with `folder` and `name`. */
 static bool make_folder(char dir[SCRATCH_BYTES], const char *folder, const char *name)
 {
     errno = ENAMETOOLONG;
@@ -20,9 +21,9 @@ static bool make_folder(char dir[SCRATCH_BYTES], const char *folder, const char 
     return false;
 }
 
-/* What cannot be written is known before the work begins. Elsewhere than beside the output only where that is no
- * regular file, or one that its folder does not allow to be replaced. */
-static bool make_beside(struct scratch *scratch)
+/* Creates the folder, so that an unwritable output is detected early. It is next to the output unless that is not a
+ * regular file or its folder is not writable. */
+static bool make_near_output(struct scratch *scratch)
 {
     const char *temporary = getenv("TMPDIR");
     char target[PATH_MAX];
@@ -43,12 +44,12 @@ inlay_status scratch_make(const char *output, const char *external, struct scrat
     *out = (struct scratch){ .output = output, .external = external };
     if (external != NULL && (external[0] == '\0' || strchr(external, '/') != NULL))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "external file '%.200s' must be a plain name; it goes beside "
+                          "external file '%.200s' must be a file name without a folder; it is written to the folder of "
                           "the model",
                           external);
     errno = EISDIR;
-    if ((stat(output, &st) == 0 && S_ISDIR(st.st_mode)) || !make_beside(out))
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be created: %s", output, strerror(errno));
+    if ((stat(output, &st) == 0 && S_ISDIR(st.st_mode)) || !make_near_output(out))
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot create %.200s: %s", output, strerror(errno));
     return INLAY_OK;
 }
 
@@ -81,9 +82,10 @@ inlay_status scratch_save(const struct scratch *scratch, const char *name, const
                                                                                  : NULL,
                                       .with_inferred_shapes = inside };
 
+    INLAY_CHECK(scratch->dir[0] != '\0');
     (void)snprintf(path, PATH_MAX, "%s/%.64s", scratch->dir, name);
     if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be written: %s", scratch->output, strerror(errno));
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot write %.200s: %s", scratch->output, strerror(errno));
     (void)snprintf(path, PATH_MAX, "%s/%.64s/model.onnx", scratch->dir, name);
     return model_save(model, path, &save, diag);
 }
@@ -108,7 +110,7 @@ inlay_status scratch_publish(const struct scratch *scratch, const char *path, ui
     }
     if (outside && !output_target(scratch->output, target))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "%.200s is no regular file: there is no place beside it for the file '%.200s' of tensors",
+                          "%.200s is not a regular file, so the tensors cannot be written to '%.200s' in its folder",
                           scratch->output, scratch->external);
     if (outside) {
         *out_bytes += (uint64_t)info.st_size;

@@ -1,5 +1,5 @@
-/* data/scratch.h - a folder in which models are made and tried: beside the output if that is a regular file; what
- * is good moves out of it, as base/output.h says. */
+/* data/scratch.h - a folder in which models are written and tested: in the folder of the output, if that is a regular
+ * file. Good models are moved to the output, see base/output.h. */
 #ifndef DATA_SCRATCH_H
 #define DATA_SCRATCH_H
 #include "inlay/inlay.h"
@@ -8,23 +8,23 @@
 enum { SCRATCH_BYTES = 3840 };
 
 struct scratch {
-    char dir[SCRATCH_BYTES]; /* "" = not made */
-    const char *output;      /* where the model is to go */
-    const char *external;    /* its file of tensors, or NULL */
+    char dir[SCRATCH_BYTES]; /* "" = not created */
+    const char *output;      /* path of the resulting model */
+    const char *external;    /* name of its file of tensors, or NULL */
 };
 
 /* INLAY_IO_ERROR: `output` cannot be written. */
 INLAY_NODISCARD inlay_status scratch_make(const char *output, const char *external, struct scratch *out,
                                           inlay_diag *diag);
-/* Removes a folder and what is in it. */
+/* Removes a folder and its contents. */
 void scratch_remove_folder(const char *path);
-/* Removes the folder and what is in it; {0} is a no-op. */
+/* Removes the folder and its contents; {0} is a no-op. */
 void scratch_remove(struct scratch *scratch);
-/* "DIR/NAME/", made if it is not there, with the model in it as model.onnx; path is [PATH_MAX]. inside: tensors go into
- * a file of their own even where the caller named none, so that they are mapped. */
+/* Saves the model as "DIR/NAME/model.onnx", and creates the folder; path is [PATH_MAX]. inside: tensors are stored in a
+ * separate file even if the caller gave no name, so that they are mapped. */
 INLAY_NODISCARD inlay_status scratch_save(const struct scratch *scratch, const char *name, const graph_model *model,
                                           bool inside, char *path, inlay_diag *diag);
-/* Moves a model that scratch_save() wrote, without `inside`, to the output; *out_bytes is how large it is. */
+/* Moves a model that scratch_save() wrote, without `inside`, to the output; *out_bytes is its size. */
 INLAY_NODISCARD inlay_status scratch_publish(const struct scratch *scratch, const char *path, uint64_t *out_bytes,
                                              inlay_diag *diag);
 #endif

@@ -1,4 +1,5 @@
 #include "data/value.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "base/element.h"
 #include "data/npy.h"
@@ -28,7 +29,7 @@ inlay_status value_from_datum(const model_datum *datum, inlay_dtype dtype, inlay
         return no_memory(diag, "for %u items", datum->item_count);
     for (; count < datum->item_count; count++)
         INLAY_TRY(value_from_datum(&datum->items[count], dtype, &items[count], diag));
-    if (datum->kind == INLAY_VALUE_MAP) /* the kinds have the same numbers */
+    if (datum->kind == INLAY_VALUE_MAP) /* INLAY_VALUE_* and INLAY_KIND_* are equal */
         dtype = inlay_value_dtype(items[1]);
     status = inlay_value_create_list(datum->kind, dtype, items, count, out_value, diag);
 done:
@@ -38,21 +39,22 @@ done:
     return status;
 }
 
-/* Wraps a tensor for an input that wants an optional. Consumes *value. */
+/* Wraps a tensor for an optional input. Consumes *value. */
 static inlay_status wrap_optional(inlay_value **value, inlay_diag *diag)
 {
     inlay_value *inner = *value;
     inlay_status status =
         inlay_value_create_list(INLAY_KIND_OPTIONAL, inlay_value_dtype(inner), &inner, 1, value, diag);
 
+    INLAY_CHECK(inner != NULL);
     inlay_value_unref(inner);
     return status;
 }
 
 static bool has_suffix(const char *path, const char *suffix)
 {
-    size_t n = strlen(path), m = strlen(suffix);
-    return n >= m && strcmp(path + n - m, suffix) == 0;
+    size_t path_bytes = strlen(path), suffix_bytes = strlen(suffix);
+    return path_bytes >= suffix_bytes && strcmp(path + path_bytes - suffix_bytes, suffix) == 0;
 }
 
 inlay_status value_datum(const char *path, const inlay_io_info *info, struct arena *arena, model_datum *out,
@@ -60,20 +62,20 @@ inlay_status value_datum(const char *path, const inlay_io_info *info, struct are
 {
     if (info->sparse != 0 && info->kind == INLAY_KIND_TENSOR &&
         model_datum_load(path, MODEL_DATUM_SPARSE, arena, out, NULL) == INLAY_OK)
-        return INLAY_OK;                                         /* otherwise it may be dense in the file */
-    return model_datum_load(path, info->kind, arena, out, diag); /* INLAY_KIND_* are INLAY_VALUE_*'s numbers */
+        return INLAY_OK;                                         /* otherwise the file may have a dense tensor */
+    return model_datum_load(path, info->kind, arena, out, diag); /* INLAY_KIND_* and INLAY_VALUE_* are equal */
 }
 
-/* Is a value that was read from path what info declares? */
+/* Checks that a value from path has the declared kind and type. */
 static inlay_status check_declared(const char *path, const inlay_io_info *info, const inlay_value *value,
                                    inlay_diag *diag)
 {
     if (inlay_value_kind(value) != info->kind)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: input '%s' is no tensor: give it as a .pb file", path,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: input '%s' is not a tensor: use a .pb file", path,
                           info->name);
     if (inlay_value_kind(value) == INLAY_KIND_TENSOR && info->dtype != INLAY_UNDEFINED &&
         inlay_value_dtype(value) != info->dtype)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: holds %s, but input '%s' is %s", path,
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has type %s, but input '%s' is %s", path,
                           inlay_dtype_name(inlay_value_dtype(value)), info->name, inlay_dtype_name(info->dtype));
     return INLAY_OK;
 }
@@ -127,7 +129,7 @@ inlay_status value_source(const char *flag, const char *from, inlay_diag *diag)
                : inlay_fail(diag, INLAY_IO_ERROR, "%s %s: %s", flag, from, strerror(errno));
 }
 
-/* The array of the declared name in an archive; *out_value stays NULL where it has none. */
+/* Reads the array with the declared name from an archive; *out_value is unchanged if it is missing. */
 static inlay_status load_array(const char *path, const inlay_io_info *info, struct arena *arena,
                                inlay_value **out_value, inlay_diag *diag)
 {
@@ -170,8 +172,8 @@ inlay_status value_load_named(const char *from, const inlay_io_info *info, inlay
 inlay_status value_missing(const char *what, const char *from, const inlay_io_info *info, inlay_diag *diag)
 {
     return has_suffix(from, ".npz")
-               ? inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array of that name in %s", what, info->name, from)
-               : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': none of .npy, .pb, .npz of that name in %s", what,
+               ? inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no array with that name in %s", what, info->name, from)
+               : inlay_fail(diag, INLAY_NOT_FOUND, "%s '%s': no .npy, .pb or .npz file with that name in %s", what,
                             info->name, from);
 }
 
@@ -206,7 +208,7 @@ static inlay_status save_item(struct arena *arena, const char *dir, const char *
         char *item_name = kind == INLAY_KIND_OPTIONAL ? arena_string(arena, name)
                                                       : arena_format(arena, "%s.%lld", name, (long long)i);
         if (item == NULL || item_name == NULL)
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "output '%s' cannot be written", name);
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for output '%s'", name);
         status = save_item(arena, dir, item_name, item, diag);
     }
     return status;
@@ -251,26 +253,26 @@ char *value_type_text(const inlay_value *value, char *text, size_t bytes)
 struct statistics {
     double min, max, mean;
     int64_t nan_count;
-    int64_t number_count; /* elements that are no NaN; min, max and mean are over them */
+    int64_t number_count; /* elements that are not NaN; min, max and mean refer to them */
 };
 
 static struct statistics measure(const inlay_tensor_view *view, int64_t count)
 {
     struct statistics statistics = { .min = INFINITY, .max = -INFINITY };
-    double sum = 0, v;
+    double sum = 0, number;
 
     if (view->dtype == INLAY_COMPLEX64 || view->dtype == INLAY_COMPLEX128)
         return statistics;
     for (int64_t i = 0; i < count; i++) {
-        if (!element_number(view->dtype, view->data, i, &v, NULL))
+        if (!element_number(view->dtype, view->data, i, &number, NULL))
             return statistics;
-        if (isnan(v)) {
+        if (isnan(number)) {
             statistics.nan_count++;
             continue;
         }
-        statistics.min = v < statistics.min ? v : statistics.min;
-        statistics.max = v > statistics.max ? v : statistics.max;
-        sum += v;
+        statistics.min = number < statistics.min ? number : statistics.min;
+        statistics.max = number > statistics.max ? number : statistics.max;
+        sum += number;
         statistics.number_count++;
     }
     statistics.mean = statistics.number_count > 0 ? sum / (double)statistics.number_count : 0;
@@ -306,21 +308,21 @@ void value_print(FILE *to, const char *name, const inlay_value *value, uint32_t 
     (void)fputc('\n', to);
 }
 
-json_t *value_number_json(double v)
+json_t *value_number_json(double number)
 {
-    if (isnan(v))
+    if (isnan(number))
         return json_string("NaN");
-    if (isinf(v))
-        return json_string(v > 0 ? "Infinity" : "-Infinity");
-    return json_real(v);
+    if (isinf(number))
+        return json_string(number > 0 ? "Infinity" : "-Infinity");
+    return json_real(number);
 }
 
-/* A float's shortest digits, not those that its widening to double makes up. */
-static double short_float(double v)
+/* A float with its shortest digits, without those that the conversion to double adds. */
+static double short_float(double number)
 {
     char text[40];
 
-    (void)snprintf(text, sizeof text, "%.9g", v);
+    (void)snprintf(text, sizeof text, "%.9g", number);
     return strtod(text, NULL);
 }
 

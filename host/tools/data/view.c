@@ -1,4 +1,5 @@
 #include "data/view.h"
+#include "inlay/check.h"
 #include <string.h>
 
 inlay_status value_from_view(const inlay_tensor_view *view, inlay_value **out_value, inlay_diag *diag)
@@ -10,6 +11,7 @@ inlay_status value_from_view(const inlay_tensor_view *view, inlay_value **out_va
     if (view->dtype == INLAY_STRING)
         return inlay_value_create_strings(view->rank, view->dims, view->data, out_value, diag);
     status = inlay_value_create(view->dtype, view->rank, view->dims, &value, diag);
+    INLAY_CHECK(status != INLAY_OK || view->bytes <= inlay_value_bytes(value));
     if (status == INLAY_OK && view->bytes > 0)
         memcpy(inlay_value_data(value), view->data, view->bytes);
     *out_value = value;

@@ -1,6 +1,6 @@
-/* data/zip.h - the entries of a zip archive, which numpy's .npz files are: stored or deflated, zip64 too.
+/* data/zip.h - reads zip archives, the format of numpy's .npz files: stored or deflated entries, also zip64.
  *
- * Everything in an archive is checked against the file's size before it is used; names are never paths to write to. */
+ * All data of an archive are checked against the file's size before use; names are never used as paths. */
 #ifndef DATA_ZIP_H
 #define DATA_ZIP_H
 #include "base/arena.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 typedef struct zip_entry {
-    const char *name; /* ends with NUL */
+    const char *name; /* NUL-terminated */
     uint64_t offset;  /* of its local header */
     uint64_t packed, bytes;
     uint32_t method; /* 0 stored, 8 deflated */
@@ -20,16 +20,16 @@ typedef struct zip_list {
     uint32_t count;
 } zip_list;
 
-/* Reads the directory of the archive; all memory is the arena's. INLAY_IO_ERROR: no archive, cut short, encrypted, or
- * in several parts. path is for messages. */
+/* Reads the directory of the archive into the arena. INLAY_IO_ERROR: not an archive, truncated, encrypted, or in
+ * several parts. path is for messages. */
 INLAY_NODISCARD inlay_status zip_read(FILE *file, const char *path, struct arena *arena, zip_list *out,
                                       inlay_diag *diag);
 
-/* The entry "name.npy", where '_' may stand for each '/' and ':' of the name; NULL: the archive has none. */
+/* The entry "name.npy", in which '_' may replace each '/' and ':' of the name; NULL: missing. */
 const zip_entry *zip_array(const zip_list *list, const char *name);
 
-/* Unpacks an entry into a new temporary file without a name, which the caller closes. INLAY_IO_ERROR also when the
- * contents do not have the size and the checksum that the directory states. */
+/* Unpacks an entry into a new unnamed temporary file, which the caller closes. INLAY_IO_ERROR also if the contents do
+ * not have the size and the checksum of the directory. */
 INLAY_NODISCARD inlay_status zip_extract(FILE *file, const char *path, const zip_entry *entry, FILE **out_file,
                                          inlay_diag *diag);
 #endif

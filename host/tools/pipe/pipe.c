@@ -1,4 +1,5 @@
 #include "modelkit/change.h"
+#include "inlay/check.h"
 #include "pipe/pipe_parts.h"
 #include "base/nearest.h"
 #include <errno.h>
@@ -8,29 +9,30 @@
 #include <string.h>
 
 const char *const pipe_steps[] = {
-    "decode[:bgr|grey]\ta picture file to pixels: PNG, JPEG, WebP, TIFF, JPEG 2000, BMP, PNM",
+    "decode[:bgr|grey]\tdecode a picture file to pixels: PNG, JPEG, WebP, TIFF, JPEG 2000, BMP, PNM",
     /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): a text of two lines */
-    "resize[:H|HxW]\tto that size, as Pillow does; H alone keeps the ratio; inside=HxW, cover=HxW, filter=NAME, "
+    "resize[:H|HxW]\tresize as Pillow does; H alone keeps the ratio; inside=HxW, cover=HxW, filter=NAME, "
     "multiple=N, shrink; without a size: that of the model's input",
-    "letterbox[:HxW]\tas large as it fits into a frame; fill=0..255",
-    "crop[:HxW]\tthe middle",
-    "color:SPACE\trgb, bgr, grey, ycbcr or hsv",
-    "normalise[:PRESET]\tto floats, in planes: half (-1 to 1, the usual), unit (0 to 1), imagenet, raw (0 to 255); or "
+    "letterbox[:HxW]\tfit into a frame, keeping the ratio; fill=0..255",
+    "crop[:HxW]\tcut out the centre",
+    "color:SPACE\tconvert to rgb, bgr, grey, ycbcr or hsv",
+    "normalise[:PRESET]\tconvert to planes of floats: half (-1 to 1, the default), unit (0 to 1), imagenet, raw (0 to "
+    "255); or "
     "mean=A/B/C:std=A/B/C",
-    "audio[:RATE]\ta sound file to samples, one channel (16000 a second)",
-    "mel[:whisper|librosa]\tsamples to a mel spectrogram; rate, n_fft, hop, mels, samples=N",
-    "tokenize:FILE\ttext to ids, by tokenizer.json, vocab.txt or a SentencePiece model; max=N",
+    "audio[:RATE]\tdecode an audio file to samples, one channel (16000 per second)",
+    "mel[:whisper|librosa]\tmel spectrogram of samples; rate, n_fft, hop, mels, samples=N",
+    "tokenize:FILE\ttext to ids, with tokenizer.json, vocab.txt or a SentencePiece model; max=N",
     "softmax\t(post) scores to probabilities",
-    "topk:K[:LABELS]\t(post) the best K, with labels, a line each",
-    "ctc:ALPHABET\t(post) steps to text; beam=N",
-    "detokenize:FILE\t(post) ids to text, by the files of tokenize",
+    "topk:K[:LABELS]\t(post) the best K, with labels from a file with one label per line",
+    "ctc:ALPHABET\t(post) time steps to text; beam=N",
+    "detokenize:FILE\t(post) ids to text, with the files of tokenize",
     "boxes[:v8|v5]\t(post) boxes of a YOLO model; score=X, iou=X, most=N, labels=FILE",
-    "image[:PRESET]\t(post) planes to pixels, the way back of normalise",
-    "encode[:png|jpg|webp|bmp|ppm]\t(post) pixels to a picture file",
+    "image[:PRESET]\t(post) planes to pixels, the inverse of normalise",
+    "encode[:png|jpg|webp|bmp|ppm]\t(post) encode pixels as a picture file",
     NULL,
 };
 
-/* ------------------------------------------------------------------ a step's words */
+/* ------------------------------------------------------------------ words of a step */
 
 inlay_status pipe_fail(pipe_chain *chain, const char *format, ...)
 {
@@ -45,13 +47,13 @@ inlay_status pipe_fail(pipe_chain *chain, const char *format, ...)
 
 const char *pipe_option(pipe_chain *chain, const char *name)
 {
-    const size_t n = strlen(name);
+    const size_t name_bytes = strlen(name);
 
     for (uint32_t i = 1; i < chain->word_count; i++) {
-        if (strncmp(chain->words[i], name, n) != 0 || chain->words[i][n] != '=')
+        if (strncmp(chain->words[i], name, name_bytes) != 0 || chain->words[i][name_bytes] != '=')
             continue;
         chain->used[i] = true;
-        return chain->words[i] + n + 1;
+        return chain->words[i] + name_bytes + 1;
     }
     return NULL;
 }
@@ -75,28 +77,29 @@ char *pipe_word(pipe_chain *chain)
     return NULL;
 }
 
-inlay_status pipe_int(pipe_chain *chain, const char *name, int64_t otherwise, int64_t least, int64_t most, int64_t *out)
+inlay_status pipe_int(pipe_chain *chain, const char *name, int64_t default_value, int64_t min, int64_t max,
+                      int64_t *out)
 {
     const char *text = pipe_option(chain, name);
     char *end = NULL;
 
-    *out = otherwise;
+    *out = default_value;
     if (text == NULL)
         return INLAY_OK;
     errno = 0;
     *out = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || *out < least || *out > most)
-        return pipe_fail(chain, "%s=%s: expected a number from %lld to %lld", name, text, (long long)least,
-                         (long long)most);
+    if (end == text || *end != '\0' || errno != 0 || *out < min || *out > max)
+        return pipe_fail(chain, "%s=%s: expected a number from %lld to %lld", name, text, (long long)min,
+                         (long long)max);
     return INLAY_OK;
 }
 
-inlay_status pipe_float(pipe_chain *chain, const char *name, double otherwise, double *out)
+inlay_status pipe_float(pipe_chain *chain, const char *name, double default_value, double *out)
 {
     const char *text = pipe_option(chain, name);
     char *end = NULL;
 
-    *out = otherwise;
+    *out = default_value;
     if (text == NULL)
         return INLAY_OK;
     *out = strtod(text, &end);
@@ -122,7 +125,7 @@ inlay_status pipe_size(pipe_chain *chain, const char *text, int64_t out[2])
 
 inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out)
 {
-    enum { MOST = 256 << 20 };
+    enum { MAX_BYTES = 256 << 20 };
     FILE *file = fopen(path, "rb");
     long bytes = -1;
     char *text = NULL;
@@ -132,14 +135,14 @@ inlay_status pipe_file(pipe_chain *chain, const char *path, inlay_str *out)
         bytes = ftell(file);
     if (bytes < 0 || fseek(file, 0, SEEK_SET) != 0) {
         status = pipe_fail(chain, "%s: %s", path, strerror(errno));
-    } else if (bytes > MOST) {
-        status = pipe_fail(chain, "%s: more than %d MB", path, MOST >> 20);
+    } else if (bytes > MAX_BYTES) {
+        status = pipe_fail(chain, "%s is larger than %d MB", path, MAX_BYTES >> 20);
     } else {
         text = graph_blob_alloc(chain->model, (size_t)bytes + 1);
         if (text == NULL)
             status = no_memory(chain->diag, "for %s", path);
         else if (fread(text, 1, (size_t)bytes, file) != (size_t)bytes)
-            status = pipe_fail(chain, "%s: it can't be read", path);
+            status = pipe_fail(chain, "cannot read %s", path);
         else
             text[bytes] = '\0';
     }
@@ -171,27 +174,27 @@ static void set_type(graph_value *value, inlay_dtype dtype, uint32_t rank, const
     value->declared = true;
 }
 
-/* dims[i] -1: open, of that name, or of none. */
+/* Declares the type of a value. dims[i] -1: symbolic with names[i], or unknown if that is NULL. */
 static inlay_status declare(pipe_chain *chain, uint32_t value, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                             const char *const *names)
 {
-    inlay_dim *own = arena_array(&chain->model->arena, rank + 1, sizeof *own);
+    inlay_dim *declared = arena_array(&chain->model->arena, rank + 1, sizeof *declared);
 
-    if (own == NULL)
+    if (declared == NULL)
         return no_memory(chain->diag, "for the steps");
     for (uint32_t i = 0; i < rank; i++) {
         if (dims != NULL && dims[i] >= 0) {
-            own[i] = (inlay_dim){ .value = dims[i], .kind = INLAY_DIM_FIXED };
+            declared[i] = (inlay_dim){ .value = dims[i], .kind = INLAY_DIM_FIXED };
         } else if (names != NULL && names[i] != NULL) {
-            own[i] =
+            declared[i] =
                 (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(chain->model, names[i]) };
-            if (own[i].symbol == 0)
+            if (declared[i].symbol == 0)
                 return no_memory(chain->diag, "for the steps");
         } else {
-            own[i] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
+            declared[i] = (inlay_dim){ .value = -1, .kind = INLAY_DIM_UNKNOWN };
         }
     }
-    set_type(&chain->graph->values[value], dtype, rank, own);
+    set_type(&chain->graph->values[value], dtype, rank, declared);
     return INLAY_OK;
 }
 
@@ -209,7 +212,7 @@ static inlay_status append(pipe_chain *chain, uint32_t **list, uint32_t *count, 
     return INLAY_OK;
 }
 
-static void take_out(uint32_t *list, uint32_t *count, uint32_t value)
+static void remove_value(uint32_t *list, uint32_t *count, uint32_t value)
 {
     uint32_t kept = 0;
 
@@ -239,6 +242,7 @@ inlay_status pipe_node(pipe_chain *chain, const char *domain, const char *op, gr
 
     if (node == NULL || made == INLAY_NONE || (domain[0] != '\0' && !graph_model_import(chain->model, domain, 1)))
         return no_memory(chain->diag, "for the steps");
+    INLAY_CHECK(chain->value < chain->graph->value_count);
     ((uint32_t *)(uintptr_t)node->info.inputs)[0] = chain->value;
     ((uint32_t *)(uintptr_t)node->info.outputs)[0] = made;
     chain->value = made;
@@ -251,6 +255,7 @@ inlay_status pipe_output(pipe_chain *chain, uint32_t value, inlay_dtype dtype, u
 {
     if (chain->output_count == sizeof chain->outputs / sizeof chain->outputs[0])
         return pipe_fail(chain, "too many outputs");
+    INLAY_CHECK(value < chain->graph->value_count);
     chain->outputs[chain->output_count++] = value;
     return declare(chain, value, dtype, rank, NULL, NULL);
 }
@@ -284,7 +289,7 @@ bool pipe_target_is_nhwc(const pipe_chain *chain)
     return first != 1 && first != 3 && first != 4 && (last == 1 || last == 3 || last == 4);
 }
 
-/* Casts the value to the type that the model's input has. */
+/* Casts the value to the type of the model's input. */
 static inlay_status cast_to(pipe_chain *chain, uint32_t *value, inlay_dtype from, inlay_dtype to)
 {
     graph_node *node;
@@ -298,8 +303,8 @@ static inlay_status cast_to(pipe_chain *chain, uint32_t *value, inlay_dtype from
     return status == INLAY_OK ? graph_set_attr_int(chain->graph, node, "to", to) : status;
 }
 
-/* Makes the node that made `from` make `to`. */
-static void give(struct graph *graph, uint32_t from, uint32_t to)
+/* Replaces value `from` by `to` in all nodes. */
+static void replace_value(struct graph *graph, uint32_t from, uint32_t to)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         uint32_t *in = (uint32_t *)(uintptr_t)graph->nodes[i]->info.inputs;
@@ -327,8 +332,8 @@ inlay_status pipe_feed(pipe_chain *chain, const char *input, uint32_t value, inl
                                                                     : INLAY_UNDEFINED);
         if (status != INLAY_OK)
             return status;
-        take_out(chain->graph->inputs, &chain->graph->input_count, value_index);
-        give(chain->graph, value, value_index);
+        remove_value(chain->graph->inputs, &chain->graph->input_count, value_index);
+        replace_value(chain->graph, value, value_index);
         return INLAY_OK;
     }
     return INLAY_OK;
@@ -364,7 +369,7 @@ static inlay_status unknown_step(pipe_chain *chain)
     while (pipe_text_steps[texts].name != NULL)
         texts++;
     near = nearest_name(chain->words[0], nth_step, &pictures, pictures + texts);
-    return pipe_fail(chain, "there is no such step%s%s%s; `inlay pipe --help` lists them",
+    return pipe_fail(chain, "unknown step%s%s%s; `inlay pipe --help` lists them",
                      near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
@@ -376,8 +381,9 @@ static inlay_status add_step(pipe_chain *chain, char *text)
     chain->word_count = 0;
     memset(chain->used, 0, sizeof chain->used);
     for (char *rest = text, *word; (word = strsep(&rest, ":")) != NULL;) {
-        if (chain->word_count == PIPE_MOST_WORDS)
-            return pipe_fail(chain, "more than %d words between colons", PIPE_MOST_WORDS);
+        if (chain->word_count == PIPE_MAX_WORDS)
+            return pipe_fail(chain, "more than %d words between colons", PIPE_MAX_WORDS);
+        INLAY_CHECK(chain->word_count < PIPE_MAX_WORDS);
         chain->words[chain->word_count++] = word;
     }
     if (strcmp(chain->words[0], "normalize") == 0)
@@ -386,15 +392,15 @@ static inlay_status add_step(pipe_chain *chain, char *text)
     if (step == NULL)
         return unknown_step(chain);
     if (chain->post ? !step->post : !step->pre)
-        return pipe_fail(chain, "it stands in --%s", chain->post ? "pre, before the model" : "post, behind the model");
+        return pipe_fail(chain, "it is a step of --%s",
+                         chain->post ? "pre, before the model" : "post, after the model");
     if (chain->kind == PIPE_DONE)
-        return pipe_fail(chain, "nothing follows the step before it");
+        return pipe_fail(chain, "no step can follow the previous one");
     chain->makes = step->makes;
     status = step->add(chain);
     for (uint32_t i = 1; status == INLAY_OK && i < chain->word_count; i++)
         if (!chain->used[i])
-            status =
-                pipe_fail(chain, "'%s' is not understood; `inlay pipe --help` lists what it takes", chain->words[i]);
+            status = pipe_fail(chain, "unknown word '%s'; `inlay pipe --help` lists the options", chain->words[i]);
     return status;
 }
 
@@ -430,14 +436,15 @@ static inlay_status find_target(pipe_chain *chain, const char *what, const char 
         return INLAY_OK;
     if (name != NULL)
         return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT,
-                          "--%s %.150s: the model has no such %s; `inlay inspect` lists them", what, name, what);
+                          "--%s %.150s: the model has no %s with that name; `inlay inspect` lists them", what, name,
+                          what);
     return inlay_fail(chain->diag, INLAY_INVALID_ARGUMENT, "the model has no %s", what);
 }
 
-static inlay_status join_pre(pipe_chain *chain)
+static inlay_status add_pre_steps(pipe_chain *chain)
 {
     const graph_value *value;
-    inlay_dtype have;
+    inlay_dtype source_type;
     inlay_status status =
         find_target(chain, "input", chain->request->input, chain->graph->inputs, chain->graph->input_count);
 
@@ -446,20 +453,20 @@ static inlay_status join_pre(pipe_chain *chain)
     if (status != INLAY_OK || chain->kind == PIPE_DONE)
         return status;
     value = &chain->graph->values[chain->target];
-    have = chain->kind == PIPE_PICTURE ? INLAY_UINT8 : INLAY_FLOAT;
-    status = cast_to(chain, &chain->value, have, value->declared ? value->declared_dtype : INLAY_UNDEFINED);
+    source_type = chain->kind == PIPE_PICTURE ? INLAY_UINT8 : INLAY_FLOAT;
+    status = cast_to(chain, &chain->value, source_type, value->declared ? value->declared_dtype : INLAY_UNDEFINED);
     if (status != INLAY_OK)
         return status;
-    take_out(chain->graph->inputs, &chain->graph->input_count, chain->target);
-    if (chain->maker == NULL) /* an input goes on as it is: no step made anything of it */
+    remove_value(chain->graph->inputs, &chain->graph->input_count, chain->target);
+    if (chain->maker == NULL) /* the new input is unused: no step added a node */
         return pipe_fail(chain, "the steps change nothing");
-    give(chain->graph, chain->value, chain->target);
+    replace_value(chain->graph, chain->value, chain->target);
     return INLAY_OK;
 }
 
-static inlay_status join_post(pipe_chain *chain)
+static inlay_status add_post_steps(pipe_chain *chain)
 {
-    uint32_t *list, at = 0, n = 0;
+    uint32_t *list, at = 0, count = 0;
     inlay_status status =
         find_target(chain, "output", chain->request->output, chain->graph->outputs, chain->graph->output_count);
 
@@ -479,14 +486,14 @@ static inlay_status join_post(pipe_chain *chain)
         return no_memory(chain->diag, "for the steps");
     for (; at < chain->graph->output_count; at++) {
         if (chain->graph->outputs[at] != chain->target) {
-            list[n++] = chain->graph->outputs[at];
+            list[count++] = chain->graph->outputs[at];
             continue;
         }
-        memcpy(list + n, chain->outputs, chain->output_count * sizeof *list);
-        n += chain->output_count;
+        memcpy(list + count, chain->outputs, chain->output_count * sizeof *list);
+        count += chain->output_count;
     }
     chain->graph->outputs = list;
-    chain->graph->output_count = n;
+    chain->graph->output_count = count;
     return INLAY_OK;
 }
 
@@ -503,10 +510,10 @@ inlay_status pipe_join(graph_model *model, const pipe_request *request, inlay_di
     inlay_status status = INLAY_OK;
 
     if (request->pre != NULL)
-        status = join_pre(&chain);
+        status = add_pre_steps(&chain);
     if (status == INLAY_OK && request->post != NULL) {
         chain.post = true;
-        status = join_post(&chain);
+        status = add_post_steps(&chain);
     }
     return status == INLAY_OK ? graph_finish(model->main, diag) : status;
 }

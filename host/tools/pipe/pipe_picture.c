@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A chain that has not begun takes pixels: [height, width, 3]. */
+/* An empty chain begins with pixels: [height, width, 3]. */
 static inlay_status want_picture(pipe_chain *chain)
 {
     static const int64_t dims[3] = { -1, -1, 3 };
@@ -13,7 +13,7 @@ static inlay_status want_picture(pipe_chain *chain)
     if (chain->kind == PIPE_PICTURE)
         return INLAY_OK;
     if (chain->kind != PIPE_NOTHING)
-        return pipe_fail(chain, "it takes a picture: put decode before it, and normalise behind it");
+        return pipe_fail(chain, "it needs a picture: put decode before it, and normalise after it");
     status = pipe_input(chain, "image", INLAY_UINT8, 3, dims, names);
     chain->kind = PIPE_PICTURE;
     return status;
@@ -28,9 +28,9 @@ static inlay_status decode(pipe_chain *chain)
     inlay_status status;
 
     if (chain->kind != PIPE_NOTHING)
-        return pipe_fail(chain, "it is the first step");
+        return pipe_fail(chain, "it must be the first step");
     if (order != NULL && strcmp(order, "rgb") != 0 && strcmp(order, "bgr") != 0 && strcmp(order, "grey") != 0)
-        return pipe_fail(chain, "'%s' is none of rgb, bgr, grey", order);
+        return pipe_fail(chain, "'%s' is not rgb, bgr or grey", order);
     INLAY_TRY(pipe_input(chain, "file", INLAY_UINT8, 1, dims, names));
     INLAY_TRY(pipe_node(chain, PIPE_EXTENSIONS, "DecodeImage", &node));
     INLAY_TRY(graph_set_attr_string(chain->graph, node, "color_space", order != NULL ? order : "rgb"));
@@ -39,7 +39,7 @@ done:
     return status;
 }
 
-/* The sides of the model's input, where they are declared; 0 otherwise. */
+/* Height and width of the model's input, if they are declared; 0 otherwise. */
 static void target_sides(const pipe_chain *chain, int64_t out[2])
 {
     const uint32_t rank = pipe_target_rank(chain);
@@ -52,7 +52,7 @@ static void target_sides(const pipe_chain *chain, int64_t out[2])
     }
 }
 
-/* The size that a step names, or else that of the model's input. both: neither side may be open. */
+/* The size in a step's word, or else that of the model's input. both: both sides are required. */
 static inlay_status size_of(pipe_chain *chain, const char *word, bool both, int64_t out[2])
 {
     if (word != NULL) {
@@ -64,7 +64,7 @@ static inlay_status size_of(pipe_chain *chain, const char *word, bool both, int6
     }
     target_sides(chain, out);
     if (both ? out[0] == 0 || out[1] == 0 : out[0] == 0 && out[1] == 0)
-        return pipe_fail(chain, "the model does not say the size of its input: name it, as in %s:224x224",
+        return pipe_fail(chain, "the model does not declare the size of its input: add it, as in %s:224x224",
                          chain->words[0]);
     return INLAY_OK;
 }
@@ -86,7 +86,7 @@ static inlay_status set_filter(pipe_chain *chain, graph_node *node)
             return graph_set_attr_string(chain->graph, node, "filter", filter);
     return filter == NULL
                ? INLAY_OK
-               : pipe_fail(chain, "filter=%s is none of nearest, box, bilinear, hamming, bicubic, lanczos", filter);
+               : pipe_fail(chain, "filter=%s is not nearest, box, bilinear, hamming, bicubic or lanczos", filter);
 }
 
 static inlay_status resize(pipe_chain *chain)
@@ -99,7 +99,7 @@ static inlay_status resize(pipe_chain *chain)
     inlay_status status;
 
     if (inside != NULL && cover != NULL)
-        return pipe_fail(chain, "inside and cover exclude each other");
+        return pipe_fail(chain, "inside and cover cannot be combined");
     INLAY_TRY(want_picture(chain));
     INLAY_TRY(size_of(chain, word != NULL ? word : pipe_word(chain), word != NULL, size));
     INLAY_TRY(pipe_int(chain, "multiple", 1, 1, 65536, &multiple));
@@ -169,7 +169,8 @@ static inlay_status color(pipe_chain *chain)
         known[1] |= to != NULL && strcmp(to, spaces[i]) == 0;
     }
     if (!known[0] || !known[1])
-        return pipe_fail(chain, "name a colour space: rgb, bgr, grey, ycbcr, hsv; from=SPACE where it is not rgb");
+        return pipe_fail(chain,
+                         "expected a colour space: rgb, bgr, grey, ycbcr or hsv; from=SPACE if the source is not rgb");
     INLAY_TRY(want_picture(chain));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "ConvertColor", &node));
     INLAY_TRY(graph_set_attr_string(chain->graph, node, "from", from != NULL ? from : "rgb"));
@@ -193,18 +194,18 @@ static const struct preset presets[] = {
     { "raw", { 0 }, { 1 }, 1, 1 },
 };
 
-/* "0.485/0.456/0.406"; 0 after a failure. */
+/* Parses "0.485/0.456/0.406"; returns the count, 0 after a failure. */
 static uint32_t parse_list(const char *text, float out[3])
 {
-    uint32_t n = 0;
+    uint32_t count = 0;
     char *end = NULL;
 
     for (;; text = end + 1) {
-        out[n++] = strtof(text, &end);
-        if (end == text || (*end != '\0' && (*end != '/' || n == 3)))
+        out[count++] = strtof(text, &end);
+        if (end == text || (*end != '\0' && (*end != '/' || count == 3)))
             return 0;
         if (*end == '\0')
-            return n;
+            return count;
     }
 }
 
@@ -219,7 +220,7 @@ static inlay_status set_floats(pipe_chain *chain, graph_node *node, const char *
                                     : graph_set_attr(chain->graph, node, &attribute);
 }
 
-/* mean, std and scale of a step, as attributes. */
+/* Sets mean, std and scale of a step as attributes. */
 static inlay_status set_preset(pipe_chain *chain, graph_node *node)
 {
     const char *word = pipe_word(chain), *mean = pipe_option(chain, "mean"), *deviation = pipe_option(chain, "std");
@@ -230,7 +231,7 @@ static inlay_status set_preset(pipe_chain *chain, graph_node *node)
 
     for (size_t i = 0; word != NULL && i <= sizeof presets / sizeof presets[0]; i++) {
         if (i == sizeof presets / sizeof presets[0])
-            return pipe_fail(chain, "'%s' is none of half, unit, imagenet, raw", word);
+            return pipe_fail(chain, "'%s' is not half, unit, imagenet or raw", word);
         if (strcmp(word, presets[i].name) == 0) {
             preset = presets[i];
             break;
@@ -239,12 +240,12 @@ static inlay_status set_preset(pipe_chain *chain, graph_node *node)
     counts[0] = counts[1] = preset.count;
     if ((mean != NULL && (counts[0] = parse_list(mean, preset.mean)) == 0) ||
         (deviation != NULL && (counts[1] = parse_list(deviation, preset.deviation)) == 0))
-        return pipe_fail(chain, "mean and std are one number or three, as in mean=0.485/0.456/0.406");
+        return pipe_fail(chain, "mean and std must be one number or three, as in mean=0.485/0.456/0.406");
     for (uint32_t i = 0; i < counts[1]; i++)
         if (preset.deviation[i] == 0)
-            return pipe_fail(chain, "std has a 0");
+            return pipe_fail(chain, "std must not be 0");
     if (counts[0] != counts[1] && counts[0] != 1 && counts[1] != 1)
-        return pipe_fail(chain, "mean and std are one number or three each");
+        return pipe_fail(chain, "mean and std must have the same count, or one number");
     INLAY_TRY(pipe_float(chain, "scale", (double)preset.scale, &scale));
     INLAY_TRY(set_floats(chain, node, "mean", preset.mean, counts[0]));
     INLAY_TRY(set_floats(chain, node, "std", preset.deviation, counts[1]));
@@ -275,7 +276,7 @@ static inlay_status image(pipe_chain *chain)
     inlay_status status;
 
     if (chain->kind != PIPE_NUMBERS)
-        return pipe_fail(chain, "it takes planes of numbers");
+        return pipe_fail(chain, "it needs planes of numbers");
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "ImageFromPlanes", &node));
     INLAY_TRY(set_preset(chain, node));
     INLAY_TRY(graph_set_attr_string(chain->graph, node, "layout", pipe_target_is_nhwc(chain) ? "nhwc" : "nchw"));
@@ -295,9 +296,9 @@ static inlay_status encode(pipe_chain *chain)
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         known |= format != NULL && strcmp(format, formats[i]) == 0;
     if (!known)
-        return pipe_fail(chain, "'%s' is none of png, jpg, webp, bmp, ppm", format);
+        return pipe_fail(chain, "'%s' is not png, jpg, webp, bmp or ppm", format);
     if (chain->kind != PIPE_PICTURE)
-        return pipe_fail(chain, "it takes a picture: put image before it");
+        return pipe_fail(chain, "it needs a picture: put image before it");
     INLAY_TRY(pipe_node(chain, PIPE_EXTENSIONS, "EncodeImage", &node));
     INLAY_TRY(graph_set_attr_string(chain->graph, node, "format", format != NULL ? format : "png"));
     INLAY_TRY(graph_set_attr_string(chain->graph, node, "color_space", "rgb"));

@@ -1,8 +1,9 @@
-/* pipe_text.c - the steps for sound and text, and for what comes behind a model. */
+/* pipe_text.c - the steps for audio and text, and for the outputs of a model. */
 #include "pipe/pipe_parts.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ sound */
+/* ------------------------------------------------------------------ audio */
 
 static inlay_status want_sound(pipe_chain *chain)
 {
@@ -13,7 +14,7 @@ static inlay_status want_sound(pipe_chain *chain)
     if (chain->kind == PIPE_SOUND)
         return INLAY_OK;
     if (chain->kind != PIPE_NOTHING)
-        return pipe_fail(chain, "it takes sound: put audio before it");
+        return pipe_fail(chain, "it needs audio: put audio before it");
     status = pipe_input(chain, "sound", INLAY_FLOAT, 2, dims, names);
     chain->kind = PIPE_SOUND;
     return status;
@@ -29,9 +30,9 @@ static inlay_status audio(pipe_chain *chain)
     inlay_status status;
 
     if (chain->kind != PIPE_NOTHING)
-        return pipe_fail(chain, "it is the first step");
+        return pipe_fail(chain, "it must be the first step");
     if (word != NULL && (pipe_size(chain, word, rate) != INLAY_OK || rate[1] != 0))
-        return pipe_fail(chain, "expected samples a second, as in audio:16000");
+        return pipe_fail(chain, "expected samples per second, as in audio:16000");
     INLAY_TRY(pipe_input(chain, "file", INLAY_UINT8, 1, dims, names));
     INLAY_TRY(pipe_node(chain, PIPE_EXTENSIONS, "AudioDecoder", &node));
     INLAY_TRY(graph_set_attr_int(chain->graph, node, "downsampling_rate", rate[0]));
@@ -72,7 +73,7 @@ done:
 
 /* ------------------------------------------------------------------ text */
 
-/* A string attribute of any bytes. */
+/* Sets a string attribute with any bytes. */
 static inlay_status set_bytes(pipe_chain *chain, graph_node *node, const char *name, inlay_str text)
 {
     const inlay_attr_info attribute = { .name = { name, strlen(name) }, .kind = INLAY_ATTR_STRING, .s = text };
@@ -80,7 +81,7 @@ static inlay_status set_bytes(pipe_chain *chain, graph_node *node, const char *n
     return graph_set_attr(chain->graph, node, &attribute);
 }
 
-/* Gives a node more outputs than its first, the end of the chain. */
+/* Adds outputs to a node after its first one, which is the end of the chain. */
 static inlay_status more_outputs(pipe_chain *chain, graph_node *node, const char *const *names, uint32_t count,
                                  uint32_t *made)
 {
@@ -88,6 +89,7 @@ static inlay_status more_outputs(pipe_chain *chain, graph_node *node, const char
 
     if (outputs == NULL)
         return no_memory(chain->diag, "for the steps");
+    INLAY_CHECK(chain->maker == node);
     outputs[0] = chain->value;
     for (uint32_t i = 0; i < count; i++) {
         outputs[i + 1] = made[i] = pipe_value(chain, names[i]);
@@ -113,9 +115,9 @@ static inlay_status tokenize(pipe_chain *chain)
     inlay_status status;
 
     if (chain->kind != PIPE_NOTHING)
-        return pipe_fail(chain, "it is the first step");
+        return pipe_fail(chain, "it must be the first step");
     if (path == NULL)
-        return pipe_fail(chain, "name the file of the tokenizer, as in tokenize:tokenizer.json");
+        return pipe_fail(chain, "the tokenizer file is missing, as in tokenize:tokenizer.json");
     INLAY_TRY(pipe_file(chain, path, &text));
     INLAY_TRY(pipe_int(chain, "max", 0, 0, 1 << 24, &max));
     INLAY_TRY(pipe_input(chain, "text", INLAY_STRING, 1, dims, names));
@@ -129,18 +131,18 @@ static inlay_status tokenize(pipe_chain *chain)
         INLAY_TRY(pipe_feed(chain, i == 0 && chain->request->input != NULL ? chain->request->input : inputs[i], made[i],
                             INLAY_INT64, &found));
         if (i == 0 && !found)
-            return pipe_fail(chain, "the model has no input 'input_ids': name the one for ids with --input");
+            return pipe_fail(chain, "the model has no input 'input_ids': give the input for ids with --input");
     }
     chain->kind = PIPE_DONE;
 done:
     return status;
 }
 
-/* ------------------------------------------------------------------ behind the model */
+/* ------------------------------------------------------------------ after the model */
 
 static inlay_status want_numbers(pipe_chain *chain)
 {
-    return chain->kind == PIPE_NUMBERS ? INLAY_OK : pipe_fail(chain, "it takes numbers, not a picture");
+    return chain->kind == PIPE_NUMBERS ? INLAY_OK : pipe_fail(chain, "it needs numbers, not a picture");
 }
 
 static inlay_status softmax(pipe_chain *chain)
@@ -194,7 +196,7 @@ static inlay_status ctc(pipe_chain *chain)
 
     INLAY_TRY(want_numbers(chain));
     if (path == NULL)
-        return pipe_fail(chain, "name the file of the alphabet, a letter each line, as in ctc:keys.txt");
+        return pipe_fail(chain, "the alphabet file (one letter per line) is missing, as in ctc:keys.txt");
     INLAY_TRY(pipe_file(chain, path, &alphabet));
     INLAY_TRY(pipe_int(chain, "beam", 1, 1, 1000, &beam));
     INLAY_TRY(pipe_int(chain, "blank", 0, -1, 1 << 20, &blank));
@@ -210,7 +212,7 @@ done:
     return status;
 }
 
-/* Ids of any rank and width, such as a search's [prompts, sequences, length]: a text for each row. */
+/* Accepts ids of any rank and integer type, for example [prompts, sequences, length] of a search: one text per row. */
 static inlay_status detokenize(pipe_chain *chain)
 {
     const char *path = pipe_word(chain);
@@ -221,7 +223,7 @@ static inlay_status detokenize(pipe_chain *chain)
 
     INLAY_TRY(want_numbers(chain));
     if (path == NULL)
-        return pipe_fail(chain, "name the file of the tokenizer, as in detokenize:tokenizer.json");
+        return pipe_fail(chain, "the tokenizer file is missing, as in detokenize:tokenizer.json");
     INLAY_TRY(pipe_file(chain, path, &text));
     chain->makes = "ids";
     INLAY_TRY(pipe_node(chain, "", "Flatten", &node));
@@ -243,7 +245,7 @@ static inlay_status boxes(pipe_chain *chain)
     static const char *const more[1] = { "classes" };
     const char *word = pipe_word(chain), *path = pipe_option(chain, "labels");
     double score, iou;
-    int64_t most;
+    int64_t limit;
     inlay_str labels = { "", 0 };
     uint32_t *inputs, made = 0;
     graph_node *node;
@@ -254,14 +256,14 @@ static inlay_status boxes(pipe_chain *chain)
     INLAY_TRY(want_numbers(chain));
     INLAY_TRY(pipe_float(chain, "score", 0.25, &score));
     INLAY_TRY(pipe_float(chain, "iou", 0.45, &iou));
-    INLAY_TRY(pipe_int(chain, "most", 300, 1, 100000, &most));
+    INLAY_TRY(pipe_int(chain, "most", 300, 1, 100000, &limit));
     if (path != NULL)
         INLAY_TRY(pipe_file(chain, path, &labels));
     INLAY_TRY(pipe_node(chain, PIPE_DOMAIN, "YoloBoxes", &node));
     INLAY_TRY(graph_set_attr_string(chain->graph, node, "layout", word != NULL ? word : "v8"));
     INLAY_TRY(graph_set_attr_float(chain->graph, node, "score", score));
     INLAY_TRY(graph_set_attr_float(chain->graph, node, "iou", iou));
-    INLAY_TRY(graph_set_attr_int(chain->graph, node, "most", most));
+    INLAY_TRY(graph_set_attr_int(chain->graph, node, "most", limit));
     INLAY_TRY(set_bytes(chain, node, "labels", labels));
     if (chain->place != INLAY_NONE) {
         inputs = arena_array(&chain->model->arena, 2, sizeof *inputs);

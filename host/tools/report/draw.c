@@ -1,4 +1,5 @@
 #include "report/draw.h"
+#include "inlay/check.h"
 #include "base/names.h"
 #include "base/memory.h"
 #include "report/layout.h"
@@ -7,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What all graphs of one picture share. */
+/* Shared by all graphs of one drawing. */
 struct picture {
     FILE *to;
     struct arena arena;
     const graph_model *model, *typed;
     names_table types; /* of the main graph of `typed`: name -> value */
-    uint32_t graphs;   /* so far */
+    uint32_t graphs;   /* graphs drawn so far */
     bool failed;
 };
 
@@ -34,7 +35,7 @@ static inlay_status end(struct picture *picture, inlay_diag *diag)
     return failed ? no_memory(diag, "to draw the model") : INLAY_OK;
 }
 
-/* "float[N, 3]" of a value; "" where it is not known. */
+/* The type of a value, for example "float[N, 3]"; "" if it is unknown. */
 static const char *type_of(struct picture *picture, const struct graph *graph, uint32_t value_index)
 {
     const graph_value *value = &graph->values[value_index];
@@ -54,7 +55,7 @@ static const char *type_of(struct picture *picture, const struct graph *graph, u
     return text != NULL ? text : "";
 }
 
-/* The first constant of a node with more than one element: its weights. */
+/* The type of a node's weights: its first constant with rank 2 or more. */
 static const char *weights_of(struct picture *picture, const struct graph *graph, const graph_node *node)
 {
     for (uint32_t i = 0; i < node->info.input_count; i++) {
@@ -77,10 +78,10 @@ static const char *attributes_of(struct picture *picture, const graph_node *node
 
 static const char *name_of_box(const struct graph *graph, const layout_box *box)
 {
-    return box->node != NULL ? box->node->info.name.data : graph->values[box->v].info.name.data;
+    return box->node != NULL ? box->node->info.name.data : graph->values[box->value].info.name.data;
 }
 
-/* Families of operators have a colour each. */
+/* The colour of an operator's family. */
 static const char *color_of(const graph_node *node)
 {
     static const struct {
@@ -141,16 +142,16 @@ static void dot_graph(struct picture *picture, const struct graph *graph, const 
     for (uint32_t i = 0; i < layout.edge_count; i++) {
         (void)fprintf(picture->to, "    b%u_%u -> b%u_%u [label=", number, layout.edges[i].from, number,
                       layout.edges[i].to);
-        put_quoted(picture->to, type_of(picture, graph, layout.edges[i].v));
+        put_quoted(picture->to, type_of(picture, graph, layout.edges[i].value));
         (void)fputs("];\n", picture->to);
     }
     (void)fputs("  }\n", picture->to);
     for (uint32_t i = 0; i < graph->node_count; i++)
-        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) {
-            const char *name = arena_format(&picture->arena, "%s of %s", graph->nodes[i]->bodies[b].attr,
+        for (uint32_t body = 0; body < graph->nodes[i]->body_count; body++) {
+            const char *name = arena_format(&picture->arena, "%s of %s", graph->nodes[i]->bodies[body].attr,
                                             graph->nodes[i]->info.name.data);
 
-            dot_graph(picture, graph->nodes[i]->bodies[b].graph, name != NULL ? name : "");
+            dot_graph(picture, graph->nodes[i]->bodies[body].graph, name != NULL ? name : "");
         }
 }
 
@@ -169,7 +170,16 @@ inlay_status draw_dot(FILE *to, graph_model *model, const graph_model *typed, in
 
 /* ------------------------------------------------------------------ SVG */
 
-enum { BOX_WIDTH = 132, BOX_HEIGHT = 36, STEP_X = 160, STEP_Y = 78, MARGIN = 24, TITLE = 30, SHOWN = 19, BOW = 115 };
+enum {
+    BOX_WIDTH = 132,
+    BOX_HEIGHT = 36,
+    STEP_X = 160,
+    STEP_Y = 78,
+    MARGIN = 24,
+    TITLE = 30,
+    MAX_NAME = 19,
+    BEND = 115
+};
 
 static double left_of(const layout_box *box)
 {
@@ -188,13 +198,14 @@ static void svg_edge(struct picture *picture, const struct graph *graph, const s
                  x2 = left_of(&layout->boxes[edge->to]) + BOX_WIDTH / 2.0;
     const double y1 = top_of(&layout->boxes[edge->from], y) + BOX_HEIGHT, y2 = top_of(&layout->boxes[edge->to], y);
     const bool is_long = layout->boxes[edge->to].row > layout->boxes[edge->from].row + 1;
-    const double aside = is_long ? BOW : 0, bend = is_long ? (y2 - y1) / 4 : 24; /* round the boxes in between */
-    const char *type = type_of(picture, graph, edge->v);
+    const double aside = is_long ? BEND : 0, bend = is_long ? (y2 - y1) / 4 : 24; /* around the boxes in between */
+    const char *type = type_of(picture, graph, edge->value);
 
+    INLAY_CHECK(edge->from < layout->box_count && edge->to < layout->box_count);
     (void)fprintf(picture->to,
                   "<path fill=\"none\" stroke=\"#98a2ac\" d=\"M%.0f %.0f C%.0f %.0f %.0f %.0f %.0f %.0f\"><title>", x1,
                   y1, x1 + aside, y1 + bend, x2 + aside, y2 - bend, x2, y2);
-    page_text(picture->to, graph->values[edge->v].info.name.data, 200);
+    page_text(picture->to, graph->values[edge->value].info.name.data, 200);
     (void)fputs(": ", picture->to);
     page_text(picture->to, type, 200);
     (void)fputs("</title></path>\n", picture->to);
@@ -209,7 +220,8 @@ static void svg_edge(struct picture *picture, const struct graph *graph, const s
 static void svg_box(struct picture *picture, const struct graph *graph, const layout_box *box, double y)
 {
     const double x = left_of(box), top = top_of(box, y);
-    const char *second = box->node != NULL ? weights_of(picture, graph, box->node) : type_of(picture, graph, box->v);
+    const char *second =
+        box->node != NULL ? weights_of(picture, graph, box->node) : type_of(picture, graph, box->value);
 
     (void)fprintf(
         picture->to, "<g><rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"%d\" fill=\"%s\"/><title>", x, top,
@@ -220,7 +232,7 @@ static void svg_box(struct picture *picture, const struct graph *graph, const la
     (void)fprintf(picture->to,
                   "</title><text x=\"%.0f\" y=\"%.0f\" font-size=\"12\" fill=\"#ffffff\" text-anchor=\"middle\">",
                   x + BOX_WIDTH / 2.0, top + (second[0] != '\0' ? 15 : 22));
-    page_text(picture->to, box->node != NULL ? box->node->info.op_type.data : name_of_box(graph, box), SHOWN);
+    page_text(picture->to, box->node != NULL ? box->node->info.op_type.data : name_of_box(graph, box), MAX_NAME);
     (void)fputs("</text>", picture->to);
     if (second[0] != '\0') {
         (void)fprintf(picture->to,
@@ -232,8 +244,8 @@ static void svg_box(struct picture *picture, const struct graph *graph, const la
     (void)fputs("</g>\n", picture->to);
 }
 
-/* Where the next graph begins. */
-static void svg_graph(struct picture *picture, const struct graph *graph, const char *title, double *output,
+/* Draws a graph at *out_y, and sets that to where the next graph begins. */
+static void svg_graph(struct picture *picture, const struct graph *graph, const char *title, double *out_y,
                       double *width)
 {
     struct layout layout;
@@ -243,21 +255,21 @@ static void svg_graph(struct picture *picture, const struct graph *graph, const 
         return;
     }
     (void)fprintf(picture->to, "<text x=\"%d\" y=\"%.0f\" font-size=\"14\" font-weight=\"bold\" fill=\"#66707a\">",
-                  MARGIN, *output + 16);
+                  MARGIN, *out_y + 16);
     page_text(picture->to, title, 200);
     (void)fputs("</text>\n", picture->to);
     for (uint32_t i = 0; i < layout.edge_count; i++)
-        svg_edge(picture, graph, &layout, &layout.edges[i], *output);
+        svg_edge(picture, graph, &layout, &layout.edges[i], *out_y);
     for (uint32_t i = 0; i < layout.box_count; i++)
-        svg_box(picture, graph, &layout.boxes[i], *output);
-    *output += TITLE + (double)layout.row_count * STEP_Y + MARGIN;
+        svg_box(picture, graph, &layout.boxes[i], *out_y);
+    *out_y += TITLE + (double)layout.row_count * STEP_Y + MARGIN;
     *width = layout.width * STEP_X + 3 * MARGIN > *width ? layout.width * STEP_X + 3 * MARGIN : *width;
     for (uint32_t i = 0; i < graph->node_count; i++)
-        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) {
-            const char *name = arena_format(&picture->arena, "%s of %s", graph->nodes[i]->bodies[b].attr,
+        for (uint32_t body = 0; body < graph->nodes[i]->body_count; body++) {
+            const char *name = arena_format(&picture->arena, "%s of %s", graph->nodes[i]->bodies[body].attr,
                                             graph->nodes[i]->info.name.data);
 
-            svg_graph(picture, graph->nodes[i]->bodies[b].graph, name != NULL ? name : "", output, width);
+            svg_graph(picture, graph->nodes[i]->bodies[body].graph, name != NULL ? name : "", out_y, width);
         }
 }
 
@@ -265,7 +277,7 @@ inlay_status draw_svg(FILE *to, graph_model *model, const graph_model *typed, in
 {
     char *body = NULL;
     size_t bytes = 0;
-    FILE *inner = open_memstream(&body, &bytes); /* the size of the whole stands in front */
+    FILE *inner = open_memstream(&body, &bytes); /* the size of the drawing comes first */
     double height = MARGIN, width = 0;
     inlay_status status;
     struct picture picture;
@@ -295,10 +307,9 @@ inlay_status draw_html(FILE *to, graph_model *model, const graph_model *typed, c
     inlay_status status;
 
     page_begin(to, title);
-    (void)fprintf(to,
-                  "<p>%u node%s in the main graph; names, attributes and types stand where the pointer rests.</p>\n",
+    (void)fprintf(to, "<p>%u node%s in the main graph; names, attributes and types are shown as tooltips.</p>\n",
                   model->main->node_count, model->main->node_count == 1 ? "" : "s");
-    /* As large as it is drawn: the page scrolls. */
+    /* Drawn at full size: the page scrolls. */
     (void)fputs("<style>#page { max-width: none; } svg { width: auto; }</style>\n<div>\n", to);
     status = draw_svg(to, model, typed, diag);
     (void)fputs("</div>\n", to);

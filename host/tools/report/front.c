@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tables of words rather than of numbers, and the points. */
+/* Tables with text columns, and the points. */
 static const char style[] =
     "<style>th, td { text-align: left; white-space: normal } th.n, td.n { text-align: right }\n"
     "circle { fill: var(--accent) } .dominated circle { fill: var(--line) } .chosen circle { fill: var(--bad) }\n"
@@ -14,37 +14,37 @@ static const char style[] =
 
 enum { WIDTH = 800, HEIGHT = 360, LEFT = 60, RIGHT = 20, TOP = 16, BOTTOM = 40 };
 
-/* ------------------------------------------------------------------ which points count */
+/* ------------------------------------------------------------------ Pareto front */
 
-static bool is_better(const quantize_report *report, double a, double b)
+static bool is_better(const quantize_report *report, double first, double second)
 {
-    return report->agreement.metric == AGREE_kl ? a < b : a > b;
+    return report->agreement.metric == AGREE_kl ? first < second : first > second;
 }
 
-/* Is another one no slower and agrees better, or is faster and agrees no worse? */
+/* Whether another point is no slower and agrees better, or is faster and agrees no worse. */
 static bool is_dominated(const quantize_report *report, const quantize_point *point)
 {
     for (uint32_t i = 0; i < report->point_count; i++) {
-        const quantize_point *o = &report->points[i];
+        const quantize_point *other = &report->points[i];
 
-        if ((o->ms < point->ms && !is_better(report, point->score, o->score)) ||
-            (o->ms <= point->ms && is_better(report, o->score, point->score)))
+        if ((other->ms < point->ms && !is_better(report, point->score, other->score)) ||
+            (other->ms <= point->ms && is_better(report, other->score, point->score)))
             return true;
     }
     return false;
 }
 
-static int by_time(const void *a, const void *b)
+static int by_time(const void *left, const void *right)
 {
-    const quantize_point *point = a, *y = b;
+    const quantize_point *first = left, *second = right;
 
-    return (point->ms > y->ms) - (point->ms < y->ms);
+    return (first->ms > second->ms) - (first->ms < second->ms);
 }
 
 /* ------------------------------------------------------------------ the drawing */
 
 struct frame {
-    double low_ms, high_ms, low, high; /* of the axes */
+    double low_ms, high_ms, low, high; /* ranges of the axes */
 };
 
 static struct frame frame_of(const quantize_report *report)
@@ -78,9 +78,9 @@ static double x_of(const struct frame *frame, double ms)
 
 static double y_of(const struct frame *frame, double score)
 {
-    const double s = isfinite(score) ? score : frame->low;
+    const double value = isfinite(score) ? score : frame->low;
 
-    return HEIGHT - BOTTOM - (s - frame->low) / (frame->high - frame->low) * (HEIGHT - TOP - BOTTOM);
+    return HEIGHT - BOTTOM - (value - frame->low) / (frame->high - frame->low) * (HEIGHT - TOP - BOTTOM);
 }
 
 static void draw_axes(FILE *out, const struct frame *frame, const char *metric)
@@ -98,7 +98,7 @@ static void draw_axes(FILE *out, const struct frame *frame, const char *metric)
         (void)fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n", LEFT - 6,
                       y_of(frame, score) + 4, score);
     }
-    (void)fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">milliseconds a run</text>\n", WIDTH - RIGHT,
+    (void)fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">milliseconds per run</text>\n", WIDTH - RIGHT,
                   HEIGHT - 6);
     (void)fprintf(out, "<text x=\"%d\" y=\"%d\">agreement (%s)</text>\n", LEFT + 6, TOP, metric);
 }
@@ -108,7 +108,7 @@ static void draw(FILE *out, const quantize_report *report)
     const struct frame frame = frame_of(report);
     char pen = 'M';
 
-    (void)fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of what was tried\">\n",
+    (void)fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"time and agreement of the variants\">\n",
                   WIDTH, HEIGHT);
     draw_axes(out, &frame, agree_metric_name(report->agreement.metric));
     (void)fputs("<path class=\"front\" d=\"", out);
@@ -137,7 +137,8 @@ static void draw(FILE *out, const quantize_report *report)
 
 static void put_tables(FILE *out, const quantize_report *report)
 {
-    (void)fputs("<table>\n<tr><th>tried</th><th class=\"n\">ms a run</th><th class=\"n\">agreement</th></tr>\n", out);
+    (void)fputs("<table>\n<tr><th>variant</th><th class=\"n\">ms per run</th><th class=\"n\">agreement</th></tr>\n",
+                out);
     for (uint32_t i = 0; i < report->point_count; i++) {
         (void)fprintf(out, "<tr%s><td>", report->points[i].chosen ? " class=\"chosen\"" : "");
         page_text(out, report->points[i].what, 0);
@@ -145,7 +146,7 @@ static void put_tables(FILE *out, const quantize_report *report)
                       report->points[i].score);
     }
     (void)fputs("</table>\n<h2>Layers</h2>\n<table>\n<tr><th>layer</th><th>operator</th><th>weights</th>"
-                "<th class=\"n\">bytes before</th><th class=\"n\">after</th><th>why not</th></tr>\n",
+                "<th class=\"n\">bytes before</th><th class=\"n\">after</th><th>reason</th></tr>\n",
                 out);
     for (uint32_t i = 0; i < report->layer_count; i++) {
         const quantize_layer *layer = &report->layers[i];
@@ -171,7 +172,7 @@ static void put_page(FILE *out, const char *model, const quantize_report *report
     page_begin(out, model);
     (void)fprintf(out, "%s<p>", style);
     if (report->handed != NULL) {
-        (void)fputs("The model stays as it is: ", out);
+        (void)fputs("The model is unchanged: ", out);
         page_text(out, report->handed, 0);
     } else {
         page_text(out, report->what, 0);

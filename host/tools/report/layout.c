@@ -1,10 +1,11 @@
 #include "report/layout.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { SWEEPS = 6 };
 
-/* The boxes row by row, and who is joined to whom. */
+/* The boxes row by row, and their neighbours. */
 struct order {
     uint32_t *first;                   /* [row_count + 1] into boxes */
     uint32_t *boxes;                   /* [box_count] */
@@ -21,8 +22,8 @@ static uint32_t nth_read(const graph_node *node, uint32_t k)
     return k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
 }
 
-/* Nodes that no input leads to stand above their first reader, not at the top. Edges are in the order of their ends. */
-static void sink_free(struct layout *layout)
+/* Moves nodes that do not depend on inputs to the row above their first reader. Edges are sorted by their ends. */
+static void lower_free_nodes(struct layout *layout)
 {
     for (uint32_t i = 0; i < layout->box_count; i++)
         layout->boxes[i].is_free = layout->boxes[i].node != NULL;
@@ -40,11 +41,11 @@ static void sink_free(struct layout *layout)
             from->row = below - 1;
     }
     for (uint32_t i = 0; i < layout->box_count; i++)
-        if (layout->boxes[i].row == UINT32_MAX) /* nobody reads it */
+        if (layout->boxes[i].row == UINT32_MAX) /* no node reads it */
             layout->boxes[i].row = 0;
 }
 
-/* Boxes and edges; maker[v] is the box that has the value, or INLAY_NONE. */
+/* Creates boxes and edges; maker[value] is the box that computes the value, or INLAY_NONE. */
 static bool make_boxes(const struct graph *graph, struct arena *arena, struct layout *layout)
 {
     uint32_t *maker = arena_array(arena, (size_t)graph->value_count + 1, sizeof *maker), edges = graph->output_count;
@@ -59,49 +60,49 @@ static bool make_boxes(const struct graph *graph, struct arena *arena, struct la
         return false;
     memset(maker, 0xff, graph->value_count * sizeof *maker);
     for (uint32_t i = 0; i < graph->input_count + graph->captured_count; i++) {
-        const uint32_t v = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
+        const uint32_t value = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
 
-        maker[v] = layout->box_count;
-        layout->boxes[layout->box_count++] = (layout_box){ .v = v };
+        maker[value] = layout->box_count;
+        layout->boxes[layout->box_count++] = (layout_box){ .value = value };
     }
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
-        uint32_t own;
+        uint32_t box;
 
         if (strcmp(node->info.op_type.data, "Constant") == 0)
-            continue; /* what it makes is a constant as any other */
-        own = layout->box_count++;
-        layout->boxes[own] = (layout_box){ .node = node, .v = INLAY_NONE };
+            continue; /* its output is drawn like other constants */
+        box = layout->box_count++;
+        layout->boxes[box] = (layout_box){ .node = node, .value = INLAY_NONE };
         for (uint32_t k = 0; k < read_count(node); k++) {
-            const uint32_t v = nth_read(node, k), from = v != INLAY_NONE ? maker[v] : INLAY_NONE;
+            const uint32_t value = nth_read(node, k), from = value != INLAY_NONE ? maker[value] : INLAY_NONE;
 
             if (from == INLAY_NONE)
-                continue; /* a constant, or left out */
-            layout->edges[layout->edge_count++] = (layout_edge){ from, own, v };
-            if (layout->boxes[own].row <= layout->boxes[from].row)
-                layout->boxes[own].row = layout->boxes[from].row + 1;
+                continue; /* a constant, or omitted */
+            layout->edges[layout->edge_count++] = (layout_edge){ from, box, value };
+            if (layout->boxes[box].row <= layout->boxes[from].row)
+                layout->boxes[box].row = layout->boxes[from].row + 1;
         }
         for (uint32_t k = 0; k < node->info.output_count; k++)
             if (node->info.outputs[k] != INLAY_NONE)
-                maker[node->info.outputs[k]] = own;
+                maker[node->info.outputs[k]] = box;
     }
     for (uint32_t i = 0; i < graph->output_count; i++) {
-        const uint32_t v = graph->outputs[i], own = layout->box_count++;
+        const uint32_t value = graph->outputs[i], box = layout->box_count++;
 
-        layout->boxes[own] = (layout_box){ .v = v };
-        if (maker[v] == INLAY_NONE)
+        layout->boxes[box] = (layout_box){ .value = value };
+        if (maker[value] == INLAY_NONE)
             continue;
-        layout->edges[layout->edge_count++] = (layout_edge){ maker[v], own, v };
-        layout->boxes[own].row = layout->boxes[maker[v]].row + 1;
+        layout->edges[layout->edge_count++] = (layout_edge){ maker[value], box, value };
+        layout->boxes[box].row = layout->boxes[maker[value]].row + 1;
     }
-    sink_free(layout);
+    lower_free_nodes(layout);
     for (uint32_t i = 0; i < layout->box_count; i++)
         layout->row_count = layout->boxes[i].row >= layout->row_count ? layout->boxes[i].row + 1 : layout->row_count;
     return true;
 }
 
-/* Neighbours of each box on one side, as a list of lists. */
-static bool join(const struct layout *layout, struct arena *arena, struct order *order, int side)
+/* Lists the neighbours of each box on one side; first[box] is the start of its list. */
+static bool list_neighbours(const struct layout *layout, struct arena *arena, struct order *order, int side)
 {
     uint32_t *first = arena_array(arena, (size_t)layout->box_count + 2, sizeof *first);
     uint32_t *list = arena_array(arena, (size_t)layout->edge_count + 1, sizeof *list);
@@ -138,54 +139,55 @@ static bool make_order(const struct layout *layout, struct arena *arena, struct 
         order->boxes[order->first[row] + place] = i;
         layout->boxes[i].x = place;
     }
-    return join(layout, arena, order, 0) && join(layout, arena, order, 1);
+    return list_neighbours(layout, arena, order, 0) && list_neighbours(layout, arena, order, 1);
 }
 
-/* What qsort compares by. */
+/* Argument of the comparison for qsort(). */
 static _Thread_local const layout_box *sorted;
 
-static int by_x(const void *a, const void *b)
+static int by_x(const void *left, const void *right)
 {
-    const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    const uint32_t i = *(const uint32_t *)left, k = *(const uint32_t *)right;
 
     if (sorted[i].x != sorted[k].x)
         return sorted[i].x < sorted[k].x ? -1 : 1;
     return i < k ? -1 : i > k;
 }
 
-/* Boxes of a row go to the mean of their neighbours on one side, in order and at least one width apart. */
-static void settle_row(struct layout *layout, const struct order *order, uint32_t row, int side)
+/* Moves the boxes of a row to the mean of their neighbours on one side, in order and at least one width apart. */
+static void place_row(struct layout *layout, const struct order *order, uint32_t row, int side)
 {
     uint32_t *list = order->boxes + order->first[row];
     const uint32_t count = order->first[row + 1] - order->first[row];
     double pushed = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t own = list[i], from = order->near_first[side][own], to = order->near_first[side][own + 1];
+        const uint32_t box = list[i], from = order->near_first[side][box], to = order->near_first[side][box + 1];
         double sum = 0;
 
         for (uint32_t k = from; k < to; k++)
             sum += layout->boxes[order->near[side][k]].x;
         if (to > from)
-            layout->boxes[own].x = sum / (to - from);
+            layout->boxes[box].x = sum / (to - from);
     }
     sorted = layout->boxes;
+    INLAY_CHECK(order->first[row] + count <= layout->box_count);
     qsort(list, count, sizeof *list, by_x);
     for (uint32_t i = 1; i < count; i++) {
-        const double least = layout->boxes[list[i - 1]].x + 1;
+        const double minimum = layout->boxes[list[i - 1]].x + 1;
 
-        if (layout->boxes[list[i]].x >= least)
+        if (layout->boxes[list[i]].x >= minimum)
             continue;
-        pushed += least - layout->boxes[list[i]].x;
-        layout->boxes[list[i]].x = least;
+        pushed += minimum - layout->boxes[list[i]].x;
+        layout->boxes[list[i]].x = minimum;
     }
-    for (uint32_t i = 0; i < count; i++) /* pushed to the right: half of it is taken back for all */
+    for (uint32_t i = 0; i < count; i++) /* boxes were only moved to the right: move all back by the mean */
         layout->boxes[list[i]].x -= pushed / count;
 }
 
 bool layout_graph(const struct graph *graph, struct arena *arena, struct layout *out)
 {
-    double least = 0, most = 0;
+    double left = 0, right = 0;
     struct order order;
 
     *out = (struct layout){ 0 };
@@ -193,13 +195,13 @@ bool layout_graph(const struct graph *graph, struct arena *arena, struct layout 
         return false;
     for (int sweep = 0; sweep < SWEEPS; sweep++)
         for (uint32_t i = 0; i < out->row_count; i++)
-            settle_row(out, &order, sweep % 2 == 0 ? i : out->row_count - 1 - i, sweep % 2);
+            place_row(out, &order, sweep % 2 == 0 ? i : out->row_count - 1 - i, sweep % 2);
     for (uint32_t i = 0; i < out->box_count; i++) {
-        least = out->boxes[i].x < least || i == 0 ? out->boxes[i].x : least;
-        most = out->boxes[i].x > most || i == 0 ? out->boxes[i].x : most;
+        left = out->boxes[i].x < left || i == 0 ? out->boxes[i].x : left;
+        right = out->boxes[i].x > right || i == 0 ? out->boxes[i].x : right;
     }
     for (uint32_t i = 0; i < out->box_count; i++)
-        out->boxes[i].x -= least;
-    out->width = most - least + 1;
+        out->boxes[i].x -= left;
+    out->width = right - left + 1;
     return true;
 }

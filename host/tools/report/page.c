@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The files of this folder; embed.cmake makes texts of them. */
+/* The files of this folder, converted by embed.cmake. */
 extern const char page_theme_css[], page_document_css[], page_words_js[];
 extern const char page_explain_css[], page_explain_html[], page_explain_js[];
 extern const char page_profile_js[];
@@ -32,7 +32,8 @@ void page_text(FILE *to, const char *text, size_t columns)
     }
 }
 
-/* Everything up to the style. Whatever a model's names say, nothing is fetched, sent or, without scripts, run. */
+/* Writes everything up to the style. The policy forbids requests and, without scripts, also code in
+ * a model's names. */
 static void put_head(FILE *to, const char *title, bool with_scripts)
 {
     (void)fprintf(to,
@@ -67,7 +68,7 @@ void page_script_begin(FILE *to, const page_script *page)
 
 void page_script_json(void *to, const char *json, size_t bytes)
 {
-    /* Only texts can have these, and there an escape means the same; no text ends the script. */
+    /* These characters occur only in strings, where an escape is equivalent; so no string can end the script. */
     for (size_t i = 0; i < bytes; i++)
         if (json[i] == '<' || json[i] == '>' || json[i] == '&')
             (void)fprintf(to, "\\u%04x", (unsigned)(unsigned char)json[i]);
@@ -99,7 +100,7 @@ inlay_status page_script_convert(const page_script *page, const char *from, cons
     if (facts == NULL)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%s:%d: %s", from, error.line, error.text);
     if (json_object_get(facts, page->member) == NULL)
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "%s: expected the JSON of `%s --json`: it has no \"%s\"", from,
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "%s is not the JSON of `%s --json`: \"%s\" is missing", from,
                             page->title, page->member);
     else
         status = output_open_stream(&file, path, diag);
@@ -138,13 +139,13 @@ static double place_y(const struct frame *frame, double y)
     return TOP + (1 - (frame->y_high > 0 ? y / frame->y_high : 0)) * (HEIGHT - TOP - BOTTOM);
 }
 
-/* 1, 2 or 5 times a power of ten, at least as large. */
-static double round_up(double v)
+/* Rounds up to 1, 2 or 5 times a power of ten. */
+static double round_up(double value)
 {
-    const double power = pow(10, floor(log10(v > 0 ? v : 1)));
+    const double power = pow(10, floor(log10(value > 0 ? value : 1)));
 
     for (double step = 1; step < 10; step = step < 2 ? 2 : step < 5 ? 5 : 10)
-        if (v <= step * power)
+        if (value <= step * power)
             return step * power;
     return 10 * power;
 }

@@ -1,46 +1,46 @@
-/* report/page.h - pages of the verbs: HTML that needs nothing else, and what is drawn in it. */
+/* report/page.h - HTML pages of the verbs, without references to other files, and curves in them. */
 #ifndef MODELKIT_PAGE_H
 #define MODELKIT_PAGE_H
 #include "inlay/inlay.h"
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The frame: everything up to the heading, in the style of document.css; and the end. */
+/* The frame of a page: everything up to the heading, in the style of document.css; and the end. */
 void page_begin(FILE *to, const char *title);
 void page_end(FILE *to);
 
-/* Pages that a script of their own draws from the JSON that libinlay writes. */
+/* Pages that a separate script draws from the JSON of libinlay. */
 typedef struct page_script {
     const char *title;
-    const char *member;                /* the JSON has it; other files are refused */
-    const char *style, *body, *script; /* besides theme.css and words.js, which all have */
+    const char *member;                /* a member that the JSON must have; other files are refused */
+    const char *style, *body, *script; /* in addition to theme.css and words.js, which all pages have */
 } page_script;
 extern const page_script page_explain, page_profile;
 
-/* Such a page up to the JSON, and what follows it. */
+/* Such a page up to the JSON, and the part after it. */
 void page_script_begin(FILE *to, const page_script *page);
 void page_script_end(FILE *to, const page_script *page);
-/* A piece of the JSON, whoever wrote it; to is the FILE. An inlay_write_fn. */
+/* Writes a piece of JSON from any source; to is the FILE. An inlay_write_fn. */
 void page_script_json(void *to, const char *json, size_t bytes);
-/* The whole page in the file `path`, from the JSON in the file `from`. */
+/* Writes the page to the file `path`, from the JSON in the file `from`. */
 INLAY_NODISCARD inlay_status page_script_convert(const page_script *page, const char *from, const char *path,
                                                  inlay_diag *diag);
 
-/* Text in HTML or SVG: '<', '>', '&' and quotes as entities, control characters as '?'. At most `columns` bytes and an
- * ellipsis; 0 = all. */
+/* Writes text to HTML or SVG: '<', '>', '&' and quotes as entities, control characters as '?'. At most `columns` bytes
+ * and an ellipsis; 0 = all. */
 void page_text(FILE *to, const char *text, size_t columns);
 
-/* Curves over one axis, as an SVG. */
+/* Curves over one axis, drawn as SVG. */
 typedef struct page_point {
-    double x, y, low, high; /* low == high: no interval is drawn */
+    double x, y, low, high; /* low == high: no interval */
     bool marked;
 } page_point;
 typedef struct page_curve {
     char name[64];
-    page_point *points; /* [count] by x */
+    page_point *points; /* [count] sorted by x */
     uint32_t count;
 } page_curve;
-/* log_x: powers of two along the axis. */
+/* log_x: the axis has powers of two. */
 void page_curves(FILE *to, const char *title, const char *x_name, const char *y_name, const page_curve *curves,
                  uint32_t count, bool log_x);
 #endif

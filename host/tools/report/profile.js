@@ -1,5 +1,5 @@
-/* profile.js - the page of `inlay profile --html`: where the time goes by operator, one run as a timeline, each step beside
- * the machine's roofline, and a table of all steps. Everything comes from the JSON in #facts. */
+/* profile.js - the page of `inlay profile --html`: time by operator, one run as a timeline, each step compared with the
+ * machine's roofline, and a table of all steps. All data come from the JSON in #facts. */
 
 const facts = JSON.parse(document.getElementById('facts').textContent);
 const page = document.getElementById('page');
@@ -18,13 +18,13 @@ function label(parent, x, y, text, anchor) {
   shape('text', { x, y, 'text-anchor': anchor || 'start' }, parent).textContent = text;
 }
 
-/* The slowest operators have the first colours. */
+/* The most expensive operators get the first colours. */
 function colourOf(op) {
   if (!colours.has(op)) colours.set(op, COLOURS[colours.size % COLOURS.length]);
   return colours.get(op);
 }
 
-/* ---------------------------------------------------------------- hints and picks */
+/* ---------------------------------------------------------------- tooltips and selection */
 
 const tip = el('div', { id: 'tip' });
 document.body.append(tip);
@@ -33,7 +33,7 @@ function hint(e, step) {
   const lines = [el('b', {}, step.name), `${step.op} on ${step.provider}, ${timeText(step.ns)}`];
   if (step.flops) lines.push(el('br'), `${(step.flops / 1e6).toFixed(2)} Mflop, ${step.gflops_per_s.toFixed(1)} GFLOP/s`);
   if (step.bytes) lines.push(el('br'), `${bytesText(step.bytes)} moved, ${step.gbytes_per_s.toFixed(1)} GB/s`);
-  if (step.roofline >= 0) lines.push(el('br'), `${(step.roofline * 100).toFixed(0)}% of what the machine allows`);
+  if (step.roofline >= 0) lines.push(el('br'), `${(step.roofline * 100).toFixed(0)}% of the roofline`);
   tip.replaceChildren(...lines);
   tip.style.display = 'block';
   tip.style.left = Math.min(e.clientX + 14, innerWidth - tip.offsetWidth - 8) + 'px';
@@ -53,7 +53,7 @@ function pick(name) {
   if (row) row.scrollIntoView({ block: 'center' });
 }
 
-/* ---------------------------------------------------------------- the parts */
+/* ---------------------------------------------------------------- sections */
 
 const sums = new Map();
 for (const s of facts.steps)
@@ -64,7 +64,7 @@ for (const [op] of byTime) colourOf(op);
 
 function head() {
   const peak = facts.peak_flops_per_s > 0
-    ? ` The machine: ${(facts.peak_flops_per_s / 1e9).toFixed(0)} GFLOP/s, ${(facts.peak_bytes_per_s / 1e9).toFixed(1)} GB/s as measured.` : '';
+    ? ` The machine: ${(facts.peak_flops_per_s / 1e9).toFixed(0)} GFLOP/s, ${(facts.peak_bytes_per_s / 1e9).toFixed(1)} GB/s (measured).` : '';
   page.append(el('h1', {}, facts.model || 'a model'),
               el('p', {}, `A run took ${timeText(facts.run_ns)}, the median of ${facts.runs} on ${facts.threads} thread` +
                           `${facts.threads === 1 ? '' : 's'}. Planned memory ${bytesText(facts.slab_bytes)} ` +
@@ -88,7 +88,7 @@ function shares() {
               })));
 }
 
-/* One run: a row for each provider and depth; memory in use below. */
+/* One run: a row for each provider and nesting depth. */
 function timeline() {
   const events = facts.timeline, end = Math.max(...events.map((e) => e.begin_ns + e.ns), 1);
   const rows = [...new Set(events.map((e) => e.provider + (e.depth ? ' \u2193' + e.depth : '')))];
@@ -110,7 +110,7 @@ function timeline() {
   page.append(el('h2', {}, 'One run'), svg);
 }
 
-/* Operations per byte against operations per second, both logarithmic, under the machine's roof. */
+/* Operations per byte against operations per second, both logarithmic, with the machine's roofline. */
 function roofline() {
   const steps = facts.steps.filter((s) => s.leaf && s.flops > 0 && s.bytes > 0 && s.ns > 0);
   if (!steps.length || !(facts.peak_flops_per_s > 0)) return;
@@ -132,13 +132,13 @@ function roofline() {
   label(svg, width / 2, height - 4, 'operations per byte', 'middle');
   label(svg, left + 6, 22, 'GFLOP/s');
   shape('path', { class: 'roof', d: `M${px(10 ** x0)},${py(band * 10 ** x0)}L${px(peak / band)},${py(peak)}L${px(10 ** x1)},${py(peak)}` }, svg);
-  const most = Math.max(...steps.map((s) => s.ns));
+  const slowest = Math.max(...steps.map((s) => s.ns));
   for (const s of [...steps].sort((a, b) => b.ns - a.ns)) {
-    const c = shape('circle', { cx: px(s.flops / s.bytes), cy: py(s.gflops_per_s), r: 3 + 15 * Math.sqrt(s.ns / most),
+    const c = shape('circle', { cx: px(s.flops / s.bytes), cy: py(s.gflops_per_s), r: 3 + 15 * Math.sqrt(s.ns / slowest),
                                 fill: colourOf(s.op), 'fill-opacity': 0.6 }, svg);
     follow(c, s);
   }
-  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is what the machine allows. Above it: kernels that need fewer operations than the operator has (Winograd), and data that lie in a cache.'), svg);
+  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is the limit of the machine. Points above it: kernels that compute fewer operations than the operator has (Winograd), and data in a cache.'), svg);
 }
 
 function table() {

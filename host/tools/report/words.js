@@ -1,4 +1,4 @@
-/* words.js - texts and elements. What comes from a model or a plugin becomes text nodes, never markup. */
+/* words.js - formatting and elements. Texts of models and plugins become text nodes, never markup. */
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
 
@@ -37,7 +37,7 @@ function many(count, one, more) {
   return count + ' ' + (count === 1 ? one : more);
 }
 
-/* An element with properties (on... are listeners) and children; null children are left out. */
+/* Creates an element with properties (on... are listeners) and children; null children are skipped. */
 function el(tag, props, ...children) {
   const e = document.createElement(tag);
   for (const [key, value] of Object.entries(props || {})) {
@@ -70,12 +70,12 @@ function td(...children) {
   return el('td', null, ...children);
 }
 
-/* A cell on the right: a number, and something fainter below. */
+/* A right-aligned cell: a number, and a fainter line below. */
 function num(text, below) {
   return el('td', { className: 'n' }, text, below === undefined ? null : faint(below));
 }
 
-/* Heads of columns; all but the first stand over numbers. */
+/* Column headings; all but the first are above numbers. */
 function heads(...texts) {
   return el('tr', null, texts.filter((t) => t !== null).map((t, i) => el('th', { className: i > 0 ? 'n' : '' }, t)));
 }

@@ -1,5 +1,6 @@
-/* Timed runs, by several threads at once. */
+/* Timed runs by several concurrent threads. */
 #include "timing/callers.h"
+#include "inlay/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "data/feed.h"
@@ -8,42 +9,42 @@
 #include <string.h>
 #include <time.h>
 
-struct crowd {
+struct caller_group {
     const struct callers *how;
     double end;
-    size_t begun; /* atomic: timed runs */
+    size_t begun; /* atomic: number of timed runs that have begun */
     bool failed;  /* atomic */
 };
 
 struct caller {
-    struct crowd *all;
+    struct caller_group *all;
     inlay_context *context;
     pthread_t thread;
-    bool started; /* thread is there, to be joined */
-    bool shows;   /* reports progress */
+    bool started; /* the thread has to be joined */
+    bool shows;   /* this caller reports progress */
     run_times times;
     inlay_status status;
     inlay_diag diag;
 };
 
-/* In slices, so that Ctrl-C is heard. */
+/* Sleeps in slices, so that Ctrl-C is handled soon. */
 static void pause_ms(double ms, const inlay_run_options *options)
 {
     const double end = clock_ms() + ms, slice = 20;
     double left;
 
     while ((left = end - clock_ms()) > 0 && __atomic_load_n(options->cancel, __ATOMIC_RELAXED) == 0) {
-        const double now = left < slice ? left : slice;
-        const struct timespec timespec = { .tv_sec = 0, .tv_nsec = (long)(now * 1e6) };
+        const double slice_ms = left < slice ? left : slice;
+        const struct timespec duration = { .tv_sec = 0, .tv_nsec = (long)(slice_ms * 1e6) };
 
-        (void)nanosleep(&timespec, NULL);
+        (void)nanosleep(&duration, NULL);
     }
 }
 
-/* Has another caller failed, or have all of them together begun as many runs as there may be? */
+/* Whether another caller has failed, or all callers together have begun the maximum number of runs. */
 static bool is_over(void *user)
 {
-    struct crowd *all = user;
+    struct caller_group *all = user;
 
     return __atomic_load_n(&all->failed, __ATOMIC_RELAXED) ||
            __atomic_fetch_add(&all->begun, 1, __ATOMIC_RELAXED) >= all->how->most;
@@ -77,8 +78,8 @@ static void *call(void *user)
     return NULL;
 }
 
-/* All times in one list. */
-static inlay_status gather(const struct caller *list, uint32_t count, run_times *out, inlay_diag *diag)
+/* Merges and sorts the times of all callers. */
+static inlay_status merge_times(const struct caller *list, uint32_t count, run_times *out, inlay_diag *diag)
 {
     size_t all = 0;
 
@@ -92,11 +93,12 @@ static inlay_status gather(const struct caller *list, uint32_t count, run_times 
             memcpy(out->ms + out->count, list[i].times.ms, list[i].times.count * sizeof *out->ms);
         out->count += list[i].times.count;
     }
+    INLAY_CHECK(out->count == all);
     timing_sort(out);
     return INLAY_OK;
 }
 
-/* Everybody runs; the first failure is told. */
+/* Runs all callers and returns the first failure. */
 static inlay_status run_all(struct caller *list, uint32_t count, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -104,8 +106,8 @@ static inlay_status run_all(struct caller *list, uint32_t count, inlay_diag *dia
     for (uint32_t i = 1; i < count && status == INLAY_OK; i++) {
         list[i].started = pthread_create(&list[i].thread, NULL, call, &list[i]) == 0;
         if (!list[i].started) {
-            status =
-                inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no thread for caller %u of %u; ask for fewer", i + 1, count);
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start the thread of caller %u of %u; use fewer",
+                                i + 1, count);
             __atomic_store_n(&list[0].all->failed, true, __ATOMIC_RELAXED);
         }
     }
@@ -125,9 +127,9 @@ static inlay_status run_all(struct caller *list, uint32_t count, inlay_diag *dia
 inlay_status callers_run(const struct callers *how, inlay_session *session, inlay_value *const *inputs,
                          inlay_context *context, struct calls *out, inlay_diag *diag)
 {
-    struct crowd all = { .how = how };
+    struct caller_group all = { .how = how };
     struct caller *list = calloc(how->count, sizeof *list);
-    inlay_status status = INLAY_OK, gathered;
+    inlay_status status = INLAY_OK, merged;
     double cpu, begin;
 
     *out = (struct calls){ 0 };
@@ -150,8 +152,8 @@ inlay_status callers_run(const struct callers *how, inlay_session *session, inla
     all.end = begin + how->seconds * 1e3;
     status = run_all(list, how->count, diag);
     out->elapsed_ms = clock_ms() - begin;
-    gathered = gather(list, how->count, &out->times, diag);
-    status = status != INLAY_OK ? status : gathered;
+    merged = merge_times(list, how->count, &out->times, diag);
+    status = status != INLAY_OK ? status : merged;
     out->cpu_ms = out->times.count > 0 ? (clock_cpu_ms() - cpu) / (double)out->times.count : 0;
 done:
     for (uint32_t i = 0; i < how->count; i++) {

@@ -1,26 +1,26 @@
-/* timing/callers.h - timed runs of a session, by one thread or several at once. */
+/* timing/callers.h - timed runs of a session, by one or several concurrent threads. */
 #ifndef TIMING_CALLERS_H
 #define TIMING_CALLERS_H
 #include "timing/timing.h"
 
 struct callers {
-    uint32_t count;     /* threads, the calling one among them; at least 1 */
-    double seconds;     /* then none begins another run */
-    double interval_ms; /* that each caller sleeps before a run */
-    size_t warmup;      /* runs of each caller that do not count */
-    size_t most;        /* timed runs of all together */
+    uint32_t count;     /* number of threads, including the calling one; at least 1 */
+    double seconds;     /* after that time, no caller begins another run */
+    double interval_ms; /* pause of each caller before a run */
+    size_t warmup;      /* untimed runs of each caller */
+    size_t most;        /* limit of the timed runs of all callers together */
     const inlay_run_options *options;
-    inlay_progress_fn progress; /* of the calling thread; may be NULL */
+    inlay_progress_fn progress; /* called by the calling thread; may be NULL */
 };
 
 struct calls {
-    run_times times;   /* sorted; its memory is owned by the caller of the function */
-    double elapsed_ms; /* for all of them */
-    double cpu_ms;     /* of the process, for one run, all threads together */
+    run_times times;   /* sorted; the caller of the function frees the memory */
+    double elapsed_ms; /* of all runs together */
+    double cpu_ms;     /* CPU time of the process per run, of all threads */
 };
 
-/* Runs context, and one more of the session with the same inputs for each further caller; at least one run each, unless
- * `most` is less. The first failure ends all; then *out has what was timed so far. */
+/* Runs context, and for each further caller another context of the session with the same inputs; at least one run each,
+ * unless `most` is less. The first failure ends all callers; *out then has the times so far. */
 INLAY_NODISCARD inlay_status callers_run(const struct callers *how, inlay_session *session, inlay_value *const *inputs,
                                          inlay_context *context, struct calls *out, inlay_diag *diag);
 #endif

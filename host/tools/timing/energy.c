@@ -1,4 +1,5 @@
 #include "timing/energy.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static bool read_number(const char *path, uint64_t *out)
     return end != line;
 }
 
-/* What the command prints. */
+/* Runs the command and parses its output. */
 static bool run_command(struct energy *energy, double *out)
 {
     char line[128] = "", *end = NULL;
@@ -43,7 +44,7 @@ static bool run_command(struct energy *energy, double *out)
     return false;
 }
 
-/* Counters that fit the pattern below the folder. Says why when one is there and can't be read. */
+/* Adds the counters that match the pattern in the folder. Sets `why` for a counter that cannot be read. */
 static void find_counters(struct energy *energy, const char *sys_class, const char *pattern, const char *source)
 {
     char path[512];
@@ -52,7 +53,7 @@ static void find_counters(struct energy *energy, const char *sys_class, const ch
     (void)snprintf(path, sizeof path, "%.200s/%s", sys_class, pattern);
     if (glob(path, 0, NULL, &found) != 0)
         return;
-    for (size_t i = 0; i < found.gl_pathc && energy->count < ENERGY_MOST; i++) {
+    for (size_t i = 0; i < found.gl_pathc && energy->count < ENERGY_MAX_COUNTERS; i++) {
         const char *name = found.gl_pathv[i];
         char range[300];
 
@@ -79,15 +80,16 @@ bool energy_open(struct energy *energy, const char *sys_class, const char *comma
         (void)strcpy(energy->source, "command");
         return run_command(energy, &energy->first);
     }
-    /* One colon: packages, not their parts, which would count twice. */
+    /* One colon: packages without their parts, which would be counted twice. */
     find_counters(energy, sys_class, "powercap/intel-rapl:[0-9]/energy_uj", "powercap");
     if (energy->count == 0)
         find_counters(energy, sys_class, "hwmon/hwmon*/energy*_input", "hwmon");
     if (energy->count == 0 && energy->why[0] == '\0')
         (void)snprintf(energy->why, sizeof energy->why,
                        "%.150s has neither powercap/intel-rapl:0 nor a hwmon with energy*_input; "
-                       "--energy=COMMAND takes a command that prints joules",
+                       "--energy=COMMAND uses a command that prints joules",
                        sys_class);
+    INLAY_CHECK(energy->count <= ENERGY_MAX_COUNTERS);
     return energy->count > 0;
 }
 

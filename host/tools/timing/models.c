@@ -1,4 +1,5 @@
 #include "timing/models.h"
+#include "inlay/check.h"
 #include "base/clock.h"
 #include "base/order.h"
 #include "timing/timing.h"
@@ -6,15 +7,15 @@
 #include <string.h>
 
 static const double TOGETHER_MS = 0.5, WARM_MS = 50;
-enum { MOST_TOGETHER = 64, MOST_RUNS = 100, LEAST_RUNS = 5 };
+enum { MAX_TOGETHER = 64, MAX_RUNS = 100, MIN_RUNS = 5 };
 
-/* A model and its sample. */
+/* A model and its sample, to be timed. */
 struct subject {
     const struct samples *set;
     inlay_value *const *values;
     const timed_model *model;
-    uint32_t together; /* runs that are timed as one */
-    bool warm;         /* a run before them is not timed: the other model has replaced the contents of the caches */
+    uint32_t together; /* number of runs that are timed as one */
+    bool warm;         /* run once untimed before: the other model has replaced the contents of the caches */
 };
 
 static inlay_status run_once(const struct subject *subject, inlay_diag *diag)
@@ -22,54 +23,55 @@ static inlay_status run_once(const struct subject *subject, inlay_diag *diag)
     return samples_run(subject->set, subject->values, subject->model->session, subject->model->context, diag);
 }
 
-/* A timing_fn: the mean of the runs, but at most the CPU time of the process, as on a busy machine the rest is others'
- * work. */
+/* A timing_fn: the mean of the runs, but at most the CPU time of the process, because on a busy machine the rest is the
+ * work of other programs. */
 static inlay_status time_runs(void *user, double *out_ms, inlay_diag *diag)
 {
     const struct subject *subject = user;
-    double wall, work, took, worked;
+    double wall_start, cpu_start, wall_ms, cpu_ms;
     inlay_status status = INLAY_OK;
 
     if (subject->warm)
         INLAY_TRY(run_once(subject, diag));
-    wall = clock_ms();
-    work = clock_cpu_ms();
+    wall_start = clock_ms();
+    cpu_start = clock_cpu_ms();
     for (uint32_t i = 0; i < subject->together; i++)
         INLAY_TRY(run_once(subject, diag));
-    took = clock_ms() - wall;
-    worked = clock_cpu_ms() - work;
-    *out_ms = (took < worked ? took : worked) / subject->together;
+    wall_ms = clock_ms() - wall_start;
+    cpu_ms = clock_cpu_ms() - cpu_start;
+    *out_ms = (wall_ms < cpu_ms ? wall_ms : cpu_ms) / subject->together;
 done:
     return status;
 }
 
-static double middle(double *values, size_t count, size_t part)
+static double quantile(double *values, size_t count, size_t part)
 {
+    INLAY_CHECK(count > 0 && part > 1);
     qsort(values, count, sizeof *values, order_doubles);
     return values[count / part];
 }
 
-/* How many runs are timed as one, of which each takes so long. */
+/* Number of runs that are timed as one, if each takes one_ms. */
 static uint32_t runs_together(double one_ms)
 {
-    return one_ms > TOGETHER_MS                   ? 1
-           : one_ms * MOST_TOGETHER < TOGETHER_MS ? MOST_TOGETHER
-                                                  : (uint32_t)(TOGETHER_MS / one_ms);
+    return one_ms > TOGETHER_MS                  ? 1
+           : one_ms * MAX_TOGETHER < TOGETHER_MS ? MAX_TOGETHER
+                                                 : (uint32_t)(TOGETHER_MS / one_ms);
 }
 
 inlay_status timing_models(const struct samples *set, const timed_model *models, uint32_t count, double budget_s,
                            double *out_ms, inlay_diag *diag)
 {
-    const timing_plan plan = { .seconds = budget_s, .least = LEAST_RUNS, .most = MOST_RUNS };
+    const timing_plan plan = { .seconds = budget_s, .least = MIN_RUNS, .most = MAX_RUNS };
     run_times times[TIMING_MODELS] = { { 0 } };
     struct subject subjects[TIMING_MODELS];
     void *list[TIMING_MODELS];
-    double ratios[MOST_RUNS], one;
+    double ratios[MAX_RUNS], one;
     inlay_value **values = NULL;
     inlay_status status;
 
     INLAY_TRY(samples_load(set, 0, &values, diag));
-    for (uint32_t k = 0; k < count; k++) { /* plans, and what is done once */
+    for (uint32_t k = 0; k < count; k++) { /* the first run builds the plan */
         subjects[k] =
             (struct subject){ .set = set, .values = values, .model = &models[k], .together = 1, .warm = true };
         list[k] = &subjects[k];
@@ -83,9 +85,9 @@ inlay_status timing_models(const struct samples *set, const timed_model *models,
     INLAY_TRY(timing_rounds(&plan, time_runs, list, count, times, diag));
     for (size_t i = 0; count > 1 && i < times[0].count; i++)
         ratios[i] = times[1].ms[i] / (times[0].ms[i] > 1e-9 ? times[0].ms[i] : 1e-9);
-    out_ms[0] = middle(times[0].ms, times[0].count, 4); /* other programs make runs longer, never shorter */
+    out_ms[0] = quantile(times[0].ms, times[0].count, 4); /* other programs only make runs longer */
     if (count > 1)
-        out_ms[1] = out_ms[0] * middle(ratios, times[0].count, 2);
+        out_ms[1] = out_ms[0] * quantile(ratios, times[0].count, 2);
 done:
     for (uint32_t k = 0; k < TIMING_MODELS; k++)
         free(times[k].ms);
@@ -110,7 +112,7 @@ bool pace_is_settled(const struct pace *pace, double most)
 
 bool pace_holds(const struct pace *pace, double most)
 {
-    const uint32_t outlier = pace->rounds == PACE_MOST; /* one of many rounds may have met what others do */
+    const uint32_t outlier = pace->rounds == PACE_MOST; /* other programs may have disturbed one of many rounds */
 
     return pace->rounds > 0 && pace->ratios[pace->rounds / 2] <= most &&
            (most >= 1 || pace->ratios[pace->rounds - 1 - outlier] < 1);
@@ -121,6 +123,6 @@ void pace_times(const struct pace *pace, double *out_before_ms, double *out_afte
     double times[PACE_MOST];
 
     memcpy(times, pace->before_ms, sizeof times);
-    *out_before_ms = pace->rounds > 0 ? middle(times, pace->rounds, 2) : 0;
+    *out_before_ms = pace->rounds > 0 ? quantile(times, pace->rounds, 2) : 0;
     *out_after_ms = pace->rounds > 0 ? *out_before_ms * pace->ratios[pace->rounds / 2] : 0;
 }

@@ -1,4 +1,5 @@
 #include "timing/timing.h"
+#include "inlay/check.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/order.h"
@@ -15,6 +16,7 @@ inlay_status timing_rounds(const timing_plan *plan, timing_fn run, void *const *
     double spent_ms = 0, took_ms;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(count > 0);
     for (size_t round = 0; round < plan->most && (round < plan->least || spent_ms < budget_ms); round++) {
         if (plan->stop != NULL && plan->stop(plan->stop_user))
             break;
@@ -86,10 +88,11 @@ double timing_quantile(const run_times *sorted, double q)
     const double rank = ceil(q * (double)sorted->count);
     const size_t at = rank < 1 ? 0 : (size_t)rank - 1;
 
+    INLAY_CHECK(sorted->count > 0);
     return sorted->ms[at < sorted->count ? at : sorted->count - 1];
 }
 
-/* ru_maxrss counts what ran in the process before exec, a fork of a large parent for one; VmHWM does not. */
+/* ru_maxrss includes memory before exec, for example of a large process that forked; VmHWM does not. */
 double timing_peak_mb(void)
 {
     FILE *file = fopen("/proc/self/status", "re");

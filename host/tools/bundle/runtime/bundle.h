@@ -1,13 +1,13 @@
-/* bundle.h - what `inlay bundle` writes down of a model, and what runs it.
+/* bundle.h - the tables that `inlay bundle` generates for a model, and the functions that run them.
  *
- * The generated source holds a bundle_model: regions as a provider compiles them, and a flat list of steps with the
- * place of every tensor. The run-time part opens the providers, compiles the regions once, and walks the steps. It
- * allocates while it starts, from one arena, and never afterwards. */
+ * The generated source contains a bundle_model: regions for the providers, and a flat list of steps with the place of
+ * every tensor. The run-time part opens the providers, compiles the regions once, and executes the steps. It allocates
+ * only while it starts, from one arena. */
 #ifndef BUNDLE_H
 #define BUNDLE_H
 #include "inlay/plugin.h"
 
-/* Where a tensor lies. */
+/* The place of a tensor. */
 enum { BUNDLE_SLAB, BUNDLE_INPUT, BUNDLE_OUTPUT, BUNDLE_DATA };
 typedef struct bundle_place {
     uint32_t kind;   /* BUNDLE_* */
@@ -17,7 +17,7 @@ typedef struct bundle_place {
     const void *data; /* DATA */
 } bundle_place;
 
-/* What one provider compiles. */
+/* A region that one provider compiles. */
 typedef struct bundle_region {
     uint32_t provider; /* BUNDLE_REFERENCE or BUNDLE_CPU */
     const inlay_graph *graph;
@@ -28,10 +28,10 @@ typedef struct bundle_region {
     uint32_t node_count, cookie_count, input_count, output_count;
 } bundle_region;
 
-/* RUN: a region. COPY: in[0] to out[0]. UNLESS: goes on at `target` where the bool at in[0] is false. JUMP: goes on at
- * `target`. BEGIN: the int64 at out[0] becomes 0, the bool at out[1] true. TEST: goes on at `target` where the bool at
- * in[1] is false, or the int64 at in[0] has reached that at in[2], if there is one. NEXT: counts in[0], goes on at
- * `target`. SCAN: in[0] to out[0], behind as many of its size as the int64 at in[1] says. */
+/* RUN: runs a region. COPY: copies in[0] to out[0]. UNLESS: jumps to `target` if the bool in[0] is false. JUMP: jumps
+ * to `target`. BEGIN: sets the int64 out[0] to 0 and the bool out[1] to true. TEST: jumps to `target` if the bool in[1]
+ * is false, or if the int64 in[0] has reached the optional in[2]. NEXT: increments in[0] and jumps to `target`. SCAN:
+ * copies in[0] to out[0], at an offset of in[1] (int64) times its size. */
 enum { BUNDLE_RUN, BUNDLE_COPY, BUNDLE_UNLESS, BUNDLE_JUMP, BUNDLE_BEGIN, BUNDLE_TEST, BUNDLE_NEXT, BUNDLE_SCAN };
 typedef struct bundle_step {
     uint32_t kind;
@@ -50,8 +50,8 @@ typedef struct bundle_tensor {
     uint64_t bytes;
 } bundle_tensor;
 
-/* What a provider made of constants when the bundle was made: found by its key. Those that are not in the program are
- * made when it starts. */
+/* Weights that a provider packed when the bundle was made, found by their key. Weights that are not in the program are
+ * packed when it starts. */
 #define BUNDLE_MADE_AT_START UINT64_MAX
 typedef struct bundle_pack {
     uint64_t key[2];
@@ -61,8 +61,8 @@ typedef struct bundle_pack {
 
 enum { BUNDLE_REFERENCE, BUNDLE_CPU, BUNDLE_PROVIDERS };
 typedef struct bundle_model {
-    const inlay_provider *(*providers[BUNDLE_PROVIDERS])(const inlay_host *host); /* NULL: not needed */
-    const inlay_option_value *options[BUNDLE_PROVIDERS]; /* [option_counts] what they are opened with */
+    const inlay_provider *(*providers[BUNDLE_PROVIDERS])(const inlay_host *host); /* NULL: unused */
+    const inlay_option_value *options[BUNDLE_PROVIDERS]; /* [option_counts] of their create() */
     uint32_t option_counts[BUNDLE_PROVIDERS];
     const bundle_region *regions;
     const bundle_step *steps;
@@ -72,45 +72,45 @@ typedef struct bundle_model {
     const char *data; /* [data_bytes] the constants */
     uint64_t data_bytes;
     uint32_t region_count, step_count, input_count, output_count, pack_count;
-    uint32_t packs_levels;  /* which bits of bundle_level() are part of their keys; 0: they hold at any level */
-    uint32_t has_originals; /* what no pack is listed for can be packed when it starts */
-    uint32_t packs_first;   /* the bundle is being made: packs are told with their sources */
-    uint32_t only_level;    /* the bundle_level() of CPUs that it is for; 0: any */
-    const char *isa;        /* the most that kernels may use, NULL: what the CPU has */
+    uint32_t packs_levels;  /* bits of bundle_level() in the keys; 0: the packs are valid at any level */
+    uint32_t has_originals; /* the constants are included: missing packs can be made at start */
+    uint32_t packs_first;   /* the bundle is being made: report packs with their sources */
+    uint32_t only_level;    /* the only bundle_level() that it supports; 0: any */
+    const char *isa;        /* highest instruction level of kernels, NULL: that of the CPU */
     uint64_t slab_bytes;
-    uint64_t arena_bytes; /* that starting and running take together, as measured; 0 = not known */
+    uint64_t arena_bytes; /* measured for start and runs together; 0 = unknown */
 } bundle_model;
 
-/* Starts the model in `arena` of that many bytes, aligned to 64, or NULL for memory of the system's. Once per process;
- * 0 or an INLAY_* status, and bundle_error() says why. */
+/* Starts the model in `arena` of `bytes` bytes, aligned to 64, or in allocated memory if it is NULL. Once per process;
+ * returns 0 or an INLAY_* status, of which bundle_error() has the message. */
 int bundle_start(const bundle_model *model, void *arena, uint64_t bytes);
-/* Before the start: constants between these pages leave memory once a pack was made of one of them, and come back from
- * the program's file where they are read. */
-void bundle_let_go(void *pages, uint64_t bytes);
+/* Before the start: constants in these pages are dropped from memory once they were packed; they are read again from
+ * the program's file if needed. */
+void bundle_drop_pages(void *pages, uint64_t bytes);
 /* inputs and outputs: addresses in the model's order, aligned to the element; results are the same at any address. */
 int bundle_run(const bundle_model *model, const void *const *inputs, void *const *outputs);
-/* Runs each region once, those behind branches that are not taken as well; what they compute is of no use. Only while
- * the bundle is made. */
+/* Runs each region once, also in branches that are not taken; the results are meaningless. Only while the bundle is
+ * made. */
 void bundle_run_all(const bundle_model *model, const void *const *inputs, void *const *outputs);
-/* A part of a kernel that is not in the program was called: the run fails. */
+/* A part of a kernel that is not in the program was called: fails the run. */
 void bundle_left_out(void);
 const char *bundle_error(void);
-const char *bundle_error_node(void); /* the node that it is about, or "" */
-/* The most bytes of the arena that were ever in use, and how often memory was asked for. */
+const char *bundle_error_node(void); /* the node that the error is about, or "" */
+/* Peak bytes of the arena, and number of allocations. */
 uint64_t bundle_arena_peak(void);
 uint64_t bundle_allocations(void);
-/* Calls `each` for the packs that starting had to make. Only while the bundle is made. source: the content_hash of the
- * constant that alone it was made of; 0: that is not known. */
+/* Calls `each` for the weights that were packed at start. Only while the bundle is made. source: the content_hash of
+ * the only constant that they were packed from; 0: unknown. */
 typedef void (*bundle_pack_fn)(void *ctx, const uint64_t key[2], uint64_t source, const void *data, uint64_t bytes);
 void bundle_made_packs(bundle_pack_fn each, void *ctx);
-/* Number of the constants of region `r` that were packed, see inlay_compile_request.constants; NULL before the start.
- */
+/* [graph->value_count] of a region: what happened to its constants, see inlay_compile_request.constants; NULL before
+ * the start. */
 const uint8_t *bundle_constant_fates(uint32_t region);
 /* The main program of a bundle; generated code calls it. */
 int bundle_main(const bundle_model *model, const char *name, int argc, char **argv);
 
-/* heap.c: an arena with blocks that can be given back. */
-void heap_open(void *memory, uint64_t bytes); /* NULL: the system's */
+/* heap.c: an arena whose blocks can be freed. */
+void heap_open(void *memory, uint64_t bytes); /* NULL: allocate pages */
 uint64_t heap_peak(void);
 uint64_t heap_calls(void);
 void *heap_alloc(uint64_t bytes, uint64_t alignment);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the run-time part of bundles for arm64, beside that of this machine:
-#   cross.sh BUILD_DIR [OPTION...]    the build folder of inlay, or the prefix of an installation; options of cmake
+# Builds the run-time part of bundles for arm64, in addition to that of this machine:
+#   cross.sh BUILD_DIR [OPTION...]    BUILD_DIR: build folder or installation prefix of inlay; OPTION: options of cmake
 # Needs Debian's gcc-aarch64-linux-gnu and qemu-user.
 set -euo pipefail
 build=$(realpath "$1")

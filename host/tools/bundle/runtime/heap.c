@@ -1,6 +1,5 @@
-/* Memory of the providers while they start: one arena, first fit. The bundle is linked with --wrap, so that malloc and
- * its like come here and nothing else of the system's is used. The lists are short, and nothing is allocated once the
- * model runs. */
+/* Memory of the providers while they start: one arena, first fit. The bundle is linked with --wrap, so that malloc()
+ * and related functions are redirected here. The lists are short, and nothing is allocated once the model runs. */
 #include "bundle.h"
 #include <errno.h>
 #include <pthread.h>
@@ -8,24 +7,25 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* A block: free ones are in the list, ordered by address. The head is a multiple of 64 bytes away from the start. */
+/* A block; free blocks are linked in the order of their addresses. The header is a multiple of 64 bytes from the start.
+ */
 struct block {
-    uint64_t bytes; /* behind the head */
+    uint64_t bytes; /* after the header */
     struct block *next;
     char pad[64 - 16];
 };
 
-enum { HEAD = sizeof(struct block), PIECE = 16 << 20 };
+enum { HEAD = sizeof(struct block), MIN_MAPPING = 16 << 20 };
 
 static struct block *free_list;
 static char *begin, *end; /* of the fixed arena */
-static char *clean,
-    *clean_end; /* of the newest piece: what was never handed out, and is zero but for heads of blocks */
+/* The part of the newest mapping that was never used, and is zero except for headers of blocks. */
+static char *clean, *clean_end;
 static uint64_t in_use, peak, calls;
 static int is_fixed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void give(struct block *block)
+static void free_block(struct block *block)
 {
     struct block **at = &free_list;
 
@@ -47,28 +47,28 @@ static void give(struct block *block)
     }
 }
 
-static void add(void *memory, uint64_t bytes)
+static void add_memory(void *memory, uint64_t bytes)
 {
     struct block *block = memory;
 
     if (bytes <= HEAD)
         return;
     block->bytes = bytes / 64 * 64 - HEAD;
-    give(block);
+    free_block(block);
 }
 
 void heap_open(void *memory, uint64_t bytes)
 {
     is_fixed = memory != NULL;
-    if (is_fixed) { /* what was taken before it was open stays where it is, and is not used again */
+    if (is_fixed) { /* earlier blocks stay valid, but are not reused */
         begin = memory;
         end = begin + bytes;
         free_list = NULL;
-        add(memory, bytes);
+        add_memory(memory, bytes);
     }
 }
 
-/* The system's pages, in large pieces. */
+/* Maps pages of the system, in large pieces. */
 static int grow(uint64_t bytes)
 {
     uint64_t piece = (bytes + 2 * HEAD + 4095) / 4096 * 4096;
@@ -76,18 +76,18 @@ static int grow(uint64_t bytes)
 
     if (is_fixed)
         return 0;
-    if (piece < PIECE)
-        piece = PIECE;
+    if (piece < MIN_MAPPING)
+        piece = MIN_MAPPING;
     memory = mmap(NULL, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return 0;
     clean = memory;
     clean_end = clean + piece;
-    add(memory, piece);
+    add_memory(memory, piece);
     return 1;
 }
 
-static struct block *take(uint64_t bytes)
+static struct block *take_block(uint64_t bytes)
 {
     for (struct block **at = &free_list; *at != NULL; at = &(*at)->next) {
         struct block *block = *at;
@@ -109,13 +109,13 @@ static struct block *take(uint64_t bytes)
     return NULL;
 }
 
-/* *out_zero: are the bytes zero? */
+/* *out_zero: whether the bytes are zero. */
 static void *alloc(uint64_t bytes, uint64_t alignment, int *out_zero)
 {
     struct block *block;
     char *data;
 
-    /* Larger alignments keep the head's address in front of the data. */
+    /* With larger alignments, the address of the header is stored before the data. */
     bytes = (bytes + (alignment > 64 ? alignment : 0) + 63) / 64 * 64;
     if (bytes == 0)
         bytes = 64;
@@ -123,16 +123,16 @@ static void *alloc(uint64_t bytes, uint64_t alignment, int *out_zero)
         return NULL;
     (void)pthread_mutex_lock(&lock);
     calls++;
-    block = take(bytes);
+    block = take_block(bytes);
     if (block == NULL && grow(bytes))
-        block = take(bytes);
+        block = take_block(bytes);
     if (block != NULL) {
         const uint64_t reach =
             is_fixed ? (uint64_t)((char *)block + HEAD + block->bytes - begin) : in_use + block->bytes + HEAD;
 
         data = (char *)block + HEAD;
         *out_zero = data >= clean && data + block->bytes <= clean_end;
-        if (data < clean_end && data + block->bytes + HEAD > clean) /* and the head of what is left of the block */
+        if (data < clean_end && data + block->bytes + HEAD > clean) /* including the header of the rest of the block */
             clean = data + block->bytes + HEAD;
         in_use += block->bytes + HEAD;
         if (reach > peak)
@@ -167,12 +167,12 @@ uint64_t heap_calls(void)
     return calls;
 }
 
-/* ------------------------------------------------------------------ the C library's names */
+/* ------------------------------------------------------------------ wrapped functions of the C library */
 
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_realloc(void *old, size_t bytes);
-void __wrap_free(void *p);
+void __wrap_free(void *memory);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t bytes);
 
@@ -184,42 +184,42 @@ void *__wrap_malloc(size_t bytes)
 void *__wrap_calloc(size_t count, size_t bytes)
 {
     size_t all;
-    void *p;
+    void *memory;
     int zero;
 
     if (__builtin_mul_overflow(count, bytes, &all))
         return NULL;
-    p = alloc(all, 64, &zero);
-    if (p != NULL && !zero)
-        memset(p, 0, all);
-    return p;
+    memory = alloc(all, 64, &zero);
+    if (memory != NULL && !zero)
+        memset(memory, 0, all);
+    return memory;
 }
 
-void __wrap_free(void *p)
+void __wrap_free(void *memory)
 {
     struct block *block;
 
-    if (p == NULL || (is_fixed && ((char *)p < begin || (char *)p >= end)))
+    if (memory == NULL || (is_fixed && ((char *)memory < begin || (char *)memory >= end)))
         return;
-    block = *(struct block **)(void *)((char *)p - sizeof(struct block *));
+    block = *(struct block **)(void *)((char *)memory - sizeof(struct block *));
     (void)pthread_mutex_lock(&lock);
     in_use -= block->bytes + HEAD;
-    give(block);
+    free_block(block);
     (void)pthread_mutex_unlock(&lock);
 }
 
 void *__wrap_realloc(void *old, size_t bytes)
 {
-    void *p = heap_alloc(bytes, 64);
+    void *memory = heap_alloc(bytes, 64);
 
-    if (p != NULL && old != NULL) {
+    if (memory != NULL && old != NULL) {
         const struct block *block = *(struct block **)(void *)((char *)old - sizeof(struct block *));
         const size_t had = (size_t)((const char *)block + HEAD + block->bytes - (char *)old);
 
-        memcpy(p, old, had < bytes ? had : bytes);
+        memcpy(memory, old, had < bytes ? had : bytes);
         __wrap_free(old);
     }
-    return p;
+    return memory;
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes)

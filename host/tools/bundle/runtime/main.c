@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 64 };
+enum { MAX_TENSORS = 64 };
 
 struct files {
-    const char *in[MOST], *out; /* out: a folder */
+    const char *in[MAX_TENSORS], *out; /* out: a folder */
     uint32_t repeat;
     int info;
 };
@@ -24,13 +24,13 @@ static int fail(const char *name, const char *what, const char *which)
 
 static double now_us(void)
 {
-    struct timespec timespec;
+    struct timespec now;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &timespec);
-    return (double)timespec.tv_sec * 1e6 + (double)timespec.tv_nsec / 1e3;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Reads bytes at the end of a .npy file; 0: it is not one of that size. */
+/* Reads the tensor of a .npy file; 0: it is unreadable or has another size. */
 static int read_npy(const char *path, const bundle_tensor *tensor, char *to)
 {
     unsigned char head[12];
@@ -46,10 +46,10 @@ static int read_npy(const char *path, const bundle_tensor *tensor, char *to)
                lseek(fd, (off_t)skip, SEEK_SET) >= 0;
     }
     while (good && got < tensor->bytes) {
-        const ssize_t n = read(fd, to + got, tensor->bytes - got);
+        const ssize_t bytes = read(fd, to + got, tensor->bytes - got);
 
-        good = n > 0;
-        got += good ? (uint64_t)n : 0;
+        good = bytes > 0;
+        got += good ? (uint64_t)bytes : 0;
     }
     if (fd >= 0)
         (void)close(fd);
@@ -63,21 +63,20 @@ static int write_npy(const char *path, const bundle_tensor *tensor, const char *
     int good = fd >= 0 && write(fd, tensor->npy, tensor->npy_bytes) == (ssize_t)tensor->npy_bytes;
 
     while (good && done < tensor->bytes) {
-        const ssize_t n = write(fd, from + done, tensor->bytes - done);
+        const ssize_t bytes = write(fd, from + done, tensor->bytes - done);
 
-        good = n > 0;
-        done += good ? (uint64_t)n : 0;
+        good = bytes > 0;
+        done += good ? (uint64_t)bytes : 0;
     }
     return (fd < 0 || close(fd) == 0) && good;
 }
 
 static void usage(const bundle_model *model, const char *name)
 {
-    (void)printf(
-        "Usage: %s [--info] [--repeat N] [-o DIR] [NAME=FILE.npy ...]\n"
-        "Runs the model that is in this file. Inputs without a file are zeros; with -o, each output is written "
-        "to DIR/NUMBER.npy.\n",
-        name);
+    (void)printf("Usage: %s [--info] [--repeat N] [-o DIR] [NAME=FILE.npy ...]\n"
+                 "Runs the model in this file. Inputs without a file are zeros; with -o, each output is written "
+                 "to DIR/NUMBER.npy.\n",
+                 name);
     for (uint32_t i = 0; i < model->input_count; i++)
         (void)printf("input %u: %s, %llu bytes\n", i, model->inputs[i].name,
                      (unsigned long long)model->inputs[i].bytes);
@@ -88,14 +87,14 @@ static void usage(const bundle_model *model, const char *name)
 
 static uint32_t number_of(const char *text)
 {
-    uint32_t n = 0;
+    uint32_t number = 0;
 
-    for (; *text >= '0' && *text <= '9' && n < 100000000; text++)
-        n = n * 10 + (uint32_t)(*text - '0');
-    return *text == '\0' ? n : 0;
+    for (; *text >= '0' && *text <= '9' && number < 100000000; text++)
+        number = number * 10 + (uint32_t)(*text - '0');
+    return *text == '\0' ? number : 0;
 }
 
-/* 0, or the exit code; -1: done. */
+/* Returns 0, or an exit code; -1: --help was printed. */
 static int parse(const bundle_model *model, const char *name, int argc, char **argv, struct files *files)
 {
     for (int i = 1; i < argc; i++) {
@@ -118,10 +117,10 @@ static int parse(const bundle_model *model, const char *name, int argc, char **a
                     model->inputs[k].name[equals - argv[i]] != '\0'))
                 k++;
             if (k == model->input_count)
-                return fail(name, "the model has no such input", argv[i]) + 1;
+                return fail(name, "unknown input", argv[i]) + 1;
             files->in[k] = equals + 1;
         } else {
-            return fail(name, "not understood; see --help", argv[i]) + 1;
+            return fail(name, "unknown argument; see --help", argv[i]) + 1;
         }
     }
     return 0;
@@ -148,27 +147,27 @@ static void print_info(const bundle_model *model, double start_us, double first_
 
 static uint64_t read_hex(const char **at)
 {
-    uint64_t n = 0;
+    uint64_t number = 0;
 
     for (;; ++*at) {
         const char c = **at;
 
         if (c >= '0' && c <= '9')
-            n = n * 16 + (uint64_t)(c - '0');
+            number = number * 16 + (uint64_t)(c - '0');
         else if (c >= 'a' && c <= 'f')
-            n = n * 16 + (uint64_t)(c - 'a') + 10;
+            number = number * 16 + (uint64_t)(c - 'a') + 10;
         else
-            return n;
+            return number;
     }
 }
 
-/* Are these pages a file's, and is nobody able to write them? Those of a program that another one unpacked into memory
- * could not come back. A line is "BEGIN-END r--p OFFSET DEVICE INODE NAME". */
+/* Whether these pages are mapped read-only from a file. Pages of a program that another one unpacked into memory could
+ * not be read again. A line is "BEGIN-END r--p OFFSET DEVICE INODE NAME". */
 static int are_of_file(uint64_t first, uint64_t last)
 {
     static char text[4096];
     const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    const ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : 0; /* the program itself comes first */
+    const ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : 0; /* the program is the first entry */
 
     if (fd >= 0)
         (void)close(fd);
@@ -188,57 +187,58 @@ static int are_of_file(uint64_t first, uint64_t last)
     return 0;
 }
 
-/* Constants that are packed when the program starts need not stay in memory beside their packs. */
-static void let_originals_go(const bundle_model *model)
+/* Constants that are packed when the program starts need not stay in memory. */
+static void drop_constants(const bundle_model *model)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)model->data;
     const uint64_t first = (at + page - 1) / page * page, last = (at + model->data_bytes) / page * page;
 
     if (first < last && are_of_file(first, last))
-        bundle_let_go((void *)(uintptr_t)first, last - first);
+        bundle_drop_pages((void *)(uintptr_t)first, last - first);
 }
 
 int bundle_main(const bundle_model *model, const char *name, int argc, char **argv)
 {
     static double times[1024];
     struct files files = { .repeat = 1 };
-    const void *in[MOST];
-    void *out[MOST];
+    const void *in[MAX_TENSORS];
+    void *out[MAX_TENSORS];
     double begin, started_us, first = 0;
     uint64_t before;
-    int code = model->input_count > MOST || model->output_count > MOST ? fail(name, "too many inputs or outputs", NULL)
-                                                                       : parse(model, name, argc, argv, &files);
+    int code = model->input_count > MAX_TENSORS || model->output_count > MAX_TENSORS
+                   ? fail(name, "too many inputs or outputs", NULL)
+                   : parse(model, name, argc, argv, &files);
 
     if (code != 0)
         return code < 0 ? 0 : code;
     begin = now_us();
-    let_originals_go(model);
+    drop_constants(model);
     if (bundle_start(model, NULL, 0) != INLAY_OK)
         return fail(name, bundle_error(), NULL);
     started_us = now_us() - begin;
     for (uint32_t i = 0; i < model->input_count + model->output_count; i++) {
         const bundle_tensor *tensor =
             i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count];
-        char *p = heap_alloc(tensor->bytes, 64);
+        char *memory = heap_alloc(tensor->bytes, 64);
 
-        if (p == NULL)
-            return fail(name, "no memory for the tensors", NULL);
-        memset(p, 0, tensor->bytes);
+        if (memory == NULL)
+            return fail(name, "out of memory for the tensors", NULL);
+        memset(memory, 0, tensor->bytes);
         if (i < model->input_count)
-            in[i] = p;
+            in[i] = memory;
         else
-            out[i - model->input_count] = p;
-        if (i < model->input_count && files.in[i] != NULL && !read_npy(files.in[i], tensor, p))
-            return fail(name, "not a readable .npy file of that input's size", files.in[i]);
+            out[i - model->input_count] = memory;
+        if (i < model->input_count && files.in[i] != NULL && !read_npy(files.in[i], tensor, memory))
+            return fail(name, "not a readable .npy file with the size of the input", files.in[i]);
     }
     before = bundle_allocations();
-    for (uint32_t r = 0; r < files.repeat; r++) {
-        const double t0 = now_us();
+    for (uint32_t run = 0; run < files.repeat; run++) {
+        const double begun = now_us();
 
         if (bundle_run(model, in, out) != INLAY_OK)
             return fail(name, bundle_error(), NULL);
-        times[r % 1024] = now_us() - t0;
-        if (r == 0)
+        times[run % 1024] = now_us() - begun;
+        if (run == 0)
             first = times[0];
     }
     if (files.info)

@@ -1,12 +1,12 @@
 #!/bin/sh
-# One archive of several, with weak symbols for what PARTS says can be left out: a program has what it names, and the
-# rest of the archive does not ask for it. PARTS is LISTED, and what the objects tell:
-#   set NAME FAMILY...       needed where one of the families is; from the notes of providers/simd/optional.h
-#   function NAME            needed where somebody calls it, which a first run tells; from these notes, too
-#   level NAME               for AVX-512: needed unless the program is for AVX2 alone; by the name's end
-#   baseline NAME            in plain C: needed where no region of cpu is; by the name's end
-#   kernel NAME              KERNEL_PART() of providers/simd/vec.h; by the name's beginning
-# Nobody unwinds a program in C: the tables for that are left out.
+# Merges several archives into one, with weak symbols for the parts that can be excluded: a program includes the parts that it
+# references. PARTS is LISTED and the parts that the object files contain:
+#   set NAME FAMILY...       needed if one of the families is; from the annotations of providers/simd/optional.h
+#   function NAME            needed if it is called, which a first run reports; from the same annotations
+#   level NAME               for AVX-512: needed unless the program is for AVX2 only; by the suffix of the name
+#   baseline NAME            in plain C: needed if there is no region of cpu; by the suffix of the name
+#   kernel NAME              KERNEL_PART() of providers/simd/vec.h; by the prefix of the name
+# Programs in C need no unwind tables: they are removed.
 #   merge.sh AR NM OBJCOPY READELF LISTED PARTS OUTPUT ARCHIVE...
 set -eu
 ar=$1
@@ -50,7 +50,7 @@ awk -v notes="$output.notes" '
             print note[name]
         }
         if (unknown != "") {
-            print "OPTIONAL_WITH() names what is no family of the provider cpu, or no function:" unknown | "cat >&2"
+            print "OPTIONAL_WITH() names an unknown family of the provider cpu, or an unknown function:" unknown | "cat >&2"
             exit 1
         }
         for (name in symbol) {

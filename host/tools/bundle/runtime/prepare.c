@@ -1,4 +1,5 @@
-/* The first run of a bundle, while it is made: starts the model and writes down what that took and what was packed. */
+/* The first run of a bundle, while it is made: starts the model and writes the memory of the start and the packed
+ * weights to a file. */
 #include "bundle.h"
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +12,10 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain);
 void bundle_missed(const char *name);
 void bundle_lacks(char *name);
 
-/* Parts of kernels that were called and are not there. */
-enum { MOST_LACKED = 4096 };
-static const char *lacked[MOST_LACKED];
-static uint32_t lacked_count;
+/* Excluded parts of kernels that were called. */
+enum { MAX_MISSING = 4096 };
+static const char *missing[MAX_MISSING];
+static uint32_t missing_count;
 
 static void write_pack(void *ctx, const uint64_t key[2], uint64_t source, const void *data, uint64_t bytes)
 {
@@ -24,11 +25,11 @@ static void write_pack(void *ctx, const uint64_t key[2], uint64_t source, const 
     (void)fwrite(data, 1, bytes, ctx);
 }
 
-/* Ends the run with the names of all that is missing. */
-static _Noreturn void tell_missed(const char *name)
+/* Ends the run with the names of all missing parts. */
+static _Noreturn void report_missing(const char *name)
 {
-    for (uint32_t i = 0; i < lacked_count; i++)
-        (void)fprintf(stderr, "%s\n", lacked[i]);
+    for (uint32_t i = 0; i < missing_count; i++)
+        (void)fprintf(stderr, "%s\n", missing[i]);
     if (name != NULL)
         (void)fprintf(stderr, "%s\n", name);
     _exit(5);
@@ -36,8 +37,8 @@ static _Noreturn void tell_missed(const char *name)
 
 int bundle_prepare(const bundle_model *model, const char *path, int plain)
 {
-    const uint64_t room = UINT64_C(1) << 34;
-    void *arena = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const uint64_t arena_bytes = UINT64_C(1) << 34;
+    void *arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     FILE *to = fopen(path, "wb");
     static void *tensors[256];
     uint64_t head[2];
@@ -47,10 +48,10 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain)
         return 1;
     if (plain)
         cpu_hide_avx_vnni();
-    status = bundle_start(model, arena, room);
+    status = bundle_start(model, arena, arena_bytes);
     if (status != INLAY_OK) {
-        if (lacked_count > 0)
-            tell_missed(NULL);
+        if (missing_count > 0)
+            report_missing(NULL);
         (void)fprintf(stderr, "%s\n%s\n", bundle_error_node(), bundle_error());
         return status == INLAY_UNSUPPORTED ? 3 : 1;
     }
@@ -62,17 +63,17 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain)
         if (tensors[i] == MAP_FAILED)
             return 1;
     }
-    /* What is only made in a run counts, and so do the parts that it calls. */
+    /* Packs that are made only in a run count, and so do the parts that it calls. */
     status = bundle_run(model, (const void *const *)tensors, tensors + model->input_count);
     if (status != INLAY_OK) {
-        if (lacked_count > 0)
-            tell_missed(NULL);
+        if (missing_count > 0)
+            report_missing(NULL);
         (void)fprintf(stderr, "%s\n", bundle_error());
         return 1;
     }
     bundle_run_all(model, (const void *const *)tensors, tensors + model->input_count);
-    if (lacked_count > 0)
-        tell_missed(NULL);
+    if (missing_count > 0)
+        report_missing(NULL);
     head[0] = bundle_level();
     head[1] = bundle_arena_peak();
     (void)fwrite(head, sizeof head, 1, to);
@@ -82,16 +83,16 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain)
     return fclose(to) == 0 ? 0 : 1;
 }
 
-/* A part that was left out is called after all. */
+/* An excluded part was called. */
 void bundle_missed(const char *name)
 {
-    tell_missed(name);
+    report_missing(name);
 }
 
-/* Called by what stands for a part: a byte that says whether it was told, then its name. */
+/* Called by the stub of a part: a byte that is 1 once the part was reported, then its name. */
 void bundle_lacks(char *name)
 {
-    if (name[0] == 0 && lacked_count < MOST_LACKED)
-        lacked[lacked_count++] = name + 1;
+    if (name[0] == 0 && missing_count < MAX_MISSING)
+        missing[missing_count++] = name + 1;
     name[0] = 1;
 }

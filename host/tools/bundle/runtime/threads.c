@@ -1,4 +1,4 @@
-/* What the providers ask of OpenMP: a bundle computes on the caller's thread. */
+/* The OpenMP functions that providers call: a bundle computes on the caller's thread. */
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
 int omp_in_parallel(void);

@@ -1,4 +1,4 @@
-/* detail.js - all about one thing: on the right when it is chosen, in brief beside the pointer. */
+/* detail.js - the panel of the selected item, and the tooltip. */
 
 const END_MOST = 6;
 
@@ -22,7 +22,7 @@ function answers(node) {
   const refusal = (r) => el('tr', null, el('td', { colSpan: 2 }, chip(r.provider), r.provider + ' refused: ' + r.text,
     r.accepted_if ? faint('accepted if: ' + r.accepted_if) : null));
   const rows = node.offers.map(offer).concat((node.refused_by || []).map(refusal));
-  return rows.length === 0 ? [] : [el('h2', null, 'Answers'), el('table', null, rows)];
+  return rows.length === 0 ? [] : [el('h2', null, 'Answers of the providers'), el('table', null, rows)];
 }
 
 function timesOf(x) {
@@ -39,24 +39,24 @@ function kernelOf(n) {
   const k = n.kernel;
   if (!k) return null;
   const next = k.runner_up ? ', next ' + k.runner_up + (k.runner_up_ns !== undefined ? ' ' + timeText(k.runner_up_ns) : '') : '';
-  return div('note', 'Kernel ', el('b', null, k.name), (k.ns !== undefined ? ' ' + timeText(k.ns) : '') + ' (' + k.by + ')' + next + (k.error ? ', off by ' + k.error.toExponential(1) : ''),
+  return div('note', 'Kernel ', el('b', null, k.name), (k.ns !== undefined ? ' ' + timeText(k.ns) : '') + ' (' + k.by + ')' + next + (k.error ? ', error ' + k.error.toExponential(1) : ''),
              k.why ? faint(k.why) : null);
 }
 
 function runnerUp(s) {
   const r = s.runner_up;
   if (!r && s.provider === 'host') return null;
-  if (!r) return div('note', 'No other provider can run ' + (s.nodes === 1 ? 'it.' : 'any of it.'));
+  if (!r) return div('note', 'No other provider can run ' + (s.nodes === 1 ? 'it.' : 'any part of it.'));
   return div('note', 'Runner-up: ', chip(r.provider), r.provider + ', ', el('b', null, changeText(r.extra_ns)),
-             r.kind === 'about' ? ' by the offers alone' : ' in all',
-             r.nodes < s.nodes ? ' (' + r.nodes + ' of ' + s.nodes + ' nodes could go)' : '');
+             r.kind === 'about' ? ' (offers only)' : ' (total)',
+             r.nodes < s.nodes ? ' (' + r.nodes + ' of ' + s.nodes + ' nodes)' : '');
 }
 
 function aboutNode(t) {
   const g = t.graph, n = t.node, s = g.stretches[g.stretchOf[n.region]];
   const inputs = readsOf(n).filter((v) => v >= 0), outputs = n.outputs.filter((v) => v >= 0);
   const fold = s.nodes < 2 ? null
-    : el('button', { className: 'more', onclick: () => foldStretch(g, s) }, 'Fold all ' + s.nodes + ' of its partition');
+    : el('button', { className: 'more', onclick: () => foldStretch(g, s) }, 'Fold its partition (' + s.nodes + ' nodes)');
   return [el('h3', null, n.op), div('name', n.name),
           faint(n.domain + ' ' + n.since_version + ' \u00b7 ' + g.path + ' \u00b7 region ' + n.region),
           el('p', null, chip(n.provider), el('b', null, n.provider)), timesOf(t.region), kernelOf(n), runnerUp(s), ...answers(n),
@@ -109,7 +109,7 @@ function showTip(t, x, y) {
   else if (t.kind === 'fold')
     tip.replaceChildren(el('b', null, many(t.stretch.nodes, 'node', 'nodes')),
                         div('', chip(t.provider), t.provider + ' \u00b7 ' + timeText(t.stretch.cost_ns)),
-                        faint(summary(g, t.stretch)), faint('double click unfolds'));
+                        faint(summary(g, t.stretch)), faint('double-click to unfold'));
   else
     tip.replaceChildren(el('b', null, t.kind), ' ', name(g.values[t.value].name), faint(shapeText(g.values[t.value])));
   const w = tip.offsetWidth, h = tip.offsetHeight;

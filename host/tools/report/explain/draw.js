@@ -1,6 +1,6 @@
-/* draw.js - the scene on a canvas: only what is in view, with as much text as there is room for. */
+/* draw.js - draws the visible part of the scene on a canvas, with as much text as fits. */
 
-/* Colours by provider: apart in hue and lightness, for eyes of all kinds, on light and on dark. */
+/* Colours by provider: distinct in hue and lightness, also for colour-blind readers, on light and dark grounds. */
 const HUES = ['#3b7dd8', '#e07b39', '#2a9d6f', '#a65fc9', '#d9485f', '#1fa3b8', '#b08a1e', '#7a6ff0'];
 const HOST_COLOUR = '#8a8f98';
 
@@ -19,7 +19,7 @@ function mix(a, b, share) {
   return `rgb(${part(16)},${part(8)},${part(0)})`;
 }
 
-/* From cool to hot, for times; share is in [0, 1]. */
+/* A colour for a time, from cold to hot; share is in [0, 1]. */
 function heatColour(share) {
   const stops = ['#7fa8c9', '#e3c15b', '#d1493f'], at = Math.min(0.9999, Math.max(0, share)) * 2;
   const hex = (rgb) => '#' + rgb.match(/\d+/g).map((n) => (+n).toString(16).padStart(2, '0')).join('');
@@ -33,7 +33,7 @@ function themeColours() {
            line: get('--line'), accent: get('--accent'), copy: get('--copy') };
 }
 
-/* A node's own part of what its region takes, by the prices of the offers. */
+/* A node's share of the time of its region, according to the costs of the offers. */
 function partOfRegion(node, region) {
   const own = (n) => n.offers.reduce((sum, o) => o.chosen ? o.cost_ns / (o.nodes || 1) : sum, 0);
   const all = region.nodes.reduce((sum, i) => sum + own(node.graph.nodes[i]), 0);
@@ -61,7 +61,7 @@ function summary(g, stretch) {
   return [...counts].sort((a, b) => b[1] - a[1]).map(([op, n]) => (n > 1 ? n + ' ' : '') + op).join(', ');
 }
 
-/* Cuts a text to a width; the end of a name tells more than its beginning. */
+/* Truncates a text to a width; keepEnd: at its beginning, since the end of a name is more specific. */
 const fitted = new Map();
 function fit(ctx, text, width, keepEnd) {
   const key = ctx.font + '|' + Math.round(width) + keepEnd + text;
@@ -87,7 +87,7 @@ function roundRect(ctx, x, y, w, h, r) {
   ctx.closePath();
 }
 
-/* One line into the open path. */
+/* Adds a line to the open path. */
 function trace(ctx, p) {
   ctx.moveTo(p[0], p[1]);
   if (p.length > 4) { /* around the corner of a column */
@@ -136,7 +136,7 @@ function drawLines(ctx, state, view, colours) {
   if (state.scale > 0.55) labelCopies(ctx, sets.copy.concat(sets.lit), colours);
 }
 
-/* What a copy moves, where the line arrives. */
+/* Labels copies at the end of their lines. */
 function labelCopies(ctx, lines, colours) {
   ctx.font = '10px ' + FONT;
   ctx.textAlign = 'left';
@@ -177,7 +177,7 @@ function drawFrames(ctx, frames, state, colours) {
 function timesText(g) {
   if (g.times === 0) return 'not taken';
   return timeText(g.cost_ns) + (g.times_known ? (g.times === 1 ? '' : ' \u00d7 ' + +g.times.toPrecision(3))
-                                              : ' \u00d7 what the data say');
+                                              : ' \u00d7 depends on data');
 }
 
 function drawThing(ctx, t, state, colours) {
@@ -221,7 +221,7 @@ function drawPill(ctx, t, state, colours) {
   ctx.fillText(fit(ctx, thingName(t), t.w - 16, true), t.x + t.w / 2, t.y + 15);
 }
 
-/* From afar: the operator alone, as large as the box allows. */
+/* Small scale: only the operator, as large as the box allows. */
 function drawSmall(ctx, t, state, colours) {
   const h = t.bodies ? NODE_H : t.h, px = Math.min(10 / state.scale, h * 0.62);
   if (px * state.scale < 6) return;
@@ -250,7 +250,7 @@ function drawFull(ctx, t, state, colours, colour) {
   ctx.font = '10px ' + FONT;
   ctx.fillStyle = colours.faint;
   ctx.fillText(fit(ctx, thingName(t), t.w - 18, !fold), t.x + 9, t.y + (fold ? 33 : 29));
-  /* How much of the dearest node's time it takes. */
+  /* The time relative to that of the most expensive node. */
   ctx.fillStyle = colour;
   if (share > 0.004 && !t.bodies) ctx.fillRect(t.x + 7, t.y + (fold ? 41 : 32.5), Math.max(2, (t.w - 14) * share), 3);
 }
@@ -271,7 +271,7 @@ function drawScene(canvas, state) {
   const view = { left: state.left, top: state.top, right: state.left + w / state.scale,
                  bottom: state.top + h / state.scale };
   const visible = state.scene.things.filter((t) => inView([t.x, t.y, t.x + t.w, t.y + t.h], view));
-  /* Things that hold bodies lie under the lines of these. */
+  /* Items with bodies are drawn below the lines of these. */
   for (const t of visible) {
     if (!t.bodies) continue;
     drawThing(ctx, t, state, colours);

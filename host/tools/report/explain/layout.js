@@ -1,12 +1,12 @@
-/* layout.js - a layered layout: items in rows by longest path, few crossings, lines that run straight where they can.
+/* layout.js - a layered layout: items in rows by longest path, few crossings, straight lines where possible.
  *
  *   layered(items, nets, aspect) -> { width, height }
  *
- * items: [{ w, h, pulled }] in an order in which every net leads from an earlier item to later ones; gets x, y (top
- * left). pulled: sits right above its first reader (inputs of the graph).
+ * items: [{ w, h, pulled }], sorted so that every net leads from an earlier item to later ones; gets x, y (top left).
+ * pulled: placed in the row above its first reader (inputs of the graph).
  * nets: [{ from, to: [item indexes] }], one per value; gets segments: [{ points, to }], each a line between two rows;
  * `to` is the item where it ends, or -1 within a bundle. A value with many readers is one bundle that branches.
- * aspect: width by height of the place that it has to fit. Long graphs are folded into columns, as in a newspaper. */
+ * aspect: width / height of the available area. Long graphs are divided into columns. */
 
 const ROW_GAP = 24, ITEM_GAP = 18, LINE_GAP = 9, COLUMN_GAP = 44, MAX_DUMMIES = 40000;
 
@@ -29,7 +29,7 @@ function findRows(items, nets) {
   return row;
 }
 
-/* Rows of cells: items, and for each net one cell in every row that it passes. links join cells of adjacent rows. */
+/* Rows of cells: items, and for each net one cell in every row that it crosses. up and down are cells of adjacent rows. */
 function makeCells(items, nets, row) {
   let rows = 0;
   for (const r of row) rows = Math.max(rows, r + 1);
@@ -43,7 +43,7 @@ function makeCells(items, nets, row) {
     const net = nets[i];
     net.chain = [cells[net.from]];
     net.loose = false;
-    if (spans[i] > budget) { /* too long to be led around others: drawn straight across */
+    if (spans[i] > budget) { /* too long to be routed: drawn as a straight line */
       net.loose = true;
       continue;
     }
@@ -67,7 +67,7 @@ function makeCells(items, nets, row) {
   return { cells, layers };
 }
 
-/* Bundles want to run straight most of all, then chains of items. */
+/* The weighted mean of neighbours: bundles have the largest weight, so that they run straight, then chains of items. */
 function mean(self, list, of) {
   let sum = 0, weights = 0;
   for (const c of list) {
@@ -78,7 +78,7 @@ function mean(self, list, of) {
   return weights > 0 ? sum / weights : NaN;
 }
 
-/* Puts every row in the order of the means of its neighbours, down and up a few times. */
+/* Sorts every row by the means of its neighbours, down and up several times. */
 function orderCells(layers) {
   const number = (layer) => layer.forEach((c, i) => { c.at = i; });
   const sweep = (layer, side) => {
@@ -102,8 +102,8 @@ function spaceBetween(a, b) {
   return (a.w + b.w) / 2 + gap;
 }
 
-/* Lines that would cross a bundle: the bundle stays straight, so these may not pull (Brandes and Koepf, 2001, call them
- * conflicts of type 1). */
+/* Finds lines that would cross a bundle: the bundle stays straight, so these are not aligned (conflicts of type 1 in
+ * Brandes and Koepf, 2001). */
 function findConflicts(layers) {
   for (const layer of layers) for (const c of layer) c.avoids = null;
   for (let r = 1; r < layers.length; r++) {
@@ -122,14 +122,14 @@ function findConflicts(layers) {
   }
 }
 
-/* The middle one of a cell's neighbours on one side, items before lines. */
+/* The median of a cell's neighbours on one side; items take precedence over lines. */
 function middleOf(list) {
   const items = list.filter((c) => c.item >= 0), from = items.length > 0 ? items : list;
   return from.slice().sort((a, b) => a.at - b.at)[Math.floor((from.length - 1) / 2)];
 }
 
-/* Joins cells of adjacent rows that are each other's middle neighbour into blocks that stand upright, unless that would
- * cross a bundle or another such pair. Leaves c.root. */
+/* Joins cells of adjacent rows that are each other's median neighbour into vertical blocks, unless that would cross a
+ * bundle or another such pair. Sets c.root. */
 function alignCells(layers) {
   for (const layer of layers) for (const c of layer) c.root = c;
   for (let r = 1; r < layers.length; r++) {
@@ -144,7 +144,7 @@ function alignCells(layers) {
   }
 }
 
-/* Packs the blocks to one side: each as far as what stands before it allows, then back towards its neighbours. */
+/* Packs the blocks to one side: each as far as its predecessors allow, then back towards its neighbours. */
 function packBlocks(layers, flip) {
   const roots = [], right = new Map(), waits = new Map();
   for (const layer of layers) {
@@ -180,7 +180,7 @@ function packBlocks(layers, flip) {
   return x;
 }
 
-/* Moves each block to the mean of what it is joined with, as far as its neighbours in the rows let it, many times. */
+/* Moves each block to the mean of its neighbours, as far as the adjacent blocks allow; repeated until it converges. */
 function relaxBlocks(layers, x) {
   const blocks = new Map();
   for (const layer of layers)
@@ -210,7 +210,7 @@ function relaxBlocks(layers, x) {
   }
 }
 
-/* Upright blocks, first between the two ways to pack them, then where they are drawn to. */
+/* Places vertical blocks: first halfway between the two packings, then relaxed. */
 function placeCells(layers) {
   findConflicts(layers);
   alignCells(layers);
@@ -220,7 +220,7 @@ function placeCells(layers) {
   for (const layer of layers) for (const c of layer) c.x = x.get(c.root);
 }
 
-/* Cuts the rows into columns of about the given height, where few lines cross. */
+/* Divides the rows into columns of about the given height, at rows that few lines cross. */
 function cutColumns(layers, heights, limit) {
   const columns = [];
   let first = 0;
@@ -242,12 +242,12 @@ function cutColumns(layers, heights, limit) {
   return columns;
 }
 
-/* The width of a row whose cells stand as close as they may. */
+/* The minimum width of a row. */
 function rowWidth(layer) {
   return layer.reduce((w, c, i) => i === 0 ? c.w : w + spaceBetween(layer[i - 1], c) + (c.w - layer[i - 1].w) / 2, 0);
 }
 
-/* The size of the whole; widthOf: of a column. */
+/* The total size; widthOf: width of a column. */
 function measureColumns(columns, heights, widthOf) {
   let width = -COLUMN_GAP, height = 0;
   for (const col of columns) {
@@ -259,7 +259,7 @@ function measureColumns(columns, heights, widthOf) {
   return { width, height };
 }
 
-/* The columns that let the whole be seen largest. looser: how much wider columns turn out than their widest row. */
+/* Selects the columns that give the largest scale. looser: ratio of a column's width to that of its widest row. */
 function chooseColumns(layers, heights, aspect, looser) {
   const total = heights.reduce((a, b) => a + b, 0), widths = layers.map(rowWidth);
   const widest = (col) => {
@@ -272,13 +272,13 @@ function chooseColumns(layers, heights, aspect, looser) {
     const columns = cutColumns(layers, heights, total / n + 1);
     const size = measureColumns(columns, heights, widest);
     const scale = Math.min(aspect / size.width, 1 / size.height);
-    /* Another column has to be worth it: reading on from the top costs attention. */
+    /* Another column must pay off: a break interrupts reading. */
     if (best === null || scale > best.scale * 1.08) best = { columns, scale, width: size.width };
   }
   return best;
 }
 
-/* Places the cells of each column, and the columns side by side. */
+/* Places the cells of each column, and the columns next to each other. */
 function placeColumns(layers, columns) {
   let x = 0;
   columns.forEach((col, k) => {
@@ -332,7 +332,7 @@ function layered(items, nets, aspect) {
   return measureColumns(columns, heights, (col) => col.width);
 }
 
-/* The way from a cell to one in the next row; across the gap when that is in the next column. */
+/* The line between cells of adjacent rows; around the gap if these are in different columns. */
 function lineBetween(a, b, columns) {
   if (a.column === b.column) return [a.px, a.bottom, b.px, b.top];
   const from = columns[a.column], gutter = from.x + from.width + COLUMN_GAP / 2;

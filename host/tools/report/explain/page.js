@@ -1,5 +1,4 @@
-/* page.js - what the page shows at the moment, and what mouse, keys and buttons do to it. Everything comes from the
- * facts in #facts. */
+/* page.js - the state of the page, and the handlers of mouse, keys and buttons. All data come from #facts. */
 
 const facts = JSON.parse(document.getElementById('facts').textContent);
 const graphs = [];
@@ -47,7 +46,7 @@ function centre(t, scale) {
   redraw();
 }
 
-/* The thing that shows a node: itself, or the folded stretch that it is in. */
+/* The item that shows a node: the node, or the folded partition that contains it. */
 function find({ node }) {
   if (!node) return null;
   return state.scene.things.find((t) => t.node === node) ||
@@ -135,7 +134,7 @@ search.addEventListener('keydown', (e) => {
 
 function thingAt(x, y) {
   const px = x / state.scale + state.left, py = y / state.scale + state.top;
-  let hit = null; /* the innermost: bodies come after what holds them */
+  let hit = null; /* the innermost: bodies come after their nodes */
   for (const t of state.scene.things) if (px >= t.x && px <= t.x + t.w && py >= t.y && py <= t.y + t.h) hit = t;
   return hit;
 }
@@ -248,7 +247,7 @@ function followHash() {
 }
 window.addEventListener('hashchange', followHash);
 
-/* ---------------------------------------------------------------- the beginning */
+/* ---------------------------------------------------------------- start */
 
 facts.providers.forEach((p, i) => colourOf.set(p.name, HUES[i % HUES.length]));
 indexGraph(facts.main, graphs, null);

@@ -1,13 +1,13 @@
-/* scene.js - from the facts to things with a place: nodes, folded stretches, inputs and outputs, bodies within nodes.
+/* scene.js - converts the facts to items with positions: nodes, folded partitions, inputs and outputs, bodies in nodes.
  *
  *   buildScene(main, folded, aspect) -> { things, lines, width, height }
  *
- * folded: a set of "path|stretch". A thing is a node, a folded stretch, an input or an output; a line is of a value;
- * a thing with bodies has frames, one a body. All coordinates are those of the whole. */
+ * folded: a set of "path|partition". A thing is a node, a folded partition, an input or an output; a line belongs to a
+ * value; a thing with bodies has one frame per body. All coordinates are those of the scene. */
 
 const NODE_W = 150, NODE_H = 38, FOLD_W = 178, FOLD_H = 50, PILL_H = 22, FRAME_PAD = 14, FRAME_HEAD = 20;
 
-/* Adds what JSON leaves to be derived: which stretch a region belongs to, who makes a value, which copies it takes. */
+/* Adds derived data: the partition of a region, the producer of a value, the copies of a value. */
 function indexGraph(g, list, parent) {
   g.parent = parent || null;
   list.push(g);
@@ -43,7 +43,7 @@ function foldKey(g, stretch) {
   return g.path + '|' + stretch;
 }
 
-/* Items of one graph, in the order of execution, and the nets between them. */
+/* The items of a graph, in the order of execution, and the nets between them. */
 function itemsOf(g, folded, aspect) {
   const items = [], nets = new Map(), itemOfNode = new Array(g.nodes.length);
   const maker = new Array(g.values.length).fill(-1);
@@ -107,7 +107,7 @@ function layoutGraph(g, folded, aspect) {
   return { graph: g, items, nets, width: Math.max(size.width, 90), height: size.height };
 }
 
-/* Moves a laid out graph to its place, and collects its things. */
+/* Moves a graph with a layout to its position, and collects its items. */
 function flatten(box, x, y, scene) {
   for (const item of box.items) {
     item.x += x;

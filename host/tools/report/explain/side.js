@@ -1,4 +1,4 @@
-/* side.js - sums at the top, lists on the left, and the strip of time. */
+/* side.js - totals at the top, lists on the left, and the time strip. */
 
 const LIST_MOST = 60;
 
@@ -55,12 +55,12 @@ function whatIf() {
   if (!w.possible) return div('note bad', head, div('', w.reason));
   const change = w.cost_ns - facts.cost_ns;
   return div('note what', head,
-             div('', timeText(w.cost_ns) + ' instead of ' + timeText(facts.cost_ns) + ': ',
+             div('', timeText(w.cost_ns) + ', now ' + timeText(facts.cost_ns) + ': ',
                  el('b', { className: change > 0 ? 'up' : 'down' }, changeText(change))),
              w.moves.map((m) => faint(many(m.count, 'node', 'nodes') + ' ' + m.from + ' \u2192 ' + m.to)));
 }
 
-/* A heading, and rows of which the first few show at once. */
+/* A heading and rows; the first rows are shown at once, the others on request. */
 function listOf(title, all, row) {
   if (all.length === 0) return null;
   const table = el('table', null, all.slice(0, LIST_MOST).map(row));
@@ -76,8 +76,8 @@ function listOf(title, all, row) {
 function rivalText(s) {
   const r = s.runner_up;
   if (!r) return s.provider === 'host' ? 'runs bodies' : 'no other provider';
-  if (Math.abs(r.extra_ns) < 0.5) return 'a tie with ' + r.provider;
-  return 'by ' + r.provider + (r.kind === 'about' ? ' about ' : ' ') + changeText(r.extra_ns);
+  if (Math.abs(r.extra_ns) < 0.5) return 'same cost on ' + r.provider;
+  return 'on ' + r.provider + (r.kind === 'about' ? ' about ' : ' ') + changeText(r.extra_ns);
 }
 
 function stretchList() {
@@ -94,7 +94,7 @@ function stretchList() {
   });
 }
 
-/* Of stretches that are long, what takes the time. */
+/* The regions of partitions with several regions. */
 function regionList() {
   const all = [], time = (r) => r.measured_ns !== undefined ? r.measured_ns : r.cost_ns;
   for (const g of graphs) {
@@ -131,7 +131,7 @@ function copyList() {
 
 function absentList() {
   const all = facts.not_used.map((x) => [x.provider, x.reason]).concat(facts.not_loaded.map((x) => [x.file, x.reason]));
-  return listOf('Not in use', all, ([who, reason]) => el('tr', null,
+  return listOf('Unused', all, ([who, reason]) => el('tr', null,
     td(el('b', { className: 'name' }, who), faint(reason || 'no reason given'))));
 }
 
@@ -147,7 +147,7 @@ function side() {
   document.getElementById('side').append(...parts.flat().filter((x) => x !== null));
 }
 
-/* ---------------------------------------------------------------- the order of execution, widths are times */
+/* ---------------------------------------------------------------- time strip: order of execution, widths are times */
 
 const strip = document.getElementById('time');
 let stripParts = [];
