@@ -1,4 +1,5 @@
 #include "quantize/agree.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "base/element.h"
 #include "base/memory.h"
@@ -36,7 +37,7 @@ static const graph_node *maker(const struct graph *graph, uint32_t value)
     return node == INLAY_NONE ? NULL : graph->nodes[node];
 }
 
-/* Operators that leave the numbers as they are, or add to each column the same. */
+/* Operators that keep the numbers, or add the same to each column. */
 static bool looks_through(const char *op)
 {
     static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze",        "Identity",
@@ -77,10 +78,10 @@ static void fetch(const inlay_tensor_view *view, int64_t from, int64_t count, do
 {
     if (view->dtype == INLAY_FLOAT) {
         for (int64_t i = 0; i < count; i++) {
-            float f;
+            float element;
 
-            memcpy(&f, (const char *)view->data + (size_t)(from + i) * sizeof f, sizeof f);
-            out[i] = f;
+            memcpy(&element, (const char *)view->data + (size_t)(from + i) * sizeof element, sizeof element);
+            out[i] = element;
         }
         return;
     }
@@ -118,7 +119,7 @@ static void add_element(struct agree *agree, struct sums *sums, double want, dou
     sums->high = want > sums->high ? want : sums->high;
 }
 
-/* The place of the largest; -1: one is NaN. */
+/* Index of the largest element; -1: an element is NaN. */
 static int64_t largest(const double *row, int64_t count)
 {
     int64_t best = 0;
@@ -131,7 +132,7 @@ static int64_t largest(const double *row, int64_t count)
     return best;
 }
 
-/* Makes probabilities of a row that is none. */
+/* Applies softmax to a row unless it already holds probabilities. */
 static void to_probabilities(double *row, int64_t count)
 {
     double sum = 0, top = row[largest(row, count) < 0 ? 0 : largest(row, count)];
@@ -150,7 +151,7 @@ static void to_probabilities(double *row, int64_t count)
         row[i] /= sum;
 }
 
-/* least: elements of want that are no larger are left out. */
+/* Elements of want that are at most `least` are skipped. */
 static double divergence(double *want, double *got, int64_t count, double least)
 {
     double sum = 0;
@@ -162,14 +163,15 @@ static double divergence(double *want, double *got, int64_t count, double least)
     return sum;
 }
 
-/* What rows tell: largest elements, divergence, the text. */
+/* Results of the rows of one sample: equal largest elements, divergence, equal text. */
 typedef struct by_row {
     uint64_t rows, same;
     double kl;
     bool same_text;
 } by_row;
 
-/* Symbols as a decoder of CTC reads them: repeats and 0 are none. Equal sequences need no alignment to be compared. */
+/* Hashes symbols as a CTC decoder reads them: repeats and symbol 0 are dropped. Only equality is needed, so no
+ * alignment is computed. */
 typedef struct text_reader {
     int64_t last;
     uint64_t hash, length;
@@ -186,31 +188,31 @@ static void read_symbol(text_reader *reader, int64_t symbol)
 
 /* ------------------------------------------------------------------ texts */
 
-/* How probable a text is, as CTC counts it: over all ways to spread its symbols over the rows, blanks between them. */
+/* Probability of a text under CTC: the sum over all ways to spread its symbols over the rows, with blanks between. */
 struct ctc {
-    double *alpha; /* [2 * length + 1] of the states blank, first symbol, blank, second symbol ..., of sum 1 */
-    double log;    /* of what the sums were before */
+    double *alpha; /* [2 * length + 1] states: blank, first symbol, blank, second symbol ...; normalised to sum 1 */
+    double log;    /* sum of the logarithms of the normalisation factors */
 };
 
-/* One row of probabilities more; first: it is the first one. */
+/* Adds one row of probabilities; `first` marks the first row. */
 static void ctc_step(struct ctc *ctc, const int64_t *text, int64_t length, const double *row, bool first)
 {
     double sum = 0;
 
-    for (int64_t s = 2 * length; s >= 0; s--) { /* from behind: what is read is of the row before */
-        const double p = row[s % 2 == 0 ? 0 : text[s / 2]];
-        double from = first ? s <= 1 : ctc->alpha[s];
+    for (int64_t state = 2 * length; state >= 0; state--) { /* descending: reads values of the row before */
+        const double probability = row[state % 2 == 0 ? 0 : text[state / 2]];
+        double from = first ? state <= 1 : ctc->alpha[state];
 
-        if (!first && s > 0)
-            from += ctc->alpha[s - 1];
-        if (!first && s > 2 && s % 2 == 1 && text[s / 2] != text[s / 2 - 1])
-            from += ctc->alpha[s - 2];
-        ctc->alpha[s] = from * p;
-        sum += ctc->alpha[s];
+        if (!first && state > 0)
+            from += ctc->alpha[state - 1];
+        if (!first && state > 2 && state % 2 == 1 && text[state / 2] != text[state / 2 - 1])
+            from += ctc->alpha[state - 2];
+        ctc->alpha[state] = from * probability;
+        sum += ctc->alpha[state];
     }
     ctc->log += sum > 0 ? log(sum) : -1e3;
-    for (int64_t s = 0; s <= 2 * length; s++)
-        ctc->alpha[s] = sum > 0 ? ctc->alpha[s] / sum : 1 / (2 * (double)length + 1);
+    for (int64_t state = 0; state <= 2 * length; state++)
+        ctc->alpha[state] = sum > 0 ? ctc->alpha[state] / sum : 1 / (2 * (double)length + 1);
 }
 
 static double ctc_log(const struct ctc *ctc, int64_t length)
@@ -220,8 +222,8 @@ static double ctc_log(const struct ctc *ctc, int64_t length)
     return ctc->log + (end > 0 ? log(end) : -1e3);
 }
 
-/* By how much the probability of the text that want reads differs: the square of the difference of logarithms, from 0
- * to 1. Unlike the divergence of rows it is not about in which row a symbol stands. -1: no memory. */
+/* Squared difference of the log probabilities of want's text, mapped to 0 .. 1. Unlike the divergence of rows it does
+ * not depend on the row in which a symbol appears. -1: out of memory. */
 static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t rows, int64_t width)
 {
     double *row = malloc((size_t)width * sizeof *row), off;
@@ -254,7 +256,7 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
 
 /* ------------------------------------------------------------------ rows */
 
-/* Is it about rows of probabilities? */
+/* Does the metric use the divergence of rows of probabilities? */
 static bool diverges(agree_metric metric)
 {
     return metric == AGREE_kl || metric == AGREE_top1 || metric == AGREE_text;
@@ -311,7 +313,7 @@ static void add_score(struct agree *agree, const struct sums *sums, const by_row
 
     switch (agree->metric) {
     case AGREE_top1:
-        if (row->rows == 0) /* no rows: equal within half a step of an integer, or on one side of 0.5 */
+        if (row->rows == 0) /* no rows: integers equal within half a step, or values on the same side of 0.5 */
             score = sums->either == sums->both;
         else
             score = (double)row->same / (double)row->rows;
@@ -349,22 +351,24 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
                        inlay_diag *diag)
 {
     struct sums sums = { .low = INFINITY, .high = -INFINITY };
-    double x[BATCH], y[BATCH];
+
+    double want_values[BATCH], got_values[BATCH];
     uint64_t broken = agree->broken;
     int64_t count;
     by_row rows;
 
+    INLAY_CHECK(agree->metric != AGREE_auto && agree->metric != AGREE_custom);
     if (want->dtype == INLAY_STRING || got->dtype == INLAY_STRING)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "strings have no error; use inlay run --expect");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "strings cannot be compared by error; use inlay run --expect");
     if (!same_shape(want, got) || !dims_count(want->dims, want->rank, &count))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the two have different shapes");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the two outputs have different shapes");
     for (int64_t i = 0; i < count; i += BATCH) {
-        const int64_t n = count - i < BATCH ? count - i : BATCH;
+        const int64_t batch = count - i < BATCH ? count - i : BATCH;
 
-        fetch(want, i, n, x);
-        fetch(got, i, n, y);
-        for (int64_t k = 0; k < n; k++)
-            add_element(agree, &sums, x[k], y[k]);
+        fetch(want, i, batch, want_values);
+        fetch(got, i, batch, got_values);
+        for (int64_t k = 0; k < batch; k++)
+            add_element(agree, &sums, want_values[k], got_values[k]);
     }
     if (!add_rows(agree, want, got, count, &rows))
         return no_memory(diag, "to compare rows");
@@ -377,7 +381,7 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
     agree->rows += rows.rows;
     agree->rows_same += rows.same;
     agree->divergence += rows.kl;
-    if (agree->broken > broken) /* a number where there is none is no agreement, whatever else holds */
+    if (agree->broken > broken) /* a mismatch of finite and non-finite elements counts as total disagreement */
         sums = (struct sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
     add_score(agree, &sums, &rows, count > 0 ? count : 1);
     return INLAY_OK;
@@ -385,6 +389,7 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
 
 void agree_add_score(struct agree *agree, double score)
 {
+    INLAY_CHECK(agree->metric == AGREE_custom);
     agree->samples++;
     agree->score += score;
     agree->score_squares += score * score;
@@ -393,13 +398,13 @@ void agree_add_score(struct agree *agree, double score)
 
 /* ------------------------------------------------------------------ results */
 
-/* Wilson's interval of a share; z: so many standard deviations to each side. */
-static agree_score wilson(double p, double n, double z)
+/* Wilson's interval of a share; z is the half width in standard deviations. */
+static agree_score wilson(double share, double samples, double z)
 {
-    const double d = 1 + z * z / n, middle = (p + z * z / (2 * n)) / d;
-    const double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d;
+    const double denominator = 1 + z * z / samples, middle = (share + z * z / (2 * samples)) / denominator;
+    const double half = z * sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples)) / denominator;
 
-    return (agree_score){ p, middle - half > 0 ? middle - half : 0, middle + half < 1 ? middle + half : 1 };
+    return (agree_score){ share, middle - half > 0 ? middle - half : 0, middle + half < 1 ? middle + half : 1 };
 }
 
 static agree_score share(uint64_t same, uint64_t all)
@@ -414,18 +419,18 @@ double agree_share_bound(double share, uint64_t samples)
 
 agree_score agree_result(const struct agree *agree)
 {
-    const double n = (double)agree->scored;
+    const double samples = (double)agree->scored;
     double mean, spread;
 
     if (agree->scored == 0)
         return (agree_score){ 0, 0, 0 };
     if (agree->metric == AGREE_top1 && agree->rows > 0)
         return share(agree->rows_same, agree->rows);
-    mean = agree->score / n;
+    mean = agree->score / samples;
     if (agree->metric == AGREE_text || agree->metric == AGREE_top1)
         return share((uint64_t)llrint(agree->score), agree->scored);
-    spread = n > 1 ? agree->score_squares / n - mean * mean : 0;
-    spread = spread > 0 ? 1.959964 * sqrt(spread / (n - 1)) : 0;
+    spread = samples > 1 ? agree->score_squares / samples - mean * mean : 0;
+    spread = spread > 0 ? 1.959964 * sqrt(spread / (samples - 1)) : 0;
     if (agree->metric == AGREE_psnr || agree->metric == AGREE_kl || agree->metric == AGREE_custom)
         return (agree_score){ mean, mean - spread, mean + spread };
     return (agree_score){ mean, mean - spread > -1 ? mean - spread : -1, mean + spread < 1 ? mean + spread : 1 };

@@ -1,4 +1,5 @@
 #include "quantize/judge.h"
+#include "inlay/check.h"
 #include "session/session.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -12,20 +13,20 @@
 
 enum { MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
 
-/* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
+/* Outputs are stored in an unnamed file, one after another; memory holds one of each at a time. */
 typedef struct kept_output {
-    inlay_tensor_view view; /* dims are its own; data is NULL */
+    inlay_tensor_view view; /* dims are owned; data is NULL */
     uint64_t offset;
 } kept_output;
 
 struct kept_outputs {
     uint32_t samples, outputs;
     int fd;
-    kept_output *items; /* [samples * outputs]; dims NULL: it is no tensor of numbers */
+    kept_output *items; /* [samples * outputs]; dims NULL: not a tensor of numbers */
     bool *known;        /* [samples] */
-    void **blocks;      /* [outputs] what was read last */
+    void **blocks;      /* [outputs] buffer with the sample that was read last */
     uint64_t *block_bytes;
-    uint64_t bytes; /* of the file */
+    uint64_t bytes; /* size of the file */
 };
 
 /* ------------------------------------------------------------------ sessions */
@@ -85,7 +86,7 @@ done:
     return status;
 }
 
-/* A file of the folder that is gone with its descriptor; -1: there is none. */
+/* Creates an unnamed file in the folder; -1: failed. */
 static int open_unnamed(const char *dir)
 {
     char path[PATH_MAX];
@@ -102,20 +103,22 @@ static int open_unnamed(const char *dir)
 inlay_status subject_keep(struct subject *subject, const struct samples *set, const char *dir, inlay_diag *diag)
 {
     const uint32_t outputs = inlay_session_output_count(subject->session);
-    kept_outputs *k;
+    kept_outputs *cached;
 
+    INLAY_CHECK(subject->session != NULL);
     if (subject->kept != NULL)
         return INLAY_OK;
-    k = calloc(1, sizeof *k);
-    if (k != NULL) {
-        *k = (kept_outputs){ .samples = set->count, .outputs = outputs, .fd = open_unnamed(dir) };
-        k->items = calloc((size_t)set->count * outputs + 1, sizeof *k->items);
-        k->known = calloc((size_t)set->count + 1, sizeof *k->known);
-        k->blocks = calloc((size_t)outputs + 1, sizeof(void *));
-        k->block_bytes = calloc((size_t)outputs + 1, sizeof *k->block_bytes);
+    cached = calloc(1, sizeof *cached);
+    if (cached != NULL) {
+        *cached = (kept_outputs){ .samples = set->count, .outputs = outputs, .fd = open_unnamed(dir) };
+        cached->items = calloc((size_t)set->count * outputs + 1, sizeof *cached->items);
+        cached->known = calloc((size_t)set->count + 1, sizeof *cached->known);
+        cached->blocks = calloc((size_t)outputs + 1, sizeof(void *));
+        cached->block_bytes = calloc((size_t)outputs + 1, sizeof *cached->block_bytes);
     }
-    subject->kept = k;
-    if (k == NULL || k->items == NULL || k->known == NULL || k->blocks == NULL || k->block_bytes == NULL)
+    subject->kept = cached;
+    if (cached == NULL || cached->items == NULL || cached->known == NULL || cached->blocks == NULL ||
+        cached->block_bytes == NULL)
         return no_memory(diag, "for the outputs of %u samples", set->count);
     return INLAY_OK;
 }
@@ -148,6 +151,7 @@ void subject_trim(const struct subject *subject)
 {
     const struct graph *graph = subject->session->model->main;
 
+    INLAY_CHECK(graph != NULL);
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
 
@@ -161,7 +165,7 @@ void subject_unload(struct subject *subject)
     inlay_context_destroy(subject->context);
     inlay_session_destroy(subject->session);
 #ifdef __GLIBC__
-    (void)malloc_trim(0); /* what a model of another form takes next does not fit between what is free */
+    (void)malloc_trim(0); /* the next model's blocks may not fit into the free gaps of this one */
 #endif
     subject->context = NULL;
     subject->session = NULL;
@@ -194,10 +198,10 @@ bool judge_view(const inlay_value *value, inlay_tensor_view *out)
     return true;
 }
 
-/* The outputs that both have, with what is known of each. */
+/* The outputs that both models have, and their sums. */
 struct outputs {
-    struct agree *sums; /* [count] of the first model */
-    uint32_t *at;       /* of the second; INLAY_NONE: it has none of the name */
+    struct agree *sums; /* [count] by output of the first model */
+    uint32_t *at;       /* [count] output of the second model; INLAY_NONE: missing */
     uint32_t count;
 };
 
@@ -255,11 +259,13 @@ static bool read_all(int fd, void *data, uint64_t bytes, uint64_t offset)
     return true;
 }
 
-/* Copies what the subject has just made of the sample. Without room it is run again the next time. */
+/* Stores the outputs of the sample that the subject has just run. A sample that does not fit is run again the next
+ * time. */
 static void keep_sample(const struct subject *subject, uint32_t sample)
 {
     kept_outputs *outputs = subject->kept;
 
+    INLAY_CHECK(outputs != NULL && sample < outputs->samples);
     for (uint32_t i = 0; outputs->fd >= 0 && i < outputs->outputs; i++) {
         kept_output *to = &outputs->items[(size_t)sample * outputs->outputs + i];
         inlay_tensor_view view;
@@ -283,7 +289,7 @@ static void keep_sample(const struct subject *subject, uint32_t sample)
     outputs->known[sample] = outputs->fd >= 0;
 }
 
-/* Output i of the sample that the subject has made, now or before; false: it is no tensor of numbers. */
+/* Output `i` of the sample, from the cache or the context; false: not a tensor of numbers. */
 static bool output_of(const struct subject *subject, uint32_t sample, uint32_t i, inlay_tensor_view *out)
 {
     kept_outputs *outputs = subject->kept;
@@ -291,6 +297,7 @@ static bool output_of(const struct subject *subject, uint32_t sample, uint32_t i
 
     if (outputs == NULL || !outputs->known[sample])
         return judge_view(inlay_context_output(subject->context, i), out);
+    INLAY_CHECK(sample < outputs->samples && i < outputs->outputs);
     item = &outputs->items[(size_t)sample * outputs->outputs + i];
     if (item->view.dims == NULL)
         return false;
@@ -304,7 +311,7 @@ static bool output_of(const struct subject *subject, uint32_t sample, uint32_t i
     return outputs->blocks[i] != NULL && read_all(outputs->fd, outputs->blocks[i], item->view.bytes, item->offset);
 }
 
-/* How far the outputs of the sample are off that made now of was. */
+/* Distance of the sample whose addition turned `was` into `now`. */
 static double off_by(const struct agree *was, const struct agree *now)
 {
     const struct agree one = { .metric = now->metric,
@@ -317,13 +324,14 @@ static double off_by(const struct agree *was, const struct agree *now)
     return agree_off(&one);
 }
 
-/* *off grows to how far the sample's outputs are off. */
+/* Raises *distance to the largest output distance of the sample. */
 static inlay_status add_sample(const struct samples *set, uint32_t index, const struct subject *want,
                                const struct subject *got, struct outputs *outputs, double *off, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status;
 
+    INLAY_CHECK(index < set->count);
     INLAY_TRY(samples_load(set, index, &values, diag));
     if (want->kept == NULL || !want->kept->known[index]) {
         INLAY_TRY(samples_run(set, values, want->session, want->context, diag));
@@ -333,13 +341,13 @@ static inlay_status add_sample(const struct samples *set, uint32_t index, const 
     INLAY_TRY(samples_run(set, values, got->session, got->context, diag));
     for (uint32_t i = 0; i < outputs->count; i++) {
         const struct agree was = outputs->sums[i];
-        inlay_tensor_view a, b;
+        inlay_tensor_view want_view, got_view;
         double own;
 
-        if (outputs->at[i] == INLAY_NONE || !output_of(want, index, i, &a) ||
-            !judge_view(inlay_context_output(got->context, outputs->at[i]), &b))
+        if (outputs->at[i] == INLAY_NONE || !output_of(want, index, i, &want_view) ||
+            !judge_view(inlay_context_output(got->context, outputs->at[i]), &got_view))
             continue;
-        INLAY_TRY(agree_add(&outputs->sums[i], &a, &b, diag));
+        INLAY_TRY(agree_add(&outputs->sums[i], &want_view, &got_view, diag));
         own = off_by(&was, &outputs->sums[i]);
         *off = own <= *off ? *off : own;
     }
@@ -414,7 +422,7 @@ const char *verdict_only(const struct verdict *verdict, const char *what, struct
 
 /* ------------------------------------------------------------------ rows that are text */
 
-/* Rows of which symbol 0 is the most probable; *rows is how many there are. False: the output has no such rows. */
+/* Counts rows, and rows whose most probable symbol is 0. False: the output has no such rows. */
 static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *blanks)
 {
     enum { LEAST_ROWS = 8, LEAST_SYMBOLS = 8 };
@@ -465,10 +473,10 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-inlay_status judge_time(const struct samples *set, const struct subject *a, const struct subject *b, double budget_s,
-                        double *out_a_ms, double *out_b_ms, inlay_diag *diag)
+inlay_status judge_time(const struct samples *set, const struct subject *first, const struct subject *second,
+                        double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag)
 {
-    const timed_model both[] = { { a->session, a->context }, { b->session, b->context } };
+    const timed_model both[] = { { first->session, first->context }, { second->session, second->context } };
     double times[2];
     const inlay_status status = timing_models(set, both, 2, budget_s, times, diag);
 

@@ -16,19 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The share of the model's time that a result may take which is to be faster, and the one where bytes are what matters.
- */
+/* Largest time of a result, relative to the original model: where it must be faster, and where small files are
+ * preferred. */
 static const double FASTER = 0.97, NO_SLOWER = 1.01;
-enum { MOST_COMPARED = 256, MOST_LOOKED_AT = 24 }; /* the latter where nothing hangs on it */
+enum {
+    MOST_COMPARED = 256,
+    MOST_LOOKED_AT = 24
+}; /* samples to compare on; the second limit applies where the comparison decides nothing */
 
-/* One call on its way. */
+/* State of one call of quantize_model(). */
 struct work {
     const quantize_args *args;
     quantize_report *report;
     struct scratch scratch;
-    struct subject before; /* the model as it is; open only while it is run, for its weights lie in memory */
-    inlay_options *plain;  /* options of subjects */
-    char path[PATH_MAX];   /* of the model that is to be published; "" = the model as it is */
+    struct subject before; /* the original model; open only while it is run, because its weights take memory */
+    inlay_options *plain;  /* session options of both models */
+    char path[PATH_MAX];   /* the model to publish; "" = the original */
     inlay_diag *diag;
 };
 
@@ -49,7 +52,7 @@ static inlay_status wake(struct work *work)
 static const char *describe(const quantize_args *args, struct arena *arena)
 {
     if (args->mode == QUANTIZE_DYNAMIC)
-        return "products of integers, ranges found in each run";
+        return "integer matrix multiplications, ranges found in each run";
     switch (args->bits) {
     case NARROW_MIXED:
         return arena_format(arena, "weights in 4 and 8 bits, at most %.3g on average, blocks of %u%s", args->most_bits,
@@ -60,13 +63,13 @@ static const char *describe(const quantize_args *args, struct arena *arena)
     case 8:
         return "weights in 8 bits";
     case NARROW_EXACT:
-        return "weights that are halves as float16";
+        return "weights that float16 holds exactly as float16";
     default:
         return "weights as float16";
     }
 }
 
-/* What was done, where that is not what was asked for: 4 bits are for products alone. */
+/* Describes the result where it differs from the request: 4 bits are available for matrix multiplications only. */
 static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count,
                                  struct arena *arena)
 {
@@ -79,7 +82,7 @@ static const char *describe_done(const quantize_args *args, const layer_form *fo
     if (args->mode == QUANTIZE_DYNAMIC || (args->bits != 4 && args->bits != NARROW_MIXED) || eights == 0)
         return describe(args, arena);
     if (fours == 0)
-        return "weights in 8 bits, for no layer can have 4";
+        return "weights in 8 bits, because no layer can have 4";
     if (args->bits == NARROW_MIXED)
         return describe(args, arena);
     return arena_format(arena, "weights of %u layer%s in 4 bits, blocks of %u%s, of %u in 8 bits", fours,
@@ -113,7 +116,7 @@ static inlay_status note_layers(const struct work *work, const layer_list *list,
     return report->layers != NULL ? INLAY_OK : no_memory(work->diag, "for the report");
 }
 
-/* The model is handed back: why says so, and no layer is changed. */
+/* Discards the result: the original model is written unchanged, with `why` as the reason. */
 static void hand_back(struct work *work, const char *why)
 {
     work->report->handed = why;
@@ -127,10 +130,10 @@ static void hand_back(struct work *work, const char *why)
 
 /* ------------------------------------------------------------------ weights alone */
 
-/* What narrowing weights needs besides the model. */
+/* What low-bit weights need in addition to the model. */
 typedef struct narrowing_aids {
-    struct moments known;  /* of what products read */
-    struct nibbles *codes; /* [layer_count] that were found while bits were chosen, or NULL */
+    struct moments known;  /* second moments of the inputs of matrix multiplications */
+    struct nibbles *codes; /* [layer_count] codes found while bits were chosen, or NULL */
     uint8_t *bits_of;      /* [layer_count], or NULL */
     uint32_t layer_count;
 } narrowing_aids;
@@ -144,7 +147,7 @@ static void aids_end(narrowing_aids *aids)
     free(aids->bits_of);
 }
 
-/* Which products get 8 bits instead of 4. */
+/* Chooses the matrix multiplications that get 8 bits instead of 4. */
 static inlay_status choose_bits(struct work *work, const char *base, const layer_list *list, narrow_how *how,
                                 narrowing_aids *aids)
 {
@@ -165,7 +168,7 @@ done:
     return status;
 }
 
-/* Channels that matter get finer steps, where that is better. */
+/* Scales channels (AWQ) so that important ones get finer steps, where that reduces the error. */
 static inlay_status scale_channels(struct work *work, graph_model *model, const layer_list *list, const narrow_how *how,
                                    narrowing_aids *aids, char *path)
 {
@@ -178,7 +181,7 @@ static inlay_status scale_channels(struct work *work, graph_model *model, const 
     if (count == 0)
         goto done;
     if (work->args->note != NULL) {
-        const char *line = arena_format(&work->report->arena, "%u values have their channels scaled", count);
+        const char *line = arena_format(&work->report->arena, "channels of %u values scaled", count);
 
         work->args->note(work->args->progress_user, line != NULL ? line : "");
     }
@@ -187,7 +190,7 @@ done:
     return status;
 }
 
-/* Of real samples it is worth to know what products read, where weights are to have 4 bits. */
+/* With real samples and 4-bit weights, gathers the second moments of the inputs. */
 static inlay_status gather_aids(struct work *work, graph_model *model, const layer_list *list, narrow_how *how,
                                 narrowing_aids *aids)
 {
@@ -239,9 +242,9 @@ static inlay_status narrow_weights(struct work *work)
     for (uint32_t i = 0; i < list.count; i++)
         changed += forms[i].bits < 32;
     if (changed == 0)
-        hand_back(work, list.count == 0 ? "it has no layers with constant float weights"
-                        : is_dynamic ? "no layer is a product that --mode dynamic makes one of integers (MatMul, Gemm)"
-                                     : "no layer can be narrower");
+        hand_back(work, list.count == 0 ? "the model has no layers with constant float weights"
+                        : is_dynamic    ? "no layer is a MatMul or Gemm that --mode dynamic can convert to integers"
+                                        : "no layer can be stored in fewer bits");
     else
         status = scratch_save(&work->scratch, "narrow", base->model, false, work->path, work->diag);
 done:
@@ -280,7 +283,7 @@ static inlay_status prune_weights(struct work *work)
     INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, work->diag));
     INLAY_TRY(note_layers(work, &list, forms, NULL, NULL));
     work->report->what =
-        arena_format(&work->report->arena, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
+        arena_format(&work->report->arena, "%.3g %% of blocks of 1x%d are zeros, %llu channels removed",
                      100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
     status = scratch_save(&work->scratch, "pruned", base->model, false, work->path, work->diag);
 done:
@@ -316,9 +319,9 @@ static inlay_status find_integers(struct work *work)
     return status;
 }
 
-/* Times the result beside the model, in sessions that are made for it: in turns that begin with the one and with the
- * other, so that what the machine does meanwhile meets both. Hands the model back where the result is not fast enough.
- */
+/* Times the result and the original, each in a session of its own. The two are interleaved, and the order alternates
+ * from round to round, so that disturbances of the machine affect both. Keeps the original where the result is not fast
+ * enough. */
 static inlay_status judge_pace(struct work *work)
 {
     const quantize_args *args = work->args;
@@ -349,7 +352,7 @@ done:
     return status;
 }
 
-/* Runs what was made, holds it beside the model, and decides whether it is good. */
+/* Runs the result, compares it with the original, and decides whether it is accepted. */
 static inlay_status judge(struct work *work)
 {
     const quantize_args *args = work->args;
@@ -363,8 +366,7 @@ static inlay_status judge(struct work *work)
     status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &work->before,
                              &after, &report->agreement, work->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
-        report->unmeasured =
-            arena_string(&report->arena, work->diag->text); /* contents that nobody meant are refused by many models */
+        report->unmeasured = arena_string(&report->arena, work->diag->text); /* many models refuse random contents */
         report->agreement = (struct verdict){ 0 };
         status = INLAY_OK;
         goto done;
@@ -383,7 +385,7 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-/* The model as it is, as a file beside which tensors may lie. */
+/* Saves the original model to the scratch folder. */
 static inlay_status save_as_is(struct work *work)
 {
     const session_source source = { .path = work->args->model, .fd = -1 };
@@ -397,7 +399,7 @@ done:
     return status;
 }
 
-/* The file of tensors beside the model that is to be published. */
+/* Compresses the external tensor file of the model to publish. */
 static inlay_status pack_tensors(const struct work *work)
 {
     char path[PATH_MAX];
@@ -408,7 +410,7 @@ static inlay_status pack_tensors(const struct work *work)
     return pack_file(path, work->diag);
 }
 
-/* Bytes of the model's file and of those beside it that it names; sparse tensors as they stand there. */
+/* Counts the bytes of the model's file and of its external files; sparse tensors count as stored. */
 static inlay_status measure_before(struct work *work)
 {
     const session_source source = { .path = work->args->model, .fd = -1 };
@@ -421,7 +423,7 @@ static inlay_status measure_before(struct work *work)
     return status;
 }
 
-/* What the caller leaves open: the metric by what the samples make of the model, and the agreement by the metric. */
+/* Chooses what the caller left open: the metric by the model's outputs on the samples, and the goal by the metric. */
 static inlay_status settle_goal(struct work *work, quantize_args *args)
 {
     inlay_status status = INLAY_OK;
@@ -429,7 +431,7 @@ static inlay_status settle_goal(struct work *work, quantize_args *args)
     if (args->metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
         INLAY_TRY(wake(work));
         INLAY_TRY(judge_metric(args->data, &work->before, &args->metric, work->diag));
-        subject_unload(&work->before); /* what comes next runs other models */
+        subject_unload(&work->before); /* the next step runs other models */
     }
     if (isnan(args->goal)) {
         args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
@@ -455,7 +457,8 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     if (args->mode == QUANTIZE_STATIC) {
         INLAY_TRY(find_integers(&work));
         if (work.path[0] != '\0')
-            INLAY_TRY(judge_pace(&work)); /* the search has timed candidates beside each other, and took the luckiest */
+            INLAY_TRY(
+                judge_pace(&work)); /* the search picked the fastest of several timings, so time the winner again */
     } else {
         INLAY_TRY(isnan(args->prune) ? narrow_weights(&work) : prune_weights(&work));
         if (work.path[0] != '\0')
