@@ -343,7 +343,7 @@ done
 fails 2 'holds no samples|has no samples' quantize mlp.onnx -o out.onnx --data rows_none.npz
 mkdir empty
 fails 2 'has no samples' quantize mlp.onnx -o out.onnx --data empty
-does 0 '[.layers[] | select(.kept == "weights beyond float16")] | length == 1' quantize big.onnx -o out.onnx --weights f16
+does 0 '[.layers[] | select(.kept == "weights out of the range of float16")] | length == 1' quantize big.onnx -o out.onnx --weights f16
 rm -f out.onnx
 for how in "--weights 8" "--weights 4"; do
     # shellcheck disable=SC2086 # two arguments

@@ -1,10 +1,11 @@
 #include "quantize/dynamic.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "quantize/weights.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What DynamicQuantizeLinear makes of a value. */
+/* The outputs of DynamicQuantizeLinear for a value. */
 typedef struct bytes_of {
     uint32_t value, bytes, scale, zero;
 } bytes_of;
@@ -55,7 +56,7 @@ static const bytes_of *bytes_for(struct dynamic *dynamic, uint32_t value)
     return of;
 }
 
-/* The weights upright, as [depth, columns]. */
+/* Adds the int8 weights as [depth, columns]. */
 static uint32_t weight_bytes(struct dynamic *dynamic, const struct layer *layer, const float *weights,
                              uint32_t *out_scales, layer_form *form)
 {
@@ -83,7 +84,7 @@ static uint32_t weight_bytes(struct dynamic *dynamic, const struct layer *layer,
     return edit_constant(dynamic->editor, stem, "_int8", INLAY_INT8, 2, dims, upright, (uint64_t)layer->count);
 }
 
-/* The layer's node becomes the last one of its replacement, so that what it makes keeps its name. */
+/* Replaces the layer's node. The node itself becomes the last of the new nodes, so that its output keeps its name. */
 static void replace(struct dynamic *dynamic, const struct layer *layer, layer_form *form)
 {
     graph_node *node = layer->node, *cast;
@@ -94,6 +95,7 @@ static void replace(struct dynamic *dynamic, const struct layer *layer, layer_fo
     uint32_t *last = arena_array(&dynamic->editor->graph->model->arena, 2, sizeof *last), inputs[4],
              scales = INLAY_NONE, sums;
 
+    INLAY_CHECK(layer->weight_input == 1 && node->info.input_count >= 2);
     dynamic->editor->failed = dynamic->editor->failed || weights == NULL || last == NULL;
     inputs[0] = of->bytes;
     inputs[1] = dynamic->editor->failed ? INLAY_NONE : weight_bytes(dynamic, layer, weights, &scales, form);
@@ -134,7 +136,7 @@ inlay_status dynamic_model(graph_model *model, const layer_list *list, layer_for
 
         forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .kept = layer->kept };
         if (layer->kept == NULL && !fits(layer))
-            forms[i].kept = "only products have a dynamic form";
+            forms[i].kept = "only matrix multiplications have a dynamic form";
         if (forms[i].kept == NULL)
             replace(&dynamic, layer, &forms[i]);
     }

@@ -1,4 +1,5 @@
 #include "quantize/mixed.h"
+#include "inlay/check.h"
 #include "session/session.h"
 #include <limits.h>
 #include <math.h>
@@ -7,14 +8,14 @@
 
 #define NO_SET UINT32_MAX
 enum { SAMPLES = 4, MOST_SETS = 64, ENOUGH_SETS = 48, FLOAT_BITS = 32 };
-static const double LARGE = 0.005; /* the share of all weights that a product has to be measured by itself */
+static const double LARGE = 0.005; /* share of all weights from which a matrix multiplication is measured by itself */
 
-/* Products of one size, the part-th of those that are measured together. */
+/* Matrix multiplications of one size that are measured together; `part` numbers the sets of that size. */
 struct set {
     int64_t depth, rows;
     uint32_t part;
-    double harm;     /* of the outputs, all of the set in 4 bits */
-    double relative; /* sum over its layers of loss / energy */
+    double harm;     /* squared output error with the whole set in 4 bits */
+    double relative; /* sum of loss / energy over its layers */
 };
 
 struct choice {
@@ -22,7 +23,7 @@ struct choice {
     const layer_list *list;
     struct set sets[MOST_SETS];
     uint32_t set_count;
-    uint32_t *set_of; /* [list->count]; NO_SET: the layer is no product */
+    uint32_t *set_of; /* [list->count]; NO_SET: not a matrix multiplication */
     inlay_diag *diag;
 };
 
@@ -39,7 +40,7 @@ static bool is_product(const struct layer *layer)
     return layer->kept == NULL && layer->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(layer);
 }
 
-/* The part of that size's set; what is beyond the most sets shares the last. */
+/* Finds or creates the set for a size and part. When there are MOST_SETS, the last one takes all others. */
 static uint32_t find_set(struct choice *choice, int64_t depth, int64_t rows, uint32_t part)
 {
     for (uint32_t i = 0; i < choice->set_count; i++)
@@ -51,7 +52,7 @@ static uint32_t find_set(struct choice *choice, int64_t depth, int64_t rows, uin
     return choice->set_count++;
 }
 
-/* How many products of that size stand before layer i. */
+/* Number of layers of the same size before layer i. */
 static uint32_t find_ordinal(const struct choice *choice, uint32_t i)
 {
     const struct layer *items = choice->list->items, *layer = &items[i];
@@ -64,8 +65,8 @@ static uint32_t find_ordinal(const struct choice *choice, uint32_t i)
     return before;
 }
 
-/* Large products are sets of their own, or of as few neighbours of one size as there is time for: what 4 bits do hangs
- * on where in the model a product stands. */
+/* Forms the sets. A large matrix multiplication is a set by itself, or with as few neighbours of its size as time
+ * allows, because the effect of 4 bits depends on the position in the model. */
 static void find_sets(struct choice *choice)
 {
     double weights = 0;
@@ -90,7 +91,7 @@ static void find_sets(struct choice *choice)
 
 /* ------------------------------------------------------------------ what a set does */
 
-/* The model with the layers that have 4 of bits_of in 4 bits, and no other. */
+/* Builds the model with those layers in 4 bits whose bits_of is 4; all others stay float. */
 static inlay_status build(const struct choice *choice, const uint8_t *bits_of, char *path)
 {
     const mixed_how *how = choice->how;
@@ -108,7 +109,7 @@ static inlay_status build(const struct choice *choice, const uint8_t *bits_of, c
     forms = arena_array(&arena, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL || list.count != choice->list->count) {
         status = inlay_fail(choice->diag, forms == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INTERNAL,
-                            "the layers of the model cannot be listed again");
+                            "the layers of the reloaded model differ");
         goto done;
     }
     INLAY_TRY(narrow_model(raw.model, &list, &narrow, forms, choice->diag));
@@ -119,9 +120,9 @@ done:
     return status;
 }
 
-static void note_set(const struct choice *choice, uint32_t k)
+static void note_set(const struct choice *choice, uint32_t index)
 {
-    const struct set *set = &choice->sets[k];
+    const struct set *set = &choice->sets[index];
     char line[160];
 
     (void)snprintf(line, sizeof line, "4 bits for %lld x %lld, part %u: error %.3g", (long long)set->depth,
@@ -155,13 +156,14 @@ done:
 
 /* ------------------------------------------------------------------ the choice */
 
-/* What 4 bits of the layer cost, for each bit that 8 would take. */
+/* The cost of 4 bits for the layer, per weight. */
 static double price_of(const struct choice *choice, uint32_t i)
 {
     const struct nibbles *nibbles = &choice->how->narrow->known[i];
     const struct set *set = &choice->sets[choice->set_of[i]];
     const double share = set->relative > 0 && nibbles->energy > 0 ? nibbles->loss / nibbles->energy / set->relative : 0;
 
+    INLAY_CHECK(choice->set_of[i] < choice->set_count);
     return set->harm * share / (double)choice->list->items[i].count;
 }
 
@@ -179,7 +181,7 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
         bits += mixed_bits(layer, bits_of[i], block, choice->how->narrow->known[i].rows.halves) * (double)layer->count;
         weights += (double)layer->count;
     }
-    for (;;) { /* the dearest of those that there is room for */
+    for (;;) { /* repeatedly picks the most expensive layer that still fits */
         uint32_t best = NO_SET;
         double more = 0;
 
@@ -208,6 +210,7 @@ inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t 
     struct choice choice = { .how = how, .list = list, .diag = diag };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(how->narrow->known != NULL);
     choice.set_of = malloc(((size_t)list->count + 1) * sizeof *choice.set_of);
     if (choice.set_of == NULL)
         return no_memory(diag, "for %u layers", list->count);

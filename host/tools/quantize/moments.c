@@ -1,21 +1,23 @@
 #include "quantize/moments.h"
+#include "inlay/check.h"
 #include "quantize/loops.h"
 #include "threads/threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* STRIP columns of a matrix are worked on at once, ROWS rows of activations: they stay in the first caches. */
+/* STRIP columns of a matrix and ROWS rows of activations are processed at once, so that they stay in the first-level
+ * caches. */
 enum { ROWS = 128, STRIP = 32, ENOUGH_ROWS = 16384 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 29;
 
-/* One value that products read. */
+/* One value that matrix multiplications read. */
 struct read {
     const char *name;
     int64_t depth;
-    float *sums; /* [depth, depth], the upper triangle; NULL: not in this round */
+    float *sums; /* [depth, depth], upper triangle; NULL: not in this round */
     uint64_t rows;
-    float *importance, *factor; /* what comes of it */
+    float *importance, *factor; /* the result, see weight_inputs */
     int32_t *order;
 };
 
@@ -31,19 +33,20 @@ struct gathering {
 
 /* ------------------------------------------------------------------ sums */
 
-/* Rows whose products are to be added to one matrix. */
+/* Rows whose outer products are added to one matrix. */
 struct summing {
     struct read *read;
     const float *input;
     int64_t rows;
 };
 
-/* Columns from strip `begin` on; each with the rows of the matrix that stand above their diagonal. */
+/* Adds to the columns of strips begin .. end, down to the diagonal. */
 static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct summing *summing = user;
     const int64_t n = summing->read->depth;
 
+    INLAY_CHECK(summing->read->sums != NULL);
     (void)worker;
     for (int64_t strip = begin; strip < end; strip++) {
         const int64_t from = strip * STRIP, to = from + STRIP < n ? from + STRIP : n;
@@ -68,7 +71,8 @@ static void add_rows(struct read *read, const float *input, int64_t rows)
 {
     struct summing summing = { read, input, rows };
 
-    (void)threads_parallel_for(NULL, (read->depth + STRIP - 1) / STRIP, 1, add_strips, &summing); /* a fixed cut */
+    (void)threads_parallel_for(NULL, (read->depth + STRIP - 1) / STRIP, 1, add_strips,
+                               &summing); /* fixed partition, so that sums do not depend on threads */
     read->rows += (uint64_t)rows;
 }
 
@@ -88,8 +92,9 @@ static inlay_status add_sample(struct gathering *gathering, const struct subject
             continue;
         if (!judge_view(value, &view) || view.dtype != INLAY_FLOAT || view.rank == 0 ||
             view.dims[view.rank - 1] != read->depth)
-            return inlay_fail(gathering->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor of rows of %lld",
-                              read->name, (long long)read->depth);
+            return inlay_fail(gathering->diag, INLAY_INVALID_ARGUMENT,
+                              "value '%s' is not a float tensor with %lld elements along the last axis", read->name,
+                              (long long)read->depth);
         rows = inlay_value_count(value) / read->depth;
         add_rows(read, view.data, rows);
     }
@@ -98,7 +103,7 @@ static inlay_status add_sample(struct gathering *gathering, const struct subject
 
 /* ------------------------------------------------------------------ factors */
 
-/* Rows from .. to of the inverse of r, of which the rows from `to` on are there. */
+/* Computes rows from .. to of the inverse of r; the rows from `to` on are complete. */
 static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, float *u)
 {
     memset(u + from * n, 0, (size_t)((to - from) * n) * sizeof *u);
@@ -127,8 +132,8 @@ static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, flo
     }
 }
 
-/* Columns from .. to of r with h = r r', of which what later columns take from them has been taken; turned is [STRIP,
- * n], for these columns as rows. */
+/* Factors columns from .. to of r with h = r r'; the contributions of later columns have been subtracted. turned is
+ * [STRIP, n] and receives these columns as rows. */
 static bool factor_columns(float *h, int64_t n, int64_t from, int64_t to, float *turned)
 {
     for (int64_t k = from; k < to; k++)
@@ -157,7 +162,8 @@ static bool factor_columns(float *h, int64_t n, int64_t from, int64_t to, float 
     return true;
 }
 
-/* h = r r' with an upper r, strips of columns from the last; then u is the inverse of r, and u' u that of h. */
+/* Factors h = r r' with an upper triangular r, in strips of columns from the last to the first; then u is the inverse
+ * of r, and u' u that of h. */
 bool moments_factor(float *h, int64_t n, float *u)
 {
     const int64_t strips = (n + STRIP - 1) / STRIP;
@@ -168,7 +174,7 @@ bool moments_factor(float *h, int64_t n, float *u)
         const int64_t from = s * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
         good = factor_columns(h, n, from, to, turned);
-        for (int64_t j = 0; good && j < from; j += STRIP) /* what is above the diagonal, strip by strip */
+        for (int64_t j = 0; good && j < from; j += STRIP) /* above the diagonal, strip by strip */
             blockmul_add(&(struct blockmul){ .c = h + j,
                                              .a = turned,
                                              .b = turned + j,
@@ -187,7 +193,7 @@ bool moments_factor(float *h, int64_t n, float *u)
     return good;
 }
 
-/* A block or an element, and how much it matters. */
+/* A block or an element with its importance. */
 struct matter {
     int32_t at;
     double weight;
@@ -195,19 +201,21 @@ struct matter {
 
 static int most_first(const void *a, const void *b)
 {
-    const struct matter *matter = a, *y = b;
+    const struct matter *left = a, *right = b;
 
-    return matter->weight != y->weight ? (matter->weight < y->weight) - (matter->weight > y->weight)
-                                       : (matter->at > y->at) - (matter->at < y->at);
+    return left->weight != right->weight ? (left->weight < right->weight) - (left->weight > right->weight)
+                                         : (left->at > right->at) - (left->at < right->at);
 }
 
-/* Blocks that matter most come first, and in each the elements that do: what is off in them is made good by the others.
- * Parts of blocks would break them up: then the order stays. False: no memory. */
+/* Orders blocks by decreasing importance, and likewise the elements of each block: elements that are rounded first have
+ * more others left to compensate their error. If the depth is no multiple of the block, the order stays natural, since
+ * blocks would be split. False: out of memory. */
 static bool find_order(struct gathering *gathering, struct read *read)
 {
     const int64_t n = read->depth, blocks = n / gathering->block;
     struct matter *list;
 
+    INLAY_CHECK(gathering->block > 0 && read->importance != NULL);
     if (n % gathering->block != 0)
         return true;
     read->order = arena_array(&gathering->out->arena, (size_t)n, sizeof *read->order);
@@ -237,7 +245,7 @@ static bool find_order(struct gathering *gathering, struct read *read)
     return true;
 }
 
-/* Element i, k of the second moments in the order of rounding. */
+/* Element (i, k) of the second moments in the order of rounding. */
 static float moment(const struct read *read, int64_t i, int64_t k)
 {
     const int64_t a = read->order != NULL ? read->order[i] : i, b = read->order != NULL ? read->order[k] : k;
@@ -245,7 +253,7 @@ static float moment(const struct read *read, int64_t i, int64_t k)
     return read->sums[(a < b ? a : b) * read->depth + (a < b ? b : a)] / (float)(read->rows > 0 ? read->rows : 1);
 }
 
-/* Mean squares, the order, and room for the factor. False: no memory. */
+/* Computes mean squares and order, and allocates the factor. False: out of memory. */
 static bool begin_factor(struct gathering *gathering, struct read *read)
 {
     const int64_t n = read->depth;
@@ -259,7 +267,8 @@ static bool begin_factor(struct gathering *gathering, struct read *read)
     return find_order(gathering, read);
 }
 
-/* The factor, with a hundredth of the mean added to the diagonal, more where that is not enough. False: no memory. */
+/* Computes the factor with WEIGHTS_DAMP times the mean added to the diagonal, ten times more whenever that is not
+ * enough. False: out of memory. */
 static bool find_factor(struct read *read)
 {
     const int64_t n = read->depth;
@@ -285,7 +294,7 @@ static bool find_factor(struct read *read)
         }
     }
     free(copy);
-    read->importance = read->factor = NULL; /* zeros, or no numbers: nothing is known */
+    read->importance = read->factor = NULL; /* all zeros or not finite: no statistics */
     return true;
 }
 
@@ -344,7 +353,7 @@ done:
     return status;
 }
 
-/* What a layer reads, if its weights may be of 4 bits; NULL: they may not. */
+/* Name of the layer's input if its weights can have 4 bits, otherwise NULL. */
 static const char *read_by(const struct layer *layer, int64_t *out_depth)
 {
     const inlay_value_info *info = &layer->graph->values[layer->weight].info;

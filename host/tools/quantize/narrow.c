@@ -1,4 +1,5 @@
 #include "quantize/narrow.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include "base/memory.h"
 #include "modelkit/edit.h"
@@ -8,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One constant on its way, with all layers that read it. */
+/* The rewrite of one constant, for all layers that read it. */
 struct narrowing {
     struct editor *editor;
     const struct layer *layer;
     const narrow_how *how;
-    const weight_inputs *inputs; /* of l, or NULL */
-    struct nibbles *known;       /* of l, or NULL */
+    const weight_inputs *inputs; /* of the layer, or NULL */
+    struct nibbles *known;       /* of the layer, or NULL */
     uint32_t bits;
     const char *stem;
     float *weights;
@@ -42,7 +43,7 @@ static uint32_t rank_of(const struct layer *layer)
 
 /* ------------------------------------------------------------------ float16 */
 
-/* Halves of all weights; false: one does not fit (or, of NARROW_EXACT, is not exactly that). */
+/* Converts all weights to float16; false: one does not fit (LOW_BIT_EXACT: is not represented exactly). */
 static bool to_halves(const struct narrowing *narrowing, uint16_t *out)
 {
     for (int64_t i = 0; i < narrowing->layer->count; i++) {
@@ -66,8 +67,8 @@ static uint32_t make_halves(struct narrowing *narrowing)
     if (halves == NULL)
         return INLAY_NONE;
     if (!to_halves(narrowing, halves)) {
-        narrowing->form.kept =
-            narrowing->how->bits == NARROW_EXACT ? "not all weights are halves" : "weights beyond float16";
+        narrowing->form.kept = narrowing->how->bits == NARROW_EXACT ? "not all weights are float16 numbers"
+                                                                    : "weights out of the range of float16";
         return INLAY_NONE;
     }
     value = edit_constant(narrowing->editor, narrowing->stem, "_half", INLAY_FLOAT16, rank_of(narrowing->layer),
@@ -121,46 +122,47 @@ void nibbles_free(struct nibbles *nibbles)
     *nibbles = (struct nibbles){ 0 };
 }
 
-/* The square of what the layer makes, were its inputs independent of each other. */
+/* The squared outputs of the layer, assuming independent inputs. */
 static double energy_of(const weight_rows *rows, const float *importance)
 {
     double sum = 0;
 
     for (int64_t r = 0; r < rows->rows; r++)
         for (int64_t k = 0; k < rows->depth; k++) {
-            const double w = (double)rows->weights[r * rows->row_step + k * rows->step];
+            const double weight = (double)rows->weights[r * rows->row_step + k * rows->step];
 
-            sum += w * w * (importance != NULL ? (double)importance[k] : 1);
+            sum += weight * weight * (importance != NULL ? (double)importance[k] : 1);
         }
     return sum;
 }
 
-/* The same of what it is off. */
+/* The squared error of the outputs under the same assumption. */
 static double loss_of(const struct nibbles *nibbles, const float *importance)
 {
     const weight_rows *rows = &nibbles->rows;
     const int64_t blocks = weight_blocks(rows);
     double sum = 0;
 
+    INLAY_CHECK(rows->weights != NULL && nibbles->codes != NULL);
     for (int64_t r = 0; r < rows->rows; r++)
         for (int64_t k = 0; k < rows->depth; k++) {
-            const int64_t b = r * blocks + k / rows->block;
-            const double e =
+            const int64_t block = r * blocks + k / rows->block;
+            const double error =
                 (double)rows->weights[r * rows->row_step + k * rows->step] -
-                (double)(nibbles->codes[r * rows->depth + k] - nibbles->zeros[b]) * (double)nibbles->scales[b];
+                (double)(nibbles->codes[r * rows->depth + k] - nibbles->zeros[block]) * (double)nibbles->scales[block];
 
-            sum += e * e * (importance != NULL ? (double)importance[k] : 1);
+            sum += error * error * (importance != NULL ? (double)importance[k] : 1);
         }
     return sum;
 }
 
-/* Rows that are rounded side by side. */
+/* Work shared by the threads that round groups of rows. */
 struct rounding {
     const weight_inputs *inputs;
     struct nibbles *nibbles;
-    float *moments; /* of inputs, see refine_moments() */
-    float *scratch; /* of each worker */
-    double *losses; /* of each group of rows: their sum must not depend on who was first */
+    float *moments; /* second moments of the inputs, see refine_moments() */
+    float *scratch; /* scratch memory of each worker */
+    double *losses; /* error of each group of rows; summed in order, so that the sum does not depend on the threads */
     int64_t scratch_floats;
 };
 
@@ -182,7 +184,7 @@ static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool make_compensated(const weight_inputs *inputs, struct nibbles *nibbles)
 {
     const int64_t groups = (nibbles->rows.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
@@ -208,7 +210,8 @@ static bool make_compensated(const weight_inputs *inputs, struct nibbles *nibble
     return good;
 }
 
-/* Do scales of float16 lose nothing that counts? They have eleven bits, of steps that are well above their smallest. */
+/* Do float16 scales lose nothing significant? They have eleven significant bits, so the steps must be well above the
+ * smallest normal number. */
 static bool fit_for_halves(const float *weights, int64_t count)
 {
     double sum = 0;
@@ -221,7 +224,7 @@ static bool fit_for_halves(const float *weights, int64_t count)
     return sum / (double)count > 1.0 / 512 && most < 1000;
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool make_nibbles(const struct narrowing *narrowing, struct nibbles *nibbles)
 {
     int64_t dims[INLAY_MAX_RANK];
@@ -257,7 +260,7 @@ static bool make_nibbles(const struct narrowing *narrowing, struct nibbles *nibb
     return true;
 }
 
-/* The codes of the layer, found or known; false: no memory. nibbles_done() lets go of them. */
+/* The codes of the layer, computed or from the cache; false: out of memory. Release them with nibbles_done(). */
 static bool find_nibbles(const struct narrowing *narrowing, struct nibbles *nibbles)
 {
     *nibbles = (struct nibbles){ 0 };
@@ -275,13 +278,14 @@ static void nibbles_done(const struct narrowing *narrowing, struct nibbles *nibb
         nibbles_free(nibbles);
 }
 
-/* Two codes a byte, the first in the low half. */
+/* Stores two codes in a byte, the first in the low half. */
 static void pack(uint8_t *out, int64_t at, uint8_t code)
 {
+    INLAY_CHECK(code <= 15);
     out[at / 2] = (uint8_t)(at % 2 == 0 ? code : out[at / 2] | code << 4);
 }
 
-/* The scales as the DequantizeLinear reads them: floats, or halves and a Cast, which is folded when a session loads. */
+/* The scales for DequantizeLinear: floats, or float16 and a Cast, which is folded when a session loads. */
 static uint32_t put_scales(struct narrowing *narrowing, const int64_t *dims, int64_t count, const float *steps,
                            bool halves)
 {
@@ -353,7 +357,7 @@ static uint32_t make_blocks(struct narrowing *narrowing)
     return out;
 }
 
-/* The inputs of MatMulNBits: rows of blocks, each padded to whole ones. */
+/* Creates the inputs of MatMulNBits: rows of blocks, the last block of a row padded. */
 static void make_nbits(struct narrowing *narrowing, uint32_t *inputs, int64_t *out_k, int64_t *out_n)
 {
     struct nibbles nibbles;
@@ -373,13 +377,13 @@ static void make_nbits(struct narrowing *narrowing, uint32_t *inputs, int64_t *o
     codes = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * blocks * half));
     zeros = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * zero_bytes));
     steps = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * blocks) * sizeof *steps);
-    for (int64_t r = 0; codes != NULL && zeros != NULL && steps != NULL && r < nibbles.rows.rows; r++) {
-        memset(codes + r * blocks * half, 0, (size_t)(blocks * half));
-        for (int64_t k = 0; k < nibbles.rows.depth; k++)
-            pack(codes + r * blocks * half, k, nibbles.codes[r * nibbles.rows.depth + k]);
+    for (int64_t row = 0; codes != NULL && zeros != NULL && steps != NULL && row < nibbles.rows.rows; row++) {
+        memset(codes + row * blocks * half, 0, (size_t)(blocks * half));
+        for (int64_t column = 0; column < nibbles.rows.depth; column++)
+            pack(codes + row * blocks * half, column, nibbles.codes[row * nibbles.rows.depth + column]);
         for (int64_t b = 0; b < blocks; b++) {
-            pack(zeros + r * zero_bytes, b, nibbles.zeros[r * blocks + b]);
-            steps[r * blocks + b] = nibbles.scales[r * blocks + b];
+            pack(zeros + row * zero_bytes, b, nibbles.zeros[row * blocks + b]);
+            steps[row * blocks + b] = nibbles.scales[row * blocks + b];
         }
     }
     dims[0] = nibbles.rows.rows;
@@ -405,7 +409,7 @@ static double attr_float(const graph_node *node, const char *name)
     return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
 }
 
-/* MatMul and Gemm become MatMulNBits, the bias an Add behind it. */
+/* Replaces MatMul or Gemm by MatMulNBits, followed by an Add for the bias. */
 static void replace_product(struct narrowing *narrowing)
 {
     graph_node *node = narrowing->layer->node, *add;
@@ -459,7 +463,7 @@ static bool fits_nbits(const struct layer *layer)
            (graph_attr(layer->node, "transA") == NULL || graph_attr(layer->node, "transA")->i == 0);
 }
 
-/* Readers of value read `with`; nodes of layers that are kept do not. */
+/* Replaces `value` by `with` in its readers, except nodes of excluded layers. */
 static void replace_reads(const layer_list *list, struct graph *graph, uint32_t value, uint32_t with)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -497,7 +501,7 @@ static void narrow_one(struct narrowing *narrowing, const layer_list *list)
     } else if (narrowing->bits == 4 || narrowing->bits == 8) {
         narrowed_bytes bytes;
 
-        narrowing->form.kept = wants_blocks ? "4 bits are for products alone" : NULL;
+        narrowing->form.kept = wants_blocks ? "4 bits are available for matrix multiplications only" : NULL;
         with = narrow_bytes(narrowing->editor, narrowing->layer, narrowing->weights, &bytes, &narrowing->form);
     } else {
         with = make_halves(narrowing);
@@ -506,7 +510,7 @@ static void narrow_one(struct narrowing *narrowing, const layer_list *list)
         replace_reads(list, narrowing->editor->graph, narrowing->layer->weight, with);
 }
 
-/* A layer whose weights another one, earlier in the list, has replaced: -1 = none has. */
+/* The earlier layer of the list that has already replaced the same weight; -1: none. */
 static int64_t shared_with(const layer_list *list, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
@@ -535,6 +539,7 @@ static inlay_status narrow_graph(const layer_list *list, struct graph *graph, co
                                        .stem = graph->values[layer->weight].info.name.data,
                                        .form = { .bits = 32 } };
 
+        INLAY_CHECK(layer->weight < layer->graph->value_count);
         if (layer->graph != graph)
             continue;
         forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .kept = layer->kept };

@@ -1,4 +1,5 @@
 #include "quantize/refine.h"
+#include "inlay/check.h"
 #include "quantize/loops.h"
 #include <math.h>
 #include <string.h>
@@ -18,7 +19,8 @@ void refine_moments(const weight_inputs *in, int64_t depth, float *out)
     }
 }
 
-/* Rows side by side: what they are off, [count, depth] in the order of rounding, and its product with the moments. */
+/* A group of rows with their weight errors, [count, depth] in the order of rounding, and the products of these with the
+ * moments. */
 typedef struct side_by_side {
     const weight_rows *rows;
     const weight_inputs *in;
@@ -107,6 +109,7 @@ double refine_nibbles(const weight_rows *rows, const weight_inputs *in, const fl
                                 scratch + 2 * WEIGHTS_TOGETHER * n };
     double loss = 0;
 
+    INLAY_CHECK(in->factor != NULL && count <= WEIGHTS_TOGETHER && first + count <= rows->rows);
     find_slopes(&side, moments);
     for (int pass = 0; pass < PASSES; pass++)
         for (int64_t from = 0; from < n; from += rows->block) {
