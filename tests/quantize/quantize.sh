@@ -261,7 +261,7 @@ left
 checks=$((checks + 1))
 "$inlay" quantize net.onnx -o out.onnx --data images.npz --metric psnr --at-least 64 --mode static --weights 8 --verbose \
     "${common[@]}" >out 2>err </dev/null
-if ! grep -q 'the method that suits each value' err || ! grep -q 'for the agreement' out; then
+if ! grep -q 'the best method for each value' err || ! grep -q 'to keep the agreement' out; then
     complain "no method for each value"
 fi
 does 0 '.outputs[0].score >= 64' compare net.onnx out.onnx --data images.npz --metric psnr
@@ -308,10 +308,10 @@ if ! grep -q '<svg' front.html || ! grep -q 'class="chosen"' front.html || ! gre
     complain "front.html has no points"
 fi
 rm -f out.onnx
-fails 2 's.json: of another model, other samples or another metric' \
+fails 2 's.json: belongs to another model, other samples or another metric' \
     quantize net.onnx -o out.onnx --data stored.npz --metric psnr --mode static --weights 8 --stats s.json
 echo '{"version": 1' >s.json
-fails 2 's.json: not what inlay quantize wrote' quantize net.onnx -o out.onnx --data images.npz --stats s.json
+fails 2 's.json: not a file of inlay quantize --stats' quantize net.onnx -o out.onnx --data images.npz --stats s.json
 
 # ---- 4 bits and 8
 does 0 '.handed_back == null and ([.layers[].bits] | sort) == [4, 8]' quantize mlp.onnx -o out.onnx --weights auto \

@@ -1,4 +1,5 @@
 #include "quantize/balance.h"
+#include "inlay/check.h"
 #include "quantize/balance_parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,12 +9,12 @@ enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 };
 
 float balance_factor(float activation, float weight)
 {
-    float s;
+    float factor;
 
     if (!(activation > 0) || !(weight > 0) || !isfinite(activation) || !isfinite(weight))
         return 1;
-    s = sqrtf(activation) / sqrtf(weight);
-    return s < 1.0F / 64 ? 1.0F / 64 : s > 64 ? 64 : s;
+    factor = sqrtf(activation) / sqrtf(weight);
+    return factor < 1.0F / 64 ? 1.0F / 64 : factor > 64 ? 64 : factor;
 }
 
 /* ------------------------------------------------------------------ what can be balanced */
@@ -41,6 +42,7 @@ static bool is_constant(const struct balancing *balancing, uint32_t value, int64
 
 static void add_part(struct balanced *balanced, uint32_t constant, uint32_t axis)
 {
+    INLAY_CHECK(balanced->part_count < BALANCE_MOST_PARTS);
     balanced->parts[balanced->part_count++] = (balance_part){ constant, axis };
 }
 
@@ -64,7 +66,7 @@ static uint32_t reading_axis(const struct layer *layer)
     return layer->depth != INLAY_NONE ? layer->depth : 1;
 }
 
-/* The weights and bias of the layer, which makes the value and nothing else. */
+/* Adds weights and bias of the layer that produces the value. */
 static bool add_layer_parts(const struct balancing *balancing, const struct layer *layer, struct balanced *balanced)
 {
     bool other;
@@ -80,7 +82,7 @@ static bool add_layer_parts(const struct balancing *balancing, const struct laye
     return true;
 }
 
-/* A product: by a constant, or of two activations of which a layer makes one (SwiGLU). */
+/* A Mul: by a constant, or of two activations of which a layer produces one (SwiGLU). */
 static bool add_factor_parts(const struct balancing *balancing, const graph_node *node, struct balanced *balanced)
 {
     for (uint32_t i = 0; i < 2; i++)
@@ -98,7 +100,7 @@ static bool add_factor_parts(const struct balancing *balancing, const graph_node
     return false;
 }
 
-/* The constants by which the channels of value are made; false: there are none, or others depend on what they make. */
+/* Finds the constants that scale the channels of value; false: there are none, or other values depend on them. */
 static bool find_parts(const struct balancing *balancing, uint32_t value, struct balanced *balanced)
 {
     graph_node *node = maker(balancing, value);
@@ -143,7 +145,7 @@ static bool find_parts(const struct balancing *balancing, uint32_t value, struct
     return false;
 }
 
-/* Is value read by layers alone, along their depth? */
+/* Is value read by layers only, along their depth axis? */
 static bool find_readers(const struct balancing *balancing, uint32_t value, struct balanced *balanced)
 {
     uint32_t readers = 0;
@@ -185,13 +187,13 @@ static void note_largest(struct balanced *balanced, const inlay_tensor_view *vie
 
     if (view->dtype != INLAY_FLOAT || axis >= view->rank || view->dims[axis] != balanced->channels)
         return;
-    for (uint32_t d = axis + 1; d < view->rank; d++)
-        inner *= view->dims[d];
+    for (uint32_t axis_index = axis + 1; axis_index < view->rank; axis_index++)
+        inner *= view->dims[axis_index];
     for (int64_t i = 0; i < count; i++) {
         float *most = &balanced->largest[i / inner % balanced->channels];
-        const float w = fabsf(((const float *)view->data)[i]);
+        const float magnitude = fabsf(((const float *)view->data)[i]);
 
-        *most = w > *most && isfinite(w) ? w : *most;
+        *most = magnitude > *most && isfinite(magnitude) ? magnitude : *most;
     }
 }
 
@@ -232,7 +234,7 @@ done:
 
 /* ------------------------------------------------------------------ what becomes of it */
 
-/* The constant divided, or multiplied, by the factors of its channels along that axis. */
+/* Divides or multiplies the constant by the factors of its channels along the axis. */
 static void scale(struct balancing *balancing, uint32_t constant, uint32_t axis, const float *factors, bool divide)
 {
     inlay_value_info *info = &balancing->editor.graph->values[constant].info;
@@ -242,12 +244,12 @@ static void scale(struct balancing *balancing, uint32_t constant, uint32_t axis,
     if (to == NULL)
         return;
     memcpy(to, info->data, info->data_bytes);
-    for (uint32_t d = axis + 1; d < info->rank; d++)
-        inner *= info->dims[d].value;
+    for (uint32_t axis_index = axis + 1; axis_index < info->rank; axis_index++)
+        inner *= info->dims[axis_index].value;
     for (int64_t i = 0; i < count; i++) {
-        const float f = factors[i / inner % info->dims[axis].value];
+        const float factor = factors[i / inner % info->dims[axis].value];
 
-        to[i] = divide ? to[i] / f : to[i] * f;
+        to[i] = divide ? to[i] / factor : to[i] * factor;
     }
     info->data = to;
 }
@@ -261,13 +263,13 @@ static void largest_weights(const struct balancing *balancing, const struct bala
 
         if (balancing_axis(balancing, layer, balanced) == INLAY_NONE)
             continue;
-        for (uint32_t d = reading_axis(layer) + 1; d < info->rank; d++)
-            inner *= info->dims[d].value;
+        for (uint32_t axis_index = reading_axis(layer) + 1; axis_index < info->rank; axis_index++)
+            inner *= info->dims[axis_index].value;
         for (int64_t k = 0; k < layer->count; k++) {
-            float w, *most = &out[k / inner % balanced->channels];
+            float weight, *most = &out[k / inner % balanced->channels];
 
-            memcpy(&w, (const char *)info->data + k * (int64_t)sizeof w, sizeof w);
-            *most = fabsf(w) > *most ? fabsf(w) : *most;
+            memcpy(&weight, (const char *)info->data + k * (int64_t)sizeof weight, sizeof weight);
+            *most = fabsf(weight) > *most ? fabsf(weight) : *most;
         }
     }
 }
@@ -300,8 +302,8 @@ static void balance(struct balancing *balancing, const struct balanced *balanced
     if (balancing->editor.failed)
         return;
     largest_weights(balancing, balanced, factors);
-    for (int64_t c = 0; c < balanced->channels; c++)
-        factors[c] = balance_factor(balanced->largest[c], factors[c]);
+    for (int64_t channel = 0; channel < balanced->channels; channel++)
+        factors[channel] = balance_factor(balanced->largest[channel], factors[channel]);
     balancing_scale(balancing, balanced, factors);
     free(factors);
 }

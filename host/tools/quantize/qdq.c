@@ -1,4 +1,5 @@
 #include "quantize/qdq.h"
+#include "inlay/check.h"
 #include "quantize/bias.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static bool is_op(const graph_node *node, const char *const *names, size_t count
     return false;
 }
 
-/* What may stand between layers and be computed from bytes. */
+/* Operators between layers that can compute with integers. */
 static bool is_between(const graph_node *node)
 {
     static const char *const names[] = { "Add",     "Mul",         "HardSwish",         "HardSigmoid", "Sigmoid",
@@ -25,7 +26,7 @@ static bool is_between(const graph_node *node)
     return is_op(node, names, sizeof names / sizeof names[0]);
 }
 
-/* What a layer's kernel takes in, so that its result need not be bytes before. */
+/* Activations that a layer's kernel fuses, so that the value before them need not be quantized. */
 static bool is_bound(const graph_node *node)
 {
     static const char *const names[] = { "Relu", "Clip" };
@@ -42,7 +43,7 @@ static bool is_activation(const struct graph *graph, uint32_t value_index)
            (value->info.flags & INLAY_VALUE_CONSTANT) == 0;
 }
 
-/* The nodes that read each value: how many, and the last. */
+/* The readers of each value: their number, and the last one. */
 struct reading {
     uint32_t *count, *reader; /* [values] */
 };
@@ -62,14 +63,14 @@ static bool find_readers(const struct graph *graph, struct arena *arena, struct 
                 reading->reader[node->info.inputs[k]] = i;
             }
         for (uint32_t k = 0; k < node->capture_count; k++)
-            reading->count[node->captures[k]] += 2; /* a body: no node that could take a value in */
+            reading->count[node->captures[k]] += 2; /* a body: not a node that can be fused */
     }
     for (uint32_t i = 0; i < graph->output_count; i++)
         reading->count[graph->outputs[i]] += 2;
     return true;
 }
 
-/* The value behind Relu and Clip. */
+/* The value behind fused Relu and Clip nodes. */
 static uint32_t bounded(const struct graph *graph, const struct reading *reading, uint32_t value)
 {
     while (reading->count[value] == 1 && is_bound(graph->nodes[reading->reader[value]]) &&
@@ -84,7 +85,7 @@ static bool stays(const layer_list *list, const qdq_how *how, uint32_t i)
            (how != NULL && how->stays != NULL && how->stays[i]);
 }
 
-/* Marks what becomes bytes, [value_count]; how NULL: what may in any way. False: no memory. */
+/* Marks the values to quantize, [value_count]; how NULL: all candidates. False: out of memory. */
 static bool mark_values(const struct graph *graph, const layer_list *list, const qdq_how *how, struct arena *arena,
                         bool *marks)
 {
@@ -119,11 +120,11 @@ static bool mark_values(const struct graph *graph, const layer_list *list, const
             marks[bounded(graph, &reading, node->info.outputs[0])] = true;
     }
     for (uint32_t i = 0; i < graph->output_count; i++)
-        marks[graph->outputs[i]] = false; /* the caller's are as they were */
+        marks[graph->outputs[i]] = false; /* outputs of the model keep their type */
     return true;
 }
 
-/* Along which axis the layers that read value have channels; 0: none reads it. */
+/* Channel axis of the layers that read the value; 0: no layer reads it. */
 static int channel_axis(const layer_list *list, uint32_t value)
 {
     for (uint32_t i = 0; i < list->count; i++)
@@ -155,7 +156,8 @@ struct rewriting {
     struct graph *graph;
     const qdq_how *how;
     const layer_list *list;
-    uint32_t *bytes_of; /* [values before] what DequantizeLinear makes of the value; INLAY_NONE: it stays */
+    uint32_t
+        *bytes_of; /* [values before the rewrite] output of DequantizeLinear for the value; INLAY_NONE: not quantized */
     float *scale_of;
     uint32_t value_count;
 };
@@ -176,11 +178,13 @@ static void quantize_value(struct rewriting *rewriting, uint32_t value)
     float scale;
     int zero;
 
+    INLAY_CHECK(value < rewriting->value_count);
+    INLAY_CHECK(range == NULL || range->kept != NULL || (range->low <= 0 && range->high >= 0));
     if (range == NULL || range->kept != NULL)
         return;
     scale = (range->high - range->low) / 255;
     if (!(scale >= 1e-30F))
-        scale = 1; /* a constant 0 */
+        scale = 1; /* the value is constant 0 */
     zero = (int)nearbyintf(-range->low / scale);
     inputs[0] = value;
     inputs[1] = edit_float(rewriting->editor, stem, "_scale", scale);
@@ -192,7 +196,7 @@ static void quantize_value(struct rewriting *rewriting, uint32_t value)
     rewriting->scale_of[value] = scale;
 }
 
-/* Readers of the value read what it is as bytes. */
+/* Makes the readers of the value read its quantized form. */
 static void replace_readers(const struct rewriting *rewriting, uint32_t value, uint32_t old_nodes)
 {
     for (uint32_t i = 0; i < old_nodes; i++) {
@@ -209,26 +213,26 @@ static void replace_readers(const struct rewriting *rewriting, uint32_t value, u
 
 /* ------------------------------------------------------------------ layers */
 
-/* A bias in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
+/* A bias as int32 in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
 static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *layer, const float *bias, float x_scale,
                              const float *w_scales)
 {
     const int64_t channels = layer_channels(layer);
     const char *stem = layer->node->info.name.data;
     int32_t *steps = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *steps);
-    float *scales = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *scales), b;
+    float *scales = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *scales), bias_value;
     graph_node *node;
     uint32_t inputs[2], out;
 
-    for (int64_t c = 0; steps != NULL && scales != NULL && c < channels; c++) {
-        double q;
+    for (int64_t channel = 0; steps != NULL && scales != NULL && channel < channels; channel++) {
+        double code;
 
-        memcpy(&b, bias + c, sizeof b);
-        scales[c] = x_scale * w_scales[c];
-        q = nearbyint((double)b / scales[c]);
-        if (!(scales[c] >= 1e-37F) || !(fabs(q) < 2147483647.0))
+        memcpy(&bias_value, bias + channel, sizeof bias_value);
+        scales[channel] = x_scale * w_scales[channel];
+        code = nearbyint((double)bias_value / scales[channel]);
+        if (!(scales[channel] >= 1e-37F) || !(fabs(code) < 2147483647.0))
             return INLAY_NONE;
-        steps[c] = (int32_t)q;
+        steps[channel] = (int32_t)code;
     }
     inputs[0] = edit_constant(rewriting->editor, stem, "_bias_int32", INLAY_INT32, 1, &channels, steps,
                               (uint64_t)channels * sizeof *steps);
@@ -239,7 +243,7 @@ static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *la
     return out;
 }
 
-/* The bias of a convolution becomes integers; that of Gemm stays, for kernels add it in floats. */
+/* Quantizes the bias of a convolution. That of Gemm stays float, because kernels add it in floats. */
 static void quantize_bias(struct rewriting *rewriting, const struct layer *layer, const float *better,
                           const float *w_scales)
 {
@@ -285,7 +289,7 @@ static const char *why_not(const struct rewriting *rewriting, const struct layer
     if (layer->kept != NULL)
         return layer->kept;
     if (!layer->multiplies)
-        return "not an operator on integers";
+        return "the operator has no integer form";
     range = range_of(rewriting->how, rewriting->graph->values[layer->node->info.inputs[0]].info.name.data);
     return range != NULL && range->kept != NULL ? range->kept : "its input is an output of the model";
 }
@@ -300,13 +304,13 @@ static void quantize_layers(struct rewriting *rewriting, layer_form *forms)
         if (chosen && rewriting->bytes_of[layer->node->info.inputs[0]] != INLAY_NONE)
             quantize_layer_weights(rewriting, layer, &forms[i]);
         else if (!chosen && rewriting->how->stays != NULL && rewriting->how->stays[i] && layer->kept == NULL)
-            forms[i].kept = "for the agreement";
+            forms[i].kept = "to keep the agreement";
         else
             forms[i].kept = why_not(rewriting, layer);
     }
 }
 
-/* A pool of the largest has the steps of what it reads. */
+/* MaxPool uses the range of its input for its output. */
 static void share_ranges(const struct graph *graph, qdq_range *ranges, uint32_t count)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -326,7 +330,7 @@ static void share_ranges(const struct graph *graph, qdq_range *ranges, uint32_t 
     }
 }
 
-/* Types of values that nobody outside asks for are the reader's to infer. */
+/* Drops declared types of inner values; the reader infers them. */
 static void forget_types(struct graph *graph)
 {
     const uint32_t outside = INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_GRAPH_OUTPUT | INLAY_VALUE_CONSTANT;

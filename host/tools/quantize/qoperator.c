@@ -1,14 +1,15 @@
 #include "quantize/qoperator.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "modelkit/edit.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Who makes and reads each value; nodes that are gone make and read nothing. */
+/* Producer and readers of each value; removed nodes are not counted. */
 struct rewriting {
     struct editor editor;
     struct graph *graph;
-    uint32_t *maker, *readers, *reader; /* [values]: a node or INLAY_NONE, how many, one of them */
+    uint32_t *maker, *readers, *reader; /* [values]: producing node or INLAY_NONE, number of readers, one reader */
     bool *gone;                         /* [nodes] */
     uint32_t value_count;
 };
@@ -61,7 +62,8 @@ static graph_node *only_reader(const struct rewriting *rewriting, uint32_t value
     return rewriting->readers[value] == 1 ? rewriting->graph->nodes[rewriting->reader[value]] : NULL;
 }
 
-/* The QuantizeLinear that alone reads what node makes; a Relu between them is in its range, where that begins at 0. */
+/* The QuantizeLinear that is the only reader of the node's output. A Relu between them is implied by the range if the
+ * zero point is 0. */
 static graph_node *quantize_behind(const struct rewriting *rewriting, const graph_node *node, graph_node **out_relu)
 {
     graph_node *next = only_reader(rewriting, node->info.outputs[0]);
@@ -80,7 +82,7 @@ static graph_node *quantize_behind(const struct rewriting *rewriting, const grap
     return *out_relu != NULL && *(const uint8_t *)zero->data != 0 ? NULL : next;
 }
 
-/* Zeros of bytes, as many as there are scales. */
+/* Adds int8 zero points, one for each scale. */
 static uint32_t zeros_like(struct rewriting *rewriting, const char *stem, uint32_t scales)
 {
     const inlay_value_info *info = &rewriting->graph->values[scales].info;
@@ -95,49 +97,50 @@ static uint32_t zeros_like(struct rewriting *rewriting, const char *stem, uint32
 
 static void forget(struct rewriting *rewriting, const graph_node *node)
 {
+    INLAY_CHECK(rewriting->maker[node->info.outputs[0]] != INLAY_NONE);
     rewriting->gone[rewriting->maker[node->info.outputs[0]]] = true;
 }
 
-/* What a product of integers reads: bytes, scale and zero point of x and of the weights, scale and zero point of what
- * it makes, and for a convolution the bias. */
+/* Rewrites one node. Inputs of the integer operators: codes, scale and zero point of the input and of the weights,
+ * scale and zero point of the output, and for a convolution the bias. */
 static bool rewrite(struct rewriting *rewriting, graph_node *node)
 {
     const bool conv = is_op(node, "Conv");
-    graph_node *x = maker_of(rewriting, node->info.inputs[0]), *weights = maker_of(rewriting, node->info.inputs[1]),
-               *relu, *q, *bias = NULL;
+    graph_node *source = maker_of(rewriting, node->info.inputs[0]),
+               *weights = maker_of(rewriting, node->info.inputs[1]), *relu, *quantize, *bias = NULL;
     uint32_t *inputs;
 
-    if (!is_op(x, "DequantizeLinear") || x->info.input_count < 3 || !is_op(weights, "DequantizeLinear"))
+    if (!is_op(source, "DequantizeLinear") || source->info.input_count < 3 || !is_op(weights, "DequantizeLinear"))
         return false;
     if (conv && node->info.input_count > 2 && node->info.inputs[2] != INLAY_NONE) {
         bias = maker_of(rewriting, node->info.inputs[2]);
         if (!is_op(bias, "DequantizeLinear"))
             return false;
     }
-    q = quantize_behind(rewriting, node, &relu);
-    inputs = q == NULL ? NULL : arena_array(&rewriting->graph->model->arena, 9, sizeof *inputs);
+    quantize = quantize_behind(rewriting, node, &relu);
+    inputs = quantize == NULL ? NULL : arena_array(&rewriting->graph->model->arena, 9, sizeof *inputs);
     if (inputs == NULL)
         return false;
-    memcpy(inputs, x->info.inputs, 3 * sizeof *inputs);
+    memcpy(inputs, source->info.inputs, 3 * sizeof *inputs);
     inputs[3] = weights->info.inputs[0];
     inputs[4] = weights->info.inputs[1];
     inputs[5] = zeros_like(rewriting, node->info.name.data, inputs[4]);
-    inputs[6] = q->info.inputs[1];
-    inputs[7] = q->info.inputs[2];
+    inputs[6] = quantize->info.inputs[1];
+    inputs[7] = quantize->info.inputs[2];
     inputs[8] = bias != NULL ? bias->info.inputs[0] : INLAY_NONE;
-    forget(rewriting, q);
+    forget(rewriting, quantize);
     if (relu != NULL)
         forget(rewriting, relu);
     node->info.op_type = conv ? (inlay_str){ "QLinearConv", 11 } : (inlay_str){ "QLinearMatMul", 13 };
     node->info.inputs = inputs;
     node->info.input_count = bias != NULL ? 9 : 8;
-    *(uint32_t *)(uintptr_t)node->info.outputs = q->info.outputs[0];
+    *(uint32_t *)(uintptr_t)node->info.outputs = quantize->info.outputs[0];
     node->row = NULL;
     node->schema = NULL;
     return true;
 }
 
-/* Nodes that nobody reads any more go, too. */
+/* Removes DequantizeLinear nodes without readers. */
 static void drop_unread(struct rewriting *rewriting, uint32_t old_nodes)
 {
     struct graph *graph = rewriting->graph;

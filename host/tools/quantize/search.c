@@ -7,8 +7,7 @@
 enum { LEAST_COMPARED = 16, MOST_COMPARED = 256, MOST_SETTLED = 5, STATIC_OPSET = 13 };
 static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.9;
 
-/* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it.
- */
+/* Largest time of a candidate relative to the model; unlimited where the caller wants integers in any case. */
 static double most_time(const struct search *search)
 {
     return search->args->must ? INFINITY : FASTER;
@@ -28,7 +27,7 @@ done:
     return status;
 }
 
-/* Which range each layer's input has. */
+/* Finds the range of each layer's input. */
 static bool find_reads(struct search *search, const struct graph *graph, const layer_list *list)
 {
     search->reads = arena_array(search->arena, (size_t)list->count + 1, sizeof *search->reads);
@@ -114,7 +113,7 @@ done:
     return status;
 }
 
-/* A placement and the time that it takes in units of the model's own. */
+/* A placement and its time relative to the model. */
 struct placed {
     qdq_placement placement;
     double ratio;
@@ -132,14 +131,14 @@ static inlay_status rank_placements(struct search *search, struct placed order[Q
     double fastest = INFINITY;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t p = 0; p < QDQ_PLACEMENTS; p++) {
-        const struct candidate candidate = { (qdq_placement)p, NULL, NULL, false };
+    for (uint32_t placement = 0; placement < QDQ_PLACEMENTS; placement++) {
+        const struct candidate candidate = { (qdq_placement)placement, NULL, NULL, false };
         double ms[2];
 
         INLAY_TRY(search_attempt(search, &candidate, 0, NULL, ms));
-        order[p] = (struct placed){ candidate.placement, ms[1] / ms[0] };
-        if (order[p].ratio < fastest) {
-            fastest = order[p].ratio;
+        order[placement] = (struct placed){ candidate.placement, ms[1] / ms[0] };
+        if (order[placement].ratio < fastest) {
+            fastest = order[placement].ratio;
             search->out->ms_before = ms[0];
             search->out->ms_after = ms[1];
         }
@@ -153,7 +152,7 @@ done:
     return status;
 }
 
-/* Floats for some layers, in the placement of the candidate: more of them until all samples agree. */
+/* Keeps some layers in float, more and more until the candidate agrees on all samples. */
 static inlay_status settle_mix(struct search *search, const struct ranking *ranking, struct candidate *candidate,
                                bool *out_good)
 {
@@ -171,7 +170,7 @@ done:
     return status;
 }
 
-/* Each placement has its own set of layers, and the fastest of the results is the one. */
+/* Searches a set of float layers for each placement and keeps the fastest result. */
 static inlay_status search_sets(struct search *search, const struct placed *order, uint32_t count,
                                 struct candidate *candidate, struct ranking *ranking)
 {
@@ -183,7 +182,7 @@ static inlay_status search_sets(struct search *search, const struct placed *orde
     INLAY_TRY(search_find_telling(search, candidate));
     INLAY_TRY(search_rank(search, candidate, ranking));
     INLAY_TRY(search_refine(search, ranking, candidate));
-    for (uint32_t k = 0; k < count && order[k].ratio < least; k++) { /* floats make none faster */
+    for (uint32_t k = 0; k < count && order[k].ratio < least; k++) { /* float layers never make a placement faster */
         struct candidate mixed = { order[k].placement, candidate->method, NULL, candidate->corrects };
 
         INLAY_TRY(settle_mix(search, ranking, &mixed, &good));
@@ -198,7 +197,7 @@ done:
     return status;
 }
 
-/* What else there is between floats and integers, for whoever wants to see it. The result is marked first. */
+/* Adds points between floats and integers for the report. The result is marked first. */
 static inlay_status search_points(struct search *search, struct candidate *candidate, struct ranking *ranking)
 {
     const double same = search->out->agreement.metric == AGREE_kl ? 0 : 1;
@@ -224,8 +223,8 @@ done:
     return status;
 }
 
-/* A base whose channels are balanced, where that makes the outputs less wrong with the ranges that suit it. Verdicts
- * that are kept are of the base as it was: what follows is not kept. */
+/* Tries a base model with balanced channels, and keeps it if its best ranges reduce the output error clearly. Stored
+ * verdicts belong to the unbalanced base, so nothing is stored from then on. */
 static inlay_status try_balanced(struct search *search, struct candidate *candidate, struct verdict *verdict)
 {
     const session_source source = { .path = search->base, .fd = -1 };
@@ -235,7 +234,7 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
     struct arena arena = { 0 };
     layer_list list;
     uint32_t count = 0;
-    struct verdict w;
+    struct verdict balanced_verdict;
     inlay_status status;
 
     INLAY_TRY(session_load_model(&raw, &source, search->args->options, search->diag));
@@ -251,12 +250,12 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
     if (status == INLAY_OK)
         status = search_wake(search);
     if (status == INLAY_OK && other.calibration.count == search->calibration.count)
-        status = search_ranges(&other, &balanced, &w);
+        status = search_ranges(&other, &balanced, &balanced_verdict);
     if (status == INLAY_OK && other.calibration.count == search->calibration.count &&
-        w.error < MUCH_LESS * verdict->error) {
+        balanced_verdict.error < MUCH_LESS * verdict->error) {
         const struct calibration was = search->calibration;
 
-        *verdict = w;
+        *verdict = balanced_verdict;
         *candidate = balanced;
         memcpy(search->base, other.base, sizeof search->base);
         search->calibration = other.calibration;
@@ -264,7 +263,7 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
         search->known = NULL;
         other.calibration = was;
         if (search->args->note != NULL)
-            search->args->note(search->args->progress_user, "channels are balanced before they are rounded");
+            search->args->note(search->args->progress_user, "channels are balanced before quantization");
     }
     search->tried = other.tried;
     search->done = other.done;
@@ -295,12 +294,12 @@ static inlay_status run_search(struct search *search)
         INLAY_TRY(search_ranges(search, &candidate, &verdict));
         if (!search_is_good(search, &verdict))
             INLAY_TRY(try_balanced(search, &candidate, &verdict));
-        if (search_is_good(search, &verdict)) /* all layers with integers ... */
+        if (search_is_good(search, &verdict)) /* first all layers with integers ... */
             INLAY_TRY(settle(search, &candidate, &agrees, &good));
-        if (!good) /* ... or else as many as may have them */
+        if (!good) /* ... otherwise as many as the agreement allows */
             INLAY_TRY(search_sets(search, order, count, &candidate, &ranking));
     }
-    if (search->out->names == NULL) /* for the table */
+    if (search->out->names == NULL) /* the report needs the names */
         INLAY_TRY(search_build(search, &candidate, true, search->out->path));
     if (search->args->front)
         INLAY_TRY(search_points(search, &candidate, &ranking));
@@ -330,13 +329,13 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
     INLAY_TRY(calibrate_base(&search));
     INLAY_TRY(search_wake(&search));
     if (search.calibration.count == 0)
-        out->failed = "it has no layer that could compute with integers";
+        out->failed = "the model has no layer that can compute with integers";
     else
         INLAY_TRY(run_search(&search));
     status = stats_save(known, true, diag);
 done:
     if (status == INLAY_CANCELLED && stats_save(known, true, NULL) != INLAY_OK)
-        status = INLAY_CANCELLED; /* what was found is lost: the search begins anew */
+        status = INLAY_CANCELLED; /* the results could not be stored: the next search starts from the beginning */
     stats_close(known);
     calibration_end(&search.calibration);
     inlay_options_destroy(search.plain);

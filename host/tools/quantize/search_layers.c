@@ -1,5 +1,6 @@
-/* Layers that stay floats: which, by what each does alone, and how many, by runs of the whole. */
+/* Layers that stay float: which, by the effect of each alone, and how many, by runs of the whole model. */
 #include "base/order.h"
+#include "inlay/check.h"
 #include "quantize/search_parts.h"
 #include "quantize/times.h"
 #include <math.h>
@@ -11,8 +12,8 @@ static const double LEAST_GAIN = 0.02;
 
 /* ------------------------------------------------------------------ worth */
 
-/* What the layers take as floats less what they take with integers. Where no kernel has the name of a layer, its share
- * of what the whole gains; and never less than a little, for its neighbours exchange bytes through it. */
+/* Gain of each layer: its time with floats minus its time with integers. If no kernel has the layer's name, its share
+ * of the total gain. Never less than a small minimum, because its neighbours exchange integers through it. */
 static inlay_status find_gains(struct search *search, const struct candidate *candidate, struct ranking *ranking)
 {
     const search_result *out = search->out;
@@ -62,7 +63,7 @@ static bool known_gains(struct search *search, struct ranking *ranking)
     return true;
 }
 
-/* Errors of layers add up as squares. */
+/* Squared errors of layers add up. */
 static double price(const layer_worth *worth)
 {
     return isnan(worth->error) ? INFINITY : worth->error * worth->error / worth->gain_ns;
@@ -70,10 +71,11 @@ static double price(const layer_worth *worth)
 
 static int dearest_first(const void *a, const void *b)
 {
-    const layer_worth *worth = a, *y = b;
-    const double p = price(worth), q = price(y);
+    const layer_worth *left = a, *right = b;
+    const double left_price = price(left), right_price = price(right);
 
-    return p != q ? (p < q) - (p > q) : (worth->layer > y->layer) - (worth->layer < y->layer);
+    return left_price != right_price ? (left_price < right_price) - (left_price > right_price)
+                                     : (left->layer > right->layer) - (left->layer < right->layer);
 }
 
 /* ------------------------------------------------------------------ the ranking */
@@ -88,7 +90,7 @@ inlay_status search_rank(struct search *search, const struct candidate *candidat
     *out = (struct ranking){ arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *out->items), 0 };
     if (only == NULL || out->items == NULL)
         return no_memory(search->diag, "to search");
-    INLAY_TRY(search_build(search, candidate, true, path)); /* tells which they are */
+    INLAY_TRY(search_build(search, candidate, true, path)); /* fills search->out->forms */
     for (uint32_t i = 0; i < search->layer_count; i++) {
         struct verdict verdict;
 
@@ -113,12 +115,13 @@ done:
 
 static void put_back(const struct search *search, const struct ranking *ranking, uint32_t count, bool *stays)
 {
+    INLAY_CHECK(count <= ranking->count);
     memset(stays, false, search->layer_count * sizeof *stays);
     for (uint32_t i = 0; i < count; i++)
         stays[ranking->items[i].layer] = true;
 }
 
-/* Of those that are floats, the one with the largest gain below the last; NULL: none. */
+/* Among the float layers, the one with the largest gain below that of `last`; NULL: none. */
 static const layer_worth *next_largest(const struct ranking *ranking, const bool *stays, const layer_worth *last)
 {
     const layer_worth *best = NULL;

@@ -1,5 +1,5 @@
-/* Tables that are looked up: bytes where the agreement holds with them. They make a model smaller, not faster, so they
- * are tried when it is known which layers have integers. */
+/* Embedding tables: 8 bits where the agreement holds. Tables make a model smaller, not faster, so they are tried after
+ * the layers with integers are known. */
 #include "quantize/search_parts.h"
 #include <string.h>
 
@@ -10,8 +10,8 @@ static bool is_table(const char *op)
     return strcmp(op, "Gather") == 0;
 }
 
-/* The layer of the report that layer i of the result is, if it is a table that may be narrower; INLAY_NONE: there is
- * none. Tables stand in the same order in both; nodes without names have others in each. */
+/* The layer of the report that corresponds to layer i of the result, if it is a table that can be quantized, otherwise
+ * INLAY_NONE. Tables have the same order in both; unnamed nodes have different names in each. */
 static uint32_t table_of(const search_result *result, const layer_list *list, uint32_t i)
 {
     const struct layer *layer = &list->items[i];
@@ -29,7 +29,7 @@ static uint32_t table_of(const search_result *result, const layer_list *list, ui
                : INLAY_NONE;
 }
 
-/* The result with its tables in bytes; forms are of the report's layers. *out_any: there are tables. */
+/* Builds the result with its tables in 8 bits; forms belongs to the report's layers. *out_any: there are tables. */
 static inlay_status build(struct search *search, layer_form *forms, char *path, bool *out_any)
 {
     const session_source source = { .path = search->out->path, .fd = -1 };

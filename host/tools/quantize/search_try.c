@@ -1,5 +1,6 @@
-/* Candidates: what they are made of, how they are built and judged. */
+/* Candidates: descriptions, construction and evaluation. */
 #include "base/hash.h"
+#include "inlay/check.h"
 #include "quantize/qoperator.h"
 #include "quantize/search_parts.h"
 #include <math.h>
@@ -21,7 +22,7 @@ const search_method search_methods[SEARCH_METHODS] = {
 static const char *const places[QDQ_PLACEMENTS] = {
     [QDQ_INPUTS] = "the inputs of layers",
     [QDQ_LAYERS] = "the inputs and outputs of layers",
-    [QDQ_ALL] = "layers and all between them",
+    [QDQ_ALL] = "layers and all operators between them",
 };
 
 inlay_status search_wake(struct search *search)
@@ -55,7 +56,7 @@ static const char *methods_of(const struct search *search, const struct candidat
 {
     for (uint32_t i = 1; candidate->method != NULL && i < search->calibration.count; i++)
         if (candidate->method[i] != candidate->method[0])
-            return "the method that suits each value";
+            return "the best method for each value";
     return search_methods[candidate->method != NULL && search->calibration.count > 0 ? candidate->method[0] : 0].name;
 }
 
@@ -66,8 +67,8 @@ const char *search_describe(const struct search *search, const struct candidate 
                                     methods_of(search, candidate), candidate->corrects ? ", corrected biases" : "");
 
     return floats == 0 || what == NULL ? what
-                                       : arena_format(search->arena, "%s, %u layer%s in floats for the agreement", what,
-                                                      floats, floats == 1 ? "" : "s");
+                                       : arena_format(search->arena, "%s, %u layer%s in floats to keep the agreement",
+                                                      what, floats, floats == 1 ? "" : "s");
 }
 
 static void note(const struct search *search, const struct candidate *candidate, const struct verdict *verdict,
@@ -111,7 +112,8 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
 {
     double least = search->args->goal;
 
-    if (search->args->sure && verdict->metric == AGREE_text) /* confidence is room enough for the number of texts */
+    if (search->args->sure &&
+        verdict->metric == AGREE_text) /* the confidence bound is margin enough for the number of texts */
         return search_holds(search, verdict) &&
                verdict->error * verdict->error <= AGREE_TEXT_DIFFERS * (1 - least) * TEXT_ROOM;
     if (verdict->metric == AGREE_kl)
@@ -125,13 +127,14 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
 
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
 {
-    const search_method *m = &search_methods[method];
+    const search_method *how = &search_methods[method];
     const tensor_range *range = &search->calibration.ranges[i];
     qdq_range out = { .name = range->name };
 
-    switch (m->kind) {
+    INLAY_CHECK(i < search->calibration.count && method < SEARCH_METHODS);
+    switch (how->kind) {
     case QUANTIZE_PERCENTILE:
-        calibrate_percentile(range, m->percentile, &out.low, &out.high);
+        calibrate_percentile(range, how->percentile, &out.low, &out.high);
         break;
     case QUANTIZE_MSE:
         calibrate_mse(range, &out.low, &out.high);
@@ -144,7 +147,7 @@ qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
         break;
     }
     if (range->broken > 0)
-        out.kept = "its input was NaN or infinite";
+        out.kept = "its input contained NaN or infinity";
     else if (!isfinite(out.high - out.low))
         out.kept = "the range of its input is too large";
     out.means = range->means;
@@ -152,7 +155,7 @@ qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
     return out;
 }
 
-/* Names and forms of the layers, once the model that they are of goes. */
+/* Copies names and forms of the layers before their model is freed. */
 static bool keep_layers(struct search *search, const layer_list *list, const layer_form *forms)
 {
     search_result *result = search->out;
@@ -164,7 +167,7 @@ static bool keep_layers(struct search *search, const layer_list *list, const lay
     result->ops = arena_array(search->arena, (size_t)list->count + 1, sizeof *result->ops);
     if (result->list.items == NULL || result->forms == NULL || result->names == NULL || result->ops == NULL)
         return false;
-    if (list->count > 0) { /* where there is none, there are no items either */
+    if (list->count > 0) { /* with no layers, items may be NULL */
         memcpy(result->list.items, list->items, list->count * sizeof *list->items);
         memcpy(result->forms, forms, list->count * sizeof *forms);
     }
@@ -204,8 +207,8 @@ inlay_status search_build(struct search *search, const struct candidate *candida
     INLAY_TRY(qdq_model(raw.model, &list, &how, forms, search->diag));
     if (search->args->qoperator)
         INLAY_TRY(qoperator_model(raw.model, &rewritten, search->diag));
-    (void)snprintf(name, sizeof name, "%u", keep ? 0 : 1 + search->tried++ % 2); /* old ones make room */
-    /* What is only tried has its tensors at the beginnings of pages: tables at odd addresses would be copied. */
+    (void)snprintf(name, sizeof name, "%u", keep ? 0 : 1 + search->tried++ % 2); /* overwrites an older candidate */
+    /* Candidates store their tensors at page boundaries: tables at unaligned addresses would be copied. */
     INLAY_TRY(scratch_save(search->scratch, name, raw.model, !keep, path, search->diag));
     if (keep && !keep_layers(search, &list, forms))
         status = no_memory(search->diag, "to search");
@@ -215,7 +218,7 @@ done:
     return status;
 }
 
-/* What makes one candidate another than the next. */
+/* Digest of everything that distinguishes candidates. */
 static uint64_t digest_of(const struct search *search, const struct candidate *candidate, uint32_t most)
 {
     uint64_t hash =
@@ -242,7 +245,7 @@ static inlay_status judge_candidate(struct search *search, const struct subject 
                            search->before, after, out, search->diag);
 }
 
-/* Runs the candidate beside the model. */
+/* Evaluates and times the candidate against the model. */
 static inlay_status run_candidate(struct search *search, const struct candidate *candidate, uint32_t most_samples,
                                   struct verdict *out, double ms[2])
 {
@@ -267,6 +270,7 @@ inlay_status search_attempt(struct search *search, const struct candidate *candi
     const uint64_t digest = digest_of(search, candidate, most_samples);
     inlay_status status;
 
+    INLAY_CHECK(out != NULL || ms != NULL);
     INLAY_TRY(tell(search, "trying"));
     if (ms == NULL && stats_verdict(search->known, digest, out)) {
         note(search, candidate, out, ms);
@@ -291,11 +295,11 @@ typedef struct sample_off {
 
 static int farthest_first(const void *a, const void *b)
 {
-    const sample_off *off = a, *y = b;
+    const sample_off *left = a, *right = b;
 
-    if (off->off != y->off)
-        return !(off->off > y->off) ? 1 : -1;
-    return (off->sample > y->sample) - (off->sample < y->sample);
+    if (left->off != right->off)
+        return !(left->off > right->off) ? 1 : -1;
+    return (left->sample > right->sample) - (left->sample < right->sample);
 }
 
 inlay_status search_find_telling(struct search *search, const struct candidate *candidate)
@@ -322,7 +326,7 @@ inlay_status search_find_telling(struct search *search, const struct candidate *
     for (uint32_t i = 0; i < all; i++)
         items[i] = (sample_off){ i, isnan(off[i]) ? INFINITY : off[i] };
     qsort(items, all, sizeof *items, farthest_first);
-    for (uint32_t i = 0; i < count; i++) /* the rest evenly among the others */
+    for (uint32_t i = 0; i < count; i++) /* the rest evenly spread over the others */
         telling[i] = items[i < worst ? i : worst + (i - worst) * (all - worst) / (count - worst)].sample;
     search->telling = telling;
     search->telling_count = count;
