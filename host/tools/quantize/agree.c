@@ -30,7 +30,7 @@ agree_metric agree_metric_find(const char *name)
 
 /* ------------------------------------------------------------------ which metric */
 
-static const graph_node *maker(const struct graph *graph, uint32_t value)
+static const graph_node *producer_of(const struct graph *graph, uint32_t value)
 {
     const uint32_t node = graph->values[value].info.producer;
 
@@ -38,7 +38,7 @@ static const graph_node *maker(const struct graph *graph, uint32_t value)
 }
 
 /* Operators that keep the numbers, or add the same to each column. */
-static bool looks_through(const char *op)
+static bool keeps_metric(const char *op)
 {
     static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze",        "Identity",
                                          "Cast",    "Flatten",   "Add",     "DequantizeLinear", "QuantizeLinear" };
@@ -52,7 +52,7 @@ static bool looks_through(const char *op)
 agree_metric agree_metric_of(const struct graph *graph, uint32_t output)
 {
     const inlay_value_info *info = &graph->values[graph->outputs[output]].info;
-    const graph_node *node = maker(graph, graph->outputs[output]);
+    const graph_node *node = producer_of(graph, graph->outputs[output]);
 
     if (!element_is_float(info->dtype))
         return AGREE_top1;
@@ -65,16 +65,16 @@ agree_metric agree_metric_of(const struct graph *graph, uint32_t output)
             return AGREE_iou;
         if (strcmp(op, "Gemm") == 0 || strstr(op, "MatMul") != NULL)
             return AGREE_top1;
-        if (!looks_through(op) || node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE)
+        if (!keeps_metric(op) || node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE)
             break;
-        node = maker(graph, node->info.inputs[0]);
+        node = producer_of(graph, node->info.inputs[0]);
     }
     return AGREE_cosine;
 }
 
 /* ------------------------------------------------------------------ adding a sample */
 
-static void fetch(const inlay_tensor_view *view, int64_t from, int64_t count, double *out)
+static void read_doubles(const inlay_tensor_view *view, int64_t from, int64_t count, double *out)
 {
     if (view->dtype == INLAY_FLOAT) {
         for (int64_t i = 0; i < count; i++) {
@@ -164,11 +164,11 @@ static double divergence(double *want, double *got, int64_t count, double least)
 }
 
 /* Results of the rows of one sample: equal largest elements, divergence, equal text. */
-typedef struct by_row {
+typedef struct row_results {
     uint64_t rows, same;
     double kl;
     bool same_text;
-} by_row;
+} row_results;
 
 /* Hashes symbols as a CTC decoder reads them: repeats and symbol 0 are dropped. Only equality is needed, so no
  * alignment is computed. */
@@ -224,7 +224,7 @@ static double ctc_log(const struct ctc *ctc, int64_t length)
 
 /* Squared difference of the log probabilities of want's text, mapped to 0 .. 1. Unlike the divergence of rows it does
  * not depend on the row in which a symbol appears. -1: out of memory. */
-static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t rows, int64_t width)
+static double text_distance(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t rows, int64_t width)
 {
     double *row = malloc((size_t)width * sizeof *row), off;
     int64_t *text = malloc(((size_t)rows + 1) * sizeof *text), length = 0, last = 0;
@@ -233,7 +233,7 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
     const bool good = row != NULL && text != NULL && ctc[0].alpha != NULL && ctc[1].alpha != NULL;
 
     for (int64_t r = 0; good && r < rows; r++) {
-        fetch(want, r * width, width, row);
+        read_doubles(want, r * width, width, row);
         text[length] = largest(row, width);
         if (text[length] > 0 && text[length] != last)
             last = text[length++];
@@ -242,7 +242,7 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
     }
     for (int64_t r = 0; good && r < rows; r++)
         for (int k = 0; k < 2; k++) {
-            fetch(k == 0 ? want : got, r * width, width, row);
+            read_doubles(k == 0 ? want : got, r * width, width, row);
             to_probabilities(row, width);
             ctc_step(&ctc[k], text, length, row, r == 0);
         }
@@ -263,14 +263,14 @@ static bool diverges(agree_metric metric)
 }
 
 static bool add_rows(const struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
-                     int64_t count, by_row *out)
+                     int64_t count, row_results *out)
 {
     const int64_t width = want->rank == 0 ? 1 : want->dims[want->rank - 1];
     text_reader texts[2] = { { .last = 0 }, { .last = 0 } };
     double *rows;
     bool good;
 
-    *out = (by_row){ .same_text = true };
+    *out = (row_results){ .same_text = true };
     if (width < 2 || count == 0)
         return true;
     rows = malloc((size_t)width * 2 * sizeof *rows);
@@ -278,8 +278,8 @@ static bool add_rows(const struct agree *agree, const inlay_tensor_view *want, c
     for (int64_t r = 0; good && r < count / width; r++) {
         int64_t best[2];
 
-        fetch(want, r * width, width, rows);
-        fetch(got, r * width, width, rows + width);
+        read_doubles(want, r * width, width, rows);
+        read_doubles(got, r * width, width, rows + width);
         best[0] = largest(rows, width);
         best[1] = largest(rows + width, width);
         out->rows++;
@@ -292,7 +292,7 @@ static bool add_rows(const struct agree *agree, const inlay_tensor_view *want, c
             out->kl += divergence(rows, rows + width, width, agree->metric == AGREE_kl ? 0 : 1e-7);
     }
     if (good && agree->metric == AGREE_text) {
-        out->kl = text_off(want, got, count / width, width);
+        out->kl = text_distance(want, got, count / width, width);
         good = out->kl >= 0;
     }
     out->same_text = texts[0].hash == texts[1].hash && texts[0].length == texts[1].length;
@@ -307,7 +307,7 @@ static double cosine_of(double dot, double want, double got)
     return dot / sqrt(want) / sqrt(got);
 }
 
-static void add_score(struct agree *agree, const struct sums *sums, const by_row *row, int64_t count)
+static void add_score(struct agree *agree, const struct sums *sums, const row_results *row, int64_t count)
 {
     double score = 0;
 
@@ -355,7 +355,7 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
     double want_values[BATCH], got_values[BATCH];
     uint64_t broken = agree->broken;
     int64_t count;
-    by_row rows;
+    row_results rows;
 
     INLAY_CHECK(agree->metric != AGREE_auto && agree->metric != AGREE_custom);
     if (want->dtype == INLAY_STRING || got->dtype == INLAY_STRING)
@@ -365,8 +365,8 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
     for (int64_t i = 0; i < count; i += BATCH) {
         const int64_t batch = count - i < BATCH ? count - i : BATCH;
 
-        fetch(want, i, batch, want_values);
-        fetch(got, i, batch, got_values);
+        read_doubles(want, i, batch, want_values);
+        read_doubles(got, i, batch, got_values);
         for (int64_t k = 0; k < batch; k++)
             add_element(agree, &sums, want_values[k], got_values[k]);
     }

@@ -12,7 +12,7 @@ static const double powers[POWERS] = { 0.25, 0.5, 0.75 }, GAIN = 0.98;
 struct trial {
     const struct balancing *balancing;
     const struct balanced *balanced;
-    const awq_how *how;
+    const awq_options *how;
     const struct moments *known;
     float *factors; /* [channels]; NULL: all are 1 */
 };
@@ -203,7 +203,7 @@ static bool scale_value(struct balancing *balancing, struct trial *trial, bool *
     return good;
 }
 
-inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how, struct moments *known,
+inlay_status awq_model(graph_model *model, const layer_list *list, const awq_options *how, struct moments *known,
                        uint32_t *out_count, inlay_diag *diag)
 {
     struct balancing balancing;

@@ -8,13 +8,13 @@
 #include "quantize/layers.h"
 #include "quantize/moments.h"
 
-typedef struct awq_how {
+typedef struct awq_options {
     uint32_t block;
     bool nbits; /* scales are floats, see low_bit_options */
-} awq_how;
+} awq_options;
 
 /* Scales the model, whose layers list holds; the statistics in known are scaled as well. *out_count: number of scaled
  * values. The model computes the same up to rounding. */
-INLAY_NODISCARD inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how,
+INLAY_NODISCARD inlay_status awq_model(graph_model *model, const layer_list *list, const awq_options *how,
                                        struct moments *known, uint32_t *out_count, inlay_diag *diag);
 #endif

@@ -24,7 +24,7 @@ static bool is_op(const graph_node *node, const char *op)
     return node != NULL && strcmp(node->info.op_type.data, op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0;
 }
 
-static graph_node *maker(const struct balancing *balancing, uint32_t value)
+static graph_node *producer_of(const struct balancing *balancing, uint32_t value)
 {
     const uint32_t node = balancing->editor.graph->values[value].info.producer;
 
@@ -72,7 +72,7 @@ static bool add_layer_parts(const struct balancing *balancing, const struct laye
     bool other;
     const uint32_t bias = layer_bias(layer, &other);
 
-    if (!is_whole(layer) || other || layer->kept != NULL || layer_channels(layer) != balanced->channels ||
+    if (!is_whole(layer) || other || layer->reason != NULL || layer_channels(layer) != balanced->channels ||
         balancing->uses[layer->weight] != 1 || (bias != INLAY_NONE && balancing->uses[bias] != 1) ||
         (balanced->axis != INLAY_NONE) != (layer->depth == INLAY_NONE))
         return false;
@@ -92,7 +92,8 @@ static bool add_factor_parts(const struct balancing *balancing, const graph_node
         }
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t value = node->info.inputs[i];
-        const struct layer *layer = balancing->uses[value] == 1 ? layer_of(balancing, maker(balancing, value)) : NULL;
+        const struct layer *layer =
+            balancing->uses[value] == 1 ? layer_of(balancing, producer_of(balancing, value)) : NULL;
 
         if (layer != NULL && add_layer_parts(balancing, layer, balanced))
             return true;
@@ -103,7 +104,7 @@ static bool add_factor_parts(const struct balancing *balancing, const graph_node
 /* Finds the constants that scale the channels of value; false: there are none, or other values depend on them. */
 static bool find_parts(const struct balancing *balancing, uint32_t value, struct balanced *balanced)
 {
-    graph_node *node = maker(balancing, value);
+    graph_node *node = producer_of(balancing, value);
     const struct layer *layer;
 
     if (balanced->axis == INLAY_NONE && is_op(node, "Add")) {
@@ -115,13 +116,13 @@ static bool find_parts(const struct balancing *balancing, uint32_t value, struct
         value = node->info.inputs[1 - c];
         if (balancing->uses[value] != 1)
             return false;
-        node = maker(balancing, value);
+        node = producer_of(balancing, value);
     }
     while (is_op(node, "Relu") || is_op(node, "LeakyRelu") || is_op(node, "Identity")) {
         value = node->info.inputs[0];
         if (balancing->uses[value] != 1)
             return false;
-        node = maker(balancing, value);
+        node = producer_of(balancing, value);
     }
     if (node == NULL || node->info.output_count < 1 || node->info.outputs[0] != value)
         return false;
@@ -156,7 +157,7 @@ static bool find_readers(const struct balancing *balancing, uint32_t value, stru
 
         if (layer->graph != balancing->editor.graph || layer->weight_input != 1 || layer->node->info.inputs[0] != value)
             continue;
-        if (!is_whole(layer) || layer->kept != NULL || balancing->uses[layer->weight] != 1 ||
+        if (!is_whole(layer) || layer->reason != NULL || balancing->uses[layer->weight] != 1 ||
             (readers > 0 && (info->dims[reading_axis(layer)].value != balanced->channels ||
                              (layer->depth == INLAY_NONE) != (balanced->axis != INLAY_NONE))))
             return false;
@@ -219,7 +220,7 @@ static inlay_status run_samples(struct balancing *balancing, const char *path, c
             const inlay_value *value = out != INLAY_NONE ? inlay_context_output(subject.context, out) : NULL;
             inlay_tensor_view view;
 
-            if (value != NULL && judge_view(value, &view))
+            if (value != NULL && evaluate_view(value, &view))
                 note_largest(&balancing->items[k], &view, inlay_value_count(value));
         }
         samples_release(set, values);

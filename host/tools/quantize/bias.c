@@ -104,7 +104,7 @@ static bool has_place(const struct editor *editor, const struct layer *layer, ui
     return !other && factor_of(layer->node, "alpha") == 1 && factor_of(layer->node, "beta") == 1;
 }
 
-const float *bias_made_good(struct editor *editor, const struct layer *layer, const float *weights,
+const float *bias_corrected(struct editor *editor, const struct layer *layer, const float *weights,
                             const narrowed_bytes *bytes, const double *means, int64_t channels)
 {
     const int64_t outputs = layer_channels(layer);

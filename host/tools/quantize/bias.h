@@ -7,7 +7,7 @@
 /* The corrected bias of a layer whose weights became int8, [layer_channels()]: the old bias plus (weights - codes *
  * scales) times the means of the layer's input, [channels]. NULL: the layer has no bias or place for one, or out of
  * memory (editor->failed). */
-const float *bias_made_good(struct editor *editor, const struct layer *layer, const float *weights,
+const float *bias_corrected(struct editor *editor, const struct layer *layer, const float *weights,
                             const narrowed_bytes *bytes, const double *means, int64_t channels);
 /* Stores the bias: as third input of Conv and Gemm, or as the constant of the Add behind MatMul. */
 void bias_store(struct editor *editor, const struct layer *layer, const float *bias);

@@ -103,7 +103,7 @@ static inlay_status add_sample(struct pass *pass, inlay_value *const *values)
 
         if (value == NULL)
             continue; /* an optional input without a value */
-        if (!judge_view(value, &view) || view.dtype != INLAY_FLOAT)
+        if (!evaluate_view(value, &view) || view.dtype != INLAY_FLOAT)
             return inlay_fail(pass->diag, INLAY_INVALID_ARGUMENT, "value '%s' is not a float tensor", range->name);
         if (pass->histogram) {
             add_bins(range, view.data, inlay_value_count(value));

@@ -25,7 +25,7 @@ static const char *const later[] = { "assume",        "forbid", "level", "max_pa
 
 inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag)
 {
-    return judge_options_without(given, of_the_file, out_options, diag);
+    return evaluate_options_without(given, of_the_file, out_options, diag);
 }
 
 inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const struct scratch *scratch,
@@ -38,7 +38,7 @@ inlay_status convert_file(const char *path, const inlay_options *options, int64_
     inlay_session *session = NULL;
     inlay_status status;
 
-    INLAY_TRY(judge_options_without(options, later, &only, diag));
+    INLAY_TRY(evaluate_options_without(options, later, &only, diag));
     INLAY_TRY(inlay_options_set(only, "pass", "constant_nodes", diag));
     INLAY_TRY(inlay_options_set(only, "level", "1", diag));
     INLAY_TRY(inlay_options_set(only, "no_pass", "quantized_ops", diag));

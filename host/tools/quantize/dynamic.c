@@ -6,13 +6,13 @@
 #include <string.h>
 
 /* The outputs of DynamicQuantizeLinear for a value. */
-typedef struct bytes_of {
+typedef struct quantized_input {
     uint32_t value, bytes, scale, zero;
-} bytes_of;
+} quantized_input;
 
 struct dynamic {
     struct editor *editor;
-    bytes_of *known; /* [known_count] */
+    quantized_input *known; /* [known_count] */
     uint32_t known_count;
 };
 
@@ -29,10 +29,10 @@ static bool fits(const struct layer *layer)
            float_of(layer->node, "alpha") == 1 && float_of(layer->node, "beta") == 1;
 }
 
-static const bytes_of *bytes_for(struct dynamic *dynamic, uint32_t value)
+static const quantized_input *quantize_input(struct dynamic *dynamic, uint32_t value)
 {
     const char *stem = dynamic->editor->graph->values[value].info.name.data;
-    bytes_of *of = &dynamic->known[dynamic->known_count];
+    quantized_input *of = &dynamic->known[dynamic->known_count];
     uint32_t *outputs = arena_array(&dynamic->editor->graph->model->arena, 3, sizeof *outputs);
     graph_node *node;
 
@@ -90,7 +90,7 @@ static void replace(struct dynamic *dynamic, const struct layer *layer, layer_fo
     graph_node *node = layer->node, *cast;
     const char *stem = node->info.name.data;
     const uint32_t bias = node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
-    const bytes_of *of = bytes_for(dynamic, node->info.inputs[0]);
+    const quantized_input *of = quantize_input(dynamic, node->info.inputs[0]);
     float *weights = layer_weights(layer);
     uint32_t *last = arena_array(&dynamic->editor->graph->model->arena, 2, sizeof *last), inputs[4],
              scales = INLAY_NONE, sums;
@@ -134,10 +134,10 @@ inlay_status dynamic_model(graph_model *model, const layer_list *list, layer_for
     for (uint32_t i = 0; i < list->count && !editor.failed; i++) {
         const struct layer *layer = &list->items[i];
 
-        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .kept = layer->kept };
-        if (layer->kept == NULL && !fits(layer))
-            forms[i].kept = "only matrix multiplications have a dynamic form";
-        if (forms[i].kept == NULL)
+        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .reason = layer->reason };
+        if (layer->reason == NULL && !fits(layer))
+            forms[i].reason = "only matrix multiplications have a dynamic form";
+        if (forms[i].reason == NULL)
             replace(&dynamic, layer, &forms[i]);
     }
     status = edit_finish(&editor, diag);

@@ -1,19 +1,19 @@
 /* quantize/evaluate.h - evaluates two models on the same samples: do they agree, and which one is faster? */
-#ifndef QUANTIZE_JUDGE_H
-#define QUANTIZE_JUDGE_H
+#ifndef QUANTIZE_EVALUATE_H
+#define QUANTIZE_EVALUATE_H
 #include "base/memory.h"
 #include "quantize/agree.h"
 #include "data/samples.h"
 #include "timing/models.h"
 
 /* Cached outputs of a reference model for each sample, so that it runs once instead of once for each candidate. */
-typedef struct kept_outputs kept_outputs;
+typedef struct cached_outputs cached_outputs;
 
 /* A model under evaluation: a session that stores nothing in the cache folder, and its context. {0} is closed. */
 struct subject {
     inlay_session *session;
     inlay_context *context;
-    kept_outputs *kept; /* NULL: outputs are not cached */
+    cached_outputs *cached; /* NULL: outputs are not cached */
 };
 
 /* Copies the given options without cache and progress, and sets option `name` to `value` unless name is NULL. The
@@ -21,8 +21,8 @@ struct subject {
 INLAY_NODISCARD inlay_status judge_options(const inlay_options *given, const char *name, const char *value,
                                            inlay_options **out_options, inlay_diag *diag);
 /* The same without the options of these names, a list that ends with NULL. */
-INLAY_NODISCARD inlay_status judge_options_without(const inlay_options *given, const char *const *names,
-                                                   inlay_options **out_options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status evaluate_options_without(const inlay_options *given, const char *const *names,
+                                                      inlay_options **out_options, inlay_diag *diag);
 INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, struct subject *out,
                                           inlay_diag *diag);
 void subject_close(struct subject *subject); /* {0} is a no-op */
@@ -32,12 +32,12 @@ void subject_trim(const struct subject *subject);
 /* Closes session and context and frees their memory; cached outputs are kept. */
 void subject_unload(struct subject *subject);
 /* Opens session and context again; no-op while they are open. */
-INLAY_NODISCARD inlay_status subject_wake(struct subject *subject, const char *path, const inlay_options *options,
-                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status subject_reopen(struct subject *subject, const char *path, const inlay_options *options,
+                                            inlay_diag *diag);
 /* From now on evaluate_agreement() caches the outputs of each sample of the set, in an unnamed file of the folder, up
  * to 4 GiB in all. Outputs that are already cached are kept. */
-INLAY_NODISCARD inlay_status subject_keep(struct subject *subject, const struct samples *set, const char *dir,
-                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status subject_cache_outputs(struct subject *subject, const struct samples *set, const char *dir,
+                                                   inlay_diag *diag);
 
 /* How well the outputs agree. */
 struct verdict {
@@ -58,18 +58,18 @@ const char *verdict_only(const struct verdict *verdict, const char *what, struct
 
 /* Runs both on at most `most` samples (0: all) and compares each output; metric may be auto. A cancelled run is
  * INLAY_CANCELLED. */
-INLAY_NODISCARD inlay_status judge_agreement(const struct samples *set, uint32_t most, agree_metric metric,
-                                             const struct subject *want, const struct subject *got, struct verdict *out,
-                                             inlay_diag *diag);
+INLAY_NODISCARD inlay_status evaluate_agreement(const struct samples *set, uint32_t most, agree_metric metric,
+                                                const struct subject *want, const struct subject *got,
+                                                struct verdict *out, inlay_diag *diag);
 /* The same on `count` samples: those of the list `which`, or the first ones if it is NULL. distances, [count] or NULL,
  * receives the largest output distance of each sample. */
-INLAY_NODISCARD inlay_status judge_some(const struct samples *set, const uint32_t *which, uint32_t count,
-                                        agree_metric metric, const struct subject *want, const struct subject *got,
-                                        struct verdict *out, double *off, inlay_diag *diag);
+INLAY_NODISCARD inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count,
+                                             agree_metric metric, const struct subject *want, const struct subject *got,
+                                             struct verdict *out, double *distances, inlay_diag *diag);
 /* AGREE_text if the only output holds rows of probabilities for a CTC decoder: blank symbol 0 is the most probable one
  * of more than a quarter of the rows, but not of all. Otherwise AGREE_auto. */
-INLAY_NODISCARD inlay_status judge_metric(const struct samples *set, const struct subject *subject, agree_metric *out,
-                                          inlay_diag *diag);
+INLAY_NODISCARD inlay_status evaluate_metric(const struct samples *set, const struct subject *subject,
+                                             agree_metric *out, inlay_diag *diag);
 /* Times one run of each on the first sample, in milliseconds: see timing_models(). */
 INLAY_NODISCARD inlay_status judge_time(const struct samples *set, const struct subject *a, const struct subject *b,
                                         double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag);
@@ -78,5 +78,5 @@ INLAY_NODISCARD inlay_status judge_time(const struct samples *set, const struct 
 INLAY_NODISCARD inlay_status judge_alone(const struct samples *set, const char *path, const inlay_options *options,
                                          double budget_s, double *out_ms, inlay_diag *diag);
 /* Describes a tensor in host memory as a view; false: the value is not one. */
-bool judge_view(const inlay_value *value, inlay_tensor_view *out);
+bool evaluate_view(const inlay_value *value, inlay_tensor_view *out);
 #endif

@@ -120,9 +120,9 @@ static inlay_status match(struct finder *finder, struct graph *graph, graph_node
                        node->info.inputs[0] != INLAY_NONE && attr_int(node, "transA", 0) == 0 &&
                        (graph->values[node->info.inputs[0]].info.flags & INLAY_VALUE_CONSTANT) == 0;
     if (is_skipped(finder, node))
-        layer.kept = "skipped";
+        layer.reason = "skipped";
     else if (!all_finite(graph->model, info, layer.count))
-        layer.kept = "weights contain NaN or infinity";
+        layer.reason = "weights contain NaN or infinity";
     return add_layer(finder, &layer);
 }
 

@@ -12,10 +12,10 @@ struct layer {
     uint32_t weight_input; /* input index of the weight */
     uint32_t channel;      /* axis of the weight with one scale for each index */
     uint32_t depth;        /* axis that a matrix multiplication sums over, which is cut into blocks; INLAY_NONE: none */
-    bool multiplies;  /* Conv, MatMul or Gemm of the main graph with an activation as input 0: can compute with integers
-                       */
-    int64_t count;    /* elements */
-    const char *kept; /* why the layer is excluded, or NULL */
+    bool multiplies; /* Conv, MatMul or Gemm of the main graph with an activation as input 0: can compute with integers
+                      */
+    int64_t count;   /* elements */
+    const char *reason; /* why the layer is excluded, or NULL */
 };
 
 typedef struct layer_list {

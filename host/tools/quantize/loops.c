@@ -185,49 +185,49 @@ static void find_grid(const weight_block *block, weight_grid *out)
 }
 
 /* Adds `by` to weight k of the block and updates the gradients. */
-static inline __attribute__((always_inline)) void move_one(struct settling *settling, int k, float by)
+static inline __attribute__((always_inline)) void move_weight(struct refinement *refinement, int k, float by)
 {
-    const float *row = settling->moments + k * settling->row;
+    const float *row = refinement->moments + k * refinement->row;
 
-    settling->change[k] += by;
-    for (int j = 0; j < settling->n; j++)
-        settling->slope[j] += by * row[j];
+    refinement->change[k] += by;
+    for (int j = 0; j < refinement->n; j++)
+        refinement->gradient[j] += by * row[j];
 }
 
-static void settle(struct settling *settling)
+static void refine(struct refinement *refinement)
 {
     float down = 0, curve = 0, step;
 
-    for (int k = 0; k < settling->n; k++) {
-        const float *row = settling->moments + k * settling->row;
+    for (int k = 0; k < refinement->n; k++) {
+        const float *row = refinement->moments + k * refinement->row;
         float sum = 0;
 
-        for (int j = 0; j < settling->n; j++)
-            sum += row[j] * settling->codes[j];
-        curve += sum * settling->codes[k];
-        down += settling->slope[k] * settling->codes[k];
+        for (int j = 0; j < refinement->n; j++)
+            sum += row[j] * refinement->codes[j];
+        curve += sum * refinement->codes[k];
+        down += refinement->gradient[k] * refinement->codes[k];
     }
-    step = curve > 0 ? weights_storable(settling->step - down / curve, settling->halves) : settling->step;
+    step = curve > 0 ? weights_storable(refinement->step - down / curve, refinement->halves) : refinement->step;
     if (step > 1e-30F && isfinite(step)) {
         /* A scale rounded to float16 may overshoot the optimum and increase the error. */
-        const float by = step - settling->step;
+        const float by = step - refinement->step;
 
         if (by * (down + by * curve / 2) < 0) {
-            settling->step = step;
-            for (int k = 0; k < settling->n; k++)
-                move_one(settling, k, by * settling->codes[k]);
+            refinement->step = step;
+            for (int k = 0; k < refinement->n; k++)
+                move_weight(refinement, k, by * refinement->codes[k]);
         }
     }
-    for (int k = 0; k < settling->n; k++) {
-        const float own = settling->moments[k * settling->row + k];
-        float code = nearbyintf(settling->codes[k] - settling->slope[k] / (own * settling->step));
+    for (int k = 0; k < refinement->n; k++) {
+        const float own = refinement->moments[k * refinement->row + k];
+        float code = nearbyintf(refinement->codes[k] - refinement->gradient[k] / (own * refinement->step));
 
-        code = code < settling->low ? settling->low : code > settling->high ? settling->high : code;
-        if (code != settling->codes[k] && own > 0 && isfinite(code)) {
-            move_one(settling, k, (code - settling->codes[k]) * settling->step);
-            settling->codes[k] = code;
+        code = code < refinement->low ? refinement->low : code > refinement->high ? refinement->high : code;
+        if (code != refinement->codes[k] && own > 0 && isfinite(code)) {
+            move_weight(refinement, k, (code - refinement->codes[k]) * refinement->step);
+            refinement->codes[k] = code;
         }
     }
 }
 
-const quantize_loops KERNEL(quantize_loops) = { .add = add, .bytes = bytes, .find_grid = find_grid, .settle = settle };
+const quantize_loops KERNEL(quantize_loops) = { .add = add, .bytes = bytes, .find_grid = find_grid, .refine = refine };

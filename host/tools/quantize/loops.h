@@ -30,11 +30,11 @@ typedef struct weight_grid {
 
 /* One block of one row: codes and scale, and the gradient of half the squared output error at each weight. change
  * receives the changes of the weights. */
-struct settling {
+struct refinement {
     int n;
     const float *moments; /* element of the block's first weight on the diagonal; rows of `row` floats */
     int64_t row;
-    float codes[WEIGHTS_MOST_BLOCK], slope[WEIGHTS_MOST_BLOCK]; /* codes minus the zero point */
+    float codes[WEIGHTS_MOST_BLOCK], gradient[WEIGHTS_MOST_BLOCK]; /* codes minus the zero point */
     float low, high, step;
     float *change; /* [n] */
     bool halves;
@@ -49,7 +49,7 @@ typedef struct quantize_loops {
     /* Searches for the scale and zero point of a block with the smallest squared error. */
     void (*find_grid)(const weight_block *block, weight_grid *out);
     /* Refines codes and scale of a block to reduce the output error. */
-    void (*settle)(struct settling *settling);
+    void (*refine)(struct refinement *refinement);
 } quantize_loops;
 
 KERNEL_INSTANCES(quantize_loops, quantize_loops)

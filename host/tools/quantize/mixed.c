@@ -19,7 +19,7 @@ struct set {
 };
 
 struct choice {
-    const mixed_how *how;
+    const mixed_options *how;
     const layer_list *list;
     struct set sets[MOST_SETS];
     uint32_t set_count;
@@ -37,7 +37,7 @@ double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool
 
 static bool is_product(const struct layer *layer)
 {
-    return layer->kept == NULL && layer->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(layer);
+    return layer->reason == NULL && layer->count >= LOW_BIT_MIN_WEIGHTS && low_bit_is_matrix(layer);
 }
 
 /* Finds or creates the set for a size and part. When there are MOST_SETS, the last one takes all others. */
@@ -94,10 +94,10 @@ static void find_sets(struct choice *choice)
 /* Builds the model with those layers in 4 bits whose bits_of is 4; all others stay float. */
 static inlay_status build(const struct choice *choice, const uint8_t *bits_of, char *path)
 {
-    const mixed_how *how = choice->how;
+    const mixed_options *how = choice->how;
     const session_source source = { .path = how->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    narrow_how narrow = *how->narrow;
+    low_bit_options narrow = *how->narrow;
     struct arena arena = { 0 };
     layer_form *forms;
     layer_list list;
@@ -112,7 +112,7 @@ static inlay_status build(const struct choice *choice, const uint8_t *bits_of, c
                             "the layers of the reloaded model differ");
         goto done;
     }
-    INLAY_TRY(narrow_model(raw.model, &list, &narrow, forms, choice->diag));
+    INLAY_TRY(low_bit_model(raw.model, &list, &narrow, forms, choice->diag));
     INLAY_TRY(scratch_save(how->scratch, "set", raw.model, true, path, choice->diag));
 done:
     graph_model_destroy(raw.model);
@@ -142,8 +142,8 @@ static inlay_status measure(struct choice *choice, uint32_t k, uint8_t *bits_of)
         bits_of[i] = choice->set_of[i] == k ? 4 : FLOAT_BITS;
     INLAY_TRY(build(choice, bits_of, path));
     INLAY_TRY(subject_open(path, choice->how->plain, &after, choice->diag));
-    INLAY_TRY(judge_agreement(choice->how->args->data, SAMPLES, choice->how->args->metric, choice->how->before, &after,
-                              &verdict, choice->diag));
+    INLAY_TRY(evaluate_agreement(choice->how->args->data, SAMPLES, choice->how->args->metric, choice->how->before,
+                                 &after, &verdict, choice->diag));
     choice->sets[k].harm = verdict.error * verdict.error;
     for (uint32_t i = 0; i < choice->list->count; i++)
         if (choice->set_of[i] == k && choice->how->narrow->known[i].energy > 0)
@@ -176,7 +176,7 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
         const struct layer *layer = &choice->list->items[i];
 
         bits_of[i] = choice->set_of[i] == NO_SET ? 8 : 4;
-        if (layer->kept != NULL || layer->count < NARROW_LEAST_WEIGHTS)
+        if (layer->reason != NULL || layer->count < LOW_BIT_MIN_WEIGHTS)
             continue;
         bits += mixed_bits(layer, bits_of[i], block, choice->how->narrow->known[i].rows.halves) * (double)layer->count;
         weights += (double)layer->count;
@@ -205,7 +205,7 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
     }
 }
 
-inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t *bits_of, inlay_diag *diag)
+inlay_status mixed_choose(const mixed_options *how, const layer_list *list, uint8_t *bits_of, inlay_diag *diag)
 {
     struct choice choice = { .how = how, .list = list, .diag = diag };
     inlay_status status = INLAY_OK;

@@ -1,11 +1,11 @@
 /* quantize/low_bit.h - stores the weights of a model in fewer bits; activations stay floats. */
-#ifndef QUANTIZE_NARROW_H
-#define QUANTIZE_NARROW_H
+#ifndef QUANTIZE_LOW_BIT_H
+#define QUANTIZE_LOW_BIT_H
 #include "modelkit/edit.h"
 #include "quantize/layers.h"
 #include "quantize/weights.h"
 
-enum { NARROW_LEAST_WEIGHTS = 1024 }; /* smaller weights are not worth an extra node */
+enum { LOW_BIT_MIN_WEIGHTS = 1024 }; /* smaller weights are not worth an extra node */
 enum {
     NARROW_EXACT = 1, /* float16 where that loses nothing */
     NARROW_MIXED = 2
@@ -20,7 +20,7 @@ struct nibbles {
 };
 void nibbles_free(struct nibbles *nibbles);
 
-typedef struct narrow_how {
+typedef struct low_bit_options {
     uint32_t bits;               /* 4, 8, 16 (float16) or NARROW_EXACT */
     const uint8_t *bits_of;      /* [list.count] overrides bits for each layer, 32: stays float; or NULL */
     struct nibbles *known;       /* [list.count] cache of codes, filled on first use; or NULL */
@@ -29,13 +29,13 @@ typedef struct narrow_how {
     const weight_inputs *inputs; /* [list.count] input statistics of the layers, for 4 bits; or NULL */
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
-} narrow_how;
+} low_bit_options;
 
 /* The result for one layer. */
 typedef struct layer_form {
-    uint32_t bits;    /* 32: unchanged float */
-    uint64_t bytes;   /* of the weights in the file, scales included */
-    const char *kept; /* why the layer stays float, or has more bits than requested; or NULL */
+    uint32_t bits;      /* 32: unchanged float */
+    uint64_t bytes;     /* of the weights in the file, scales included */
+    const char *reason; /* why the layer stays float, or has more bits than requested; or NULL */
 } layer_form;
 
 /* int8 weights; memory is the model's. */
@@ -45,14 +45,14 @@ typedef struct narrowed_bytes {
 } narrowed_bytes;
 
 /* Adds int8 weights and a DequantizeLinear; returns its output, or INLAY_NONE when out of memory. */
-uint32_t narrow_bytes(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
+uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
                       layer_form *form);
 /* Is the weight the matrix of a MatMul or Gemm, as 4 bits require? */
-bool narrow_is_matrix(const struct layer *layer);
+bool low_bit_is_matrix(const struct layer *layer);
 /* The opset that the rewritten model must import. */
-int64_t narrow_opset(const narrow_how *how);
+int64_t low_bit_opset(const low_bit_options *how);
 /* Rewrites the layers of the list that are not excluded; forms is [list->count]. The model is consistent again
  * afterwards. */
-INLAY_NODISCARD inlay_status narrow_model(graph_model *model, const layer_list *list, const narrow_how *how,
-                                          layer_form *forms, inlay_diag *diag);
+INLAY_NODISCARD inlay_status low_bit_model(graph_model *model, const layer_list *list, const low_bit_options *how,
+                                           layer_form *forms, inlay_diag *diag);
 #endif

@@ -43,7 +43,7 @@ static uint8_t *put(uint8_t *at, uint64_t value, int bytes)
     return at;
 }
 
-static void part_halves(const uint8_t *from, size_t bytes, uint8_t *to)
+static void split_half_bytes(const uint8_t *from, size_t bytes, uint8_t *to)
 {
     const size_t half = (bytes + 1) / 2;
 
@@ -55,12 +55,12 @@ static void part_halves(const uint8_t *from, size_t bytes, uint8_t *to)
     }
 }
 
-static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
+static void split_planes(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
 {
     const size_t plane_bytes = planes == 0 ? 0 : bytes / planes;
 
     if (planes == 0) {
-        part_halves(from, bytes, to);
+        split_half_bytes(from, bytes, to);
         return;
     }
     for (size_t plane = 0; plane < planes; plane++)
@@ -70,7 +70,7 @@ static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
 }
 
 /* Scratch size for a chunk split into planes, and for its compressed form. */
-static size_t room_bytes(const struct packing *packing)
+static size_t scratch_bytes(const struct packing *packing)
 {
     return packing->chunk_bytes +
            PACKED_MOST_PLANES *
@@ -81,22 +81,23 @@ static size_t room_bytes(const struct packing *packing)
 /* Compresses each plane as a frame with its own Huffman code, because the bytes of one plane have similar statistics;
  * planes of noise stay uncompressed. SIZE_MAX: zstd failed. */
 static size_t compress_planes(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
-                              size_t planes, uint8_t *room)
+                              size_t planes, uint8_t *scratch)
 {
     const size_t count = planes == 0 ? 2 : planes, plane_bytes = planes == 0 ? (bytes + 1) / 2 : bytes / planes;
-    const size_t capacity = room_bytes(packing) - packing->chunk_bytes;
-    uint8_t *out = room + packing->chunk_bytes;
+    const size_t capacity = scratch_bytes(packing) - packing->chunk_bytes;
+    uint8_t *out = scratch + packing->chunk_bytes;
     size_t used = 4 * count;
 
-    part(raw, bytes, planes, room);
+    split_planes(raw, bytes, planes, scratch);
     for (size_t plane = 0; plane < count; plane++) {
         const size_t own = plane + 1 < count || planes == 0 ? plane_bytes : bytes - plane_bytes * plane;
-        size_t got = packing->zstd->compress(compressor, out + used, capacity - used, room + plane_bytes * plane, own);
+        size_t got =
+            packing->zstd->compress(compressor, out + used, capacity - used, scratch + plane_bytes * plane, own);
 
         if (packing->zstd->is_error(got))
             return SIZE_MAX;
         if (got + own / GAIN >= own) {
-            memcpy(out + used, room + plane_bytes * plane, own);
+            memcpy(out + used, scratch + plane_bytes * plane, own);
             got = own;
         }
         (void)put(out + 4 * plane, got, 4);
@@ -109,7 +110,7 @@ static size_t compress_planes(const struct packing *packing, void *compressor, c
  * half, and half as many symbols are decoded twice as fast: half-byte planes (0) win if they are nearly as small as
  * whole bytes. */
 static uint8_t best_planes(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
-                           uint8_t *room)
+                           uint8_t *scratch)
 {
     static const uint8_t choices[] = { 1, 0, 2, 4, 8 };
     const size_t tried = bytes < TRIED ? bytes : TRIED;
@@ -118,7 +119,7 @@ static uint8_t best_planes(const struct packing *packing, void *compressor, cons
 
     for (size_t i = 0; i < sizeof choices; i++) {
         const uint8_t planes = choices[i];
-        const size_t got = compress_planes(packing, compressor, raw, tried, planes, room);
+        const size_t got = compress_planes(packing, compressor, raw, tried, planes, scratch);
         const size_t room_left = planes == 0 ? tried / GAIN : 0, handicap = planes > 1 ? tried / GAIN : 0;
 
         if (got != SIZE_MAX && least != SIZE_MAX ? got + handicap < least + room_left : got < least) {
@@ -130,7 +131,7 @@ static uint8_t best_planes(const struct packing *packing, void *compressor, cons
 }
 
 /* Maps each element of `size` bytes to one of at most 256 distinct values; false: there are more. */
-static bool find_kinds(const uint8_t *raw, size_t count, size_t size, uint8_t *table, uint8_t *codes)
+static bool index_values(const uint8_t *raw, size_t count, size_t size, uint8_t *table, uint8_t *codes)
 {
     enum { SLOTS = 1024, NONE = 0xffff };
     uint32_t keys[SLOTS];
@@ -160,21 +161,21 @@ static bool find_kinds(const uint8_t *raw, size_t count, size_t size, uint8_t *t
 /* Packs the chunk as a table and codes if its elements have few distinct values, as weights that were int8 before they
  * were floats. SIZE_MAX: they have more. */
 static size_t pack_table(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
-                         uint8_t *room, uint8_t *out_size)
+                         uint8_t *scratch, uint8_t *out_size)
 {
-    uint8_t *out = room + packing->chunk_bytes;
+    uint8_t *out = scratch + packing->chunk_bytes;
 
     for (size_t size = 4; size >= 2; size -= 2) {
         const size_t count = bytes / size, table = PACKED_KINDS * size;
         size_t got;
 
-        if (count * size != bytes || table + count > room_bytes(packing) - packing->chunk_bytes ||
-            !find_kinds(raw, count, size, out, room))
+        if (count * size != bytes || table + count > scratch_bytes(packing) - packing->chunk_bytes ||
+            !index_values(raw, count, size, out, scratch))
             continue;
-        got = packing->zstd->compress(compressor, out + table, room_bytes(packing) - packing->chunk_bytes - table, room,
-                                      count);
+        got = packing->zstd->compress(compressor, out + table, scratch_bytes(packing) - packing->chunk_bytes - table,
+                                      scratch, count);
         if (packing->zstd->is_error(got) || got + count / GAIN >= count) {
-            memcpy(out + table, room, count);
+            memcpy(out + table, scratch, count);
             got = count;
         }
         *out_size = (uint8_t)size;
@@ -183,15 +184,15 @@ static size_t pack_table(const struct packing *packing, void *compressor, const 
     return SIZE_MAX;
 }
 
-static bool keep_chunk(const struct packing *packing, struct chunk *chunk, const uint8_t *room, size_t bytes,
-                       int method, uint8_t planes)
+static bool store_chunk(const struct packing *packing, struct chunk *chunk, const uint8_t *scratch, size_t bytes,
+                        int method, uint8_t planes)
 {
     uint8_t *own = malloc(bytes);
 
-    INLAY_CHECK(bytes <= room_bytes(packing) - packing->chunk_bytes);
+    INLAY_CHECK(bytes <= scratch_bytes(packing) - packing->chunk_bytes);
     if (own == NULL)
         return false;
-    memcpy(own, room + packing->chunk_bytes, bytes);
+    memcpy(own, scratch + packing->chunk_bytes, bytes);
     free(chunk->bytes);
     chunk->bytes = own;
     chunk->stored = (uint32_t)bytes;
@@ -200,7 +201,7 @@ static bool keep_chunk(const struct packing *packing, struct chunk *chunk, const
     return true;
 }
 
-static bool pack_chunk(const struct packing *packing, void *compressor, uint32_t i, uint8_t *room)
+static bool pack_chunk(const struct packing *packing, void *compressor, uint32_t i, uint8_t *scratch)
 {
     const uint8_t *raw = packing->raw + (size_t)i * packing->chunk_bytes;
     const size_t left = packing->bytes - (size_t)i * packing->chunk_bytes,
@@ -212,29 +213,29 @@ static bool pack_chunk(const struct packing *packing, void *compressor, uint32_t
     *chunk = (struct chunk){
         .stored = (uint32_t)bytes, .method = PACKED_AS_IS, .planes = 1, .hash = hash_bytes(raw, bytes, 0)
     };
-    got = pack_table(packing, compressor, raw, bytes, room, &planes);
-    if (got < bytes && !keep_chunk(packing, chunk, room, got, PACKED_TABLE, planes))
+    got = pack_table(packing, compressor, raw, bytes, scratch, &planes);
+    if (got < bytes && !store_chunk(packing, chunk, scratch, got, PACKED_TABLE, planes))
         return false;
-    planes = best_planes(packing, compressor, raw, bytes, room);
-    got = compress_planes(packing, compressor, raw, bytes, planes, room);
+    planes = best_planes(packing, compressor, raw, bytes, scratch);
+    got = compress_planes(packing, compressor, raw, bytes, planes, scratch);
     return got == SIZE_MAX || got >= chunk->stored || got + bytes / GAIN >= bytes ||
-           keep_chunk(packing, chunk, room, got, PACKED_ZSTD, planes);
+           store_chunk(packing, chunk, scratch, got, PACKED_ZSTD, planes);
 }
 
-static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status pack_chunks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct packing *packing = user;
-    uint8_t *room = malloc(room_bytes(packing));
+    uint8_t *scratch = malloc(scratch_bytes(packing));
     void *compressor = packing->zstd->create();
-    bool good = room != NULL && compressor != NULL &&
+    bool good = scratch != NULL && compressor != NULL &&
                 !packing->zstd->is_error(packing->zstd->set(compressor, ZSTD_LEVEL, LEVEL)) &&
                 !packing->zstd->is_error(packing->zstd->set(compressor, ZSTD_LEAST_MATCH, LEAST_MATCH));
 
     (void)worker;
     for (int64_t i = begin; good && i < end; i++)
-        good = pack_chunk(packing, compressor, (uint32_t)i, room);
+        good = pack_chunk(packing, compressor, (uint32_t)i, scratch);
     (void)packing->zstd->destroy(compressor); /* NULL is a no-op */
-    free(room);
+    free(scratch);
     return good ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
@@ -250,7 +251,7 @@ static size_t packed_bytes(const struct packing *packing)
 }
 
 /* Stores chunks uncompressed until the compression ratio is within the limit that readers accept. */
-static size_t settle_size(const struct packing *packing)
+static size_t limit_ratio(const struct packing *packing)
 {
     size_t bytes = packed_bytes(packing);
 
@@ -316,10 +317,10 @@ inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, 
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%zu bytes are more than a packed file can hold", bytes);
     packing.count = (uint32_t)((bytes + chunk_bytes - 1) / chunk_bytes);
     packing.chunks = calloc((size_t)packing.count + 1, sizeof *packing.chunks);
-    if (packing.chunks == NULL || threads_parallel_for(NULL, packing.count, 1, pack_some, &packing) != INLAY_OK) {
+    if (packing.chunks == NULL || threads_parallel_for(NULL, packing.count, 1, pack_chunks, &packing) != INLAY_OK) {
         status = no_memory(diag, "to pack %zu bytes", bytes);
     } else {
-        *out_bytes = settle_size(&packing);
+        *out_bytes = limit_ratio(&packing);
         *out_smaller = *out_bytes < bytes;
         *out = *out_smaller ? malloc(*out_bytes) : NULL;
         if (*out != NULL)

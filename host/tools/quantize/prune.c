@@ -44,10 +44,10 @@ static int64_t end_of(const struct matrix *matrix, int64_t panel)
 static bool drop_blocks(const struct matrix *matrix, double share, const float *importance)
 {
     const int64_t panels = (matrix->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH, count = matrix->depth * panels;
-    const int64_t gone = (int64_t)(share * (double)count + 0.5);
+    const int64_t pruned = (int64_t)(share * (double)count + 0.5);
     struct block *blocks = calloc((size_t)count + 1, sizeof *blocks);
 
-    INLAY_CHECK(share >= 0 && share < 1 && gone <= count);
+    INLAY_CHECK(share >= 0 && share < 1 && pruned <= count);
     if (blocks == NULL)
         return false;
     for (int64_t i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ static bool drop_blocks(const struct matrix *matrix, double share, const float *
         }
     }
     qsort(blocks, (size_t)count, sizeof *blocks, least_first);
-    for (int64_t i = 0; i < gone; i++)
+    for (int64_t i = 0; i < pruned; i++)
         for (int64_t panel = blocks[i].at % panels, j = panel * PRUNE_WIDTH; j < end_of(matrix, panel); j++)
             matrix->weights[blocks[i].at / panels * matrix->step + j * matrix->column_step] = 0;
     free(blocks);
@@ -188,7 +188,7 @@ static bool is_plain(const struct layer *layer)
 {
     const inlay_attr_info *group = graph_attr(layer->node, "group");
 
-    return layer->kept == NULL && layer->multiplies && (group == NULL || group->i == 1);
+    return layer->reason == NULL && layer->multiplies && (group == NULL || group->i == 1);
 }
 
 static const struct layer *layer_of(const struct pruning *pruning, const graph_node *node)
@@ -212,18 +212,18 @@ static bool same_axis(const struct layer *a, const struct layer *b)
 }
 
 /* The path from a layer to the next one, its only reader, through operators that map zero to zero. */
-struct between {
+struct path {
     uint32_t values[16], value_count;
     uint32_t added; /* a constant for each channel, or INLAY_NONE */
     const struct layer *next;
 };
 
-static bool follow(const struct pruning *pruning, const struct layer *layer, struct between *out)
+static bool find_path(const struct pruning *pruning, const struct layer *layer, struct path *out)
 {
     const struct graph *graph = pruning->editor.graph;
     uint32_t value = layer->node->info.outputs[0];
 
-    *out = (struct between){ .added = INLAY_NONE };
+    *out = (struct path){ .added = INLAY_NONE };
     for (graph_node *node; out->value_count < 16 && (node = only_reader(pruning, value)) != NULL;
          value = node->info.outputs[0]) {
         const uint32_t other = node->info.input_count == 2 ? node->info.inputs[1] : INLAY_NONE;
@@ -253,10 +253,10 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
     bool other, *dead, *unread;
     uint32_t bias;
     int64_t left = 0;
-    struct between between;
+    struct path path;
 
-    if (!is_plain(layer) || pruning->uses[layer->weight] != 1 || !follow(pruning, layer, &between) ||
-        pruning->editor.graph->values[between.next->weight].info.dims[reading_axis(between.next)].value != channels)
+    if (!is_plain(layer) || pruning->uses[layer->weight] != 1 || !find_path(pruning, layer, &path) ||
+        pruning->editor.graph->values[path.next->weight].info.dims[reading_axis(path.next)].value != channels)
         return;
     bias = layer_bias(layer, &other);
     if (other || (bias != INLAY_NONE && pruning->uses[bias] != 1))
@@ -271,9 +271,9 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
     note_zeros(weights, layer->channel, dead);
     if (bias != INLAY_NONE)
         note_zeros(&pruning->editor.graph->values[bias].info, 0, dead);
-    if (between.added != INLAY_NONE)
-        note_zeros(&pruning->editor.graph->values[between.added].info, 0, dead);
-    note_zeros(&pruning->editor.graph->values[between.next->weight].info, reading_axis(between.next), unread);
+    if (path.added != INLAY_NONE)
+        note_zeros(&pruning->editor.graph->values[path.added].info, 0, dead);
+    note_zeros(&pruning->editor.graph->values[path.next->weight].info, reading_axis(path.next), unread);
     for (int64_t channel = 0; channel < channels; channel++) {
         dead[channel] |= unread[channel];
         left += !dead[channel];
@@ -285,13 +285,13 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
         cut(pruning, layer->weight, layer->channel, dead, left);
         if (bias != INLAY_NONE)
             cut(pruning, bias, 0, dead, left);
-        if (between.added != INLAY_NONE)
-            cut(pruning, between.added, 0, dead, left);
-        cut(pruning, between.next->weight, reading_axis(between.next), dead, left);
-        for (uint32_t i = 0; i < between.value_count; i++) {
-            pruning->editor.graph->values[between.values[i]].declared = false;
-            pruning->editor.graph->values[between.values[i]].info.rank = INLAY_RANK_UNKNOWN;
-            pruning->editor.graph->values[between.values[i]].info.dims = NULL;
+        if (path.added != INLAY_NONE)
+            cut(pruning, path.added, 0, dead, left);
+        cut(pruning, path.next->weight, reading_axis(path.next), dead, left);
+        for (uint32_t i = 0; i < path.value_count; i++) {
+            pruning->editor.graph->values[path.values[i]].declared = false;
+            pruning->editor.graph->values[path.values[i]].info.rank = INLAY_RANK_UNKNOWN;
+            pruning->editor.graph->values[path.values[i]].info.dims = NULL;
         }
     }
     free(dead);
@@ -299,7 +299,7 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
 
 /* ------------------------------------------------------------------ the model */
 
-static void prune_blocks(struct editor *editor, const struct layer *layer, const prune_how *how, uint32_t i)
+static void prune_blocks(struct editor *editor, const struct layer *layer, const prune_options *how, uint32_t i)
 {
     inlay_value_info *info = &editor->graph->values[layer->weight].info;
     const uint64_t bytes = (uint64_t)layer->count * sizeof(float);
@@ -321,12 +321,12 @@ static void note_forms(const layer_list *list, layer_form *forms)
         const struct layer *layer = &list->items[i];
         const inlay_value_info *info = &layer->graph->values[layer->weight].info;
 
-        forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .kept = layer->kept };
-        if (layer->kept == NULL && layer->count < NARROW_LEAST_WEIGHTS)
-            forms[i].kept = "fewer than 1024 weights";
-        else if (layer->kept == NULL && !narrow_is_matrix(layer))
-            forms[i].kept = "not the matrix of a matrix multiplication: zeros would save nothing";
-        if (narrow_is_matrix(layer)) {
+        forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .reason = layer->reason };
+        if (layer->reason == NULL && layer->count < LOW_BIT_MIN_WEIGHTS)
+            forms[i].reason = "fewer than 1024 weights";
+        else if (layer->reason == NULL && !low_bit_is_matrix(layer))
+            forms[i].reason = "not the matrix of a matrix multiplication: zeros would save nothing";
+        if (low_bit_is_matrix(layer)) {
             const struct matrix matrix = matrix_of(layer, (float *)(uintptr_t)info->data);
             const uint64_t left = bytes_left(&matrix);
 
@@ -335,7 +335,7 @@ static void note_forms(const layer_list *list, layer_form *forms)
     }
 }
 
-inlay_status prune_model(graph_model *model, const layer_list *list, const prune_how *how, layer_form *forms,
+inlay_status prune_model(graph_model *model, const layer_list *list, const prune_options *how, layer_form *forms,
                          uint64_t *out_channels, inlay_diag *diag)
 {
     struct pruning pruning = { .list = list };
@@ -346,8 +346,8 @@ inlay_status prune_model(graph_model *model, const layer_list *list, const prune
     pruning.uses = calloc((size_t)model->main->value_count + 1, sizeof *pruning.uses);
     pruning.editor.failed = pruning.editor.failed || pruning.uses == NULL;
     for (uint32_t i = 0; !pruning.editor.failed && how->share > 0 && i < list->count; i++)
-        if (list->items[i].graph == model->main && list->items[i].kept == NULL && narrow_is_matrix(&list->items[i]) &&
-            list->items[i].count >= NARROW_LEAST_WEIGHTS)
+        if (list->items[i].graph == model->main && list->items[i].reason == NULL &&
+            low_bit_is_matrix(&list->items[i]) && list->items[i].count >= LOW_BIT_MIN_WEIGHTS)
             prune_blocks(&pruning.editor, &list->items[i], how, i);
     if (!pruning.editor.failed)
         edit_count_uses(model->main, pruning.uses);

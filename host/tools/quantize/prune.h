@@ -10,13 +10,13 @@
 
 enum { PRUNE_WIDTH = 16 };
 
-typedef struct prune_how {
+typedef struct prune_options {
     double share;                /* share of the blocks of each matrix, below 1; 0: remove channels only */
     const weight_inputs *inputs; /* [list.count], or NULL */
-} prune_how;
+} prune_options;
 
 /* Changes the layers of the list that are not excluded, and records in forms, [list->count], the bytes of their weights
  * without zeros. *out_channels: number of removed channels. The model is consistent again afterwards. */
-INLAY_NODISCARD inlay_status prune_model(graph_model *model, const layer_list *list, const prune_how *how,
+INLAY_NODISCARD inlay_status prune_model(graph_model *model, const layer_list *list, const prune_options *how,
                                          layer_form *forms, uint64_t *out_channels, inlay_diag *diag);
 #endif

@@ -17,24 +17,24 @@ typedef enum qdq_placement {
 typedef struct qdq_range {
     const char *name;
     float low, high;
-    const char *kept;    /* why the value stays float, or NULL */
+    const char *reason;  /* why the value stays float, or NULL */
     const double *means; /* [channels] means of a layer's input, for bias correction; or NULL */
     int64_t channels;
 } qdq_range;
 
-typedef struct qdq_how {
+typedef struct qdq_options {
     qdq_placement placement;
     const qdq_range *ranges; /* [range_count], for all values that qdq_values() lists */
     uint32_t range_count;
-    bool corrects;     /* apply bias correction, see bias.h */
-    const bool *stays; /* [list->count] additional layers that stay float; or NULL */
-} qdq_how;
+    bool corrects_bias;      /* apply bias correction, see bias.h */
+    const bool *stays_float; /* [list->count] additional layers that stay float; or NULL */
+} qdq_options;
 
 /* Lists the values that may be quantized, in execution order; memory is the arena's. The model's values must have
  * declared types (model_save_options.with_inferred_shapes). */
 INLAY_NODISCARD inlay_status qdq_values(const struct graph *graph, const layer_list *list, struct arena *arena,
                                         calibrate_value **out_values, uint32_t *out_count, inlay_diag *diag);
 /* Rewrites the main graph; forms is [list->count]. A layer whose bits are 8 computes with integers. */
-INLAY_NODISCARD inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how *how,
+INLAY_NODISCARD inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_options *how,
                                        layer_form *forms, inlay_diag *diag);
 #endif

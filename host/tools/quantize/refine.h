@@ -1,5 +1,5 @@
-/* quantize/refine.h - refines 4-bit codes after compensated rounding, by coordinate descent: each weight and each scale
- * in turn gets its best value while all others are fixed. */
+/* quantize/refine.h - refines 4-bit codes after compensated rounding, by coordinate descent: one weight or scale after
+ * another gets its best value while all others are fixed. */
 #ifndef QUANTIZE_REFINE_H
 #define QUANTIZE_REFINE_H
 #include "quantize/weights.h"

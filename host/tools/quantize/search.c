@@ -8,7 +8,7 @@ enum { LEAST_COMPARED = 16, MOST_COMPARED = 256, MOST_SETTLED = 5, STATIC_OPSET 
 static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.9;
 
 /* Largest time of a candidate relative to the model; unlimited where the caller wants integers in any case. */
-static double most_time(const struct search *search)
+static double max_time_ratio(const struct search *search)
 {
     return search->args->must ? INFINITY : FASTER;
 }
@@ -28,19 +28,19 @@ done:
 }
 
 /* Finds the range of each layer's input. */
-static bool find_reads(struct search *search, const struct graph *graph, const layer_list *list)
+static bool find_input_ranges(struct search *search, const struct graph *graph, const layer_list *list)
 {
-    search->reads = arena_array(search->arena, (size_t)list->count + 1, sizeof *search->reads);
-    for (uint32_t i = 0; search->reads != NULL && i < list->count; i++) {
+    search->input_ranges = arena_array(search->arena, (size_t)list->count + 1, sizeof *search->input_ranges);
+    for (uint32_t i = 0; search->input_ranges != NULL && i < list->count; i++) {
         const uint32_t value = list->items[i].multiplies ? list->items[i].node->info.inputs[0] : INLAY_NONE;
 
-        search->reads[i] = INLAY_NONE;
-        for (uint32_t k = 0; value != INLAY_NONE && k < search->calibration.count && search->reads[i] == INLAY_NONE;
-             k++)
+        search->input_ranges[i] = INLAY_NONE;
+        for (uint32_t k = 0;
+             value != INLAY_NONE && k < search->calibration.count && search->input_ranges[i] == INLAY_NONE; k++)
             if (strcmp(search->calibration.ranges[k].name, graph->values[value].info.name.data) == 0)
-                search->reads[i] = k;
+                search->input_ranges[i] = k;
     }
-    return search->reads != NULL;
+    return search->input_ranges != NULL;
 }
 
 static inlay_status calibrate_base(struct search *search)
@@ -63,7 +63,7 @@ static inlay_status calibrate_base(struct search *search)
         stats_add_ranges(search->known, &search->calibration);
         INLAY_TRY(stats_save(search->known, true, search->diag));
     }
-    if (!find_reads(search, raw.model->main, &list))
+    if (!find_input_ranges(search, raw.model->main, &list))
         status = no_memory(search->diag, "to search");
 done:
     graph_model_destroy(raw.model);
@@ -74,7 +74,8 @@ done:
 /* ------------------------------------------------------------------ the search */
 
 /* Runs the candidate on all samples: is it faster than floats, and does it agree? */
-static inlay_status settle(struct search *search, const struct candidate *candidate, bool *out_agrees, bool *out_good)
+static inlay_status evaluate_final(struct search *search, const struct candidate *candidate, bool *out_agrees,
+                                   bool *out_good)
 {
     search_result *result = search->out;
     struct subject after = { 0 };
@@ -83,12 +84,12 @@ static inlay_status settle(struct search *search, const struct candidate *candid
     result->what = search_describe(search, candidate);
     INLAY_TRY(search_build(search, candidate, true, result->path));
     INLAY_TRY(subject_open(result->path, search->plain, &after, search->diag));
-    INLAY_TRY(judge_agreement(search->args->data, 0, search->args->metric, search->before, &after, &result->agreement,
-                              search->diag));
+    INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after,
+                                 &result->agreement, search->diag));
     INLAY_TRY(judge_time(search->args->data, search->before, &after, TIME_BUDGET_S, &result->ms_before,
                          &result->ms_after, search->diag));
     *out_agrees = search_holds(search, &result->agreement);
-    *out_good = *out_agrees && result->ms_after < result->ms_before * most_time(search);
+    *out_good = *out_agrees && result->ms_after < result->ms_before * max_time_ratio(search);
     if (!*out_agrees)
         result->failed = verdict_only(&result->agreement, result->what, search->arena);
     else if (!*out_good)
@@ -114,19 +115,19 @@ done:
 }
 
 /* A placement and its time relative to the model. */
-struct placed {
+struct timed_placement {
     qdq_placement placement;
     double ratio;
 };
 
 static int fastest_first(const void *a, const void *b)
 {
-    const struct placed *placed = a, *y = b;
+    const struct timed_placement *timed_placement = a, *y = b;
 
-    return (placed->ratio > y->ratio) - (placed->ratio < y->ratio);
+    return (timed_placement->ratio > y->ratio) - (timed_placement->ratio < y->ratio);
 }
 
-static inlay_status rank_placements(struct search *search, struct placed order[QDQ_PLACEMENTS])
+static inlay_status rank_placements(struct search *search, struct timed_placement order[QDQ_PLACEMENTS])
 {
     double fastest = INFINITY;
     inlay_status status = INLAY_OK;
@@ -136,7 +137,7 @@ static inlay_status rank_placements(struct search *search, struct placed order[Q
         double ms[2];
 
         INLAY_TRY(search_attempt(search, &candidate, 0, NULL, ms));
-        order[placement] = (struct placed){ candidate.placement, ms[1] / ms[0] };
+        order[placement] = (struct timed_placement){ candidate.placement, ms[1] / ms[0] };
         if (order[placement].ratio < fastest) {
             fastest = order[placement].ratio;
             search->out->ms_before = ms[0];
@@ -153,17 +154,17 @@ done:
 }
 
 /* Keeps some layers in float, more and more until the candidate agrees on all samples. */
-static inlay_status settle_mix(struct search *search, const struct ranking *ranking, struct candidate *candidate,
-                               bool *out_good)
+static inlay_status evaluate_float_sets(struct search *search, const struct ranking *ranking,
+                                        struct candidate *candidate, bool *out_good)
 {
     bool agrees = false;
     inlay_status status;
 
     *out_good = false;
-    INLAY_TRY(search_mix(search, ranking, candidate));
+    INLAY_TRY(search_choose_floats(search, ranking, candidate));
     for (int i = 0; i < MOST_SETTLED && !agrees; i++) {
-        INLAY_TRY(settle(search, candidate, &agrees, out_good));
-        if (!agrees && !search_mix_more(search, ranking, candidate))
+        INLAY_TRY(evaluate_final(search, candidate, &agrees, out_good));
+        if (!agrees && !search_add_floats(search, ranking, candidate))
             break;
     }
 done:
@@ -171,7 +172,7 @@ done:
 }
 
 /* Searches a set of float layers for each placement and keeps the fastest result. */
-static inlay_status search_sets(struct search *search, const struct placed *order, uint32_t count,
+static inlay_status search_sets(struct search *search, const struct timed_placement *order, uint32_t count,
                                 struct candidate *candidate, struct ranking *ranking)
 {
     struct candidate best = *candidate;
@@ -179,20 +180,20 @@ static inlay_status search_sets(struct search *search, const struct placed *orde
     bool good = false, agrees;
     inlay_status status;
 
-    INLAY_TRY(search_find_telling(search, candidate));
+    INLAY_TRY(search_select_subset(search, candidate));
     INLAY_TRY(search_rank(search, candidate, ranking));
-    INLAY_TRY(search_refine(search, ranking, candidate));
+    INLAY_TRY(search_refine_ranges(search, ranking, candidate));
     for (uint32_t k = 0; k < count && order[k].ratio < least; k++) { /* float layers never make a placement faster */
-        struct candidate mixed = { order[k].placement, candidate->method, NULL, candidate->corrects };
+        struct candidate mixed = { order[k].placement, candidate->method, NULL, candidate->corrects_bias };
 
-        INLAY_TRY(settle_mix(search, ranking, &mixed, &good));
+        INLAY_TRY(evaluate_float_sets(search, ranking, &mixed, &good));
         if (good && search->out->ms_after / search->out->ms_before < least) {
             least = search->out->ms_after / search->out->ms_before;
             best = mixed;
         }
     }
     if (isfinite(least) && (!good || search->out->ms_after / search->out->ms_before > least))
-        INLAY_TRY(settle(search, &best, &agrees, &good));
+        INLAY_TRY(evaluate_final(search, &best, &agrees, &good));
 done:
     return status;
 }
@@ -218,7 +219,7 @@ static inlay_status search_points(struct search *search, struct candidate *candi
     }
     if (ranking->items == NULL)
         INLAY_TRY(search_rank(search, candidate, ranking));
-    status = search_front(search, ranking, candidate);
+    status = search_pareto(search, ranking, candidate);
 done:
     return status;
 }
@@ -248,7 +249,7 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
     other.known = NULL;
     status = calibrate_base(&other);
     if (status == INLAY_OK)
-        status = search_wake(search);
+        status = search_reopen_original(search);
     if (status == INLAY_OK && other.calibration.count == search->calibration.count)
         status = search_ranges(&other, &balanced, &balanced_verdict);
     if (status == INLAY_OK && other.calibration.count == search->calibration.count &&
@@ -259,7 +260,7 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
         *candidate = balanced;
         memcpy(search->base, other.base, sizeof search->base);
         search->calibration = other.calibration;
-        search->reads = other.reads;
+        search->input_ranges = other.input_ranges;
         search->known = NULL;
         other.calibration = was;
         if (search->args->note != NULL)
@@ -270,7 +271,7 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
     calibration_end(&other.calibration);
 done:
     if (status == INLAY_OK)
-        status = search_wake(search);
+        status = search_reopen_original(search);
     graph_model_destroy(raw.model);
     arena_deinit(&arena);
     return status;
@@ -278,7 +279,7 @@ done:
 
 static inlay_status run_search(struct search *search)
 {
-    struct placed order[QDQ_PLACEMENTS];
+    struct timed_placement order[QDQ_PLACEMENTS];
     struct candidate candidate = { QDQ_INPUTS, NULL, NULL, false };
     uint32_t count = 0;
     bool good = false, agrees;
@@ -287,7 +288,7 @@ static inlay_status run_search(struct search *search)
     inlay_status status;
 
     INLAY_TRY(rank_placements(search, order));
-    while (count < QDQ_PLACEMENTS && order[count].ratio < most_time(search))
+    while (count < QDQ_PLACEMENTS && order[count].ratio < max_time_ratio(search))
         count++;
     candidate.placement = order[0].placement;
     if (count > 0) {
@@ -295,7 +296,7 @@ static inlay_status run_search(struct search *search)
         if (!search_is_good(search, &verdict))
             INLAY_TRY(try_balanced(search, &candidate, &verdict));
         if (search_is_good(search, &verdict)) /* first all layers with integers ... */
-            INLAY_TRY(settle(search, &candidate, &agrees, &good));
+            INLAY_TRY(evaluate_final(search, &candidate, &agrees, &good));
         if (!good) /* ... otherwise as many as the agreement allows */
             INLAY_TRY(search_sets(search, order, count, &candidate, &ranking));
     }
@@ -327,7 +328,7 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
     search.known = known;
     INLAY_TRY(make_base(&search));
     INLAY_TRY(calibrate_base(&search));
-    INLAY_TRY(search_wake(&search));
+    INLAY_TRY(search_reopen_original(&search));
     if (search.calibration.count == 0)
         out->failed = "the model has no layer that can compute with integers";
     else

@@ -19,9 +19,9 @@ extern const search_method search_methods[SEARCH_METHODS];
 /* One candidate model. */
 struct candidate {
     qdq_placement placement;
-    const uint8_t *method; /* [ranges] index into search_methods for each value */
-    const bool *stays;     /* [layers] true: stays float; or NULL */
-    bool corrects;         /* see qdq_options */
+    const uint8_t *method;   /* [ranges] index into search_methods for each value */
+    const bool *stays_float; /* [layers] true: stays float; or NULL */
+    bool corrects_bias;      /* see qdq_options */
 };
 
 struct search {
@@ -32,11 +32,11 @@ struct search {
     char base[PATH_MAX];
     struct calibration calibration;
     uint32_t layer_count;
-    uint32_t *reads;     /* [layers] index of the range of each layer's input; INLAY_NONE: it has none */
-    struct stats *known; /* see quantize_args.stats; or NULL */
-    uint32_t compared;   /* number of samples for each candidate */
-    uint32_t *telling;   /* [subset_count] most informative samples, see search_select_subset(); NULL before */
-    uint32_t telling_count;
+    uint32_t *input_ranges; /* [layers] index of the range of each layer's input; INLAY_NONE: it has none */
+    struct stats *known;    /* see quantize_args.stats; or NULL */
+    uint32_t compared;      /* number of samples for each candidate */
+    uint32_t *subset;       /* [subset_count] most informative samples, see search_select_subset(); NULL before */
+    uint32_t subset_count;
     struct arena *arena;
     search_result *out;
     uint32_t tried;
@@ -45,7 +45,7 @@ struct search {
 };
 
 /* Opens the original model and caches its outputs from then on. */
-INLAY_NODISCARD inlay_status search_wake(struct search *search);
+INLAY_NODISCARD inlay_status search_reopen_original(struct search *search);
 
 /* The range of value `index` by a method. */
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method);
@@ -54,12 +54,12 @@ INLAY_NODISCARD inlay_status search_build(struct search *search, const struct ca
                                           char *path);
 /* Builds the candidate, evaluates its agreement on at most `most_samples` samples (SEARCH_SUBSET: on the informative
  * subset, or the first few) and times a run. out and ms may be NULL. */
-enum { SEARCH_TELLING = 0x7fffffff };
+enum { SEARCH_SUBSET = 0x7fffffff };
 INLAY_NODISCARD inlay_status search_attempt(struct search *search, const struct candidate *candidate,
                                             uint32_t most_samples, struct verdict *out, double ms[2]);
 /* Selects the samples with the largest errors of the candidate, and as many others: a small subset that ranks ranges
  * and layers as all samples would. search_attempt() uses it from then on. */
-INLAY_NODISCARD inlay_status search_find_telling(struct search *search, const struct candidate *candidate);
+INLAY_NODISCARD inlay_status search_select_subset(struct search *search, const struct candidate *candidate);
 /* Does the agreement hold? search_is_good() demands a margin, because choices that fit the samples fit other data
  * less. */
 bool search_is_good(const struct search *search, const struct verdict *verdict);
@@ -85,14 +85,14 @@ INLAY_NODISCARD inlay_status search_tables(struct search *search);
 /* ------------------------------------------------------------------ search_layers.c */
 
 /* Cost in agreement and gain in time of a layer with integers. */
-typedef struct layer_worth {
+typedef struct layer_cost {
     uint32_t layer;
     double error;   /* of the outputs when only this layer has integers */
     double gain_ns; /* nanoseconds of a run; > 0 */
-} layer_worth;
+} layer_cost;
 
 struct ranking {
-    layer_worth *items; /* [count], layers that should become floats first */
+    layer_cost *items; /* [count], layers that should become floats first */
     uint32_t count;
 };
 
@@ -100,15 +100,15 @@ struct ranking {
 INLAY_NODISCARD inlay_status search_rank(struct search *search, const struct candidate *candidate, struct ranking *out);
 /* Chooses the method for the inputs of the layers at the front of the ranking one by one, by the output error of the
  * whole model. candidate->method is replaced if that reduces the error clearly. */
-INLAY_NODISCARD inlay_status search_refine(struct search *search, const struct ranking *ranking,
-                                           struct candidate *candidate);
+INLAY_NODISCARD inlay_status search_refine_ranges(struct search *search, const struct ranking *ranking,
+                                                  struct candidate *candidate);
 /* Keeps as few layers from the front of the ranking in float as the agreement allows; then tries those with the largest
  * gain as integers again. candidate->stays is new memory. */
-INLAY_NODISCARD inlay_status search_mix(struct search *search, const struct ranking *ranking,
-                                        struct candidate *candidate);
+INLAY_NODISCARD inlay_status search_choose_floats(struct search *search, const struct ranking *ranking,
+                                                  struct candidate *candidate);
 /* Runs and times candidates with growing shares of the ranking in float: points of the report. */
-INLAY_NODISCARD inlay_status search_front(struct search *search, const struct ranking *ranking,
-                                          const struct candidate *candidate);
+INLAY_NODISCARD inlay_status search_pareto(struct search *search, const struct ranking *ranking,
+                                           const struct candidate *candidate);
 /* Keeps a few more layers in float; false: all are floats already. */
-bool search_mix_more(const struct search *search, const struct ranking *ranking, struct candidate *candidate);
+bool search_add_floats(const struct search *search, const struct ranking *ranking, struct candidate *candidate);
 #endif

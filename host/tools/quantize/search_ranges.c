@@ -15,7 +15,7 @@ inlay_status search_ranges(struct search *search, struct candidate *candidate, s
 {
     uint8_t *best = arena_array(search->arena, (size_t)search->calibration.count + 1, 1),
             *tried = arena_array(search->arena, (size_t)search->calibration.count + 1, 1);
-    struct candidate other = { candidate->placement, tried, candidate->stays, false };
+    struct candidate other = { candidate->placement, tried, candidate->stays_float, false };
     bool any = false;
     struct verdict verdict;
     inlay_status status = INLAY_OK;
@@ -33,12 +33,12 @@ inlay_status search_ranges(struct search *search, struct candidate *candidate, s
         }
         any = true;
     }
-    *candidate = (struct candidate){ candidate->placement, best, candidate->stays, true };
+    *candidate = (struct candidate){ candidate->placement, best, candidate->stays_float, true };
     INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
     if (verdict.error < out->error)
         *out = verdict;
     else
-        candidate->corrects = false;
+        candidate->corrects_bias = false;
 done:
     return status;
 }
@@ -85,7 +85,7 @@ static inlay_status refine_value(struct search *search, const struct candidate *
         struct verdict verdict;
 
         method[value] = others[k];
-        INLAY_TRY(search_attempt(search, candidate, SEARCH_TELLING, &verdict, NULL));
+        INLAY_TRY(search_attempt(search, candidate, SEARCH_SUBSET, &verdict, NULL));
         if (verdict.error < *error * BETTER) {
             *error = verdict.error;
             best = others[k];
@@ -96,11 +96,11 @@ done:
     return status;
 }
 
-inlay_status search_refine(struct search *search, const struct ranking *ranking, struct candidate *candidate)
+inlay_status search_refine_ranges(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
     uint8_t *method = arena_copy(search->arena, candidate->method, (size_t)search->calibration.count + 1);
     bool *done_with = arena_array(search->arena, (size_t)search->calibration.count + 1, sizeof *done_with);
-    struct candidate other = { candidate->placement, method, candidate->stays, candidate->corrects };
+    struct candidate other = { candidate->placement, method, candidate->stays_float, candidate->corrects_bias };
     uint32_t tried = 0;
     struct verdict verdict, refined;
     inlay_status status;
@@ -109,9 +109,9 @@ inlay_status search_refine(struct search *search, const struct ranking *ranking,
         return INLAY_OK;
     if (method == NULL || done_with == NULL)
         return no_memory(search->diag, "to search");
-    INLAY_TRY(search_attempt(search, &other, SEARCH_TELLING, &refined, NULL));
+    INLAY_TRY(search_attempt(search, &other, SEARCH_SUBSET, &refined, NULL));
     for (uint32_t k = 0; k < ranking->count && tried < MOST_REFINED; k++) {
-        const uint32_t value = search->reads[ranking->items[k].layer];
+        const uint32_t value = search->input_ranges[ranking->items[k].layer];
 
         if (value == INLAY_NONE || done_with[value])
             continue;

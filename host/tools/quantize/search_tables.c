@@ -17,14 +17,14 @@ static uint32_t table_of(const search_result *result, const layer_list *list, ui
     const struct layer *layer = &list->items[i];
     uint32_t before = 0, k = 0;
 
-    if (!is_table(layer->node->info.op_type.data) || layer->path[0] != '\0' || layer->count < NARROW_LEAST_WEIGHTS)
+    if (!is_table(layer->node->info.op_type.data) || layer->path[0] != '\0' || layer->count < LOW_BIT_MIN_WEIGHTS)
         return INLAY_NONE;
     for (uint32_t j = 0; j < i; j++)
         before += is_table(list->items[j].node->info.op_type.data);
     for (; k < result->list.count && (!is_table(result->ops[k]) || before > 0); k++)
         before -= is_table(result->ops[k]);
     return k < result->list.count && result->list.items[k].count == layer->count &&
-                   result->list.items[k].kept == NULL && result->forms[k].bits == 32
+                   result->list.items[k].reason == NULL && result->forms[k].bits == 32
                ? k
                : INLAY_NONE;
 }
@@ -34,7 +34,7 @@ static inlay_status build(struct search *search, layer_form *forms, char *path, 
 {
     const session_source source = { .path = search->out->path, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    narrow_how how = { .bits = 8 };
+    low_bit_options how = { .bits = 8 };
     layer_form *made = NULL;
     struct arena arena = { 0 };
     layer_list list;
@@ -57,7 +57,7 @@ static inlay_status build(struct search *search, layer_form *forms, char *path, 
     if (!*out_any)
         goto done;
     how.bits_of = bits;
-    INLAY_TRY(narrow_model(raw.model, &list, &how, made, search->diag));
+    INLAY_TRY(low_bit_model(raw.model, &list, &how, made, search->diag));
     for (uint32_t i = 0; i < list.count; i++)
         if (bits[i] == 8)
             forms[table_of(search->out, &list, i)] = made[i];
@@ -85,8 +85,8 @@ inlay_status search_tables(struct search *search)
     if (!any)
         goto done;
     INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
-    INLAY_TRY(
-        judge_agreement(search->args->data, 0, search->args->metric, search->before, &after, &verdict, search->diag));
+    INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after, &verdict,
+                                 search->diag));
     if (!search_holds(search, &verdict))
         goto done;
     INLAY_TRY(judge_time(search->args->data, search->before, &after, 1, &ms[0], &ms[1], search->diag));

@@ -43,7 +43,7 @@ static inlay_status hash_sample(const struct samples *set, uint32_t i, uint64_t 
     for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_input_count(set->of); k++) {
         inlay_tensor_view view;
 
-        if (values[k] != NULL && judge_view(values[k], &view) && view.dtype != INLAY_STRING && view.bytes > 0)
+        if (values[k] != NULL && evaluate_view(values[k], &view) && view.dtype != INLAY_STRING && view.bytes > 0)
             *io_hash = hash_bytes(view.data, (size_t)view.bytes, *io_hash);
     }
     samples_release(set, values);

@@ -41,8 +41,8 @@ static void add_steps(const json_t *profile, const char *const *names, uint32_t 
     }
 }
 
-inlay_status times_of_layers(const struct subject *subject, const struct samples *set, const char *const *names,
-                             uint32_t count, double *out, double *out_run_ns, inlay_diag *diag)
+inlay_status layer_times(const struct subject *subject, const struct samples *set, const char *const *names,
+                         uint32_t count, double *out, double *out_run_ns, inlay_diag *diag)
 {
     struct strbuf text = { 0 };
     json_t *profile = NULL;

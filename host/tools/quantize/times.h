@@ -5,7 +5,7 @@
 
 /* Runs the subject on the first sample. out is [count]: nanoseconds in the kernels and regions named after the layer's
  * node, 0 if there is none. *out_run_ns: nanoseconds of the whole run. Profiling is switched off again afterwards. */
-INLAY_NODISCARD inlay_status times_of_layers(const struct subject *subject, const struct samples *set,
-                                             const char *const *names, uint32_t count, double *out, double *out_run_ns,
-                                             inlay_diag *diag);
+INLAY_NODISCARD inlay_status layer_times(const struct subject *subject, const struct samples *set,
+                                         const char *const *names, uint32_t count, double *out, double *out_run_ns,
+                                         inlay_diag *diag);
 #endif

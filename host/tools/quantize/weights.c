@@ -36,8 +36,8 @@ static inline int code_of(float weight, weight_grid grid)
 
 /* Copies one block of a row, from element `from`. order maps positions to indices of importance; NULL: natural
  * order. */
-static void gather(const weight_rows *rows, const float *row, int64_t step, const float *importance,
-                   const int32_t *order, int64_t from, weight_block *block)
+static void load_block(const weight_rows *rows, const float *row, int64_t step, const float *importance,
+                       const int32_t *order, int64_t from, weight_block *block)
 {
     block->halves = rows->halves;
     block->n = rows->depth - from < rows->block ? rows->depth - from : rows->block;
@@ -58,7 +58,7 @@ void weights_nibbles(const weight_rows *rows, const float *importance, uint8_t *
         for (int64_t b = 0; b < blocks; b++) {
             weight_grid grid;
 
-            gather(rows, rows->weights + r * rows->row_step, rows->step, importance, NULL, b * rows->block, &block);
+            load_block(rows, rows->weights + r * rows->row_step, rows->step, importance, NULL, b * rows->block, &block);
             KERNEL_BEST(quantize_loops)->find_grid(&block, &grid);
             scales[r * blocks + b] = grid.scale;
             zeros[r * blocks + b] = (uint8_t)grid.zero;
@@ -69,15 +69,15 @@ void weights_nibbles(const weight_rows *rows, const float *importance, uint8_t *
 
 /* Rounds a block of one row in the order of rounding. left holds the weights minus the compensation so far; errors are
  * in units of the factor's pivots. Returns the squared error. */
-static double settle_block(const weight_rows *rows, const weight_inputs *in, float *left, int64_t row, int64_t from,
-                           float *errors, uint8_t *codes, float *scales, uint8_t *zeros)
+static double round_block(const weight_rows *rows, const weight_inputs *in, float *left, int64_t row, int64_t from,
+                          float *errors, uint8_t *codes, float *scales, uint8_t *zeros)
 {
     const int64_t index = row * weight_blocks(rows) + (in->order != NULL ? in->order[from] : from) / rows->block;
     double loss = 0;
     weight_block block;
     weight_grid grid;
 
-    gather(rows, left, 1, in->importance, in->order, from, &block);
+    load_block(rows, left, 1, in->importance, in->order, from, &block);
     KERNEL_BEST(quantize_loops)->find_grid(&block, &grid);
     scales[index] = grid.scale;
     zeros[index] = (uint8_t)grid.zero;
@@ -114,8 +114,8 @@ double weights_nibbles_compensated(const weight_rows *rows, const weight_inputs 
         const int64_t to = from + rows->block < depth ? from + rows->block : depth;
 
         for (int64_t row = 0; row < count; row++)
-            loss += settle_block(rows, in, scratch + row * depth, first + row, from, errors + row * rows->block, codes,
-                                 scales, zeros);
+            loss += round_block(rows, in, scratch + row * depth, first + row, from, errors + row * rows->block, codes,
+                                scales, zeros);
         if (to < depth)
             blockmul_add(&(struct blockmul){ .c = scratch + to,
                                              .a = errors,
