@@ -1,10 +1,11 @@
 /* Findings about constants: unused ones, equal ones, NaN, channels of zeros, 64 bits where 32 do. */
 #include "modelkit/doctor_parts.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum {
-    LEAST_WEIGHTS = 4096,     /* bytes, below which a copy or an input is not worth a word */
-    LEAST_INTEGERS = 64 << 10 /* likewise int64 that fits int32 */
+    LEAST_WEIGHTS = 4096,     /* bytes; smaller copies and inputs are not reported */
+    LEAST_INTEGERS = 64 << 10 /* the same for int64 data that fits int32 */
 };
 
 static bool is_constant(const struct graph *graph, uint32_t value)
@@ -22,8 +23,8 @@ static void look_unused(struct doctor *doctor, struct graph *graph, const struct
 
         if (!is_constant(graph, value) || readers->count[value] > 0 || info->producer != INLAY_NONE)
             continue;
-        finding = doctor_add(doctor, DOCTOR_WEIGHTS_UNUSED, graph, NULL, value,
-                             "initializer '%.200s' is read by no node", info->name.data);
+        finding = doctor_add(doctor, DOCTOR_WEIGHTS_UNUSED, graph, NULL, value, "initializer '%.200s' has no readers",
+                             info->name.data);
         if (finding != NULL) {
             finding->bytes = info->data_bytes;
             finding->can_fix = true;
@@ -46,13 +47,12 @@ static void look_inputs(struct doctor *doctor, struct graph *graph)
     }
     if (large == 0)
         return;
-    finding =
-        doctor_add(doctor, DOCTOR_WEIGHTS_INPUTS, graph, NULL, first,
-                   "%u initializer%s %s inputs of the model too, '%.100s' first: nothing can be computed or packed "
-                   "ahead from what a caller may replace",
-                   large, large > 1 ? "s" : "", large > 1 ? "are" : "is", graph->values[first].info.name.data);
+    finding = doctor_add(doctor, DOCTOR_WEIGHTS_INPUTS, graph, NULL, first,
+                         "%u initializer%s %s also inputs of the model, '%.100s' first: data that a caller may replace "
+                         "cannot be folded or prepacked",
+                         large, large > 1 ? "s" : "", large > 1 ? "are" : "is", graph->values[first].info.name.data);
     if (finding != NULL)
-        finding->can_fix = large == all; /* a small one may be meant as an option */
+        finding->can_fix = large == all; /* a small one may be an intended option */
 }
 
 /* ------------------------------------------------------------------ equal ones */
@@ -99,8 +99,7 @@ void doctor_look_twice(struct doctor *doctor, struct graph *graph, const struct 
 
 /* ------------------------------------------------------------------ not finite */
 
-/* The first element that is no number, INT64_MAX if there is none; *out_count is how many there are. Infinities count
- * where the constant is a weight. */
+/* The first element that is NaN (in weights: or infinite), INT64_MAX if there is none; *out_count is their number. */
 static int64_t find_broken(const inlay_tensor_view *view, bool weight, int64_t *out_count)
 {
     const uint32_t bytes = inlay_dtype_bits(view->dtype) / 8;
@@ -111,6 +110,7 @@ static int64_t find_broken(const inlay_tensor_view *view, bool weight, int64_t *
     const uint64_t sign = UINT64_C(1) << (bytes * 8 - 1);
     int64_t first = INT64_MAX;
 
+    INLAY_CHECK(bytes == 2 || bytes == 4 || bytes == 8);
     *out_count = 0;
     for (uint64_t i = 0; i < view->bytes / bytes; i++) {
         uint64_t bits = 0;
@@ -154,7 +154,7 @@ static void look_finite(struct doctor *doctor, struct graph *graph, uint32_t val
 
 /* ------------------------------------------------------------------ 64 bits */
 
-/* Do all readers of value take int32 in its place? */
+/* Do all readers of value accept int32? */
 static bool reads_as_index(const struct graph *graph, uint32_t value)
 {
     static const struct {
@@ -194,7 +194,7 @@ static void look_integers(struct doctor *doctor, struct graph *graph, uint32_t v
         if (one < INT32_MIN || one > INT32_MAX)
             return;
     }
-    finding = doctor_add(doctor, DOCTOR_INT64, graph, reader, value, "'%.200s' has %llu numbers of 64 bits that fit 32",
+    finding = doctor_add(doctor, DOCTOR_INT64, graph, reader, value, "'%.200s' has %llu int64 numbers that fit int32",
                          info->name.data, (unsigned long long)(info->data_bytes / 8));
     if (finding != NULL) {
         finding->bytes = info->data_bytes / 2;
@@ -212,7 +212,7 @@ static bool is_zero(const char *at, uint64_t bytes)
     return true;
 }
 
-/* Filters [M, ...] of a convolution, or columns of a matrix [K, N], that are all 0. float32. */
+/* Counts filters [M, ...] of a convolution, or columns of a matrix [K, N], that are all 0. float32. */
 static int64_t count_dead(const inlay_tensor_view *weights, bool rows)
 {
     const char *at = weights->data;
@@ -245,9 +245,8 @@ static void look_dead(struct doctor *doctor, struct graph *graph, graph_node *no
     dead = count_dead(&weights, rows);
     if (dead > 0)
         (void)doctor_add(doctor, DOCTOR_DEAD_CHANNELS, graph, node, node->info.inputs[1],
-                         "%lld of %lld output channels have weights of "
-                         "0 alone",
-                         (long long)dead, (long long)weights.dims[rows ? 0 : weights.rank - 1]);
+                         "%lld of %lld output channels have only zero weights", (long long)dead,
+                         (long long)weights.dims[rows ? 0 : weights.rank - 1]);
 }
 
 void doctor_look_weights(struct doctor *doctor, struct graph *graph, const struct readers *readers)

@@ -1,4 +1,5 @@
 #include "modelkit/edit.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,16 +11,16 @@ void edit_begin(struct editor *editor, struct graph *graph)
                                     graph->values[value].info.name.bytes, value, NULL);
 }
 
-/* Nodes in their new order. */
+/* State of sorting the nodes. */
 struct ordering {
     const struct graph *graph;
-    uint32_t *maker; /* [value_count] the new node that makes the value, INLAY_NONE */
+    uint32_t *maker; /* [value_count] the new node that produces the value, or INLAY_NONE */
     bool *placed;    /* [node_count] */
     graph_node **out;
     uint32_t count;
 };
 
-/* Places node i and, before it, the new nodes that it reads from: chains of a few. */
+/* Places node i after the new nodes that it reads from. Recursion depth: chains of new nodes are short. */
 static void place(struct ordering *ordering, uint32_t i)
 {
     const graph_node *node = ordering->graph->nodes[i];
@@ -60,10 +61,11 @@ static bool order_nodes(const struct graph *graph, uint32_t old_count)
 
 inlay_status edit_finish(struct editor *editor, inlay_diag *diag)
 {
+    INLAY_CHECK(editor->old_count <= editor->graph->node_count);
     names_deinit(&editor->names);
     editor->failed = editor->failed || !order_nodes(editor->graph, editor->old_count);
     if (editor->failed)
-        return no_memory(diag, "for the quantized model");
+        return no_memory(diag, "to edit the model");
     return graph_finish(editor->graph, diag);
 }
 
@@ -153,6 +155,7 @@ void edit_int(struct editor *editor, graph_node *node, const char *name, int64_t
 
 void edit_input(graph_node *node, uint32_t i, uint32_t value)
 {
+    INLAY_CHECK(i < node->info.input_count);
     ((uint32_t *)(uintptr_t)node->info.inputs)[i] = value;
 }
 
