@@ -56,22 +56,22 @@ bool change_has_name(const struct graph *graph, const char *name)
     return false;
 }
 
-struct listed {
+struct value_list {
     const struct graph *graph;
     const uint32_t *values;
 };
 
 static const char *nth_name(const void *ctx, uint32_t i)
 {
-    const struct listed *listed = ctx;
+    const struct value_list *value_list = ctx;
 
-    return listed->graph->values[listed->values[i]].info.name.data;
+    return value_list->graph->values[value_list->values[i]].info.name.data;
 }
 
 static inlay_status rename_value(graph_model *model, const uint32_t *values, uint32_t count, const char *what,
                                  const char *from, const char *to, inlay_diag *diag)
 {
-    const struct listed names = { model->main, values };
+    const struct value_list names = { model->main, values };
     const char *near = nearest_name(from, nth_name, &names, count);
     char *copy;
 
@@ -109,14 +109,14 @@ inlay_status change_output_name(graph_model *model, const char *from, const char
 /* ------------------------------------------------------------------ sizes */
 
 /* The dimensions to fix: those of a symbol, or one axis of one value. */
-struct which {
+struct dim_target {
     uint32_t symbol; /* 0 = none */
     uint32_t value, axis;
     int64_t size;
     uint32_t found;
 };
 
-static bool fix_value(struct graph *graph, uint32_t value_index, struct which *which)
+static bool fix_value(struct graph *graph, uint32_t value_index, struct dim_target *dim_target)
 {
     graph_value *value = &graph->values[value_index];
     inlay_dim *dims = NULL;
@@ -125,9 +125,9 @@ static bool fix_value(struct graph *graph, uint32_t value_index, struct which *w
         return true;
     for (uint32_t axis = 0; axis < value->declared_rank; axis++) {
         const inlay_dim *old = &value->declared_dims[axis];
-        const bool is_it = which->symbol != 0
-                               ? old->kind == INLAY_DIM_SYMBOLIC && old->symbol == which->symbol
-                               : graph->parent == NULL && value_index == which->value && axis == which->axis;
+        const bool is_it = dim_target->symbol != 0
+                               ? old->kind == INLAY_DIM_SYMBOLIC && old->symbol == dim_target->symbol
+                               : graph->parent == NULL && value_index == dim_target->value && axis == dim_target->axis;
 
         if (!is_it)
             continue;
@@ -135,28 +135,28 @@ static bool fix_value(struct graph *graph, uint32_t value_index, struct which *w
             dims = arena_copy(&graph->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
         if (dims == NULL)
             return false;
-        dims[axis] = (inlay_dim){ .value = which->size, .kind = INLAY_DIM_FIXED };
-        which->found++;
+        dims[axis] = (inlay_dim){ .value = dim_target->size, .kind = INLAY_DIM_FIXED };
+        dim_target->found++;
     }
     if (dims != NULL)
         value->declared_dims = dims;
     return true;
 }
 
-static bool fix_graph(struct graph *graph, struct which *which)
+static bool fix_graph(struct graph *graph, struct dim_target *dim_target)
 {
     for (uint32_t value = 0; value < graph->value_count; value++)
-        if (!fix_value(graph, value, which))
+        if (!fix_value(graph, value, dim_target))
             return false;
-    for (uint32_t i = 0; which->symbol != 0 && i < graph->node_count; i++)
+    for (uint32_t i = 0; dim_target->symbol != 0 && i < graph->node_count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
-            if (!fix_graph(graph->nodes[i]->bodies[b].graph, which))
+            if (!fix_graph(graph->nodes[i]->bodies[b].graph, dim_target))
                 return false;
     return true;
 }
 
 /* Parses "input:axis"; false: not of this form, or no such axis. */
-static bool find_axis(const graph_model *model, const char *name, struct which *which)
+static bool find_axis(const graph_model *model, const char *name, struct dim_target *dim_target)
 {
     const char *colon = strrchr(name, ':');
     const struct graph *graph = model->main;
@@ -176,8 +176,8 @@ static bool find_axis(const graph_model *model, const char *name, struct which *
             value->declared_rank == INLAY_RANK_UNKNOWN)
             continue;
         axis += axis < 0 ? (long)value->declared_rank : 0;
-        which->value = graph->inputs[i];
-        which->axis = (uint32_t)axis;
+        dim_target->value = graph->inputs[i];
+        dim_target->axis = (uint32_t)axis;
         return axis >= 0 && axis < (long)value->declared_rank;
     }
     return false;
@@ -190,16 +190,16 @@ static const char *nth_symbol(const void *ctx, uint32_t i)
 
 inlay_status change_dim(graph_model *model, const char *name, int64_t size, inlay_diag *diag)
 {
-    struct which which = { .value = INLAY_NONE, .size = size };
+    struct dim_target dim_target = { .value = INLAY_NONE, .size = size };
     const char *near;
 
-    if (!find_axis(model, name, &which))
+    if (!find_axis(model, name, &dim_target))
         for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
             if (strcmp(model->symbols[symbol].name.data, name) == 0)
-                which.symbol = symbol;
-    if ((which.symbol != 0 || which.value != INLAY_NONE) && !fix_graph(model->main, &which))
+                dim_target.symbol = symbol;
+    if ((dim_target.symbol != 0 || dim_target.value != INLAY_NONE) && !fix_graph(model->main, &dim_target))
         return no_memory(diag, "to change the model");
-    if (which.found > 0)
+    if (dim_target.found > 0)
         return INLAY_OK;
     near = model->symbol_count > 1 ? nearest_name(name, nth_symbol, model, model->symbol_count - 1) : NULL;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
@@ -244,7 +244,7 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
 {
     static const int64_t one = 1;
     struct graph *graph = model->main;
-    const struct listed names = { graph, graph->inputs };
+    const struct value_list names = { graph, graph->inputs };
     const char *near = nearest_name(input, nth_name, &names, graph->input_count);
     uint32_t i = 0, rank;
     uint64_t number = 0, bytes;

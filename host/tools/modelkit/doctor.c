@@ -61,9 +61,13 @@ doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph
         doctor->failed = true;
         return NULL;
     }
-    *finding = (doctor_finding){
-        .kind = kind, .graph = graph, .text = copy, .value = "", .v = value, .instead = INLAY_NONE, .cost_ms = -1
-    };
+    *finding = (doctor_finding){ .kind = kind,
+                                 .graph = graph,
+                                 .text = copy,
+                                 .value = "",
+                                 .value_index = value,
+                                 .instead = INLAY_NONE,
+                                 .cost_ms = -1 };
     if (node != NULL) {
         finding->nodes = arena_copy(&doctor->model->arena, &node, sizeof node);
         finding->node_count = finding->nodes != NULL;

@@ -28,8 +28,8 @@ typedef struct doctor_finding {
     bool measured;     /* cost_ms was measured, not predicted */
     bool can_fix, fixed;
     /* For doctor_fix(). */
-    uint32_t v;       /* the affected value, or INLAY_NONE */
-    uint32_t instead; /* the equivalent value; for AXIS_CONSTANT the symbol, 0 = the axes of an output */
+    uint32_t value_index; /* the affected value, or INLAY_NONE */
+    uint32_t instead;     /* the equivalent value; for AXIS_CONSTANT the symbol, 0 = the axes of an output */
     int64_t size;
 } doctor_finding;
 
@@ -51,8 +51,8 @@ const char *doctor_severity_text(doctor_severity severity);
 INLAY_NODISCARD inlay_status doctor_examine(struct doctor *doctor, inlay_diag *diag);
 /* Adds a finding; node may be NULL. Returns NULL when out of memory, which doctor_examine() reports at the end. */
 INLAY_PRINTF(6, 7)
-doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph *graph, graph_node *node, uint32_t v,
-                           const char *format, ...);
+doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph *graph, graph_node *node,
+                           uint32_t value_index, const char *format, ...);
 /* Repairs the findings with can_fix and marks them `fixed`. The model can be saved afterwards. */
 INLAY_NODISCARD inlay_status doctor_fix(struct doctor *doctor, inlay_diag *diag);
 #endif

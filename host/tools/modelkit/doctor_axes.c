@@ -19,7 +19,8 @@ static bool find_axis(const struct graph *graph, uint32_t symbol, uint32_t *out_
 }
 
 /* Reports once for each symbol that it can only be `size`. */
-static void say_constant(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t symbol, int64_t size)
+static void report_constant_axis(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t symbol,
+                                 int64_t size)
 {
     uint32_t input, axis;
     doctor_finding *finding;
@@ -42,7 +43,7 @@ static void say_constant(struct doctor *doctor, struct graph *graph, graph_node 
 }
 
 /* Does a constant weight determine the size of an open axis of the operand? */
-static void look_product(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_product(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const inlay_value_info *input =
         doctor_input(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
@@ -64,11 +65,11 @@ static void look_product(struct doctor *doctor, struct graph *graph, graph_node 
         size = weights.dims[doctor_int(node, "transB", 0) != 0 ? 1 : 0];
     }
     if (input->dims[axis].kind == INLAY_DIM_SYMBOLIC)
-        say_constant(doctor, graph, node, input->dims[axis].symbol, size);
+        report_constant_axis(doctor, graph, node, input->dims[axis].symbol, size);
 }
 
 /* Does a constant target shape determine the size of the only open axis? */
-static void look_reshape(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_reshape(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const inlay_value_info *input_info =
         doctor_input(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
@@ -102,7 +103,7 @@ static void look_reshape(struct doctor *doctor, struct graph *graph, graph_node 
         !find_axis(graph, input_info->dims[open].symbol, &input, &axis))
         return;
     if (!rest && target % fixed == 0)
-        say_constant(doctor, graph, node, input_info->dims[open].symbol, target / fixed);
+        report_constant_axis(doctor, graph, node, input_info->dims[open].symbol, target / fixed);
     else if (rest && open == 0 && axis == 0 && first > 0 && fixed % first == 0)
         (void)doctor_add(doctor, DOCTOR_TRACED_CONSTANT, graph, node, doctor_input(node, 1),
                          "Reshape sets the first axis to %lld for every size of axis 0 of input '%.100s' (%.60s): "
@@ -112,7 +113,7 @@ static void look_reshape(struct doctor *doctor, struct graph *graph, graph_node 
 }
 
 /* Axes of outputs that are declared open but always have one size. */
-static void look_outputs(struct doctor *doctor, struct graph *graph)
+static void check_outputs(struct doctor *doctor, struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->output_count; i++) {
         const graph_value *value = &graph->values[graph->outputs[i]];
@@ -139,15 +140,15 @@ static void look_outputs(struct doctor *doctor, struct graph *graph)
     }
 }
 
-void doctor_look_axes(struct doctor *doctor, struct graph *graph)
+void doctor_check_axes(struct doctor *doctor, struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         graph_node *node = graph->nodes[i];
 
         if (doctor_is_op(node, "Reshape"))
-            look_reshape(doctor, graph, node);
+            check_reshape(doctor, graph, node);
         else if (doctor_is_op(node, "Conv") || doctor_is_op(node, "MatMul") || doctor_is_op(node, "Gemm"))
-            look_product(doctor, graph, node);
+            check_product(doctor, graph, node);
     }
-    look_outputs(doctor, graph);
+    check_outputs(doctor, graph);
 }

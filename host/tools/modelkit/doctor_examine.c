@@ -11,10 +11,10 @@ static inlay_status examine_graph(struct doctor *doctor, struct graph *graph, in
         return inlay_fail(diag, INLAY_CANCELLED, "stopped");
     if (!readers_find(graph, &readers))
         return no_memory(diag, "to examine %u nodes", graph->node_count);
-    doctor_look_nodes(doctor, graph, &readers);
-    doctor_look_weights(doctor, graph, &readers);
-    doctor_look_twice(doctor, graph, &readers);
-    doctor_look_quant(doctor, graph, &readers);
+    doctor_check_nodes(doctor, graph, &readers);
+    doctor_check_weights(doctor, graph, &readers);
+    doctor_check_duplicates(doctor, graph, &readers);
+    doctor_check_quant(doctor, graph, &readers);
     for (uint32_t i = 0; i < graph->node_count && status == INLAY_OK; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count && status == INLAY_OK; b++)
             status = examine_graph(doctor, graph->nodes[i]->bodies[b].graph, diag);
@@ -26,7 +26,7 @@ inlay_status doctor_examine(struct doctor *doctor, inlay_diag *diag)
     inlay_status status = examine_graph(doctor, doctor->model->main, diag);
 
     if (status == INLAY_OK)
-        doctor_look_axes(doctor, doctor->model->main);
+        doctor_check_axes(doctor, doctor->model->main);
     if (status == INLAY_OK && doctor->failed)
         status = no_memory(diag, "for the findings");
     return status;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Makes all readers of `value` read `instead`. */
-static inlay_status lead(struct graph *graph, uint32_t value, uint32_t instead)
+static inlay_status redirect_readers(struct graph *graph, uint32_t value, uint32_t instead)
 {
     uint32_t *replacement = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof *replacement);
 
@@ -25,7 +25,8 @@ static inlay_status fix_needless(doctor_finding *finding)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < finding->node_count && status == INLAY_OK; i++)
-        status = lead(finding->graph, finding->nodes[i]->info.outputs[0], finding->nodes[i]->info.inputs[0]);
+        status =
+            redirect_readers(finding->graph, finding->nodes[i]->info.outputs[0], finding->nodes[i]->info.inputs[0]);
     return status;
 }
 
@@ -34,10 +35,10 @@ static inlay_status fix_cast(doctor_finding *finding)
 {
     graph_node *node = finding->nodes[0];
     const inlay_value_info *from = &finding->graph->values[finding->instead].info,
-                           *to = &finding->graph->values[finding->v].info;
+                           *to = &finding->graph->values[finding->value_index].info;
 
     if (from->dtype == to->dtype && (to->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0)
-        return lead(finding->graph, finding->v, finding->instead);
+        return redirect_readers(finding->graph, finding->value_index, finding->instead);
     edit_input(node, 0, finding->instead);
     return INLAY_OK;
 }
@@ -69,7 +70,7 @@ static inlay_status fix_constants(doctor_finding *finding)
 
 static inlay_status fix_integers(doctor_finding *finding)
 {
-    const inlay_value_info *info = &finding->graph->values[finding->v].info;
+    const inlay_value_info *info = &finding->graph->values[finding->value_index].info;
     const uint64_t count = info->data_bytes / 8;
     int32_t *narrow = graph_blob_alloc(finding->graph->model, count * sizeof *narrow);
     int64_t dims[INLAY_MAX_RANK], one;
@@ -82,8 +83,8 @@ static inlay_status fix_integers(doctor_finding *finding)
     }
     for (uint32_t i = 0; i < info->rank; i++)
         dims[i] = info->dims[i].value;
-    finding->graph->values[finding->v].declared = false;
-    return graph_set_constant(finding->graph, finding->v, INLAY_INT32, info->rank, dims, narrow,
+    finding->graph->values[finding->value_index].declared = false;
+    return graph_set_constant(finding->graph, finding->value_index, INLAY_INT32, info->rank, dims, narrow,
                               count * sizeof *narrow);
 }
 
@@ -97,7 +98,7 @@ static inlay_status fix_axis(doctor_finding *finding)
         inlay_dim *dims;
 
         if (!value->declared || value->declared_rank == INLAY_RANK_UNKNOWN || value->declared_rank == 0 ||
-            value->declared_rank != value->info.rank || (finding->instead == 0 && value_index != finding->v))
+            value->declared_rank != value->info.rank || (finding->instead == 0 && value_index != finding->value_index))
             continue;
         dims = arena_copy(&graph->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
         if (dims == NULL)
@@ -124,7 +125,7 @@ static inlay_status fix_one(doctor_finding *finding)
     case DOCTOR_CAST_NEEDLESS:
         return fix_needless(finding);
     case DOCTOR_WEIGHTS_TWICE:
-        return lead(finding->graph, finding->v, finding->instead);
+        return redirect_readers(finding->graph, finding->value_index, finding->instead);
     case DOCTOR_WEIGHTS_UNUSED:
         return INLAY_OK; /* removed by edit_drop_unused() */
     case DOCTOR_CONSTANT_HUGE:

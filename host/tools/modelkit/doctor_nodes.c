@@ -34,7 +34,7 @@ static bool drops_nothing(const struct graph *graph, const graph_node *node)
     return attribute != NULL && attribute->f == 0;
 }
 
-static void look_dropout(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_dropout(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t version = node->info.since_version;
     const bool trains =
@@ -45,7 +45,7 @@ static void look_dropout(struct doctor *doctor, struct graph *graph, graph_node 
                          "Dropout drops elements at random: the model was exported in training mode");
 }
 
-static void look_batch_norm(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_batch_norm(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t version = node->info.since_version;
     bool trains =
@@ -121,10 +121,10 @@ static inlay_dtype dtype_of(const struct graph *graph, uint32_t value)
     return value != INLAY_NONE ? graph->values[value].info.dtype : INLAY_UNDEFINED;
 }
 
-static void look_cast(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_cast(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t in = doctor_input(node, 0), out = node->info.outputs[0];
-    const uint32_t maker = in != INLAY_NONE ? graph->values[in].info.producer : INLAY_NONE;
+    const uint32_t producer = in != INLAY_NONE ? graph->values[in].info.producer : INLAY_NONE;
     const inlay_dtype middle = dtype_of(graph, in), last = dtype_of(graph, out);
     doctor_finding *finding;
     uint32_t from;
@@ -133,9 +133,9 @@ static void look_cast(struct doctor *doctor, struct graph *graph, graph_node *no
         return;
     if (middle == last)
         return; /* reported as DOCTOR_CAST_NEEDLESS */
-    if (maker == INLAY_NONE || maker >= graph->node_count || !doctor_is_op(graph->nodes[maker], "Cast"))
+    if (producer == INLAY_NONE || producer >= graph->node_count || !doctor_is_op(graph->nodes[producer], "Cast"))
         return;
-    from = doctor_input(graph->nodes[maker], 0);
+    from = doctor_input(graph->nodes[producer], 0);
     if (dtype_of(graph, from) == INLAY_UNDEFINED)
         return;
     finding = doctor_add(doctor, DOCTOR_CAST_CHAIN, graph, node, out, "Cast from %s to %s and then to %s%s",
@@ -156,18 +156,18 @@ static void look_cast(struct doctor *doctor, struct graph *graph, graph_node *no
 static bool stays_true(const struct graph *body, uint32_t value)
 {
     for (uint32_t steps = 0; steps <= body->node_count && value != INLAY_NONE; steps++) {
-        const uint32_t maker = body->values[value].info.producer;
+        const uint32_t producer = body->values[value].info.producer;
 
         if (is_true(body, value) || (body->input_count > 1 && value == body->inputs[1]))
             return true;
-        if (maker == INLAY_NONE || maker >= body->node_count || !doctor_is_op(body->nodes[maker], "Identity"))
+        if (producer == INLAY_NONE || producer >= body->node_count || !doctor_is_op(body->nodes[producer], "Identity"))
             return false;
-        value = doctor_input(body->nodes[maker], 0);
+        value = doctor_input(body->nodes[producer], 0);
     }
     return false;
 }
 
-static void look_loop(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_loop(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t condition = doctor_input(node, 1);
     const struct graph *body = node->body_count == 1 ? node->bodies[0].graph : NULL;
@@ -210,8 +210,8 @@ static bool is_needless(const struct graph *graph, const graph_node *node)
 }
 
 /* Reports all matching nodes as one finding, because exporters create dozens of them. */
-static doctor_finding *look_many(struct doctor *doctor, struct graph *graph, doctor_kind kind,
-                                 bool (*is_one)(const struct graph *, const graph_node *), const char *what)
+static doctor_finding *report_matching(struct doctor *doctor, struct graph *graph, doctor_kind kind,
+                                       bool (*is_one)(const struct graph *, const graph_node *), const char *what)
 {
     graph_node **nodes = arena_array(&graph->model->arena, (size_t)graph->node_count + 1, sizeof(graph_node *));
     doctor_finding *finding;
@@ -247,8 +247,8 @@ static bool is_wide(const struct graph *graph, uint32_t value, inlay_dtype dtype
 }
 
 /* Reports the nodes that compute in a type as one finding. */
-static void look_wide(struct doctor *doctor, struct graph *graph, doctor_kind kind, inlay_dtype dtype, int64_t least,
-                      bool open)
+static void check_wide(struct doctor *doctor, struct graph *graph, doctor_kind kind, inlay_dtype dtype, int64_t least,
+                       bool open)
 {
     graph_node **nodes = arena_array(&graph->model->arena, (size_t)graph->node_count + 1, sizeof(graph_node *));
     doctor_finding *finding;
@@ -281,30 +281,31 @@ static void look_wide(struct doctor *doctor, struct graph *graph, doctor_kind ki
     }
 }
 
-void doctor_look_nodes(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_nodes(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     static const struct {
         const char *op;
-        void (*look)(struct doctor *doctor, struct graph *graph, graph_node *node);
-    } looks[] = {
-        { "Dropout", look_dropout },
-        { "BatchNormalization", look_batch_norm },
-        { "Cast", look_cast },
-        { "Loop", look_loop },
+        void (*check)(struct doctor *doctor, struct graph *graph, graph_node *node);
+    } checks[] = {
+        { "Dropout", check_dropout },
+        { "BatchNormalization", check_batch_norm },
+        { "Cast", check_cast },
+        { "Loop", check_loop },
     };
     doctor_finding *finding;
 
     (void)readers;
     for (uint32_t i = 0; i < graph->node_count; i++)
-        for (size_t k = 0; k < sizeof looks / sizeof looks[0]; k++)
-            if (doctor_is_op(graph->nodes[i], looks[k].op) && graph->nodes[i]->info.output_count > 0 &&
+        for (size_t k = 0; k < sizeof checks / sizeof checks[0]; k++)
+            if (doctor_is_op(graph->nodes[i], checks[k].op) && graph->nodes[i]->info.output_count > 0 &&
                 graph->nodes[i]->info.outputs[0] != INLAY_NONE)
-                looks[k].look(doctor, graph, graph->nodes[i]);
-    (void)look_many(doctor, graph, DOCTOR_CAST_NEEDLESS, is_needless, "casts to the type that the input already has");
-    finding = look_many(doctor, graph, DOCTOR_CONSTANT_HUGE, is_huge,
-                        "large Constant nodes: no runtime keeps them outside the file");
+                checks[k].check(doctor, graph, graph->nodes[i]);
+    (void)report_matching(doctor, graph, DOCTOR_CAST_NEEDLESS, is_needless,
+                          "casts to the type that the input already has");
+    finding = report_matching(doctor, graph, DOCTOR_CONSTANT_HUGE, is_huge,
+                              "large Constant nodes: no runtime keeps them outside the file");
     for (uint32_t i = 0; finding != NULL && i < finding->node_count; i++)
         finding->bytes += graph_attr(finding->nodes[i], "value")->tensor->bytes;
-    look_wide(doctor, graph, DOCTOR_FLOAT64, INLAY_DOUBLE, WIDE_ELEMENTS, true);
-    look_wide(doctor, graph, DOCTOR_INT64, INLAY_INT64, WIDE_INTEGERS, false);
+    check_wide(doctor, graph, DOCTOR_FLOAT64, INLAY_DOUBLE, WIDE_ELEMENTS, true);
+    check_wide(doctor, graph, DOCTOR_INT64, INLAY_INT64, WIDE_INTEGERS, false);
 }

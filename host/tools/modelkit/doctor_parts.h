@@ -12,9 +12,9 @@ struct readers {
 /* False: out of memory. The arrays are the model's. */
 bool readers_find(struct graph *graph, struct readers *out);
 
-/* The elements of value v if they are known before the run: a constant, or the output of a Constant node. Dims are the
- * model's. False: unknown, or strings. */
-bool doctor_constant(const struct graph *graph, uint32_t v, inlay_tensor_view *out);
+/* The elements of the value if they are known before the run: a constant, or the output of a Constant node. Dims are
+ * the model's. False: unknown, or strings. */
+bool doctor_constant(const struct graph *graph, uint32_t value, inlay_tensor_view *out);
 /* Input i of the node, INLAY_NONE if absent. */
 static inline uint32_t doctor_input(const graph_node *node, uint32_t i)
 {
@@ -26,11 +26,11 @@ int64_t doctor_int(const graph_node *node, const char *attr, int64_t otherwise);
 int64_t doctor_elements(const inlay_value_info *info);
 
 /* The checks, each for one graph. */
-void doctor_look_nodes(struct doctor *doctor, struct graph *graph, const struct readers *readers); /* doctor_nodes.c */
-void doctor_look_weights(struct doctor *doctor, struct graph *graph,
-                         const struct readers *readers); /* doctor_weights.c */
-void doctor_look_quant(struct doctor *doctor, struct graph *graph, const struct readers *readers); /* doctor_quant.c */
-void doctor_look_axes(struct doctor *doctor, struct graph *graph); /* doctor_axes.c: main graph only */
+void doctor_check_nodes(struct doctor *doctor, struct graph *graph, const struct readers *readers); /* doctor_nodes.c */
+void doctor_check_weights(struct doctor *doctor, struct graph *graph,
+                          const struct readers *readers); /* doctor_weights.c */
+void doctor_check_quant(struct doctor *doctor, struct graph *graph, const struct readers *readers); /* doctor_quant.c */
+void doctor_check_axes(struct doctor *doctor, struct graph *graph); /* doctor_axes.c: main graph only */
 /* Equal weights, over all graphs. */
-void doctor_look_twice(struct doctor *doctor, struct graph *graph, const struct readers *readers);
+void doctor_check_duplicates(struct doctor *doctor, struct graph *graph, const struct readers *readers);
 #endif

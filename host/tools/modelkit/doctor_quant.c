@@ -11,7 +11,7 @@ enum {
 };
 
 /* Checks that every element of a scale is positive and not denormal. */
-static void look_scale(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t value)
+static void check_scale(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t value)
 {
     inlay_tensor_view view;
 
@@ -59,7 +59,7 @@ static uint32_t channel_axis(const graph_node *reader, const inlay_tensor_view *
 }
 
 /* Counts channels that use hardly any of the range that others use fully. */
-static int64_t count_poor(const inlay_tensor_view *view, uint32_t axis, int zero)
+static int64_t count_unused_range(const inlay_tensor_view *view, uint32_t axis, int zero)
 {
     const int64_t channels = view->dims[axis];
     int64_t inner = 1, poor = 0;
@@ -81,7 +81,7 @@ static int64_t count_poor(const inlay_tensor_view *view, uint32_t axis, int zero
     return poor;
 }
 
-static void look_weights(struct doctor *doctor, struct graph *graph, graph_node *node, const struct readers *readers)
+static void check_weights(struct doctor *doctor, struct graph *graph, graph_node *node, const struct readers *readers)
 {
     const uint32_t value = doctor_input(node, 0);
     inlay_tensor_view view, scale;
@@ -111,7 +111,7 @@ static void look_weights(struct doctor *doctor, struct graph *graph, graph_node 
                          graph->values[value].info.name.data, widest);
     } else if (view.rank >= 2) {
         axis = channel_axis(readers->one[node->info.outputs[0]], &view);
-        poor = count_poor(&view, axis, zero);
+        poor = count_unused_range(&view, axis, zero);
         if (poor * 4 > view.dims[axis])
             (void)doctor_add(
                 doctor, DOCTOR_QUANT_CHANNELS, graph, node, value,
@@ -120,7 +120,7 @@ static void look_weights(struct doctor *doctor, struct graph *graph, graph_node 
     }
 }
 
-void doctor_look_quant(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_quant(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         graph_node *node = graph->nodes[i];
@@ -128,13 +128,13 @@ void doctor_look_quant(struct doctor *doctor, struct graph *graph, const struct 
                    dequantizes = doctor_is_op(node, "DequantizeLinear");
 
         if (quantizes || dequantizes)
-            look_scale(doctor, graph, node, doctor_input(node, 1));
+            check_scale(doctor, graph, node, doctor_input(node, 1));
         if (dequantizes && node->info.outputs[0] != INLAY_NONE)
-            look_weights(doctor, graph, node, readers);
+            check_weights(doctor, graph, node, readers);
         if (doctor_is_op(node, "QLinearConv") || doctor_is_op(node, "QLinearMatMul")) {
-            look_scale(doctor, graph, node, doctor_input(node, 1));
-            look_scale(doctor, graph, node, doctor_input(node, 4));
-            look_scale(doctor, graph, node, doctor_input(node, 6));
+            check_scale(doctor, graph, node, doctor_input(node, 1));
+            check_scale(doctor, graph, node, doctor_input(node, 4));
+            check_scale(doctor, graph, node, doctor_input(node, 6));
         }
     }
 }

@@ -15,7 +15,7 @@ static bool is_constant(const struct graph *graph, uint32_t value)
 
 /* ------------------------------------------------------------------ unused, listed as inputs */
 
-static void look_unused(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+static void check_unused(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
@@ -32,7 +32,7 @@ static void look_unused(struct doctor *doctor, struct graph *graph, const struct
     }
 }
 
-static void look_inputs(struct doctor *doctor, struct graph *graph)
+static void check_inputs(struct doctor *doctor, struct graph *graph)
 {
     uint32_t large = 0, all = 0, first = INLAY_NONE;
     doctor_finding *finding;
@@ -57,7 +57,7 @@ static void look_inputs(struct doctor *doctor, struct graph *graph)
 
 /* ------------------------------------------------------------------ equal ones */
 
-void doctor_look_twice(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_duplicates(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     uint32_t *list = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof *list), count = 0;
 
@@ -67,31 +67,31 @@ void doctor_look_twice(struct doctor *doctor, struct graph *graph, const struct 
     }
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
-        uint32_t like = INLAY_NONE;
+        uint32_t duplicate = INLAY_NONE;
         doctor_finding *finding;
 
         if (!is_constant(graph, value) || info->data_bytes < LEAST_WEIGHTS || info->dtype == INLAY_STRING ||
             readers->count[value] == 0)
             continue;
-        for (uint32_t i = 0; i < count && like == INLAY_NONE; i++) {
+        for (uint32_t i = 0; i < count && duplicate == INLAY_NONE; i++) {
             const inlay_value_info *other = &graph->values[list[i]].info;
 
             if (other->data_bytes == info->data_bytes && other->dtype == info->dtype && other->rank == info->rank &&
                 memcmp(other->dims, info->dims, info->rank * sizeof *info->dims) == 0 &&
                 graph_constant_hash(graph, list[i]) == graph_constant_hash(graph, value) &&
                 memcmp(other->data, info->data, info->data_bytes) == 0)
-                like = list[i];
+                duplicate = list[i];
         }
-        if (like == INLAY_NONE) {
+        if (duplicate == INLAY_NONE) {
             list[count++] = value;
             continue;
         }
         finding =
             doctor_add(doctor, DOCTOR_WEIGHTS_TWICE, graph, NULL, value, "'%.150s' has the same elements as '%.150s'",
-                       info->name.data, graph->values[like].info.name.data);
+                       info->name.data, graph->values[duplicate].info.name.data);
         if (finding != NULL) {
             finding->bytes = info->data_bytes;
-            finding->instead = like;
+            finding->instead = duplicate;
             finding->can_fix = (info->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
         }
     }
@@ -134,7 +134,7 @@ static bool is_weight(const graph_node *node, uint32_t value)
     return false;
 }
 
-static void look_finite(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
+static void check_finite(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
 {
     const inlay_dtype dtype = graph->values[value].info.dtype;
     inlay_tensor_view view;
@@ -160,7 +160,7 @@ static bool reads_as_index(const struct graph *graph, uint32_t value)
     static const struct {
         const char *op;
         uint32_t input;
-    } takers[] = { { "Gather", 1 }, { "GatherElements", 1 }, { "ScatterElements", 1 } };
+    } consumers[] = { { "Gather", 1 }, { "GatherElements", 1 }, { "ScatterElements", 1 } };
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
@@ -171,8 +171,8 @@ static bool reads_as_index(const struct graph *graph, uint32_t value)
         for (uint32_t k = 0; k < node->info.input_count; k++) {
             bool fits = node->info.inputs[k] != value;
 
-            for (size_t taker = 0; taker < sizeof takers / sizeof takers[0]; taker++)
-                fits = fits || (takers[taker].input == k && doctor_is_op(node, takers[taker].op));
+            for (size_t consumer = 0; consumer < sizeof consumers / sizeof consumers[0]; consumer++)
+                fits = fits || (consumers[consumer].input == k && doctor_is_op(node, consumers[consumer].op));
             if (!fits)
                 return false;
         }
@@ -180,7 +180,7 @@ static bool reads_as_index(const struct graph *graph, uint32_t value)
     return (graph->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
 }
 
-static void look_integers(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
+static void check_integers(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
 {
     const inlay_value_info *info = &graph->values[value].info;
     doctor_finding *finding;
@@ -232,7 +232,7 @@ static int64_t count_dead(const inlay_tensor_view *weights, bool rows)
     return dead;
 }
 
-static void look_dead(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_dead(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const bool conv = doctor_is_op(node, "Conv"), gemm = doctor_is_op(node, "Gemm");
     const bool rows = conv || (gemm && doctor_int(node, "transB", 0) != 0);
@@ -249,17 +249,17 @@ static void look_dead(struct doctor *doctor, struct graph *graph, graph_node *no
                          (long long)weights.dims[rows ? 0 : weights.rank - 1]);
 }
 
-void doctor_look_weights(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_weights(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
-    look_unused(doctor, graph, readers);
+    check_unused(doctor, graph, readers);
     if (graph->parent == NULL)
-        look_inputs(doctor, graph);
+        check_inputs(doctor, graph);
     for (uint32_t value = 0; value < graph->value_count; value++) {
         if (!is_constant(graph, value))
             continue;
-        look_finite(doctor, graph, value, readers->one[value]);
-        look_integers(doctor, graph, value, readers->one[value]);
+        check_finite(doctor, graph, value, readers->one[value]);
+        check_integers(doctor, graph, value, readers->one[value]);
     }
     for (uint32_t i = 0; i < graph->node_count; i++)
-        look_dead(doctor, graph, graph->nodes[i]);
+        check_dead(doctor, graph, graph->nodes[i]);
 }

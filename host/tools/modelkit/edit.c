@@ -14,8 +14,8 @@ void edit_begin(struct editor *editor, struct graph *graph)
 /* State of sorting the nodes. */
 struct ordering {
     const struct graph *graph;
-    uint32_t *maker; /* [value_count] the new node that produces the value, or INLAY_NONE */
-    bool *placed;    /* [node_count] */
+    uint32_t *producer; /* [value_count] the new node that produces the value, or INLAY_NONE */
+    bool *placed;       /* [node_count] */
     graph_node **out;
     uint32_t count;
 };
@@ -29,11 +29,11 @@ static void place(struct ordering *ordering, uint32_t i)
         return;
     ordering->placed[i] = true;
     for (uint32_t k = 0; k < node->info.input_count; k++)
-        if (node->info.inputs[k] != INLAY_NONE && ordering->maker[node->info.inputs[k]] != INLAY_NONE)
-            place(ordering, ordering->maker[node->info.inputs[k]]);
+        if (node->info.inputs[k] != INLAY_NONE && ordering->producer[node->info.inputs[k]] != INLAY_NONE)
+            place(ordering, ordering->producer[node->info.inputs[k]]);
     for (uint32_t k = 0; k < node->capture_count; k++)
-        if (ordering->maker[node->captures[k]] != INLAY_NONE)
-            place(ordering, ordering->maker[node->captures[k]]);
+        if (ordering->producer[node->captures[k]] != INLAY_NONE)
+            place(ordering, ordering->producer[node->captures[k]]);
     ordering->out[ordering->count++] = ordering->graph->nodes[i];
 }
 
@@ -41,19 +41,19 @@ static bool order_nodes(const struct graph *graph, uint32_t old_count)
 {
     struct ordering ordering = { .graph = graph };
 
-    ordering.maker = malloc(((size_t)graph->value_count + 1) * sizeof *ordering.maker);
+    ordering.producer = malloc(((size_t)graph->value_count + 1) * sizeof *ordering.producer);
     ordering.placed = calloc((size_t)graph->node_count + 1, sizeof *ordering.placed);
     ordering.out = calloc((size_t)graph->node_count + 1, sizeof(graph_node *));
-    if (ordering.maker != NULL && ordering.placed != NULL && ordering.out != NULL) {
-        memset(ordering.maker, 0xff, graph->value_count * sizeof *ordering.maker);
+    if (ordering.producer != NULL && ordering.placed != NULL && ordering.out != NULL) {
+        memset(ordering.producer, 0xff, graph->value_count * sizeof *ordering.producer);
         for (uint32_t i = old_count; i < graph->node_count; i++)
             for (uint32_t k = 0; k < graph->nodes[i]->info.output_count; k++)
-                ordering.maker[graph->nodes[i]->info.outputs[k]] = i;
+                ordering.producer[graph->nodes[i]->info.outputs[k]] = i;
         for (uint32_t i = 0; i < graph->node_count; i++)
             place(&ordering, i);
         memcpy((void *)graph->nodes, (void *)ordering.out, graph->node_count * sizeof(graph_node *));
     }
-    free(ordering.maker);
+    free(ordering.producer);
     free(ordering.placed);
     free((void *)ordering.out);
     return ordering.count == graph->node_count;

@@ -35,9 +35,9 @@ uint32_t edit_node(struct editor *editor, const char *stem, const char *suffix, 
 void edit_int(struct editor *editor, graph_node *node, const char *name,
               int64_t value); /* sets an attribute; node may be NULL */
 /* Makes input i of the node read v. */
-void edit_input(graph_node *node, uint32_t i, uint32_t v);
+void edit_input(graph_node *node, uint32_t i, uint32_t value);
 /* The same, and extends the inputs if the node has fewer. */
-void edit_set_input(struct editor *editor, graph_node *node, uint32_t i, uint32_t v);
+void edit_set_input(struct editor *editor, graph_node *node, uint32_t i, uint32_t value);
 /* Drops constants without readers, in bodies as well, so that they are not saved. False: out of memory. */
 bool edit_drop_unused(struct graph *graph);
 /* Counts the reads of each value of the graph: uses is [value_count], zeroed. Captures of bodies and outputs of the
