@@ -29,16 +29,16 @@ bool prepost_one_of(const kit_node *node, const char *attr, const char *otherwis
     if (prepost_word(text, list, count) >= 0)
         return true;
     for (uint32_t i = 0; i < count; i++) {
-        const size_t n = strlen(list[i]);
+        const size_t length = strlen(list[i]);
 
-        if (at + n + 3 > sizeof words)
+        if (at + length + 3 > sizeof words)
             break;
         if (i > 0) {
             memcpy(words + at, ", ", 2);
             at += 2;
         }
-        memcpy(words + at, list[i], n);
-        at += n;
+        memcpy(words + at, list[i], length);
+        at += length;
     }
     words[at] = '\0';
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, words, "%s is '%.60s'", attr, text);

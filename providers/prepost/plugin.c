@@ -1,5 +1,6 @@
-/* plugin.c - the plugin prepost: what surrounds a model, as operators of its graph. */
+/* plugin.c - the plugin prepost: preprocessing and postprocessing as operators of the graph. */
 #include "prepost.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
 #define OPERATOR(name) &prepost_##name,
@@ -9,14 +10,14 @@ static const prepost_operator *const all[] = {
 #undef OPERATOR
 enum { ALL = sizeof all / sizeof all[0], MOST = 2 * ALL };
 
-/* Filled in by inlay_plugin_open, always with the same: it is called by one thread at a time. */
+/* Filled in by inlay_plugin_open, with the same contents each time; only one thread calls it at a time. */
 static inlay_operator operators[MOST];
 static kit_kernel kernels[MOST];
 static kit_table table = { kernels, 0 };
 static const kit_table *const tables[] = { &table };
 
 static const inlay_option options[] = { { .name = "max_pixels",
-                                          .doc = "the largest picture that is decoded, in pixels",
+                                          .doc = "largest image that is decoded, in pixels",
                                           .default_value = "100000000",
                                           .min = 1,
                                           .max = INT64_C(4290250000),
@@ -41,7 +42,8 @@ static inlay_status open_provider(const inlay_host *host, const inlay_create_arg
 }
 
 static const kit_provider provider = { .name = "prepost",
-                                       .description = "Pictures, sound, text and boxes before and after a model",
+                                       .description =
+                                           "Preprocessing and postprocessing of images, audio, text and boxes",
                                        .tables = tables,
                                        .table_count = KIT_COUNT(tables),
                                        .options = options,
@@ -55,6 +57,7 @@ static void add(const prepost_operator *operator, const char * domain)
 {
     const uint32_t i = table.count++;
 
+    INLAY_CHECK(i < MOST);
     operators[i] = (inlay_operator){ .struct_size = sizeof operators[i],
                                      .domain = domain,
                                      .op_type = operator->op_type,

@@ -1,8 +1,8 @@
-/* prepost.h - what the files of the plugin share.
+/* prepost.h - declarations shared by the files of the plugin.
  *
- * A file has one or more operators: schema, shapes, examples and the kernel, as a constant pp_<name> that operators.def
- * lists. Operators that onnxruntime-extensions has as well keep its names and are in its two domains, ai.onnx.contrib
- * and com.microsoft.extensions; the others are in inlay.prepost. */
+ * A file defines one or more operators: schema, shapes, examples and kernel of each in a constant prepost_<name> that
+ * operators.def lists. Operators that onnxruntime-extensions also has keep its names and belong to its two domains,
+ * ai.onnx.contrib and com.microsoft.extensions; the others belong to inlay.prepost. */
 #ifndef PREPOST_H
 #define PREPOST_H
 #include "inlay/kit.h"
@@ -13,7 +13,7 @@
 
 typedef struct prepost_operator {
     const char *op_type, *signature, *doc;
-    bool extensions; /* of onnxruntime-extensions */
+    bool extensions; /* an operator of onnxruntime-extensions */
     inlay_status (*infer)(void *ctx, inlay_infer *in, inlay_diag *diag);
     const inlay_op_example *examples;
     uint32_t example_count;
@@ -24,16 +24,16 @@ typedef struct prepost_operator {
 #include "operators.def"
 #undef OPERATOR
 
-/* What the provider's open makes; kit_node.provider. */
+/* The provider's settings; kit_node.provider points to them. */
 typedef struct prepost_settings {
     int64_t max_pixels;
 } prepost_settings;
 
 /* ------------------------------------------------------------------ inference */
 
-static inline inlay_dim prepost_fixed(int64_t n)
+static inline inlay_dim prepost_fixed(int64_t size)
 {
-    return (inlay_dim){ .value = n, .kind = INLAY_DIM_FIXED };
+    return (inlay_dim){ .value = size, .kind = INLAY_DIM_FIXED };
 }
 static inline inlay_dim prepost_open(void)
 {
@@ -43,12 +43,12 @@ static inline bool prepost_knows_rank(const inlay_value_info *value)
 {
     return value != NULL && value->rank != INLAY_RANK_UNKNOWN;
 }
-/* Output `i` of the type that the schema gives. */
+/* Sets shape and rank of output `i`; its type comes from the schema. */
 static inline inlay_status prepost_set(inlay_infer *in, uint32_t i, uint32_t rank, const inlay_dim *dims)
 {
     return i < in->output_count ? in->set_output(in->ctx, i, INLAY_UNDEFINED, rank, dims) : INLAY_OK;
 }
-/* Fails unless input i is of one of two ranks, where it is known. */
+/* Fails if the rank of input i is known and neither `one` nor `other`. */
 inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                                inlay_diag *diag);
 
@@ -88,8 +88,8 @@ inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, 
     }
 #define PREPOST_EXAMPLES(list) .examples = (list), .example_count = KIT_COUNT(list)
 
-/* prepost_##name: an operator of onnxruntime-extensions with outputs whose sizes are known when it has run. What
- * follows the list of examples are members of its kernel. */
+/* prepost_##name: an operator of onnxruntime-extensions whose output sizes are known only after the run. The arguments
+ * after the list of examples initialise members of its kernel. */
 #define PREPOST_EXTENSION(name, type, sign, text, shapes, list, ...)                                                   \
     const prepost_operator prepost_##name = { .op_type = (type),                                                       \
                                               .signature = (sign),                                                     \
@@ -103,12 +103,12 @@ inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, 
 
 /* The index of text in the list, or -1. */
 int prepost_word(const char *text, const char *const *list, uint32_t count);
-/* Refuses the node unless its string attribute is one of the words; NULL: fine. */
+/* Refuses the node unless its string attribute is one of the words; true: accepted. */
 bool prepost_one_of(const kit_node *node, const char *attr, const char *otherwise, const char *const *list,
                     uint32_t count, kit_refusal *why);
-/* Gives output `out` a string element of that text. */
+/* Stores a copy of the text in a string element of an output. */
 inlay_status prepost_put_string(const kit_call *call, inlay_str *to, const char *text, size_t bytes);
-/* Sets cost->ns, and how sure it is: known says whether the shapes were. */
+/* Sets cost->ns and its confidence; known: were the shapes known? */
 static inline void prepost_cost(inlay_cost *cost, bool known, double ns)
 {
     cost->ns = ns;

@@ -189,7 +189,7 @@ holds "a loop of no turn" sh -c './fibonacci n=minus.npy -o f0 && [ "$(od -An -t
 fails 2 "no dimension is called 'M'" net.onnx -o none --dim M=2
 fails 2 "from 1" net.onnx -o none --dim N=0
 fails 2 "no input is called 'q'" branches.onnx -o none --set q=1
-fails 2 "cannot be the one number" branches.onnx -o none --set x=1
+fails 2 "cannot be the number" branches.onnx -o none --set x=1
 fails 2 "cannot be combined" mlp.onnx -o none --library --object
 fails 3 "no program 'no-such-compiler'" mlp.onnx -o none --cc no-such-compiler
 fails 3 "cannot be opened" nothing.onnx -o none

@@ -92,7 +92,7 @@ done
 does 0 'length >= 20 and all(.[]; .code and .fix and (.severity | IN("note", "warning", "error")))' doctor --list
 says 0 '^error   weights-not-finite    ' doctor --list
 says 0 '^clean1.onnx: no findings$' doctor clean1.onnx "${common[@]}" "${quick[@]}"
-says 1 "^warning weights-twice: 'w2' has the same elements as 'w1'; keep one of them .*\[--fix\]$" doctor twice.onnx \
+says 1 "^warning weights-twice: 'w2' has the same elements as 'w1'; keep one copy .*\[--fix\]$" doctor twice.onnx \
     "${common[@]}" "${quick[@]}"
 says 1 '^0 errors, 1 warnings, 0 notes; --fix -o FILE fixes 1$' doctor twice.onnx "${common[@]}" "${quick[@]}"
 does 1 '.measured and .run_ms > 0 and .findings[0].cost == "measured" and .findings[0].cost_ms > 0' \

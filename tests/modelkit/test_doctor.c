@@ -109,7 +109,7 @@ static void test_fixed(void **state)
     (void)unlink(path);
 }
 
-/* A cast that loses digits on its way is told, and left alone. */
+/* A cast chain that loses precision is reported, not fixed. */
 static void test_lossy_cast(void **state)
 {
     struct wire wire = { 0 };
@@ -126,7 +126,7 @@ static void test_lossy_cast(void **state)
     assert_int_equal(doctor.count, 1);
     assert_string_equal(doctor_code(doctor.first->kind), "cast-chain");
     assert_false(doctor.first->can_fix);
-    assert_non_null(strstr(doctor.first->text, "loses digits"));
+    assert_non_null(strstr(doctor.first->text, "loses precision"));
     graph_model_destroy(model);
     wire_deinit(&wire);
 }

@@ -243,7 +243,7 @@ class Pictures(unittest.TestCase):
         small = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", half) + chunk(b"IDAT", zlib.compress(b"x")) + chunk(b"IEND", b"")
         bmp = b"BM" + bytes(12) + struct.pack("<IiiHHI", 40, 60000, 60000, 1, 24, 0) + bytes(20)
         for file, words in ((png, "too early"), (png + chunk(b"IDAT", b""), "max_pixels"), (small, "more than the file can hold"), (b"P6 9999 9999 255 abc", "short"),
-                            (bmp, "BMP"), (b"", "no picture"), (b"GIF89a", "no picture"),
+                            (bmp, "BMP"), (b"", "not an image"), (b"GIF89a", "not an image"),
                             (saved(picture(), "JPEG").tobytes()[:300], "JPEG"),
                             (saved(picture(), "PNG").tobytes()[:300], "PNG")):
             with self.assertRaisesRegex(inlay.InlayError, words):

@@ -90,13 +90,13 @@ agrees() {
     left
 }
 agrees mlp.onnx 0.9999 --weights 8
-does 0 '.handed_back == "no layer can be narrower"' quantize net.onnx -o out.onnx --weights 8
+does 0 '.handed_back == "no layer can be stored in fewer bits"' quantize net.onnx -o out.onnx --weights 8
 rm -f out.onnx
 agrees mlp.onnx 0.98 --weights 4
 # What is told is what was done: 4 bits are for products, and --mode dynamic has none here.
-does 0 '.what == "weights in 8 bits, for no layer can have 4" and .layers[0].bits == 8' quantize conv_dense.onnx -o out.onnx \
+does 0 '.what == "weights in 8 bits, because no layer can have 4" and .layers[0].bits == 8' quantize conv_dense.onnx -o out.onnx \
     --weights 4
-does 0 '.what == "the unchanged model" and .tried != null and (.handed_back | test("no layer is a product"))' quantize \
+does 0 '.what == "the unchanged model" and .tried != null and (.handed_back | test("no layer is a MatMul or Gemm"))' quantize \
     conv_dense.onnx -o out.onnx --mode dynamic
 rm -f out.onnx
 left
@@ -126,7 +126,7 @@ does 0 '.outputs[0].score > 0.99' compare mlp.onnx out.onnx
 does 0 ".bytes_before == $(($(stat -c %s out.onnx) + $(stat -c %s out.onnx.data)))" quantize out.onnx -o two.onnx --weights f16
 rm -f out.onnx out.onnx.data two.onnx
 # ---- zeros
-does 0 '.what | test("0 % of blocks of 1x16 are zeros, 40 channels are gone")' quantize dead.onnx -o out.onnx --prune 0
+does 0 '.what | test("0 % of blocks of 1x16 are zeros, 40 channels removed")' quantize dead.onnx -o out.onnx --prune 0
 does 0 '.' check out.onnx
 does 0 '.outputs[0].relative_error < 1e-6' compare dead.onnx out.onnx
 rm -f out.onnx
@@ -208,7 +208,7 @@ for name in "" "--external tensors"; do
     does 3 '.error.text | test("packed external file .*: a chunk is not what was packed")' run out.onnx
     rm -f out.onnx* tensors whole.onnx
 done
-fails 2 "no layer with weights fits 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
+fails 2 "no layer with weights matches 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
 fails 2 'expected 4, 8, auto, f16 or exact' quantize mlp.onnx -o out.onnx --weights 5
 fails 3 'cannot create nowhere/out.onnx' quantize mlp.onnx -o nowhere/out.onnx
 
@@ -261,7 +261,7 @@ left
 checks=$((checks + 1))
 "$inlay" quantize net.onnx -o out.onnx --data images.npz --metric psnr --at-least 64 --mode static --weights 8 --verbose \
     "${common[@]}" >out 2>err </dev/null
-if ! grep -q 'the method that suits each value' err || ! grep -q 'for the agreement' out; then
+if ! grep -q 'the best method for each value' err || ! grep -q 'to keep the agreement' out; then
     complain "no method for each value"
 fi
 does 0 '.outputs[0].score >= 64' compare net.onnx out.onnx --data images.npz --metric psnr
@@ -284,7 +284,7 @@ left
 # ---- channels that matter get finer steps of 4 bits: the same function, and closer to it than without
 checks=$((checks + 1))
 "$inlay" quantize sharp.onnx -o out.onnx --weights 4 --data rows.npz --metric psnr --verbose "${common[@]}" >out 2>err </dev/null
-grep -q '2 values have their channels scaled' err || complain "channels are not scaled for 4 bits"
+grep -q 'channels of 2 values scaled' err || complain "channels are not scaled for 4 bits"
 does 0 '.outputs[0].score > 49' compare sharp.onnx out.onnx --data rows.npz --metric psnr
 rm -f out.onnx
 does 0 '.handed_back == null' quantize sharp.onnx -o out.onnx --weights auto --bits 5.5 --data rows.npz --metric kl
@@ -308,10 +308,10 @@ if ! grep -q '<svg' front.html || ! grep -q 'class="chosen"' front.html || ! gre
     complain "front.html has no points"
 fi
 rm -f out.onnx
-fails 2 's.json: of another model, other samples or another metric' \
+fails 2 's.json: belongs to another model, other samples or another metric' \
     quantize net.onnx -o out.onnx --data stored.npz --metric psnr --mode static --weights 8 --stats s.json
 echo '{"version": 1' >s.json
-fails 2 's.json: not what inlay quantize wrote' quantize net.onnx -o out.onnx --data images.npz --stats s.json
+fails 2 's.json: not a file of inlay quantize --stats' quantize net.onnx -o out.onnx --data images.npz --stats s.json
 
 # ---- 4 bits and 8
 does 0 '.handed_back == null and ([.layers[].bits] | sort) == [4, 8]' quantize mlp.onnx -o out.onnx --weights auto \
@@ -343,7 +343,7 @@ done
 fails 2 'does not fit input|has no samples' quantize mlp.onnx -o out.onnx --data rows_none.npz
 mkdir empty
 fails 2 'has no samples' quantize mlp.onnx -o out.onnx --data empty
-does 0 '[.layers[] | select(.kept == "weights beyond float16")] | length == 1' quantize big.onnx -o out.onnx --weights f16
+does 0 '[.layers[] | select(.kept == "weights out of the range of float16")] | length == 1' quantize big.onnx -o out.onnx --weights f16
 rm -f out.onnx
 for how in "--weights 8" "--weights 4"; do
     # shellcheck disable=SC2086 # two arguments

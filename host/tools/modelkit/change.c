@@ -1,4 +1,5 @@
 #include "modelkit/change.h"
+#include "inlay/check.h"
 #include "base/nearest.h"
 #include "base/memory.h"
 #include <stdlib.h>
@@ -55,34 +56,35 @@ bool change_has_name(const struct graph *graph, const char *name)
     return false;
 }
 
-struct listed {
+struct value_list {
     const struct graph *graph;
     const uint32_t *values;
 };
 
 static const char *nth_name(const void *ctx, uint32_t i)
 {
-    const struct listed *listed = ctx;
+    const struct value_list *value_list = ctx;
 
-    return listed->graph->values[listed->values[i]].info.name.data;
+    return value_list->graph->values[value_list->values[i]].info.name.data;
 }
 
 static inlay_status rename_value(graph_model *model, const uint32_t *values, uint32_t count, const char *what,
                                  const char *from, const char *to, inlay_diag *diag)
 {
-    const struct listed names = { model->main, values };
+    const struct value_list names = { model->main, values };
     const char *near = nearest_name(from, nth_name, &names, count);
     char *copy;
 
     for (uint32_t i = 0; i < count; i++) {
         inlay_value_info *info = &model->main->values[values[i]].info;
 
+        INLAY_CHECK(values[i] < model->main->value_count);
         if (strcmp(info->name.data, from) != 0)
             continue;
         if (to[0] == '\0')
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.200s': the new name is empty", what, from);
         if (change_has_name(model->main, to))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.150s': another value is called '%.150s' already",
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s '%.150s': another value already has the name '%.150s'",
                               what, from, to);
         copy = arena_string(&model->arena, to);
         if (copy == NULL)
@@ -106,26 +108,26 @@ inlay_status change_output_name(graph_model *model, const char *from, const char
 
 /* ------------------------------------------------------------------ sizes */
 
-/* Which dimensions: those of a symbol, or one axis of one value. */
-struct which {
+/* The dimensions to fix: those of a symbol, or one axis of one value. */
+struct dim_target {
     uint32_t symbol; /* 0 = none */
     uint32_t value, axis;
     int64_t size;
     uint32_t found;
 };
 
-static bool fix_value(struct graph *graph, uint32_t value_index, struct which *which)
+static bool fix_value(struct graph *graph, uint32_t value_index, struct dim_target *dim_target)
 {
     graph_value *value = &graph->values[value_index];
     inlay_dim *dims = NULL;
 
     if (!value->declared || value->declared_rank == INLAY_RANK_UNKNOWN)
         return true;
-    for (uint32_t d = 0; d < value->declared_rank; d++) {
-        const inlay_dim *old = &value->declared_dims[d];
-        const bool is_it = which->symbol != 0
-                               ? old->kind == INLAY_DIM_SYMBOLIC && old->symbol == which->symbol
-                               : graph->parent == NULL && value_index == which->value && d == which->axis;
+    for (uint32_t axis = 0; axis < value->declared_rank; axis++) {
+        const inlay_dim *old = &value->declared_dims[axis];
+        const bool is_it = dim_target->symbol != 0
+                               ? old->kind == INLAY_DIM_SYMBOLIC && old->symbol == dim_target->symbol
+                               : graph->parent == NULL && value_index == dim_target->value && axis == dim_target->axis;
 
         if (!is_it)
             continue;
@@ -133,28 +135,28 @@ static bool fix_value(struct graph *graph, uint32_t value_index, struct which *w
             dims = arena_copy(&graph->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
         if (dims == NULL)
             return false;
-        dims[d] = (inlay_dim){ .value = which->size, .kind = INLAY_DIM_FIXED };
-        which->found++;
+        dims[axis] = (inlay_dim){ .value = dim_target->size, .kind = INLAY_DIM_FIXED };
+        dim_target->found++;
     }
     if (dims != NULL)
         value->declared_dims = dims;
     return true;
 }
 
-static bool fix_graph(struct graph *graph, struct which *which)
+static bool fix_graph(struct graph *graph, struct dim_target *dim_target)
 {
     for (uint32_t value = 0; value < graph->value_count; value++)
-        if (!fix_value(graph, value, which))
+        if (!fix_value(graph, value, dim_target))
             return false;
-    for (uint32_t i = 0; which->symbol != 0 && i < graph->node_count; i++)
+    for (uint32_t i = 0; dim_target->symbol != 0 && i < graph->node_count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
-            if (!fix_graph(graph->nodes[i]->bodies[b].graph, which))
+            if (!fix_graph(graph->nodes[i]->bodies[b].graph, dim_target))
                 return false;
     return true;
 }
 
-/* "input:axis"; false: it is no such thing. */
-static bool find_axis(const graph_model *model, const char *name, struct which *which)
+/* Parses "input:axis"; false: not of this form, or no such axis. */
+static bool find_axis(const graph_model *model, const char *name, struct dim_target *dim_target)
 {
     const char *colon = strrchr(name, ':');
     const struct graph *graph = model->main;
@@ -174,8 +176,8 @@ static bool find_axis(const graph_model *model, const char *name, struct which *
             value->declared_rank == INLAY_RANK_UNKNOWN)
             continue;
         axis += axis < 0 ? (long)value->declared_rank : 0;
-        which->value = graph->inputs[i];
-        which->axis = (uint32_t)axis;
+        dim_target->value = graph->inputs[i];
+        dim_target->axis = (uint32_t)axis;
         return axis >= 0 && axis < (long)value->declared_rank;
     }
     return false;
@@ -188,52 +190,51 @@ static const char *nth_symbol(const void *ctx, uint32_t i)
 
 inlay_status change_dim(graph_model *model, const char *name, int64_t size, inlay_diag *diag)
 {
-    struct which which = { .value = INLAY_NONE, .size = size };
+    struct dim_target dim_target = { .value = INLAY_NONE, .size = size };
     const char *near;
 
-    if (!find_axis(model, name, &which))
+    if (!find_axis(model, name, &dim_target))
         for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
             if (strcmp(model->symbols[symbol].name.data, name) == 0)
-                which.symbol = symbol;
-    if ((which.symbol != 0 || which.value != INLAY_NONE) && !fix_graph(model->main, &which))
+                dim_target.symbol = symbol;
+    if ((dim_target.symbol != 0 || dim_target.value != INLAY_NONE) && !fix_graph(model->main, &dim_target))
         return no_memory(diag, "to change the model");
-    if (which.found > 0)
+    if (dim_target.found > 0)
         return INLAY_OK;
     near = model->symbol_count > 1 ? nearest_name(name, nth_symbol, model, model->symbol_count - 1) : NULL;
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "no dimension is called '%.150s', and it is no axis of an input as in "
-                      "x:0%s%.150s%s",
-                      name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+                      "no dimension is called '%.150s', and it is not INPUT:AXIS such as x:0%s%.150s%s", name,
+                      near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
 /* ------------------------------------------------------------------ constants */
 
-/* One number of that type; false: the text is none. */
+/* Parses one number of that type; false: not such a number. */
 static bool read_number(const char *text, inlay_dtype dtype, void *out, uint64_t *out_bytes)
 {
     char *end;
-    const double f = strtod(text, &end);
-    const long long i = strtoll(text, NULL, 10);
+    const double number = strtod(text, &end);
+    const long long integer = strtoll(text, NULL, 10);
 
     *out_bytes = inlay_dtype_bits(dtype) / 8;
     if (end == text || *end != '\0')
         return false;
     switch (dtype) {
     case INLAY_FLOAT:
-        *(float *)out = (float)f;
+        *(float *)out = (float)number;
         return true;
     case INLAY_DOUBLE:
-        *(double *)out = f;
+        *(double *)out = number;
         return true;
     case INLAY_INT64:
-        *(int64_t *)out = i;
-        return (double)i == f;
+        *(int64_t *)out = integer;
+        return (double)integer == number;
     case INLAY_INT32:
-        *(int32_t *)out = (int32_t)i;
-        return (double)*(int32_t *)out == f;
+        *(int32_t *)out = (int32_t)integer;
+        return (double)*(int32_t *)out == number;
     case INLAY_BOOL:
-        *(uint8_t *)out = i != 0;
-        return f == 0 || f == 1;
+        *(uint8_t *)out = integer != 0;
+        return number == 0 || number == 1;
     default:
         return false;
     }
@@ -243,11 +244,11 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
 {
     static const int64_t one = 1;
     struct graph *graph = model->main;
-    const struct listed names = { graph, graph->inputs };
+    const struct value_list names = { graph, graph->inputs };
     const char *near = nearest_name(input, nth_name, &names, graph->input_count);
     uint32_t i = 0, rank;
     uint64_t number = 0, bytes;
-    const graph_value *v;
+    const graph_value *input_value;
     inlay_status status;
     void *data;
 
@@ -256,15 +257,15 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
     if (i == graph->input_count)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no input is called '%.150s'%s%.150s%s", input,
                           near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
-    v = &graph->values[graph->inputs[i]];
-    rank = v->declared_rank;
-    if (!v->declared || rank > 1 || !read_number(value, v->declared_dtype, &number, &bytes))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.150s' is %s, and cannot be the one number '%.50s'",
-                          input, inlay_dtype_name(v->declared_dtype), value);
+    input_value = &graph->values[graph->inputs[i]];
+    rank = input_value->declared_rank;
+    if (!input_value->declared || rank > 1 || !read_number(value, input_value->declared_dtype, &number, &bytes))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%.150s' is %s and cannot be the number '%.50s'", input,
+                          inlay_dtype_name(input_value->declared_dtype), value);
     data = arena_copy(&model->arena, &number, sizeof number);
     if (data == NULL)
         return no_memory(diag, "to change the model");
-    status = graph_set_constant(graph, graph->inputs[i], v->declared_dtype, rank, &one, data, bytes);
+    status = graph_set_constant(graph, graph->inputs[i], input_value->declared_dtype, rank, &one, data, bytes);
     if (status != INLAY_OK)
         return no_memory(diag, "to change the model");
     for (; i + 1 < graph->input_count; i++)

@@ -1,5 +1,5 @@
-/* Patience: lines that stand once on each side and in the same order are the fixed points, between which the same is
- * done again. Names make most lines of a model unique, so this is fast for models of any size. */
+/* Patience diff: lines that occur exactly once on each side, in the same order, are the anchors; the ranges between
+ * anchors are compared recursively. Names make most lines of a model unique, so this is fast for models of any size. */
 #include "modelkit/diff.h"
 #include "base/element.h"
 #include "base/names.h"
@@ -13,7 +13,7 @@ struct range {
     uint32_t a, a_end, b, b_end;
 };
 
-struct worker {
+struct comparison {
     struct arena *arena;
     char **left, **right;
     diff_part *out;
@@ -21,62 +21,64 @@ struct worker {
     bool failed;
 };
 
-enum { MOST_DEPTH = 64 }; /* of ranges in ranges: below, lines are told as they are */
+enum { MOST_DEPTH = 64 }; /* recursion limit; deeper ranges are reported as removed and added lines */
 
-static void emit(struct worker *worker, diff_side side, const char *text)
+static void emit(struct comparison *comparison, diff_side side, const char *text)
 {
-    worker->out->lines[worker->out->count++] = (diff_line){ side, text };
-    worker->out->changed += side != DIFF_BOTH;
+    comparison->out->lines[comparison->out->count++] = (diff_line){ side, text };
+    comparison->out->changed += side != DIFF_BOTH;
 }
 
-/* A line that stands once in the range of either side: where. */
-struct fixed {
+/* Positions of a line that occurs once in both ranges. */
+struct anchor {
     uint32_t a, b;
 };
 
-/* Numbers the lines of one side: how often each stands there, and where. */
+/* How often a distinct line occurs on each side, and where. */
 struct tally {
     uint32_t count[2], at[2];
 };
 
-/* Lines that both ranges have exactly once, in a's order. false: no memory. */
-static bool find_unique(struct worker *worker, const struct range *range, struct fixed *out, uint32_t *out_count)
+/* Finds the lines that both ranges have exactly once, in a's order. False: out of memory. */
+static bool find_anchors(struct comparison *comparison, const struct range *range, struct anchor *out,
+                         uint32_t *out_count)
 {
     const uint32_t total = (range->a_end - range->a) + (range->b_end - range->b);
-    struct tally *seen = arena_array(worker->arena, (size_t)total + 1, sizeof *seen);
+    struct tally *tallies = arena_array(comparison->arena, (size_t)total + 1, sizeof *tallies);
     names_table table = { 0 };
     uint32_t count = 0, number = 0, present;
-    bool ok = seen != NULL;
+    bool ok = tallies != NULL;
 
     for (int side = 0; ok && side < 2; side++) {
-        char **lines_of_side = side == 0 ? worker->left : worker->right;
+        char **lines_of_side = side == 0 ? comparison->left : comparison->right;
         const uint32_t end = side == 0 ? range->a_end : range->b_end;
 
         for (uint32_t i = side == 0 ? range->a : range->b; ok && i < end; i++) {
             ok = names_add(&table, lines_of_side[i], strlen(lines_of_side[i]), number, &present);
             present = present == NAMES_NONE ? number++ : present;
             if (ok) {
-                seen[present].count[side]++;
-                seen[present].at[side] = i;
+                tallies[present].count[side]++;
+                tallies[present].at[side] = i;
             }
         }
     }
     for (uint32_t i = range->a; ok && i < range->a_end; i++) {
-        const struct tally *tally = &seen[names_find(&table, worker->left[i], strlen(worker->left[i]))];
+        const struct tally *tally = &tallies[names_find(&table, comparison->left[i], strlen(comparison->left[i]))];
 
         if (tally->count[0] == 1 && tally->count[1] == 1)
-            out[count++] = (struct fixed){ i, tally->at[1] };
+            out[count++] = (struct anchor){ i, tally->at[1] };
     }
     names_deinit(&table);
     *out_count = count;
     return ok;
 }
 
-/* Keeps the longest run of them that is in order on side b too. false: no memory. */
-static bool keep_ordered(struct worker *worker, struct fixed *list, uint32_t *count)
+/* Keeps the longest subsequence that is ordered on side b as well. False: out of memory. */
+static bool keep_ordered(struct comparison *comparison, struct anchor *list, uint32_t *count)
 {
-    uint32_t *tops = arena_array(worker->arena, (size_t)*count + 1, sizeof *tops); /* of piles: index into list */
-    uint32_t *before = arena_array(worker->arena, (size_t)*count + 1, sizeof *before);
+    uint32_t *tops =
+        arena_array(comparison->arena, (size_t)*count + 1, sizeof *tops); /* of the piles: index into list */
+    uint32_t *before = arena_array(comparison->arena, (size_t)*count + 1, sizeof *before);
     uint32_t piles = 0, at;
 
     if (tops == NULL || before == NULL)
@@ -105,51 +107,52 @@ static bool keep_ordered(struct worker *worker, struct fixed *list, uint32_t *co
     return true;
 }
 
-/* Between two fixed points: what is equal at the ends first. */
-static void compare_range(struct worker *worker, struct range range)
+/* Compares the range between two anchors; equal lines at its ends first. */
+static void compare_range(struct comparison *comparison, struct range range)
 {
     uint32_t tail = 0, count = 0;
     struct range between;
-    struct fixed *list;
+    struct anchor *list;
 
     while (range.a < range.a_end && range.b < range.b_end &&
-           strcmp(worker->left[range.a], worker->right[range.b]) == 0) {
-        emit(worker, DIFF_BOTH, worker->left[range.a++]);
+           strcmp(comparison->left[range.a], comparison->right[range.b]) == 0) {
+        emit(comparison, DIFF_BOTH, comparison->left[range.a++]);
         range.b++;
     }
     while (range.a < range.a_end - tail && range.b < range.b_end - tail &&
-           strcmp(worker->left[range.a_end - tail - 1], worker->right[range.b_end - tail - 1]) == 0)
+           strcmp(comparison->left[range.a_end - tail - 1], comparison->right[range.b_end - tail - 1]) == 0)
         tail++;
     range.a_end -= tail;
     range.b_end -= tail;
-    list = arena_array(worker->arena, (size_t)(range.a_end - range.a) + 1, sizeof *list);
-    if (list == NULL || (range.a < range.a_end && range.b < range.b_end && worker->depth < MOST_DEPTH &&
-                         (!find_unique(worker, &range, list, &count) || !keep_ordered(worker, list, &count)))) {
-        worker->failed = true;
+    list = arena_array(comparison->arena, (size_t)(range.a_end - range.a) + 1, sizeof *list);
+    if (list == NULL ||
+        (range.a < range.a_end && range.b < range.b_end && comparison->depth < MOST_DEPTH &&
+         (!find_anchors(comparison, &range, list, &count) || !keep_ordered(comparison, list, &count)))) {
+        comparison->failed = true;
         return;
     }
-    worker->depth++;
+    comparison->depth++;
     between = (struct range){ .a = range.a, .b = range.b };
-    for (uint32_t i = 0; i < count && !worker->failed; i++) {
+    for (uint32_t i = 0; i < count && !comparison->failed; i++) {
         between.a_end = list[i].a;
         between.b_end = list[i].b;
-        compare_range(worker, between);
-        emit(worker, DIFF_BOTH, worker->left[list[i].a]);
+        compare_range(comparison, between);
+        emit(comparison, DIFF_BOTH, comparison->left[list[i].a]);
         between = (struct range){ .a = list[i].a + 1, .b = list[i].b + 1 };
     }
     between.a_end = range.a_end;
     between.b_end = range.b_end;
-    if (count > 0 && !worker->failed) {
-        compare_range(worker, between);
-    } else if (!worker->failed) {
+    if (count > 0 && !comparison->failed) {
+        compare_range(comparison, between);
+    } else if (!comparison->failed) {
         for (uint32_t i = range.a; i < range.a_end; i++)
-            emit(worker, DIFF_A, worker->left[i]);
+            emit(comparison, DIFF_A, comparison->left[i]);
         for (uint32_t i = range.b; i < range.b_end; i++)
-            emit(worker, DIFF_B, worker->right[i]);
+            emit(comparison, DIFF_B, comparison->right[i]);
     }
-    worker->depth--;
+    comparison->depth--;
     for (uint32_t i = 0; i < tail; i++)
-        emit(worker, DIFF_BOTH, worker->left[range.a_end + i]);
+        emit(comparison, DIFF_BOTH, comparison->left[range.a_end + i]);
 }
 
 static const lines_part *find_part(const struct lines *lines, const char *title)
@@ -163,54 +166,56 @@ static const lines_part *find_part(const struct lines *lines, const char *title)
 static bool compare_parts(struct diff *diff, const lines_part *left, const lines_part *right)
 {
     static const lines_part none = { .title = "" };
-    struct worker worker = { .arena = &diff->arena, .out = &diff->parts[diff->part_count++] };
+    struct comparison comparison = { .arena = &diff->arena, .out = &diff->parts[diff->part_count++] };
 
     left = left != NULL ? left : &none;
     right = right != NULL ? right : &none;
-    worker.left = left->lines;
-    worker.right = right->lines;
-    *worker.out = (diff_part){ .title = left != &none ? left->title : right->title };
-    worker.out->lines = arena_array(&diff->arena, (size_t)left->count + right->count + 1, sizeof *worker.out->lines);
-    if (worker.out->lines == NULL)
+    comparison.left = left->lines;
+    comparison.right = right->lines;
+    *comparison.out = (diff_part){ .title = left != &none ? left->title : right->title };
+    comparison.out->lines =
+        arena_array(&diff->arena, (size_t)left->count + right->count + 1, sizeof *comparison.out->lines);
+    if (comparison.out->lines == NULL)
         return false;
-    compare_range(&worker, (struct range){ 0, left->count, 0, right->count });
-    diff->changed += worker.out->changed;
-    return !worker.failed;
+    compare_range(&comparison, (struct range){ 0, left->count, 0, right->count });
+    diff->changed += comparison.out->changed;
+    return !comparison.failed;
 }
 
 /* ------------------------------------------------------------------ weights */
 
-static bool same_shape(const inlay_value_info *input, const inlay_value_info *output)
+static bool same_shape(const inlay_value_info *left, const inlay_value_info *right)
 {
-    if (input->dtype != output->dtype || input->rank != output->rank || input->data_bytes != output->data_bytes ||
-        input->dtype == INLAY_STRING)
+    if (left->dtype != right->dtype || left->rank != right->rank || left->data_bytes != right->data_bytes ||
+        left->dtype == INLAY_STRING)
         return false;
-    for (uint32_t i = 0; i < input->rank; i++)
-        if (input->dims[i].value != output->dims[i].value)
+    for (uint32_t i = 0; i < left->rank; i++)
+        if (left->dims[i].value != right->dims[i].value)
             return false;
     return true;
 }
 
-static diff_weight compare_weight(const inlay_value_info *input, const inlay_value_info *output)
+static diff_weight compare_weight(const inlay_value_info *left, const inlay_value_info *right)
 {
-    diff_weight weight = { .name = input->name.data, .elements = 1 };
-    double squares = 0, own = 0;
+    diff_weight weight = { .name = left->name.data, .elements = 1 };
+    double squares = 0, squares_left = 0;
 
-    for (uint32_t i = 0; i < input->rank; i++)
-        weight.elements *= input->dims[i].value;
+    for (uint32_t i = 0; i < left->rank; i++)
+        weight.elements *= left->dims[i].value;
     for (int64_t i = 0; i < weight.elements; i++) {
-        double p = 0, q = 0;
+        double left_element = 0, right_element = 0;
 
-        (void)element_number(input->dtype, input->data, i, &p, NULL);
-        (void)element_number(output->dtype, output->data, i, &q, NULL);
-        own += p * p;
-        if (p == q || (isnan(p) && isnan(q)))
+        (void)element_number(left->dtype, left->data, i, &left_element, NULL);
+        (void)element_number(right->dtype, right->data, i, &right_element, NULL);
+        squares_left += left_element * left_element;
+        if (left_element == right_element || (isnan(left_element) && isnan(right_element)))
             continue;
         weight.differing++;
-        weight.largest = fabs(p - q) > weight.largest ? fabs(p - q) : weight.largest;
-        squares += (p - q) * (p - q);
+        weight.largest =
+            fabs(left_element - right_element) > weight.largest ? fabs(left_element - right_element) : weight.largest;
+        squares += (left_element - right_element) * (left_element - right_element);
     }
-    weight.relative = own > 0 ? sqrt(squares / own) : squares > 0 ? INFINITY : 0;
+    weight.relative = squares_left > 0 ? sqrt(squares / squares_left) : squares > 0 ? INFINITY : 0;
     return weight;
 }
 

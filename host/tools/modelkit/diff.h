@@ -1,5 +1,5 @@
-/* modelkit/diff.h - what differs between two models: lines that only one has, in their order, and weights by numbers.
- */
+/* modelkit/diff.h - the differences between two models: lines that only one has, in order, and the numerical
+ * differences of weights. */
 #ifndef MODELKIT_DIFF_H
 #define MODELKIT_DIFF_H
 #include "modelkit/lines.h"
@@ -11,19 +11,19 @@ typedef struct diff_line {
     const char *text;
 } diff_line;
 
-/* A part of the models, with all its lines; `changed` counts those that one side alone has. */
+/* A part of the models with all its lines; `changed` counts the lines that only one side has. */
 typedef struct diff_part {
     const char *title;
     diff_line *lines;
     uint32_t count, changed;
 } diff_part;
 
-/* A constant of the main graph that both have, of the same type and shape and with other elements. */
+/* A constant of the main graph that both models have with the same type and shape, but with different elements. */
 typedef struct diff_weight {
     const char *name;
     int64_t elements, differing;
-    double largest;  /* difference; of types that are no numbers 0 */
-    double relative; /* root of sum of squares of the differences, over that of a's elements */
+    double largest;  /* largest difference; 0 for types that are not numbers */
+    double relative; /* root of the sum of squared differences, relative to that of a's elements */
 } diff_weight;
 
 struct diff {
@@ -32,11 +32,11 @@ struct diff {
     diff_part *parts;     /* [part_count] */
     diff_weight *weights; /* [weight_count] */
     uint32_t part_count, weight_count;
-    uint64_t changed; /* lines of all parts */
+    uint64_t changed; /* changed lines of all parts */
 };
 
-/* Compares two models as they stand in their files; they must outlive *out, which diff_deinit() releases whatever comes
- * of it. */
+/* Compares two models as loaded from their files; they must outlive *out. Release it with diff_deinit(), also after a
+ * failure. */
 INLAY_NODISCARD inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay_diag *diag);
 void diff_deinit(struct diff *diff);
 #endif

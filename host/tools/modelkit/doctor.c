@@ -1,4 +1,5 @@
 #include "modelkit/doctor_parts.h"
+#include "inlay/check.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static const struct {
 
 const char *doctor_code(doctor_kind kind)
 {
+    INLAY_CHECK((unsigned)kind < DOCTOR_KIND_COUNT);
     return kinds[kind].code;
 }
 
@@ -34,7 +36,7 @@ const char *doctor_severity_text(doctor_severity severity)
 
 /* ------------------------------------------------------------------ findings */
 
-/* Names in files may hold anything; a finding is one line. */
+/* Replaces control characters of names, because a finding is one line. */
 static void make_line(char *text)
 {
     for (; *text != '\0'; text++)
@@ -59,13 +61,18 @@ doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph
         doctor->failed = true;
         return NULL;
     }
-    *finding = (doctor_finding){
-        .kind = kind, .graph = graph, .text = copy, .value = "", .v = value, .instead = INLAY_NONE, .cost_ms = -1
-    };
+    *finding = (doctor_finding){ .kind = kind,
+                                 .graph = graph,
+                                 .text = copy,
+                                 .value = "",
+                                 .value_index = value,
+                                 .instead = INLAY_NONE,
+                                 .cost_ms = -1 };
     if (node != NULL) {
         finding->nodes = arena_copy(&doctor->model->arena, &node, sizeof node);
         finding->node_count = finding->nodes != NULL;
     }
+    INLAY_CHECK(graph == NULL || value == INLAY_NONE || value < graph->value_count);
     if (graph != NULL && value != INLAY_NONE)
         finding->value = graph->values[value].info.name.data;
     if (doctor->last != NULL)

@@ -1,25 +1,26 @@
-/* Findings about axes that are open in name only. */
+/* Findings about axes that are declared open but have one size. */
 #include "modelkit/doctor_parts.h"
 #include <string.h>
 
-/* The input whose axis the symbol is, and which axis; false: it is none's, but computed. */
+/* Finds the input axis with that symbol; false: the symbol is computed, not that of an input. */
 static bool find_axis(const struct graph *graph, uint32_t symbol, uint32_t *out_input, uint32_t *out_axis)
 {
     for (uint32_t i = 0; i < graph->input_count; i++) {
         const inlay_value_info *info = &graph->values[graph->inputs[i]].info;
 
-        for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && d < info->rank; d++)
-            if (info->dims[d].kind == INLAY_DIM_SYMBOLIC && info->dims[d].symbol == symbol) {
+        for (uint32_t axis = 0; info->rank != INLAY_RANK_UNKNOWN && axis < info->rank; axis++)
+            if (info->dims[axis].kind == INLAY_DIM_SYMBOLIC && info->dims[axis].symbol == symbol) {
                 *out_input = graph->inputs[i];
-                *out_axis = d;
+                *out_axis = axis;
                 return true;
             }
     }
     return false;
 }
 
-/* Says once of a symbol that it can only be `size`. */
-static void say_constant(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t symbol, int64_t size)
+/* Reports once for each symbol that it can only be `size`. */
+static void report_constant_axis(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t symbol,
+                                 int64_t size)
 {
     uint32_t input, axis;
     doctor_finding *finding;
@@ -41,8 +42,8 @@ static void say_constant(struct doctor *doctor, struct graph *graph, graph_node 
     }
 }
 
-/* Does the model say what size an axis of an operand has, by weights? */
-static void look_product(struct doctor *doctor, struct graph *graph, graph_node *node)
+/* Does a constant weight determine the size of an open axis of the operand? */
+static void check_product(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const inlay_value_info *input =
         doctor_input(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
@@ -64,26 +65,28 @@ static void look_product(struct doctor *doctor, struct graph *graph, graph_node 
         size = weights.dims[doctor_int(node, "transB", 0) != 0 ? 1 : 0];
     }
     if (input->dims[axis].kind == INLAY_DIM_SYMBOLIC)
-        say_constant(doctor, graph, node, input->dims[axis].symbol, size);
+        report_constant_axis(doctor, graph, node, input->dims[axis].symbol, size);
 }
 
-/* What a constant shape says of data with one open axis. */
-static void look_reshape(struct doctor *doctor, struct graph *graph, graph_node *node)
+/* Does a constant target shape determine the size of the only open axis? */
+static void check_reshape(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
-    const inlay_value_info *x = doctor_input(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
+    const inlay_value_info *input_info =
+        doctor_input(node, 0) != INLAY_NONE ? &graph->values[node->info.inputs[0]].info : NULL;
     uint32_t open = INLAY_NONE, opens = 0, input, axis;
     int64_t fixed = 1, target = 1, first = 0;
     bool rest = false, kept = false;
     inlay_tensor_view shape;
 
-    if (x == NULL || x->rank == INLAY_RANK_UNKNOWN || x->rank == 0 ||
+    if (input_info == NULL || input_info->rank == INLAY_RANK_UNKNOWN || input_info->rank == 0 ||
         !doctor_constant(graph, doctor_input(node, 1), &shape) || shape.dtype != INLAY_INT64 || shape.bytes < 8)
         return;
-    for (uint32_t i = 0; i < x->rank; i++) {
-        opens += x->dims[i].kind != INLAY_DIM_FIXED;
-        if (x->dims[i].kind == INLAY_DIM_SYMBOLIC)
+    for (uint32_t i = 0; i < input_info->rank; i++) {
+        opens += input_info->dims[i].kind != INLAY_DIM_FIXED;
+        if (input_info->dims[i].kind == INLAY_DIM_SYMBOLIC)
             open = i;
-        if (x->dims[i].kind == INLAY_DIM_FIXED && __builtin_mul_overflow(fixed, x->dims[i].value, &fixed))
+        if (input_info->dims[i].kind == INLAY_DIM_FIXED &&
+            __builtin_mul_overflow(fixed, input_info->dims[i].value, &fixed))
             return;
     }
     for (uint64_t i = 0; i < shape.bytes / 8; i++) {
@@ -97,20 +100,20 @@ static void look_reshape(struct doctor *doctor, struct graph *graph, graph_node 
             return;
     }
     if (opens != 1 || open == INLAY_NONE || kept || fixed <= 0 ||
-        !find_axis(graph, x->dims[open].symbol, &input, &axis))
+        !find_axis(graph, input_info->dims[open].symbol, &input, &axis))
         return;
     if (!rest && target % fixed == 0)
-        say_constant(doctor, graph, node, x->dims[open].symbol, target / fixed);
+        report_constant_axis(doctor, graph, node, input_info->dims[open].symbol, target / fixed);
     else if (rest && open == 0 && axis == 0 && first > 0 && fixed % first == 0)
         (void)doctor_add(doctor, DOCTOR_TRACED_CONSTANT, graph, node, doctor_input(node, 1),
-                         "Reshape makes the first axis %lld whatever "
-                         "size axis 0 of input '%.100s' (%.60s) has: tracing has made a constant of it",
+                         "Reshape sets the first axis to %lld for every size of axis 0 of input '%.100s' (%.60s): "
+                         "tracing made it constant",
                          (long long)first, graph->values[input].info.name.data,
-                         doctor->model->symbols[x->dims[open].symbol].name.data);
+                         doctor->model->symbols[input_info->dims[open].symbol].name.data);
 }
 
-/* Axes of outputs that are declared open and always have one size. */
-static void look_outputs(struct doctor *doctor, struct graph *graph)
+/* Axes of outputs that are declared open but always have one size. */
+static void check_outputs(struct doctor *doctor, struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->output_count; i++) {
         const graph_value *value = &graph->values[graph->outputs[i]];
@@ -137,15 +140,15 @@ static void look_outputs(struct doctor *doctor, struct graph *graph)
     }
 }
 
-void doctor_look_axes(struct doctor *doctor, struct graph *graph)
+void doctor_check_axes(struct doctor *doctor, struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         graph_node *node = graph->nodes[i];
 
         if (doctor_is_op(node, "Reshape"))
-            look_reshape(doctor, graph, node);
+            check_reshape(doctor, graph, node);
         else if (doctor_is_op(node, "Conv") || doctor_is_op(node, "MatMul") || doctor_is_op(node, "Gemm"))
-            look_product(doctor, graph, node);
+            check_product(doctor, graph, node);
     }
-    look_outputs(doctor, graph);
+    check_outputs(doctor, graph);
 }

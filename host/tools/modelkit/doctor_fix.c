@@ -1,41 +1,44 @@
-/* What doctor_fix() does for each kind of finding. Readers are led elsewhere first; what nobody reads then goes. */
+/* The repairs of doctor_fix(). Readers are redirected first; what has no readers left is removed afterwards. */
 #include "modelkit/doctor_parts.h"
+#include "inlay/check.h"
 #include "passes/pass.h"
 #include "modelkit/edit.h"
 #include <string.h>
 
-/* Readers of value read `instead`. */
-static inlay_status lead(struct graph *graph, uint32_t value, uint32_t instead)
+/* Makes all readers of `value` read `instead`. */
+static inlay_status redirect_readers(struct graph *graph, uint32_t value, uint32_t instead)
 {
     uint32_t *replacement = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof *replacement);
 
     if (replacement == NULL)
         return INLAY_OUT_OF_MEMORY;
     memset(replacement, 0xff, graph->value_count * sizeof *replacement);
+    INLAY_CHECK(value < graph->value_count && instead < graph->value_count);
     replacement[value] = instead;
     pass_replace_uses(graph, replacement);
     return INLAY_OK;
 }
 
-/* What each of the casts reads does for their readers: its own type is right. */
+/* Redirects the readers of each needless Cast to its input. */
 static inlay_status fix_needless(doctor_finding *finding)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < finding->node_count && status == INLAY_OK; i++)
-        status = lead(finding->graph, finding->nodes[i]->info.outputs[0], finding->nodes[i]->info.inputs[0]);
+        status =
+            redirect_readers(finding->graph, finding->nodes[i]->info.outputs[0], finding->nodes[i]->info.inputs[0]);
     return status;
 }
 
-/* The Cast reads what the chain began with; where that has the right type already, its readers do. */
+/* Makes the Cast read the start of the chain; if that has the target type already, its readers do. */
 static inlay_status fix_cast(doctor_finding *finding)
 {
     graph_node *node = finding->nodes[0];
     const inlay_value_info *from = &finding->graph->values[finding->instead].info,
-                           *to = &finding->graph->values[finding->v].info;
+                           *to = &finding->graph->values[finding->value_index].info;
 
     if (from->dtype == to->dtype && (to->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0)
-        return lead(finding->graph, finding->v, finding->instead);
+        return redirect_readers(finding->graph, finding->value_index, finding->instead);
     edit_input(node, 0, finding->instead);
     return INLAY_OK;
 }
@@ -45,10 +48,11 @@ static inlay_status fix_constants(doctor_finding *finding)
     uint32_t kept = 0, next = 0;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(finding->node_count > 0);
     for (uint32_t i = 0; i < finding->graph->node_count; i++) {
         graph_node *node = finding->graph->nodes[i];
 
-        if (next == finding->node_count || finding->nodes[next] != node) { /* both are in the order of the graph */
+        if (next == finding->node_count || finding->nodes[next] != node) { /* both lists are in graph order */
             finding->graph->nodes[kept++] = node;
             continue;
         }
@@ -66,7 +70,7 @@ static inlay_status fix_constants(doctor_finding *finding)
 
 static inlay_status fix_integers(doctor_finding *finding)
 {
-    const inlay_value_info *info = &finding->graph->values[finding->v].info;
+    const inlay_value_info *info = &finding->graph->values[finding->value_index].info;
     const uint64_t count = info->data_bytes / 8;
     int32_t *narrow = graph_blob_alloc(finding->graph->model, count * sizeof *narrow);
     int64_t dims[INLAY_MAX_RANK], one;
@@ -79,12 +83,12 @@ static inlay_status fix_integers(doctor_finding *finding)
     }
     for (uint32_t i = 0; i < info->rank; i++)
         dims[i] = info->dims[i].value;
-    finding->graph->values[finding->v].declared = false;
-    return graph_set_constant(finding->graph, finding->v, INLAY_INT32, info->rank, dims, narrow,
+    finding->graph->values[finding->value_index].declared = false;
+    return graph_set_constant(finding->graph, finding->value_index, INLAY_INT32, info->rank, dims, narrow,
                               count * sizeof *narrow);
 }
 
-/* Every declared axis of that symbol, or the axes of an output, get their sizes. */
+/* Fixes every declared axis of that symbol, or the axes of an output. */
 static inlay_status fix_axis(doctor_finding *finding)
 {
     struct graph *graph = finding->graph;
@@ -94,7 +98,7 @@ static inlay_status fix_axis(doctor_finding *finding)
         inlay_dim *dims;
 
         if (!value->declared || value->declared_rank == INLAY_RANK_UNKNOWN || value->declared_rank == 0 ||
-            value->declared_rank != value->info.rank || (finding->instead == 0 && value_index != finding->v))
+            value->declared_rank != value->info.rank || (finding->instead == 0 && value_index != finding->value_index))
             continue;
         dims = arena_copy(&graph->model->arena, value->declared_dims, value->declared_rank * sizeof *dims);
         if (dims == NULL)
@@ -121,9 +125,9 @@ static inlay_status fix_one(doctor_finding *finding)
     case DOCTOR_CAST_NEEDLESS:
         return fix_needless(finding);
     case DOCTOR_WEIGHTS_TWICE:
-        return lead(finding->graph, finding->v, finding->instead);
+        return redirect_readers(finding->graph, finding->value_index, finding->instead);
     case DOCTOR_WEIGHTS_UNUSED:
-        return INLAY_OK; /* dropped below */
+        return INLAY_OK; /* removed by edit_drop_unused() */
     case DOCTOR_CONSTANT_HUGE:
         return fix_constants(finding);
     case DOCTOR_WEIGHTS_INPUTS:
@@ -137,7 +141,7 @@ static inlay_status fix_one(doctor_finding *finding)
     }
 }
 
-/* Casts that nobody reads any longer, from the last to the first. */
+/* Removes Casts without readers, repeatedly. */
 static bool drop_casts(struct graph *graph)
 {
     bool *drop = arena_array(&graph->model->arena, (size_t)graph->node_count + 1, sizeof *drop);
@@ -170,11 +174,11 @@ inlay_status doctor_fix(struct doctor *doctor, inlay_diag *diag)
         if (!finding->can_fix)
             continue;
         if (fix_one(finding) != INLAY_OK)
-            return no_memory(diag, "to put the model right");
+            return no_memory(diag, "to repair the model");
         finding->fixed = true;
         casts = casts || finding->kind == DOCTOR_CAST_CHAIN || finding->kind == DOCTOR_CAST_NEEDLESS;
     }
     if ((casts && !drop_casts(doctor->model->main)) || !edit_drop_unused(doctor->model->main))
-        return no_memory(diag, "to put the model right");
+        return no_memory(diag, "to repair the model");
     return graph_finish(doctor->model->main, diag);
 }

@@ -3,10 +3,10 @@
 #include <string.h>
 
 enum {
-    HUGE_CONSTANT = 64 << 10, /* bytes of a Constant node that belong into an initializer */
-    WIDE_ELEMENTS = 256,      /* below, float64 costs nothing worth a word */
-    WIDE_INTEGERS = 4096,     /* likewise int64 */
-    MOST_TRIPS = 64           /* of a Loop that is worth unrolling */
+    HUGE_CONSTANT = 64 << 10, /* bytes from which a Constant node should be an initializer */
+    WIDE_ELEMENTS = 256,      /* smaller float64 tensors cost too little to report */
+    WIDE_INTEGERS = 4096,     /* the same for int64 */
+    MOST_TRIPS = 64           /* largest trip count of a Loop that is worth unrolling */
 };
 
 /* ------------------------------------------------------------------ training mode */
@@ -19,7 +19,7 @@ static bool is_true(const struct graph *graph, uint32_t value)
            *(const uint8_t *)view.data != 0;
 }
 
-/* Of Dropout: input ratio (12) or the attribute of that name. 0 drops nothing. */
+/* Is the ratio of a Dropout 0? It is input 1 since opset 12, an attribute before. */
 static bool drops_nothing(const struct graph *graph, const graph_node *node)
 {
     const inlay_attr_info *attribute = graph_attr(node, "ratio");
@@ -34,7 +34,7 @@ static bool drops_nothing(const struct graph *graph, const graph_node *node)
     return attribute != NULL && attribute->f == 0;
 }
 
-static void look_dropout(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_dropout(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t version = node->info.since_version;
     const bool trains =
@@ -45,7 +45,7 @@ static void look_dropout(struct doctor *doctor, struct graph *graph, graph_node 
                          "Dropout drops elements at random: the model was exported in training mode");
 }
 
-static void look_batch_norm(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_batch_norm(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t version = node->info.since_version;
     bool trains =
@@ -54,17 +54,17 @@ static void look_batch_norm(struct doctor *doctor, struct graph *graph, graph_no
     for (uint32_t i = 1; version < 14 && i < node->info.output_count; i++)
         trains = trains || node->info.outputs[i] != INLAY_NONE;
     if (trains)
-        (void)doctor_add(doctor, DOCTOR_TRAINING_BATCH_NORM, graph, node, INLAY_NONE,
-                         "BatchNormalization takes mean and variance of the batch: the model was exported in training "
-                         "mode");
+        (void)doctor_add(
+            doctor, DOCTOR_TRAINING_BATCH_NORM, graph, node, INLAY_NONE,
+            "BatchNormalization uses mean and variance of the batch: the model was exported in training mode");
 }
 
 /* ------------------------------------------------------------------ casts */
 
-/* Bits of the integers that a type holds without loss; 0: it is no number. */
+/* The exact range of a number type; {0}: not a number. */
 typedef struct number_type {
-    uint32_t digits;   /* of the significand, or of the integer */
-    uint32_t exponent; /* bits of it; 0 = an integer */
+    uint32_t digits;   /* bits of the significand or of the integer */
+    uint32_t exponent; /* bits of the exponent; 0 = an integer type */
     bool negative;
 } number_type;
 
@@ -96,7 +96,7 @@ static number_type type_of(inlay_dtype dtype)
     }
 }
 
-/* Does every number of type a stay what it is in type b? */
+/* Can type b represent every number of type a exactly? */
 static bool holds(inlay_dtype b, inlay_dtype a)
 {
     const number_type from = type_of(a), to = type_of(b);
@@ -107,7 +107,7 @@ static bool holds(inlay_dtype b, inlay_dtype a)
         return to.exponent >= from.exponent && to.digits >= from.digits;
     if (b == INLAY_BOOL)
         return a == INLAY_BOOL;
-    /* float16 ends at 65504: sixteen bits and more overflow before they lose digits. */
+    /* float16 ends at 65504: integers of sixteen bits and more overflow before they lose digits. */
     return to.digits >= from.digits && (to.negative || !from.negative);
 }
 
@@ -121,10 +121,10 @@ static inlay_dtype dtype_of(const struct graph *graph, uint32_t value)
     return value != INLAY_NONE ? graph->values[value].info.dtype : INLAY_UNDEFINED;
 }
 
-static void look_cast(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_cast(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t in = doctor_input(node, 0), out = node->info.outputs[0];
-    const uint32_t maker = in != INLAY_NONE ? graph->values[in].info.producer : INLAY_NONE;
+    const uint32_t producer = in != INLAY_NONE ? graph->values[in].info.producer : INLAY_NONE;
     const inlay_dtype middle = dtype_of(graph, in), last = dtype_of(graph, out);
     doctor_finding *finding;
     uint32_t from;
@@ -132,16 +132,16 @@ static void look_cast(struct doctor *doctor, struct graph *graph, graph_node *no
     if (middle == INLAY_UNDEFINED || last == INLAY_UNDEFINED)
         return;
     if (middle == last)
-        return; /* is_needless() tells of those */
-    if (maker == INLAY_NONE || maker >= graph->node_count || !doctor_is_op(graph->nodes[maker], "Cast"))
+        return; /* reported as DOCTOR_CAST_NEEDLESS */
+    if (producer == INLAY_NONE || producer >= graph->node_count || !doctor_is_op(graph->nodes[producer], "Cast"))
         return;
-    from = doctor_input(graph->nodes[maker], 0);
+    from = doctor_input(graph->nodes[producer], 0);
     if (dtype_of(graph, from) == INLAY_UNDEFINED)
         return;
-    finding = doctor_add(doctor, DOCTOR_CAST_CHAIN, graph, node, out, "Cast from %s to %s and on to %s%s",
+    finding = doctor_add(doctor, DOCTOR_CAST_CHAIN, graph, node, out, "Cast from %s to %s and then to %s%s",
                          inlay_dtype_name(dtype_of(graph, from)), inlay_dtype_name(middle), inlay_dtype_name(last),
-                         holds(middle, dtype_of(graph, from)) ? "" : ", which loses digits on the way");
-    /* Numbers beyond the last type are cut off by one rule from floats, by another from integers. */
+                         holds(middle, dtype_of(graph, from)) ? "" : ", which loses precision");
+    /* Out-of-range conversions from floats and from integers follow different rules. */
     if (finding != NULL && holds(middle, dtype_of(graph, from)) &&
         (last == INLAY_BOOL || holds(last, dtype_of(graph, from)) ||
          is_float(dtype_of(graph, from)) == is_float(middle))) {
@@ -152,22 +152,22 @@ static void look_cast(struct doctor *doctor, struct graph *graph, graph_node *no
 
 /* ------------------------------------------------------------------ loops and constants */
 
-/* Is the value true as long as the Loop goes on? */
+/* Is the value true in every iteration of the Loop? */
 static bool stays_true(const struct graph *body, uint32_t value)
 {
     for (uint32_t steps = 0; steps <= body->node_count && value != INLAY_NONE; steps++) {
-        const uint32_t maker = body->values[value].info.producer;
+        const uint32_t producer = body->values[value].info.producer;
 
         if (is_true(body, value) || (body->input_count > 1 && value == body->inputs[1]))
             return true;
-        if (maker == INLAY_NONE || maker >= body->node_count || !doctor_is_op(body->nodes[maker], "Identity"))
+        if (producer == INLAY_NONE || producer >= body->node_count || !doctor_is_op(body->nodes[producer], "Identity"))
             return false;
-        value = doctor_input(body->nodes[maker], 0);
+        value = doctor_input(body->nodes[producer], 0);
     }
     return false;
 }
 
-static void look_loop(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_loop(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const uint32_t condition = doctor_input(node, 1);
     const struct graph *body = node->body_count == 1 ? node->bodies[0].graph : NULL;
@@ -181,11 +181,11 @@ static void look_loop(struct doctor *doctor, struct graph *graph, graph_node *no
     if (count > 0 && count <= MOST_TRIPS && (condition == INLAY_NONE || is_true(graph, condition)) &&
         stays_true(body, body->outputs[0]))
         (void)doctor_add(doctor, DOCTOR_LOOP_CONSTANT, graph, node, INLAY_NONE,
-                         "Loop runs %lld times whatever the inputs are: %u nodes without a loop are faster",
-                         (long long)count, (unsigned)count * body->node_count);
+                         "Loop always runs %lld times: %u unrolled nodes are faster", (long long)count,
+                         (unsigned)count * body->node_count);
 }
 
-/* Is what the node makes read in the graph alone? An output keeps its maker. */
+/* Is the node's output used inside the graph only? A graph output keeps its producer. */
 static bool stays_inside(const struct graph *graph, const graph_node *node)
 {
     return node->info.output_count == 1 && node->info.outputs[0] != INLAY_NONE &&
@@ -201,7 +201,7 @@ static bool is_huge(const struct graph *graph, const graph_node *node)
            attribute->tensor->dtype != INLAY_STRING && stays_inside(graph, node);
 }
 
-/* A Cast to the type that is there already? */
+/* Is it a Cast to the type that its input already has? */
 static bool is_needless(const struct graph *graph, const graph_node *node)
 {
     return doctor_is_op(node, "Cast") && stays_inside(graph, node) &&
@@ -209,9 +209,9 @@ static bool is_needless(const struct graph *graph, const graph_node *node)
            dtype_of(graph, doctor_input(node, 0)) == dtype_of(graph, node->info.outputs[0]);
 }
 
-/* All nodes of a kind as one finding: exporters make them by the dozen. */
-static doctor_finding *look_many(struct doctor *doctor, struct graph *graph, doctor_kind kind,
-                                 bool (*is_one)(const struct graph *, const graph_node *), const char *what)
+/* Reports all matching nodes as one finding, because exporters create dozens of them. */
+static doctor_finding *report_matching(struct doctor *doctor, struct graph *graph, doctor_kind kind,
+                                       bool (*is_one)(const struct graph *, const graph_node *), const char *what)
 {
     graph_node **nodes = arena_array(&graph->model->arena, (size_t)graph->node_count + 1, sizeof(graph_node *));
     doctor_finding *finding;
@@ -246,9 +246,9 @@ static bool is_wide(const struct graph *graph, uint32_t value, inlay_dtype dtype
     return count < 0 ? open : count >= least;
 }
 
-/* Nodes that compute in a type, as one finding. */
-static void look_wide(struct doctor *doctor, struct graph *graph, doctor_kind kind, inlay_dtype dtype, int64_t least,
-                      bool open)
+/* Reports the nodes that compute in a type as one finding. */
+static void check_wide(struct doctor *doctor, struct graph *graph, doctor_kind kind, inlay_dtype dtype, int64_t least,
+                       bool open)
 {
     graph_node **nodes = arena_array(&graph->model->arena, (size_t)graph->node_count + 1, sizeof(graph_node *));
     doctor_finding *finding;
@@ -271,41 +271,41 @@ static void look_wide(struct doctor *doctor, struct graph *graph, doctor_kind ki
     }
     if (count == 0)
         return;
-    finding =
-        doctor_add(doctor, kind, graph, nodes[0], nodes[0]->info.outputs[0], "%u node%s compute%s in %s%s", count,
-                   count > 1 ? "s" : "", count > 1 ? "" : "s", inlay_dtype_name(dtype),
-                   dtype == INLAY_DOUBLE ? ": twice the memory traffic of float32, and few kernels are made for it"
-                                         : ": twice the memory traffic of int32");
+    finding = doctor_add(doctor, kind, graph, nodes[0], nodes[0]->info.outputs[0], "%u node%s compute%s in %s%s", count,
+                         count > 1 ? "s" : "", count > 1 ? "" : "s", inlay_dtype_name(dtype),
+                         dtype == INLAY_DOUBLE ? ": twice the memory traffic of float32, and few kernels support it"
+                                               : ": twice the memory traffic of int32");
     if (finding != NULL) {
         finding->nodes = nodes;
         finding->node_count = count;
     }
 }
 
-void doctor_look_nodes(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_nodes(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     static const struct {
         const char *op;
-        void (*look)(struct doctor *doctor, struct graph *graph, graph_node *node);
-    } looks[] = {
-        { "Dropout", look_dropout },
-        { "BatchNormalization", look_batch_norm },
-        { "Cast", look_cast },
-        { "Loop", look_loop },
+        void (*check)(struct doctor *doctor, struct graph *graph, graph_node *node);
+    } checks[] = {
+        { "Dropout", check_dropout },
+        { "BatchNormalization", check_batch_norm },
+        { "Cast", check_cast },
+        { "Loop", check_loop },
     };
     doctor_finding *finding;
 
     (void)readers;
     for (uint32_t i = 0; i < graph->node_count; i++)
-        for (size_t k = 0; k < sizeof looks / sizeof looks[0]; k++)
-            if (doctor_is_op(graph->nodes[i], looks[k].op) && graph->nodes[i]->info.output_count > 0 &&
+        for (size_t k = 0; k < sizeof checks / sizeof checks[0]; k++)
+            if (doctor_is_op(graph->nodes[i], checks[k].op) && graph->nodes[i]->info.output_count > 0 &&
                 graph->nodes[i]->info.outputs[0] != INLAY_NONE)
-                looks[k].look(doctor, graph, graph->nodes[i]);
-    (void)look_many(doctor, graph, DOCTOR_CAST_NEEDLESS, is_needless, "casts to the type that is there already");
-    finding = look_many(doctor, graph, DOCTOR_CONSTANT_HUGE, is_huge,
-                        "large Constant nodes: no runtime keeps them outside the file");
+                checks[k].check(doctor, graph, graph->nodes[i]);
+    (void)report_matching(doctor, graph, DOCTOR_CAST_NEEDLESS, is_needless,
+                          "casts to the type that the input already has");
+    finding = report_matching(doctor, graph, DOCTOR_CONSTANT_HUGE, is_huge,
+                              "large Constant nodes: no runtime keeps them outside the file");
     for (uint32_t i = 0; finding != NULL && i < finding->node_count; i++)
         finding->bytes += graph_attr(finding->nodes[i], "value")->tensor->bytes;
-    look_wide(doctor, graph, DOCTOR_FLOAT64, INLAY_DOUBLE, WIDE_ELEMENTS, true);
-    look_wide(doctor, graph, DOCTOR_INT64, INLAY_INT64, WIDE_INTEGERS, false);
+    check_wide(doctor, graph, DOCTOR_FLOAT64, INLAY_DOUBLE, WIDE_ELEMENTS, true);
+    check_wide(doctor, graph, DOCTOR_INT64, INLAY_INT64, WIDE_INTEGERS, false);
 }

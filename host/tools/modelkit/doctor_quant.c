@@ -1,16 +1,17 @@
 /* Findings about quantized weights and scales. */
 #include "modelkit/doctor_parts.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <string.h>
 
 enum {
-    LEAST_WEIGHTS = 64, /* fewer say nothing of a distribution */
-    NARROW = 32,        /* codes within +-32 of the zero point: two bits of eight are not used */
-    NARROW_CHANNEL = 8  /* a channel within +-8 has four bits left */
+    LEAST_WEIGHTS = 64, /* too few to judge a distribution */
+    NARROW = 32,        /* codes within +-32 of the zero point leave two of eight bits unused */
+    NARROW_CHANNEL = 8  /* a channel within +-8 uses four bits */
 };
 
-/* Every element of a scale is a positive number that is not denormal. */
-static void look_scale(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t value)
+/* Checks that every element of a scale is positive and not denormal. */
+static void check_scale(struct doctor *doctor, struct graph *graph, graph_node *node, uint32_t value)
 {
     inlay_tensor_view view;
 
@@ -28,8 +29,8 @@ static void look_scale(struct doctor *doctor, struct graph *graph, graph_node *n
     }
 }
 
-/* The zero point of the weights if it is one number; 0 where there is none. false: it is an axis of them, or unknown.
- */
+/* The zero point of the weights if it is a single number, 0 if absent. False: it has one element per channel, or is
+ * unknown. */
 static bool zero_point(const struct graph *graph, const graph_node *node, int *out)
 {
     inlay_tensor_view view;
@@ -48,7 +49,7 @@ static int code_of(const inlay_tensor_view *view, uint64_t i)
     return view->dtype == INLAY_INT8 ? ((const int8_t *)view->data)[i] : ((const uint8_t *)view->data)[i];
 }
 
-/* The axis along which the reader's channels lie: the first of a convolution's filters, the last of a matrix. */
+/* The channel axis of the reader's weights: the first of a convolution, the last of a matrix. */
 static uint32_t channel_axis(const graph_node *reader, const inlay_tensor_view *view)
 {
     return reader != NULL &&
@@ -57,20 +58,21 @@ static uint32_t channel_axis(const graph_node *reader, const inlay_tensor_view *
                : view->rank - 1;
 }
 
-/* Channels that use next to nothing of the range while others use it all. */
-static int64_t count_poor(const inlay_tensor_view *view, uint32_t axis, int zero)
+/* Counts channels that use hardly any of the range that others use fully. */
+static int64_t count_unused_range(const inlay_tensor_view *view, uint32_t axis, int zero)
 {
     const int64_t channels = view->dims[axis];
     int64_t inner = 1, poor = 0;
 
+    INLAY_CHECK(axis < view->rank);
     for (uint32_t i = axis + 1; i < view->rank; i++)
         inner *= view->dims[i];
-    for (int64_t c = 0; c < channels; c++) {
+    for (int64_t channel = 0; channel < channels; channel++) {
         int widest = 0;
 
         for (int64_t i = 0; i < (int64_t)view->bytes / (channels * inner); i++)
             for (int64_t k = 0; k < inner; k++) {
-                const int far = code_of(view, (uint64_t)((i * channels + c) * inner + k)) - zero;
+                const int far = code_of(view, (uint64_t)((i * channels + channel) * inner + k)) - zero;
 
                 widest = far > widest ? far : -far > widest ? -far : widest;
             }
@@ -79,7 +81,7 @@ static int64_t count_poor(const inlay_tensor_view *view, uint32_t axis, int zero
     return poor;
 }
 
-static void look_weights(struct doctor *doctor, struct graph *graph, graph_node *node, const struct readers *readers)
+static void check_weights(struct doctor *doctor, struct graph *graph, graph_node *node, const struct readers *readers)
 {
     const uint32_t value = doctor_input(node, 0);
     inlay_tensor_view view, scale;
@@ -100,8 +102,7 @@ static void look_weights(struct doctor *doctor, struct graph *graph, graph_node 
     }
     if (ends * 20 > view.bytes) {
         (void)doctor_add(doctor, DOCTOR_QUANT_SATURATED, graph, node, value,
-                         "%.0f %% of the weights '%.200s' lie at the ends of their "
-                         "type",
+                         "%.0f %% of the weights '%.200s' are at the ends of the range of their type",
                          100.0 * (double)ends / (double)view.bytes, graph->values[value].info.name.data);
     } else if (widest < NARROW) {
         (void)doctor_add(doctor, DOCTOR_QUANT_NARROW, graph, node, value,
@@ -110,29 +111,30 @@ static void look_weights(struct doctor *doctor, struct graph *graph, graph_node 
                          graph->values[value].info.name.data, widest);
     } else if (view.rank >= 2) {
         axis = channel_axis(readers->one[node->info.outputs[0]], &view);
-        poor = count_poor(&view, axis, zero);
+        poor = count_unused_range(&view, axis, zero);
         if (poor * 4 > view.dims[axis])
-            (void)doctor_add(doctor, DOCTOR_QUANT_CHANNELS, graph, node, value,
-                             "%lld of %lld channels of '%.200s' use less than 17 of "
-                             "256 codes, for one scale serves them all",
-                             (long long)poor, (long long)view.dims[axis], graph->values[value].info.name.data);
+            (void)doctor_add(
+                doctor, DOCTOR_QUANT_CHANNELS, graph, node, value,
+                "%lld of %lld channels of '%.200s' use less than 17 of 256 codes, because all share one scale",
+                (long long)poor, (long long)view.dims[axis], graph->values[value].info.name.data);
     }
 }
 
-void doctor_look_quant(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_quant(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         graph_node *node = graph->nodes[i];
-        const bool Bool = doctor_is_op(node, "QuantizeLinear"), dq = doctor_is_op(node, "DequantizeLinear");
+        const bool quantizes = doctor_is_op(node, "QuantizeLinear"),
+                   dequantizes = doctor_is_op(node, "DequantizeLinear");
 
-        if (Bool || dq)
-            look_scale(doctor, graph, node, doctor_input(node, 1));
-        if (dq && node->info.outputs[0] != INLAY_NONE)
-            look_weights(doctor, graph, node, readers);
+        if (quantizes || dequantizes)
+            check_scale(doctor, graph, node, doctor_input(node, 1));
+        if (dequantizes && node->info.outputs[0] != INLAY_NONE)
+            check_weights(doctor, graph, node, readers);
         if (doctor_is_op(node, "QLinearConv") || doctor_is_op(node, "QLinearMatMul")) {
-            look_scale(doctor, graph, node, doctor_input(node, 1));
-            look_scale(doctor, graph, node, doctor_input(node, 4));
-            look_scale(doctor, graph, node, doctor_input(node, 6));
+            check_scale(doctor, graph, node, doctor_input(node, 1));
+            check_scale(doctor, graph, node, doctor_input(node, 4));
+            check_scale(doctor, graph, node, doctor_input(node, 6));
         }
     }
 }

@@ -1,10 +1,11 @@
 /* Findings about constants: unused ones, equal ones, NaN, channels of zeros, 64 bits where 32 do. */
 #include "modelkit/doctor_parts.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum {
-    LEAST_WEIGHTS = 4096,     /* bytes, below which a copy or an input is not worth a word */
-    LEAST_INTEGERS = 64 << 10 /* likewise int64 that fits int32 */
+    LEAST_WEIGHTS = 4096,     /* bytes; smaller copies and inputs are not reported */
+    LEAST_INTEGERS = 64 << 10 /* the same for int64 data that fits int32 */
 };
 
 static bool is_constant(const struct graph *graph, uint32_t value)
@@ -14,7 +15,7 @@ static bool is_constant(const struct graph *graph, uint32_t value)
 
 /* ------------------------------------------------------------------ unused, listed as inputs */
 
-static void look_unused(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+static void check_unused(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
@@ -22,8 +23,8 @@ static void look_unused(struct doctor *doctor, struct graph *graph, const struct
 
         if (!is_constant(graph, value) || readers->count[value] > 0 || info->producer != INLAY_NONE)
             continue;
-        finding = doctor_add(doctor, DOCTOR_WEIGHTS_UNUSED, graph, NULL, value,
-                             "initializer '%.200s' is read by no node", info->name.data);
+        finding = doctor_add(doctor, DOCTOR_WEIGHTS_UNUSED, graph, NULL, value, "initializer '%.200s' has no readers",
+                             info->name.data);
         if (finding != NULL) {
             finding->bytes = info->data_bytes;
             finding->can_fix = true;
@@ -31,7 +32,7 @@ static void look_unused(struct doctor *doctor, struct graph *graph, const struct
     }
 }
 
-static void look_inputs(struct doctor *doctor, struct graph *graph)
+static void check_inputs(struct doctor *doctor, struct graph *graph)
 {
     uint32_t large = 0, all = 0, first = INLAY_NONE;
     doctor_finding *finding;
@@ -46,18 +47,17 @@ static void look_inputs(struct doctor *doctor, struct graph *graph)
     }
     if (large == 0)
         return;
-    finding =
-        doctor_add(doctor, DOCTOR_WEIGHTS_INPUTS, graph, NULL, first,
-                   "%u initializer%s %s inputs of the model too, '%.100s' first: nothing can be computed or packed "
-                   "ahead from what a caller may replace",
-                   large, large > 1 ? "s" : "", large > 1 ? "are" : "is", graph->values[first].info.name.data);
+    finding = doctor_add(doctor, DOCTOR_WEIGHTS_INPUTS, graph, NULL, first,
+                         "%u initializer%s %s also inputs of the model, '%.100s' first: data that a caller may replace "
+                         "cannot be folded or prepacked",
+                         large, large > 1 ? "s" : "", large > 1 ? "are" : "is", graph->values[first].info.name.data);
     if (finding != NULL)
-        finding->can_fix = large == all; /* a small one may be meant as an option */
+        finding->can_fix = large == all; /* a small one may be an intended option */
 }
 
 /* ------------------------------------------------------------------ equal ones */
 
-void doctor_look_twice(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_duplicates(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
     uint32_t *list = arena_array(&graph->model->arena, (size_t)graph->value_count + 1, sizeof *list), count = 0;
 
@@ -67,31 +67,31 @@ void doctor_look_twice(struct doctor *doctor, struct graph *graph, const struct 
     }
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
-        uint32_t like = INLAY_NONE;
+        uint32_t duplicate = INLAY_NONE;
         doctor_finding *finding;
 
         if (!is_constant(graph, value) || info->data_bytes < LEAST_WEIGHTS || info->dtype == INLAY_STRING ||
             readers->count[value] == 0)
             continue;
-        for (uint32_t i = 0; i < count && like == INLAY_NONE; i++) {
+        for (uint32_t i = 0; i < count && duplicate == INLAY_NONE; i++) {
             const inlay_value_info *other = &graph->values[list[i]].info;
 
             if (other->data_bytes == info->data_bytes && other->dtype == info->dtype && other->rank == info->rank &&
                 memcmp(other->dims, info->dims, info->rank * sizeof *info->dims) == 0 &&
                 graph_constant_hash(graph, list[i]) == graph_constant_hash(graph, value) &&
                 memcmp(other->data, info->data, info->data_bytes) == 0)
-                like = list[i];
+                duplicate = list[i];
         }
-        if (like == INLAY_NONE) {
+        if (duplicate == INLAY_NONE) {
             list[count++] = value;
             continue;
         }
         finding =
             doctor_add(doctor, DOCTOR_WEIGHTS_TWICE, graph, NULL, value, "'%.150s' has the same elements as '%.150s'",
-                       info->name.data, graph->values[like].info.name.data);
+                       info->name.data, graph->values[duplicate].info.name.data);
         if (finding != NULL) {
             finding->bytes = info->data_bytes;
-            finding->instead = like;
+            finding->instead = duplicate;
             finding->can_fix = (info->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
         }
     }
@@ -99,8 +99,7 @@ void doctor_look_twice(struct doctor *doctor, struct graph *graph, const struct 
 
 /* ------------------------------------------------------------------ not finite */
 
-/* The first element that is no number, INT64_MAX if there is none; *out_count is how many there are. Infinities count
- * where the constant is a weight. */
+/* The first element that is NaN (in weights: or infinite), INT64_MAX if there is none; *out_count is their number. */
 static int64_t find_broken(const inlay_tensor_view *view, bool weight, int64_t *out_count)
 {
     const uint32_t bytes = inlay_dtype_bits(view->dtype) / 8;
@@ -111,6 +110,7 @@ static int64_t find_broken(const inlay_tensor_view *view, bool weight, int64_t *
     const uint64_t sign = UINT64_C(1) << (bytes * 8 - 1);
     int64_t first = INT64_MAX;
 
+    INLAY_CHECK(bytes == 2 || bytes == 4 || bytes == 8);
     *out_count = 0;
     for (uint64_t i = 0; i < view->bytes / bytes; i++) {
         uint64_t bits = 0;
@@ -134,7 +134,7 @@ static bool is_weight(const graph_node *node, uint32_t value)
     return false;
 }
 
-static void look_finite(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
+static void check_finite(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
 {
     const inlay_dtype dtype = graph->values[value].info.dtype;
     inlay_tensor_view view;
@@ -154,13 +154,13 @@ static void look_finite(struct doctor *doctor, struct graph *graph, uint32_t val
 
 /* ------------------------------------------------------------------ 64 bits */
 
-/* Do all readers of value take int32 in its place? */
+/* Do all readers of value accept int32? */
 static bool reads_as_index(const struct graph *graph, uint32_t value)
 {
     static const struct {
         const char *op;
         uint32_t input;
-    } takers[] = { { "Gather", 1 }, { "GatherElements", 1 }, { "ScatterElements", 1 } };
+    } consumers[] = { { "Gather", 1 }, { "GatherElements", 1 }, { "ScatterElements", 1 } };
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
@@ -171,8 +171,8 @@ static bool reads_as_index(const struct graph *graph, uint32_t value)
         for (uint32_t k = 0; k < node->info.input_count; k++) {
             bool fits = node->info.inputs[k] != value;
 
-            for (size_t taker = 0; taker < sizeof takers / sizeof takers[0]; taker++)
-                fits = fits || (takers[taker].input == k && doctor_is_op(node, takers[taker].op));
+            for (size_t consumer = 0; consumer < sizeof consumers / sizeof consumers[0]; consumer++)
+                fits = fits || (consumers[consumer].input == k && doctor_is_op(node, consumers[consumer].op));
             if (!fits)
                 return false;
         }
@@ -180,7 +180,7 @@ static bool reads_as_index(const struct graph *graph, uint32_t value)
     return (graph->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
 }
 
-static void look_integers(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
+static void check_integers(struct doctor *doctor, struct graph *graph, uint32_t value, graph_node *reader)
 {
     const inlay_value_info *info = &graph->values[value].info;
     doctor_finding *finding;
@@ -194,7 +194,7 @@ static void look_integers(struct doctor *doctor, struct graph *graph, uint32_t v
         if (one < INT32_MIN || one > INT32_MAX)
             return;
     }
-    finding = doctor_add(doctor, DOCTOR_INT64, graph, reader, value, "'%.200s' has %llu numbers of 64 bits that fit 32",
+    finding = doctor_add(doctor, DOCTOR_INT64, graph, reader, value, "'%.200s' has %llu int64 numbers that fit int32",
                          info->name.data, (unsigned long long)(info->data_bytes / 8));
     if (finding != NULL) {
         finding->bytes = info->data_bytes / 2;
@@ -212,7 +212,7 @@ static bool is_zero(const char *at, uint64_t bytes)
     return true;
 }
 
-/* Filters [M, ...] of a convolution, or columns of a matrix [K, N], that are all 0. float32. */
+/* Counts filters [M, ...] of a convolution, or columns of a matrix [K, N], that are all 0. float32. */
 static int64_t count_dead(const inlay_tensor_view *weights, bool rows)
 {
     const char *at = weights->data;
@@ -232,7 +232,7 @@ static int64_t count_dead(const inlay_tensor_view *weights, bool rows)
     return dead;
 }
 
-static void look_dead(struct doctor *doctor, struct graph *graph, graph_node *node)
+static void check_dead(struct doctor *doctor, struct graph *graph, graph_node *node)
 {
     const bool conv = doctor_is_op(node, "Conv"), gemm = doctor_is_op(node, "Gemm");
     const bool rows = conv || (gemm && doctor_int(node, "transB", 0) != 0);
@@ -245,22 +245,21 @@ static void look_dead(struct doctor *doctor, struct graph *graph, graph_node *no
     dead = count_dead(&weights, rows);
     if (dead > 0)
         (void)doctor_add(doctor, DOCTOR_DEAD_CHANNELS, graph, node, node->info.inputs[1],
-                         "%lld of %lld output channels have weights of "
-                         "0 alone",
-                         (long long)dead, (long long)weights.dims[rows ? 0 : weights.rank - 1]);
+                         "%lld of %lld output channels have only zero weights", (long long)dead,
+                         (long long)weights.dims[rows ? 0 : weights.rank - 1]);
 }
 
-void doctor_look_weights(struct doctor *doctor, struct graph *graph, const struct readers *readers)
+void doctor_check_weights(struct doctor *doctor, struct graph *graph, const struct readers *readers)
 {
-    look_unused(doctor, graph, readers);
+    check_unused(doctor, graph, readers);
     if (graph->parent == NULL)
-        look_inputs(doctor, graph);
+        check_inputs(doctor, graph);
     for (uint32_t value = 0; value < graph->value_count; value++) {
         if (!is_constant(graph, value))
             continue;
-        look_finite(doctor, graph, value, readers->one[value]);
-        look_integers(doctor, graph, value, readers->one[value]);
+        check_finite(doctor, graph, value, readers->one[value]);
+        check_integers(doctor, graph, value, readers->one[value]);
     }
     for (uint32_t i = 0; i < graph->node_count; i++)
-        look_dead(doctor, graph, graph->nodes[i]);
+        check_dead(doctor, graph, graph->nodes[i]);
 }

@@ -1,4 +1,5 @@
 #include "modelkit/edit.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,16 +11,16 @@ void edit_begin(struct editor *editor, struct graph *graph)
                                     graph->values[value].info.name.bytes, value, NULL);
 }
 
-/* Nodes in their new order. */
+/* State of sorting the nodes. */
 struct ordering {
     const struct graph *graph;
-    uint32_t *maker; /* [value_count] the new node that makes the value, INLAY_NONE */
-    bool *placed;    /* [node_count] */
+    uint32_t *producer; /* [value_count] the new node that produces the value, or INLAY_NONE */
+    bool *placed;       /* [node_count] */
     graph_node **out;
     uint32_t count;
 };
 
-/* Places node i and, before it, the new nodes that it reads from: chains of a few. */
+/* Places node i after the new nodes that it reads from. Recursion depth: chains of new nodes are short. */
 static void place(struct ordering *ordering, uint32_t i)
 {
     const graph_node *node = ordering->graph->nodes[i];
@@ -28,11 +29,11 @@ static void place(struct ordering *ordering, uint32_t i)
         return;
     ordering->placed[i] = true;
     for (uint32_t k = 0; k < node->info.input_count; k++)
-        if (node->info.inputs[k] != INLAY_NONE && ordering->maker[node->info.inputs[k]] != INLAY_NONE)
-            place(ordering, ordering->maker[node->info.inputs[k]]);
+        if (node->info.inputs[k] != INLAY_NONE && ordering->producer[node->info.inputs[k]] != INLAY_NONE)
+            place(ordering, ordering->producer[node->info.inputs[k]]);
     for (uint32_t k = 0; k < node->capture_count; k++)
-        if (ordering->maker[node->captures[k]] != INLAY_NONE)
-            place(ordering, ordering->maker[node->captures[k]]);
+        if (ordering->producer[node->captures[k]] != INLAY_NONE)
+            place(ordering, ordering->producer[node->captures[k]]);
     ordering->out[ordering->count++] = ordering->graph->nodes[i];
 }
 
@@ -40,19 +41,19 @@ static bool order_nodes(const struct graph *graph, uint32_t old_count)
 {
     struct ordering ordering = { .graph = graph };
 
-    ordering.maker = malloc(((size_t)graph->value_count + 1) * sizeof *ordering.maker);
+    ordering.producer = malloc(((size_t)graph->value_count + 1) * sizeof *ordering.producer);
     ordering.placed = calloc((size_t)graph->node_count + 1, sizeof *ordering.placed);
     ordering.out = calloc((size_t)graph->node_count + 1, sizeof(graph_node *));
-    if (ordering.maker != NULL && ordering.placed != NULL && ordering.out != NULL) {
-        memset(ordering.maker, 0xff, graph->value_count * sizeof *ordering.maker);
+    if (ordering.producer != NULL && ordering.placed != NULL && ordering.out != NULL) {
+        memset(ordering.producer, 0xff, graph->value_count * sizeof *ordering.producer);
         for (uint32_t i = old_count; i < graph->node_count; i++)
             for (uint32_t k = 0; k < graph->nodes[i]->info.output_count; k++)
-                ordering.maker[graph->nodes[i]->info.outputs[k]] = i;
+                ordering.producer[graph->nodes[i]->info.outputs[k]] = i;
         for (uint32_t i = 0; i < graph->node_count; i++)
             place(&ordering, i);
         memcpy((void *)graph->nodes, (void *)ordering.out, graph->node_count * sizeof(graph_node *));
     }
-    free(ordering.maker);
+    free(ordering.producer);
     free(ordering.placed);
     free((void *)ordering.out);
     return ordering.count == graph->node_count;
@@ -60,10 +61,11 @@ static bool order_nodes(const struct graph *graph, uint32_t old_count)
 
 inlay_status edit_finish(struct editor *editor, inlay_diag *diag)
 {
+    INLAY_CHECK(editor->old_count <= editor->graph->node_count);
     names_deinit(&editor->names);
     editor->failed = editor->failed || !order_nodes(editor->graph, editor->old_count);
     if (editor->failed)
-        return no_memory(diag, "for the quantized model");
+        return no_memory(diag, "to edit the model");
     return graph_finish(editor->graph, diag);
 }
 
@@ -153,6 +155,7 @@ void edit_int(struct editor *editor, graph_node *node, const char *name, int64_t
 
 void edit_input(graph_node *node, uint32_t i, uint32_t value)
 {
+    INLAY_CHECK(i < node->info.input_count);
     ((uint32_t *)(uintptr_t)node->info.inputs)[i] = value;
 }
 

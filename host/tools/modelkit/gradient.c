@@ -1,24 +1,24 @@
-/* Gradient of ai.onnx.preview.training as the operators that compute it: reverse-mode differentiation of what lies
- * between the values that its attributes name.
+/* Expands Gradient of ai.onnx.preview.training into the operators that compute it: reverse-mode differentiation of the
+ * nodes between the values that its attributes name.
  *
- *     y = Mul(a, b); da, db = Gradient(a, b; xs = [a, b], y = y)  ->  da = Mul(1, b), db = Mul(1, a)
+ *       y = Mul(a, b); da, db = Gradient(a, b; xs = [a, b], y = y)  ->  da = Mul(1, b), db = Mul(1, a)
  *
- * Level 0, and the first of all: names are still those of the file, and what only `y` names is still there. Where y has
- * several elements the derivative is that of their sum. The rules are rows (gradient_rules.c); an operator on the way
- * that has none is an error. Nodes are computed again where the Gradient reads other values than those that are named.
- */
+ * Runs at level 0 before all other passes, while names are still those of the file and values that only `y` names still
+ * exist. If y has several elements, their sum is differentiated. The rules are table rows (gradient_rules.c); an
+ * operator on the path without a rule is an error. Nodes are computed a second time if the Gradient's inputs differ
+ * from the named values. */
 #include "modelkit/gradient.h"
 #include "passes/type_guard.h"
 #include <string.h>
 
-/* Nodes that all Gradients of a graph may go through together: each may double the graph that the next one is of. */
+/* Limit of the nodes visited for all Gradients of a graph: each expansion may double the graph for the next one. */
 enum { MOST_NODES = 1 << 18 };
 
 /* ------------------------------------------------------------------ one Gradient */
 
-/* The values that attribute `name` lists, which read the Gradient's inputs from `first` on. */
-static inlay_status take_names(struct gradient *gradient, const char *name, uint32_t first, bool by,
-                               uint32_t *out_count, inlay_diag *diag)
+/* Resolves the values that attribute `name` lists; the Gradient's inputs from `first` on replace them. */
+static inlay_status resolve_names(struct gradient *gradient, const char *name, uint32_t first, bool by,
+                                  uint32_t *out_count, inlay_diag *diag)
 {
     const inlay_attr_info *attribute = graph_attr(gradient->node, name);
 
@@ -32,19 +32,19 @@ static inlay_status take_names(struct gradient *gradient, const char *name, uint
                               "it has fewer inputs than xs and zs have names");
         if (value == INLAY_NONE || value >= gradient->values)
             return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
-                              "%s has '%.100s', which is no value of the graph", name, attribute->strings[i].data);
+                              "%s names '%.100s', which is not a value of the graph", name, attribute->strings[i].data);
         if (by && !gradient_is_float(gradient->graph->values[value].info.dtype))
             return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
-                              "xs has '%.100s', which is no float", attribute->strings[i].data);
-        gradient->now[value] = gradient->node->info.inputs[first + i];
-        gradient->given[value] = true;
+                              "xs names '%.100s', which is not a float", attribute->strings[i].data);
+        gradient->replacement[value] = gradient->node->info.inputs[first + i];
+        gradient->is_given[value] = true;
         gradient->active[value] = by;
     }
     return INLAY_OK;
 }
 
-/* What output depends on, back to what is given. *out_ready is false where another Gradient is on the way, to be
- * spelled out first. */
+/* Marks everything that `output` depends on, back to the given values. *out_ready is false if another Gradient is on
+ * the way, which must be expanded first. */
 static void find_needed(struct gradient *gradient, uint32_t output, bool *on_way, bool *out_ready)
 {
     *out_ready = true;
@@ -55,7 +55,7 @@ static void find_needed(struct gradient *gradient, uint32_t output, bool *on_way
         for (uint32_t output_index = 0; output_index < node->info.output_count; output_index++) {
             const uint32_t value = node->info.outputs[output_index];
 
-            on_way[i] |= value != INLAY_NONE && gradient->needed[value] && !gradient->given[value];
+            on_way[i] |= value != INLAY_NONE && gradient->needed[value] && !gradient->is_given[value];
         }
         if (!on_way[i])
             continue;
@@ -68,15 +68,14 @@ static void find_needed(struct gradient *gradient, uint32_t output, bool *on_way
     }
 }
 
-/* The node once more, where it reads something else than before. */
-static inlay_status repeat(struct gradient *gradient, const graph_node *node, inlay_diag *diag)
+/* Copies a node whose inputs were replaced. */
+static inlay_status copy_node(struct gradient *gradient, const graph_node *node, inlay_diag *diag)
 {
     graph_node *copy;
 
     if (node->body_count > 0)
         return graph_fail(gradient->graph, node, NULL, INLAY_UNSUPPORTED, diag,
-                          "Gradient '%s' would have to run its bodies for other "
-                          "values",
+                          "Gradient '%s' would have to run its bodies with other values",
                           gradient->node->info.name.data);
     copy = make_node(&gradient->maker, gradient->graph, node->info.domain.data, node->info.op_type.data, node->opset,
                      node->info.inputs, node->info.input_count, node->info.output_count);
@@ -86,17 +85,17 @@ static inlay_status repeat(struct gradient *gradient, const graph_node *node, in
                            INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i)) != INLAY_OK;
     for (uint32_t i = 0; copy != NULL && i < node->info.input_count; i++)
         if (node->info.inputs[i] != INLAY_NONE)
-            ((uint32_t *)(uintptr_t)copy->info.inputs)[i] = gradient->now[node->info.inputs[i]];
+            ((uint32_t *)(uintptr_t)copy->info.inputs)[i] = gradient->replacement[node->info.inputs[i]];
     for (uint32_t output = 0; copy != NULL && output < node->info.output_count; output++) {
         if (node->info.outputs[output] == INLAY_NONE)
             ((uint32_t *)(uintptr_t)copy->info.outputs)[output] = INLAY_NONE;
-        else if (!gradient->given[node->info.outputs[output]])
-            gradient->now[node->info.outputs[output]] = copy->info.outputs[output];
+        else if (!gradient->is_given[node->info.outputs[output]])
+            gradient->replacement[node->info.outputs[output]] = copy->info.outputs[output];
     }
     return INLAY_OK;
 }
 
-static inlay_status forward(struct gradient *gradient, const bool *on_way, inlay_diag *diag)
+static inlay_status propagate_forward(struct gradient *gradient, const bool *on_way, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -111,22 +110,22 @@ static inlay_status forward(struct gradient *gradient, const bool *on_way, inlay
                 k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
 
             active |= gradient_reaches(gradient, value);
-            other |= value != INLAY_NONE && gradient->now[value] != value;
+            other |= value != INLAY_NONE && gradient->replacement[value] != value;
         }
         for (uint32_t output = 0; output < node->info.output_count; output++) {
             const uint32_t value = node->info.outputs[output];
 
-            if (value != INLAY_NONE && !gradient->given[value])
+            if (value != INLAY_NONE && !gradient->is_given[value])
                 gradient->active[value] = active && gradient_is_float(gradient->graph->values[value].info.dtype);
         }
         if (other)
-            INLAY_TRY(repeat(gradient, node, diag));
+            INLAY_TRY(copy_node(gradient, node, diag));
     }
 done:
     return status;
 }
 
-/* The derivatives become the node's outputs. */
+/* Connects the derivatives to the outputs of the Gradient. */
 static void write_outputs(struct gradient *gradient, uint32_t count)
 {
     const inlay_attr_info *xs = graph_attr(gradient->node, "xs");
@@ -139,15 +138,15 @@ static void write_outputs(struct gradient *gradient, uint32_t count)
         if (gradient->node->info.outputs[output] == INLAY_NONE)
             continue;
         gradient->dtype = gradient->graph->values[input].info.dtype;
-        if (gradient->slope[input] == INLAY_NONE)
-            gradient->slope[input] = gradient_filled(gradient, 0, gradient->now[input]);
-        last = make_node(&gradient->maker, gradient->graph, NULL, "Identity", 13, &gradient->slope[input], 1, 1);
+        if (gradient->derivative[input] == INLAY_NONE)
+            gradient->derivative[input] = gradient_filled(gradient, 0, gradient->replacement[input]);
+        last = make_node(&gradient->maker, gradient->graph, NULL, "Identity", 13, &gradient->derivative[input], 1, 1);
         if (last != NULL)
             ((uint32_t *)(uintptr_t)last->info.outputs)[0] = gradient->node->info.outputs[output];
     }
 }
 
-static inlay_status spell(struct gradient *gradient, bool *out_done, inlay_diag *diag)
+static inlay_status expand(struct gradient *gradient, bool *out_done, inlay_diag *diag)
 {
     const inlay_attr_info *attribute = graph_attr(gradient->node, "y");
     const uint32_t target =
@@ -161,22 +160,25 @@ static inlay_status spell(struct gradient *gradient, bool *out_done, inlay_diag 
     if (target == INLAY_NONE || target >= gradient->values ||
         !gradient_is_float(gradient->graph->values[target].info.dtype))
         return graph_fail(gradient->graph, gradient->node, NULL, INLAY_INVALID_MODEL, diag,
-                          "y is '%.100s', which is no float of the graph", attribute == NULL ? "" : attribute->s.data);
-    INLAY_TRY(take_names(gradient, "zs", 0, false, &zs, diag)); /* to count them; the next two set them right */
-    INLAY_TRY(take_names(gradient, "xs", 0, true, &xs, diag));
-    INLAY_TRY(take_names(gradient, "zs", xs, false, &zs, diag));
+                          "y is '%.100s', which is not a float value of the graph",
+                          attribute == NULL ? "" : attribute->s.data);
+    INLAY_TRY(resolve_names(gradient, "zs", 0, false, &zs,
+                            diag)); /* only to count them; the next two calls set the marks in the right order */
+    INLAY_TRY(resolve_names(gradient, "xs", 0, true, &xs, diag));
+    INLAY_TRY(resolve_names(gradient, "zs", xs, false, &zs, diag));
     find_needed(gradient, target, on_way, out_done);
     if (!*out_done)
         return INLAY_OK;
-    INLAY_TRY(forward(gradient, on_way, diag));
+    INLAY_TRY(propagate_forward(gradient, on_way, diag));
     gradient->dtype = gradient->graph->values[target].info.dtype;
     if (gradient->active[target])
-        gradient->slope[target] = gradient_filled(gradient, 1, gradient->now[target]);
+        gradient->derivative[target] = gradient_filled(gradient, 1, gradient->replacement[target]);
     for (uint32_t i = gradient->nodes; i-- > 0;) {
         const graph_node *node = gradient->graph->nodes[i];
         const uint32_t out = node->info.output_count > 0 ? node->info.outputs[0] : INLAY_NONE;
 
-        if (on_way[i] && gradient_reaches(gradient, out) && !gradient->given[out] && gradient->slope[out] != INLAY_NONE)
+        if (on_way[i] && gradient_reaches(gradient, out) && !gradient->is_given[out] &&
+            gradient->derivative[out] != INLAY_NONE)
             INLAY_TRY(gradient_back(gradient, node, diag));
     }
     write_outputs(gradient, xs);
@@ -188,26 +190,26 @@ static bool begin(struct gradient *gradient)
 {
     gradient->nodes = gradient->graph->node_count;
     gradient->values = gradient->graph->value_count;
-    gradient->now = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->now);
-    gradient->slope = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->slope);
+    gradient->replacement = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->replacement);
+    gradient->derivative = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->derivative);
     gradient->active = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->active);
     gradient->needed = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->needed);
-    gradient->given = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->given);
-    if (gradient->now == NULL || gradient->slope == NULL || gradient->active == NULL || gradient->needed == NULL ||
-        gradient->given == NULL)
+    gradient->is_given = arena_array(&gradient->arena, (size_t)gradient->values + 1, sizeof *gradient->is_given);
+    if (gradient->replacement == NULL || gradient->derivative == NULL || gradient->active == NULL ||
+        gradient->needed == NULL || gradient->is_given == NULL)
         return false;
     for (uint32_t value = 0; value < gradient->values; value++) {
         const inlay_str *name = &gradient->graph->values[value].info.name;
 
         if (name->bytes > 0 && !names_add(&gradient->names, name->data, (size_t)name->bytes, value, NULL))
             return false;
-        gradient->now[value] = value;
-        gradient->slope[value] = INLAY_NONE;
+        gradient->replacement[value] = value;
+        gradient->derivative[value] = INLAY_NONE;
     }
     return true;
 }
 
-/* One Gradient of the graph that reads no other's results; then all is sorted and inferred anew. */
+/* Expands one Gradient that depends on no other, then sorts and infers the graph again. */
 static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
     inlay_status status = INLAY_OK;
@@ -223,11 +225,11 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
             continue;
         seen += graph->node_count;
         gradient.maker.failed = !begin(&gradient);
-        status = spell(&gradient, &ready, ctx->diag);
+        status = expand(&gradient, &ready, ctx->diag);
         arena_deinit(&gradient.arena);
         names_deinit(&gradient.names);
         if (status == INLAY_OUT_OF_MEMORY || (status == INLAY_OK && gradient.maker.failed))
-            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to spell out node '%s'",
+            return inlay_fail(ctx->diag, INLAY_OUT_OF_MEMORY, "no memory to expand node '%s'",
                               gradient.node->info.name.data);
         if (status == INLAY_OK && ready)
             status = type_guard_expect(ctx, graph, gradient.node);
@@ -243,7 +245,7 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
         INLAY_TRY(graph_bind(ctx->model, NULL, ctx->diag));
         INLAY_TRY(graph_finish(ctx->model->main, ctx->diag));
         INLAY_TRY(graph_infer(ctx->model, ctx->diag));
-        i = INLAY_NONE; /* the order is another: from the first again */
+        i = INLAY_NONE; /* the order changed: restart */
     }
 done:
     return status;

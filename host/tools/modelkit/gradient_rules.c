@@ -1,17 +1,19 @@
-/* The derivatives of operators, as rows, and what writes them. */
+/* The rules for derivatives of operators, and their expansion. */
 #include "modelkit/gradient.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { MOST_INPUTS = 5, MOST_TERMS = GRADIENT_TERMS, MOST_STACK = 16, MOST_TEXT = 24 };
 
-/* Of the least or largest: those that are it share what comes. */
+/* Max and Min: all inputs equal to the result share the derivative. */
 #define PICKED "iy=gN/0?,iy=gN/0?,iy=gN/0?\n"
 
-/* The derivative by each input, in reverse Polish notation: `g` is that by the first output, `y` this output, `a` to
- * `c` the inputs, `i` this input, `p` and `q` attributes alpha and beta, 0 to 2 numbers, `k` 2 / sqrt(pi); what the
- * letters in capitals, `u`, `v`, `s`, `r`, `x` and `n` make is told below. What broadcasting repeated is summed;
- * nothing between commas is zero, and the third stands for what comes after. `!` stands for moved(), `#` for windows(),
- * `$` for concat(). One text takes a third of what a table of pointers would. */
+/* The derivative by each input, in reverse Polish notation: `g` is the derivative by the first output, `y` this output,
+ * `a` to `c` the inputs, `i` the current input, `p` and `q` attributes alpha and beta, 0 to 2 numbers, `k` 2 /
+ * sqrt(pi). Capital letters and `u`, `v`, `s`, `r`, `x`, `n` are operations, see letters[], operand() and
+ * apply_operation(). Broadcast axes are summed. An empty term is zero; the third term applies to all further inputs.
+ * `!` stands for differentiate_moves(), `#` for differentiate_windows(), `$` for differentiate_concat(). One string
+ * takes a third of the size of a table of pointers. */
 static const char rules[] =
     "Abs gaG*\nAcos g1aa*-R/~\nAcosh gaa*1-R/\nAdd g,g\nAsin g1aa*-R/\nAsinh gaa*1+R/\nAtan g1aa*+/\nAtanh g1aa*-/\n"
     "AveragePool #\nCast g\nCeil \nClip ya=g0?,,\nConcat $\nConv #\nCos gaS*~\nCosh gaI*\nDepthToSpace !\n"
@@ -24,7 +26,7 @@ static const char rules[] =
     "Softsign g1aJ+1aJ+*/\nSpaceToDepth !\nSqrt gyy+/\nSqueeze gr,\nSub g,g~\nSum g,g,g\nTan g1yy*+*\nTanh g1yy*-*\n"
     "Tile !\nTranspose gP\nUnsqueeze gr,\nWhere ,ag0?,a0g?\n";
 
-/* What a letter of a rule makes of the one or two values before it. */
+/* The operator that a letter applies to the top values of the stack. */
 static const struct letter {
     char letter;
     uint8_t operands, opset;
@@ -39,13 +41,13 @@ static const struct letter {
 
 /* ------------------------------------------------------------------ writing */
 
-static uint32_t op(struct gradient *gradient, const char *name, int64_t opset, uint32_t a, uint32_t b)
+static uint32_t op(struct gradient *gradient, const char *name, int64_t opset, uint32_t left, uint32_t right)
 {
-    return make_value(&gradient->maker, gradient->graph, name, opset, (const uint32_t[]){ a, b },
-                      b == INLAY_NONE ? 1 : 2, NULL, 0);
+    return make_value(&gradient->maker, gradient->graph, name, opset, (const uint32_t[]){ left, right },
+                      right == INLAY_NONE ? 1 : 2, NULL, 0);
 }
 
-static uint32_t ints(struct gradient *gradient, const int64_t *list, uint32_t count)
+static uint32_t int_constant(struct gradient *gradient, const int64_t *list, uint32_t count)
 {
     return make_constant(&gradient->maker, gradient->graph, INLAY_INT64, 1, count, list, count * sizeof *list);
 }
@@ -55,7 +57,7 @@ static uint32_t cast(struct gradient *gradient, uint32_t value, inlay_dtype to)
     return make_value(&gradient->maker, gradient->graph, "Cast", 13, &value, 1, "to", to);
 }
 
-static uint32_t number(struct gradient *gradient, double x)
+static uint32_t float_constant(struct gradient *gradient, double x)
 {
     const float narrow = (float)x;
 
@@ -76,7 +78,7 @@ static uint32_t shape_of(struct gradient *gradient, uint32_t value)
 
 uint32_t gradient_filled(struct gradient *gradient, double x, uint32_t like)
 {
-    return op(gradient, "Expand", 13, number(gradient, x), shape_of(gradient, like));
+    return op(gradient, "Expand", 13, float_constant(gradient, x), shape_of(gradient, like));
 }
 
 static uint32_t reshaped(struct gradient *gradient, uint32_t value, uint32_t like)
@@ -91,24 +93,24 @@ static uint32_t sum(struct gradient *gradient, uint32_t value, uint32_t axes)
                       "noop_with_empty_axes", 1);
 }
 
-/* Sums value over the axes along which `to` was repeated: those where their shapes differ once that of `to` has leading
- * ones. */
+/* Sums value over the axes along which `to` was broadcast: those whose sizes differ after the shape of `to` was padded
+ * with leading ones. */
 static uint32_t unbroadcast(struct gradient *gradient, uint32_t value, uint32_t to)
 {
     const int64_t one = 1, minus = -1;
-    const uint32_t sv = shape_of(gradient, value), st = shape_of(gradient, to);
-    const uint32_t more = op(gradient, "Sub", 14, shape_of(gradient, sv), shape_of(gradient, st));
-    const uint32_t ones = op(gradient, "Expand", 13, ints(gradient, &one, 1), more);
-    const uint32_t whole =
-        make_value(&gradient->maker, gradient->graph, "Concat", 13, (const uint32_t[]){ ones, st }, 2, "axis", 0);
-    const uint32_t differs = op(gradient, "Not", 1, op(gradient, "Equal", 13, whole, sv), INLAY_NONE);
-    const uint32_t axes =
-        op(gradient, "Reshape", 14, op(gradient, "NonZero", 13, differs, INLAY_NONE), ints(gradient, &minus, 1));
+    const uint32_t value_shape = shape_of(gradient, value), target_shape = shape_of(gradient, to);
+    const uint32_t more = op(gradient, "Sub", 14, shape_of(gradient, value_shape), shape_of(gradient, target_shape));
+    const uint32_t ones = op(gradient, "Expand", 13, int_constant(gradient, &one, 1), more);
+    const uint32_t whole = make_value(&gradient->maker, gradient->graph, "Concat", 13,
+                                      (const uint32_t[]){ ones, target_shape }, 2, "axis", 0);
+    const uint32_t differs = op(gradient, "Not", 1, op(gradient, "Equal", 13, whole, value_shape), INLAY_NONE);
+    const uint32_t axes = op(gradient, "Reshape", 14, op(gradient, "NonZero", 13, differs, INLAY_NONE),
+                             int_constant(gradient, &minus, 1));
 
     return reshaped(gradient, sum(gradient, value, axes), to);
 }
 
-static uint32_t turned(struct gradient *gradient, uint32_t value)
+static uint32_t transposed_matrix(struct gradient *gradient, uint32_t value)
 {
     graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Einsum", 12, &value, 1, 1);
 
@@ -124,8 +126,8 @@ static int64_t attr_int(const struct gradient *gradient, const char *name, int64
     return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
-/* The opposite of the node's permutation; without one, axes were reversed. */
-static uint32_t turned_back(struct gradient *gradient, uint32_t value)
+/* Applies the inverse of the node's permutation; without the attribute, axes were reversed. */
+static uint32_t inverse_transposed(struct gradient *gradient, uint32_t value)
 {
     const inlay_attr_info *perm = graph_attr(gradient->at, "perm");
     graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Transpose", 13, &value, 1, 1);
@@ -133,25 +135,26 @@ static uint32_t turned_back(struct gradient *gradient, uint32_t value)
 
     if (node != NULL && perm != NULL) {
         for (uint32_t i = 0; i < perm->count; i++)
-            back[perm->ints[i]] = i; /* inference has checked it */
+            back[perm->ints[i]] = i; /* checked by inference */
         gradient->maker.failed |= graph_set_attr_ints(gradient->graph, node, "perm", back, perm->count) != INLAY_OK;
     }
     return node == NULL ? INLAY_NONE : node->info.outputs[0];
 }
 
-/* A value with the reduced axes back, as long as they were in the input. */
-static uint32_t spread(struct gradient *gradient, uint32_t value)
+/* Restores the reduced axes at their original size. */
+static uint32_t expand_reduced(struct gradient *gradient, uint32_t value)
 {
     const inlay_attr_info *axes = graph_attr(gradient->at, "axes");
-    const uint32_t given =
-        axes != NULL && axes->kind == INLAY_ATTR_INTS ? ints(gradient, axes->ints, axes->count) : gradient->in[1];
+    const uint32_t given = axes != NULL && axes->kind == INLAY_ATTR_INTS
+                               ? int_constant(gradient, axes->ints, axes->count)
+                               : gradient->in[1];
 
     if (given != INLAY_NONE && attr_int(gradient, "keepdims", 1) == 0)
         value = op(gradient, "Unsqueeze", 13, value, given);
     return op(gradient, "Expand", 13, value, shape_of(gradient, gradient->in[0]));
 }
 
-/* The sum over what Softmax normalises: one axis, or below opset 13 all from it on. */
+/* The sum over the axes that Softmax normalises: one axis, or below opset 13 all axes from it on. */
 static uint32_t axis_sum(struct gradient *gradient, uint32_t value)
 {
     const bool old = gradient->at->info.since_version < 13;
@@ -163,17 +166,17 @@ static uint32_t axis_sum(struct gradient *gradient, uint32_t value)
     if (old && output->rank != INLAY_RANK_UNKNOWN)
         for (int64_t d = axis < 0 ? axis + output->rank : axis; ++d < (int64_t)output->rank;)
             list[count++] = d;
-    return sum(gradient, value, ints(gradient, list, count));
+    return sum(gradient, value, int_constant(gradient, list, count));
 }
 
-/* How many inputs the output equals. */
+/* The number of inputs that equal the output, for each element. */
 static uint32_t equals(struct gradient *gradient)
 {
     uint32_t sum = INLAY_NONE;
 
     for (uint32_t i = 0; i < gradient->at->info.input_count; i++) {
         const uint32_t is =
-            cast(gradient, op(gradient, "Equal", 13, gradient->now[gradient->at->info.inputs[i]], gradient->y),
+            cast(gradient, op(gradient, "Equal", 13, gradient->replacement[gradient->at->info.inputs[i]], gradient->y),
                  gradient->dtype);
         sum = sum == INLAY_NONE ? is : op(gradient, "Add", 14, sum, is);
     }
@@ -191,39 +194,39 @@ static uint32_t operand(struct gradient *gradient, char letter)
     case 'y':
         return gradient->y;
     case 'Y':
-        return spread(gradient, gradient->y);
+        return expand_reduced(gradient, gradient->y);
     case 'x':
-        return spread(gradient, gradient->g_y);
+        return expand_reduced(gradient, gradient->g_y);
     case 'i':
-        return gradient->now[gradient->by];
+        return gradient->replacement[gradient->by];
     case 'N':
         return equals(gradient);
-    case 'n': /* the share of one element in a mean */
+    case 'n': /* 1 / number of averaged elements */
         return op(gradient, "Div", 14,
                   cast(gradient, op(gradient, "Size", 13, gradient->y, INLAY_NONE), gradient->dtype),
                   cast(gradient, op(gradient, "Size", 13, gradient->in[0], INLAY_NONE), gradient->dtype));
     case 'p':
     case 'q':
-        return number(gradient, attribute != NULL ? attribute->f : 1);
+        return float_constant(gradient, attribute != NULL ? attribute->f : 1);
     case 'k':
-        return number(gradient, 1.12837916709551257390);
+        return float_constant(gradient, 1.12837916709551257390);
     default:
-        return letter >= 'a' ? gradient->in[letter - 'a'] : number(gradient, letter - '0');
+        return letter >= 'a' ? gradient->in[letter - 'a'] : float_constant(gradient, letter - '0');
     }
 }
 
-/* What changes one value that is no letter of the table. */
-static uint32_t changed(struct gradient *gradient, char letter, uint32_t value)
+/* Applies an operation that is not in letters[] to one value. */
+static uint32_t apply_operation(struct gradient *gradient, char letter, uint32_t value)
 {
     switch (letter) {
     case 'T':
-        return turned(gradient, value);
+        return transposed_matrix(gradient, value);
     case 'u':
-        return attr_int(gradient, "transA", 0) != 0 ? turned(gradient, value) : value;
+        return attr_int(gradient, "transA", 0) != 0 ? transposed_matrix(gradient, value) : value;
     case 'v':
-        return attr_int(gradient, "transB", 0) != 0 ? turned(gradient, value) : value;
+        return attr_int(gradient, "transB", 0) != 0 ? transposed_matrix(gradient, value) : value;
     case 'P':
-        return turned_back(gradient, value);
+        return inverse_transposed(gradient, value);
     case 's':
         return axis_sum(gradient, value);
     default:
@@ -235,18 +238,21 @@ static uint32_t compute(struct gradient *gradient, const char *term)
 {
     uint32_t stack[MOST_STACK], depth = 0;
 
+    INLAY_CHECK(strlen(term) < MOST_TEXT);
     for (; *term != '\0'; term++) {
         const struct letter *letter = letters, *end = letters + sizeof letters / sizeof letters[0];
 
         while (letter < end && letter->letter != *term)
             letter++;
+        INLAY_CHECK(depth < MOST_STACK);
         if (letter < end) {
+            INLAY_CHECK(depth >= letter->operands);
             depth -= letter->operands;
             stack[depth] = make_value(&gradient->maker, gradient->graph, letter->op, letter->opset, stack + depth,
                                       letter->operands, NULL, 0);
             depth++;
         } else if (strchr("TuvPsr", *term) != NULL) {
-            stack[depth - 1] = changed(gradient, *term, stack[depth - 1]);
+            stack[depth - 1] = apply_operation(gradient, *term, stack[depth - 1]);
         } else {
             stack[depth++] = operand(gradient, *term);
         }
@@ -256,13 +262,13 @@ static uint32_t compute(struct gradient *gradient, const char *term)
 
 /* ------------------------------------------------------------------ one node */
 
-static void add_slope(struct gradient *gradient, uint32_t value, uint32_t by)
+static void add_derivative(struct gradient *gradient, uint32_t value, uint32_t by)
 {
-    gradient->slope[value] =
-        gradient->slope[value] == INLAY_NONE ? by : op(gradient, "Add", 14, gradient->slope[value], by);
+    gradient->derivative[value] =
+        gradient->derivative[value] == INLAY_NONE ? by : op(gradient, "Add", 14, gradient->derivative[value], by);
 }
 
-/* A product of vectors is one of matrices with an axis more. */
+/* Unsqueezes vector operands of MatMul, so that the rule sees matrices. */
 static inlay_status as_matrices(struct gradient *gradient, inlay_diag *diag)
 {
     const int64_t first = 0, last = -1, before = -2;
@@ -275,26 +281,28 @@ static inlay_status as_matrices(struct gradient *gradient, inlay_diag *diag)
                               "Gradient: the rank of input %u is not known", i);
         if (rank != 1)
             continue;
-        gradient->in[i] = op(gradient, "Unsqueeze", 13, gradient->in[i], ints(gradient, i == 0 ? &first : &last, 1));
+        gradient->in[i] =
+            op(gradient, "Unsqueeze", 13, gradient->in[i], int_constant(gradient, i == 0 ? &first : &last, 1));
         gradient->g_y = op(
             gradient, "Unsqueeze", 13, gradient->g_y,
-            ints(gradient,
-                 i == 0 && gradient->graph->values[gradient->at->info.inputs[1]].info.rank != 1 ? &before : &last, 1));
+            int_constant(
+                gradient,
+                i == 0 && gradient->graph->values[gradient->at->info.inputs[1]].info.rank != 1 ? &before : &last, 1));
     }
     return INLAY_OK;
 }
 
-/* Concat: each input has its part of the derivative. */
-static void concat(struct gradient *gradient)
+/* Concat: each input gets its slice of the derivative. */
+static void differentiate_concat(struct gradient *gradient)
 {
     const graph_node *node = gradient->at;
     const int64_t axis = attr_int(gradient, "axis", 0);
-    const uint32_t at = ints(gradient, &axis, 1);
+    const uint32_t at = int_constant(gradient, &axis, 1);
     uint32_t *sizes = arena_array(&gradient->arena, node->info.input_count, sizeof *sizes);
     graph_node *split;
 
     for (uint32_t i = 0; sizes != NULL && i < node->info.input_count; i++)
-        sizes[i] = op(gradient, "Gather", 13, shape_of(gradient, gradient->now[node->info.inputs[i]]), at);
+        sizes[i] = op(gradient, "Gather", 13, shape_of(gradient, gradient->replacement[node->info.inputs[i]]), at);
     if (sizes == NULL) {
         gradient->maker.failed = true;
         return;
@@ -306,12 +314,12 @@ static void concat(struct gradient *gradient)
         gradient->maker.failed = true;
     for (uint32_t i = 0; split != NULL && i < node->info.input_count; i++)
         if (gradient_reaches(gradient, node->info.inputs[i]))
-            add_slope(gradient, node->info.inputs[i], split->info.outputs[i]);
+            add_derivative(gradient, node->info.inputs[i], split->info.outputs[i]);
 }
 
-/* A node as the one at hand is, over other inputs; its attributes but for `without`. */
-static graph_node *again(struct gradient *gradient, int64_t opset, const uint32_t *inputs, uint32_t count,
-                         uint32_t outputs, const char *without)
+/* Copies the current node with other inputs and without attribute `without`. */
+static graph_node *copy_node(struct gradient *gradient, int64_t opset, const uint32_t *inputs, uint32_t count,
+                             uint32_t outputs, const char *without)
 {
     graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, gradient->at->info.op_type.data, opset,
                                  inputs, count, outputs);
@@ -328,15 +336,16 @@ static graph_node *again(struct gradient *gradient, int64_t opset, const uint32_
 static uint32_t flat(struct gradient *gradient, uint32_t value)
 {
     const int64_t all = -1;
-    return op(gradient, "Reshape", 14, value, ints(gradient, &all, 1));
+    return op(gradient, "Reshape", 14, value, int_constant(gradient, &all, 1));
 }
 
-/* Operators that only move elements of their first input: each element's place goes the same way, and what comes is
- * added there. MaxPool tells places itself. */
-static void moved(struct gradient *gradient)
+/* Operators that only move elements of their first input: the same operator is applied to element indices, and
+ * ScatterElements adds the derivative at these indices. MaxPool returns indices itself. */
+static void differentiate_moves(struct gradient *gradient)
 {
     const inlay_node_info *node = &gradient->at->info;
-    const uint32_t input = gradient->now[node->inputs[0]], zeros = flat(gradient, gradient_filled(gradient, 0, input));
+    const uint32_t input = gradient->replacement[node->inputs[0]],
+                   zeros = flat(gradient, gradient_filled(gradient, 0, input));
     const bool pool = pass_is_op(gradient->at, "MaxPool");
     uint32_t inputs[MOST_INPUTS], by;
     const int64_t step[] = { 0, 1 };
@@ -345,7 +354,7 @@ static void moved(struct gradient *gradient)
     if (!gradient_reaches(gradient, node->inputs[0]))
         return;
     for (uint32_t i = 0; i < node->input_count && i < MOST_INPUTS; i++)
-        inputs[i] = node->inputs[i] == INLAY_NONE ? INLAY_NONE : gradient->now[node->inputs[i]];
+        inputs[i] = node->inputs[i] == INLAY_NONE ? INLAY_NONE : gradient->replacement[node->inputs[i]];
     if (!pool) {
         const uint32_t range[] = {
             make_constant(&gradient->maker, gradient->graph, INLAY_INT64, 0, 0, &step[0], sizeof *step),
@@ -355,7 +364,8 @@ static void moved(struct gradient *gradient)
         inputs[0] =
             reshaped(gradient, make_value(&gradient->maker, gradient->graph, "Range", 11, range, 3, NULL, 0), input);
     }
-    places = again(gradient, pool ? 12 : gradient->at->opset, inputs, node->input_count, pool ? 2 : 1, "storage_order");
+    places =
+        copy_node(gradient, pool ? 12 : gradient->at->opset, inputs, node->input_count, pool ? 2 : 1, "storage_order");
     if (places == NULL)
         return;
     by = flat(gradient, places->info.outputs[pool ? 1 : 0]);
@@ -364,30 +374,30 @@ static void moved(struct gradient *gradient)
     if (sums == NULL)
         return;
     gradient->maker.failed |= graph_set_attr_string(gradient->graph, sums, "reduction", "add") != INLAY_OK;
-    add_slope(gradient, node->inputs[0], reshaped(gradient, sums->info.outputs[0], input));
+    add_derivative(gradient, node->inputs[0], reshaped(gradient, sums->info.outputs[0], input));
 }
 
-/* The numbers of the axes [from, from + count). */
+/* The axes [from, from + count) as a constant. */
 static uint32_t axes_from(struct gradient *gradient, int64_t from, uint32_t count)
 {
     int64_t axes[INLAY_MAX_RANK];
 
     for (uint32_t d = 0; d < count; d++)
         axes[d] = from + d;
-    return ints(gradient, axes, count);
+    return int_constant(gradient, axes, count);
 }
 
-/* The sizes of a value from the third axis on, behind others as Reshape has them. */
+/* A Reshape target: the numbers `first`, followed by the sizes of the value from the third axis on. */
 static uint32_t sizes_behind(struct gradient *gradient, const int64_t *first, uint32_t count, uint32_t value,
                              uint32_t spatial)
 {
-    const uint32_t in[] = { ints(gradient, first, count),
+    const uint32_t in[] = { int_constant(gradient, first, count),
                             op(gradient, "Gather", 13, shape_of(gradient, value), axes_from(gradient, 2, spatial)) };
 
     return make_value(&gradient->maker, gradient->graph, "Concat", 13, in, 2, "axis", 0);
 }
 
-/* The first two or three axes in another order. */
+/* Reverses the first two or three axes. */
 static uint32_t swapped(struct gradient *gradient, uint32_t value, uint32_t axes, uint32_t spatial)
 {
     graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Transpose", 13, &value, 1, 1);
@@ -400,8 +410,8 @@ static uint32_t swapped(struct gradient *gradient, uint32_t value, uint32_t axes
     return node == NULL ? INLAY_NONE : node->info.outputs[0];
 }
 
-/* Attribute `from` of the node at hand, where it is there, as attribute `to`. */
-static void hand_on(struct gradient *gradient, graph_node *node, const char *from, const char *to)
+/* Copies attribute `from` of the current node, if present, as attribute `to`. */
+static void copy_attr(struct gradient *gradient, graph_node *node, const char *from, const char *to)
 {
     const inlay_attr_info *attribute = graph_attr(gradient->at, from);
 
@@ -410,50 +420,53 @@ static void hand_on(struct gradient *gradient, graph_node *node, const char *fro
             graph_set_attr_ints(gradient->graph, node, to, attribute->ints, attribute->count) != INLAY_OK;
 }
 
-/* Adds what each window holds to where it was taken: columns are [N, C * elements of a window, windows]. */
-static void put_windows(struct gradient *gradient, uint32_t columns, const int64_t *kernel, uint32_t spatial)
+/* Adds the elements of each window to the positions that they were read from (Col2Im): columns are [N, C * elements of
+ * a window, differentiate_windows]. */
+static void add_windows(struct gradient *gradient, uint32_t columns, const int64_t *kernel, uint32_t spatial)
 {
     const uint32_t input = gradient->at->info.inputs[0];
-    const uint32_t in[] = { columns, sizes_behind(gradient, NULL, 0, gradient->now[input], spatial),
-                            ints(gradient, kernel, spatial) };
+    const uint32_t in[] = { columns, sizes_behind(gradient, NULL, 0, gradient->replacement[input], spatial),
+                            int_constant(gradient, kernel, spatial) };
     graph_node *node = make_node(&gradient->maker, gradient->graph, NULL, "Col2Im", 18, in, 3, 1);
 
-    hand_on(gradient, node, "pads", "pads");
-    hand_on(gradient, node, "strides", "strides");
-    hand_on(gradient, node, "dilations", "dilations");
+    copy_attr(gradient, node, "pads", "pads");
+    copy_attr(gradient, node, "strides", "strides");
+    copy_attr(gradient, node, "dilations", "dilations");
     if (node != NULL)
-        add_slope(gradient, input, node->info.outputs[0]);
+        add_derivative(gradient, input, node->info.outputs[0]);
 }
 
-/* Each element of a window has its share in the mean; without count_include_pad fewer share it at the border. */
-static void average_pool(struct gradient *gradient, const int64_t *kernel, uint32_t spatial, int64_t elements)
+/* Each element of a window gets an equal share; without count_include_pad the share is larger at the border. */
+static void differentiate_average_pool(struct gradient *gradient, const int64_t *kernel, uint32_t spatial,
+                                       int64_t elements)
 {
     const int64_t apart[] = { 0, 0, 1, -1 }, joined[] = { 0, -1 }, last = 3;
     const int64_t repeat[] = { 1, 1, elements, 1 };
-    uint32_t value = op(gradient, "Div", 14, gradient->g_y, number(gradient, (double)elements)), ones, sizes;
+    uint32_t value = op(gradient, "Div", 14, gradient->g_y, float_constant(gradient, (double)elements)), ones, sizes;
 
     if (attr_int(gradient, "count_include_pad", 0) == 0 && graph_attr(gradient->at, "pads") != NULL) {
         graph_node *node;
-        ones = gradient_filled(gradient, 1, gradient->now[gradient->at->info.inputs[0]]);
-        node = again(gradient, gradient->at->opset, &ones, 1, 1, "count_include_pad");
+        ones = gradient_filled(gradient, 1, gradient->replacement[gradient->at->info.inputs[0]]);
+        node = copy_node(gradient, gradient->at->opset, &ones, 1, 1, "count_include_pad");
         gradient->maker.failed |=
             node == NULL || graph_set_attr_int(gradient->graph, node, "count_include_pad", 1) != INLAY_OK;
         value = node == NULL ? INLAY_NONE : op(gradient, "Div", 14, value, node->info.outputs[0]);
     }
-    value = op(gradient, "Reshape", 14, value, ints(gradient, apart, 4));
-    sizes = op(gradient, "Gather", 13, shape_of(gradient, value), ints(gradient, &last, 1));
-    value = op(gradient, "Expand", 13, value, ints(gradient, repeat, 4));
+    value = op(gradient, "Reshape", 14, value, int_constant(gradient, apart, 4));
+    sizes = op(gradient, "Gather", 13, shape_of(gradient, value), int_constant(gradient, &last, 1));
+    value = op(gradient, "Expand", 13, value, int_constant(gradient, repeat, 4));
     sizes = make_value(&gradient->maker, gradient->graph, "Concat", 13,
-                       (const uint32_t[]){ ints(gradient, joined, 2), sizes }, 2, "axis", 0);
-    put_windows(gradient, op(gradient, "Reshape", 14, value, sizes), kernel, spatial);
+                       (const uint32_t[]){ int_constant(gradient, joined, 2), sizes }, 2, "axis", 0);
+    add_windows(gradient, op(gradient, "Reshape", 14, value, sizes), kernel, spatial);
 }
 
-/* By the weights [M, C / groups, ...]: a convolution of what it read by what comes, in which images and channels have
- * changed places and strides and dilations, too. It may have a few elements beyond the window's. */
-static uint32_t conv_weights(struct gradient *gradient, const int64_t *w, int64_t groups, uint32_t spatial)
+/* The derivative by the weights [M, C / groups, ...]: a convolution of the input with the derivative, with batch and
+ * channel axes swapped, and strides and dilations swapped. The result may be larger than the filter by a few elements
+ * and is sliced. */
+static uint32_t conv_weights(struct gradient *gradient, const int64_t *weight_dims, int64_t groups, uint32_t spatial)
 {
     static const int64_t from[INLAY_MAX_RANK];
-    const int64_t parted[] = { 0, groups, w[1] }, joined[] = { w[1], -1 };
+    const int64_t parted[] = { 0, groups, weight_dims[1] }, joined[] = { weight_dims[1], -1 };
     const uint32_t input = gradient->in[0];
     uint32_t value = op(gradient, "Reshape", 14, input, sizes_behind(gradient, parted, 3, input, spatial)), in[4];
     graph_node *node;
@@ -462,43 +475,48 @@ static uint32_t conv_weights(struct gradient *gradient, const int64_t *w, int64_
     in[0] = op(gradient, "Reshape", 14, value, sizes_behind(gradient, joined, 2, input, spatial));
     in[1] = swapped(gradient, gradient->g_y, 2, spatial);
     node = make_node(&gradient->maker, gradient->graph, NULL, "Conv", 11, in, 2, 1);
-    hand_on(gradient, node, "pads", "pads");
-    hand_on(gradient, node, "strides", "dilations");
-    hand_on(gradient, node, "dilations", "strides");
+    copy_attr(gradient, node, "pads", "pads");
+    copy_attr(gradient, node, "strides", "dilations");
+    copy_attr(gradient, node, "dilations", "strides");
     gradient->maker.failed |= node == NULL || graph_set_attr_int(gradient->graph, node, "group", groups) != INLAY_OK;
     in[0] = node == NULL ? INLAY_NONE : node->info.outputs[0];
-    in[1] = ints(gradient, from, spatial);
-    in[2] = ints(gradient, w + 2, spatial);
+    in[1] = int_constant(gradient, from, spatial);
+    in[2] = int_constant(gradient, weight_dims + 2, spatial);
     in[3] = axes_from(gradient, 2, spatial);
     return swapped(gradient, make_value(&gradient->maker, gradient->graph, "Slice", 13, in, 4, NULL, 0), 2, spatial);
 }
 
-static void conv(struct gradient *gradient, const int64_t *w, uint32_t spatial, int64_t elements)
+static void differentiate_conv(struct gradient *gradient, const int64_t *weight_dims, uint32_t spatial,
+                               int64_t elements)
 {
     const inlay_node_info *node = &gradient->at->info;
-    const int64_t groups = attr_int(gradient, "group", 1), column = w[1] * elements;
-    const int64_t kernels[] = { groups, w[0] / groups, column }, made[] = { 0, groups, w[0] / groups, -1 };
+    const int64_t groups = attr_int(gradient, "group", 1), column = weight_dims[1] * elements;
+    const int64_t kernels[] = { groups, weight_dims[0] / groups, column },
+                  made[] = { 0, groups, weight_dims[0] / groups, -1 };
     const int64_t columns[] = { 0, groups * column, -1 };
 
     if (gradient_reaches(gradient, node->inputs[0])) {
-        const uint32_t turned_w =
-            turned(gradient, op(gradient, "Reshape", 14, gradient->in[1], ints(gradient, kernels, 3)));
-        const uint32_t value =
-            op(gradient, "MatMul", 13, turned_w, op(gradient, "Reshape", 14, gradient->g_y, ints(gradient, made, 4)));
-        put_windows(gradient, op(gradient, "Reshape", 14, value, ints(gradient, columns, 3)), w + 2, spatial);
+        const uint32_t turned_w = transposed_matrix(
+            gradient, op(gradient, "Reshape", 14, gradient->in[1], int_constant(gradient, kernels, 3)));
+        const uint32_t value = op(gradient, "MatMul", 13, turned_w,
+                                  op(gradient, "Reshape", 14, gradient->g_y, int_constant(gradient, made, 4)));
+        add_windows(gradient, op(gradient, "Reshape", 14, value, int_constant(gradient, columns, 3)), weight_dims + 2,
+                    spatial);
     }
     if (gradient_reaches(gradient, node->inputs[1]))
-        add_slope(gradient, node->inputs[1], conv_weights(gradient, w, groups, spatial));
-    if (node->input_count > 2 && gradient_reaches(gradient, node->inputs[2])) { /* all axes but that of the channels */
+        add_derivative(gradient, node->inputs[1], conv_weights(gradient, weight_dims, groups, spatial));
+    if (node->input_count > 2 &&
+        gradient_reaches(gradient, node->inputs[2])) { /* sums over all axes except the channel axis */
         const uint32_t value = sum(gradient, gradient->g_y, axes_from(gradient, 2, spatial));
         const int64_t first = 0;
-        add_slope(gradient, node->inputs[2],
-                  reshaped(gradient, sum(gradient, value, ints(gradient, &first, 1)), gradient->now[node->inputs[2]]));
+        add_derivative(gradient, node->inputs[2],
+                       reshaped(gradient, sum(gradient, value, int_constant(gradient, &first, 1)),
+                                gradient->replacement[node->inputs[2]]));
     }
 }
 
-/* Conv and AveragePool, whose windows have to be known. */
-static inlay_status windows(struct gradient *gradient, inlay_diag *diag)
+/* Conv and AveragePool; their window sizes must be known. */
+static inlay_status differentiate_windows(struct gradient *gradient, inlay_diag *diag)
 {
     const inlay_attr_info *attribute = graph_attr(gradient->at, "kernel_shape"),
                           *automatic = graph_attr(gradient->at, "auto_pad");
@@ -520,17 +538,17 @@ static inlay_status windows(struct gradient *gradient, inlay_diag *diag)
         return graph_fail(gradient->graph, gradient->at, NULL, INLAY_UNSUPPORTED, diag,
                           "Gradient '%s' has no rule for %s with auto_pad SAME, ceil_mode or sizes that are not known",
                           gradient->node->info.name.data, gradient->at->info.op_type.data);
-    gradient->in[0] = gradient->now[gradient->at->info.inputs[0]];
+    gradient->in[0] = gradient->replacement[gradient->at->info.inputs[0]];
     if (pool)
-        average_pool(gradient, sizes + 2, rank - 2, elements);
+        differentiate_average_pool(gradient, sizes + 2, rank - 2, elements);
     else {
-        gradient->in[1] = gradient->now[gradient->at->info.inputs[1]];
-        conv(gradient, sizes, rank - 2, elements);
+        gradient->in[1] = gradient->replacement[gradient->at->info.inputs[1]];
+        differentiate_conv(gradient, sizes, rank - 2, elements);
     }
     return INLAY_OK;
 }
 
-/* The terms of the operator; NULL: there is no rule. */
+/* The rule of the operator; NULL: none. */
 static const char *rule_of(const graph_node *node)
 {
     const char *op = node->info.op_type.data, *at = strcmp(node->info.domain.data, "ai.onnx") == 0 ? rules : "";
@@ -541,7 +559,7 @@ static const char *rule_of(const graph_node *node)
     return NULL;
 }
 
-/* Term i of a rule; "" where there is none. */
+/* Copies term i of a rule; "" if absent. */
 static const char *term_of(const char *rule, uint32_t i, char text[MOST_TEXT])
 {
     size_t bytes;
@@ -549,6 +567,7 @@ static const char *term_of(const char *rule, uint32_t i, char text[MOST_TEXT])
     for (; i > 0 && *(rule += strcspn(rule, ",\n")) == ','; i--)
         rule++;
     bytes = i > 0 ? 0 : strcspn(rule, ",\n");
+    INLAY_CHECK(bytes < MOST_TEXT);
     memcpy(text, rule, bytes);
     text[bytes] = '\0';
     return text;
@@ -563,18 +582,18 @@ inlay_status gradient_back(struct gradient *gradient, const graph_node *node, in
 
     for (uint32_t output = 1; output < node->info.output_count; output++)
         if (gradient_reaches(gradient, node->info.outputs[output]) &&
-            gradient->slope[node->info.outputs[output]] != INLAY_NONE)
+            gradient->derivative[node->info.outputs[output]] != INLAY_NONE)
             rule = NULL;
     gradient->at = node;
-    gradient->g_y = gradient->slope[out];
+    gradient->g_y = gradient->derivative[out];
     gradient->dtype = gradient->graph->values[out].info.dtype;
     if (rule == NULL)
         return graph_fail(gradient->graph, node, NULL, INLAY_UNSUPPORTED, diag, "Gradient '%s' has no rule for %s",
                           gradient->node->info.name.data, node->info.op_type.data);
     if (rule[0] == '#')
-        return windows(gradient, diag);
+        return differentiate_windows(gradient, diag);
     if (rule[0] == '$' || rule[0] == '!') {
-        (rule[0] == '$' ? concat : moved)(gradient);
+        (rule[0] == '$' ? differentiate_concat : differentiate_moves)(gradient);
         return INLAY_OK;
     }
     matrices = pass_is_op(node, "MatMul");
@@ -587,15 +606,15 @@ inlay_status gradient_back(struct gradient *gradient, const graph_node *node, in
 
         if (!gradient_reaches(gradient, value) || term[0] == '\0')
             continue;
-        gradient->g_y = gradient->slope[out];
+        gradient->g_y = gradient->derivative[out];
         gradient->by = value;
-        gradient->y = gradient->now[out];
+        gradient->y = gradient->replacement[out];
         gradient->dtype = gradient->graph->values[out].info.dtype;
         for (uint32_t k = 0; k < MOST_TERMS; k++) {
-            const uint32_t u = k < node->info.input_count ? node->info.inputs[k] : INLAY_NONE;
-            const inlay_dtype dtype = u == INLAY_NONE ? INLAY_UNDEFINED : gradient->graph->values[u].info.dtype;
+            const uint32_t input = k < node->info.input_count ? node->info.inputs[k] : INLAY_NONE;
+            const inlay_dtype dtype = input == INLAY_NONE ? INLAY_UNDEFINED : gradient->graph->values[input].info.dtype;
 
-            gradient->in[k] = u == INLAY_NONE ? INLAY_NONE : gradient->now[u];
+            gradient->in[k] = input == INLAY_NONE ? INLAY_NONE : gradient->replacement[input];
             if (gradient_is_float(dtype) && dtype != gradient->dtype && strchr(term, 'a' + (char)k) != NULL)
                 gradient->in[k] = cast(gradient, gradient->in[k], gradient->dtype);
         }
@@ -604,12 +623,12 @@ inlay_status gradient_back(struct gradient *gradient, const graph_node *node, in
         if (matrices)
             INLAY_TRY(as_matrices(gradient, diag));
         made = compute(gradient, term);
-        made = fits ? made : unbroadcast(gradient, made, matrices ? gradient->in[i] : gradient->now[value]);
+        made = fits ? made : unbroadcast(gradient, made, matrices ? gradient->in[i] : gradient->replacement[value]);
         if (matrices)
-            made = reshaped(gradient, made, gradient->now[value]);
+            made = reshaped(gradient, made, gradient->replacement[value]);
         if (gradient->graph->values[value].info.dtype != gradient->dtype)
             made = cast(gradient, made, gradient->graph->values[value].info.dtype);
-        add_slope(gradient, value, made);
+        add_derivative(gradient, value, made);
     }
 done:
     return status;

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 8 }; /* a tensor of more elements is told by its hash */
+enum { SHOWN = 8 }; /* larger tensors are represented by their hash */
 
 /* ------------------------------------------------------------------ text that grows */
 
-/* A line while it is written. Released by finish(). */
+/* A line under construction. finish() releases it. */
 struct text {
     FILE *to;
     char *data;
@@ -25,7 +25,7 @@ static bool begin(struct text *text)
     return text->to != NULL;
 }
 
-/* A copy in the arena, with what would break the line as '?'. NULL: no memory. */
+/* Copies the line to the arena, with control characters as '?'. NULL: out of memory. */
 static char *finish(struct text *text, struct arena *arena)
 {
     char *copy = NULL;
@@ -33,8 +33,8 @@ static char *finish(struct text *text, struct arena *arena)
     if (fclose(text->to) == 0)
         copy = arena_string_n(arena, text->data, text->bytes);
     free(text->data);
-    for (char *c = copy; c != NULL && *c != '\0'; c++)
-        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+    for (char *character = copy; character != NULL && *character != '\0'; character++)
+        *character = (unsigned char)*character < ' ' || *character == 0x7f ? '?' : *character;
     return copy;
 }
 
@@ -150,7 +150,7 @@ static void put_attr(FILE *to, const inlay_attr_info *attribute)
     }
 }
 
-/* Those of the file, not what binding filled in. In the order of their names: files have them in any. */
+/* Writes the attributes of the file, without defaults, sorted by name because files have them in any order. */
 static void put_attrs(FILE *to, const graph_node *node)
 {
     const inlay_attr_info *last = NULL;

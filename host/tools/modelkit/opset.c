@@ -1,9 +1,10 @@
 #include "modelkit/opset_parts.h"
+#include "inlay/check.h"
 #include "graph/refit.h"
 #include "model/model.h"
 #include <string.h>
 
-/* A list of integers becomes an input. */
+/* Turns an attribute with a list of integers into an input. */
 static void ints_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
     const inlay_attr_info *attribute = conversion_stated(conversion->node, attr);
@@ -18,7 +19,7 @@ static void ints_to_input(struct conversion *conversion, const char *attr, uint3
     conversion_drop_attr(conversion, attr);
 }
 
-/* A number becomes an input of the type that input 0 has. */
+/* Turns an attribute with a number into an input with the type of input 0. */
 static bool number_to_input(struct conversion *conversion, const char *attr, uint32_t i)
 {
     const inlay_attr_info *attribute = conversion_stated(conversion->node, attr);
@@ -47,7 +48,7 @@ static bool raise_axes(struct conversion *conversion)
     return true;
 }
 
-/* Before opset 13 all axes from `axis` on are one. */
+/* Before opset 13 all axes from `axis` on are flattened into one. */
 static bool raise_softmax(struct conversion *conversion)
 {
     const uint32_t in = conversion->node->info.inputs[0], out = conversion->node->info.outputs[0];
@@ -90,7 +91,7 @@ static bool raise_split(struct conversion *conversion)
     return true;
 }
 
-/* What Resize-11 has where nothing is given. */
+/* The empty input of Resize-11 for an omitted operand. */
 static uint32_t no_floats(struct conversion *conversion)
 {
     const int64_t none = 0;
@@ -99,7 +100,7 @@ static uint32_t no_floats(struct conversion *conversion)
                          edit_memory(conversion->editor, 1), 0);
 }
 
-/* The first Resize and Upsample leave out what lies between pixels as "asymmetric" does. */
+/* The first versions of Resize and Upsample map pixels as "asymmetric" does. */
 static bool raise_upsample(struct conversion *conversion)
 {
     uint32_t scales = conversion_input(conversion, 1);
@@ -136,7 +137,7 @@ static bool raise_upsample(struct conversion *conversion)
     return true;
 }
 
-/* tf_half_pixel_for_nn rounded down is half_pixel rounded up from the middle. */
+/* tf_half_pixel_for_nn with floor equals half_pixel with round_prefer_ceil. */
 static bool raise_resize(struct conversion *conversion)
 {
     if (conversion->node->info.since_version < 11)
@@ -163,20 +164,20 @@ static bool raise_slice(struct conversion *conversion)
     return true;
 }
 
-/* What scale and bias have for each group, each channel of the group gets: they are constants. */
+/* Repeats a constant scale or bias of groups for each channel of a group. */
 static uint32_t repeated(struct conversion *conversion, uint32_t value, int64_t times, const char *suffix)
 {
     const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
     const int64_t groups = info == NULL || info->rank != 1 ? 0 : info->dims[0].value;
     const int64_t channels = groups * times;
-    float *data, x;
+    float *data, element;
 
     if (groups == 0 || (info->flags & INLAY_VALUE_CONSTANT) == 0 || info->dtype != INLAY_FLOAT)
         return INLAY_NONE;
     data = edit_memory(conversion->editor, (uint64_t)channels * sizeof *data);
     for (int64_t i = 0; data != NULL && i < channels; i++) {
-        memcpy(&x, (const char *)info->data + (size_t)(i / times) * sizeof x, sizeof x);
-        data[i] = x;
+        memcpy(&element, (const char *)info->data + (size_t)(i / times) * sizeof element, sizeof element);
+        data[i] = element;
     }
     return edit_constant(conversion->editor, conversion_name(conversion), suffix, INLAY_FLOAT, 1, &channels, data,
                          (uint64_t)channels * sizeof *data);
@@ -190,7 +191,7 @@ static bool raise_group_norm(struct conversion *conversion)
 
     if (conversion->node->info.since_version >= 21 || conversion->opset < 21)
         return true;
-    conversion->why = "its channels are not known, or its scale and bias are no constant floats";
+    conversion->why = "its channel count is not known, or its scale and bias are not constant floats";
     if (input->rank == INLAY_RANK_UNKNOWN || input->rank < 2 || input->dims[1].kind != INLAY_DIM_FIXED || groups <= 0)
         return false;
     scale = repeated(conversion, conversion_input(conversion, 1), input->dims[1].value / groups, "_scales");
@@ -266,11 +267,11 @@ static bool raise_roi_align(struct conversion *conversion)
     return true;
 }
 
-/* What earlier versions train with are more outputs; without them is_test changes nothing. */
+/* Earlier versions train if they have more outputs; without them is_test has no effect. */
 static bool raise_batch_norm(struct conversion *conversion)
 {
     if (conversion->node->info.output_count > 1 && conversion->node->info.since_version < 14) {
-        conversion->why = "its statistics mean something else since opset 14";
+        conversion->why = "the meaning of its statistics changed with opset 14";
         return conversion->opset < 14 && conversion->node->info.since_version >= 7;
     }
     if (conversion->node->info.since_version < 7)
@@ -280,11 +281,11 @@ static bool raise_batch_norm(struct conversion *conversion)
 
 static bool raise_scan(struct conversion *conversion)
 {
-    conversion->why = "it means another thing before opset 9";
+    conversion->why = "its meaning changed with opset 9";
     return conversion->node->info.since_version >= 9;
 }
 
-/* Nothing is trained. */
+/* Inference only: the ratio has no effect. */
 static bool raise_dropout(struct conversion *conversion)
 {
     if (conversion->node->info.since_version < 12 && conversion->opset >= 12)
@@ -292,7 +293,7 @@ static bool raise_dropout(struct conversion *conversion)
     return true;
 }
 
-/* True: the node has the form of the later opset now. */
+/* Converts the node to the later opset. True: done. */
 static bool raise_node(struct conversion *conversion)
 {
     static const struct {
@@ -342,15 +343,15 @@ static bool raise_node(struct conversion *conversion)
     return row != NULL && graph_refit(conversion->editor->graph, conversion->node, row, true, &conversion->why);
 }
 
-/* The writer need not look at the node again. */
-static void settle(graph_node *node, int64_t opset)
+/* Marks the node as converted, so that the writer does not check it again. */
+static void mark_converted(graph_node *node, int64_t opset)
 {
     node->row = NULL;
     node->schema = NULL;
     node->opset = opset;
 }
 
-static inlay_status no_form(const struct conversion *conversion, inlay_diag *diag)
+static inlay_status fail_no_form(const struct conversion *conversion, inlay_diag *diag)
 {
     return graph_fail(conversion->editor->graph, conversion->node, NULL, INLAY_UNSUPPORTED, diag,
                       "%.48s-%u has no form in opset %lld%s%s", conversion_op(conversion),
@@ -358,8 +359,8 @@ static inlay_status no_form(const struct conversion *conversion, inlay_diag *dia
                       conversion->why != NULL ? ": " : "", conversion->why != NULL ? conversion->why : "");
 }
 
-/* A node that the opset would have in another form: of an earlier version, or of a later one. Nodes of functions that
- * were inlined may be of any. */
+/* Converts a node whose operator has another version at the opset, earlier or later. Nodes of inlined functions may
+ * have any version. */
 static inlay_status convert_node(struct editor *editor, graph_node *node, int64_t opset, inlay_diag *diag)
 {
     struct conversion conversion = { editor, node, opset, NULL };
@@ -370,15 +371,15 @@ static inlay_status convert_node(struct editor *editor, graph_node *node, int64_
         return INLAY_OK;
     if (row == NULL || row->since_version < node->info.since_version ? conversion_lower(&conversion)
                                                                      : raise_node(&conversion))
-        settle(node, opset);
+        mark_converted(node, opset);
     else if (!editor->failed)
-        return no_form(&conversion, diag);
+        return fail_no_form(&conversion, diag);
     return INLAY_OK;
 }
 
 static inlay_status convert_graph(struct graph *graph, int64_t opset, inlay_diag *diag)
 {
-    const uint32_t count = graph->node_count; /* the new ones are new already */
+    const uint32_t count = graph->node_count; /* new nodes already have the right form */
     struct editor editor;
     inlay_status status = INLAY_OK;
 
@@ -395,18 +396,18 @@ static inlay_status convert_graph(struct graph *graph, int64_t opset, inlay_diag
     return status;
 }
 
-static void mark_new(struct graph *graph, int64_t opset)
+static void set_node_opset(struct graph *graph, int64_t opset)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         if (strcmp(graph->nodes[i]->info.domain.data, "ai.onnx") == 0)
             graph->nodes[i]->opset = opset;
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
-            mark_new(graph->nodes[i]->bodies[b].graph, opset);
+            set_node_opset(graph->nodes[i]->bodies[b].graph, opset);
     }
 }
 
-/* The first call of a function that model_outline() had to make; NULL: there is none. */
-static const graph_node *find_outlined(const struct graph *graph, const struct graph **out_graph)
+/* Finds the first call of a function that model_outline() had to create; NULL: none. */
+static const graph_node *find_outlined_call(const struct graph *graph, const struct graph **out_graph)
 {
     const graph_node *found = NULL;
 
@@ -416,14 +417,14 @@ static const graph_node *find_outlined(const struct graph *graph, const struct g
             return graph->nodes[i];
         }
         for (uint32_t b = 0; b < graph->nodes[i]->body_count && found == NULL; b++)
-            found = find_outlined(graph->nodes[i]->bodies[b].graph, out_graph);
+            found = find_outlined_call(graph->nodes[i]->bodies[b].graph, out_graph);
     }
     return found;
 }
 
-/* Nodes are of the opset that the model imports now, and so is the version of the format: 4 bits are types since 10,
- * and before 4 every constant had to be an input. */
-static inlay_status finish(graph_model *model, int64_t import, uint32_t functions, inlay_diag *diag)
+/* Sets the opset of all nodes and raises the IR version: 4-bit types need 10, and before 4 every constant had to be an
+ * input. */
+static inlay_status finish_model(graph_model *model, int64_t import, uint32_t functions, inlay_diag *diag)
 {
     const struct graph *graph = model->main;
     const graph_node *node;
@@ -432,9 +433,9 @@ static inlay_status finish(graph_model *model, int64_t import, uint32_t function
 
     if (status != INLAY_OK)
         return status;
-    mark_new(model->main, opset);
+    set_node_opset(model->main, opset);
     if (model->function_count > functions) {
-        node = find_outlined(model->main, &graph);
+        node = find_outlined_call(model->main, &graph);
         if (node == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "a node has no form in opset %lld", (long long)opset);
         return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag, "%.64s has no form in opset %lld",
@@ -455,10 +456,10 @@ inlay_status opset_raise(graph_model *model, int64_t opset, inlay_diag *diag)
 
     if (higher)
         status = convert_graph(model->main, opset, diag);
-    return status != INLAY_OK ? status : finish(model, higher ? opset : 0, functions, diag);
+    return status != INLAY_OK ? status : finish_model(model, higher ? opset : 0, functions, diag);
 }
 
-/* The version of the format that came with an opset, so that what reads the one reads the other. */
+/* The IR version that was current with an opset, so that readers of the opset accept the file. */
 static int64_t format_of(int64_t opset)
 {
     return opset <= 9    ? 4
@@ -476,11 +477,12 @@ inlay_status opset_convert(graph_model *model, int64_t opset, inlay_diag *diag)
     const uint32_t functions = model->function_count;
     inlay_status status;
 
+    INLAY_CHECK(opset >= OPSET_LOWEST);
     INLAY_TRY(convert_graph(model->main, opset, diag));
     for (uint32_t i = 0; i < model->opset_count; i++)
         if (strcmp(model->opsets[i].domain, "ai.onnx") == 0)
             model->opsets[i].version = opset;
-    INLAY_TRY(finish(model, 0, functions, diag));
+    INLAY_TRY(finish_model(model, 0, functions, diag));
     if (lower && model->ir_version > format_of(opset) && model->function_count == 0)
         model->ir_version = format_of(opset);
 done:

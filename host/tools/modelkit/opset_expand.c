@@ -1,21 +1,23 @@
-/* Operators that an earlier opset does not have, as several that it has. */
+/* Expands operators that an earlier opset lacks into several that it has. */
 #include "modelkit/opset_parts.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <string.h>
 
-/* A node of two inputs, or of one where b is INLAY_NONE. */
-static uint32_t make(struct conversion *conversion, const char *suffix, const char *op, uint32_t a, uint32_t b)
+/* Adds a node with two inputs, or one if b is INLAY_NONE. */
+static uint32_t add_op(struct conversion *conversion, const char *suffix, const char *op, uint32_t a, uint32_t b)
 {
     const uint32_t inputs[] = { a, b };
 
     return edit_node(conversion->editor, conversion_name(conversion), suffix, op, "", inputs, 2, NULL);
 }
 
-/* The node itself becomes the last of its replacement, so that its output keeps its name. */
-static bool become(struct conversion *conversion, const char *op, uint32_t a, uint32_t b)
+/* Turns the node itself into the last operator of its replacement, so that its output keeps its name. */
+static bool replace_by(struct conversion *conversion, const char *op, uint32_t a, uint32_t b)
 {
     uint32_t *inputs = arena_array(&conversion->editor->graph->model->arena, 2, sizeof *inputs);
 
+    INLAY_CHECK(conversion->node->info.output_count > 0);
     if (inputs == NULL || conversion->editor->failed) {
         conversion->editor->failed = true;
         return false;
@@ -33,7 +35,7 @@ static bool is_float(struct conversion *conversion)
 {
     if (conversion->editor->graph->values[conversion_input(conversion, 0)].info.dtype == INLAY_FLOAT)
         return true;
-    conversion->why = "only its form on floats can be written";
+    conversion->why = "only float inputs can be converted";
     return false;
 }
 
@@ -44,7 +46,7 @@ static double float_of(const graph_node *node, const char *name, double otherwis
     return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : otherwise;
 }
 
-static uint32_t number(struct conversion *conversion, const char *suffix, double value)
+static uint32_t float_constant(struct conversion *conversion, const char *suffix, double value)
 {
     return edit_float(conversion->editor, conversion_name(conversion), suffix, (float)value);
 }
@@ -62,7 +64,7 @@ static bool expand_hard_swish(struct conversion *conversion)
         conversion->editor->failed |=
             graph_set_attr_float(conversion->editor->graph, gate, "alpha", 1.0 / 6) != INLAY_OK ||
             graph_set_attr_float(conversion->editor->graph, gate, "beta", 0.5) != INLAY_OK;
-    return become(conversion, "Mul", input, output);
+    return replace_by(conversion, "Mul", input, output);
 }
 
 static bool expand_swish(struct conversion *conversion)
@@ -74,17 +76,17 @@ static bool expand_swish(struct conversion *conversion)
     if (alpha != 1) {
         if (!is_float(conversion))
             return false;
-        output = make(conversion, "_scaled", "Mul", input, number(conversion, "_alpha", alpha));
+        output = add_op(conversion, "_scaled", "Mul", input, float_constant(conversion, "_alpha", alpha));
     }
-    return become(conversion, "Mul", input, make(conversion, "_gate", "Sigmoid", output, INLAY_NONE));
+    return replace_by(conversion, "Mul", input, add_op(conversion, "_gate", "Sigmoid", output, INLAY_NONE));
 }
 
 static bool expand_mish(struct conversion *conversion)
 {
     const uint32_t input = conversion_input(conversion, 0),
-                   soft = make(conversion, "_soft", "Softplus", input, INLAY_NONE);
+                   soft = add_op(conversion, "_soft", "Softplus", input, INLAY_NONE);
 
-    return become(conversion, "Mul", input, make(conversion, "_gate", "Tanh", soft, INLAY_NONE));
+    return replace_by(conversion, "Mul", input, add_op(conversion, "_gate", "Tanh", soft, INLAY_NONE));
 }
 
 static bool expand_celu(struct conversion *conversion)
@@ -93,12 +95,12 @@ static bool expand_celu(struct conversion *conversion)
     uint32_t input = conversion_input(conversion, 0), a;
 
     if (alpha == 1)
-        return become(conversion, "Elu", input, INLAY_NONE);
+        return replace_by(conversion, "Elu", input, INLAY_NONE);
     if (!is_float(conversion))
         return false;
-    a = number(conversion, "_alpha", alpha);
-    input = make(conversion, "_elu", "Elu", make(conversion, "_divided", "Div", input, a), INLAY_NONE);
-    return become(conversion, "Mul", input, a);
+    a = float_constant(conversion, "_alpha", alpha);
+    input = add_op(conversion, "_elu", "Elu", add_op(conversion, "_divided", "Div", input, a), INLAY_NONE);
+    return replace_by(conversion, "Mul", input, a);
 }
 
 static bool expand_gelu(struct conversion *conversion)
@@ -111,22 +113,25 @@ static bool expand_gelu(struct conversion *conversion)
     if (!is_float(conversion))
         return false;
     if (tanh_form) {
-        output = make(conversion, "_cube", "Mul", make(conversion, "_square", "Mul", input, input), input);
-        output = make(conversion, "_curve", "Add", input,
-                      make(conversion, "_part", "Mul", output, number(conversion, "_cubic", 0.044715)));
-        output = make(conversion, "_tanh", "Tanh",
-                      make(conversion, "_scaled", "Mul", output, number(conversion, "_root", 0.7978845608028654)),
-                      INLAY_NONE);
+        output = add_op(conversion, "_cube", "Mul", add_op(conversion, "_square", "Mul", input, input), input);
+        output = add_op(conversion, "_curve", "Add", input,
+                        add_op(conversion, "_part", "Mul", output, float_constant(conversion, "_cubic", 0.044715)));
+        output = add_op(
+            conversion, "_tanh", "Tanh",
+            add_op(conversion, "_scaled", "Mul", output, float_constant(conversion, "_root", 0.7978845608028654)),
+            INLAY_NONE);
     } else if (conversion->opset < 9) {
         conversion->why = "Erf came with opset 9";
         return false;
     } else {
-        output = make(conversion, "_erf", "Erf",
-                      make(conversion, "_scaled", "Mul", input, number(conversion, "_root", 0.7071067811865476)),
-                      INLAY_NONE);
+        output =
+            add_op(conversion, "_erf", "Erf",
+                   add_op(conversion, "_scaled", "Mul", input, float_constant(conversion, "_root", 0.7071067811865476)),
+                   INLAY_NONE);
     }
-    output = make(conversion, "_gate", "Add", output, number(conversion, "_one", 1));
-    return become(conversion, "Mul", make(conversion, "_half", "Mul", input, number(conversion, "_by", 0.5)), output);
+    output = add_op(conversion, "_gate", "Add", output, float_constant(conversion, "_one", 1));
+    return replace_by(conversion, "Mul",
+                      add_op(conversion, "_half", "Mul", input, float_constant(conversion, "_by", 0.5)), output);
 }
 
 /* ------------------------------------------------------------------ comparisons, types, shapes */
@@ -140,8 +145,8 @@ static bool expand_or_equal(struct conversion *conversion, const char *strict)
         conversion->why = "Equal compares floats since opset 11";
         return false;
     }
-    return become(conversion, "Or", make(conversion, "_strict", strict, a, b),
-                  make(conversion, "_equal", "Equal", a, b));
+    return replace_by(conversion, "Or", add_op(conversion, "_strict", strict, a, b),
+                      add_op(conversion, "_equal", "Equal", a, b));
 }
 
 static bool expand_greater(struct conversion *conversion)
@@ -159,23 +164,24 @@ static bool expand_cast_like(struct conversion *conversion)
     const inlay_dtype to = conversion->editor->graph->values[conversion_input(conversion, 1)].info.dtype;
 
     if (to == INLAY_UNDEFINED) {
-        conversion->why = "the type that it casts to is not known";
+        conversion->why = "the target type of the cast is not known";
         return false;
     }
-    if (!become(conversion, "Cast", conversion_input(conversion, 0), INLAY_NONE))
+    if (!replace_by(conversion, "Cast", conversion_input(conversion, 0), INLAY_NONE))
         return false;
     edit_int(conversion->editor, conversion->node, "to", to);
     return true;
 }
 
-/* Part of a shape: all of it, and a Slice. */
+/* Shape with start and end: Shape of everything, then Slice. */
 static bool expand_shape(struct conversion *conversion)
 {
     const int64_t from = conversion_int(conversion->node, "start", 0),
                   to = conversion_int(conversion->node, "end", INT64_MAX), axis = 0;
-    const uint32_t input = conversion_input(conversion, 0), all = make(conversion, "_all", "Shape", input, INLAY_NONE);
+    const uint32_t input = conversion_input(conversion, 0),
+                   all = add_op(conversion, "_all", "Shape", input, INLAY_NONE);
 
-    if (!become(conversion, "Slice", all, INLAY_NONE))
+    if (!replace_by(conversion, "Slice", all, INLAY_NONE))
         return false;
     if (conversion->opset >= 10) {
         edit_set_input(conversion->editor, conversion->node, 1, conversion_ints(conversion, "_from", &from, 1));
@@ -191,7 +197,7 @@ static bool expand_shape(struct conversion *conversion)
 
 /* ------------------------------------------------------------------ normalizations */
 
-/* The mean over the axes from `axis` on, which stay as ones. */
+/* Adds the mean over the axes from `axis` on, which are kept with size 1. */
 static uint32_t mean_from(struct conversion *conversion, const char *suffix, uint32_t input, int64_t axis,
                           uint32_t rank)
 {
@@ -199,8 +205,9 @@ static uint32_t mean_from(struct conversion *conversion, const char *suffix, uin
     uint32_t inputs[2] = { input, INLAY_NONE }, out;
     graph_node *node;
 
-    for (uint32_t d = 0; d < rank; d++)
-        axes[d] = axis + d;
+    INLAY_CHECK(rank <= INLAY_MAX_RANK && axis >= 0 && axis <= (int64_t)rank);
+    for (uint32_t index = 0; index < rank; index++)
+        axes[index] = axis + index;
     if (conversion->opset >= 18)
         inputs[1] = conversion_ints(conversion, suffix, axes, rank - (uint32_t)axis);
     out = edit_node(conversion->editor, conversion_name(conversion), suffix, "ReduceMean", "", inputs, 2, &node);
@@ -211,7 +218,7 @@ static uint32_t mean_from(struct conversion *conversion, const char *suffix, uin
     return out;
 }
 
-/* LayerNormalization, and RMSNormalization without the mean. */
+/* LayerNormalization; without the mean, RMSNormalization. */
 static bool expand_layer_norm(struct conversion *conversion, bool centered)
 {
     const uint32_t rank = conversion_rank(conversion), scale = conversion_input(conversion, 1),
@@ -226,7 +233,7 @@ static bool expand_layer_norm(struct conversion *conversion, bool centered)
     }
     for (uint32_t i = 1; i < conversion->node->info.output_count; i++)
         if (conversion->node->info.outputs[i] != INLAY_NONE) {
-            conversion->why = "its mean or deviation is read";
+            conversion->why = "its mean or deviation output is used";
             return false;
         }
     if (!is_float(conversion))
@@ -236,14 +243,15 @@ static bool expand_layer_norm(struct conversion *conversion, bool centered)
         return false;
     conversion->node->info.output_count = 1;
     if (centered)
-        input = make(conversion, "_centered", "Sub", input, mean_from(conversion, "_mean", input, axis, rank));
-    output = mean_from(conversion, "_variance", make(conversion, "_square", "Mul", input, input), axis, rank);
-    output = make(conversion, "_deviation", "Sqrt",
-                  make(conversion, "_sum", "Add", output, number(conversion, "_epsilon", epsilon)), INLAY_NONE);
-    output = make(conversion, "_normal", "Div", input, output);
+        input = add_op(conversion, "_centered", "Sub", input, mean_from(conversion, "_mean", input, axis, rank));
+    output = mean_from(conversion, "_variance", add_op(conversion, "_square", "Mul", input, input), axis, rank);
+    output =
+        add_op(conversion, "_deviation", "Sqrt",
+               add_op(conversion, "_sum", "Add", output, float_constant(conversion, "_epsilon", epsilon)), INLAY_NONE);
+    output = add_op(conversion, "_normal", "Div", input, output);
     if (bias == INLAY_NONE || !centered)
-        return become(conversion, "Mul", output, scale);
-    return become(conversion, "Add", make(conversion, "_scaled", "Mul", output, scale), bias);
+        return replace_by(conversion, "Mul", output, scale);
+    return replace_by(conversion, "Add", add_op(conversion, "_scaled", "Mul", output, scale), bias);
 }
 
 static bool expand_layer(struct conversion *conversion)
@@ -256,8 +264,8 @@ static bool expand_rms(struct conversion *conversion)
     return expand_layer_norm(conversion, false);
 }
 
-/* A constant of the same number n times. */
-static uint32_t row_of(struct conversion *conversion, const char *suffix, int64_t n, float value)
+/* A constant vector of n equal numbers. */
+static uint32_t constant_row(struct conversion *conversion, const char *suffix, int64_t n, float value)
 {
     float *data = edit_memory(conversion->editor, (uint64_t)n * sizeof *data);
 
@@ -267,18 +275,18 @@ static uint32_t row_of(struct conversion *conversion, const char *suffix, int64_
                          (uint64_t)n * sizeof *data);
 }
 
-/* [C] as [C, 1, 1 ...], for x [N, C, ...]. */
-static uint32_t upright(struct conversion *conversion, const char *suffix, uint32_t value, uint32_t rank)
+/* Reshapes [C] to [C, 1, 1 ...], for an input [N, C, ...]. */
+static uint32_t channel_shape(struct conversion *conversion, const char *suffix, uint32_t value, uint32_t rank)
 {
     int64_t dims[INLAY_MAX_RANK] = { -1 };
 
-    for (uint32_t d = 1; d + 1 < rank; d++)
-        dims[d] = 1;
-    return make(conversion, suffix, "Reshape", value, conversion_ints(conversion, suffix, dims, rank - 1));
+    for (uint32_t axis = 1; axis + 1 < rank; axis++)
+        dims[axis] = 1;
+    return add_op(conversion, suffix, "Reshape", value, conversion_ints(conversion, suffix, dims, rank - 1));
 }
 
-/* Groups are channels of InstanceNormalization; scale and bias, of channels since opset 21, come after it. Before, they
- * are of groups. */
+/* Groups become the channels of InstanceNormalization. Since opset 21 scale and bias belong to channels and are applied
+ * afterwards; before, they belong to groups. */
 static bool expand_group_norm(struct conversion *conversion)
 {
     const uint32_t rank = conversion_rank(conversion), input = conversion_input(conversion, 0);
@@ -294,20 +302,21 @@ static bool expand_group_norm(struct conversion *conversion)
     }
     if (!is_float(conversion))
         return false;
-    inputs[0] = make(conversion, "_groups", "Reshape", input, conversion_ints(conversion, "_grouped", grouped, 3));
-    inputs[1] = of_groups ? conversion_input(conversion, 1) : row_of(conversion, "_ones", groups, 1);
-    inputs[2] = of_groups ? conversion_input(conversion, 2) : row_of(conversion, "_zeros", groups, 0);
+    inputs[0] = add_op(conversion, "_groups", "Reshape", input, conversion_ints(conversion, "_grouped", grouped, 3));
+    inputs[1] = of_groups ? conversion_input(conversion, 1) : constant_row(conversion, "_ones", groups, 1);
+    inputs[2] = of_groups ? conversion_input(conversion, 2) : constant_row(conversion, "_zeros", groups, 0);
     output = edit_node(conversion->editor, conversion_name(conversion), "_normal", "InstanceNormalization", "", inputs,
                        3, &node);
     if (node != NULL)
         conversion->editor->failed |=
             graph_set_attr_float(conversion->editor->graph, node, "epsilon", epsilon) != INLAY_OK;
     if (of_groups)
-        return become(conversion, "Reshape", output, make(conversion, "_shape", "Shape", input, INLAY_NONE));
-    output = make(conversion, "_back", "Reshape", output, make(conversion, "_shape", "Shape", input, INLAY_NONE));
-    output = make(conversion, "_scaled", "Mul", output,
-                  upright(conversion, "_scale", conversion_input(conversion, 1), rank));
-    return become(conversion, "Add", output, upright(conversion, "_bias", conversion_input(conversion, 2), rank));
+        return replace_by(conversion, "Reshape", output, add_op(conversion, "_shape", "Shape", input, INLAY_NONE));
+    output = add_op(conversion, "_back", "Reshape", output, add_op(conversion, "_shape", "Shape", input, INLAY_NONE));
+    output = add_op(conversion, "_scaled", "Mul", output,
+                    channel_shape(conversion, "_scale", conversion_input(conversion, 1), rank));
+    return replace_by(conversion, "Add", output,
+                      channel_shape(conversion, "_bias", conversion_input(conversion, 2), rank));
 }
 
 bool conversion_expand(struct conversion *conversion)

@@ -1,15 +1,15 @@
-/* What any operator may need in an earlier opset. */
+/* Conversions that any operator may need for an earlier opset. */
 #include "modelkit/opset_parts.h"
 #include <string.h>
 
-/* Axes that count from the end came with opset 11. */
+/* Negative axes came with opset 11. */
 bool conversion_lower_axes(struct conversion *conversion)
 {
     static const char *const names[] = { "axis", "axes" };
     const uint32_t rank = conversion_rank(conversion);
 
-    for (int k = 0; k < 2; k++) {
-        const inlay_attr_info *attribute = conversion_stated(conversion->node, names[k]);
+    for (int which = 0; which < 2; which++) {
+        const inlay_attr_info *attribute = conversion_stated(conversion->node, names[which]);
         const uint32_t count = attribute == NULL                    ? 0
                                : attribute->kind == INLAY_ATTR_INT  ? 1
                                : attribute->kind == INLAY_ATTR_INTS ? attribute->count
@@ -30,27 +30,28 @@ bool conversion_lower_axes(struct conversion *conversion)
             return false;
         }
         if (attribute->kind == INLAY_ATTR_INT)
-            edit_int(conversion->editor, conversion->node, names[k], to[0]);
+            edit_int(conversion->editor, conversion->node, names[which], to[0]);
         else
             conversion->editor->failed |=
-                graph_set_attr_ints(conversion->editor->graph, conversion->node, names[k], to, count) != INLAY_OK;
+                graph_set_attr_ints(conversion->editor->graph, conversion->node, names[which], to, count) != INLAY_OK;
     }
     return true;
 }
 
-/* Sum, Max, Min and Mean take other shapes since opset 8. */
+/* Sum, Max, Min and Mean broadcast since opset 8. */
 bool conversion_has_one_shape(struct conversion *conversion)
 {
     const struct graph *graph = conversion->editor->graph;
     const uint32_t first = conversion_input(conversion, 0);
 
     for (uint32_t i = 1; i < conversion->node->info.input_count; i++) {
-        const inlay_value_info *a = &graph->values[first].info,
-                               *b = &graph->values[conversion->node->info.inputs[i]].info;
-        bool same = a->rank == b->rank && a->rank != INLAY_RANK_UNKNOWN;
+        const inlay_value_info *first_info = &graph->values[first].info,
+                               *info = &graph->values[conversion->node->info.inputs[i]].info;
+        bool same = first_info->rank == info->rank && first_info->rank != INLAY_RANK_UNKNOWN;
 
-        for (uint32_t d = 0; same && d < a->rank; d++)
-            same = a->dims[d].kind == b->dims[d].kind && a->dims[d].value == b->dims[d].value;
+        for (uint32_t axis = 0; same && axis < first_info->rank; axis++)
+            same = first_info->dims[axis].kind == info->dims[axis].kind &&
+                   first_info->dims[axis].value == info->dims[axis].value;
         if (!same) {
             conversion->why = "inputs of different shapes came with opset 8";
             return false;

@@ -1,4 +1,4 @@
-/* Operators in the form of an earlier opset: inputs that were attributes, attributes that were not there. */
+/* Converts operators to an earlier opset: inputs become attributes, and newer attributes are removed. */
 #include "base/element.h"
 #include "graph/refit.h"
 #include "modelkit/opset_parts.h"
@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------ constants that become attributes */
 
-/* Element i of a constant of integers. */
+/* Element i of an integer constant. */
 static int64_t int_at(const inlay_value_info *info, int64_t i)
 {
     int64_t wide;
@@ -45,7 +45,7 @@ bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const c
     return *out_list != NULL;
 }
 
-/* Input i, a list of integers, becomes an attribute; inputs from i on are gone. */
+/* Turns input i, a constant list of integers, into an attribute. */
 static bool ints_to_attr(struct conversion *conversion, uint32_t i, const char *attr)
 {
     int64_t *list;
@@ -64,19 +64,20 @@ static bool float_to_attr(struct conversion *conversion, uint32_t i, const char 
 {
     const uint32_t value = conversion_input(conversion, i);
     const inlay_value_info *info = value == INLAY_NONE ? NULL : &conversion->editor->graph->values[value].info;
-    double x;
+    double number;
 
     if (info == NULL)
         return true;
     if ((info->flags & INLAY_VALUE_CONSTANT) == 0 || !element_is_float(info->dtype) ||
         info->data_bytes * 8 != inlay_dtype_bits(info->dtype) ||
-        !element_number(info->dtype, info->data, 0, &x, NULL) || (isfinite(x) && (double)(float)x != x)) {
+        !element_number(info->dtype, info->data, 0, &number, NULL) ||
+        (isfinite(number) && (double)(float)number != number)) {
         conversion->why = arena_format(&conversion->editor->graph->model->arena,
-                                       "its %s is no constant number that a float holds", attr);
+                                       "its %s is not a constant that float represents exactly", attr);
         return false;
     }
     conversion->editor->failed |=
-        graph_set_attr_float(conversion->editor->graph, conversion->node, attr, x) != INLAY_OK;
+        graph_set_attr_float(conversion->editor->graph, conversion->node, attr, number) != INLAY_OK;
     return true;
 }
 
@@ -91,7 +92,7 @@ static bool lower_axes(struct conversion *conversion)
         !conversion_constant_ints(conversion, 1, "axes", &axes, &count))
         return false;
     if (count == 0 && conversion_int(conversion->node, "noop_with_empty_axes", 0) != 0) {
-        conversion->why = "without axes, attribute 'noop_with_empty_axes' has it reduce none";
+        conversion->why = "without axes, attribute 'noop_with_empty_axes' makes it reduce nothing";
         return false;
     }
     conversion_drop_attr(conversion, "noop_with_empty_axes");
@@ -101,7 +102,8 @@ static bool lower_axes(struct conversion *conversion)
     return true;
 }
 
-/* Before opset 13 all axes from `axis` on are one: the same for the last axis, which others are moved to. */
+/* Before opset 13 all axes from `axis` on are one. For the last axis both are the same, so other axes are transposed to
+ * the end. */
 static bool lower_softmax(struct conversion *conversion)
 {
     const uint32_t rank = conversion_rank(conversion), made = conversion->node->info.outputs[0];
@@ -118,8 +120,8 @@ static bool lower_softmax(struct conversion *conversion)
     edit_int(conversion->editor, conversion->node, "axis", (int64_t)rank - 1);
     if (axis == (int64_t)rank - 1)
         return true;
-    for (uint32_t d = 0; d < rank; d++)
-        order[d] = d;
+    for (uint32_t axis_index = 0; axis_index < rank; axis_index++)
+        order[axis_index] = axis_index;
     order[axis] = (int64_t)rank - 1;
     order[rank - 1] = axis;
     in = conversion_input(conversion, 0);
@@ -136,7 +138,7 @@ static bool lower_softmax(struct conversion *conversion)
     return true;
 }
 
-/* Without sizes, num_outputs parts are of one size but for the last, which older opsets want to be equal. */
+/* Without sizes, num_outputs makes equal parts with a smaller last one; older opsets require equal parts or sizes. */
 static bool lower_split(struct conversion *conversion)
 {
     const inlay_attr_info *parts = conversion_stated(conversion->node, "num_outputs");
@@ -152,7 +154,7 @@ static bool lower_split(struct conversion *conversion)
                   ? &conversion->editor->graph->values[conversion_input(conversion, 0)].info.dims[axis]
                   : NULL;
         if (dim == NULL || dim->kind != INLAY_DIM_FIXED) {
-            conversion->why = "the size that it splits is not known";
+            conversion->why = "the size of the split axis is not known";
             return false;
         }
         if (dim->value % outputs != 0) {
@@ -184,7 +186,7 @@ static bool lower_clip(struct conversion *conversion)
     return true;
 }
 
-/* pads of some axes are pads of all, the others' 0. */
+/* Extends pads of some axes to all axes, with 0 for the others. */
 static bool spread_pads(struct conversion *conversion)
 {
     const uint32_t rank = conversion_rank(conversion);
@@ -264,7 +266,7 @@ static bool lower_top_k(struct conversion *conversion)
     return true;
 }
 
-/* What is not trained drops nothing. */
+/* Without training, Dropout has no effect. */
 static bool lower_dropout(struct conversion *conversion)
 {
     const uint32_t value = conversion_input(conversion, 2);
@@ -289,7 +291,7 @@ bool conversion_is_text(const graph_node *node, const char *attr, const char *te
     return attribute == NULL ? otherwise : attribute->kind == INLAY_ATTR_STRING && strcmp(attribute->s.data, text) == 0;
 }
 
-/* The scales of Upsample-9 become the attribute that Upsample-7 has. */
+/* Turns the scales input of Upsample-9 into the attribute of Upsample-7. */
 static bool lower_upsample(struct conversion *conversion)
 {
     const uint32_t scales = conversion_input(conversion, 1);
@@ -312,7 +314,7 @@ static bool lower_upsample(struct conversion *conversion)
     return copy != NULL;
 }
 
-/* To Resize-10 and Upsample: their grids begin at 0 and leave out what lies between. */
+/* To Resize-10 and Upsample, whose grids are asymmetric and rounded down. */
 static bool lower_to_scales(struct conversion *conversion)
 {
     const bool nearest = conversion_is_text(conversion->node, "mode", "nearest", true);
@@ -323,7 +325,7 @@ static bool lower_to_scales(struct conversion *conversion)
         !conversion_is_text(conversion->node, "coordinate_transformation_mode", "asymmetric", false) ||
         conversion_is_text(conversion->node, "mode", "cubic", false) ||
         (nearest && !conversion_is_text(conversion->node, "nearest_mode", "floor", false))) {
-        conversion->why = "before opset 11 grids are asymmetric, rounded down and given by scales";
+        conversion->why = "before opset 11 Resize supports only asymmetric grids with floor and scales";
         return false;
     }
     for (int i = 0; i < 5; i++) {
@@ -340,7 +342,7 @@ static bool lower_to_scales(struct conversion *conversion)
     return lower_upsample(conversion);
 }
 
-/* Pixels of RoiAlign-10 are counted from their corners. */
+/* RoiAlign-10 counts pixels from their corners. */
 static bool lower_roi_align(struct conversion *conversion)
 {
     if (conversion->opset >= 16)
@@ -365,7 +367,7 @@ static bool lower_resize(struct conversion *conversion)
             graph_set_attr_string(conversion->editor->graph, conversion->node, "nearest_mode", "floor") != INLAY_OK;
         return lower_to_scales(conversion);
     }
-    for (uint32_t i = 1; i < 3 && conversion->opset < 13; i++) /* in opset 11 what is left out is empty */
+    for (uint32_t i = 1; i < 3 && conversion->opset < 13; i++) /* in opset 11 omitted inputs are empty tensors */
         if (conversion_input(conversion, i) == INLAY_NONE) {
             const int64_t none = 0;
             float *data = edit_memory(conversion->editor, sizeof *data);
@@ -377,7 +379,7 @@ static bool lower_resize(struct conversion *conversion)
     return true;
 }
 
-/* Floats of 8 bits alone are saturated and rounded in more than one way. */
+/* Drops attributes that only affect 8-bit float types. */
 static void drop_unless_narrow(struct conversion *conversion)
 {
     const inlay_dtype to = conversion->editor->graph->values[conversion->node->info.outputs[0]].info.dtype;
@@ -388,7 +390,7 @@ static void drop_unless_narrow(struct conversion *conversion)
     conversion_drop_attr(conversion, "round_mode");
 }
 
-/* The type that QuantizeLinear's output_dtype names is that of its zero points, which may be left out. */
+/* Adds zero points of the type that output_dtype names, because zero points may be omitted. */
 static bool zero_points_of_type(struct conversion *conversion, inlay_dtype dtype, const inlay_value_info *scale)
 {
     int64_t dims[INLAY_MAX_RANK], count = 1;
@@ -398,11 +400,11 @@ static bool zero_points_of_type(struct conversion *conversion, inlay_dtype dtype
     if (scale == NULL || scale->rank == INLAY_RANK_UNKNOWN || dtype <= 0 || dtype >= INLAY_DTYPE_COUNT ||
         inlay_dtype_bits(dtype) != 8 || (element_is_float(dtype) && conversion->opset < 19))
         return false;
-    for (uint32_t d = 0; d < scale->rank; d++) {
-        if (scale->dims[d].kind != INLAY_DIM_FIXED)
+    for (uint32_t axis = 0; axis < scale->rank; axis++) {
+        if (scale->dims[axis].kind != INLAY_DIM_FIXED)
             return false;
-        dims[d] = scale->dims[d].value;
-        count *= dims[d];
+        dims[axis] = scale->dims[axis].value;
+        count *= dims[axis];
     }
     bytes = ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
     zeros = edit_memory(conversion->editor, bytes);
@@ -414,7 +416,7 @@ static bool zero_points_of_type(struct conversion *conversion, inlay_dtype dtype
     return !conversion->editor->failed;
 }
 
-/* What the type of its scales or zero points says already. */
+/* Drops attributes whose value the type of scales or zero points implies. */
 static bool lower_types(struct conversion *conversion, const inlay_value_info *scale)
 {
     const bool quantize = strcmp(conversion_op(conversion), "QuantizeLinear") == 0;
@@ -431,7 +433,7 @@ static bool lower_types(struct conversion *conversion, const inlay_value_info *s
         return true;
     if (output != implied && (!quantize || zero != INLAY_NONE || !zero_points_of_type(conversion, output, scale))) {
         conversion->why = arena_format(&conversion->editor->graph->model->arena,
-                                       "there it has no attribute 'output_dtype', and its %s cannot be of that type",
+                                       "that opset has no attribute 'output_dtype', and its %s cannot have that type",
                                        quantize ? "zero points" : "scales");
         return false;
     }
@@ -439,7 +441,7 @@ static bool lower_types(struct conversion *conversion, const inlay_value_info *s
     return true;
 }
 
-/* One scale for all, as before opset 13. */
+/* Before opset 13 there is a single scale. */
 static bool lower_linear(struct conversion *conversion)
 {
     const uint32_t value = conversion_input(conversion, 1);
@@ -452,7 +454,7 @@ static bool lower_linear(struct conversion *conversion)
     if (conversion->opset >= 13)
         return true;
     if (info == NULL || info->rank != 0) {
-        conversion->why = "scales of channels came with opset 13";
+        conversion->why = "per-channel scales came with opset 13";
         return false;
     }
     conversion_drop_attr(conversion, "axis");
@@ -465,7 +467,7 @@ static bool lower_cast(struct conversion *conversion)
     return true;
 }
 
-/* Without zeros in the shape, what they would mean changes nothing. */
+/* allowzero has no effect if the shape contains no zero. */
 static bool lower_reshape(struct conversion *conversion)
 {
     int64_t *shape;
@@ -485,11 +487,11 @@ static bool lower_reshape(struct conversion *conversion)
 /* Training has other outputs before opset 14. */
 static bool lower_batch_norm(struct conversion *conversion)
 {
-    conversion->why = "its statistics mean something else before opset 14: attribute 'training_mode' came with it";
+    conversion->why = "the meaning of its statistics changed with opset 14, which added attribute 'training_mode'";
     return conversion->opset >= 14 || conversion->node->info.output_count == 1;
 }
 
-/* C may be left out since opset 11. */
+/* C is optional since opset 11. */
 static bool lower_gemm(struct conversion *conversion)
 {
     if (conversion->opset >= 11 || conversion_input(conversion, 2) != INLAY_NONE)
@@ -549,7 +551,7 @@ static bool takes_axes(const char *op)
     return conversion_is_one_of(op, names, sizeof names / sizeof names[0]);
 }
 
-/* What the operator itself needs. since: its version in the model. */
+/* Conversions of single operators. since: the operator's version in the model. */
 static bool lower_operator(struct conversion *conversion, const char *op, uint32_t since)
 {
     static const struct {
@@ -607,7 +609,7 @@ bool conversion_lower(struct conversion *conversion)
     if (conversion_row(conversion) == NULL && strcmp(op, "Resize") != 0 && strcmp(op, "ScatterElements") != 0)
         return conversion_expand(conversion);
     if (strcmp(op, "Scan") == 0 && conversion->opset < 9) {
-        conversion->why = "it means another thing before opset 9";
+        conversion->why = "its meaning changed with opset 9";
         return false;
     }
     if (conversion->opset < 8 && since >= 8 && conversion_is_one_of(op, equal_shapes, 4) &&

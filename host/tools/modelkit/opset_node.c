@@ -1,5 +1,6 @@
-/* What a conversion reads and changes of its node. */
+/* Accessors and edits of the node of a conversion. */
 #include "modelkit/opset_parts.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include <math.h>
 #include <string.h>
@@ -121,6 +122,7 @@ uint32_t conversion_take_output(struct conversion *conversion, const char *suffi
 {
     const uint32_t value = edit_value(conversion->editor, conversion_name(conversion), suffix);
 
+    INLAY_CHECK(conversion->node->info.output_count > 0);
     if (value != INLAY_NONE)
         *(uint32_t *)(uintptr_t)conversion->node->info.outputs = value;
     else

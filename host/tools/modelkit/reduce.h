@@ -1,24 +1,24 @@
-/* modelkit/reduce.h - the smallest part of a model that still fails: Zeller's delta debugging over the nodes of the
- * main graph. */
+/* modelkit/reduce.h - finds a minimal part of a model that still fails, with Zeller's delta debugging over the nodes of
+ * the main graph. */
 #ifndef MODELKIT_REDUCE_H
 #define MODELKIT_REDUCE_H
 #include "graph/graph.h"
 
 typedef enum reduce_answer { REDUCE_FAILS, REDUCE_PASSES, REDUCE_STOP } reduce_answer;
 
-/* Does the part of these nodes fail? count of them in list, ascending. A part that is no model passes. STOP ends the
- * search with what is found so far, and *status says why. */
+/* Does the part with these nodes fail? list holds count nodes, ascending. A part that is not a valid model passes. STOP
+ * ends the search with the part found so far, and *status says why. */
 typedef reduce_answer (*reduce_try_fn)(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status,
                                        inlay_diag *diag);
 
 struct reduction {
-    uint32_t *list; /* [count] the nodes that are left; the caller's, with room for all */
+    uint32_t *list; /* [count] the remaining nodes; memory of the caller, for all nodes */
     uint32_t count;
-    uint32_t tries; /* so far */
-    uint32_t most;  /* tries */
+    uint32_t tries; /* attempts so far */
+    uint32_t most;  /* limit of attempts */
 };
 
-/* reduction->list holds all nodes, which fail; on return, those of the smallest part found, also when it was stopped.
- * It is minimal (no node of it can be left out) unless tries ran out. */
+/* On entry reduction->list holds all nodes, which must fail; on return, the smallest failing part found, also after
+ * STOP. It is minimal (no node can be removed) unless the attempts ran out. */
 INLAY_NODISCARD inlay_status reduce_nodes(struct reduction *reduction, reduce_try_fn try, void *ctx, inlay_diag *diag);
 #endif

@@ -1,4 +1,5 @@
 #include "modelkit/sparsity.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include "base/memory.h"
 #include <math.h>
@@ -16,7 +17,7 @@ static uint32_t count_constants(const struct graph *graph)
     return count;
 }
 
-/* Which elements are 0: a byte each. Counts small ones on the way. */
+/* Sets zero[i] for elements that are 0, and counts zeros and small elements. False: not numbers. */
 static bool mark_zeros(struct sparsity *sparsity, uint8_t *zero)
 {
     const inlay_value_info *info = &sparsity->graph->values[sparsity->v].info;
@@ -24,35 +25,37 @@ static bool mark_zeros(struct sparsity *sparsity, uint8_t *zero)
     double squares = 0, bound;
 
     for (uint64_t i = 0; i < sparsity->elements; i++) {
-        double x;
+        double number;
 
-        if (!element_number(info->dtype, info->data, (int64_t)i, &x, NULL))
+        if (!element_number(info->dtype, info->data, (int64_t)i, &number, NULL))
             return false;
-        zero[i] = x == 0;
-        sparsity->zeros += x == 0;
-        squares += isfinite(x) ? x * x : 0;
+        zero[i] = number == 0;
+        sparsity->zeros += number == 0;
+        squares += isfinite(number) ? number * number : 0;
     }
     bound = 0.01 * sqrt(squares / (double)sparsity->elements);
     for (uint64_t i = 0; is_float && i < sparsity->elements; i++) {
-        double x;
+        double number;
 
-        (void)element_number(info->dtype, info->data, (int64_t)i, &x, NULL);
-        sparsity->small += fabs(x) < bound || x == 0;
+        (void)element_number(info->dtype, info->data, (int64_t)i, &number, NULL);
+        sparsity->small += fabs(number) < bound || number == 0;
     }
     return true;
 }
 
-/* Rows, columns, blocks and groups of a matrix [rows, inner], whose last axis has `last` elements. */
+/* Counts the zero rows, columns, blocks and 2:4 groups of a matrix [rows, inner] whose last axis has `last`
+ * elements. */
 static void count_patterns(struct sparsity *sparsity, const uint8_t *zero, uint64_t rows, uint64_t inner, uint64_t last)
 {
+    INLAY_CHECK(rows * inner == sparsity->elements);
     sparsity->rows = rows;
     sparsity->columns = last;
-    for (uint64_t r = 0; r < rows; r++)
-        sparsity->zero_rows += memchr(zero + r * inner, 0, inner) == NULL;
-    for (uint64_t c = 0; c < last; c++) {
+    for (uint64_t row = 0; row < rows; row++)
+        sparsity->zero_rows += memchr(zero + row * inner, 0, inner) == NULL;
+    for (uint64_t column = 0; column < last; column++) {
         bool all = true;
 
-        for (uint64_t i = c; all && i < sparsity->elements; i += last)
+        for (uint64_t i = column; all && i < sparsity->elements; i += last)
             all = zero[i] != 0;
         sparsity->zero_columns += all;
     }
@@ -60,18 +63,19 @@ static void count_patterns(struct sparsity *sparsity, const uint8_t *zero, uint6
         sparsity->groups++;
         sparsity->groups_2_4 += zero[i] + zero[i + 1] + zero[i + 2] + zero[i + 3] >= 2;
     }
-    for (uint64_t r = 0; r + 4 <= rows; r += 4)
-        for (uint64_t c = 0; c + 4 <= inner; c += 4) {
+    for (uint64_t row = 0; row + 4 <= rows; row += 4)
+        for (uint64_t column = 0; column + 4 <= inner; column += 4) {
             bool all = true;
 
             for (uint64_t k = 0; all && k < 4; k++)
-                all = memchr(zero + (r + k) * inner + c, 0, 4) == NULL;
+                all = memchr(zero + (row + k) * inner + column, 0, 4) == NULL;
             sparsity->blocks++;
             sparsity->zero_blocks += all;
         }
 }
 
-static inlay_status look_one(const struct graph *graph, uint32_t value, struct sparsities *out, inlay_diag *diag)
+static inlay_status analyse_constant(const struct graph *graph, uint32_t value, struct sparsities *out,
+                                     inlay_diag *diag)
 {
     const inlay_value_info *info = &graph->values[value].info;
     struct sparsity sparsity = { .graph = graph, .v = value, .elements = 1, .bytes = info->data_bytes };
@@ -95,18 +99,18 @@ static inlay_status look_one(const struct graph *graph, uint32_t value, struct s
         out->list[out->count++] = sparsity;
     }
     arena_deinit(&scratch);
-    return zero != NULL ? INLAY_OK : no_memory(diag, "to look at '%.200s'", info->name.data);
+    return zero != NULL ? INLAY_OK : no_memory(diag, "to analyse '%.200s'", info->name.data);
 }
 
-static inlay_status look(const struct graph *graph, struct sparsities *out, inlay_diag *diag)
+static inlay_status analyse_graph(const struct graph *graph, struct sparsities *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
     for (uint32_t value = 0; value < graph->value_count; value++)
-        INLAY_TRY(look_one(graph, value, out, diag));
+        INLAY_TRY(analyse_constant(graph, value, out, diag));
     for (uint32_t i = 0; i < graph->node_count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
-            INLAY_TRY(look(graph->nodes[i]->bodies[b].graph, out, diag));
+            INLAY_TRY(analyse_graph(graph->nodes[i]->bodies[b].graph, out, diag));
 done:
     return status;
 }
@@ -116,5 +120,5 @@ inlay_status sparsity_find(const graph_model *model, struct sparsities *out, inl
     out->list = arena_array(&out->arena, (size_t)count_constants(model->main) + 1, sizeof *out->list);
     if (out->list == NULL)
         return no_memory(diag, "for the list of weights");
-    return look(model->main, out, diag);
+    return analyse_graph(model->main, out, diag);
 }

@@ -1,4 +1,5 @@
 #include "quantize/agree.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "base/element.h"
 #include "base/memory.h"
@@ -29,15 +30,15 @@ agree_metric agree_metric_find(const char *name)
 
 /* ------------------------------------------------------------------ which metric */
 
-static const graph_node *maker(const struct graph *graph, uint32_t value)
+static const graph_node *producer_of(const struct graph *graph, uint32_t value)
 {
     const uint32_t node = graph->values[value].info.producer;
 
     return node == INLAY_NONE ? NULL : graph->nodes[node];
 }
 
-/* Operators that leave the numbers as they are, or add to each column the same. */
-static bool looks_through(const char *op)
+/* Operators that keep the numbers, or add the same to each column. */
+static bool keeps_metric(const char *op)
 {
     static const char *const names[] = { "Reshape", "Transpose", "Squeeze", "Unsqueeze",        "Identity",
                                          "Cast",    "Flatten",   "Add",     "DequantizeLinear", "QuantizeLinear" };
@@ -51,7 +52,7 @@ static bool looks_through(const char *op)
 agree_metric agree_metric_of(const struct graph *graph, uint32_t output)
 {
     const inlay_value_info *info = &graph->values[graph->outputs[output]].info;
-    const graph_node *node = maker(graph, graph->outputs[output]);
+    const graph_node *node = producer_of(graph, graph->outputs[output]);
 
     if (!element_is_float(info->dtype))
         return AGREE_top1;
@@ -64,23 +65,23 @@ agree_metric agree_metric_of(const struct graph *graph, uint32_t output)
             return AGREE_iou;
         if (strcmp(op, "Gemm") == 0 || strstr(op, "MatMul") != NULL)
             return AGREE_top1;
-        if (!looks_through(op) || node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE)
+        if (!keeps_metric(op) || node->info.input_count == 0 || node->info.inputs[0] == INLAY_NONE)
             break;
-        node = maker(graph, node->info.inputs[0]);
+        node = producer_of(graph, node->info.inputs[0]);
     }
     return AGREE_cosine;
 }
 
 /* ------------------------------------------------------------------ adding a sample */
 
-static void fetch(const inlay_tensor_view *view, int64_t from, int64_t count, double *out)
+static void read_doubles(const inlay_tensor_view *view, int64_t from, int64_t count, double *out)
 {
     if (view->dtype == INLAY_FLOAT) {
         for (int64_t i = 0; i < count; i++) {
-            float f;
+            float element;
 
-            memcpy(&f, (const char *)view->data + (size_t)(from + i) * sizeof f, sizeof f);
-            out[i] = f;
+            memcpy(&element, (const char *)view->data + (size_t)(from + i) * sizeof element, sizeof element);
+            out[i] = element;
         }
         return;
     }
@@ -118,7 +119,7 @@ static void add_element(struct agree *agree, struct sums *sums, double want, dou
     sums->high = want > sums->high ? want : sums->high;
 }
 
-/* The place of the largest; -1: one is NaN. */
+/* Index of the largest element; -1: an element is NaN. */
 static int64_t largest(const double *row, int64_t count)
 {
     int64_t best = 0;
@@ -131,7 +132,7 @@ static int64_t largest(const double *row, int64_t count)
     return best;
 }
 
-/* Makes probabilities of a row that is none. */
+/* Applies softmax to a row unless it already holds probabilities. */
 static void to_probabilities(double *row, int64_t count)
 {
     double sum = 0, top = row[largest(row, count) < 0 ? 0 : largest(row, count)];
@@ -150,7 +151,7 @@ static void to_probabilities(double *row, int64_t count)
         row[i] /= sum;
 }
 
-/* least: elements of want that are no larger are left out. */
+/* Elements of want that are at most `least` are skipped. */
 static double divergence(double *want, double *got, int64_t count, double least)
 {
     double sum = 0;
@@ -162,14 +163,15 @@ static double divergence(double *want, double *got, int64_t count, double least)
     return sum;
 }
 
-/* What rows tell: largest elements, divergence, the text. */
-typedef struct by_row {
+/* Results of the rows of one sample: equal largest elements, divergence, equal text. */
+typedef struct row_results {
     uint64_t rows, same;
     double kl;
     bool same_text;
-} by_row;
+} row_results;
 
-/* Symbols as a decoder of CTC reads them: repeats and 0 are none. Equal sequences need no alignment to be compared. */
+/* Hashes symbols as a CTC decoder reads them: repeats and symbol 0 are dropped. Only equality is needed, so no
+ * alignment is computed. */
 typedef struct text_reader {
     int64_t last;
     uint64_t hash, length;
@@ -186,31 +188,31 @@ static void read_symbol(text_reader *reader, int64_t symbol)
 
 /* ------------------------------------------------------------------ texts */
 
-/* How probable a text is, as CTC counts it: over all ways to spread its symbols over the rows, blanks between them. */
+/* Probability of a text under CTC: the sum over all ways to spread its symbols over the rows, with blanks between. */
 struct ctc {
-    double *alpha; /* [2 * length + 1] of the states blank, first symbol, blank, second symbol ..., of sum 1 */
-    double log;    /* of what the sums were before */
+    double *alpha; /* [2 * length + 1] states: blank, first symbol, blank, second symbol ...; normalised to sum 1 */
+    double log;    /* sum of the logarithms of the normalisation factors */
 };
 
-/* One row of probabilities more; first: it is the first one. */
+/* Adds one row of probabilities; `first` marks the first row. */
 static void ctc_step(struct ctc *ctc, const int64_t *text, int64_t length, const double *row, bool first)
 {
     double sum = 0;
 
-    for (int64_t s = 2 * length; s >= 0; s--) { /* from behind: what is read is of the row before */
-        const double p = row[s % 2 == 0 ? 0 : text[s / 2]];
-        double from = first ? s <= 1 : ctc->alpha[s];
+    for (int64_t state = 2 * length; state >= 0; state--) { /* descending: reads values of the row before */
+        const double probability = row[state % 2 == 0 ? 0 : text[state / 2]];
+        double from = first ? state <= 1 : ctc->alpha[state];
 
-        if (!first && s > 0)
-            from += ctc->alpha[s - 1];
-        if (!first && s > 2 && s % 2 == 1 && text[s / 2] != text[s / 2 - 1])
-            from += ctc->alpha[s - 2];
-        ctc->alpha[s] = from * p;
-        sum += ctc->alpha[s];
+        if (!first && state > 0)
+            from += ctc->alpha[state - 1];
+        if (!first && state > 2 && state % 2 == 1 && text[state / 2] != text[state / 2 - 1])
+            from += ctc->alpha[state - 2];
+        ctc->alpha[state] = from * probability;
+        sum += ctc->alpha[state];
     }
     ctc->log += sum > 0 ? log(sum) : -1e3;
-    for (int64_t s = 0; s <= 2 * length; s++)
-        ctc->alpha[s] = sum > 0 ? ctc->alpha[s] / sum : 1 / (2 * (double)length + 1);
+    for (int64_t state = 0; state <= 2 * length; state++)
+        ctc->alpha[state] = sum > 0 ? ctc->alpha[state] / sum : 1 / (2 * (double)length + 1);
 }
 
 static double ctc_log(const struct ctc *ctc, int64_t length)
@@ -220,9 +222,9 @@ static double ctc_log(const struct ctc *ctc, int64_t length)
     return ctc->log + (end > 0 ? log(end) : -1e3);
 }
 
-/* By how much the probability of the text that want reads differs: the square of the difference of logarithms, from 0
- * to 1. Unlike the divergence of rows it is not about in which row a symbol stands. -1: no memory. */
-static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t rows, int64_t width)
+/* Squared difference of the log probabilities of want's text, mapped to 0 .. 1. Unlike the divergence of rows it does
+ * not depend on the row in which a symbol appears. -1: out of memory. */
+static double text_distance(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t rows, int64_t width)
 {
     double *row = malloc((size_t)width * sizeof *row), off;
     int64_t *text = malloc(((size_t)rows + 1) * sizeof *text), length = 0, last = 0;
@@ -231,7 +233,7 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
     const bool good = row != NULL && text != NULL && ctc[0].alpha != NULL && ctc[1].alpha != NULL;
 
     for (int64_t r = 0; good && r < rows; r++) {
-        fetch(want, r * width, width, row);
+        read_doubles(want, r * width, width, row);
         text[length] = largest(row, width);
         if (text[length] > 0 && text[length] != last)
             last = text[length++];
@@ -240,7 +242,7 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
     }
     for (int64_t r = 0; good && r < rows; r++)
         for (int k = 0; k < 2; k++) {
-            fetch(k == 0 ? want : got, r * width, width, row);
+            read_doubles(k == 0 ? want : got, r * width, width, row);
             to_probabilities(row, width);
             ctc_step(&ctc[k], text, length, row, r == 0);
         }
@@ -254,21 +256,21 @@ static double text_off(const inlay_tensor_view *want, const inlay_tensor_view *g
 
 /* ------------------------------------------------------------------ rows */
 
-/* Is it about rows of probabilities? */
+/* Does the metric use the divergence of rows of probabilities? */
 static bool diverges(agree_metric metric)
 {
     return metric == AGREE_kl || metric == AGREE_top1 || metric == AGREE_text;
 }
 
 static bool add_rows(const struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
-                     int64_t count, by_row *out)
+                     int64_t count, row_results *out)
 {
     const int64_t width = want->rank == 0 ? 1 : want->dims[want->rank - 1];
     text_reader texts[2] = { { .last = 0 }, { .last = 0 } };
     double *rows;
     bool good;
 
-    *out = (by_row){ .same_text = true };
+    *out = (row_results){ .same_text = true };
     if (width < 2 || count == 0)
         return true;
     rows = malloc((size_t)width * 2 * sizeof *rows);
@@ -276,8 +278,8 @@ static bool add_rows(const struct agree *agree, const inlay_tensor_view *want, c
     for (int64_t r = 0; good && r < count / width; r++) {
         int64_t best[2];
 
-        fetch(want, r * width, width, rows);
-        fetch(got, r * width, width, rows + width);
+        read_doubles(want, r * width, width, rows);
+        read_doubles(got, r * width, width, rows + width);
         best[0] = largest(rows, width);
         best[1] = largest(rows + width, width);
         out->rows++;
@@ -290,7 +292,7 @@ static bool add_rows(const struct agree *agree, const inlay_tensor_view *want, c
             out->kl += divergence(rows, rows + width, width, agree->metric == AGREE_kl ? 0 : 1e-7);
     }
     if (good && agree->metric == AGREE_text) {
-        out->kl = text_off(want, got, count / width, width);
+        out->kl = text_distance(want, got, count / width, width);
         good = out->kl >= 0;
     }
     out->same_text = texts[0].hash == texts[1].hash && texts[0].length == texts[1].length;
@@ -305,13 +307,13 @@ static double cosine_of(double dot, double want, double got)
     return dot / sqrt(want) / sqrt(got);
 }
 
-static void add_score(struct agree *agree, const struct sums *sums, const by_row *row, int64_t count)
+static void add_score(struct agree *agree, const struct sums *sums, const row_results *row, int64_t count)
 {
     double score = 0;
 
     switch (agree->metric) {
     case AGREE_top1:
-        if (row->rows == 0) /* no rows: equal within half a step of an integer, or on one side of 0.5 */
+        if (row->rows == 0) /* no rows: integers equal within half a step, or values on the same side of 0.5 */
             score = sums->either == sums->both;
         else
             score = (double)row->same / (double)row->rows;
@@ -349,22 +351,24 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
                        inlay_diag *diag)
 {
     struct sums sums = { .low = INFINITY, .high = -INFINITY };
-    double x[BATCH], y[BATCH];
+
+    double want_values[BATCH], got_values[BATCH];
     uint64_t broken = agree->broken;
     int64_t count;
-    by_row rows;
+    row_results rows;
 
+    INLAY_CHECK(agree->metric != AGREE_auto && agree->metric != AGREE_custom);
     if (want->dtype == INLAY_STRING || got->dtype == INLAY_STRING)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "strings have no error; use inlay run --expect");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "strings cannot be compared by error; use inlay run --expect");
     if (!same_shape(want, got) || !dims_count(want->dims, want->rank, &count))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the two have different shapes");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the two outputs have different shapes");
     for (int64_t i = 0; i < count; i += BATCH) {
-        const int64_t n = count - i < BATCH ? count - i : BATCH;
+        const int64_t batch = count - i < BATCH ? count - i : BATCH;
 
-        fetch(want, i, n, x);
-        fetch(got, i, n, y);
-        for (int64_t k = 0; k < n; k++)
-            add_element(agree, &sums, x[k], y[k]);
+        read_doubles(want, i, batch, want_values);
+        read_doubles(got, i, batch, got_values);
+        for (int64_t k = 0; k < batch; k++)
+            add_element(agree, &sums, want_values[k], got_values[k]);
     }
     if (!add_rows(agree, want, got, count, &rows))
         return no_memory(diag, "to compare rows");
@@ -377,7 +381,7 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
     agree->rows += rows.rows;
     agree->rows_same += rows.same;
     agree->divergence += rows.kl;
-    if (agree->broken > broken) /* a number where there is none is no agreement, whatever else holds */
+    if (agree->broken > broken) /* a mismatch of finite and non-finite elements counts as total disagreement */
         sums = (struct sums){ .error = 1, .want = 1, .got = 1, .either = 1 };
     add_score(agree, &sums, &rows, count > 0 ? count : 1);
     return INLAY_OK;
@@ -385,6 +389,7 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
 
 void agree_add_score(struct agree *agree, double score)
 {
+    INLAY_CHECK(agree->metric == AGREE_custom);
     agree->samples++;
     agree->score += score;
     agree->score_squares += score * score;
@@ -393,13 +398,13 @@ void agree_add_score(struct agree *agree, double score)
 
 /* ------------------------------------------------------------------ results */
 
-/* Wilson's interval of a share; z: so many standard deviations to each side. */
-static agree_score wilson(double p, double n, double z)
+/* Wilson's interval of a share; z is the half width in standard deviations. */
+static agree_score wilson(double share, double samples, double z)
 {
-    const double d = 1 + z * z / n, middle = (p + z * z / (2 * n)) / d;
-    const double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d;
+    const double denominator = 1 + z * z / samples, middle = (share + z * z / (2 * samples)) / denominator;
+    const double half = z * sqrt(share * (1 - share) / samples + z * z / (4 * samples * samples)) / denominator;
 
-    return (agree_score){ p, middle - half > 0 ? middle - half : 0, middle + half < 1 ? middle + half : 1 };
+    return (agree_score){ share, middle - half > 0 ? middle - half : 0, middle + half < 1 ? middle + half : 1 };
 }
 
 static agree_score share(uint64_t same, uint64_t all)
@@ -414,18 +419,18 @@ double agree_share_bound(double share, uint64_t samples)
 
 agree_score agree_result(const struct agree *agree)
 {
-    const double n = (double)agree->scored;
+    const double samples = (double)agree->scored;
     double mean, spread;
 
     if (agree->scored == 0)
         return (agree_score){ 0, 0, 0 };
     if (agree->metric == AGREE_top1 && agree->rows > 0)
         return share(agree->rows_same, agree->rows);
-    mean = agree->score / n;
+    mean = agree->score / samples;
     if (agree->metric == AGREE_text || agree->metric == AGREE_top1)
         return share((uint64_t)llrint(agree->score), agree->scored);
-    spread = n > 1 ? agree->score_squares / n - mean * mean : 0;
-    spread = spread > 0 ? 1.959964 * sqrt(spread / (n - 1)) : 0;
+    spread = samples > 1 ? agree->score_squares / samples - mean * mean : 0;
+    spread = spread > 0 ? 1.959964 * sqrt(spread / (samples - 1)) : 0;
     if (agree->metric == AGREE_psnr || agree->metric == AGREE_kl || agree->metric == AGREE_custom)
         return (agree_score){ mean, mean - spread, mean + spread };
     return (agree_score){ mean, mean - spread > -1 ? mean - spread : -1, mean + spread < 1 ? mean + spread : 1 };

@@ -1,20 +1,20 @@
-/* quantize/agree.h - how well two models agree: errors and scores, gathered output by output over many samples.
+/* quantize/agree.h - how well two models agree: errors and scores of each output, accumulated over samples.
  *
- * Memory does not grow with the samples. Not thread-safe. */
+ * Memory does not grow with the number of samples. Not thread-safe. */
 #ifndef QUANTIZE_AGREE_H
 #define QUANTIZE_AGREE_H
 #include "graph/graph.h"
 
-/* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; of kl less is better. */
+/* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; for kl less is better. */
 #define AGREE_METRICS(METRIC)                                                                                          \
-    METRIC(top1, "rows along the last axis whose largest element is the same one")                                     \
+    METRIC(top1, "rows along the last axis with the same largest element")                                             \
     METRIC(cosine, "cosine of the angle between the two")                                                              \
-    METRIC(kl, "Kullback-Leibler divergence in nats a row, of softmax where rows are no probabilities")                \
+    METRIC(kl, "Kullback-Leibler divergence in nats a row; softmax is applied to rows that are not probabilities")     \
     METRIC(psnr, "peak signal to noise ratio in dB")                                                                   \
-    METRIC(iou, "elements above 0.5 in both, of those above 0.5 in one")                                               \
-    METRIC(text, "samples of which the most probable symbols, repeats and symbol 0 left out, are the same")
+    METRIC(iou, "elements above 0.5 in both, as a share of those above 0.5 in either")                                 \
+    METRIC(text, "samples with the same most probable symbols, repeats and symbol 0 removed")
 typedef enum agree_metric {
-    AGREE_auto = 0, /* by the operator that makes the output, see agree_metric_of() */
+    AGREE_auto = 0, /* chosen by the operator that produces the output, see agree_metric_of() */
 #define AGREE_ENUM(name, text) AGREE_##name,
     AGREE_METRICS(AGREE_ENUM)
 #undef AGREE_ENUM
@@ -23,54 +23,53 @@ typedef enum agree_metric {
 } agree_metric;
 
 const char *agree_metric_name(agree_metric metric);
-/* The metric of that name ("auto" among them); AGREE_METRIC_COUNT: there is none. */
+/* The metric of that name, "auto" included; AGREE_METRIC_COUNT: no such metric. */
 agree_metric agree_metric_find(const char *name);
-/* What suits an output of a graph: top1 for what Softmax or a product with weights makes, iou for what Sigmoid makes,
+/* The default metric of an output: top1 behind Softmax or a matrix multiplication with weights, iou behind Sigmoid,
  * otherwise cosine. output is an index into graph->outputs. */
 agree_metric agree_metric_of(const struct graph *graph, uint32_t output);
 
-/* What was seen of one output. {.metric = ...} is a beginning; metric must not be auto. */
+/* Sums over the samples of one output. Start with {.metric = ...}; metric must not be auto. */
 struct agree {
     agree_metric metric;
     uint64_t samples;
     uint64_t elements;
-    uint64_t broken; /* elements that are a number in one alone */
+    uint64_t broken; /* elements that are finite in only one of the two */
     double max_error;
     double error_squares, want_squares; /* sums */
     double dot, got_squares;
-    uint64_t rows, rows_same;    /* top-1; rows of one element are none */
-    double divergence;           /* of kl and top1: sum over rows; of text: over samples, see agree_off() */
+    uint64_t rows, rows_same;    /* for top-1; rows of one element are not counted */
+    double divergence;           /* kl and top1: sum over rows; text: sum over samples, see agree_distance() */
     double score, score_squares; /* sums over samples */
-    uint64_t scored;             /* samples, of top1 rows */
+    uint64_t scored;             /* samples; rows for top1 */
 };
 
-/* Adds a sample. want and got are tensors of numbers; different shapes or strings are INLAY_SHAPE_MISMATCH with a
- * sentence that does not name the output. */
+/* Adds a sample. want and got are tensors of numbers. Different shapes or strings are INLAY_SHAPE_MISMATCH; the message
+ * does not name the output. */
 INLAY_NODISCARD inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const inlay_tensor_view *got,
                                        inlay_diag *diag);
 
-/* Adds a sample of which somebody else says the score; metric is AGREE_custom. */
+/* Adds a sample whose score the caller computed; metric is AGREE_custom. */
 void agree_add_score(struct agree *agree, double score);
 
-/* The score so far and an interval that holds that of all such samples with 95 % (Wilson's for shares, the normal one
- * for means). */
+/* The score so far, with its 95 % confidence interval (Wilson's for shares, the normal one for means). */
 typedef struct agree_score {
     double value, low, high;
 } agree_score;
 agree_score agree_result(const struct agree *agree);
-/* What a text that differs adds to the square of agree_off(), at least: the other text is then as probable as the one
- * that was wanted, to which the logarithm of 2 belongs. Texts that nearly differ add to it, too, so that few samples
- * tell more by it than by the number of texts. */
+/* The least that a differing text adds to the square of agree_distance(): the other text is then at least as probable
+ * as the expected one, a difference of at least log 2. Texts that nearly differ contribute as well, so that few samples
+ * say more by this measure than by the number of equal texts. */
 #define AGREE_TEXT_DIFFERS (1 / 3.0)
-/* The share of so many samples as one-sided 90 % of confidence bound it from below. */
+/* One-sided 90 % lower confidence bound of a share observed on `samples` samples. */
 double agree_share_bound(double share, uint64_t samples);
-/* Is the score at least (of kl: at most) bound? */
+/* Is the score at least `bound` (kl: at most)? */
 bool agree_holds(agree_metric metric, double value, double bound);
 double agree_cosine(const struct agree *agree); /* over all samples together */
 double agree_rms(const struct agree *agree);    /* of the error */
-/* How far the two are from each other, whatever the score says: a number that grows with the square root of what is
- * added. Of rows of probabilities the root of their mean divergence; of text of the mean square of the
- * difference that the text's probability has (its logarithm, bounded by 1); otherwise agree_relative(). */
+/* Distance between the two, independent of the score; it grows with the square root of the accumulated errors. For rows
+ * of probabilities it is the root of their mean divergence; for text the root mean square of the difference of the
+ * text's log probability, bounded by 1; otherwise agree_relative(). */
 double agree_off(const struct agree *agree);
 double agree_relative(const struct agree *agree); /* root of error_squares / want_squares; 0 when both are 0 */
 #endif

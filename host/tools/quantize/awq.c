@@ -1,4 +1,5 @@
 #include "quantize/awq.h"
+#include "inlay/check.h"
 #include "quantize/balance_parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,84 +8,87 @@
 enum { MOST_ROWS = 64, POWERS = 3 };
 static const double powers[POWERS] = { 0.25, 0.5, 0.75 }, GAIN = 0.98;
 
-/* One value on its way. */
+/* The trial of one value. */
 struct trial {
     const struct balancing *balancing;
     const struct balanced *balanced;
-    const awq_how *how;
+    const awq_options *how;
     const struct moments *known;
     float *factors; /* [channels]; NULL: all are 1 */
 };
 
 /* ------------------------------------------------------------------ factors */
 
-/* Powers of the mean size, around 1. */
+/* Powers of the mean magnitude, normalised to geometric mean 1. */
 static void find_factors(const struct trial *trial, const float *squares, double power)
 {
-    const int64_t n = trial->balanced->channels;
+    const int64_t channels = trial->balanced->channels;
     double mean = 0, logs = 0;
 
-    for (int64_t c = 0; c < n; c++)
-        mean += (double)squares[c] / (double)n;
-    for (int64_t c = 0; c < n; c++) {
-        const double s = pow(((double)squares[c] + 1e-4 * mean) / mean, power / 2);
+    for (int64_t channel = 0; channel < channels; channel++)
+        mean += (double)squares[channel] / (double)channels;
+    for (int64_t channel = 0; channel < channels; channel++) {
+        const double factor = pow(((double)squares[channel] + 1e-4 * mean) / mean, power / 2);
 
-        trial->factors[c] = (float)(s < 1.0 / 64 ? 1.0 / 64 : s > 64 ? 64 : s);
-        logs += log((double)trial->factors[c]) / (double)n;
+        trial->factors[channel] = (float)(factor < 1.0 / 64 ? 1.0 / 64 : factor > 64 ? 64 : factor);
+        logs += log((double)trial->factors[channel]) / (double)channels;
     }
-    for (int64_t c = 0; c < n; c++)
-        trial->factors[c] = (float)((double)trial->factors[c] / exp(logs));
+    for (int64_t channel = 0; channel < channels; channel++)
+        trial->factors[channel] = (float)((double)trial->factors[channel] / exp(logs));
 }
 
-/* What is known of the value when its channels are divided by the factors: the inverse of the moments is multiplied by
- * them from both sides, and so is its factor from one; the moments below it are divided. What is written may be what is
- * read. */
+/* Scales the statistics for a value whose channels are divided by the factors: the inverse of the moments is multiplied
+ * by them from both sides, so its factor from one side; the moments below the diagonal are divided. Output may overlap
+ * input. */
 static void scale_known(const struct trial *trial, const weight_inputs *from, float *importance, float *factor)
 {
-    const int64_t n = trial->balanced->channels;
+    const int64_t channels = trial->balanced->channels;
 
-    for (int64_t c = 0; c < n; c++)
-        importance[c] = from->importance[c] / (trial->factors[c] * trial->factors[c]);
-    for (int64_t p = 0; p < n; p++)
-        for (int64_t j = 0; j < n; j++) {
-            const float f = trial->factors[from->order != NULL ? from->order[j] : j];
+    for (int64_t channel = 0; channel < channels; channel++)
+        importance[channel] = from->importance[channel] / (trial->factors[channel] * trial->factors[channel]);
+    for (int64_t p = 0; p < channels; p++)
+        for (int64_t j = 0; j < channels; j++) {
+            const float scale = trial->factors[from->order != NULL ? from->order[j] : j];
 
-            factor[p * n + j] = from->factor[p * n + j] *
-                                (j < p ? 1 / (f * trial->factors[from->order != NULL ? from->order[p] : p]) : f);
+            factor[p * channels + j] =
+                from->factor[p * channels + j] *
+                (j < p ? 1 / (scale * trial->factors[from->order != NULL ? from->order[p] : p]) : scale);
         }
 }
 
 /* ------------------------------------------------------------------ trials */
 
-/* Rows of the layer, spread over all, times the factors: [rows, channels]. */
+/* Copies evenly spread rows of the layer times the factors: [rows, channels]. */
 static int64_t pick_rows(const struct trial *trial, const struct layer *layer, float *out)
 {
     const inlay_value_info *info = &layer->graph->values[layer->weight].info;
-    const int64_t n = trial->balanced->channels, all = info->dims[1 - layer->depth].value;
+    const int64_t channels = trial->balanced->channels, all = info->dims[1 - layer->depth].value;
     const int64_t rows = all < MOST_ROWS ? all : MOST_ROWS;
 
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t c = 0; c < n; c++) {
-            const int64_t r = i * all / rows, at = layer->depth == 0 ? c * all + r : r * n + c;
-            float w;
+        for (int64_t channel = 0; channel < channels; channel++) {
+            const int64_t row = i * all / rows, at = layer->depth == 0 ? channel * all + row : row * channels + channel;
+            float weight;
 
-            memcpy(&w, (const char *)info->data + at * (int64_t)sizeof w, sizeof w);
-            out[i * n + c] = w * (trial->factors != NULL ? trial->factors[c] : 1);
+            memcpy(&weight, (const char *)info->data + at * (int64_t)sizeof weight, sizeof weight);
+            out[i * channels + channel] = weight * (trial->factors != NULL ? trial->factors[channel] : 1);
         }
     return rows;
 }
 
-/* What the layer's outputs are off; negative: no memory. */
+/* The squared output error of the layer; negative: out of memory. */
 static double loss_of(const struct trial *trial, const struct layer *layer, const weight_inputs *in)
 {
-    const int64_t n = trial->balanced->channels;
+    const int64_t channels = trial->balanced->channels;
     struct arena arena = { 0 };
-    float *weights = arena_array(&arena, (size_t)(MOST_ROWS * n), sizeof *weights);
-    float *scratch = arena_array(&arena, (size_t)(WEIGHTS_TOGETHER * (n + WEIGHTS_MOST_BLOCK)), sizeof *scratch);
-    float *scales = arena_array(&arena, (size_t)(MOST_ROWS * n), sizeof *scales);
-    uint8_t *codes = arena_array(&arena, (size_t)(MOST_ROWS * n), 1),
-            *zeros = arena_array(&arena, (size_t)(MOST_ROWS * n), 1);
-    weight_rows rows = { .weights = weights, .depth = n, .row_step = n, .step = 1, .block = trial->how->block };
+    float *weights = arena_array(&arena, (size_t)(MOST_ROWS * channels), sizeof *weights);
+    float *scratch = arena_array(&arena, (size_t)(WEIGHTS_TOGETHER * (channels + WEIGHTS_MOST_BLOCK)), sizeof *scratch);
+    float *scales = arena_array(&arena, (size_t)(MOST_ROWS * channels), sizeof *scales);
+    uint8_t *codes = arena_array(&arena, (size_t)(MOST_ROWS * channels), 1),
+            *zeros = arena_array(&arena, (size_t)(MOST_ROWS * channels), 1);
+    weight_rows rows = {
+        .weights = weights, .depth = channels, .row_step = channels, .step = 1, .block = trial->how->block
+    };
     double loss = -1;
 
     if (weights != NULL && scratch != NULL && scales != NULL && codes != NULL && zeros != NULL) {
@@ -100,7 +104,7 @@ static double loss_of(const struct trial *trial, const struct layer *layer, cons
     return loss;
 }
 
-/* The same of all layers that read the value. */
+/* The sum over all layers that read the value. */
 static double losses(const struct trial *trial, const weight_inputs *in)
 {
     double sum = 0;
@@ -114,11 +118,12 @@ static double losses(const struct trial *trial, const weight_inputs *in)
     return sum;
 }
 
-/* What all layers that read the value are off with these factors; negative: no memory. */
+/* The sum with these factors applied; negative: out of memory. */
 static double losses_scaled(const struct trial *trial, const weight_inputs *in)
 {
-    const int64_t n = trial->balanced->channels;
-    float *importance = malloc((size_t)n * sizeof *importance), *factor = malloc((size_t)(n * n) * sizeof *factor);
+    const int64_t channels = trial->balanced->channels;
+    float *importance = malloc((size_t)channels * sizeof *importance),
+          *factor = malloc((size_t)(channels * channels) * sizeof *factor);
     double loss = -1;
 
     if (importance != NULL && factor != NULL) {
@@ -132,7 +137,7 @@ static double losses_scaled(const struct trial *trial, const weight_inputs *in)
     return loss;
 }
 
-/* What is known of the value, if all that read it are products of 4 bits. */
+/* The statistics of the value if all its readers are matrix multiplications with 4 bits, otherwise NULL. */
 static const weight_inputs *known_of(const struct trial *trial)
 {
     const weight_inputs *in = NULL;
@@ -149,7 +154,7 @@ static const weight_inputs *known_of(const struct trial *trial)
     return in;
 }
 
-/* The best power; 0: none is. False: no memory. */
+/* Finds the best power; 0: none helps. False: out of memory. */
 static bool find_power(struct trial *trial, const weight_inputs *in, double *out_power)
 {
     float *const factors = trial->factors;
@@ -167,14 +172,14 @@ static bool find_power(struct trial *trial, const weight_inputs *in, double *out
         if (loss < 0)
             return false;
         if (loss >= least)
-            break; /* the next is worse still */
+            break; /* larger powers are worse still */
         least = loss;
         *out_power = powers[i];
     }
     return least >= 0;
 }
 
-/* Tries the value and scales it where that is better; false: no memory. */
+/* Scales the value if that reduces the error; false: out of memory. */
 static bool scale_value(struct balancing *balancing, struct trial *trial, bool *out_scaled)
 {
     const weight_inputs *in = known_of(trial);
@@ -184,12 +189,13 @@ static bool scale_value(struct balancing *balancing, struct trial *trial, bool *
     *out_scaled = false;
     if (in == NULL)
         return true;
+    INLAY_CHECK(in->importance != NULL && in->factor != NULL);
     trial->factors = malloc((size_t)trial->balanced->channels * sizeof *trial->factors);
     good = trial->factors != NULL && find_power(trial, in, &power);
     if (good && power > 0) {
         find_factors(trial, in->importance, power);
         balancing_scale(balancing, trial->balanced, trial->factors);
-        /* Layers that read one value share what is known of it. */
+        /* Layers that read the same value share its statistics. */
         scale_known(trial, in, (float *)(uintptr_t)in->importance, (float *)(uintptr_t)in->factor);
         *out_scaled = true;
     }
@@ -197,7 +203,7 @@ static bool scale_value(struct balancing *balancing, struct trial *trial, bool *
     return good;
 }
 
-inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how, struct moments *known,
+inlay_status awq_model(graph_model *model, const layer_list *list, const awq_options *how, struct moments *known,
                        uint32_t *out_count, inlay_diag *diag)
 {
     struct balancing balancing;

@@ -1,20 +1,20 @@
-/* quantize/awq.h - channels that matter get finer steps: for weights of 4 bits (Lin and others, AWQ).
+/* quantize/awq.h - gives important channels finer steps, for 4-bit weights (Lin and others, AWQ).
  *
- * A channel of what a product reads is divided where it is made, and the weights that read it are multiplied, by a
- * power of its mean size. Which power is found value by value: the one with which the outputs of the layers that read
- * it are off least, roundings and what makes them good included; none, where that gains nothing. */
+ * A channel of a layer's input is divided where it is produced, and the weights that read it are multiplied, by a power
+ * of its mean magnitude. The power is chosen for each value: the one with the least output error of the layers that
+ * read it, compensated rounding included; none if no power helps. */
 #ifndef QUANTIZE_AWQ_H
 #define QUANTIZE_AWQ_H
 #include "quantize/layers.h"
 #include "quantize/moments.h"
 
-typedef struct awq_how {
+typedef struct awq_options {
     uint32_t block;
-    bool nbits; /* scales are floats, see narrow_how */
-} awq_how;
+    bool nbits; /* scales are floats, see low_bit_options */
+} awq_options;
 
-/* Scales the model, of which list has the layers and known what they read; known follows. *out_count: values that were
- * scaled. What the model computes stays the same up to rounding. */
-INLAY_NODISCARD inlay_status awq_model(graph_model *model, const layer_list *list, const awq_how *how,
+/* Scales the model, whose layers list holds; the statistics in known are scaled as well. *out_count: number of scaled
+ * values. The model computes the same up to rounding. */
+INLAY_NODISCARD inlay_status awq_model(graph_model *model, const layer_list *list, const awq_options *how,
                                        struct moments *known, uint32_t *out_count, inlay_diag *diag);
 #endif

@@ -1,4 +1,5 @@
 #include "quantize/balance.h"
+#include "inlay/check.h"
 #include "quantize/balance_parts.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,12 +9,12 @@ enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 };
 
 float balance_factor(float activation, float weight)
 {
-    float s;
+    float factor;
 
     if (!(activation > 0) || !(weight > 0) || !isfinite(activation) || !isfinite(weight))
         return 1;
-    s = sqrtf(activation) / sqrtf(weight);
-    return s < 1.0F / 64 ? 1.0F / 64 : s > 64 ? 64 : s;
+    factor = sqrtf(activation) / sqrtf(weight);
+    return factor < 1.0F / 64 ? 1.0F / 64 : factor > 64 ? 64 : factor;
 }
 
 /* ------------------------------------------------------------------ what can be balanced */
@@ -23,7 +24,7 @@ static bool is_op(const graph_node *node, const char *op)
     return node != NULL && strcmp(node->info.op_type.data, op) == 0 && strcmp(node->info.domain.data, "ai.onnx") == 0;
 }
 
-static graph_node *maker(const struct balancing *balancing, uint32_t value)
+static graph_node *producer_of(const struct balancing *balancing, uint32_t value)
 {
     const uint32_t node = balancing->editor.graph->values[value].info.producer;
 
@@ -41,6 +42,7 @@ static bool is_constant(const struct balancing *balancing, uint32_t value, int64
 
 static void add_part(struct balanced *balanced, uint32_t constant, uint32_t axis)
 {
+    INLAY_CHECK(balanced->part_count < BALANCE_MOST_PARTS);
     balanced->parts[balanced->part_count++] = (balance_part){ constant, axis };
 }
 
@@ -64,13 +66,13 @@ static uint32_t reading_axis(const struct layer *layer)
     return layer->depth != INLAY_NONE ? layer->depth : 1;
 }
 
-/* The weights and bias of the layer, which makes the value and nothing else. */
+/* Adds weights and bias of the layer that produces the value. */
 static bool add_layer_parts(const struct balancing *balancing, const struct layer *layer, struct balanced *balanced)
 {
     bool other;
     const uint32_t bias = layer_bias(layer, &other);
 
-    if (!is_whole(layer) || other || layer->kept != NULL || layer_channels(layer) != balanced->channels ||
+    if (!is_whole(layer) || other || layer->reason != NULL || layer_channels(layer) != balanced->channels ||
         balancing->uses[layer->weight] != 1 || (bias != INLAY_NONE && balancing->uses[bias] != 1) ||
         (balanced->axis != INLAY_NONE) != (layer->depth == INLAY_NONE))
         return false;
@@ -80,7 +82,7 @@ static bool add_layer_parts(const struct balancing *balancing, const struct laye
     return true;
 }
 
-/* A product: by a constant, or of two activations of which a layer makes one (SwiGLU). */
+/* A Mul: by a constant, or of two activations of which a layer produces one (SwiGLU). */
 static bool add_factor_parts(const struct balancing *balancing, const graph_node *node, struct balanced *balanced)
 {
     for (uint32_t i = 0; i < 2; i++)
@@ -90,7 +92,8 @@ static bool add_factor_parts(const struct balancing *balancing, const graph_node
         }
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t value = node->info.inputs[i];
-        const struct layer *layer = balancing->uses[value] == 1 ? layer_of(balancing, maker(balancing, value)) : NULL;
+        const struct layer *layer =
+            balancing->uses[value] == 1 ? layer_of(balancing, producer_of(balancing, value)) : NULL;
 
         if (layer != NULL && add_layer_parts(balancing, layer, balanced))
             return true;
@@ -98,10 +101,10 @@ static bool add_factor_parts(const struct balancing *balancing, const graph_node
     return false;
 }
 
-/* The constants by which the channels of value are made; false: there are none, or others depend on what they make. */
+/* Finds the constants that scale the channels of value; false: there are none, or other values depend on them. */
 static bool find_parts(const struct balancing *balancing, uint32_t value, struct balanced *balanced)
 {
-    graph_node *node = maker(balancing, value);
+    graph_node *node = producer_of(balancing, value);
     const struct layer *layer;
 
     if (balanced->axis == INLAY_NONE && is_op(node, "Add")) {
@@ -113,13 +116,13 @@ static bool find_parts(const struct balancing *balancing, uint32_t value, struct
         value = node->info.inputs[1 - c];
         if (balancing->uses[value] != 1)
             return false;
-        node = maker(balancing, value);
+        node = producer_of(balancing, value);
     }
     while (is_op(node, "Relu") || is_op(node, "LeakyRelu") || is_op(node, "Identity")) {
         value = node->info.inputs[0];
         if (balancing->uses[value] != 1)
             return false;
-        node = maker(balancing, value);
+        node = producer_of(balancing, value);
     }
     if (node == NULL || node->info.output_count < 1 || node->info.outputs[0] != value)
         return false;
@@ -143,7 +146,7 @@ static bool find_parts(const struct balancing *balancing, uint32_t value, struct
     return false;
 }
 
-/* Is value read by layers alone, along their depth? */
+/* Is value read by layers only, along their depth axis? */
 static bool find_readers(const struct balancing *balancing, uint32_t value, struct balanced *balanced)
 {
     uint32_t readers = 0;
@@ -154,7 +157,7 @@ static bool find_readers(const struct balancing *balancing, uint32_t value, stru
 
         if (layer->graph != balancing->editor.graph || layer->weight_input != 1 || layer->node->info.inputs[0] != value)
             continue;
-        if (!is_whole(layer) || layer->kept != NULL || balancing->uses[layer->weight] != 1 ||
+        if (!is_whole(layer) || layer->reason != NULL || balancing->uses[layer->weight] != 1 ||
             (readers > 0 && (info->dims[reading_axis(layer)].value != balanced->channels ||
                              (layer->depth == INLAY_NONE) != (balanced->axis != INLAY_NONE))))
             return false;
@@ -185,13 +188,13 @@ static void note_largest(struct balanced *balanced, const inlay_tensor_view *vie
 
     if (view->dtype != INLAY_FLOAT || axis >= view->rank || view->dims[axis] != balanced->channels)
         return;
-    for (uint32_t d = axis + 1; d < view->rank; d++)
-        inner *= view->dims[d];
+    for (uint32_t axis_index = axis + 1; axis_index < view->rank; axis_index++)
+        inner *= view->dims[axis_index];
     for (int64_t i = 0; i < count; i++) {
         float *most = &balanced->largest[i / inner % balanced->channels];
-        const float w = fabsf(((const float *)view->data)[i]);
+        const float magnitude = fabsf(((const float *)view->data)[i]);
 
-        *most = w > *most && isfinite(w) ? w : *most;
+        *most = magnitude > *most && isfinite(magnitude) ? magnitude : *most;
     }
 }
 
@@ -217,7 +220,7 @@ static inlay_status run_samples(struct balancing *balancing, const char *path, c
             const inlay_value *value = out != INLAY_NONE ? inlay_context_output(subject.context, out) : NULL;
             inlay_tensor_view view;
 
-            if (value != NULL && judge_view(value, &view))
+            if (value != NULL && evaluate_view(value, &view))
                 note_largest(&balancing->items[k], &view, inlay_value_count(value));
         }
         samples_release(set, values);
@@ -232,7 +235,7 @@ done:
 
 /* ------------------------------------------------------------------ what becomes of it */
 
-/* The constant divided, or multiplied, by the factors of its channels along that axis. */
+/* Divides or multiplies the constant by the factors of its channels along the axis. */
 static void scale(struct balancing *balancing, uint32_t constant, uint32_t axis, const float *factors, bool divide)
 {
     inlay_value_info *info = &balancing->editor.graph->values[constant].info;
@@ -242,12 +245,12 @@ static void scale(struct balancing *balancing, uint32_t constant, uint32_t axis,
     if (to == NULL)
         return;
     memcpy(to, info->data, info->data_bytes);
-    for (uint32_t d = axis + 1; d < info->rank; d++)
-        inner *= info->dims[d].value;
+    for (uint32_t axis_index = axis + 1; axis_index < info->rank; axis_index++)
+        inner *= info->dims[axis_index].value;
     for (int64_t i = 0; i < count; i++) {
-        const float f = factors[i / inner % info->dims[axis].value];
+        const float factor = factors[i / inner % info->dims[axis].value];
 
-        to[i] = divide ? to[i] / f : to[i] * f;
+        to[i] = divide ? to[i] / factor : to[i] * factor;
     }
     info->data = to;
 }
@@ -261,13 +264,13 @@ static void largest_weights(const struct balancing *balancing, const struct bala
 
         if (balancing_axis(balancing, layer, balanced) == INLAY_NONE)
             continue;
-        for (uint32_t d = reading_axis(layer) + 1; d < info->rank; d++)
-            inner *= info->dims[d].value;
+        for (uint32_t axis_index = reading_axis(layer) + 1; axis_index < info->rank; axis_index++)
+            inner *= info->dims[axis_index].value;
         for (int64_t k = 0; k < layer->count; k++) {
-            float w, *most = &out[k / inner % balanced->channels];
+            float weight, *most = &out[k / inner % balanced->channels];
 
-            memcpy(&w, (const char *)info->data + k * (int64_t)sizeof w, sizeof w);
-            *most = fabsf(w) > *most ? fabsf(w) : *most;
+            memcpy(&weight, (const char *)info->data + k * (int64_t)sizeof weight, sizeof weight);
+            *most = fabsf(weight) > *most ? fabsf(weight) : *most;
         }
     }
 }
@@ -300,8 +303,8 @@ static void balance(struct balancing *balancing, const struct balanced *balanced
     if (balancing->editor.failed)
         return;
     largest_weights(balancing, balanced, factors);
-    for (int64_t c = 0; c < balanced->channels; c++)
-        factors[c] = balance_factor(balanced->largest[c], factors[c]);
+    for (int64_t channel = 0; channel < balanced->channels; channel++)
+        factors[channel] = balance_factor(balanced->largest[channel], factors[channel]);
     balancing_scale(balancing, balanced, factors);
     free(factors);
 }

@@ -1,5 +1,5 @@
-/* quantize/balance_parts.h - values whose channels can be scaled without a change of what the model computes; private
- * to balance.c and awq.c. */
+/* quantize/balance_parts.h - values whose channels can be scaled without changing what the model computes; private to
+ * balance.c and awq.c. */
 #ifndef QUANTIZE_BALANCE_PARTS_H
 #define QUANTIZE_BALANCE_PARTS_H
 #include "modelkit/edit.h"
@@ -7,7 +7,7 @@
 
 enum { BALANCE_MOST_PARTS = 4 };
 
-/* A constant with a place for each channel of a value: what is divided. */
+/* A constant with one slice for each channel of a value: it is divided to scale the value. */
 typedef struct balance_part {
     uint32_t constant, axis;
 } balance_part;
@@ -16,10 +16,10 @@ typedef struct balance_part {
 struct balanced {
     uint32_t value;
     int64_t channels;
-    uint32_t axis; /* of the value, 1 for images; INLAY_NONE: the last */
+    uint32_t axis; /* channel axis of the value, 1 for images; INLAY_NONE: the last */
     balance_part parts[BALANCE_MOST_PARTS];
     uint32_t part_count;
-    float *largest; /* [channels] of the activations; NULL before they are known */
+    float *largest; /* [channels] largest magnitudes of the activations; NULL before calibration */
 };
 
 struct balancing {
@@ -30,13 +30,14 @@ struct balancing {
     uint32_t count;
 };
 
-/* Finds all of the main graph; e.failed: no memory. To be ended with balancing_end() whatever comes of it. */
+/* Finds all such values of the main graph; editor.failed: out of memory. End with balancing_end(), also after a
+ * failure. */
 void balancing_begin(struct balancing *balancing, graph_model *model, const layer_list *list);
 INLAY_NODISCARD inlay_status balancing_finish(struct balancing *balancing,
-                                              inlay_diag *diag); /* the graph is in order again */
+                                              inlay_diag *diag); /* makes the graph consistent again */
 void balancing_end(struct balancing *balancing);
 /* Divides the channels of the value by factors, [channels], and multiplies the weights that read them. */
 void balancing_scale(struct balancing *balancing, const struct balanced *balanced, const float *factors);
-/* Does the layer read the value, along which of its weights' axes? INLAY_NONE: it does not. */
+/* The axis of the layer's weights along which it reads the value's channels; INLAY_NONE: it does not read the value. */
 uint32_t balancing_axis(const struct balancing *balancing, const struct layer *layer, const struct balanced *balanced);
 #endif

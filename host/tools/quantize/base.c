@@ -12,12 +12,12 @@ inlay_status base_open(const quantize_args *args, int64_t opset, inlay_session *
 
     *out_session = NULL;
     INLAY_TRY(judge_options(args->options, "level", "1", &options, diag));
-    INLAY_TRY(inlay_options_set(options, "no_pass", "quantized_ops", diag)); /* floats between Q and DQ stay */
+    INLAY_TRY(inlay_options_set(options, "no_pass", "quantized_ops",
+                                diag)); /* keep float operators between DequantizeLinear and QuantizeLinear */
     INLAY_TRY(session_prepare(&source, options, &watch, &session, diag));
-    session->model->function_count = 0; /* their calls are inlined */
+    session->model->function_count = 0; /* all calls are inlined */
     INLAY_TRY(opset_raise(session->model, opset, diag));
-    if (!edit_drop_unused(
-            session->model->main)) { /* what passes have folded into others would count as the model's bytes */
+    if (!edit_drop_unused(session->model->main)) { /* folded constants would count as bytes of the model */
         status = no_memory(diag, "for the model's constants");
         goto done;
     }

@@ -1,4 +1,5 @@
 #include "quantize/bias.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static int64_t group_of(const struct layer *layer)
                                                                                                         : 1;
 }
 
-/* Weights are [outputs, inputs, rest], or [inputs, outputs] of an upright matrix. */
+/* Weights are [outputs, inputs, rest], or [inputs, outputs] for a matrix whose channel axis is not the first. */
 bool bias_lost(const struct layer *layer, const float *weights, const narrowed_bytes *bytes, const double *means,
                int64_t channels, double *out)
 {
@@ -26,17 +27,19 @@ bool bias_lost(const struct layer *layer, const float *weights, const narrowed_b
     const int64_t inputs = info->dims[upright ? 0 : 1].value;
     const int64_t rest = outputs > 0 && inputs > 0 ? layer->count / outputs / inputs : 0;
 
+    INLAY_CHECK(groups > 0);
     if (inputs * groups != channels || outputs % groups != 0 || (upright && rest != 1))
         return false;
-    for (int64_t c = 0; c < outputs; c++) {
-        const int64_t first = c / (outputs / groups) * inputs;
+    for (int64_t channel = 0; channel < outputs; channel++) {
+        const int64_t first = channel / (outputs / groups) * inputs;
 
-        out[c] = 0;
+        out[channel] = 0;
         for (int64_t i = 0; i < inputs; i++)
             for (int64_t k = 0; k < rest; k++) {
-                const int64_t at = upright ? i * outputs + c : (c * inputs + i) * rest + k;
+                const int64_t at = upright ? i * outputs + channel : (channel * inputs + i) * rest + k;
 
-                out[c] += ((double)weights[at] - (double)bytes->codes[at] * bytes->scales[c]) * means[first + i];
+                out[channel] +=
+                    ((double)weights[at] - (double)bytes->codes[at] * bytes->scales[channel]) * means[first + i];
             }
     }
     return true;
@@ -51,7 +54,8 @@ static double factor_of(const graph_node *node, const char *name)
     return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
 }
 
-/* The Add that alone reads a product, with a constant for each column; *out_input is which input that is. */
+/* The Add that is the only reader of a MatMul and adds a constant to each column; *out_input is the index of that
+ * constant. */
 static graph_node *add_behind(const struct editor *editor, const struct layer *layer, uint32_t *out_input)
 {
     const struct graph *graph = layer->graph;
@@ -59,7 +63,7 @@ static graph_node *add_behind(const struct editor *editor, const struct layer *l
     graph_node *found = NULL;
     uint32_t readers = 0;
 
-    for (uint32_t i = 0; i < editor->old_count; i++) /* new ones are QuantizeLinear, which Add will read through */
+    for (uint32_t i = 0; i < editor->old_count; i++) /* new nodes are QuantizeLinear, which the Add will read through */
         for (uint32_t k = 0; k < graph->nodes[i]->info.input_count; k++)
             if (graph->nodes[i]->info.inputs[k] == made) {
                 readers++;
@@ -73,7 +77,7 @@ static graph_node *add_behind(const struct editor *editor, const struct layer *l
     return found;
 }
 
-/* A float constant with as many elements as the layer has channels, all along the last axis. */
+/* Is the value a float constant with one element for each channel, all along the last axis? */
 static bool is_row(const struct layer *layer, uint32_t value)
 {
     const inlay_value_info *info = &layer->graph->values[value].info;
@@ -83,7 +87,7 @@ static bool is_row(const struct layer *layer, uint32_t value)
            info->data_bytes == (uint64_t)layer_channels(layer) * sizeof(float);
 }
 
-/* Where the layer adds something to each channel. *out_value: what it adds now, INLAY_NONE for nothing. */
+/* Can the layer add a constant to each channel? *out_value: the constant it adds now, INLAY_NONE if none. */
 static bool has_place(const struct editor *editor, const struct layer *layer, uint32_t *out_value)
 {
     const char *op = layer->node->info.op_type.data;
@@ -100,7 +104,7 @@ static bool has_place(const struct editor *editor, const struct layer *layer, ui
     return !other && factor_of(layer->node, "alpha") == 1 && factor_of(layer->node, "beta") == 1;
 }
 
-const float *bias_made_good(struct editor *editor, const struct layer *layer, const float *weights,
+const float *bias_corrected(struct editor *editor, const struct layer *layer, const float *weights,
                             const narrowed_bytes *bytes, const double *means, int64_t channels)
 {
     const int64_t outputs = layer_channels(layer);
@@ -118,12 +122,13 @@ const float *bias_made_good(struct editor *editor, const struct layer *layer, co
     } else if (!bias_lost(layer, weights, bytes, means, channels, lost)) {
         bias = NULL;
     }
-    for (int64_t c = 0; bias != NULL && c < outputs; c++) {
+    for (int64_t channel = 0; bias != NULL && channel < outputs; channel++) {
         float was = 0;
 
         if (value != INLAY_NONE)
-            memcpy(&was, (const char *)layer->graph->values[value].info.data + (size_t)c * sizeof was, sizeof was);
-        bias[c] = isfinite(lost[c]) ? (float)((double)was + lost[c]) : was;
+            memcpy(&was, (const char *)layer->graph->values[value].info.data + (size_t)channel * sizeof was,
+                   sizeof was);
+        bias[channel] = isfinite(lost[channel]) ? (float)((double)was + lost[channel]) : was;
     }
     free(lost);
     return bias;

@@ -1,18 +1,18 @@
-/* quantize/bias.h - what rounding the weights of a layer takes from the mean of its outputs, given back to its bias
- * (Nagel and others, "Data-free quantization through weight equalization and bias correction"). */
+/* quantize/bias.h - bias correction: adds to a layer's bias what rounding the weights takes from the mean of its
+ * outputs (Nagel and others, "Data-free quantization through weight equalization and bias correction"). */
 #ifndef QUANTIZE_BIAS_H
 #define QUANTIZE_BIAS_H
 #include "quantize/narrow.h"
 
-/* The bias of a layer whose weights have become bytes, [layer_channels()]: what it has, and (weights - bytes * scales)
- * times the means of what it reads. means: [channels] of the layer's input. NULL: the layer has no place for it, or no
+/* The corrected bias of a layer whose weights became int8, [layer_channels()]: the old bias plus (weights - codes *
+ * scales) times the means of the layer's input, [channels]. NULL: the layer has no bias or place for one, or out of
  * memory (editor->failed). */
-const float *bias_made_good(struct editor *editor, const struct layer *layer, const float *weights,
+const float *bias_corrected(struct editor *editor, const struct layer *layer, const float *weights,
                             const narrowed_bytes *bytes, const double *means, int64_t channels);
-/* Writes it: the third input of Conv and Gemm, or the constant of the Add behind MatMul. */
+/* Stores the bias: as third input of Conv and Gemm, or as the constant of the Add behind MatMul. */
 void bias_store(struct editor *editor, const struct layer *layer, const float *bias);
 
-/* Arithmetic alone: out is [layer_channels()]. False: means are those of another number of channels. */
+/* Computes the correction only; out is [layer_channels()]. False: the number of means does not fit the weights. */
 bool bias_lost(const struct layer *layer, const float *weights, const narrowed_bytes *bytes, const double *means,
                int64_t channels, double *out);
 #endif

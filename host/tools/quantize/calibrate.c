@@ -1,4 +1,5 @@
 #include "quantize/calibrate.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,8 @@ enum { TRIM_EVERY = 8 };
 struct pass {
     const struct samples *set;
     struct subject subject;
-    uint32_t *outputs; /* [count] of the session; INLAY_NONE: the value is an input */
-    uint32_t *inputs;  /* [count] of the samples */
+    uint32_t *outputs; /* [count] output index of the session; INLAY_NONE: the value is an input */
+    uint32_t *inputs;  /* [count] input index of the samples */
     struct calibration *calibration;
     bool histogram;
     inlay_diag *diag;
@@ -21,15 +22,15 @@ struct pass {
 static void add_bounds(tensor_range *range, const float *input, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        float v;
+        float element;
 
-        memcpy(&v, input + i, sizeof v);
-        if (!isfinite(v)) {
+        memcpy(&element, input + i, sizeof element);
+        if (!isfinite(element)) {
             range->broken++;
             continue;
         }
-        range->low = v < range->low ? v : range->low;
-        range->high = v > range->high ? v : range->high;
+        range->low = element < range->low ? element : range->low;
+        range->high = element > range->high ? element : range->high;
     }
 }
 
@@ -37,6 +38,7 @@ static void add_bins(tensor_range *range, const float *input, int64_t count)
 {
     const float scale = range->high > range->low ? (float)CALIBRATE_BINS / (range->high - range->low) : 0;
 
+    INLAY_CHECK(range->bins != NULL);
     for (int64_t i = 0; i < count; i++) {
         int bin;
 
@@ -48,8 +50,8 @@ static void add_bins(tensor_range *range, const float *input, int64_t count)
     }
 }
 
-/* Memory for the sums of channels, when the first sample shows how many there are. Others have another number: then
- * there is no mean. */
+/* Allocates the sums of channels when the first sample shows their number. If a later sample has another number, there
+ * are no means. */
 static void count_channels(struct calibration *calibration, tensor_range *range, int64_t channels)
 {
     if (range->per_channel == 0 && range->means == NULL && channels > 0) {
@@ -74,11 +76,11 @@ static void add_channels(struct calibration *calibration, tensor_range *range, c
     count_channels(calibration, range, view->dims[axis]);
     if (range->means == NULL)
         return;
-    for (uint32_t d = 0; d < view->rank; d++) {
-        outer *= d < axis ? view->dims[d] : 1;
-        inner *= d > axis ? view->dims[d] : 1;
+    for (uint32_t axis_index = 0; axis_index < view->rank; axis_index++) {
+        outer *= axis_index < axis ? view->dims[axis_index] : 1;
+        inner *= axis_index > axis ? view->dims[axis_index] : 1;
     }
-    for (int64_t o = 0; o < outer; o++)
+    for (int64_t outer_index = 0; outer_index < outer; outer_index++)
         for (int64_t k = 0; k < range->channels; k++) {
             double sum = 0;
 
@@ -100,9 +102,9 @@ static inlay_status add_sample(struct pass *pass, inlay_value *const *values)
         inlay_tensor_view view;
 
         if (value == NULL)
-            continue; /* an input that was left to its default */
-        if (!judge_view(value, &view) || view.dtype != INLAY_FLOAT)
-            return inlay_fail(pass->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor", range->name);
+            continue; /* an optional input without a value */
+        if (!evaluate_view(value, &view) || view.dtype != INLAY_FLOAT)
+            return inlay_fail(pass->diag, INLAY_INVALID_ARGUMENT, "value '%s' is not a float tensor", range->name);
         if (pass->histogram) {
             add_bins(range, view.data, inlay_value_count(value));
             add_channels(pass->calibration, range, &view);
@@ -155,12 +157,12 @@ static inlay_status find_values(struct pass *pass, const calibrate_value *values
         pass->outputs[k] = inlay_session_find_output(pass->subject.session, values[k].name);
         pass->inputs[k] = inlay_session_find_input(pass->set->of, values[k].name);
         if (pass->outputs[k] == INLAY_NONE && pass->inputs[k] == INLAY_NONE)
-            return inlay_fail(pass->diag, INLAY_INTERNAL, "value '%s' cannot be watched", values[k].name);
+            return inlay_fail(pass->diag, INLAY_INTERNAL, "value '%s' cannot be tapped", values[k].name);
     }
     return INLAY_OK;
 }
 
-/* Options with each name as a tap, but those of inputs and outputs, which are there anyway. */
+/* Options with a tap for each value that is not already an input or output. */
 static inlay_status tap_options(const inlay_options *options, const struct samples *set, const calibrate_value *values,
                                 uint32_t count, inlay_options **out, inlay_diag *diag)
 {
@@ -237,6 +239,7 @@ void calibrate_percentile(const tensor_range *range, double percentile, float *l
     int from = 0, to = CALIBRATE_BINS;
     double below = 0, above = 0;
 
+    INLAY_CHECK(percentile > 0 && percentile <= 1 && range->bins != NULL);
     while (from + 1 < to && below + (double)range->bins[from] <= outside)
         below += (double)range->bins[from++];
     while (to - 1 > from && above + (double)range->bins[to - 1] <= outside)
@@ -249,15 +252,15 @@ void calibrate_percentile(const tensor_range *range, double percentile, float *l
     }
 }
 
-/* The sum of squared errors when all bins are rounded to `levels` steps from low to high, or cut there. */
+/* The sum of squared errors if all elements are clipped to low .. high and rounded to `levels` steps. */
 static double square_error(const tensor_range *range, float low, float high, int levels)
 {
     const double step = (double)(high - low) / levels;
     double sum = 0;
 
     for (int i = 0; i < CALIBRATE_BINS; i++) {
-        const double x = ((double)bin_edge(range, i) + (double)bin_edge(range, i + 1)) / 2;
-        const double outside = x < low ? low - x : x > high ? x - high : 0;
+        const double center = ((double)bin_edge(range, i) + (double)bin_edge(range, i + 1)) / 2;
+        const double outside = center < low ? low - center : center > high ? center - high : 0;
 
         if (range->bins[i] > 0)
             sum += (double)range->bins[i] * (outside > 0 ? outside * outside : step * step / 12);
@@ -265,7 +268,7 @@ static double square_error(const tensor_range *range, float low, float high, int
     return sum;
 }
 
-/* Both ends are moved towards zero, together and each alone. */
+/* Shrinks the range towards zero: both ends together, and each end alone. */
 void calibrate_mse(const tensor_range *range, float *low, float *high)
 {
     enum { STEPS = 40 };
@@ -278,19 +281,19 @@ void calibrate_mse(const tensor_range *range, float *low, float *high)
     for (int i = 0; i < STEPS && range->low < range->high; i++)
         for (int k = 0; k < 3; k++) {
             const float share = 1 - (float)i / (STEPS + 1);
-            const float l = k == 1 ? bottom : bottom * share, h = k == 2 ? top : top * share;
-            const double error = square_error(range, l, h, 255);
+            const float low_candidate = k == 1 ? bottom : bottom * share, high_candidate = k == 2 ? top : top * share;
+            const double error = square_error(range, low_candidate, high_candidate, 255);
 
             if (error < least) {
                 least = error;
-                *low = l;
-                *high = h;
+                *low = low_candidate;
+                *high = high_candidate;
             }
         }
 }
 
-/* The divergence of the histogram, cut at the bins from and to, from itself in 255 steps. Zeros, of which Relu makes
- * many, are exact in any steps: their bin is left out. */
+/* The divergence of the histogram, clipped to bins from .. to, from its version with 255 steps. The bin of zero is
+ * excluded: zeros, of which Relu makes many, are exact with any step. */
 static double divergence(const tensor_range *range, int from, int to, int zero)
 {
     enum { STEPS = 255 };
@@ -302,8 +305,8 @@ static double divergence(const tensor_range *range, int from, int to, int zero)
         outside[1] += i >= to ? (double)range->bins[i] : 0;
         all += (double)range->bins[i];
     }
-    for (int s = 0; s < STEPS; s++) {
-        const int begin = from + width * s / STEPS, end = from + width * (s + 1) / STEPS;
+    for (int step = 0; step < STEPS; step++) {
+        const int begin = from + width * step / STEPS, end = from + width * (step + 1) / STEPS;
         double inside = 0, filled = 0;
 
         for (int i = begin; i < end; i++) {
@@ -311,19 +314,20 @@ static double divergence(const tensor_range *range, int from, int to, int zero)
             filled += i != zero && range->bins[i] > 0;
         }
         for (int i = begin; i < end; i++) {
-            const double p = (double)range->bins[i] + (i == from ? outside[0] : 0) + (i == to - 1 ? outside[1] : 0);
-            const double q = range->bins[i] > 0 ? inside / filled : 0;
+            const double probability =
+                (double)range->bins[i] + (i == from ? outside[0] : 0) + (i == to - 1 ? outside[1] : 0);
+            const double approximation = range->bins[i] > 0 ? inside / filled : 0;
 
-            if (p > 0 && i != zero)
-                sum += p / all * log(p / (q > 0 ? q : 1e-3));
+            if (probability > 0 && i != zero)
+                sum += probability / all * log(probability / (approximation > 0 ? approximation : 1e-3));
         }
     }
     return sum;
 }
 
-static int within(int x, int low, int high)
+static int within(int value, int low, int high)
 {
-    return x < low ? low : x > high ? high : x;
+    return value < low ? low : value > high ? high : value;
 }
 
 void calibrate_entropy(const tensor_range *range, float *low, float *high)
@@ -340,10 +344,10 @@ void calibrate_entropy(const tensor_range *range, float *low, float *high)
     for (int half = LEAST / 2; half <= CALIBRATE_BINS; half += STEP) {
         const int from = within(zero - half, 0, CALIBRATE_BINS - LEAST);
         const int to = within(zero + half, LEAST, CALIBRATE_BINS);
-        const double d = to - from >= LEAST ? divergence(range, from, to, zero) : INFINITY;
+        const double distance = to - from >= LEAST ? divergence(range, from, to, zero) : INFINITY;
 
-        if (d < least) {
-            least = d;
+        if (distance < least) {
+            least = distance;
             best[0] = from;
             best[1] = to;
         }

@@ -4,7 +4,7 @@
 #include "session/session.h"
 #include <stdio.h>
 
-/* What a node became may take fewer types than the node did. */
+/* The replacement of a node may accept fewer types than the node did. */
 static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
@@ -17,7 +17,7 @@ static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *d
     return inlay_fail(diag, INLAY_UNSUPPORTED, "no form in opset %lld: %s", (long long)opset, why.text);
 }
 
-/* What an option says of the model is said once: of the file that is read, or of what is made of it. */
+/* An option applies once: to the file that is read, or to the model made from it. */
 static const char *const of_the_file[] = { "dim", "external_dir", "freeze_defaults", NULL };
 static const char *const later[] = { "assume",        "forbid", "level", "max_partitions", "memory_limit", "no_cpu",
                                      "no_pass",       "pass",   "pin",   "plan",           "require",      "tap",
@@ -25,7 +25,7 @@ static const char *const later[] = { "assume",        "forbid", "level", "max_pa
 
 inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag)
 {
-    return judge_options_without(given, of_the_file, out_options, diag);
+    return evaluate_options_without(given, of_the_file, out_options, diag);
 }
 
 inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const struct scratch *scratch,
@@ -38,12 +38,12 @@ inlay_status convert_file(const char *path, const inlay_options *options, int64_
     inlay_session *session = NULL;
     inlay_status status;
 
-    INLAY_TRY(judge_options_without(options, later, &only, diag));
+    INLAY_TRY(evaluate_options_without(options, later, &only, diag));
     INLAY_TRY(inlay_options_set(only, "pass", "constant_nodes", diag));
     INLAY_TRY(inlay_options_set(only, "level", "1", diag));
     INLAY_TRY(inlay_options_set(only, "no_pass", "quantized_ops", diag));
     INLAY_TRY(session_prepare(&source, only, &watch, &session, diag));
-    session->model->function_count = 0; /* their calls are inlined */
+    session->model->function_count = 0; /* all calls are inlined */
     INLAY_TRY(opset_convert(session->model, opset, diag));
     INLAY_TRY(check_types(session->model, opset, diag));
     (void)snprintf(out, PATH_MAX, "%s/converted.onnx", scratch->dir);

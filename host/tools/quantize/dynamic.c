@@ -1,17 +1,18 @@
 #include "quantize/dynamic.h"
+#include "inlay/check.h"
 #include "base/memory.h"
 #include "quantize/weights.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What DynamicQuantizeLinear makes of a value. */
-typedef struct bytes_of {
+/* The outputs of DynamicQuantizeLinear for a value. */
+typedef struct quantized_input {
     uint32_t value, bytes, scale, zero;
-} bytes_of;
+} quantized_input;
 
 struct dynamic {
     struct editor *editor;
-    bytes_of *known; /* [known_count] */
+    quantized_input *known; /* [known_count] */
     uint32_t known_count;
 };
 
@@ -28,10 +29,10 @@ static bool fits(const struct layer *layer)
            float_of(layer->node, "alpha") == 1 && float_of(layer->node, "beta") == 1;
 }
 
-static const bytes_of *bytes_for(struct dynamic *dynamic, uint32_t value)
+static const quantized_input *quantize_input(struct dynamic *dynamic, uint32_t value)
 {
     const char *stem = dynamic->editor->graph->values[value].info.name.data;
-    bytes_of *of = &dynamic->known[dynamic->known_count];
+    quantized_input *of = &dynamic->known[dynamic->known_count];
     uint32_t *outputs = arena_array(&dynamic->editor->graph->model->arena, 3, sizeof *outputs);
     graph_node *node;
 
@@ -55,7 +56,7 @@ static const bytes_of *bytes_for(struct dynamic *dynamic, uint32_t value)
     return of;
 }
 
-/* The weights upright, as [depth, columns]. */
+/* Adds the int8 weights as [depth, columns]. */
 static uint32_t weight_bytes(struct dynamic *dynamic, const struct layer *layer, const float *weights,
                              uint32_t *out_scales, layer_form *form)
 {
@@ -83,17 +84,18 @@ static uint32_t weight_bytes(struct dynamic *dynamic, const struct layer *layer,
     return edit_constant(dynamic->editor, stem, "_int8", INLAY_INT8, 2, dims, upright, (uint64_t)layer->count);
 }
 
-/* The layer's node becomes the last one of its replacement, so that what it makes keeps its name. */
+/* Replaces the layer's node. The node itself becomes the last of the new nodes, so that its output keeps its name. */
 static void replace(struct dynamic *dynamic, const struct layer *layer, layer_form *form)
 {
     graph_node *node = layer->node, *cast;
     const char *stem = node->info.name.data;
     const uint32_t bias = node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
-    const bytes_of *of = bytes_for(dynamic, node->info.inputs[0]);
+    const quantized_input *of = quantize_input(dynamic, node->info.inputs[0]);
     float *weights = layer_weights(layer);
     uint32_t *last = arena_array(&dynamic->editor->graph->model->arena, 2, sizeof *last), inputs[4],
              scales = INLAY_NONE, sums;
 
+    INLAY_CHECK(layer->weight_input == 1 && node->info.input_count >= 2);
     dynamic->editor->failed = dynamic->editor->failed || weights == NULL || last == NULL;
     inputs[0] = of->bytes;
     inputs[1] = dynamic->editor->failed ? INLAY_NONE : weight_bytes(dynamic, layer, weights, &scales, form);
@@ -132,10 +134,10 @@ inlay_status dynamic_model(graph_model *model, const layer_list *list, layer_for
     for (uint32_t i = 0; i < list->count && !editor.failed; i++) {
         const struct layer *layer = &list->items[i];
 
-        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .kept = layer->kept };
-        if (layer->kept == NULL && !fits(layer))
-            forms[i].kept = "only products have a dynamic form";
-        if (forms[i].kept == NULL)
+        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .reason = layer->reason };
+        if (layer->reason == NULL && !fits(layer))
+            forms[i].reason = "only matrix multiplications have a dynamic form";
+        if (forms[i].reason == NULL)
             replace(&dynamic, layer, &forms[i]);
     }
     status = edit_finish(&editor, diag);

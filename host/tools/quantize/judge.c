@@ -1,4 +1,5 @@
 #include "quantize/judge.h"
+#include "inlay/check.h"
 #include "session/session.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -10,22 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_KEPT_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
+enum { MAX_CACHED_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
 
-/* Outputs lie in a file without a name, one after another; memory has one of each at a time. */
-typedef struct kept_output {
-    inlay_tensor_view view; /* dims are its own; data is NULL */
+/* Outputs are stored in an unnamed file, one after another; memory holds one of each at a time. */
+typedef struct cached_output {
+    inlay_tensor_view view; /* dims are owned; data is NULL */
     uint64_t offset;
-} kept_output;
+} cached_output;
 
-struct kept_outputs {
+struct cached_outputs {
     uint32_t samples, outputs;
     int fd;
-    kept_output *items; /* [samples * outputs]; dims NULL: it is no tensor of numbers */
-    bool *known;        /* [samples] */
-    void **blocks;      /* [outputs] what was read last */
+    cached_output *items; /* [samples * outputs]; dims NULL: not a tensor of numbers */
+    bool *is_cached;      /* [samples] */
+    void **blocks;        /* [outputs] buffer with the sample that was read last */
     uint64_t *block_bytes;
-    uint64_t bytes; /* of the file */
+    uint64_t bytes; /* size of the file */
 };
 
 /* ------------------------------------------------------------------ sessions */
@@ -38,8 +39,8 @@ static bool is_one_of(const char *name, const char *const *names)
     return false;
 }
 
-inlay_status judge_options_without(const inlay_options *given, const char *const *names, inlay_options **out_options,
-                                   inlay_diag *diag)
+inlay_status evaluate_options_without(const inlay_options *given, const char *const *names, inlay_options **out_options,
+                                      inlay_diag *diag)
 {
     inlay_options *copy = NULL;
     inlay_setting item = { .struct_size = sizeof item };
@@ -61,7 +62,7 @@ done:
 inlay_status judge_options(const inlay_options *given, const char *name, const char *value, inlay_options **out_options,
                            inlay_diag *diag)
 {
-    inlay_status status = judge_options_without(given, NULL, out_options, diag);
+    inlay_status status = evaluate_options_without(given, NULL, out_options, diag);
 
     if (status == INLAY_OK && name != NULL)
         status = inlay_options_set(*out_options, name, value, diag);
@@ -85,7 +86,7 @@ done:
     return status;
 }
 
-/* A file of the folder that is gone with its descriptor; -1: there is none. */
+/* Creates an unnamed file in the folder; -1: failed. */
 static int open_unnamed(const char *dir)
 {
     char path[PATH_MAX];
@@ -99,28 +100,31 @@ static int open_unnamed(const char *dir)
     return fd;
 }
 
-inlay_status subject_keep(struct subject *subject, const struct samples *set, const char *dir, inlay_diag *diag)
+inlay_status subject_cache_outputs(struct subject *subject, const struct samples *set, const char *dir,
+                                   inlay_diag *diag)
 {
     const uint32_t outputs = inlay_session_output_count(subject->session);
-    kept_outputs *k;
+    cached_outputs *cached;
 
-    if (subject->kept != NULL)
+    INLAY_CHECK(subject->session != NULL);
+    if (subject->cached != NULL)
         return INLAY_OK;
-    k = calloc(1, sizeof *k);
-    if (k != NULL) {
-        *k = (kept_outputs){ .samples = set->count, .outputs = outputs, .fd = open_unnamed(dir) };
-        k->items = calloc((size_t)set->count * outputs + 1, sizeof *k->items);
-        k->known = calloc((size_t)set->count + 1, sizeof *k->known);
-        k->blocks = calloc((size_t)outputs + 1, sizeof(void *));
-        k->block_bytes = calloc((size_t)outputs + 1, sizeof *k->block_bytes);
+    cached = calloc(1, sizeof *cached);
+    if (cached != NULL) {
+        *cached = (cached_outputs){ .samples = set->count, .outputs = outputs, .fd = open_unnamed(dir) };
+        cached->items = calloc((size_t)set->count * outputs + 1, sizeof *cached->items);
+        cached->is_cached = calloc((size_t)set->count + 1, sizeof *cached->is_cached);
+        cached->blocks = calloc((size_t)outputs + 1, sizeof(void *));
+        cached->block_bytes = calloc((size_t)outputs + 1, sizeof *cached->block_bytes);
     }
-    subject->kept = k;
-    if (k == NULL || k->items == NULL || k->known == NULL || k->blocks == NULL || k->block_bytes == NULL)
+    subject->cached = cached;
+    if (cached == NULL || cached->items == NULL || cached->is_cached == NULL || cached->blocks == NULL ||
+        cached->block_bytes == NULL)
         return no_memory(diag, "for the outputs of %u samples", set->count);
     return INLAY_OK;
 }
 
-static void kept_free(kept_outputs *outputs)
+static void cached_outputs_free(cached_outputs *outputs)
 {
     if (outputs == NULL)
         return;
@@ -131,7 +135,7 @@ static void kept_free(kept_outputs *outputs)
     if (outputs->fd >= 0)
         (void)close(outputs->fd);
     free(outputs->items);
-    free(outputs->known);
+    free(outputs->is_cached);
     free((void *)outputs->blocks);
     free(outputs->block_bytes);
     free(outputs);
@@ -140,7 +144,7 @@ static void kept_free(kept_outputs *outputs)
 void subject_close(struct subject *subject)
 {
     subject_unload(subject);
-    kept_free(subject->kept);
+    cached_outputs_free(subject->cached);
     *subject = (struct subject){ 0 };
 }
 
@@ -148,6 +152,7 @@ void subject_trim(const struct subject *subject)
 {
     const struct graph *graph = subject->session->model->main;
 
+    INLAY_CHECK(graph != NULL);
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;
 
@@ -161,27 +166,27 @@ void subject_unload(struct subject *subject)
     inlay_context_destroy(subject->context);
     inlay_session_destroy(subject->session);
 #ifdef __GLIBC__
-    (void)malloc_trim(0); /* what a model of another form takes next does not fit between what is free */
+    (void)malloc_trim(0); /* the next model's blocks may not fit into the free gaps of this one */
 #endif
     subject->context = NULL;
     subject->session = NULL;
 }
 
-inlay_status subject_wake(struct subject *subject, const char *path, const inlay_options *options, inlay_diag *diag)
+inlay_status subject_reopen(struct subject *subject, const char *path, const inlay_options *options, inlay_diag *diag)
 {
-    kept_outputs *kept = subject->kept;
+    cached_outputs *cached = subject->cached;
     inlay_status status = INLAY_OK;
 
     if (subject->session == NULL) {
         status = subject_open(path, options, subject, diag);
-        subject->kept = kept;
+        subject->cached = cached;
     }
     return status;
 }
 
 /* ------------------------------------------------------------------ agreement */
 
-bool judge_view(const inlay_value *value, inlay_tensor_view *out)
+bool evaluate_view(const inlay_value *value, inlay_tensor_view *out)
 {
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR ||
         (inlay_value_data(value) == NULL && inlay_value_bytes(value) > 0))
@@ -194,10 +199,10 @@ bool judge_view(const inlay_value *value, inlay_tensor_view *out)
     return true;
 }
 
-/* The outputs that both have, with what is known of each. */
+/* The outputs that both models have, and their sums. */
 struct outputs {
-    struct agree *sums; /* [count] of the first model */
-    uint32_t *at;       /* of the second; INLAY_NONE: it has none of the name */
+    struct agree *sums; /* [count] by output of the first model */
+    uint32_t *at;       /* [count] output of the second model; INLAY_NONE: missing */
     uint32_t count;
 };
 
@@ -255,42 +260,45 @@ static bool read_all(int fd, void *data, uint64_t bytes, uint64_t offset)
     return true;
 }
 
-/* Copies what the subject has just made of the sample. Without room it is run again the next time. */
-static void keep_sample(const struct subject *subject, uint32_t sample)
+/* Stores the outputs of the sample that the subject has just run. A sample that does not fit is run again the next
+ * time. */
+static void cache_sample(const struct subject *subject, uint32_t sample)
 {
-    kept_outputs *outputs = subject->kept;
+    cached_outputs *outputs = subject->cached;
 
+    INLAY_CHECK(outputs != NULL && sample < outputs->samples);
     for (uint32_t i = 0; outputs->fd >= 0 && i < outputs->outputs; i++) {
-        kept_output *to = &outputs->items[(size_t)sample * outputs->outputs + i];
+        cached_output *to = &outputs->items[(size_t)sample * outputs->outputs + i];
         inlay_tensor_view view;
         int64_t *dims;
 
-        if (!judge_view(inlay_context_output(subject->context, i), &view) || view.dtype == INLAY_STRING)
+        if (!evaluate_view(inlay_context_output(subject->context, i), &view) || view.dtype == INLAY_STRING)
             continue;
         dims = to->view.dims != NULL ? (int64_t *)(uintptr_t)to->view.dims : malloc((view.rank + 1) * sizeof *dims);
-        if (dims == NULL || outputs->bytes + view.bytes > (uint64_t)MOST_KEPT_MIB << 20 ||
+        if (dims == NULL || outputs->bytes + view.bytes > (uint64_t)MAX_CACHED_MIB << 20 ||
             !write_all(outputs->fd, view.data, view.bytes, outputs->bytes)) {
             to->view.dims = dims;
             return;
         }
         if (view.rank > 0)
             memcpy(dims, view.dims, view.rank * sizeof *dims);
-        *to = (kept_output){ view, outputs->bytes };
+        *to = (cached_output){ view, outputs->bytes };
         to->view.dims = dims;
         to->view.data = NULL;
         outputs->bytes += view.bytes;
     }
-    outputs->known[sample] = outputs->fd >= 0;
+    outputs->is_cached[sample] = outputs->fd >= 0;
 }
 
-/* Output i of the sample that the subject has made, now or before; false: it is no tensor of numbers. */
+/* Output `i` of the sample, from the cache or the context; false: not a tensor of numbers. */
 static bool output_of(const struct subject *subject, uint32_t sample, uint32_t i, inlay_tensor_view *out)
 {
-    kept_outputs *outputs = subject->kept;
-    const kept_output *item;
+    cached_outputs *outputs = subject->cached;
+    const cached_output *item;
 
-    if (outputs == NULL || !outputs->known[sample])
-        return judge_view(inlay_context_output(subject->context, i), out);
+    if (outputs == NULL || !outputs->is_cached[sample])
+        return evaluate_view(inlay_context_output(subject->context, i), out);
+    INLAY_CHECK(sample < outputs->samples && i < outputs->outputs);
     item = &outputs->items[(size_t)sample * outputs->outputs + i];
     if (item->view.dims == NULL)
         return false;
@@ -304,8 +312,8 @@ static bool output_of(const struct subject *subject, uint32_t sample, uint32_t i
     return outputs->blocks[i] != NULL && read_all(outputs->fd, outputs->blocks[i], item->view.bytes, item->offset);
 }
 
-/* How far the outputs of the sample are off that made now of was. */
-static double off_by(const struct agree *was, const struct agree *now)
+/* Distance of the sample whose addition turned `was` into `now`. */
+static double distance_between(const struct agree *was, const struct agree *now)
 {
     const struct agree one = { .metric = now->metric,
                                .samples = 1,
@@ -317,46 +325,49 @@ static double off_by(const struct agree *was, const struct agree *now)
     return agree_off(&one);
 }
 
-/* *off grows to how far the sample's outputs are off. */
+/* Raises *distance to the largest output distance of the sample. */
 static inlay_status add_sample(const struct samples *set, uint32_t index, const struct subject *want,
-                               const struct subject *got, struct outputs *outputs, double *off, inlay_diag *diag)
+                               const struct subject *got, struct outputs *outputs, double *distance, inlay_diag *diag)
 {
     inlay_value **values = NULL;
     inlay_status status;
 
+    INLAY_CHECK(index < set->count);
     INLAY_TRY(samples_load(set, index, &values, diag));
-    if (want->kept == NULL || !want->kept->known[index]) {
+    if (want->cached == NULL || !want->cached->is_cached[index]) {
         INLAY_TRY(samples_run(set, values, want->session, want->context, diag));
-        if (want->kept != NULL)
-            keep_sample(want, index);
+        if (want->cached != NULL)
+            cache_sample(want, index);
     }
     INLAY_TRY(samples_run(set, values, got->session, got->context, diag));
     for (uint32_t i = 0; i < outputs->count; i++) {
         const struct agree was = outputs->sums[i];
-        inlay_tensor_view a, b;
-        double own;
+        inlay_tensor_view want_view, got_view;
+        double sample_distance;
 
-        if (outputs->at[i] == INLAY_NONE || !output_of(want, index, i, &a) ||
-            !judge_view(inlay_context_output(got->context, outputs->at[i]), &b))
+        if (outputs->at[i] == INLAY_NONE || !output_of(want, index, i, &want_view) ||
+            !evaluate_view(inlay_context_output(got->context, outputs->at[i]), &got_view))
             continue;
-        INLAY_TRY(agree_add(&outputs->sums[i], &a, &b, diag));
-        own = off_by(&was, &outputs->sums[i]);
-        *off = own <= *off ? *off : own;
+        INLAY_TRY(agree_add(&outputs->sums[i], &want_view, &got_view, diag));
+        sample_distance = distance_between(&was, &outputs->sums[i]);
+        *distance = sample_distance <= *distance ? *distance : sample_distance;
     }
 done:
     samples_release(set, values);
     return status;
 }
 
-inlay_status judge_agreement(const struct samples *set, uint32_t most, agree_metric metric, const struct subject *want,
-                             const struct subject *got, struct verdict *out, inlay_diag *diag)
+inlay_status evaluate_agreement(const struct samples *set, uint32_t most, agree_metric metric,
+                                const struct subject *want, const struct subject *got, struct verdict *out,
+                                inlay_diag *diag)
 {
-    return judge_some(set, NULL, most > 0 && most < set->count ? most : set->count, metric, want, got, out, NULL, diag);
+    return evaluate_subset(set, NULL, most > 0 && most < set->count ? most : set->count, metric, want, got, out, NULL,
+                           diag);
 }
 
-inlay_status judge_some(const struct samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
-                        const struct subject *want, const struct subject *got, struct verdict *out, double *off,
-                        inlay_diag *diag)
+inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
+                             const struct subject *want, const struct subject *got, struct verdict *out,
+                             double *distance, inlay_diag *diag)
 {
     struct outputs outputs = { 0 };
     bool any = false;
@@ -365,11 +376,11 @@ inlay_status judge_some(const struct samples *set, const uint32_t *which, uint32
     *out = (struct verdict){ .samples = count };
     INLAY_TRY(find_outputs(want, got, metric, &outputs, diag));
     for (uint32_t i = 0; i < count; i++) {
-        double own = 0;
+        double sample_distance = 0;
 
-        INLAY_TRY(add_sample(set, which != NULL ? which[i] : i, want, got, &outputs, &own, diag));
-        if (off != NULL)
-            off[i] = own;
+        INLAY_TRY(add_sample(set, which != NULL ? which[i] : i, want, got, &outputs, &sample_distance, diag));
+        if (distance != NULL)
+            distance[i] = sample_distance;
     }
     for (uint32_t i = 0; i < outputs.count; i++) {
         const agree_score score = agree_result(&outputs.sums[i]);
@@ -414,14 +425,14 @@ const char *verdict_only(const struct verdict *verdict, const char *what, struct
 
 /* ------------------------------------------------------------------ rows that are text */
 
-/* Rows of which symbol 0 is the most probable; *rows is how many there are. False: the output has no such rows. */
+/* Counts rows, and rows whose most probable symbol is 0. False: the output has no such rows. */
 static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *blanks)
 {
     enum { LEAST_ROWS = 8, LEAST_SYMBOLS = 8 };
     inlay_tensor_view view;
     int64_t symbols;
 
-    if (value == NULL || !judge_view(value, &view) || view.dtype != INLAY_FLOAT || view.rank != 3 ||
+    if (value == NULL || !evaluate_view(value, &view) || view.dtype != INLAY_FLOAT || view.rank != 3 ||
         view.dims[1] < LEAST_ROWS || view.dims[2] < LEAST_SYMBOLS)
         return false;
     symbols = view.dims[2];
@@ -437,7 +448,8 @@ static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *bla
     return true;
 }
 
-inlay_status judge_metric(const struct samples *set, const struct subject *subject, agree_metric *out, inlay_diag *diag)
+inlay_status evaluate_metric(const struct samples *set, const struct subject *subject, agree_metric *out,
+                             inlay_diag *diag)
 {
     enum { LOOKED_AT = 8 };
     uint64_t rows = 0, blanks = 0;
@@ -465,10 +477,10 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-inlay_status judge_time(const struct samples *set, const struct subject *a, const struct subject *b, double budget_s,
-                        double *out_a_ms, double *out_b_ms, inlay_diag *diag)
+inlay_status judge_time(const struct samples *set, const struct subject *first, const struct subject *second,
+                        double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag)
 {
-    const timed_model both[] = { { a->session, a->context }, { b->session, b->context } };
+    const timed_model both[] = { { first->session, first->context }, { second->session, second->context } };
     double times[2];
     const inlay_status status = timing_models(set, both, 2, budget_s, times, diag);
 

@@ -1,4 +1,5 @@
 #include "quantize/layers.h"
+#include "inlay/check.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include <fnmatch.h>
@@ -6,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which input of an operator holds weights, and which axes. */
+/* Which input of an operator holds weights, and the roles of their axes. */
 struct kind {
     const char *op;
     uint32_t input;
     uint32_t least_rank;
-    int channel, depth; /* from the end where negative; NO_DEPTH */
+    int channel, depth; /* negative: from the end; or NO_DEPTH */
     bool multiplies;
 };
 
@@ -51,17 +52,17 @@ static bool is_skipped(struct finder *finder, const graph_node *node)
     bool any = false;
 
     for (uint32_t i = 0; i < finder->skip_count; i++) {
-        const char *p = finder->skip[i];
-        const bool fits = strncmp(p, "op:", 3) == 0
-                              ? fnmatch(p + 3, node->info.op_type.data, 0) == 0
-                              : fnmatch(p, node->info.name.data, 0) == 0 || strcmp(p, node->info.name.data) == 0;
+        const char *pattern = finder->skip[i];
+        const bool fits = strncmp(pattern, "op:", 3) == 0 ? fnmatch(pattern + 3, node->info.op_type.data, 0) == 0
+                                                          : fnmatch(pattern, node->info.name.data, 0) == 0 ||
+                                                                strcmp(pattern, node->info.name.data) == 0;
         finder->used[i] |= fits;
         any |= fits;
     }
     return any;
 }
 
-/* Of a large table neither all pages of the file are needed at once, nor they and a copy. */
+/* Works in slices, so that a large table never needs all of its file pages, or these and a copy, in memory at once. */
 enum { SLICE = 1 << 20 };
 
 static bool all_finite(const graph_model *model, const inlay_value_info *info, int64_t count)
@@ -73,10 +74,10 @@ static bool all_finite(const graph_model *model, const inlay_value_info *info, i
         const char *from = (const char *)info->data + (size_t)at * sizeof(float);
 
         for (int64_t i = 0; i < some && finite; i++) {
-            float w;
+            float weight;
 
-            memcpy(&w, from + (size_t)i * sizeof w, sizeof w);
-            finite = isfinite(w);
+            memcpy(&weight, from + (size_t)i * sizeof weight, sizeof weight);
+            finite = isfinite(weight);
         }
         graph_blob_forget(model, from, (size_t)some * sizeof(float));
     }
@@ -119,9 +120,9 @@ static inlay_status match(struct finder *finder, struct graph *graph, graph_node
                        node->info.inputs[0] != INLAY_NONE && attr_int(node, "transA", 0) == 0 &&
                        (graph->values[node->info.inputs[0]].info.flags & INLAY_VALUE_CONSTANT) == 0;
     if (is_skipped(finder, node))
-        layer.kept = "skipped";
+        layer.reason = "skipped";
     else if (!all_finite(graph->model, info, layer.count))
-        layer.kept = "weights that are NaN or infinite";
+        layer.reason = "weights contain NaN or infinity";
     return add_layer(finder, &layer);
 }
 
@@ -162,8 +163,7 @@ inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t s
     for (uint32_t i = 0; i < skip_count; i++)
         if (!finder.used[i])
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "skip: no layer with weights fits '%.200s'; inlay inspect "
-                              "--nodes lists the nodes",
+                              "skip: no layer with weights matches '%.200s'; inlay inspect --nodes lists the nodes",
                               skip[i]);
 done:
     return status;
@@ -171,6 +171,7 @@ done:
 
 int64_t layer_channels(const struct layer *layer)
 {
+    INLAY_CHECK(layer->channel < layer->graph->values[layer->weight].info.rank);
     return layer->graph->values[layer->weight].info.dims[layer->channel].value;
 }
 

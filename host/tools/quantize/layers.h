@@ -1,4 +1,4 @@
-/* quantize/layers.h - the nodes of a model whose weights can be stored in fewer bits. */
+/* quantize/layers.h - finds the layers: nodes of a model whose weights can be stored in fewer bits. */
 #ifndef QUANTIZE_LAYERS_H
 #define QUANTIZE_LAYERS_H
 #include "graph/graph.h"
@@ -7,14 +7,15 @@
 struct layer {
     struct graph *graph;
     graph_node *node;
-    const char *path;      /* of the body that g is, or "" for the main graph */
-    uint32_t weight;       /* value of g */
-    uint32_t weight_input; /* which input of the node it is */
-    uint32_t channel;      /* axis of the weight that has one scale for each index */
-    uint32_t depth;        /* axis that a product sums over, which blocks cut; INLAY_NONE: none */
-    bool multiplies;       /* Conv, MatMul, Gemm in the main graph with an activation as input 0: fit for integers */
-    int64_t count;         /* elements */
-    const char *kept;      /* why it stays as it is, or NULL */
+    const char *path;      /* path of the body, or "" for the main graph */
+    uint32_t weight;       /* value of the graph */
+    uint32_t weight_input; /* input index of the weight */
+    uint32_t channel;      /* axis of the weight with one scale for each index */
+    uint32_t depth;        /* axis that a matrix multiplication sums over, which is cut into blocks; INLAY_NONE: none */
+    bool multiplies; /* Conv, MatMul or Gemm of the main graph with an activation as input 0: can compute with integers
+                      */
+    int64_t count;   /* elements */
+    const char *reason; /* why the layer is excluded, or NULL */
 };
 
 typedef struct layer_list {
@@ -22,15 +23,14 @@ typedef struct layer_list {
     uint32_t count;
 } layer_list;
 
-/* All of a model, bodies included, in the order in which they run. skip: [skip_count] globs on node names, or op:GLOB
- * on operators, of layers to keep. Memory is a's. INLAY_INVALID_ARGUMENT: a pattern fits no node. */
+/* Finds all layers of a model, bodies included, in execution order. skip: [skip_count] globs on node names, or op:GLOB
+ * on operators, of layers to exclude. Memory is the arena's. INLAY_INVALID_ARGUMENT: a pattern matches no node. */
 INLAY_NODISCARD inlay_status layers_find(graph_model *model, const char *const *skip, uint32_t skip_count,
                                          struct arena *arena, layer_list *out, inlay_diag *diag);
-/* The bias of a convolution or product: a constant of one dimension, as many as channels. INLAY_NONE: it has none, or
- * another one (*out_other). */
+/* The bias of a convolution or matrix multiplication: a constant of one dimension with one element for each channel.
+ * INLAY_NONE: there is no bias, or one of another form (*out_other). */
 uint32_t layer_bias(const struct layer *layer, bool *out_other);
 int64_t layer_channels(const struct layer *layer);
-/* The weights as aligned floats, from malloc; NULL: no memory. The file's pages leave memory until they are read again.
- */
+/* The weights as aligned floats, from malloc; NULL: out of memory. The file's pages are dropped from memory. */
 float *layer_weights(const struct layer *layer);
 #endif

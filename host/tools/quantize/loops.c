@@ -1,4 +1,4 @@
-/* Loops of the quantizer, see loops.h. */
+/* Hot loops of quantization, see loops.h. */
 #include "quantize/loops.h"
 #include "simd/vec.h"
 #include <math.h>
@@ -7,10 +7,10 @@
 
 /* ------------------------------------------------------------------ products */
 
-enum { WIDE = 16, TALL = 8 }; /* of the tile that stays in registers */
+enum { WIDE = 16, TALL = 8 }; /* tile held in registers */
 typedef float lanes __attribute__((vector_size(WIDE * sizeof(float))));
 
-/* A whole tile; what it reads of a and b goes on by whole rows. */
+/* Computes a full tile. */
 static inline __attribute__((always_inline)) void add_tile(const struct blockmul *blockmul, int64_t i, int64_t j)
 {
     const float *a = blockmul->a + i * blockmul->a_row, *b = blockmul->b + j;
@@ -35,18 +35,18 @@ static inline __attribute__((always_inline)) void add_tile(const struct blockmul
     }
 }
 
-/* What no tile covers. */
+/* Computes the columns of one row that no tile covers. */
 static inline __attribute__((always_inline)) void add_rest(const struct blockmul *blockmul, int64_t i, int64_t from,
                                                            int64_t to)
 {
     float *c = blockmul->c + i * blockmul->c_row;
 
     for (int64_t k = 0; k < blockmul->depth; k++) {
-        const float x = blockmul->factor * blockmul->a[i * blockmul->a_row + k * blockmul->a_step],
+        const float factor = blockmul->factor * blockmul->a[i * blockmul->a_row + k * blockmul->a_step],
                     *row = blockmul->b + k * blockmul->b_row;
 
         for (int64_t j = from; j < to; j++)
-            c[j] += x * row[j];
+            c[j] += factor * row[j];
     }
 }
 
@@ -65,21 +65,21 @@ static void add(const struct blockmul *blockmul)
 
 /* ------------------------------------------------------------------ eight bits */
 
-/* Are all weights of the channel multiples of the step, but for the last bits? */
+/* Are all weights of the channel multiples of the scale, up to rounding of the last bits? */
 static inline bool are_multiples(const float *weights, int64_t outer, int64_t step, int64_t inner, float scale)
 {
-    for (int64_t o = 0; o < outer; o++)
+    for (int64_t outer_index = 0; outer_index < outer; outer_index++)
         for (int64_t i = 0; i < inner; i++) {
-            const float x = weights[o * step + i];
+            const float weight = weights[outer_index * step + i];
 
-            if (!(fabsf(nearbyintf(x / scale) * scale - x) <= fabsf(x) * 0x1p-21F))
+            if (!(fabsf(nearbyintf(weight / scale) * scale - weight) <= fabsf(weight) * 0x1p-21F))
                 return false;
         }
     return true;
 }
 
-/* The step of a channel: that of weights which were integers before, so that they are the same again; others are hardly
- * ever taken for such after two of them. */
+/* The scale of a channel. Weights that were integers before get their original scale, so that the codes are exact;
+ * other weights fail the test after one or two elements. */
 static inline float find_step(const float *weights, int64_t outer, int64_t step, int64_t inner, float largest,
                               int limit)
 {
@@ -92,24 +92,24 @@ static inline float find_step(const float *weights, int64_t outer, int64_t step,
 static void bytes(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                   float *scales)
 {
-    for (int64_t c = 0; c < channels; c++) {
+    for (int64_t channel = 0; channel < channels; channel++) {
         float largest = 0;
 
-        for (int64_t o = 0; o < outer; o++)
+        for (int64_t outer_index = 0; outer_index < outer; outer_index++)
             for (int64_t i = 0; i < inner; i++) {
-                const float x = fabsf(weights[(o * channels + c) * inner + i]);
+                const float magnitude = fabsf(weights[(outer_index * channels + channel) * inner + i]);
 
-                largest = x > largest ? x : largest;
+                largest = magnitude > largest ? magnitude : largest;
             }
-        scales[c] = find_step(weights + c * inner, outer, channels * inner, inner, largest, limit);
-        if (!(scales[c] >= 1e-30F)) /* zeros, and what 1 / scale would overflow of */
-            scales[c] = 1;
-        for (int64_t o = 0; o < outer; o++)
+        scales[channel] = find_step(weights + channel * inner, outer, channels * inner, inner, largest, limit);
+        if (!(scales[channel] >= 1e-30F)) /* zeros, or 1 / scale would overflow */
+            scales[channel] = 1;
+        for (int64_t outer_index = 0; outer_index < outer; outer_index++)
             for (int64_t i = 0; i < inner; i++) {
-                const int64_t at = (o * channels + c) * inner + i;
-                const float q = nearbyintf(weights[at] / scales[c]);
+                const int64_t at = (outer_index * channels + channel) * inner + i;
+                const float code = nearbyintf(weights[at] / scales[channel]);
 
-                out[at] = (int8_t)(q > (float)limit ? limit : q < (float)-limit ? -limit : (int)q);
+                out[at] = (int8_t)(code > (float)limit ? limit : code < (float)-limit ? -limit : (int)code);
             }
     }
 }
@@ -118,25 +118,25 @@ static void bytes(const float *weights, int64_t outer, int64_t channels, int64_t
 
 enum { SHRINKS = 12, REFINEMENTS = 2 };
 
-/* The squares of errors of a block, and with *out the scale that has the least of them for the same codes. In lanes:
- * this is where the time goes. */
+/* The squared error of a block; *out receives the grid with the best scale for the same codes. Written in vector lanes:
+ * this is the hottest loop. */
 static inline float try_grid(const weight_block *block, weight_grid grid, weight_grid *out)
 {
     float error[WEIGHTS_LANES] = { 0 }, top[WEIGHTS_LANES] = { 0 }, bottom[WEIGHTS_LANES] = { 0 },
           sums[3] = { 0, 0, 0 };
     const float inverse = 1 / grid.scale, low = (float)-grid.zero, high = (float)(WEIGHTS_MOST_CODE - grid.zero);
 
-    for (int64_t i = 0; i < block->n; i += WEIGHTS_LANES) /* what is beyond n counts nothing */
+    for (int64_t i = 0; i < block->n; i += WEIGHTS_LANES) /* the padding has importance 0 */
         for (int k = 0; k < WEIGHTS_LANES; k++) {
-            const float w = block->w[i + k], h = block->h[i + k];
-            float q = nearbyintf(w * inverse), e;
+            const float weight = block->w[i + k], importance = block->h[i + k];
+            float code = nearbyintf(weight * inverse), difference;
 
-            q = q < low ? low : q;
-            q = q > high ? high : q;
-            e = q * grid.scale - w;
-            error[k] += e * e * h;
-            top[k] += q * w * h;
-            bottom[k] += q * q * h;
+            code = code < low ? low : code;
+            code = code > high ? high : code;
+            difference = code * grid.scale - weight;
+            error[k] += difference * difference * importance;
+            top[k] += code * weight * importance;
+            bottom[k] += code * code * importance;
         }
     for (int k = 0; k < WEIGHTS_LANES; k++) {
         sums[0] += error[k];
@@ -160,13 +160,13 @@ static void find_grid(const weight_block *block, weight_grid *out)
     }
     if (high - low < 1e-30F)
         return;
-    for (int s = 0; s < SHRINKS; s++) {
-        const float share = 1 - 0.03F * (float)s;
+    for (int step = 0; step < SHRINKS; step++) {
+        const float share = 1 - 0.03F * (float)step;
         weight_grid grid = { weights_storable((high - low) * share / WEIGHTS_MOST_CODE, block->halves), 0 };
 
         grid.zero = (int)nearbyintf(-low * share / grid.scale);
         grid.zero = grid.zero > WEIGHTS_MOST_CODE ? WEIGHTS_MOST_CODE : grid.zero;
-        for (int r = 0; r <= REFINEMENTS; r++) {
+        for (int refinement = 0; refinement <= REFINEMENTS; refinement++) {
             weight_grid next;
             const float error = try_grid(block, grid, &next);
 
@@ -177,57 +177,57 @@ static void find_grid(const weight_block *block, weight_grid *out)
             grid = next;
         }
     }
-    if (!(least < INFINITY)) { /* squares of what is that large are none: the whole range */
+    if (!(least < INFINITY)) { /* the squares overflowed: use the whole range */
         out->scale = weights_storable(high / WEIGHTS_MOST_CODE - low / WEIGHTS_MOST_CODE, block->halves);
         out->zero = (int)nearbyintf(-low / out->scale);
         out->zero = out->zero > WEIGHTS_MOST_CODE ? WEIGHTS_MOST_CODE : out->zero;
     }
 }
 
-/* The weights of the block change along q by as much: slopes follow. */
-static inline __attribute__((always_inline)) void move_one(struct settling *settling, int k, float by)
+/* Adds `by` to weight k of the block and updates the gradients. */
+static inline __attribute__((always_inline)) void move_weight(struct refinement *refinement, int k, float by)
 {
-    const float *row = settling->moments + k * settling->row;
+    const float *row = refinement->moments + k * refinement->row;
 
-    settling->change[k] += by;
-    for (int j = 0; j < settling->n; j++)
-        settling->slope[j] += by * row[j];
+    refinement->change[k] += by;
+    for (int j = 0; j < refinement->n; j++)
+        refinement->gradient[j] += by * row[j];
 }
 
-static void settle(struct settling *settling)
+static void refine(struct refinement *refinement)
 {
     float down = 0, curve = 0, step;
 
-    for (int k = 0; k < settling->n; k++) {
-        const float *row = settling->moments + k * settling->row;
+    for (int k = 0; k < refinement->n; k++) {
+        const float *row = refinement->moments + k * refinement->row;
         float sum = 0;
 
-        for (int j = 0; j < settling->n; j++)
-            sum += row[j] * settling->codes[j];
-        curve += sum * settling->codes[k];
-        down += settling->slope[k] * settling->codes[k];
+        for (int j = 0; j < refinement->n; j++)
+            sum += row[j] * refinement->codes[j];
+        curve += sum * refinement->codes[k];
+        down += refinement->gradient[k] * refinement->codes[k];
     }
-    step = curve > 0 ? weights_storable(settling->step - down / curve, settling->halves) : settling->step;
+    step = curve > 0 ? weights_storable(refinement->step - down / curve, refinement->halves) : refinement->step;
     if (step > 1e-30F && isfinite(step)) {
-        /* A step that is stored rounded may lie on the other side of the best one, and be worse. */
-        const float by = step - settling->step;
+        /* A scale rounded to float16 may overshoot the optimum and increase the error. */
+        const float by = step - refinement->step;
 
         if (by * (down + by * curve / 2) < 0) {
-            settling->step = step;
-            for (int k = 0; k < settling->n; k++)
-                move_one(settling, k, by * settling->codes[k]);
+            refinement->step = step;
+            for (int k = 0; k < refinement->n; k++)
+                move_weight(refinement, k, by * refinement->codes[k]);
         }
     }
-    for (int k = 0; k < settling->n; k++) {
-        const float own = settling->moments[k * settling->row + k];
-        float code = nearbyintf(settling->codes[k] - settling->slope[k] / (own * settling->step));
+    for (int k = 0; k < refinement->n; k++) {
+        const float own = refinement->moments[k * refinement->row + k];
+        float code = nearbyintf(refinement->codes[k] - refinement->gradient[k] / (own * refinement->step));
 
-        code = code < settling->low ? settling->low : code > settling->high ? settling->high : code;
-        if (code != settling->codes[k] && own > 0 && isfinite(code)) {
-            move_one(settling, k, (code - settling->codes[k]) * settling->step);
-            settling->codes[k] = code;
+        code = code < refinement->low ? refinement->low : code > refinement->high ? refinement->high : code;
+        if (code != refinement->codes[k] && own > 0 && isfinite(code)) {
+            move_weight(refinement, k, (code - refinement->codes[k]) * refinement->step);
+            refinement->codes[k] = code;
         }
     }
 }
 
-const quantize_loops KERNEL(quantize_loops) = { .add = add, .bytes = bytes, .find_grid = find_grid, .settle = settle };
+const quantize_loops KERNEL(quantize_loops) = { .add = add, .bytes = bytes, .find_grid = find_grid, .refine = refine };

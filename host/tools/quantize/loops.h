@@ -1,4 +1,4 @@
-/* quantize/loops.h - the loops that quantizing spends its time in, compiled for each level of instructions. */
+/* quantize/loops.h - the hot loops of quantization, compiled for each instruction set level. */
 #ifndef QUANTIZE_LOOPS_H
 #define QUANTIZE_LOOPS_H
 #include "quantize/weights.h"
@@ -16,7 +16,7 @@ struct blockmul {
     float factor;
 };
 
-/* One block, gathered: n weights and how much each error counts; zeros up to whole lanes. */
+/* One block, contiguous: n weights and the importance of each error; padded with zeros to whole vectors. */
 typedef struct weight_block {
     float w[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES], h[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES];
     int64_t n;
@@ -28,28 +28,28 @@ typedef struct weight_grid {
     int zero;
 } weight_grid;
 
-/* One block of one row: codes and zero point, the step, and the slope of half the squared error at each of its weights.
- * change is what became of the weights. */
-struct settling {
+/* One block of one row: codes and scale, and the gradient of half the squared output error at each weight. change
+ * receives the changes of the weights. */
+struct refinement {
     int n;
-    const float *moments; /* of its first weight with itself; rows of `row` floats */
+    const float *moments; /* element of the block's first weight on the diagonal; rows of `row` floats */
     int64_t row;
-    float codes[WEIGHTS_MOST_BLOCK], slope[WEIGHTS_MOST_BLOCK]; /* codes less the zero point */
+    float codes[WEIGHTS_MOST_BLOCK], gradient[WEIGHTS_MOST_BLOCK]; /* codes minus the zero point */
     float low, high, step;
     float *change; /* [n] */
     bool halves;
 };
 
 typedef struct quantize_loops {
-    /* A product of small blocks of floats, for matrices of moments and what is made of them. */
+    /* Multiplication of small float blocks, for moment matrices and their factors. */
     void (*add)(const struct blockmul *blockmul);
     /* weights_bytes() */
     void (*bytes)(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                   float *scales);
-    /* The scale and zero point of a block with the least squares of errors that a search finds. */
+    /* Searches for the scale and zero point of a block with the smallest squared error. */
     void (*find_grid)(const weight_block *block, weight_grid *out);
-    /* Codes and step of a block for the least of what its outputs are off. */
-    void (*settle)(struct settling *settling);
+    /* Refines codes and scale of a block to reduce the output error. */
+    void (*refine)(struct refinement *refinement);
 } quantize_loops;
 
 KERNEL_INSTANCES(quantize_loops, quantize_loops)

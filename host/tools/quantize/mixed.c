@@ -1,4 +1,5 @@
 #include "quantize/mixed.h"
+#include "inlay/check.h"
 #include "session/session.h"
 #include <limits.h>
 #include <math.h>
@@ -7,22 +8,22 @@
 
 #define NO_SET UINT32_MAX
 enum { SAMPLES = 4, MOST_SETS = 64, ENOUGH_SETS = 48, FLOAT_BITS = 32 };
-static const double LARGE = 0.005; /* the share of all weights that a product has to be measured by itself */
+static const double LARGE = 0.005; /* share of all weights from which a matrix multiplication is measured by itself */
 
-/* Products of one size, the part-th of those that are measured together. */
+/* Matrix multiplications of one size that are measured together; `part` numbers the sets of that size. */
 struct set {
     int64_t depth, rows;
     uint32_t part;
-    double harm;     /* of the outputs, all of the set in 4 bits */
-    double relative; /* sum over its layers of loss / energy */
+    double harm;     /* squared output error with the whole set in 4 bits */
+    double relative; /* sum of loss / energy over its layers */
 };
 
 struct choice {
-    const mixed_how *how;
+    const mixed_options *how;
     const layer_list *list;
     struct set sets[MOST_SETS];
     uint32_t set_count;
-    uint32_t *set_of; /* [list->count]; NO_SET: the layer is no product */
+    uint32_t *set_of; /* [list->count]; NO_SET: not a matrix multiplication */
     inlay_diag *diag;
 };
 
@@ -36,10 +37,10 @@ double mixed_bits(const struct layer *layer, uint32_t bits, uint32_t block, bool
 
 static bool is_product(const struct layer *layer)
 {
-    return layer->kept == NULL && layer->count >= NARROW_LEAST_WEIGHTS && narrow_is_matrix(layer);
+    return layer->reason == NULL && layer->count >= LOW_BIT_MIN_WEIGHTS && low_bit_is_matrix(layer);
 }
 
-/* The part of that size's set; what is beyond the most sets shares the last. */
+/* Finds or creates the set for a size and part. When there are MOST_SETS, the last one takes all others. */
 static uint32_t find_set(struct choice *choice, int64_t depth, int64_t rows, uint32_t part)
 {
     for (uint32_t i = 0; i < choice->set_count; i++)
@@ -51,7 +52,7 @@ static uint32_t find_set(struct choice *choice, int64_t depth, int64_t rows, uin
     return choice->set_count++;
 }
 
-/* How many products of that size stand before layer i. */
+/* Number of layers of the same size before layer i. */
 static uint32_t find_ordinal(const struct choice *choice, uint32_t i)
 {
     const struct layer *items = choice->list->items, *layer = &items[i];
@@ -64,8 +65,8 @@ static uint32_t find_ordinal(const struct choice *choice, uint32_t i)
     return before;
 }
 
-/* Large products are sets of their own, or of as few neighbours of one size as there is time for: what 4 bits do hangs
- * on where in the model a product stands. */
+/* Forms the sets. A large matrix multiplication is a set by itself, or with as few neighbours of its size as time
+ * allows, because the effect of 4 bits depends on the position in the model. */
 static void find_sets(struct choice *choice)
 {
     double weights = 0;
@@ -90,13 +91,13 @@ static void find_sets(struct choice *choice)
 
 /* ------------------------------------------------------------------ what a set does */
 
-/* The model with the layers that have 4 of bits_of in 4 bits, and no other. */
+/* Builds the model with those layers in 4 bits whose bits_of is 4; all others stay float. */
 static inlay_status build(const struct choice *choice, const uint8_t *bits_of, char *path)
 {
-    const mixed_how *how = choice->how;
+    const mixed_options *how = choice->how;
     const session_source source = { .path = how->base, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    narrow_how narrow = *how->narrow;
+    low_bit_options narrow = *how->narrow;
     struct arena arena = { 0 };
     layer_form *forms;
     layer_list list;
@@ -108,10 +109,10 @@ static inlay_status build(const struct choice *choice, const uint8_t *bits_of, c
     forms = arena_array(&arena, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL || list.count != choice->list->count) {
         status = inlay_fail(choice->diag, forms == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INTERNAL,
-                            "the layers of the model cannot be listed again");
+                            "the layers of the reloaded model differ");
         goto done;
     }
-    INLAY_TRY(narrow_model(raw.model, &list, &narrow, forms, choice->diag));
+    INLAY_TRY(low_bit_model(raw.model, &list, &narrow, forms, choice->diag));
     INLAY_TRY(scratch_save(how->scratch, "set", raw.model, true, path, choice->diag));
 done:
     graph_model_destroy(raw.model);
@@ -119,9 +120,9 @@ done:
     return status;
 }
 
-static void note_set(const struct choice *choice, uint32_t k)
+static void note_set(const struct choice *choice, uint32_t index)
 {
-    const struct set *set = &choice->sets[k];
+    const struct set *set = &choice->sets[index];
     char line[160];
 
     (void)snprintf(line, sizeof line, "4 bits for %lld x %lld, part %u: error %.3g", (long long)set->depth,
@@ -141,8 +142,8 @@ static inlay_status measure(struct choice *choice, uint32_t k, uint8_t *bits_of)
         bits_of[i] = choice->set_of[i] == k ? 4 : FLOAT_BITS;
     INLAY_TRY(build(choice, bits_of, path));
     INLAY_TRY(subject_open(path, choice->how->plain, &after, choice->diag));
-    INLAY_TRY(judge_agreement(choice->how->args->data, SAMPLES, choice->how->args->metric, choice->how->before, &after,
-                              &verdict, choice->diag));
+    INLAY_TRY(evaluate_agreement(choice->how->args->data, SAMPLES, choice->how->args->metric, choice->how->before,
+                                 &after, &verdict, choice->diag));
     choice->sets[k].harm = verdict.error * verdict.error;
     for (uint32_t i = 0; i < choice->list->count; i++)
         if (choice->set_of[i] == k && choice->how->narrow->known[i].energy > 0)
@@ -155,13 +156,14 @@ done:
 
 /* ------------------------------------------------------------------ the choice */
 
-/* What 4 bits of the layer cost, for each bit that 8 would take. */
+/* The cost of 4 bits for the layer, per weight. */
 static double price_of(const struct choice *choice, uint32_t i)
 {
     const struct nibbles *nibbles = &choice->how->narrow->known[i];
     const struct set *set = &choice->sets[choice->set_of[i]];
     const double share = set->relative > 0 && nibbles->energy > 0 ? nibbles->loss / nibbles->energy / set->relative : 0;
 
+    INLAY_CHECK(choice->set_of[i] < choice->set_count);
     return set->harm * share / (double)choice->list->items[i].count;
 }
 
@@ -174,12 +176,12 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
         const struct layer *layer = &choice->list->items[i];
 
         bits_of[i] = choice->set_of[i] == NO_SET ? 8 : 4;
-        if (layer->kept != NULL || layer->count < NARROW_LEAST_WEIGHTS)
+        if (layer->reason != NULL || layer->count < LOW_BIT_MIN_WEIGHTS)
             continue;
         bits += mixed_bits(layer, bits_of[i], block, choice->how->narrow->known[i].rows.halves) * (double)layer->count;
         weights += (double)layer->count;
     }
-    for (;;) { /* the dearest of those that there is room for */
+    for (;;) { /* repeatedly picks the most expensive layer that still fits */
         uint32_t best = NO_SET;
         double more = 0;
 
@@ -203,11 +205,12 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
     }
 }
 
-inlay_status mixed_choose(const mixed_how *how, const layer_list *list, uint8_t *bits_of, inlay_diag *diag)
+inlay_status mixed_choose(const mixed_options *how, const layer_list *list, uint8_t *bits_of, inlay_diag *diag)
 {
     struct choice choice = { .how = how, .list = list, .diag = diag };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(how->narrow->known != NULL);
     choice.set_of = malloc(((size_t)list->count + 1) * sizeof *choice.set_of);
     if (choice.set_of == NULL)
         return no_memory(diag, "for %u layers", list->count);

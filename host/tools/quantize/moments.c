@@ -1,60 +1,63 @@
 #include "quantize/moments.h"
+#include "inlay/check.h"
 #include "quantize/loops.h"
 #include "threads/threads.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* STRIP columns of a matrix are worked on at once, ROWS rows of activations: they stay in the first caches. */
+/* STRIP columns of a matrix and ROWS rows of activations are processed at once, so that they stay in the first-level
+ * caches. */
 enum { ROWS = 128, STRIP = 32, ENOUGH_ROWS = 16384 };
 static const uint64_t MOST_BYTES = UINT64_C(1) << 29;
 
-/* One value that products read. */
-struct read {
+/* One value that matrix multiplications read. */
+struct operand {
     const char *name;
     int64_t depth;
-    float *sums; /* [depth, depth], the upper triangle; NULL: not in this round */
+    float *sums; /* [depth, depth], upper triangle; NULL: not in this round */
     uint64_t rows;
-    float *importance, *factor; /* what comes of it */
+    float *importance, *factor; /* the result, see weight_inputs */
     int32_t *order;
 };
 
-struct gathering {
+struct collector {
     const char *path;
     const inlay_options *options;
     const struct samples *set;
     struct moments *out;
-    struct read *reads; /* [count] */
+    struct operand *operands; /* [count] */
     uint32_t count, block;
     inlay_diag *diag;
 };
 
 /* ------------------------------------------------------------------ sums */
 
-/* Rows whose products are to be added to one matrix. */
-struct summing {
-    struct read *read;
+/* Rows whose outer products are added to one matrix. */
+struct accumulation {
+    struct operand *operand;
     const float *input;
     int64_t rows;
 };
 
-/* Columns from strip `begin` on; each with the rows of the matrix that stand above their diagonal. */
+/* Adds to the columns of strips begin .. end, down to the diagonal. */
 static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct summing *summing = user;
-    const int64_t n = summing->read->depth;
+    const struct accumulation *accumulation = user;
+    const int64_t n = accumulation->operand->depth;
 
+    INLAY_CHECK(accumulation->operand->sums != NULL);
     (void)worker;
     for (int64_t strip = begin; strip < end; strip++) {
         const int64_t from = strip * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
-        for (int64_t k = 0; k < summing->rows; k += ROWS)
-            blockmul_add(&(struct blockmul){ .c = summing->read->sums + from,
-                                             .a = summing->input + k * n,
-                                             .b = summing->input + k * n + from,
+        for (int64_t k = 0; k < accumulation->rows; k += ROWS)
+            blockmul_add(&(struct blockmul){ .c = accumulation->operand->sums + from,
+                                             .a = accumulation->input + k * n,
+                                             .b = accumulation->input + k * n + from,
                                              .rows = to,
                                              .columns = to - from,
-                                             .depth = summing->rows - k < ROWS ? summing->rows - k : ROWS,
+                                             .depth = accumulation->rows - k < ROWS ? accumulation->rows - k : ROWS,
                                              .c_row = n,
                                              .a_row = 1,
                                              .a_step = n,
@@ -64,41 +67,43 @@ static inlay_status add_strips(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static void add_rows(struct read *read, const float *input, int64_t rows)
+static void add_rows(struct operand *operand, const float *input, int64_t rows)
 {
-    struct summing summing = { read, input, rows };
+    struct accumulation accumulation = { operand, input, rows };
 
-    (void)threads_parallel_for(NULL, (read->depth + STRIP - 1) / STRIP, 1, add_strips, &summing); /* a fixed cut */
-    read->rows += (uint64_t)rows;
+    (void)threads_parallel_for(NULL, (operand->depth + STRIP - 1) / STRIP, 1, add_strips,
+                               &accumulation); /* fixed partition, so that sums do not depend on threads */
+    operand->rows += (uint64_t)rows;
 }
 
-static inlay_status add_sample(struct gathering *gathering, const struct subject *subject, inlay_value *const *values)
+static inlay_status add_sample(struct collector *collector, const struct subject *subject, inlay_value *const *values)
 {
-    for (uint32_t k = 0; k < gathering->count; k++) {
-        struct read *read = &gathering->reads[k];
-        const uint32_t out = inlay_session_find_output(subject->session, read->name);
-        const uint32_t in = inlay_session_find_input(gathering->set->of, read->name);
+    for (uint32_t k = 0; k < collector->count; k++) {
+        struct operand *operand = &collector->operands[k];
+        const uint32_t out = inlay_session_find_output(subject->session, operand->name);
+        const uint32_t in = inlay_session_find_input(collector->set->of, operand->name);
         const inlay_value *value = out != INLAY_NONE  ? inlay_context_output(subject->context, out)
                                    : in != INLAY_NONE ? values[in]
                                                       : NULL;
         inlay_tensor_view view;
         int64_t rows;
 
-        if (read->sums == NULL || value == NULL || read->rows >= ENOUGH_ROWS + 2 * (uint64_t)read->depth)
+        if (operand->sums == NULL || value == NULL || operand->rows >= ENOUGH_ROWS + 2 * (uint64_t)operand->depth)
             continue;
-        if (!judge_view(value, &view) || view.dtype != INLAY_FLOAT || view.rank == 0 ||
-            view.dims[view.rank - 1] != read->depth)
-            return inlay_fail(gathering->diag, INLAY_INVALID_ARGUMENT, "value '%s' is no float tensor of rows of %lld",
-                              read->name, (long long)read->depth);
-        rows = inlay_value_count(value) / read->depth;
-        add_rows(read, view.data, rows);
+        if (!evaluate_view(value, &view) || view.dtype != INLAY_FLOAT || view.rank == 0 ||
+            view.dims[view.rank - 1] != operand->depth)
+            return inlay_fail(collector->diag, INLAY_INVALID_ARGUMENT,
+                              "value '%s' is not a float tensor with %lld elements along the last axis", operand->name,
+                              (long long)operand->depth);
+        rows = inlay_value_count(value) / operand->depth;
+        add_rows(operand, view.data, rows);
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ factors */
 
-/* Rows from .. to of the inverse of r, of which the rows from `to` on are there. */
+/* Computes rows from .. to of the inverse of r; the rows from `to` on are complete. */
 static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, float *u)
 {
     memset(u + from * n, 0, (size_t)((to - from) * n) * sizeof *u);
@@ -127,8 +132,8 @@ static void invert_rows(const float *r, int64_t n, int64_t from, int64_t to, flo
     }
 }
 
-/* Columns from .. to of r with h = r r', of which what later columns take from them has been taken; turned is [STRIP,
- * n], for these columns as rows. */
+/* Factors columns from .. to of r with h = r r'; the contributions of later columns have been subtracted. turned is
+ * [STRIP, n] and receives these columns as rows. */
 static bool factor_columns(float *h, int64_t n, int64_t from, int64_t to, float *turned)
 {
     for (int64_t k = from; k < to; k++)
@@ -157,7 +162,8 @@ static bool factor_columns(float *h, int64_t n, int64_t from, int64_t to, float 
     return true;
 }
 
-/* h = r r' with an upper r, strips of columns from the last; then u is the inverse of r, and u' u that of h. */
+/* Factors h = r r' with an upper triangular r, in strips of columns from the last to the first; then u is the inverse
+ * of r, and u' u that of h. */
 bool moments_factor(float *h, int64_t n, float *u)
 {
     const int64_t strips = (n + STRIP - 1) / STRIP;
@@ -168,7 +174,7 @@ bool moments_factor(float *h, int64_t n, float *u)
         const int64_t from = s * STRIP, to = from + STRIP < n ? from + STRIP : n;
 
         good = factor_columns(h, n, from, to, turned);
-        for (int64_t j = 0; good && j < from; j += STRIP) /* what is above the diagonal, strip by strip */
+        for (int64_t j = 0; good && j < from; j += STRIP) /* above the diagonal, strip by strip */
             blockmul_add(&(struct blockmul){ .c = h + j,
                                              .a = turned,
                                              .b = turned + j,
@@ -187,190 +193,195 @@ bool moments_factor(float *h, int64_t n, float *u)
     return good;
 }
 
-/* A block or an element, and how much it matters. */
-struct matter {
+/* A block or an element with its importance. */
+struct ranked {
     int32_t at;
     double weight;
 };
 
-static int most_first(const void *a, const void *b)
+static int by_importance(const void *a, const void *b)
 {
-    const struct matter *matter = a, *y = b;
+    const struct ranked *left = a, *right = b;
 
-    return matter->weight != y->weight ? (matter->weight < y->weight) - (matter->weight > y->weight)
-                                       : (matter->at > y->at) - (matter->at < y->at);
+    return left->weight != right->weight ? (left->weight < right->weight) - (left->weight > right->weight)
+                                         : (left->at > right->at) - (left->at < right->at);
 }
 
-/* Blocks that matter most come first, and in each the elements that do: what is off in them is made good by the others.
- * Parts of blocks would break them up: then the order stays. False: no memory. */
-static bool find_order(struct gathering *gathering, struct read *read)
+/* Orders blocks by decreasing importance, and likewise the elements of each block: elements that are rounded first have
+ * more others left to compensate their error. If the depth is no multiple of the block, the order stays natural, since
+ * blocks would be split. False: out of memory. */
+static bool find_order(struct collector *collector, struct operand *operand)
 {
-    const int64_t n = read->depth, blocks = n / gathering->block;
-    struct matter *list;
+    const int64_t n = operand->depth, blocks = n / collector->block;
+    struct ranked *list;
 
-    if (n % gathering->block != 0)
+    INLAY_CHECK(collector->block > 0 && operand->importance != NULL);
+    if (n % collector->block != 0)
         return true;
-    read->order = arena_array(&gathering->out->arena, (size_t)n, sizeof *read->order);
+    operand->order = arena_array(&collector->out->arena, (size_t)n, sizeof *operand->order);
     list = calloc((size_t)n + (size_t)blocks + 1, sizeof *list);
-    if (read->order == NULL || list == NULL) {
+    if (operand->order == NULL || list == NULL) {
         free(list);
         return false;
     }
     for (int64_t b = 0; b < blocks; b++) {
         list[b].at = (int32_t)b;
-        for (int64_t i = b * gathering->block; i < (b + 1) * gathering->block; i++)
-            list[b].weight += (double)read->importance[i];
+        for (int64_t i = b * collector->block; i < (b + 1) * collector->block; i++)
+            list[b].weight += (double)operand->importance[i];
     }
-    qsort(list, (size_t)blocks, sizeof *list, most_first);
+    qsort(list, (size_t)blocks, sizeof *list, by_importance);
     for (int64_t b = 0; b < blocks; b++) {
-        struct matter *in = list + blocks;
+        struct ranked *in = list + blocks;
 
-        for (int64_t i = 0; i < gathering->block; i++) {
-            in[i].at = (int32_t)(list[b].at * (int64_t)gathering->block + i);
-            in[i].weight = (double)read->importance[in[i].at];
+        for (int64_t i = 0; i < collector->block; i++) {
+            in[i].at = (int32_t)(list[b].at * (int64_t)collector->block + i);
+            in[i].weight = (double)operand->importance[in[i].at];
         }
-        qsort(in, gathering->block, sizeof *in, most_first);
-        for (int64_t i = 0; i < gathering->block; i++)
-            read->order[b * gathering->block + i] = in[i].at;
+        qsort(in, collector->block, sizeof *in, by_importance);
+        for (int64_t i = 0; i < collector->block; i++)
+            operand->order[b * collector->block + i] = in[i].at;
     }
     free(list);
     return true;
 }
 
-/* Element i, k of the second moments in the order of rounding. */
-static float moment(const struct read *read, int64_t i, int64_t k)
+/* Element (i, k) of the second moments in the order of rounding. */
+static float moment(const struct operand *operand, int64_t i, int64_t k)
 {
-    const int64_t a = read->order != NULL ? read->order[i] : i, b = read->order != NULL ? read->order[k] : k;
+    const int64_t a = operand->order != NULL ? operand->order[i] : i,
+                  b = operand->order != NULL ? operand->order[k] : k;
 
-    return read->sums[(a < b ? a : b) * read->depth + (a < b ? b : a)] / (float)(read->rows > 0 ? read->rows : 1);
+    return operand->sums[(a < b ? a : b) * operand->depth + (a < b ? b : a)] /
+           (float)(operand->rows > 0 ? operand->rows : 1);
 }
 
-/* Mean squares, the order, and room for the factor. False: no memory. */
-static bool begin_factor(struct gathering *gathering, struct read *read)
+/* Computes mean squares and order, and allocates the factor. False: out of memory. */
+static bool begin_factor(struct collector *collector, struct operand *operand)
 {
-    const int64_t n = read->depth;
+    const int64_t n = operand->depth;
 
-    read->importance = arena_array(&gathering->out->arena, (size_t)n, sizeof *read->importance);
-    read->factor = arena_array(&gathering->out->arena, (size_t)(n * n), sizeof *read->factor);
-    if (read->importance == NULL || read->factor == NULL)
+    operand->importance = arena_array(&collector->out->arena, (size_t)n, sizeof *operand->importance);
+    operand->factor = arena_array(&collector->out->arena, (size_t)(n * n), sizeof *operand->factor);
+    if (operand->importance == NULL || operand->factor == NULL)
         return false;
     for (int64_t i = 0; i < n; i++)
-        read->importance[i] = read->sums[i * n + i] / (float)(read->rows > 0 ? read->rows : 1);
-    return find_order(gathering, read);
+        operand->importance[i] = operand->sums[i * n + i] / (float)(operand->rows > 0 ? operand->rows : 1);
+    return find_order(collector, operand);
 }
 
-/* The factor, with a hundredth of the mean added to the diagonal, more where that is not enough. False: no memory. */
-static bool find_factor(struct read *read)
+/* Computes the factor with WEIGHTS_DAMP times the mean added to the diagonal, ten times more whenever that is not
+ * enough. False: out of memory. */
+static bool find_factor(struct operand *operand)
 {
-    const int64_t n = read->depth;
+    const int64_t n = operand->depth;
     float *copy = malloc((size_t)(n * n) * sizeof *copy);
     double mean = 0;
 
     if (copy == NULL)
         return false;
     for (int64_t i = 0; i < n; i++)
-        mean += (double)read->importance[i] / (double)n;
+        mean += (double)operand->importance[i] / (double)n;
     for (double damp = WEIGHTS_DAMP; damp < 1e4; damp *= 10) {
         for (int64_t i = 0; i < n; i++)
             for (int64_t k = i; k < n; k++)
-                copy[i * n + k] = moment(read, i, k);
+                copy[i * n + k] = moment(operand, i, k);
         for (int64_t i = 0; i < n; i++)
             copy[i * n + i] += (float)(damp * mean);
-        if (moments_factor(copy, n, read->factor)) {
+        if (moments_factor(copy, n, operand->factor)) {
             for (int64_t i = 0; i < n; i++)
                 for (int64_t k = 0; k < i; k++)
-                    read->factor[i * n + k] = moment(read, i, k);
+                    operand->factor[i * n + k] = moment(operand, i, k);
             free(copy);
             return true;
         }
     }
     free(copy);
-    read->importance = read->factor = NULL; /* zeros, or no numbers: nothing is known */
+    operand->importance = operand->factor = NULL; /* all zeros or not finite: no statistics */
     return true;
 }
 
 static inlay_status find_factors(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    struct gathering *gathering = user;
+    struct collector *collector = user;
 
     (void)worker;
     for (int64_t k = begin; k < end; k++)
-        if (gathering->reads[k].sums != NULL && !find_factor(&gathering->reads[k]))
+        if (collector->operands[k].sums != NULL && !find_factor(&collector->operands[k]))
             return INLAY_OUT_OF_MEMORY;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ rounds */
 
-static inlay_status run_round(struct gathering *gathering, int (*progress)(void *, double, const char *), void *user)
+static inlay_status run_round(struct collector *collector, int (*progress)(void *, double, const char *), void *user)
 {
     inlay_options *tapped = NULL;
     struct subject subject = { 0 };
     inlay_value **values = NULL;
     inlay_status status;
 
-    INLAY_TRY(judge_options(gathering->options, NULL, NULL, &tapped, gathering->diag));
-    for (uint32_t k = 0; k < gathering->count; k++)
-        if (gathering->reads[k].sums != NULL &&
-            inlay_session_find_input(gathering->set->of, gathering->reads[k].name) == INLAY_NONE &&
-            inlay_session_find_output(gathering->set->of, gathering->reads[k].name) == INLAY_NONE)
-            INLAY_TRY(inlay_options_set(tapped, "tap", gathering->reads[k].name, gathering->diag));
-    INLAY_TRY(subject_open(gathering->path, tapped, &subject, gathering->diag));
-    for (uint32_t i = 0; i < gathering->set->count; i++) {
-        if (progress != NULL && progress(user, 0.2 + 0.2 * i / gathering->set->count, "calibrating") != 0) {
-            status = inlay_fail(gathering->diag, INLAY_CANCELLED, "stopped at sample %u of %u; nothing was written",
-                                i + 1, gathering->set->count);
+    INLAY_TRY(judge_options(collector->options, NULL, NULL, &tapped, collector->diag));
+    for (uint32_t k = 0; k < collector->count; k++)
+        if (collector->operands[k].sums != NULL &&
+            inlay_session_find_input(collector->set->of, collector->operands[k].name) == INLAY_NONE &&
+            inlay_session_find_output(collector->set->of, collector->operands[k].name) == INLAY_NONE)
+            INLAY_TRY(inlay_options_set(tapped, "tap", collector->operands[k].name, collector->diag));
+    INLAY_TRY(subject_open(collector->path, tapped, &subject, collector->diag));
+    for (uint32_t i = 0; i < collector->set->count; i++) {
+        if (progress != NULL && progress(user, 0.2 + 0.2 * i / collector->set->count, "calibrating") != 0) {
+            status = inlay_fail(collector->diag, INLAY_CANCELLED, "stopped at sample %u of %u; nothing was written",
+                                i + 1, collector->set->count);
             goto done;
         }
-        INLAY_TRY(samples_load(gathering->set, i, &values, gathering->diag));
-        INLAY_TRY(samples_run(gathering->set, values, subject.session, subject.context, gathering->diag));
-        INLAY_TRY(add_sample(gathering, &subject, values));
-        samples_release(gathering->set, values);
+        INLAY_TRY(samples_load(collector->set, i, &values, collector->diag));
+        INLAY_TRY(samples_run(collector->set, values, subject.session, subject.context, collector->diag));
+        INLAY_TRY(add_sample(collector, &subject, values));
+        samples_release(collector->set, values);
         values = NULL;
     }
-    for (uint32_t k = 0; k < gathering->count && status == INLAY_OK; k++)
-        if (gathering->reads[k].sums != NULL && !begin_factor(gathering, &gathering->reads[k]))
-            status = no_memory(gathering->diag, "for the moments of activations");
-    if (status == INLAY_OK && threads_parallel_for(NULL, gathering->count, 1, find_factors, gathering) != INLAY_OK)
-        status = no_memory(gathering->diag, "for the moments of activations");
-    for (uint32_t k = 0; k < gathering->count; k++) {
-        free(gathering->reads[k].sums);
-        gathering->reads[k].sums = NULL;
+    for (uint32_t k = 0; k < collector->count && status == INLAY_OK; k++)
+        if (collector->operands[k].sums != NULL && !begin_factor(collector, &collector->operands[k]))
+            status = no_memory(collector->diag, "for the moments of activations");
+    if (status == INLAY_OK && threads_parallel_for(NULL, collector->count, 1, find_factors, collector) != INLAY_OK)
+        status = no_memory(collector->diag, "for the moments of activations");
+    for (uint32_t k = 0; k < collector->count; k++) {
+        free(collector->operands[k].sums);
+        collector->operands[k].sums = NULL;
     }
 done:
-    samples_release(gathering->set, values);
+    samples_release(collector->set, values);
     subject_close(&subject);
     inlay_options_destroy(tapped);
     return status;
 }
 
-/* What a layer reads, if its weights may be of 4 bits; NULL: they may not. */
-static const char *read_by(const struct layer *layer, int64_t *out_depth)
+/* Name of the layer's input if its weights can have 4 bits, otherwise NULL. */
+static const char *operand_name(const struct layer *layer, int64_t *out_depth)
 {
     const inlay_value_info *info = &layer->graph->values[layer->weight].info;
 
-    if (layer->kept != NULL || !layer->multiplies || info->rank != 2 || layer->depth == INLAY_NONE)
+    if (layer->reason != NULL || !layer->multiplies || info->rank != 2 || layer->depth == INLAY_NONE)
         return NULL;
     *out_depth = info->dims[layer->depth].value;
     return *out_depth <= MOMENTS_MOST_DEPTH ? layer->graph->values[layer->node->info.inputs[0]].info.name.data : NULL;
 }
 
-static struct read *find_read(const struct gathering *gathering, const char *name)
+static struct operand *find_operand(const struct collector *collector, const char *name)
 {
-    for (uint32_t k = 0; k < gathering->count; k++)
-        if (strcmp(gathering->reads[k].name, name) == 0)
-            return &gathering->reads[k];
+    for (uint32_t k = 0; k < collector->count; k++)
+        if (strcmp(collector->operands[k].name, name) == 0)
+            return &collector->operands[k];
     return NULL;
 }
 
-static void list_reads(struct gathering *gathering, const layer_list *list)
+static void list_operands(struct collector *collector, const layer_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t depth;
-        const char *name = read_by(&list->items[i], &depth);
+        const char *name = operand_name(&list->items[i], &depth);
 
-        if (name != NULL && find_read(gathering, name) == NULL)
-            gathering->reads[gathering->count++] = (struct read){ .name = name, .depth = depth };
+        if (name != NULL && find_operand(collector, name) == NULL)
+            collector->operands[collector->count++] = (struct operand){ .name = name, .depth = depth };
     }
 }
 
@@ -379,41 +390,41 @@ inlay_status moments_gather(const char *path, const inlay_options *options, cons
                             int (*progress)(void *user, double fraction, const char *what), void *user,
                             struct moments *out, inlay_diag *diag)
 {
-    struct gathering gathering = {
+    struct collector collector = {
         .path = path, .options = options, .set = set, .out = out, .block = block, .diag = diag
     };
     inlay_status status = INLAY_OK;
 
     *out = (struct moments){ 0 };
     out->layers = arena_array(&out->arena, (size_t)list->count + 1, sizeof *out->layers);
-    gathering.reads = arena_array(&out->arena, (size_t)list->count + 1, sizeof *gathering.reads);
-    if (out->layers == NULL || gathering.reads == NULL)
-        return no_memory(gathering.diag, "for the moments of activations");
-    list_reads(&gathering, list);
-    for (uint32_t k = 0; k < gathering.count;) {
-        for (uint64_t bytes = 0; k < gathering.count && (bytes == 0 || bytes < MOST_BYTES); k++) {
-            const uint64_t more = (uint64_t)(gathering.reads[k].depth * gathering.reads[k].depth) * sizeof(float);
+    collector.operands = arena_array(&out->arena, (size_t)list->count + 1, sizeof *collector.operands);
+    if (out->layers == NULL || collector.operands == NULL)
+        return no_memory(collector.diag, "for the moments of activations");
+    list_operands(&collector, list);
+    for (uint32_t k = 0; k < collector.count;) {
+        for (uint64_t bytes = 0; k < collector.count && (bytes == 0 || bytes < MOST_BYTES); k++) {
+            const uint64_t more = (uint64_t)(collector.operands[k].depth * collector.operands[k].depth) * sizeof(float);
 
-            gathering.reads[k].sums = calloc((size_t)more, 1);
-            if (gathering.reads[k].sums == NULL) {
-                status = no_memory(gathering.diag, "for the moments of activations");
+            collector.operands[k].sums = calloc((size_t)more, 1);
+            if (collector.operands[k].sums == NULL) {
+                status = no_memory(collector.diag, "for the moments of activations");
                 goto done;
             }
             bytes += more;
         }
-        INLAY_TRY(run_round(&gathering, progress, user));
+        INLAY_TRY(run_round(&collector, progress, user));
     }
     for (uint32_t i = 0; i < list->count; i++) {
         int64_t depth;
-        const char *name = read_by(&list->items[i], &depth);
-        const struct read *read = name == NULL ? NULL : find_read(&gathering, name);
+        const char *name = operand_name(&list->items[i], &depth);
+        const struct operand *operand = name == NULL ? NULL : find_operand(&collector, name);
 
-        if (read != NULL)
-            out->layers[i] = (weight_inputs){ read->importance, read->factor, read->order };
+        if (operand != NULL)
+            out->layers[i] = (weight_inputs){ operand->importance, operand->factor, operand->order };
     }
 done:
-    for (uint32_t k = 0; k < gathering.count; k++)
-        free(gathering.reads[k].sums);
+    for (uint32_t k = 0; k < collector.count; k++)
+        free(collector.operands[k].sums);
     return status;
 }
 

@@ -1,18 +1,19 @@
-/* quantize/moments.h - second moments of what products read, by runs of the float model; for weights of 4 bits. */
+/* quantize/moments.h - gathers second moments of the inputs of matrix multiplications by running the float model; used
+ * for 4-bit weights. */
 #ifndef QUANTIZE_MOMENTS_H
 #define QUANTIZE_MOMENTS_H
 #include "quantize/judge.h"
 #include "quantize/narrow.h"
 
-enum { MOMENTS_MOST_DEPTH = 8192 }; /* wider products get none: the matrix would take a quarter of a gigabyte */
+enum { MOMENTS_MOST_DEPTH = 8192 }; /* no moments for larger depths: the matrix would take a quarter of a gigabyte */
 
 struct moments {
     struct arena arena;
-    weight_inputs *layers; /* [list->count]; empty where a layer has none */
+    weight_inputs *layers; /* [list->count]; {0} for layers without moments */
 };
 
-/* Runs the model at path, of which list has the layers, on the samples. Inputs are taken a few at a time, so that what
- * is kept stays below 1 GiB; each time runs all samples. Blocks that matter most are rounded first. End *out with
+/* Runs the model at path, whose layers list holds, on the samples. Inputs are processed a few at a time, so that memory
+ * stays below 1 GiB; each group runs all samples. Blocks of large inputs are rounded first. End *out with
  * moments_end(), also after a failure. */
 INLAY_NODISCARD inlay_status moments_gather(const char *path, const inlay_options *options, const struct samples *set,
                                             const layer_list *list, uint32_t block,
@@ -20,7 +21,7 @@ INLAY_NODISCARD inlay_status moments_gather(const char *path, const inlay_option
                                             struct moments *out, inlay_diag *diag);
 void moments_end(struct moments *moments);
 
-/* The upper triangular u with inverse(h) = u' u, of a symmetric positive h of which the upper triangle counts; [n, n].
- * h is used up. False: h is not positive. */
+/* Computes the upper triangular u with inverse(h) = u' u, of a symmetric positive definite h, [n, n], of which only the
+ * upper triangle is read. h is overwritten. False: h is not positive definite. */
 bool moments_factor(float *h, int64_t n, float *u);
 #endif

@@ -1,4 +1,5 @@
 #include "quantize/narrow.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include "base/memory.h"
 #include "modelkit/edit.h"
@@ -8,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One constant on its way, with all layers that read it. */
-struct narrowing {
+/* The rewrite of one constant, for all layers that read it. */
+struct rewrite {
     struct editor *editor;
     const struct layer *layer;
-    const narrow_how *how;
-    const weight_inputs *inputs; /* of l, or NULL */
-    struct nibbles *known;       /* of l, or NULL */
+    const low_bit_options *how;
+    const weight_inputs *inputs; /* of the layer, or NULL */
+    struct nibbles *known;       /* of the layer, or NULL */
     uint32_t bits;
     const char *stem;
     float *weights;
     layer_form form;
 };
 
-int64_t narrow_opset(const narrow_how *how)
+int64_t low_bit_opset(const low_bit_options *how)
 {
     return how->bits == 4 && !how->nbits ? 21 : how->bits == 4 || how->bits == 8 ? 13 : 9;
 }
@@ -42,46 +43,46 @@ static uint32_t rank_of(const struct layer *layer)
 
 /* ------------------------------------------------------------------ float16 */
 
-/* Halves of all weights; false: one does not fit (or, of NARROW_EXACT, is not exactly that). */
-static bool to_halves(const struct narrowing *narrowing, uint16_t *out)
+/* Converts all weights to float16; false: one does not fit (LOW_BIT_EXACT: is not represented exactly). */
+static bool convert_float16(const struct rewrite *rewrite, uint16_t *out)
 {
-    for (int64_t i = 0; i < narrowing->layer->count; i++) {
+    for (int64_t i = 0; i < rewrite->layer->count; i++) {
         double back;
 
-        out[i] = element_half(narrowing->weights[i]);
+        out[i] = element_half(rewrite->weights[i]);
         (void)element_number(INLAY_FLOAT16, out, i, &back, NULL);
-        if (!isfinite(back) || (narrowing->how->bits == NARROW_EXACT && (float)back != narrowing->weights[i]))
+        if (!isfinite(back) || (rewrite->how->bits == NARROW_EXACT && (float)back != rewrite->weights[i]))
             return false;
     }
     return true;
 }
 
-static uint32_t make_halves(struct narrowing *narrowing)
+static uint32_t make_float16(struct rewrite *rewrite)
 {
     int64_t dims[INLAY_MAX_RANK];
-    uint16_t *halves = edit_memory(narrowing->editor, (uint64_t)narrowing->layer->count * sizeof *halves);
+    uint16_t *halves = edit_memory(rewrite->editor, (uint64_t)rewrite->layer->count * sizeof *halves);
     graph_node *cast;
     uint32_t value, out;
 
     if (halves == NULL)
         return INLAY_NONE;
-    if (!to_halves(narrowing, halves)) {
-        narrowing->form.kept =
-            narrowing->how->bits == NARROW_EXACT ? "not all weights are halves" : "weights beyond float16";
+    if (!convert_float16(rewrite, halves)) {
+        rewrite->form.reason = rewrite->how->bits == NARROW_EXACT ? "not all weights are float16 numbers"
+                                                                  : "weights out of the range of float16";
         return INLAY_NONE;
     }
-    value = edit_constant(narrowing->editor, narrowing->stem, "_half", INLAY_FLOAT16, rank_of(narrowing->layer),
-                          dims_of(narrowing->layer, dims), halves, (uint64_t)narrowing->layer->count * sizeof *halves);
-    out = edit_node(narrowing->editor, narrowing->stem, "_wide", "Cast", "", &value, 1, &cast);
-    edit_int(narrowing->editor, cast, "to", INLAY_FLOAT);
-    narrowing->form.bits = 16;
-    narrowing->form.bytes = (uint64_t)narrowing->layer->count * sizeof *halves;
+    value = edit_constant(rewrite->editor, rewrite->stem, "_half", INLAY_FLOAT16, rank_of(rewrite->layer),
+                          dims_of(rewrite->layer, dims), halves, (uint64_t)rewrite->layer->count * sizeof *halves);
+    out = edit_node(rewrite->editor, rewrite->stem, "_wide", "Cast", "", &value, 1, &cast);
+    edit_int(rewrite->editor, cast, "to", INLAY_FLOAT);
+    rewrite->form.bits = 16;
+    rewrite->form.bytes = (uint64_t)rewrite->layer->count * sizeof *halves;
     return out;
 }
 
 /* ------------------------------------------------------------------ 8 bits */
 
-uint32_t narrow_bytes(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
+uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
                       layer_form *form)
 {
     const char *stem = layer->graph->values[layer->weight].info.name.data;
@@ -121,46 +122,47 @@ void nibbles_free(struct nibbles *nibbles)
     *nibbles = (struct nibbles){ 0 };
 }
 
-/* The square of what the layer makes, were its inputs independent of each other. */
+/* The squared outputs of the layer, assuming independent inputs. */
 static double energy_of(const weight_rows *rows, const float *importance)
 {
     double sum = 0;
 
     for (int64_t r = 0; r < rows->rows; r++)
         for (int64_t k = 0; k < rows->depth; k++) {
-            const double w = (double)rows->weights[r * rows->row_step + k * rows->step];
+            const double weight = (double)rows->weights[r * rows->row_step + k * rows->step];
 
-            sum += w * w * (importance != NULL ? (double)importance[k] : 1);
+            sum += weight * weight * (importance != NULL ? (double)importance[k] : 1);
         }
     return sum;
 }
 
-/* The same of what it is off. */
+/* The squared error of the outputs under the same assumption. */
 static double loss_of(const struct nibbles *nibbles, const float *importance)
 {
     const weight_rows *rows = &nibbles->rows;
     const int64_t blocks = weight_blocks(rows);
     double sum = 0;
 
+    INLAY_CHECK(rows->weights != NULL && nibbles->codes != NULL);
     for (int64_t r = 0; r < rows->rows; r++)
         for (int64_t k = 0; k < rows->depth; k++) {
-            const int64_t b = r * blocks + k / rows->block;
-            const double e =
+            const int64_t block = r * blocks + k / rows->block;
+            const double error =
                 (double)rows->weights[r * rows->row_step + k * rows->step] -
-                (double)(nibbles->codes[r * rows->depth + k] - nibbles->zeros[b]) * (double)nibbles->scales[b];
+                (double)(nibbles->codes[r * rows->depth + k] - nibbles->zeros[block]) * (double)nibbles->scales[block];
 
-            sum += e * e * (importance != NULL ? (double)importance[k] : 1);
+            sum += error * error * (importance != NULL ? (double)importance[k] : 1);
         }
     return sum;
 }
 
-/* Rows that are rounded side by side. */
+/* Work shared by the threads that round groups of rows. */
 struct rounding {
     const weight_inputs *inputs;
     struct nibbles *nibbles;
-    float *moments; /* of inputs, see refine_moments() */
-    float *scratch; /* of each worker */
-    double *losses; /* of each group of rows: their sum must not depend on who was first */
+    float *moments; /* second moments of the inputs, see refine_moments() */
+    float *scratch; /* scratch memory of each worker */
+    double *losses; /* error of each group of rows; summed in order, so that the sum does not depend on the threads */
     int64_t scratch_floats;
 };
 
@@ -182,7 +184,7 @@ static inlay_status round_rows(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool make_compensated(const weight_inputs *inputs, struct nibbles *nibbles)
 {
     const int64_t groups = (nibbles->rows.rows + WEIGHTS_TOGETHER - 1) / WEIGHTS_TOGETHER;
@@ -208,8 +210,9 @@ static bool make_compensated(const weight_inputs *inputs, struct nibbles *nibble
     return good;
 }
 
-/* Do scales of float16 lose nothing that counts? They have eleven bits, of steps that are well above their smallest. */
-static bool fit_for_halves(const float *weights, int64_t count)
+/* Do float16 scales lose nothing significant? They have eleven significant bits, so the steps must be well above the
+ * smallest normal number. */
+static bool suits_float16_scales(const float *weights, int64_t count)
 {
     double sum = 0;
     float most = 0;
@@ -221,29 +224,29 @@ static bool fit_for_halves(const float *weights, int64_t count)
     return sum / (double)count > 1.0 / 512 && most < 1000;
 }
 
-/* False: no memory. */
-static bool make_nibbles(const struct narrowing *narrowing, struct nibbles *nibbles)
+/* False: out of memory. */
+static bool make_nibbles(const struct rewrite *rewrite, struct nibbles *nibbles)
 {
     int64_t dims[INLAY_MAX_RANK];
-    const bool upright = narrowing->layer->depth == 0; /* [depth, rows] */
-    const float *importance = narrowing->inputs != NULL ? narrowing->inputs->importance : NULL;
+    const bool upright = rewrite->layer->depth == 0; /* [depth, rows] */
+    const float *importance = rewrite->inputs != NULL ? rewrite->inputs->importance : NULL;
     bool good;
 
-    (void)dims_of(narrowing->layer, dims);
-    nibbles->rows = (weight_rows){ .weights = narrowing->weights,
+    (void)dims_of(rewrite->layer, dims);
+    nibbles->rows = (weight_rows){ .weights = rewrite->weights,
                                    .rows = dims[upright ? 1 : 0],
                                    .depth = dims[upright ? 0 : 1],
                                    .row_step = upright ? 1 : dims[1],
                                    .step = upright ? dims[1] : 1,
-                                   .block = narrowing->how->block,
-                                   .halves = !narrowing->how->nbits &&
-                                             fit_for_halves(narrowing->weights, narrowing->layer->count) };
-    nibbles->codes = malloc((size_t)narrowing->layer->count);
+                                   .block = rewrite->how->block,
+                                   .halves = !rewrite->how->nbits &&
+                                             suits_float16_scales(rewrite->weights, rewrite->layer->count) };
+    nibbles->codes = malloc((size_t)rewrite->layer->count);
     nibbles->zeros = malloc((size_t)(nibbles->rows.rows * weight_blocks(&nibbles->rows)));
     nibbles->scales = malloc((size_t)(nibbles->rows.rows * weight_blocks(&nibbles->rows)) * sizeof *nibbles->scales);
     good = nibbles->codes != NULL && nibbles->zeros != NULL && nibbles->scales != NULL;
-    if (good && narrowing->inputs != NULL && narrowing->inputs->factor != NULL) {
-        good = make_compensated(narrowing->inputs, nibbles);
+    if (good && rewrite->inputs != NULL && rewrite->inputs->factor != NULL) {
+        good = make_compensated(rewrite->inputs, nibbles);
     } else if (good) {
         weights_nibbles(&nibbles->rows, importance, nibbles->codes, nibbles->scales, nibbles->zeros);
         nibbles->loss = loss_of(nibbles, importance);
@@ -257,53 +260,53 @@ static bool make_nibbles(const struct narrowing *narrowing, struct nibbles *nibb
     return true;
 }
 
-/* The codes of the layer, found or known; false: no memory. nibbles_done() lets go of them. */
-static bool find_nibbles(const struct narrowing *narrowing, struct nibbles *nibbles)
+/* The codes of the layer, computed or from the cache; false: out of memory. Release them with nibbles_done(). */
+static bool find_nibbles(const struct rewrite *rewrite, struct nibbles *nibbles)
 {
     *nibbles = (struct nibbles){ 0 };
-    if (narrowing->known == NULL)
-        return make_nibbles(narrowing, nibbles);
-    if (narrowing->known->codes == NULL && !make_nibbles(narrowing, narrowing->known))
+    if (rewrite->known == NULL)
+        return make_nibbles(rewrite, nibbles);
+    if (rewrite->known->codes == NULL && !make_nibbles(rewrite, rewrite->known))
         return false;
-    *nibbles = *narrowing->known;
+    *nibbles = *rewrite->known;
     return true;
 }
 
-static void nibbles_done(const struct narrowing *narrowing, struct nibbles *nibbles)
+static void nibbles_done(const struct rewrite *rewrite, struct nibbles *nibbles)
 {
-    if (narrowing->known == NULL)
+    if (rewrite->known == NULL)
         nibbles_free(nibbles);
 }
 
-/* Two codes a byte, the first in the low half. */
+/* Stores two codes in a byte, the first in the low half. */
 static void pack(uint8_t *out, int64_t at, uint8_t code)
 {
+    INLAY_CHECK(code <= 15);
     out[at / 2] = (uint8_t)(at % 2 == 0 ? code : out[at / 2] | code << 4);
 }
 
-/* The scales as the DequantizeLinear reads them: floats, or halves and a Cast, which is folded when a session loads. */
-static uint32_t put_scales(struct narrowing *narrowing, const int64_t *dims, int64_t count, const float *steps,
-                           bool halves)
+/* The scales for DequantizeLinear: floats, or float16 and a Cast, which is folded when a session loads. */
+static uint32_t put_scales(struct rewrite *rewrite, const int64_t *dims, int64_t count, const float *steps, bool halves)
 {
     uint16_t *half;
     graph_node *cast;
     uint32_t value;
 
-    narrowing->form.bytes += (uint64_t)count * (halves ? sizeof *half : sizeof *steps);
+    rewrite->form.bytes += (uint64_t)count * (halves ? sizeof *half : sizeof *steps);
     if (!halves)
-        return edit_constant(narrowing->editor, narrowing->stem, "_scale", INLAY_FLOAT, 2, dims, steps,
+        return edit_constant(rewrite->editor, rewrite->stem, "_scale", INLAY_FLOAT, 2, dims, steps,
                              (uint64_t)count * sizeof *steps);
-    half = edit_memory(narrowing->editor, (uint64_t)count * sizeof *half);
+    half = edit_memory(rewrite->editor, (uint64_t)count * sizeof *half);
     for (int64_t i = 0; half != NULL && i < count; i++)
         half[i] = element_half(steps[i]);
-    value = edit_constant(narrowing->editor, narrowing->stem, "_scale", INLAY_FLOAT16, 2, dims, half,
+    value = edit_constant(rewrite->editor, rewrite->stem, "_scale", INLAY_FLOAT16, 2, dims, half,
                           (uint64_t)count * sizeof *half);
-    value = edit_node(narrowing->editor, narrowing->stem, "_steps", "Cast", "", &value, 1, &cast);
-    edit_int(narrowing->editor, cast, "to", INLAY_FLOAT);
+    value = edit_node(rewrite->editor, rewrite->stem, "_steps", "Cast", "", &value, 1, &cast);
+    edit_int(rewrite->editor, cast, "to", INLAY_FLOAT);
     return value;
 }
 
-static uint32_t make_blocks(struct narrowing *narrowing)
+static uint32_t make_blocks(struct rewrite *rewrite)
 {
     int64_t dims[INLAY_MAX_RANK], less[INLAY_MAX_RANK], blocks, scales;
     uint8_t *codes, *zeros;
@@ -313,56 +316,56 @@ static uint32_t make_blocks(struct narrowing *narrowing)
     bool halves;
     struct nibbles nibbles;
 
-    if (!find_nibbles(narrowing, &nibbles)) {
-        narrowing->editor->failed = true;
+    if (!find_nibbles(rewrite, &nibbles)) {
+        rewrite->editor->failed = true;
         return INLAY_NONE;
     }
-    (void)dims_of(narrowing->layer, dims);
-    (void)dims_of(narrowing->layer, less);
+    (void)dims_of(rewrite->layer, dims);
+    (void)dims_of(rewrite->layer, less);
     blocks = weight_blocks(&nibbles.rows);
-    less[narrowing->layer->depth] = blocks;
+    less[rewrite->layer->depth] = blocks;
     scales = nibbles.rows.rows * blocks;
-    codes = edit_memory(narrowing->editor, (uint64_t)(narrowing->layer->count + 1) / 2);
-    zeros = edit_memory(narrowing->editor, (uint64_t)(scales + 1) / 2);
-    steps = edit_memory(narrowing->editor, (uint64_t)scales * sizeof *steps);
-    for (int64_t i = 0; codes != NULL && i < narrowing->layer->count; i++)
+    codes = edit_memory(rewrite->editor, (uint64_t)(rewrite->layer->count + 1) / 2);
+    zeros = edit_memory(rewrite->editor, (uint64_t)(scales + 1) / 2);
+    steps = edit_memory(rewrite->editor, (uint64_t)scales * sizeof *steps);
+    for (int64_t i = 0; codes != NULL && i < rewrite->layer->count; i++)
         pack(codes, i,
-             nibbles.codes[narrowing->layer->depth == 0
-                               ? i % nibbles.rows.rows * nibbles.rows.depth + i / nibbles.rows.rows
-                               : i]);
+             nibbles
+                 .codes[rewrite->layer->depth == 0 ? i % nibbles.rows.rows * nibbles.rows.depth + i / nibbles.rows.rows
+                                                   : i]);
     for (int64_t i = 0; zeros != NULL && steps != NULL && i < scales; i++) {
-        const int64_t from = narrowing->layer->depth == 0 ? i % nibbles.rows.rows * blocks + i / nibbles.rows.rows : i;
+        const int64_t from = rewrite->layer->depth == 0 ? i % nibbles.rows.rows * blocks + i / nibbles.rows.rows : i;
 
         pack(zeros, i, nibbles.zeros[from]);
         steps[i] = nibbles.scales[from];
     }
     halves = nibbles.rows.halves;
-    nibbles_done(narrowing, &nibbles);
+    nibbles_done(rewrite, &nibbles);
     if (steps == NULL)
         return INLAY_NONE;
-    narrowing->form.bits = 4;
-    narrowing->form.bytes = (uint64_t)(narrowing->layer->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
-    inputs[0] = edit_constant(narrowing->editor, narrowing->stem, "_uint4", INLAY_UINT4, 2, dims, codes,
-                              (uint64_t)(narrowing->layer->count + 1) / 2);
-    inputs[1] = put_scales(narrowing, less, scales, steps, halves);
-    inputs[2] = edit_constant(narrowing->editor, narrowing->stem, "_zero", INLAY_UINT4, 2, less, zeros,
-                              (uint64_t)(scales + 1) / 2);
-    out = edit_node(narrowing->editor, narrowing->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
-    edit_int(narrowing->editor, node, "axis", narrowing->layer->depth);
-    edit_int(narrowing->editor, node, "block_size", narrowing->how->block);
+    rewrite->form.bits = 4;
+    rewrite->form.bytes = (uint64_t)(rewrite->layer->count + 1) / 2 + (uint64_t)(scales + 1) / 2;
+    inputs[0] = edit_constant(rewrite->editor, rewrite->stem, "_uint4", INLAY_UINT4, 2, dims, codes,
+                              (uint64_t)(rewrite->layer->count + 1) / 2);
+    inputs[1] = put_scales(rewrite, less, scales, steps, halves);
+    inputs[2] =
+        edit_constant(rewrite->editor, rewrite->stem, "_zero", INLAY_UINT4, 2, less, zeros, (uint64_t)(scales + 1) / 2);
+    out = edit_node(rewrite->editor, rewrite->stem, "_wide", "DequantizeLinear", "", inputs, 3, &node);
+    edit_int(rewrite->editor, node, "axis", rewrite->layer->depth);
+    edit_int(rewrite->editor, node, "block_size", rewrite->how->block);
     return out;
 }
 
-/* The inputs of MatMulNBits: rows of blocks, each padded to whole ones. */
-static void make_nbits(struct narrowing *narrowing, uint32_t *inputs, int64_t *out_k, int64_t *out_n)
+/* Creates the inputs of MatMulNBits: rows of blocks, the last block of a row padded. */
+static void make_nbits(struct rewrite *rewrite, uint32_t *inputs, int64_t *out_k, int64_t *out_n)
 {
     struct nibbles nibbles;
     int64_t blocks, half, dims[3], zero_bytes;
     uint8_t *codes, *zeros;
     float *steps;
 
-    if (!find_nibbles(narrowing, &nibbles)) {
-        narrowing->editor->failed = true;
+    if (!find_nibbles(rewrite, &nibbles)) {
+        rewrite->editor->failed = true;
         return;
     }
     blocks = weight_blocks(&nibbles.rows);
@@ -370,32 +373,31 @@ static void make_nbits(struct narrowing *narrowing, uint32_t *inputs, int64_t *o
     zero_bytes = (blocks + 1) / 2;
     *out_k = nibbles.rows.depth;
     *out_n = nibbles.rows.rows;
-    codes = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * blocks * half));
-    zeros = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * zero_bytes));
-    steps = edit_memory(narrowing->editor, (uint64_t)(nibbles.rows.rows * blocks) * sizeof *steps);
-    for (int64_t r = 0; codes != NULL && zeros != NULL && steps != NULL && r < nibbles.rows.rows; r++) {
-        memset(codes + r * blocks * half, 0, (size_t)(blocks * half));
-        for (int64_t k = 0; k < nibbles.rows.depth; k++)
-            pack(codes + r * blocks * half, k, nibbles.codes[r * nibbles.rows.depth + k]);
+    codes = edit_memory(rewrite->editor, (uint64_t)(nibbles.rows.rows * blocks * half));
+    zeros = edit_memory(rewrite->editor, (uint64_t)(nibbles.rows.rows * zero_bytes));
+    steps = edit_memory(rewrite->editor, (uint64_t)(nibbles.rows.rows * blocks) * sizeof *steps);
+    for (int64_t row = 0; codes != NULL && zeros != NULL && steps != NULL && row < nibbles.rows.rows; row++) {
+        memset(codes + row * blocks * half, 0, (size_t)(blocks * half));
+        for (int64_t column = 0; column < nibbles.rows.depth; column++)
+            pack(codes + row * blocks * half, column, nibbles.codes[row * nibbles.rows.depth + column]);
         for (int64_t b = 0; b < blocks; b++) {
-            pack(zeros + r * zero_bytes, b, nibbles.zeros[r * blocks + b]);
-            steps[r * blocks + b] = nibbles.scales[r * blocks + b];
+            pack(zeros + row * zero_bytes, b, nibbles.zeros[row * blocks + b]);
+            steps[row * blocks + b] = nibbles.scales[row * blocks + b];
         }
     }
     dims[0] = nibbles.rows.rows;
     dims[1] = blocks;
     dims[2] = half;
-    narrowing->form.bits = 4;
-    narrowing->form.bytes = (uint64_t)(nibbles.rows.rows * (blocks * (half + (int64_t)sizeof *steps) + zero_bytes));
-    inputs[1] = edit_constant(narrowing->editor, narrowing->stem, "_nbits", INLAY_UINT8, 3, dims, codes,
+    rewrite->form.bits = 4;
+    rewrite->form.bytes = (uint64_t)(nibbles.rows.rows * (blocks * (half + (int64_t)sizeof *steps) + zero_bytes));
+    inputs[1] = edit_constant(rewrite->editor, rewrite->stem, "_nbits", INLAY_UINT8, 3, dims, codes,
                               (uint64_t)(nibbles.rows.rows * blocks * half));
     dims[0] = nibbles.rows.rows * blocks;
-    inputs[2] = edit_constant(narrowing->editor, narrowing->stem, "_scale", INLAY_FLOAT, 1, dims, steps,
+    inputs[2] = edit_constant(rewrite->editor, rewrite->stem, "_scale", INLAY_FLOAT, 1, dims, steps,
                               (uint64_t)dims[0] * sizeof *steps);
     dims[0] = nibbles.rows.rows * zero_bytes;
-    inputs[3] =
-        edit_constant(narrowing->editor, narrowing->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
-    nibbles_done(narrowing, &nibbles);
+    inputs[3] = edit_constant(rewrite->editor, rewrite->stem, "_zero", INLAY_UINT8, 1, dims, zeros, (uint64_t)dims[0]);
+    nibbles_done(rewrite, &nibbles);
 }
 
 static double attr_float(const graph_node *node, const char *name)
@@ -405,28 +407,28 @@ static double attr_float(const graph_node *node, const char *name)
     return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : 1;
 }
 
-/* MatMul and Gemm become MatMulNBits, the bias an Add behind it. */
-static void replace_product(struct narrowing *narrowing)
+/* Replaces MatMul or Gemm by MatMulNBits, followed by an Add for the bias. */
+static void replace_product(struct rewrite *rewrite)
 {
-    graph_node *node = narrowing->layer->node, *add;
-    graph_model *model = narrowing->editor->graph->model;
+    graph_node *node = rewrite->layer->node, *add;
+    graph_model *model = rewrite->editor->graph->model;
     uint32_t *inputs = arena_array(&model->arena, 4, sizeof *inputs), sum[2], last;
     const uint32_t bias =
         strcmp(node->info.op_type.data, "Gemm") == 0 && node->info.input_count > 2 ? node->info.inputs[2] : INLAY_NONE;
     int64_t k = 0, columns = 0;
 
     if (inputs == NULL) {
-        narrowing->editor->failed = true;
+        rewrite->editor->failed = true;
         return;
     }
     inputs[0] = node->info.inputs[0];
-    make_nbits(narrowing, inputs, &k, &columns);
+    make_nbits(rewrite, inputs, &k, &columns);
     if (bias != INLAY_NONE) {
         last = node->info.outputs[0];
         sum[0] = INLAY_NONE;
         sum[1] = bias;
         *(uint32_t *)(uintptr_t)node->info.outputs =
-            edit_node(narrowing->editor, narrowing->stem, "_biased", "Add", "", sum, 2, &add);
+            edit_node(rewrite->editor, rewrite->stem, "_biased", "Add", "", sum, 2, &add);
         if (add == NULL)
             return;
         edit_input(add, 0, node->info.outputs[0]);
@@ -440,26 +442,26 @@ static void replace_product(struct narrowing *narrowing)
     node->row = NULL;
     node->schema = NULL;
     node->opset = 1;
-    edit_int(narrowing->editor, node, "K", k);
-    edit_int(narrowing->editor, node, "N", columns);
-    edit_int(narrowing->editor, node, "bits", 4);
-    edit_int(narrowing->editor, node, "block_size", narrowing->how->block);
+    edit_int(rewrite->editor, node, "K", k);
+    edit_int(rewrite->editor, node, "N", columns);
+    edit_int(rewrite->editor, node, "bits", 4);
+    edit_int(rewrite->editor, node, "block_size", rewrite->how->block);
 }
 
 /* ------------------------------------------------------------------ all layers */
 
-bool narrow_is_matrix(const struct layer *layer)
+bool low_bit_is_matrix(const struct layer *layer)
 {
     return rank_of(layer) == 2 && layer->weight_input == 1 && layer->depth != INLAY_NONE;
 }
 
 static bool fits_nbits(const struct layer *layer)
 {
-    return narrow_is_matrix(layer) && attr_float(layer->node, "alpha") == 1 && attr_float(layer->node, "beta") == 1 &&
+    return low_bit_is_matrix(layer) && attr_float(layer->node, "alpha") == 1 && attr_float(layer->node, "beta") == 1 &&
            (graph_attr(layer->node, "transA") == NULL || graph_attr(layer->node, "transA")->i == 0);
 }
 
-/* Readers of value read `with`; nodes of layers that are kept do not. */
+/* Replaces `value` by `with` in its readers, except nodes of excluded layers. */
 static void replace_reads(const layer_list *list, struct graph *graph, uint32_t value, uint32_t with)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -467,7 +469,7 @@ static void replace_reads(const layer_list *list, struct graph *graph, uint32_t 
         bool keeps = false;
 
         for (uint32_t k = 0; k < list->count; k++)
-            keeps |= list->items[k].node == node && list->items[k].weight == value && list->items[k].kept != NULL;
+            keeps |= list->items[k].node == node && list->items[k].weight == value && list->items[k].reason != NULL;
         for (uint32_t k = 0; k < node->info.input_count && !keeps; k++)
             if (node->info.inputs[k] == value)
                 edit_input(node, k, with);
@@ -481,43 +483,43 @@ static void replace_reads(const layer_list *list, struct graph *graph, uint32_t 
     }
 }
 
-static void narrow_one(struct narrowing *narrowing, const layer_list *list)
+static void rewrite_layer(struct rewrite *rewrite, const layer_list *list)
 {
-    const bool wants_blocks = narrowing->bits == 4, is_product = narrowing->layer->weight_input == 1;
+    const bool wants_blocks = rewrite->bits == 4, is_product = rewrite->layer->weight_input == 1;
     uint32_t with = INLAY_NONE;
 
-    if (wants_blocks && narrowing->how->nbits && fits_nbits(narrowing->layer) && is_product) {
-        replace_product(narrowing);
-        narrowing->editor->failed =
-            narrowing->editor->failed || !graph_model_import(narrowing->editor->graph->model, "com.microsoft", 1);
+    if (wants_blocks && rewrite->how->nbits && fits_nbits(rewrite->layer) && is_product) {
+        replace_product(rewrite);
+        rewrite->editor->failed =
+            rewrite->editor->failed || !graph_model_import(rewrite->editor->graph->model, "com.microsoft", 1);
         return;
     }
-    if (wants_blocks && !narrowing->how->nbits && narrow_is_matrix(narrowing->layer)) {
-        with = make_blocks(narrowing);
-    } else if (narrowing->bits == 4 || narrowing->bits == 8) {
+    if (wants_blocks && !rewrite->how->nbits && low_bit_is_matrix(rewrite->layer)) {
+        with = make_blocks(rewrite);
+    } else if (rewrite->bits == 4 || rewrite->bits == 8) {
         narrowed_bytes bytes;
 
-        narrowing->form.kept = wants_blocks ? "4 bits are for products alone" : NULL;
-        with = narrow_bytes(narrowing->editor, narrowing->layer, narrowing->weights, &bytes, &narrowing->form);
+        rewrite->form.reason = wants_blocks ? "4 bits are available for matrix multiplications only" : NULL;
+        with = low_bit_int8(rewrite->editor, rewrite->layer, rewrite->weights, &bytes, &rewrite->form);
     } else {
-        with = make_halves(narrowing);
+        with = make_float16(rewrite);
     }
     if (with != INLAY_NONE)
-        replace_reads(list, narrowing->editor->graph, narrowing->layer->weight, with);
+        replace_reads(list, rewrite->editor->graph, rewrite->layer->weight, with);
 }
 
-/* A layer whose weights another one, earlier in the list, has replaced: -1 = none has. */
+/* The earlier layer of the list that has already replaced the same weight; -1: none. */
 static int64_t shared_with(const layer_list *list, uint32_t i)
 {
     for (uint32_t k = 0; k < i; k++)
         if (list->items[k].graph == list->items[i].graph && list->items[k].weight == list->items[i].weight &&
-            list->items[k].kept == NULL)
+            list->items[k].reason == NULL)
             return k;
     return -1;
 }
 
-static inlay_status narrow_graph(const layer_list *list, struct graph *graph, const narrow_how *how, layer_form *forms,
-                                 inlay_diag *diag)
+static inlay_status rewrite_graph(const layer_list *list, struct graph *graph, const low_bit_options *how,
+                                  layer_form *forms, inlay_diag *diag)
 {
     struct editor editor;
     inlay_status status = INLAY_OK;
@@ -526,38 +528,39 @@ static inlay_status narrow_graph(const layer_list *list, struct graph *graph, co
     for (uint32_t i = 0; i < list->count && !editor.failed && status == INLAY_OK; i++) {
         const struct layer *layer = &list->items[i];
         const int64_t shared = layer->graph == graph ? shared_with(list, i) : -1;
-        struct narrowing narrowing = { .editor = &editor,
-                                       .layer = layer,
-                                       .how = how,
-                                       .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
-                                       .known = how->known != NULL ? &how->known[i] : NULL,
-                                       .bits = how->bits_of != NULL ? how->bits_of[i] : how->bits,
-                                       .stem = graph->values[layer->weight].info.name.data,
-                                       .form = { .bits = 32 } };
+        struct rewrite rewrite = { .editor = &editor,
+                                   .layer = layer,
+                                   .how = how,
+                                   .inputs = how->inputs != NULL ? &how->inputs[i] : NULL,
+                                   .known = how->known != NULL ? &how->known[i] : NULL,
+                                   .bits = how->bits_of != NULL ? how->bits_of[i] : how->bits,
+                                   .stem = graph->values[layer->weight].info.name.data,
+                                   .form = { .bits = 32 } };
 
+        INLAY_CHECK(layer->weight < layer->graph->value_count);
         if (layer->graph != graph)
             continue;
-        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .kept = layer->kept };
+        forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float), .reason = layer->reason };
         if (how->progress != NULL && how->progress(how->progress_user, (double)i / list->count, "weights") != 0)
             status = inlay_fail(diag, INLAY_CANCELLED, "stopped at layer %u of %u", i + 1, list->count);
-        if (layer->kept == NULL && layer->count < NARROW_LEAST_WEIGHTS)
-            forms[i].kept = "fewer than 1024 weights";
-        if (forms[i].kept != NULL || status != INLAY_OK || narrowing.bits == 32)
+        if (layer->reason == NULL && layer->count < LOW_BIT_MIN_WEIGHTS)
+            forms[i].reason = "fewer than 1024 weights";
+        if (forms[i].reason != NULL || status != INLAY_OK || rewrite.bits == 32)
             continue;
-        if (shared >= 0 && !(how->nbits && narrowing.bits == 4 && fits_nbits(layer))) {
+        if (shared >= 0 && !(how->nbits && rewrite.bits == 4 && fits_nbits(layer))) {
             forms[i] = forms[shared];
             forms[i].bytes = 0;
             continue;
         }
-        narrowing.weights = layer_weights(layer);
-        if (narrowing.weights == NULL) {
+        rewrite.weights = layer_weights(layer);
+        if (rewrite.weights == NULL) {
             editor.failed = true;
             break;
         }
-        narrowing.form.bytes = forms[i].bytes;
-        narrow_one(&narrowing, list);
-        free(narrowing.weights);
-        forms[i] = narrowing.form;
+        rewrite.form.bytes = forms[i].bytes;
+        rewrite_layer(&rewrite, list);
+        free(rewrite.weights);
+        forms[i] = rewrite.form;
     }
     if (status == INLAY_OK)
         return edit_finish(&editor, diag);
@@ -565,8 +568,8 @@ static inlay_status narrow_graph(const layer_list *list, struct graph *graph, co
     return status;
 }
 
-inlay_status narrow_model(graph_model *model, const layer_list *list, const narrow_how *how, layer_form *forms,
-                          inlay_diag *diag)
+inlay_status low_bit_model(graph_model *model, const layer_list *list, const low_bit_options *how, layer_form *forms,
+                           inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -576,9 +579,9 @@ inlay_status narrow_model(graph_model *model, const layer_list *list, const narr
         for (uint32_t k = 0; k < i; k++)
             first &= list->items[k].graph != list->items[i].graph;
         if (first)
-            INLAY_TRY(narrow_graph(list, list->items[i].graph, how, forms, diag));
+            INLAY_TRY(rewrite_graph(list, list->items[i].graph, how, forms, diag));
     }
-    INLAY_TRY(narrow_graph(list, model->main, how, forms, diag));
+    INLAY_TRY(rewrite_graph(list, model->main, how, forms, diag));
     if (!edit_drop_unused(model->main))
         status = no_memory(diag, "for the quantized model");
 done:

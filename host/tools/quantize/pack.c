@@ -1,4 +1,5 @@
 #include "quantize/pack.h"
+#include "inlay/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/output.h"
@@ -13,15 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Weights have digits that are more likely than others, not repetitions: those that are found by chance are short, and
- * take longer to read than the digits. So the level is 1, and only 7 bytes or more count as a repetition. A chunk and
- * its planes stay in the second-level cache of a core while they are joined. */
-enum { ZSTD_LEVEL = 100, ZSTD_LEAST_MATCH = 105, LEVEL = 1, LEAST_MATCH = 7 }; /* parameters as zstd.h numbers them */
-enum { CHUNK = 1 << 18, TRIED = 1 << 16, GAIN = 64 /* less than a 64th is not worth the time */ };
+/* Weights have a skewed distribution of bytes, but hardly any repetitions: chance matches are short and take longer to
+ * decode than literals. So the level is 1 and the minimum match length 7. A chunk and its planes fit in the
+ * second-level cache of a core while they are joined. */
+enum { ZSTD_LEVEL = 100, ZSTD_LEAST_MATCH = 105, LEVEL = 1, LEAST_MATCH = 7 }; /* parameter numbers of zstd.h */
+enum { CHUNK = 1 << 18, TRIED = 1 << 16, GAIN = 64 /* a gain below 1/64 does not pay for its time */ };
 
-/* One chunk as it is stored. */
+/* One stored chunk. */
 struct chunk {
-    uint8_t *bytes; /* from malloc; NULL: as it is */
+    uint8_t *bytes; /* from malloc; NULL: stored uncompressed */
     uint32_t stored;
     uint8_t method, planes;
     uint64_t hash;
@@ -42,34 +43,34 @@ static uint8_t *put(uint8_t *at, uint64_t value, int bytes)
     return at;
 }
 
-static void part_halves(const uint8_t *from, size_t bytes, uint8_t *to)
+static void split_half_bytes(const uint8_t *from, size_t bytes, uint8_t *to)
 {
-    const size_t n = (bytes + 1) / 2;
+    const size_t half = (bytes + 1) / 2;
 
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t a = from[2 * i], b = 2 * i + 1 < bytes ? from[2 * i + 1] : 0;
+    for (size_t i = 0; i < half; i++) {
+        const uint8_t low = from[2 * i], high = 2 * i + 1 < bytes ? from[2 * i + 1] : 0;
 
-        to[i] = (uint8_t)((a & 15) | b << 4);
-        to[n + i] = (uint8_t)(a >> 4 | (b & 240));
+        to[i] = (uint8_t)((low & 15) | high << 4);
+        to[half + i] = (uint8_t)(low >> 4 | (high & 240));
     }
 }
 
-static void part(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
+static void split_planes(const uint8_t *from, size_t bytes, size_t planes, uint8_t *to)
 {
-    const size_t n = planes == 0 ? 0 : bytes / planes;
+    const size_t plane_bytes = planes == 0 ? 0 : bytes / planes;
 
     if (planes == 0) {
-        part_halves(from, bytes, to);
+        split_half_bytes(from, bytes, to);
         return;
     }
-    for (size_t p = 0; p < planes; p++)
-        for (size_t i = 0; i < n; i++)
-            to[p * n + i] = from[planes * i + p];
-    memcpy(to + n * planes, from + n * planes, bytes - n * planes);
+    for (size_t plane = 0; plane < planes; plane++)
+        for (size_t i = 0; i < plane_bytes; i++)
+            to[plane * plane_bytes + i] = from[planes * i + plane];
+    memcpy(to + plane_bytes * planes, from + plane_bytes * planes, bytes - plane_bytes * planes);
 }
 
-/* Room for a chunk cut into planes, and for what becomes of it. */
-static size_t room_bytes(const struct packing *packing)
+/* Scratch size for a chunk split into planes, and for its compressed form. */
+static size_t scratch_bytes(const struct packing *packing)
 {
     return packing->chunk_bytes +
            PACKED_MOST_PLANES *
@@ -77,37 +78,39 @@ static size_t room_bytes(const struct packing *packing)
            2;
 }
 
-/* Each plane is a frame of its own, for bytes of one plane are alike and those of another have another code; planes of
- * noise stay as they are. SIZE_MAX: zstd failed. */
+/* Compresses each plane as a frame with its own Huffman code, because the bytes of one plane have similar statistics;
+ * planes of noise stay uncompressed. SIZE_MAX: zstd failed. */
 static size_t compress_planes(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
-                              size_t planes, uint8_t *room)
+                              size_t planes, uint8_t *scratch)
 {
-    const size_t count = planes == 0 ? 2 : planes, n = planes == 0 ? (bytes + 1) / 2 : bytes / planes;
-    const size_t capacity = room_bytes(packing) - packing->chunk_bytes;
-    uint8_t *out = room + packing->chunk_bytes;
+    const size_t count = planes == 0 ? 2 : planes, plane_bytes = planes == 0 ? (bytes + 1) / 2 : bytes / planes;
+    const size_t capacity = scratch_bytes(packing) - packing->chunk_bytes;
+    uint8_t *out = scratch + packing->chunk_bytes;
     size_t used = 4 * count;
 
-    part(raw, bytes, planes, room);
-    for (size_t p = 0; p < count; p++) {
-        const size_t own = p + 1 < count || planes == 0 ? n : bytes - n * p;
-        size_t got = packing->zstd->compress(compressor, out + used, capacity - used, room + n * p, own);
+    split_planes(raw, bytes, planes, scratch);
+    for (size_t plane = 0; plane < count; plane++) {
+        const size_t own = plane + 1 < count || planes == 0 ? plane_bytes : bytes - plane_bytes * plane;
+        size_t got =
+            packing->zstd->compress(compressor, out + used, capacity - used, scratch + plane_bytes * plane, own);
 
         if (packing->zstd->is_error(got))
             return SIZE_MAX;
         if (got + own / GAIN >= own) {
-            memcpy(out + used, room + n * p, own);
+            memcpy(out + used, scratch + plane_bytes * plane, own);
             got = own;
         }
-        (void)put(out + 4 * p, got, 4);
+        (void)put(out + 4 * plane, got, 4);
         used += got;
     }
     return used;
 }
 
-/* The planes that make the beginning of a chunk smallest. Digits of a byte are spread over its high half alone, and
- * half as many symbols are decoded twice as fast: halves win where they are nearly as small as bytes. */
+/* The number of planes that compresses the beginning of a chunk best. Information in a byte may be confined to its high
+ * half, and half as many symbols are decoded twice as fast: half-byte planes (0) win if they are nearly as small as
+ * whole bytes. */
 static uint8_t best_planes(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
-                           uint8_t *room)
+                           uint8_t *scratch)
 {
     static const uint8_t choices[] = { 1, 0, 2, 4, 8 };
     const size_t tried = bytes < TRIED ? bytes : TRIED;
@@ -116,7 +119,7 @@ static uint8_t best_planes(const struct packing *packing, void *compressor, cons
 
     for (size_t i = 0; i < sizeof choices; i++) {
         const uint8_t planes = choices[i];
-        const size_t got = compress_planes(packing, compressor, raw, tried, planes, room);
+        const size_t got = compress_planes(packing, compressor, raw, tried, planes, scratch);
         const size_t room_left = planes == 0 ? tried / GAIN : 0, handicap = planes > 1 ? tried / GAIN : 0;
 
         if (got != SIZE_MAX && least != SIZE_MAX ? got + handicap < least + room_left : got < least) {
@@ -127,8 +130,8 @@ static uint8_t best_planes(const struct packing *packing, void *compressor, cons
     return best;
 }
 
-/* Which of at most 256 kinds each element of so many bytes is; false: there are more kinds. */
-static bool find_kinds(const uint8_t *raw, size_t n, size_t size, uint8_t *table, uint8_t *codes)
+/* Maps each element of `size` bytes to one of at most 256 distinct values; false: there are more. */
+static bool index_values(const uint8_t *raw, size_t count, size_t size, uint8_t *table, uint8_t *codes)
 {
     enum { SLOTS = 1024, NONE = 0xffff };
     uint32_t keys[SLOTS];
@@ -137,7 +140,7 @@ static bool find_kinds(const uint8_t *raw, size_t n, size_t size, uint8_t *table
 
     memset(codes_of, 0xff, sizeof codes_of);
     memset(table, 0, PACKED_KINDS * size);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint32_t key = 0, slot;
 
         memcpy(&key, raw + i * size, size);
@@ -155,25 +158,25 @@ static bool find_kinds(const uint8_t *raw, size_t n, size_t size, uint8_t *table
     return true;
 }
 
-/* The chunk as a table and codes, where its elements are of few kinds: weights that were bytes before they were floats.
- * SIZE_MAX: they are not. */
+/* Packs the chunk as a table and codes if its elements have few distinct values, as weights that were int8 before they
+ * were floats. SIZE_MAX: they have more. */
 static size_t pack_table(const struct packing *packing, void *compressor, const uint8_t *raw, size_t bytes,
-                         uint8_t *room, uint8_t *out_size)
+                         uint8_t *scratch, uint8_t *out_size)
 {
-    uint8_t *out = room + packing->chunk_bytes;
+    uint8_t *out = scratch + packing->chunk_bytes;
 
     for (size_t size = 4; size >= 2; size -= 2) {
-        const size_t n = bytes / size, table = PACKED_KINDS * size;
+        const size_t count = bytes / size, table = PACKED_KINDS * size;
         size_t got;
 
-        if (n * size != bytes || table + n > room_bytes(packing) - packing->chunk_bytes ||
-            !find_kinds(raw, n, size, out, room))
+        if (count * size != bytes || table + count > scratch_bytes(packing) - packing->chunk_bytes ||
+            !index_values(raw, count, size, out, scratch))
             continue;
-        got = packing->zstd->compress(compressor, out + table, room_bytes(packing) - packing->chunk_bytes - table, room,
-                                      n);
-        if (packing->zstd->is_error(got) || got + n / GAIN >= n) {
-            memcpy(out + table, room, n);
-            got = n;
+        got = packing->zstd->compress(compressor, out + table, scratch_bytes(packing) - packing->chunk_bytes - table,
+                                      scratch, count);
+        if (packing->zstd->is_error(got) || got + count / GAIN >= count) {
+            memcpy(out + table, scratch, count);
+            got = count;
         }
         *out_size = (uint8_t)size;
         return table + got;
@@ -181,14 +184,15 @@ static size_t pack_table(const struct packing *packing, void *compressor, const 
     return SIZE_MAX;
 }
 
-static bool keep_chunk(const struct packing *packing, struct chunk *chunk, const uint8_t *room, size_t bytes,
-                       int method, uint8_t planes)
+static bool store_chunk(const struct packing *packing, struct chunk *chunk, const uint8_t *scratch, size_t bytes,
+                        int method, uint8_t planes)
 {
     uint8_t *own = malloc(bytes);
 
+    INLAY_CHECK(bytes <= scratch_bytes(packing) - packing->chunk_bytes);
     if (own == NULL)
         return false;
-    memcpy(own, room + packing->chunk_bytes, bytes);
+    memcpy(own, scratch + packing->chunk_bytes, bytes);
     free(chunk->bytes);
     chunk->bytes = own;
     chunk->stored = (uint32_t)bytes;
@@ -197,7 +201,7 @@ static bool keep_chunk(const struct packing *packing, struct chunk *chunk, const
     return true;
 }
 
-static bool pack_chunk(const struct packing *packing, void *compressor, uint32_t i, uint8_t *room)
+static bool pack_chunk(const struct packing *packing, void *compressor, uint32_t i, uint8_t *scratch)
 {
     const uint8_t *raw = packing->raw + (size_t)i * packing->chunk_bytes;
     const size_t left = packing->bytes - (size_t)i * packing->chunk_bytes,
@@ -209,29 +213,29 @@ static bool pack_chunk(const struct packing *packing, void *compressor, uint32_t
     *chunk = (struct chunk){
         .stored = (uint32_t)bytes, .method = PACKED_AS_IS, .planes = 1, .hash = hash_bytes(raw, bytes, 0)
     };
-    got = pack_table(packing, compressor, raw, bytes, room, &planes);
-    if (got < bytes && !keep_chunk(packing, chunk, room, got, PACKED_TABLE, planes))
+    got = pack_table(packing, compressor, raw, bytes, scratch, &planes);
+    if (got < bytes && !store_chunk(packing, chunk, scratch, got, PACKED_TABLE, planes))
         return false;
-    planes = best_planes(packing, compressor, raw, bytes, room);
-    got = compress_planes(packing, compressor, raw, bytes, planes, room);
+    planes = best_planes(packing, compressor, raw, bytes, scratch);
+    got = compress_planes(packing, compressor, raw, bytes, planes, scratch);
     return got == SIZE_MAX || got >= chunk->stored || got + bytes / GAIN >= bytes ||
-           keep_chunk(packing, chunk, room, got, PACKED_ZSTD, planes);
+           store_chunk(packing, chunk, scratch, got, PACKED_ZSTD, planes);
 }
 
-static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status pack_chunks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct packing *packing = user;
-    uint8_t *room = malloc(room_bytes(packing));
+    uint8_t *scratch = malloc(scratch_bytes(packing));
     void *compressor = packing->zstd->create();
-    bool good = room != NULL && compressor != NULL &&
+    bool good = scratch != NULL && compressor != NULL &&
                 !packing->zstd->is_error(packing->zstd->set(compressor, ZSTD_LEVEL, LEVEL)) &&
                 !packing->zstd->is_error(packing->zstd->set(compressor, ZSTD_LEAST_MATCH, LEAST_MATCH));
 
     (void)worker;
     for (int64_t i = begin; good && i < end; i++)
-        good = pack_chunk(packing, compressor, (uint32_t)i, room);
-    (void)packing->zstd->destroy(compressor); /* NULL is none */
-    free(room);
+        good = pack_chunk(packing, compressor, (uint32_t)i, scratch);
+    (void)packing->zstd->destroy(compressor); /* NULL is a no-op */
+    free(scratch);
     return good ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 }
 
@@ -246,8 +250,8 @@ static size_t packed_bytes(const struct packing *packing)
     return bytes;
 }
 
-/* Chunks are stored as they are again until the whole is within what a reader believes. */
-static size_t settle_size(const struct packing *packing)
+/* Stores chunks uncompressed until the compression ratio is within the limit that readers accept. */
+static size_t limit_ratio(const struct packing *packing)
 {
     size_t bytes = packed_bytes(packing);
 
@@ -303,6 +307,7 @@ inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, 
     struct packing packing = { .raw = raw, .bytes = bytes, .chunk_bytes = chunk_bytes, .zstd = packed_library() };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(chunk_bytes > 0);
     *out = NULL;
     *out_bytes = 0;
     *out_smaller = false;
@@ -312,10 +317,10 @@ inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, 
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%zu bytes are more than a packed file can hold", bytes);
     packing.count = (uint32_t)((bytes + chunk_bytes - 1) / chunk_bytes);
     packing.chunks = calloc((size_t)packing.count + 1, sizeof *packing.chunks);
-    if (packing.chunks == NULL || threads_parallel_for(NULL, packing.count, 1, pack_some, &packing) != INLAY_OK) {
+    if (packing.chunks == NULL || threads_parallel_for(NULL, packing.count, 1, pack_chunks, &packing) != INLAY_OK) {
         status = no_memory(diag, "to pack %zu bytes", bytes);
     } else {
-        *out_bytes = settle_size(&packing);
+        *out_bytes = limit_ratio(&packing);
         *out_smaller = *out_bytes < bytes;
         *out = *out_smaller ? malloc(*out_bytes) : NULL;
         if (*out != NULL)
@@ -329,7 +334,7 @@ inlay_status pack_bytes(const uint8_t *raw, size_t bytes, uint32_t chunk_bytes, 
     return status;
 }
 
-/* In the scratch folder: nobody reads the file in the meantime. */
+/* The file is in the scratch folder, so nothing reads it in the meantime. */
 inlay_status pack_file(const char *path, inlay_diag *diag)
 {
     struct stat info;
@@ -340,7 +345,7 @@ inlay_status pack_file(const char *path, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     if (fd < 0 && errno == ENOENT)
-        return INLAY_OK; /* no tensor is large enough for a file of its own */
+        return INLAY_OK; /* no tensor is large enough for the external file */
     if (fd < 0 || fstat(fd, &info) != 0)
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be packed: %s", path, strerror(errno));
     else if (info.st_size > 0 && (raw = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)

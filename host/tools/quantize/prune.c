@@ -1,4 +1,5 @@
 #include "quantize/prune.h"
+#include "inlay/check.h"
 #include "modelkit/edit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,17 +9,18 @@
 
 struct block {
     double worth;
-    int64_t at; /* row by panels + panel: of equals the first goes */
+    int64_t at; /* row * panels + panel; breaks ties */
 };
 
 static int least_first(const void *a, const void *b)
 {
-    const struct block *x = a, *y = b;
+    const struct block *left = a, *right = b;
 
-    return x->worth != y->worth ? (x->worth > y->worth) - (x->worth < y->worth) : (x->at > y->at) - (x->at < y->at);
+    return left->worth != right->worth ? (left->worth > right->worth) - (left->worth < right->worth)
+                                       : (left->at > right->at) - (left->at < right->at);
 }
 
-/* A matrix [depth, columns] as it lies. */
+/* A matrix [depth, columns] with its strides. */
 struct matrix {
     float *weights;
     int64_t depth, columns, step, column_step;
@@ -42,38 +44,40 @@ static int64_t end_of(const struct matrix *matrix, int64_t panel)
 static bool drop_blocks(const struct matrix *matrix, double share, const float *importance)
 {
     const int64_t panels = (matrix->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH, count = matrix->depth * panels;
-    const int64_t gone = (int64_t)(share * (double)count + 0.5);
+    const int64_t pruned = (int64_t)(share * (double)count + 0.5);
     struct block *blocks = calloc((size_t)count + 1, sizeof *blocks);
 
+    INLAY_CHECK(share >= 0 && share < 1 && pruned <= count);
     if (blocks == NULL)
         return false;
     for (int64_t i = 0; i < count; i++) {
         blocks[i].at = i;
         for (int64_t j = i % panels * PRUNE_WIDTH; j < end_of(matrix, i % panels); j++) {
-            const double w = (double)matrix->weights[i / panels * matrix->step + j * matrix->column_step];
+            const double weight = (double)matrix->weights[i / panels * matrix->step + j * matrix->column_step];
 
-            blocks[i].worth += w * w * (importance != NULL ? (double)importance[i / panels] : 1);
+            blocks[i].worth += weight * weight * (importance != NULL ? (double)importance[i / panels] : 1);
         }
     }
     qsort(blocks, (size_t)count, sizeof *blocks, least_first);
-    for (int64_t i = 0; i < gone; i++)
-        for (int64_t p = blocks[i].at % panels, j = p * PRUNE_WIDTH; j < end_of(matrix, p); j++)
+    for (int64_t i = 0; i < pruned; i++)
+        for (int64_t panel = blocks[i].at % panels, j = panel * PRUNE_WIDTH; j < end_of(matrix, panel); j++)
             matrix->weights[blocks[i].at / panels * matrix->step + j * matrix->column_step] = 0;
     free(blocks);
     return true;
 }
 
-/* Weights in a file may lie at any address. */
+/* Weights in a file may be unaligned. */
 static float element(const struct matrix *matrix, int64_t row, int64_t column)
 {
-    float w;
+    float weight;
 
-    memcpy(&w, (const char *)matrix->weights + (row * matrix->step + column * matrix->column_step) * (int64_t)sizeof w,
-           sizeof w);
-    return w;
+    memcpy(&weight,
+           (const char *)matrix->weights + (row * matrix->step + column * matrix->column_step) * (int64_t)sizeof weight,
+           sizeof weight);
+    return weight;
 }
 
-/* What is left when a block of zeros takes nothing, and one that is not its place. */
+/* Bytes of the matrix if zero blocks take none and every other block takes its weights and a position. */
 static uint64_t bytes_left(const struct matrix *matrix)
 {
     const int64_t panels = (matrix->columns + PRUNE_WIDTH - 1) / PRUNE_WIDTH;
@@ -122,7 +126,7 @@ static graph_node *only_reader(const struct pruning *pruning, uint32_t value)
     return NULL;
 }
 
-/* Elements of one channel lie `inner` together, again and again. */
+/* A tensor as [outer, channels, inner]. */
 struct slices {
     int64_t outer, channels, inner;
 };
@@ -131,9 +135,9 @@ static struct slices slices_of(const inlay_value_info *info, uint32_t axis)
 {
     struct slices slices = { 1, info->dims[axis].value, 1 };
 
-    for (uint32_t d = 0; d < info->rank; d++) {
-        slices.outer *= d < axis ? info->dims[d].value : 1;
-        slices.inner *= d > axis ? info->dims[d].value : 1;
+    for (uint32_t axis_index = 0; axis_index < info->rank; axis_index++) {
+        slices.outer *= axis_index < axis ? info->dims[axis_index].value : 1;
+        slices.inner *= axis_index > axis ? info->dims[axis_index].value : 1;
     }
     return slices;
 }
@@ -143,14 +147,14 @@ static void note_zeros(const inlay_value_info *info, uint32_t axis, bool *zero)
     const struct slices slices = slices_of(info, axis);
 
     for (int64_t i = 0; i < slices.outer * slices.channels * slices.inner; i++) {
-        float w;
+        float weight;
 
-        memcpy(&w, (const char *)info->data + i * (int64_t)sizeof w, sizeof w);
-        zero[i / slices.inner % slices.channels] &= w == 0;
+        memcpy(&weight, (const char *)info->data + i * (int64_t)sizeof weight, sizeof weight);
+        zero[i / slices.inner % slices.channels] &= weight == 0;
     }
 }
 
-/* The constant without channels that are dead. */
+/* Removes dead channels from the constant. */
 static void cut(struct pruning *pruning, uint32_t value, uint32_t axis, const bool *dead, int64_t left)
 {
     inlay_value_info *info = &pruning->editor.graph->values[value].info;
@@ -159,19 +163,20 @@ static void cut(struct pruning *pruning, uint32_t value, uint32_t axis, const bo
     inlay_dim *dims = arena_array(&pruning->editor.graph->model->arena, info->rank, sizeof *dims);
     char *to = edit_memory(&pruning->editor, bytes);
 
+    INLAY_CHECK(axis < info->rank && left > 0 && left <= slices.channels);
     pruning->editor.failed = pruning->editor.failed || dims == NULL;
     if (pruning->editor.failed)
         return;
     memcpy(dims, info->dims, info->rank * sizeof *dims);
     dims[axis].value = left;
     info->dims = dims;
-    for (int64_t o = 0; o < slices.outer; o++)
-        for (int64_t c = 0; c < slices.channels; c++) {
+    for (int64_t outer = 0; outer < slices.outer; outer++)
+        for (int64_t channel = 0; channel < slices.channels; channel++) {
             const size_t piece = (size_t)slices.inner * sizeof(float);
 
-            if (dead[c])
+            if (dead[channel])
                 continue;
-            memcpy(to, (const char *)info->data + (size_t)(o * slices.channels + c) * piece, piece);
+            memcpy(to, (const char *)info->data + (size_t)(outer * slices.channels + channel) * piece, piece);
             to += piece;
         }
     info->data = to - bytes;
@@ -183,7 +188,7 @@ static bool is_plain(const struct layer *layer)
 {
     const inlay_attr_info *group = graph_attr(layer->node, "group");
 
-    return layer->kept == NULL && layer->multiplies && (group == NULL || group->i == 1);
+    return layer->reason == NULL && layer->multiplies && (group == NULL || group->i == 1);
 }
 
 static const struct layer *layer_of(const struct pruning *pruning, const graph_node *node)
@@ -194,31 +199,31 @@ static const struct layer *layer_of(const struct pruning *pruning, const graph_n
     return NULL;
 }
 
-/* The axis of l's weights along which it reads channels. */
+/* The axis of the layer's weights along which it reads channels. */
 static uint32_t reading_axis(const struct layer *layer)
 {
     return layer->depth != INLAY_NONE ? layer->depth : 1;
 }
 
-/* Are channels along the axis that the next layer sums over? Rows of a product are not channels of an image. */
+/* Are channels on the axis that the next layer sums over? Rows of a matrix are not channels of an image. */
 static bool same_axis(const struct layer *a, const struct layer *b)
 {
     return (a->depth == INLAY_NONE) == (b->depth == INLAY_NONE);
 }
 
-/* What stands between a layer and the next, which alone reads it through functions that keep zeros. */
-struct between {
+/* The path from a layer to the next one, its only reader, through operators that map zero to zero. */
+struct path {
     uint32_t values[16], value_count;
     uint32_t added; /* a constant for each channel, or INLAY_NONE */
     const struct layer *next;
 };
 
-static bool follow(const struct pruning *pruning, const struct layer *layer, struct between *out)
+static bool find_path(const struct pruning *pruning, const struct layer *layer, struct path *out)
 {
     const struct graph *graph = pruning->editor.graph;
     uint32_t value = layer->node->info.outputs[0];
 
-    *out = (struct between){ .added = INLAY_NONE };
+    *out = (struct path){ .added = INLAY_NONE };
     for (graph_node *node; out->value_count < 16 && (node = only_reader(pruning, value)) != NULL;
          value = node->info.outputs[0]) {
         const uint32_t other = node->info.input_count == 2 ? node->info.inputs[1] : INLAY_NONE;
@@ -248,10 +253,10 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
     bool other, *dead, *unread;
     uint32_t bias;
     int64_t left = 0;
-    struct between between;
+    struct path path;
 
-    if (!is_plain(layer) || pruning->uses[layer->weight] != 1 || !follow(pruning, layer, &between) ||
-        pruning->editor.graph->values[between.next->weight].info.dims[reading_axis(between.next)].value != channels)
+    if (!is_plain(layer) || pruning->uses[layer->weight] != 1 || !find_path(pruning, layer, &path) ||
+        pruning->editor.graph->values[path.next->weight].info.dims[reading_axis(path.next)].value != channels)
         return;
     bias = layer_bias(layer, &other);
     if (other || (bias != INLAY_NONE && pruning->uses[bias] != 1))
@@ -266,27 +271,27 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
     note_zeros(weights, layer->channel, dead);
     if (bias != INLAY_NONE)
         note_zeros(&pruning->editor.graph->values[bias].info, 0, dead);
-    if (between.added != INLAY_NONE)
-        note_zeros(&pruning->editor.graph->values[between.added].info, 0, dead);
-    note_zeros(&pruning->editor.graph->values[between.next->weight].info, reading_axis(between.next), unread);
-    for (int64_t c = 0; c < channels; c++) {
-        dead[c] |= unread[c];
-        left += !dead[c];
+    if (path.added != INLAY_NONE)
+        note_zeros(&pruning->editor.graph->values[path.added].info, 0, dead);
+    note_zeros(&pruning->editor.graph->values[path.next->weight].info, reading_axis(path.next), unread);
+    for (int64_t channel = 0; channel < channels; channel++) {
+        dead[channel] |= unread[channel];
+        left += !dead[channel];
     }
-    dead[0] &= left > 0; /* one stays: without any there would be nothing to multiply */
+    dead[0] &= left > 0; /* keep one channel: an empty dimension would not be a valid layer */
     left += left == 0;
     if (left < channels) {
         pruning->channels += (uint64_t)(channels - left);
         cut(pruning, layer->weight, layer->channel, dead, left);
         if (bias != INLAY_NONE)
             cut(pruning, bias, 0, dead, left);
-        if (between.added != INLAY_NONE)
-            cut(pruning, between.added, 0, dead, left);
-        cut(pruning, between.next->weight, reading_axis(between.next), dead, left);
-        for (uint32_t i = 0; i < between.value_count; i++) {
-            pruning->editor.graph->values[between.values[i]].declared = false;
-            pruning->editor.graph->values[between.values[i]].info.rank = INLAY_RANK_UNKNOWN;
-            pruning->editor.graph->values[between.values[i]].info.dims = NULL;
+        if (path.added != INLAY_NONE)
+            cut(pruning, path.added, 0, dead, left);
+        cut(pruning, path.next->weight, reading_axis(path.next), dead, left);
+        for (uint32_t i = 0; i < path.value_count; i++) {
+            pruning->editor.graph->values[path.values[i]].declared = false;
+            pruning->editor.graph->values[path.values[i]].info.rank = INLAY_RANK_UNKNOWN;
+            pruning->editor.graph->values[path.values[i]].info.dims = NULL;
         }
     }
     free(dead);
@@ -294,7 +299,7 @@ static void drop_channels(struct pruning *pruning, const struct layer *layer)
 
 /* ------------------------------------------------------------------ the model */
 
-static void prune_blocks(struct editor *editor, const struct layer *layer, const prune_how *how, uint32_t i)
+static void prune_blocks(struct editor *editor, const struct layer *layer, const prune_options *how, uint32_t i)
 {
     inlay_value_info *info = &editor->graph->values[layer->weight].info;
     const uint64_t bytes = (uint64_t)layer->count * sizeof(float);
@@ -316,12 +321,12 @@ static void note_forms(const layer_list *list, layer_form *forms)
         const struct layer *layer = &list->items[i];
         const inlay_value_info *info = &layer->graph->values[layer->weight].info;
 
-        forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .kept = layer->kept };
-        if (layer->kept == NULL && layer->count < NARROW_LEAST_WEIGHTS)
-            forms[i].kept = "fewer than 1024 weights";
-        else if (layer->kept == NULL && !narrow_is_matrix(layer))
-            forms[i].kept = "no matrix of a product: zeros in it would save nothing";
-        if (narrow_is_matrix(layer)) {
+        forms[i] = (layer_form){ .bits = 32, .bytes = info->data_bytes, .reason = layer->reason };
+        if (layer->reason == NULL && layer->count < LOW_BIT_MIN_WEIGHTS)
+            forms[i].reason = "fewer than 1024 weights";
+        else if (layer->reason == NULL && !low_bit_is_matrix(layer))
+            forms[i].reason = "not the matrix of a matrix multiplication: zeros would save nothing";
+        if (low_bit_is_matrix(layer)) {
             const struct matrix matrix = matrix_of(layer, (float *)(uintptr_t)info->data);
             const uint64_t left = bytes_left(&matrix);
 
@@ -330,7 +335,7 @@ static void note_forms(const layer_list *list, layer_form *forms)
     }
 }
 
-inlay_status prune_model(graph_model *model, const layer_list *list, const prune_how *how, layer_form *forms,
+inlay_status prune_model(graph_model *model, const layer_list *list, const prune_options *how, layer_form *forms,
                          uint64_t *out_channels, inlay_diag *diag)
 {
     struct pruning pruning = { .list = list };
@@ -341,8 +346,8 @@ inlay_status prune_model(graph_model *model, const layer_list *list, const prune
     pruning.uses = calloc((size_t)model->main->value_count + 1, sizeof *pruning.uses);
     pruning.editor.failed = pruning.editor.failed || pruning.uses == NULL;
     for (uint32_t i = 0; !pruning.editor.failed && how->share > 0 && i < list->count; i++)
-        if (list->items[i].graph == model->main && list->items[i].kept == NULL && narrow_is_matrix(&list->items[i]) &&
-            list->items[i].count >= NARROW_LEAST_WEIGHTS)
+        if (list->items[i].graph == model->main && list->items[i].reason == NULL &&
+            low_bit_is_matrix(&list->items[i]) && list->items[i].count >= LOW_BIT_MIN_WEIGHTS)
             prune_blocks(&pruning.editor, &list->items[i], how, i);
     if (!pruning.editor.failed)
         edit_count_uses(model->main, pruning.uses);

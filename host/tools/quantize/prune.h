@@ -1,8 +1,8 @@
-/* quantize/prune.h - weights become zeros, in blocks that runtimes can leave out, and channels that are zero go.
+/* quantize/prune.h - prunes weights: sets blocks to zero that runtimes can skip, and removes channels that are zero.
  *
- * Blocks are one input by 16 outputs of a product (1x16), for that is what a vector multiplies at once. Of each matrix
- * those go first that add least to its outputs: squares of their weights, times the mean square of the input where
- * samples have told it. */
+ * A block is one input by 16 outputs of a matrix multiplication (1x16), the width of a vector. In each matrix the
+ * blocks that contribute least to its outputs are removed first: their squared weights, times the mean square of the
+ * input if samples are available. */
 #ifndef QUANTIZE_PRUNE_H
 #define QUANTIZE_PRUNE_H
 #include "quantize/layers.h"
@@ -10,13 +10,13 @@
 
 enum { PRUNE_WIDTH = 16 };
 
-typedef struct prune_how {
-    double share;                /* of the blocks of each matrix, below 1; 0: channels alone */
+typedef struct prune_options {
+    double share;                /* share of the blocks of each matrix, below 1; 0: remove channels only */
     const weight_inputs *inputs; /* [list.count], or NULL */
-} prune_how;
+} prune_options;
 
-/* Changes the layers of the list that are not kept, and notes in forms, [list->count], what their weights take when
- * zeros are left out. *out_channels: how many have gone. The model is finished again. */
-INLAY_NODISCARD inlay_status prune_model(graph_model *model, const layer_list *list, const prune_how *how,
+/* Changes the layers of the list that are not excluded, and records in forms, [list->count], the bytes of their weights
+ * without zeros. *out_channels: number of removed channels. The model is consistent again afterwards. */
+INLAY_NODISCARD inlay_status prune_model(graph_model *model, const layer_list *list, const prune_options *how,
                                          layer_form *forms, uint64_t *out_channels, inlay_diag *diag);
 #endif

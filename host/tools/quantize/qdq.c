@@ -1,4 +1,5 @@
 #include "quantize/qdq.h"
+#include "inlay/check.h"
 #include "quantize/bias.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +17,8 @@ static bool is_op(const graph_node *node, const char *const *names, size_t count
     return false;
 }
 
-/* What may stand between layers and be computed from bytes. */
-static bool is_between(const graph_node *node)
+/* Operators between layers that can compute with integers. */
+static bool is_integer_operator(const graph_node *node)
 {
     static const char *const names[] = { "Add",     "Mul",         "HardSwish",         "HardSigmoid", "Sigmoid",
                                          "MaxPool", "AveragePool", "GlobalAveragePool", "LeakyRelu",   "Concat" };
@@ -25,8 +26,8 @@ static bool is_between(const graph_node *node)
     return is_op(node, names, sizeof names / sizeof names[0]);
 }
 
-/* What a layer's kernel takes in, so that its result need not be bytes before. */
-static bool is_bound(const graph_node *node)
+/* Activations that a layer's kernel fuses, so that the value before them need not be quantized. */
+static bool is_fused_activation(const graph_node *node)
 {
     static const char *const names[] = { "Relu", "Clip" };
 
@@ -42,73 +43,73 @@ static bool is_activation(const struct graph *graph, uint32_t value_index)
            (value->info.flags & INLAY_VALUE_CONSTANT) == 0;
 }
 
-/* The nodes that read each value: how many, and the last. */
-struct reading {
+/* The readers of each value: their number, and the last one. */
+struct readers {
     uint32_t *count, *reader; /* [values] */
 };
 
-static bool find_readers(const struct graph *graph, struct arena *arena, struct reading *reading)
+static bool find_readers(const struct graph *graph, struct arena *arena, struct readers *readers)
 {
-    reading->count = arena_array(arena, (size_t)graph->value_count + 1, sizeof *reading->count);
-    reading->reader = arena_array(arena, (size_t)graph->value_count + 1, sizeof *reading->reader);
-    if (reading->count == NULL || reading->reader == NULL)
+    readers->count = arena_array(arena, (size_t)graph->value_count + 1, sizeof *readers->count);
+    readers->reader = arena_array(arena, (size_t)graph->value_count + 1, sizeof *readers->reader);
+    if (readers->count == NULL || readers->reader == NULL)
         return false;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (node->info.inputs[k] != INLAY_NONE) {
-                reading->count[node->info.inputs[k]]++;
-                reading->reader[node->info.inputs[k]] = i;
+                readers->count[node->info.inputs[k]]++;
+                readers->reader[node->info.inputs[k]] = i;
             }
         for (uint32_t k = 0; k < node->capture_count; k++)
-            reading->count[node->captures[k]] += 2; /* a body: no node that could take a value in */
+            readers->count[node->captures[k]] += 2; /* a body: not a node that can be fused */
     }
     for (uint32_t i = 0; i < graph->output_count; i++)
-        reading->count[graph->outputs[i]] += 2;
+        readers->count[graph->outputs[i]] += 2;
     return true;
 }
 
-/* The value behind Relu and Clip. */
-static uint32_t bounded(const struct graph *graph, const struct reading *reading, uint32_t value)
+/* The value behind fused Relu and Clip nodes. */
+static uint32_t behind_activation(const struct graph *graph, const struct readers *readers, uint32_t value)
 {
-    while (reading->count[value] == 1 && is_bound(graph->nodes[reading->reader[value]]) &&
-           graph->nodes[reading->reader[value]]->info.inputs[0] == value)
-        value = graph->nodes[reading->reader[value]]->info.outputs[0];
+    while (readers->count[value] == 1 && is_fused_activation(graph->nodes[readers->reader[value]]) &&
+           graph->nodes[readers->reader[value]]->info.inputs[0] == value)
+        value = graph->nodes[readers->reader[value]]->info.outputs[0];
     return value;
 }
 
-static bool stays(const layer_list *list, const qdq_how *how, uint32_t i)
+static bool layer_stays_float(const layer_list *list, const qdq_options *how, uint32_t i)
 {
-    return list->items[i].kept != NULL || !list->items[i].multiplies ||
-           (how != NULL && how->stays != NULL && how->stays[i]);
+    return list->items[i].reason != NULL || !list->items[i].multiplies ||
+           (how != NULL && how->stays_float != NULL && how->stays_float[i]);
 }
 
-/* Marks what becomes bytes, [value_count]; how NULL: what may in any way. False: no memory. */
-static bool mark_values(const struct graph *graph, const layer_list *list, const qdq_how *how, struct arena *arena,
+/* Marks the values to quantize, [value_count]; how NULL: all candidates. False: out of memory. */
+static bool mark_values(const struct graph *graph, const layer_list *list, const qdq_options *how, struct arena *arena,
                         bool *marks)
 {
     const bool all = how == NULL || how->placement == QDQ_ALL;
     const bool makes = how == NULL || how->placement != QDQ_INPUTS;
-    struct reading reading;
+    struct readers readers;
 
-    if (!find_readers(graph, arena, &reading))
+    if (!find_readers(graph, arena, &readers))
         return false;
     for (uint32_t i = 0; i < list->count; i++) {
         const graph_node *node = list->items[i].node;
 
-        if (stays(list, how, i))
+        if (layer_stays_float(list, how, i))
             continue;
         if (is_activation(graph, node->info.inputs[0]))
             marks[node->info.inputs[0]] = true;
         if (makes)
-            marks[bounded(graph, &reading, node->info.outputs[0])] = true;
+            marks[behind_activation(graph, &readers, node->info.outputs[0])] = true;
     }
     for (uint32_t i = 0; all && i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
         bool follows = false;
 
-        for (uint32_t k = 0; is_between(node) && k < node->info.input_count; k++)
+        for (uint32_t k = 0; is_integer_operator(node) && k < node->info.input_count; k++)
             follows |= node->info.inputs[k] != INLAY_NONE && marks[node->info.inputs[k]];
         if (!follows)
             continue;
@@ -116,18 +117,18 @@ static bool mark_values(const struct graph *graph, const layer_list *list, const
             if (node->info.inputs[k] != INLAY_NONE && is_activation(graph, node->info.inputs[k]))
                 marks[node->info.inputs[k]] = true;
         if (is_activation(graph, node->info.outputs[0]))
-            marks[bounded(graph, &reading, node->info.outputs[0])] = true;
+            marks[behind_activation(graph, &readers, node->info.outputs[0])] = true;
     }
     for (uint32_t i = 0; i < graph->output_count; i++)
-        marks[graph->outputs[i]] = false; /* the caller's are as they were */
+        marks[graph->outputs[i]] = false; /* outputs of the model keep their type */
     return true;
 }
 
-/* Along which axis the layers that read value have channels; 0: none reads it. */
+/* Channel axis of the layers that read the value; 0: no layer reads it. */
 static int channel_axis(const layer_list *list, uint32_t value)
 {
     for (uint32_t i = 0; i < list->count; i++)
-        if (list->items[i].kept == NULL && list->items[i].multiplies && list->items[i].node->info.inputs[0] == value)
+        if (list->items[i].reason == NULL && list->items[i].multiplies && list->items[i].node->info.inputs[0] == value)
             return strcmp(list->items[i].node->info.op_type.data, "Conv") == 0 ? 1 : -1;
     return 0;
 }
@@ -153,14 +154,15 @@ inlay_status qdq_values(const struct graph *graph, const layer_list *list, struc
 struct rewriting {
     struct editor *editor;
     struct graph *graph;
-    const qdq_how *how;
+    const qdq_options *how;
     const layer_list *list;
-    uint32_t *bytes_of; /* [values before] what DequantizeLinear makes of the value; INLAY_NONE: it stays */
+    uint32_t *dequantized; /* [values before the rewrite] output of DequantizeLinear for the value; INLAY_NONE: not
+                              quantized */
     float *scale_of;
     uint32_t value_count;
 };
 
-static const qdq_range *range_of(const qdq_how *how, const char *name)
+static const qdq_range *range_of(const qdq_options *how, const char *name)
 {
     for (uint32_t i = 0; i < how->range_count; i++)
         if (strcmp(how->ranges[i].name, name) == 0)
@@ -176,23 +178,25 @@ static void quantize_value(struct rewriting *rewriting, uint32_t value)
     float scale;
     int zero;
 
-    if (range == NULL || range->kept != NULL)
+    INLAY_CHECK(value < rewriting->value_count);
+    INLAY_CHECK(range == NULL || range->reason != NULL || (range->low <= 0 && range->high >= 0));
+    if (range == NULL || range->reason != NULL)
         return;
     scale = (range->high - range->low) / 255;
     if (!(scale >= 1e-30F))
-        scale = 1; /* a constant 0 */
+        scale = 1; /* the value is constant 0 */
     zero = (int)nearbyintf(-range->low / scale);
     inputs[0] = value;
     inputs[1] = edit_float(rewriting->editor, stem, "_scale", scale);
     inputs[2] = edit_byte(rewriting->editor, stem, "_zero", INLAY_UINT8, zero < 0 ? 0 : zero > 255 ? 255 : zero);
     bytes = edit_node(rewriting->editor, stem, "_uint8", "QuantizeLinear", "", inputs, 3, NULL);
     inputs[0] = bytes;
-    rewriting->bytes_of[value] =
+    rewriting->dequantized[value] =
         edit_node(rewriting->editor, stem, "_rounded", "DequantizeLinear", "", inputs, 3, NULL);
     rewriting->scale_of[value] = scale;
 }
 
-/* Readers of the value read what it is as bytes. */
+/* Makes the readers of the value read its quantized form. */
 static void replace_readers(const struct rewriting *rewriting, uint32_t value, uint32_t old_nodes)
 {
     for (uint32_t i = 0; i < old_nodes; i++) {
@@ -200,35 +204,36 @@ static void replace_readers(const struct rewriting *rewriting, uint32_t value, u
         bool is_layer = false;
 
         for (uint32_t k = 0; k < rewriting->list->count; k++)
-            is_layer |= rewriting->list->items[k].node == node && !stays(rewriting->list, rewriting->how, k);
+            is_layer |=
+                rewriting->list->items[k].node == node && !layer_stays_float(rewriting->list, rewriting->how, k);
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (node->info.inputs[k] == value && (rewriting->how->placement != QDQ_INPUTS || (is_layer && k == 0)))
-                edit_input(node, k, rewriting->bytes_of[value]);
+                edit_input(node, k, rewriting->dequantized[value]);
     }
 }
 
 /* ------------------------------------------------------------------ layers */
 
-/* A bias in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
+/* A bias as int32 in steps of the product of scales; INLAY_NONE: it does not fit 32 bits and stays float. */
 static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *layer, const float *bias, float x_scale,
                              const float *w_scales)
 {
     const int64_t channels = layer_channels(layer);
     const char *stem = layer->node->info.name.data;
     int32_t *steps = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *steps);
-    float *scales = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *scales), b;
+    float *scales = edit_memory(rewriting->editor, (uint64_t)channels * sizeof *scales), bias_value;
     graph_node *node;
     uint32_t inputs[2], out;
 
-    for (int64_t c = 0; steps != NULL && scales != NULL && c < channels; c++) {
-        double q;
+    for (int64_t channel = 0; steps != NULL && scales != NULL && channel < channels; channel++) {
+        double code;
 
-        memcpy(&b, bias + c, sizeof b);
-        scales[c] = x_scale * w_scales[c];
-        q = nearbyint((double)b / scales[c]);
-        if (!(scales[c] >= 1e-37F) || !(fabs(q) < 2147483647.0))
+        memcpy(&bias_value, bias + channel, sizeof bias_value);
+        scales[channel] = x_scale * w_scales[channel];
+        code = nearbyint((double)bias_value / scales[channel]);
+        if (!(scales[channel] >= 1e-37F) || !(fabs(code) < 2147483647.0))
             return INLAY_NONE;
-        steps[c] = (int32_t)q;
+        steps[channel] = (int32_t)code;
     }
     inputs[0] = edit_constant(rewriting->editor, stem, "_bias_int32", INLAY_INT32, 1, &channels, steps,
                               (uint64_t)channels * sizeof *steps);
@@ -239,7 +244,7 @@ static uint32_t integer_bias(struct rewriting *rewriting, const struct layer *la
     return out;
 }
 
-/* The bias of a convolution becomes integers; that of Gemm stays, for kernels add it in floats. */
+/* Quantizes the bias of a convolution. That of Gemm stays float, because kernels add it in floats. */
 static void quantize_bias(struct rewriting *rewriting, const struct layer *layer, const float *better,
                           const float *w_scales)
 {
@@ -268,9 +273,9 @@ static void quantize_layer_weights(struct rewriting *rewriting, const struct lay
     uint32_t wide;
 
     rewriting->editor->failed = rewriting->editor->failed || weights == NULL;
-    wide = weights == NULL ? INLAY_NONE : narrow_bytes(rewriting->editor, layer, weights, &bytes, form);
-    if (wide != INLAY_NONE && rewriting->how->corrects && range != NULL)
-        better = bias_made_good(rewriting->editor, layer, weights, &bytes, range->means, range->channels);
+    wide = weights == NULL ? INLAY_NONE : low_bit_int8(rewriting->editor, layer, weights, &bytes, form);
+    if (wide != INLAY_NONE && rewriting->how->corrects_bias && range != NULL)
+        better = bias_corrected(rewriting->editor, layer, weights, &bytes, range->means, range->channels);
     free(weights);
     if (wide == INLAY_NONE)
         return;
@@ -282,31 +287,32 @@ static const char *why_not(const struct rewriting *rewriting, const struct layer
 {
     const qdq_range *range;
 
-    if (layer->kept != NULL)
-        return layer->kept;
+    if (layer->reason != NULL)
+        return layer->reason;
     if (!layer->multiplies)
-        return "not an operator on integers";
+        return "the operator has no integer form";
     range = range_of(rewriting->how, rewriting->graph->values[layer->node->info.inputs[0]].info.name.data);
-    return range != NULL && range->kept != NULL ? range->kept : "its input is an output of the model";
+    return range != NULL && range->reason != NULL ? range->reason : "its input is an output of the model";
 }
 
 static void quantize_layers(struct rewriting *rewriting, layer_form *forms)
 {
     for (uint32_t i = 0; i < rewriting->list->count && !rewriting->editor->failed; i++) {
         const struct layer *layer = &rewriting->list->items[i];
-        const bool chosen = !stays(rewriting->list, rewriting->how, i);
+        const bool chosen = !layer_stays_float(rewriting->list, rewriting->how, i);
 
         forms[i] = (layer_form){ .bits = 32, .bytes = (uint64_t)layer->count * sizeof(float) };
-        if (chosen && rewriting->bytes_of[layer->node->info.inputs[0]] != INLAY_NONE)
+        if (chosen && rewriting->dequantized[layer->node->info.inputs[0]] != INLAY_NONE)
             quantize_layer_weights(rewriting, layer, &forms[i]);
-        else if (!chosen && rewriting->how->stays != NULL && rewriting->how->stays[i] && layer->kept == NULL)
-            forms[i].kept = "for the agreement";
+        else if (!chosen && rewriting->how->stays_float != NULL && rewriting->how->stays_float[i] &&
+                 layer->reason == NULL)
+            forms[i].reason = "to keep the agreement";
         else
-            forms[i].kept = why_not(rewriting, layer);
+            forms[i].reason = why_not(rewriting, layer);
     }
 }
 
-/* A pool of the largest has the steps of what it reads. */
+/* MaxPool uses the range of its input for its output. */
 static void share_ranges(const struct graph *graph, qdq_range *ranges, uint32_t count)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -326,7 +332,7 @@ static void share_ranges(const struct graph *graph, qdq_range *ranges, uint32_t 
     }
 }
 
-/* Types of values that nobody outside asks for are the reader's to infer. */
+/* Drops declared types of inner values; the reader infers them. */
 static void forget_types(struct graph *graph)
 {
     const uint32_t outside = INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_GRAPH_OUTPUT | INLAY_VALUE_CONSTANT;
@@ -339,7 +345,7 @@ static void forget_types(struct graph *graph)
             forget_types(graph->nodes[i]->bodies[b].graph);
 }
 
-inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how *how, layer_form *forms,
+inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_options *how, layer_form *forms,
                        inlay_diag *diag)
 {
     struct graph *graph = model->main;
@@ -347,7 +353,7 @@ inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how
     struct arena arena = { 0 };
     bool *marks = arena_array(&arena, (size_t)old_values + 1, sizeof *marks);
     qdq_range *ranges = arena_array(&arena, (size_t)how->range_count + 1, sizeof *ranges);
-    qdq_how shared = *how;
+    qdq_options shared = *how;
     struct editor editor;
     struct rewriting rewriting = {
         .editor = &editor, .graph = graph, .how = &shared, .list = list, .value_count = old_values
@@ -355,9 +361,9 @@ inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how
     inlay_status status = INLAY_OK;
 
     edit_begin(&editor, graph);
-    rewriting.bytes_of = arena_array(&arena, (size_t)old_values + 1, sizeof *rewriting.bytes_of);
+    rewriting.dequantized = arena_array(&arena, (size_t)old_values + 1, sizeof *rewriting.dequantized);
     rewriting.scale_of = arena_array(&arena, (size_t)old_values + 1, sizeof *rewriting.scale_of);
-    if (marks == NULL || ranges == NULL || rewriting.bytes_of == NULL || rewriting.scale_of == NULL ||
+    if (marks == NULL || ranges == NULL || rewriting.dequantized == NULL || rewriting.scale_of == NULL ||
         !mark_values(graph, list, how, &arena, marks)) {
         editor.failed = true;
         goto done;
@@ -366,13 +372,13 @@ inlay_status qdq_model(graph_model *model, const layer_list *list, const qdq_how
         memcpy(ranges, how->ranges, how->range_count * sizeof *ranges);
     shared.ranges = ranges;
     share_ranges(graph, ranges, how->range_count);
-    memset(rewriting.bytes_of, 0xff, old_values * sizeof *rewriting.bytes_of);
+    memset(rewriting.dequantized, 0xff, old_values * sizeof *rewriting.dequantized);
     for (uint32_t value = 0; value < old_values && !editor.failed; value++)
         if (marks[value])
             quantize_value(&rewriting, value);
     quantize_layers(&rewriting, forms);
     for (uint32_t value = 0; value < old_values && !editor.failed; value++)
-        if (rewriting.bytes_of[value] != INLAY_NONE)
+        if (rewriting.dequantized[value] != INLAY_NONE)
             replace_readers(&rewriting, value, old_nodes);
 done:
     status = edit_finish(&editor, diag);

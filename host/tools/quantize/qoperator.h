@@ -1,10 +1,10 @@
-/* quantize/qoperator.h - QuantizeLinear and DequantizeLinear around convolutions and products as QLinearConv and
- * QLinearMatMul, for what reads no other form. */
+/* quantize/qoperator.h - QOperator format: turns QuantizeLinear and DequantizeLinear around convolutions and matrix
+ * multiplications into QLinearConv and QLinearMatMul, for runtimes that support no other form. */
 #ifndef QUANTIZE_QOPERATOR_H
 #define QUANTIZE_QOPERATOR_H
 #include "graph/graph.h"
 
-/* Rewrites the main graph where a Conv or MatMul reads bytes and what it makes is read as bytes alone; all else stays.
- * *out_count is how many were rewritten. */
+/* Rewrites each Conv and MatMul of the main graph that reads quantized values and whose output is read as quantized
+ * value only; all other nodes stay. *out_count: number of rewritten nodes. */
 INLAY_NODISCARD inlay_status qoperator_model(graph_model *model, uint32_t *out_count, inlay_diag *diag);
 #endif

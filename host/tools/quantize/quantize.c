@@ -16,32 +16,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The share of the model's time that a result may take which is to be faster, and the one where bytes are what matters.
- */
+/* Largest time of a result, relative to the original model: where it must be faster, and where small files are
+ * preferred. */
 static const double FASTER = 0.97, NO_SLOWER = 1.01;
-enum { MOST_COMPARED = 256, MOST_LOOKED_AT = 24 }; /* the latter where nothing hangs on it */
+enum {
+    MAX_COMPARED = 256,
+    MAX_COMPARED_FORCED = 24
+}; /* samples to compare on; the second limit applies where the comparison decides nothing */
 
-/* One call on its way. */
-struct work {
+/* State of one call of quantize_model(). */
+struct job {
     const quantize_args *args;
     quantize_report *report;
     struct scratch scratch;
-    struct subject before; /* the model as it is; open only while it is run, for its weights lie in memory */
-    inlay_options *plain;  /* options of subjects */
-    char path[PATH_MAX];   /* of the model that is to be published; "" = the model as it is */
+    struct subject before; /* the original model; open only while it is run, because its weights take memory */
+    inlay_options *plain;  /* session options of both models */
+    char path[PATH_MAX];   /* the model to publish; "" = the original */
     inlay_diag *diag;
 };
 
-static inlay_status tell(const struct work *work, double fraction, const char *what)
+static inlay_status report_progress(const struct job *job, double fraction, const char *what)
 {
-    if (work->args->progress != NULL && work->args->progress(work->args->progress_user, fraction, what) != 0)
-        return inlay_fail(work->diag, INLAY_CANCELLED, "stopped; nothing was written");
+    if (job->args->progress != NULL && job->args->progress(job->args->progress_user, fraction, what) != 0)
+        return inlay_fail(job->diag, INLAY_CANCELLED, "stopped; nothing was written");
     return INLAY_OK;
 }
 
-static inlay_status wake(struct work *work)
+static inlay_status reopen_original(struct job *job)
 {
-    return subject_wake(&work->before, work->args->model, work->plain, work->diag);
+    return subject_reopen(&job->before, job->args->model, job->plain, job->diag);
 }
 
 /* ------------------------------------------------------------------ the report */
@@ -49,7 +52,7 @@ static inlay_status wake(struct work *work)
 static const char *describe(const quantize_args *args, struct arena *arena)
 {
     if (args->mode == QUANTIZE_DYNAMIC)
-        return "products of integers, ranges found in each run";
+        return "integer matrix multiplications, ranges found in each run";
     switch (args->bits) {
     case NARROW_MIXED:
         return arena_format(arena, "weights in 4 and 8 bits, at most %.3g on average, blocks of %u%s", args->most_bits,
@@ -60,13 +63,13 @@ static const char *describe(const quantize_args *args, struct arena *arena)
     case 8:
         return "weights in 8 bits";
     case NARROW_EXACT:
-        return "weights that are halves as float16";
+        return "weights that float16 holds exactly as float16";
     default:
         return "weights as float16";
     }
 }
 
-/* What was done, where that is not what was asked for: 4 bits are for products alone. */
+/* Describes the result where it differs from the request: 4 bits are available for matrix multiplications only. */
 static const char *describe_done(const quantize_args *args, const layer_form *forms, uint32_t count,
                                  struct arena *arena)
 {
@@ -79,17 +82,17 @@ static const char *describe_done(const quantize_args *args, const layer_form *fo
     if (args->mode == QUANTIZE_DYNAMIC || (args->bits != 4 && args->bits != NARROW_MIXED) || eights == 0)
         return describe(args, arena);
     if (fours == 0)
-        return "weights in 8 bits, for no layer can have 4";
+        return "weights in 8 bits, because no layer can have 4";
     if (args->bits == NARROW_MIXED)
         return describe(args, arena);
     return arena_format(arena, "weights of %u layer%s in 4 bits, blocks of %u%s, of %u in 8 bits", fours,
                         fours == 1 ? "" : "s", args->block, args->nbits ? " (MatMulNBits)" : "", eights);
 }
 
-static inlay_status note_layers(const struct work *work, const layer_list *list, const layer_form *forms,
+static inlay_status note_layers(const struct job *job, const layer_list *list, const layer_form *forms,
                                 const char *const *names, const char *const *ops)
 {
-    quantize_report *report = work->report;
+    quantize_report *report = job->report;
     struct arena *arena = &report->arena;
 
     report->layers = arena_array(arena, (size_t)list->count + 1, sizeof *report->layers);
@@ -105,157 +108,157 @@ static inlay_status note_layers(const struct work *work, const layer_list *list,
                                  .bits = forms[i].bits,
                                  .bytes_before = (uint64_t)layer->count * sizeof(float),
                                  .bytes_after = forms[i].bytes,
-                                 .kept = forms[i].kept };
+                                 .kept = forms[i].reason };
         if (out->name == NULL || out->op == NULL)
-            return no_memory(work->diag, "for the report");
+            return no_memory(job->diag, "for the report");
     }
     report->layer_count = list->count;
-    return report->layers != NULL ? INLAY_OK : no_memory(work->diag, "for the report");
+    return report->layers != NULL ? INLAY_OK : no_memory(job->diag, "for the report");
 }
 
-/* The model is handed back: why says so, and no layer is changed. */
-static void hand_back(struct work *work, const char *why)
+/* Discards the result: the original model is written unchanged, with `why` as the reason. */
+static void keep_original(struct job *job, const char *why)
 {
-    work->report->handed = why;
-    work->path[0] = '\0';
-    for (uint32_t i = 0; i < work->report->layer_count; i++) {
-        work->report->layers[i].bits = 32;
-        work->report->layers[i].integers = false;
-        work->report->layers[i].bytes_after = work->report->layers[i].bytes_before;
+    job->report->handed = why;
+    job->path[0] = '\0';
+    for (uint32_t i = 0; i < job->report->layer_count; i++) {
+        job->report->layers[i].bits = 32;
+        job->report->layers[i].integers = false;
+        job->report->layers[i].bytes_after = job->report->layers[i].bytes_before;
     }
 }
 
 /* ------------------------------------------------------------------ weights alone */
 
-/* What narrowing weights needs besides the model. */
-typedef struct narrowing_aids {
-    struct moments known;  /* of what products read */
-    struct nibbles *codes; /* [layer_count] that were found while bits were chosen, or NULL */
+/* What low-bit weights need in addition to the model. */
+typedef struct low_bit_context {
+    struct moments known;  /* second moments of the inputs of matrix multiplications */
+    struct nibbles *codes; /* [layer_count] codes found while bits were chosen, or NULL */
     uint8_t *bits_of;      /* [layer_count], or NULL */
     uint32_t layer_count;
-} narrowing_aids;
+} low_bit_context;
 
-static void aids_end(narrowing_aids *aids)
+static void low_bit_context_end(low_bit_context *context)
 {
-    moments_end(&aids->known);
-    for (uint32_t i = 0; aids->codes != NULL && i < aids->layer_count; i++)
-        nibbles_free(&aids->codes[i]);
-    free(aids->codes);
-    free(aids->bits_of);
+    moments_end(&context->known);
+    for (uint32_t i = 0; context->codes != NULL && i < context->layer_count; i++)
+        nibbles_free(&context->codes[i]);
+    free(context->codes);
+    free(context->bits_of);
 }
 
-/* Which products get 8 bits instead of 4. */
-static inlay_status choose_bits(struct work *work, const char *base, const layer_list *list, narrow_how *how,
-                                narrowing_aids *aids)
+/* Chooses the matrix multiplications that get 8 bits instead of 4. */
+static inlay_status choose_bits(struct job *job, const char *base, const layer_list *list, low_bit_options *how,
+                                low_bit_context *context)
 {
-    const mixed_how mixed = { work->args, &work->scratch, &work->before, work->plain, base, how };
+    const mixed_options mixed = { job->args, &job->scratch, &job->before, job->plain, base, how };
     inlay_status status;
 
-    aids->layer_count = list->count;
-    aids->codes = calloc((size_t)list->count + 1, sizeof *aids->codes);
-    aids->bits_of = calloc((size_t)list->count + 1, 1);
-    if (aids->codes == NULL || aids->bits_of == NULL)
-        return no_memory(work->diag, "for %u layers", list->count);
-    how->known = aids->codes;
-    how->bits_of = aids->bits_of;
-    INLAY_TRY(wake(work));
-    INLAY_TRY(subject_keep(&work->before, work->args->data, work->scratch.dir, work->diag));
-    status = mixed_choose(&mixed, list, aids->bits_of, work->diag);
+    context->layer_count = list->count;
+    context->codes = calloc((size_t)list->count + 1, sizeof *context->codes);
+    context->bits_of = calloc((size_t)list->count + 1, 1);
+    if (context->codes == NULL || context->bits_of == NULL)
+        return no_memory(job->diag, "for %u layers", list->count);
+    how->known = context->codes;
+    how->bits_of = context->bits_of;
+    INLAY_TRY(reopen_original(job));
+    INLAY_TRY(subject_cache_outputs(&job->before, job->args->data, job->scratch.dir, job->diag));
+    status = mixed_choose(&mixed, list, context->bits_of, job->diag);
 done:
     return status;
 }
 
-/* Channels that matter get finer steps, where that is better. */
-static inlay_status scale_channels(struct work *work, graph_model *model, const layer_list *list, const narrow_how *how,
-                                   narrowing_aids *aids, char *path)
+/* Scales channels (AWQ) so that important ones get finer steps, where that reduces the error. */
+static inlay_status scale_channels(struct job *job, graph_model *model, const layer_list *list,
+                                   const low_bit_options *how, low_bit_context *context, char *path)
 {
-    const awq_how scaling = { how->block, how->nbits };
+    const awq_options scaling = { how->block, how->nbits };
     uint32_t count;
     inlay_status status;
 
-    INLAY_TRY(tell(work, 0.38, "scaling channels"));
-    INLAY_TRY(awq_model(model, list, &scaling, &aids->known, &count, work->diag));
+    INLAY_TRY(report_progress(job, 0.38, "scaling channels"));
+    INLAY_TRY(awq_model(model, list, &scaling, &context->known, &count, job->diag));
     if (count == 0)
         goto done;
-    if (work->args->note != NULL) {
-        const char *line = arena_format(&work->report->arena, "%u values have their channels scaled", count);
+    if (job->args->note != NULL) {
+        const char *line = arena_format(&job->report->arena, "channels of %u values scaled", count);
 
-        work->args->note(work->args->progress_user, line != NULL ? line : "");
+        job->args->note(job->args->progress_user, line != NULL ? line : "");
     }
-    status = scratch_save(&work->scratch, "base", model, true, path, work->diag);
+    status = scratch_save(&job->scratch, "base", model, true, path, job->diag);
 done:
     return status;
 }
 
-/* Of real samples it is worth to know what products read, where weights are to have 4 bits. */
-static inlay_status gather_aids(struct work *work, graph_model *model, const layer_list *list, narrow_how *how,
-                                narrowing_aids *aids)
+/* With real samples and 4-bit weights, gathers the second moments of the inputs. */
+static inlay_status gather_statistics(struct job *job, graph_model *model, const layer_list *list, low_bit_options *how,
+                                      low_bit_context *context)
 {
-    const quantize_args *args = work->args;
+    const quantize_args *args = job->args;
     char path[PATH_MAX];
     inlay_status status;
 
     if (how->bits != 4 || args->made_up || args->mode == QUANTIZE_DYNAMIC)
         return INLAY_OK;
-    INLAY_TRY(scratch_save(&work->scratch, "base", model, true, path, work->diag));
-    INLAY_TRY(moments_gather(path, work->plain, args->data, list, args->block, args->progress, args->progress_user,
-                             &aids->known, work->diag));
-    how->inputs = aids->known.layers;
-    INLAY_TRY(scale_channels(work, model, list, how, aids, path));
+    INLAY_TRY(scratch_save(&job->scratch, "base", model, true, path, job->diag));
+    INLAY_TRY(moments_gather(path, job->plain, args->data, list, args->block, args->progress, args->progress_user,
+                             &context->known, job->diag));
+    how->inputs = context->known.layers;
+    INLAY_TRY(scale_channels(job, model, list, how, context, path));
     if (args->bits == NARROW_MIXED)
-        INLAY_TRY(choose_bits(work, path, list, how, aids));
+        INLAY_TRY(choose_bits(job, path, list, how, context));
 done:
     return status;
 }
 
-static inlay_status narrow_weights(struct work *work)
+static inlay_status reduce_weights(struct job *job)
 {
-    const quantize_args *args = work->args;
+    const quantize_args *args = job->args;
     const bool is_dynamic = args->mode == QUANTIZE_DYNAMIC;
-    narrowing_aids aids = { 0 };
-    narrow_how how = { .bits = args->bits == NARROW_MIXED ? 4 : args->bits,
-                       .block = args->block,
-                       .nbits = args->nbits,
-                       .progress = args->progress,
-                       .progress_user = args->progress_user };
+    low_bit_context context = { 0 };
+    low_bit_options how = { .bits = args->bits == NARROW_MIXED ? 4 : args->bits,
+                            .block = args->block,
+                            .nbits = args->nbits,
+                            .progress = args->progress,
+                            .progress_user = args->progress_user };
     inlay_session *base = NULL;
     layer_form *forms;
     layer_list list;
     uint32_t changed = 0;
     inlay_status status;
 
-    INLAY_TRY(base_open(args, is_dynamic ? DYNAMIC_OPSET : narrow_opset(&how), &base, work->diag));
-    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->arena, &list, work->diag));
+    INLAY_TRY(base_open(args, is_dynamic ? DYNAMIC_OPSET : low_bit_opset(&how), &base, job->diag));
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->arena, &list, job->diag));
     forms = arena_array(&base->arena, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = no_memory(work->diag, "for %u layers", list.count);
+        status = no_memory(job->diag, "for %u layers", list.count);
         goto done;
     }
-    INLAY_TRY(gather_aids(work, base->model, &list, &how, &aids));
-    INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, work->diag)
-                         : narrow_model(base->model, &list, &how, forms, work->diag));
-    INLAY_TRY(note_layers(work, &list, forms, NULL, NULL));
-    work->report->what = describe_done(args, forms, list.count, &work->report->arena);
+    INLAY_TRY(gather_statistics(job, base->model, &list, &how, &context));
+    INLAY_TRY(is_dynamic ? dynamic_model(base->model, &list, forms, job->diag)
+                         : low_bit_model(base->model, &list, &how, forms, job->diag));
+    INLAY_TRY(note_layers(job, &list, forms, NULL, NULL));
+    job->report->what = describe_done(args, forms, list.count, &job->report->arena);
     for (uint32_t i = 0; i < list.count; i++)
         changed += forms[i].bits < 32;
     if (changed == 0)
-        hand_back(work, list.count == 0 ? "it has no layers with constant float weights"
-                        : is_dynamic ? "no layer is a product that --mode dynamic makes one of integers (MatMul, Gemm)"
-                                     : "no layer can be narrower");
+        keep_original(job, list.count == 0 ? "the model has no layers with constant float weights"
+                           : is_dynamic    ? "no layer is a MatMul or Gemm that --mode dynamic can convert to integers"
+                                           : "no layer can be stored in fewer bits");
     else
-        status = scratch_save(&work->scratch, "narrow", base->model, false, work->path, work->diag);
+        status = scratch_save(&job->scratch, "narrow", base->model, false, job->path, job->diag);
 done:
-    aids_end(&aids);
+    low_bit_context_end(&context);
     inlay_session_destroy(base);
     return status;
 }
 
 /* ------------------------------------------------------------------ zeros */
 
-static inlay_status prune_weights(struct work *work)
+static inlay_status prune_weights(struct job *job)
 {
-    const quantize_args *args = work->args;
-    prune_how how = { .share = args->prune };
+    const quantize_args *args = job->args;
+    prune_options how = { .share = args->prune };
     struct moments known = { 0 };
     inlay_session *base = NULL;
     uint64_t channels = 0;
@@ -264,25 +267,24 @@ static inlay_status prune_weights(struct work *work)
     char path[PATH_MAX];
     inlay_status status;
 
-    INLAY_TRY(base_open(args, 7, &base, work->diag));
-    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->arena, &list, work->diag));
+    INLAY_TRY(base_open(args, 7, &base, job->diag));
+    INLAY_TRY(layers_find(base->model, args->skip, args->skip_count, &base->arena, &list, job->diag));
     forms = arena_array(&base->arena, (size_t)list.count + 1, sizeof *forms);
     if (forms == NULL) {
-        status = no_memory(work->diag, "for %u layers", list.count);
+        status = no_memory(job->diag, "for %u layers", list.count);
         goto done;
     }
     if (!args->made_up && args->prune > 0) {
-        INLAY_TRY(scratch_save(&work->scratch, "base", base->model, true, path, work->diag));
-        INLAY_TRY(moments_gather(path, work->plain, args->data, &list, args->block, args->progress, args->progress_user,
-                                 &known, work->diag));
+        INLAY_TRY(scratch_save(&job->scratch, "base", base->model, true, path, job->diag));
+        INLAY_TRY(moments_gather(path, job->plain, args->data, &list, args->block, args->progress, args->progress_user,
+                                 &known, job->diag));
         how.inputs = known.layers;
     }
-    INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, work->diag));
-    INLAY_TRY(note_layers(work, &list, forms, NULL, NULL));
-    work->report->what =
-        arena_format(&work->report->arena, "%.3g %% of blocks of 1x%d are zeros, %llu channels are gone",
-                     100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
-    status = scratch_save(&work->scratch, "pruned", base->model, false, work->path, work->diag);
+    INLAY_TRY(prune_model(base->model, &list, &how, forms, &channels, job->diag));
+    INLAY_TRY(note_layers(job, &list, forms, NULL, NULL));
+    job->report->what = arena_format(&job->report->arena, "%.3g %% of blocks of 1x%d are zeros, %llu channels removed",
+                                     100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
+    status = scratch_save(&job->scratch, "pruned", base->model, false, job->path, job->diag);
 done:
     moments_end(&known);
     inlay_session_destroy(base);
@@ -291,12 +293,11 @@ done:
 
 /* ------------------------------------------------------------------ integers */
 
-static inlay_status find_integers(struct work *work)
+static inlay_status run_static_search(struct job *job)
 {
     search_result found;
-    quantize_report *report = work->report;
-    inlay_status status =
-        search_integers(work->args, &work->scratch, &work->before, &report->arena, &found, work->diag);
+    quantize_report *report = job->report;
+    inlay_status status = search_integers(job->args, &job->scratch, &job->before, &report->arena, &found, job->diag);
 
     if (status != INLAY_OK)
         return status;
@@ -304,67 +305,66 @@ static inlay_status find_integers(struct work *work)
     report->agreement = found.agreement;
     report->ms_before = found.ms_before;
     report->ms_after = found.ms_after;
-    status = note_layers(work, &found.list, found.forms, found.names, found.ops);
+    status = note_layers(job, &found.list, found.forms, found.names, found.ops);
     report->points = arena_array(&report->arena, (size_t)found.point_count + 1, sizeof *report->points);
     for (uint32_t i = 0; report->points != NULL && i < found.point_count; i++)
         report->points[report->point_count++] =
             (quantize_point){ found.points[i].what, found.points[i].ms, found.points[i].agreement.score.value,
                               found.points[i].chosen };
-    memcpy(work->path, found.path, sizeof work->path);
+    memcpy(job->path, found.path, sizeof job->path);
     if (found.failed != NULL)
-        hand_back(work, found.failed);
+        keep_original(job, found.failed);
     return status;
 }
 
-/* Times the result beside the model, in sessions that are made for it: in turns that begin with the one and with the
- * other, so that what the machine does meanwhile meets both. Hands the model back where the result is not fast enough.
- */
-static inlay_status judge_pace(struct work *work)
+/* Times the result and the original, each in a separate session. The two are interleaved, and the order alternates
+ * from round to round, so that disturbances of the machine affect both. Keeps the original where the result is not fast
+ * enough. */
+static inlay_status compare_speed(struct job *job)
 {
-    const quantize_args *args = work->args;
+    const quantize_args *args = job->args;
     const double most = args->must ? INFINITY : args->small ? NO_SLOWER : FASTER;
-    const char *const paths[] = { args->model, work->path };
-    quantize_report *report = work->report;
+    const char *const paths[] = { args->model, job->path };
+    quantize_report *report = job->report;
     struct pace pace = { 0 };
     inlay_status status;
 
-    subject_unload(&work->before);
+    subject_unload(&job->before);
     for (uint32_t round = 0; !pace_is_settled(&pace, most); round++) {
         double ms[2];
 
-        INLAY_TRY(tell(work, 0.9, "timing"));
+        INLAY_TRY(report_progress(job, 0.9, "timing"));
         for (uint32_t i = round; i < round + 2; i++)
             if (args->timer == NULL || !args->timer(args->timer_user, paths[i % 2], &ms[i % 2]))
-                INLAY_TRY(judge_alone(args->data, paths[i % 2], work->plain, QUANTIZE_TIMED_S, &ms[i % 2], work->diag));
+                INLAY_TRY(judge_alone(args->data, paths[i % 2], job->plain, QUANTIZE_TIMED_S, &ms[i % 2], job->diag));
         pace_add(&pace, ms[0], ms[1]);
     }
     pace_times(&pace, &report->ms_before, &report->ms_after);
     if (!pace_holds(&pace, most))
-        hand_back(work,
-                  arena_format(&report->arena,
-                               "with %s it takes %.3g ms instead of %.3g ms: %.2f times, %.2f to %.2f in %u rounds",
-                               report->what, report->ms_after, report->ms_before, report->ms_after / report->ms_before,
-                               pace.ratios[0], pace.ratios[pace.rounds - 1], pace.rounds));
+        keep_original(
+            job, arena_format(&report->arena,
+                              "with %s it takes %.3g ms instead of %.3g ms: %.2f times, %.2f to %.2f in %u rounds",
+                              report->what, report->ms_after, report->ms_before, report->ms_after / report->ms_before,
+                              pace.ratios[0], pace.ratios[pace.rounds - 1], pace.rounds));
 done:
     return status;
 }
 
-/* Runs what was made, holds it beside the model, and decides whether it is good. */
-static inlay_status judge(struct work *work)
+/* Runs the result, compares it with the original, and decides whether it is accepted. */
+static inlay_status evaluate_result(struct job *job)
 {
-    const quantize_args *args = work->args;
-    quantize_report *report = work->report;
+    const quantize_args *args = job->args;
+    quantize_report *report = job->report;
     struct subject after = { 0 };
     inlay_status status;
 
-    INLAY_TRY(tell(work, 0.6, "comparing"));
-    INLAY_TRY(wake(work));
-    INLAY_TRY(subject_open(work->path, work->plain, &after, work->diag));
-    status = judge_agreement(args->data, args->must ? MOST_LOOKED_AT : MOST_COMPARED, args->metric, &work->before,
-                             &after, &report->agreement, work->diag);
+    INLAY_TRY(report_progress(job, 0.6, "comparing"));
+    INLAY_TRY(reopen_original(job));
+    INLAY_TRY(subject_open(job->path, job->plain, &after, job->diag));
+    status = evaluate_agreement(args->data, args->must ? MAX_COMPARED_FORCED : MAX_COMPARED, args->metric, &job->before,
+                                &after, &report->agreement, job->diag);
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
-        report->unmeasured =
-            arena_string(&report->arena, work->diag->text); /* contents that nobody meant are refused by many models */
+        report->unmeasured = arena_string(&report->arena, job->diag->text); /* many models refuse random contents */
         report->agreement = (struct verdict){ 0 };
         status = INLAY_OK;
         goto done;
@@ -373,9 +373,9 @@ static inlay_status judge(struct work *work)
         goto done;
     subject_close(&after);
     if (!args->must && !verdict_holds(&report->agreement, args->goal, args->sure))
-        hand_back(work, verdict_only(&report->agreement, report->what, &report->arena));
+        keep_original(job, verdict_only(&report->agreement, report->what, &report->arena));
     else
-        status = judge_pace(work);
+        status = compare_speed(job);
 done:
     subject_close(&after);
     return status;
@@ -383,53 +383,53 @@ done:
 
 /* ------------------------------------------------------------------ the whole */
 
-/* The model as it is, as a file beside which tensors may lie. */
-static inlay_status save_as_is(struct work *work)
+/* Saves the original model to the scratch folder. */
+static inlay_status save_original(struct job *job)
 {
-    const session_source source = { .path = work->args->model, .fd = -1 };
+    const session_source source = { .path = job->args->model, .fd = -1 };
     inlay_session raw = { .model = NULL };
     inlay_status status;
 
-    INLAY_TRY(session_load_model(&raw, &source, work->args->options, work->diag));
-    status = scratch_save(&work->scratch, "same", raw.model, false, work->path, work->diag);
+    INLAY_TRY(session_load_model(&raw, &source, job->args->options, job->diag));
+    status = scratch_save(&job->scratch, "same", raw.model, false, job->path, job->diag);
 done:
     graph_model_destroy(raw.model);
     return status;
 }
 
-/* The file of tensors beside the model that is to be published. */
-static inlay_status pack_tensors(const struct work *work)
+/* Compresses the external tensor file of the model to publish. */
+static inlay_status pack_tensors(const struct job *job)
 {
     char path[PATH_MAX];
 
-    if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(work->path, '/') - work->path), work->path,
-                         work->args->external) >= sizeof path)
-        return inlay_fail(work->diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
-    return pack_file(path, work->diag);
+    if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(strrchr(job->path, '/') - job->path), job->path,
+                         job->args->external) >= sizeof path)
+        return inlay_fail(job->diag, INLAY_INVALID_ARGUMENT, "the path of the external file is too long");
+    return pack_file(path, job->diag);
 }
 
-/* Bytes of the model's file and of those beside it that it names; sparse tensors as they stand there. */
-static inlay_status measure_before(struct work *work)
+/* Counts the bytes of the model's file and of its external files; sparse tensors count as stored. */
+static inlay_status measure_before(struct job *job)
 {
-    const session_source source = { .path = work->args->model, .fd = -1 };
+    const session_source source = { .path = job->args->model, .fd = -1 };
     inlay_session raw = { .keeps_sparse = true };
-    inlay_status status = session_load_model(&raw, &source, work->args->options, work->diag);
+    inlay_status status = session_load_model(&raw, &source, job->args->options, job->diag);
 
     if (status == INLAY_OK)
-        work->report->bytes_before = graph_blob_mapped(raw.model);
+        job->report->bytes_before = graph_blob_mapped(raw.model);
     graph_model_destroy(raw.model);
     return status;
 }
 
-/* What the caller leaves open: the metric by what the samples make of the model, and the agreement by the metric. */
-static inlay_status settle_goal(struct work *work, quantize_args *args)
+/* Chooses what the caller left open: the metric by the model's outputs on the samples, and the goal by the metric. */
+static inlay_status resolve_goal(struct job *job, quantize_args *args)
 {
     inlay_status status = INLAY_OK;
 
     if (args->metric == AGREE_auto && !args->made_up && inlay_session_output_count(args->data->of) == 1) {
-        INLAY_TRY(wake(work));
-        INLAY_TRY(judge_metric(args->data, &work->before, &args->metric, work->diag));
-        subject_unload(&work->before); /* what comes next runs other models */
+        INLAY_TRY(reopen_original(job));
+        INLAY_TRY(evaluate_metric(args->data, &job->before, &args->metric, job->diag));
+        subject_unload(&job->before); /* the next step runs other models */
     }
     if (isnan(args->goal)) {
         args->goal = args->metric == AGREE_kl ? 0.01 : args->metric == AGREE_text ? 0.95 : 0.99;
@@ -441,37 +441,38 @@ done:
 
 inlay_status quantize_model(const quantize_args *given, quantize_report *report, inlay_diag *diag)
 {
-    quantize_args settled = *given, *args = &settled;
-    struct work work = { .args = args, .report = report, .diag = diag };
+    quantize_args resolved = *given, *args = &resolved;
+    struct job job = { .args = args, .report = report, .diag = diag };
     const double begin_ms = clock_ms();
     inlay_status status;
 
     *report = (quantize_report){ 0 };
     report->what = describe(args, &report->arena);
-    INLAY_TRY(scratch_make(args->output, args->external, &work.scratch, diag));
-    INLAY_TRY(judge_options(args->options, NULL, NULL, &work.plain, diag));
-    INLAY_TRY(tell(&work, 0.1, "loading"));
-    INLAY_TRY(settle_goal(&work, args));
+    INLAY_TRY(scratch_make(args->output, args->external, &job.scratch, diag));
+    INLAY_TRY(judge_options(args->options, NULL, NULL, &job.plain, diag));
+    INLAY_TRY(report_progress(&job, 0.1, "loading"));
+    INLAY_TRY(resolve_goal(&job, args));
     if (args->mode == QUANTIZE_STATIC) {
-        INLAY_TRY(find_integers(&work));
-        if (work.path[0] != '\0')
-            INLAY_TRY(judge_pace(&work)); /* the search has timed candidates beside each other, and took the luckiest */
+        INLAY_TRY(run_static_search(&job));
+        if (job.path[0] != '\0')
+            INLAY_TRY(
+                compare_speed(&job)); /* the search picked the fastest of several timings, so time the winner again */
     } else {
-        INLAY_TRY(isnan(args->prune) ? narrow_weights(&work) : prune_weights(&work));
-        if (work.path[0] != '\0')
-            INLAY_TRY(judge(&work));
+        INLAY_TRY(isnan(args->prune) ? reduce_weights(&job) : prune_weights(&job));
+        if (job.path[0] != '\0')
+            INLAY_TRY(evaluate_result(&job));
     }
-    INLAY_TRY(measure_before(&work));
-    if (work.path[0] == '\0')
-        INLAY_TRY(save_as_is(&work));
-    INLAY_TRY(tell(&work, 1, "writing"));
+    INLAY_TRY(measure_before(&job));
+    if (job.path[0] == '\0')
+        INLAY_TRY(save_original(&job));
+    INLAY_TRY(report_progress(&job, 1, "writing"));
     if (args->pack)
-        INLAY_TRY(pack_tensors(&work));
-    status = scratch_publish(&work.scratch, work.path, &report->bytes_after, diag);
+        INLAY_TRY(pack_tensors(&job));
+    status = scratch_publish(&job.scratch, job.path, &report->bytes_after, diag);
 done:
-    subject_close(&work.before);
-    scratch_remove(&work.scratch);
-    inlay_options_destroy(work.plain);
+    subject_close(&job.before);
+    scratch_remove(&job.scratch);
+    inlay_options_destroy(job.plain);
     report->seconds = (clock_ms() - begin_ms) * 1e-3;
     return status;
 }

@@ -1,15 +1,16 @@
-/* quantize/refine.h - codes of 4 bits once more, after the compensated rounding: each weight and each scale in turn
- * becomes what is best while all others stay. */
+/* quantize/refine.h - refines 4-bit codes after compensated rounding, by coordinate descent: one weight or scale after
+ * another gets its best value while all others are fixed. */
 #ifndef QUANTIZE_REFINE_H
 #define QUANTIZE_REFINE_H
 #include "quantize/weights.h"
 
-/* The whole matrix of second moments in the order of rounding, [depth, depth], with what was added to the diagonal. */
+/* The full symmetric matrix of second moments in the order of rounding, [depth, depth], with the damping on its
+ * diagonal. */
 void refine_moments(const weight_inputs *in, int64_t depth, float *out);
 
-/* Changes codes and scales of rows first .. first + count (at most WEIGHTS_TOGETHER); the error of what these rows make
- * never grows. moments is what refine_moments() makes, scratch [WEIGHTS_TOGETHER, 2 * depth + WEIGHTS_MOST_BLOCK].
- * Returns the mean square that the outputs of these rows together are off. */
+/* Refines codes and scales of rows first .. first + count, at most WEIGHTS_TOGETHER; the output error never grows.
+ * moments comes from refine_moments(), scratch is [WEIGHTS_TOGETHER, 2 * depth + WEIGHTS_MOST_BLOCK]. Returns the sum
+ * of the mean squared output errors of these rows. */
 double refine_nibbles(const weight_rows *rows, const weight_inputs *in, const float *moments, int64_t first,
                       int64_t count, uint8_t *codes, float *scales, const uint8_t *zeros, float *scratch);
 #endif

@@ -7,9 +7,8 @@
 enum { LEAST_COMPARED = 16, MOST_COMPARED = 256, MOST_SETTLED = 5, STATIC_OPSET = 13 };
 static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.9;
 
-/* The share of the model's time that a candidate may take: any, where the caller wants integers whatever comes of it.
- */
-static double most_time(const struct search *search)
+/* Largest time of a candidate relative to the model; unlimited where the caller wants integers in any case. */
+static double max_time_ratio(const struct search *search)
 {
     return search->args->must ? INFINITY : FASTER;
 }
@@ -28,20 +27,20 @@ done:
     return status;
 }
 
-/* Which range each layer's input has. */
-static bool find_reads(struct search *search, const struct graph *graph, const layer_list *list)
+/* Finds the range of each layer's input. */
+static bool find_input_ranges(struct search *search, const struct graph *graph, const layer_list *list)
 {
-    search->reads = arena_array(search->arena, (size_t)list->count + 1, sizeof *search->reads);
-    for (uint32_t i = 0; search->reads != NULL && i < list->count; i++) {
+    search->input_ranges = arena_array(search->arena, (size_t)list->count + 1, sizeof *search->input_ranges);
+    for (uint32_t i = 0; search->input_ranges != NULL && i < list->count; i++) {
         const uint32_t value = list->items[i].multiplies ? list->items[i].node->info.inputs[0] : INLAY_NONE;
 
-        search->reads[i] = INLAY_NONE;
-        for (uint32_t k = 0; value != INLAY_NONE && k < search->calibration.count && search->reads[i] == INLAY_NONE;
-             k++)
+        search->input_ranges[i] = INLAY_NONE;
+        for (uint32_t k = 0;
+             value != INLAY_NONE && k < search->calibration.count && search->input_ranges[i] == INLAY_NONE; k++)
             if (strcmp(search->calibration.ranges[k].name, graph->values[value].info.name.data) == 0)
-                search->reads[i] = k;
+                search->input_ranges[i] = k;
     }
-    return search->reads != NULL;
+    return search->input_ranges != NULL;
 }
 
 static inlay_status calibrate_base(struct search *search)
@@ -64,7 +63,7 @@ static inlay_status calibrate_base(struct search *search)
         stats_add_ranges(search->known, &search->calibration);
         INLAY_TRY(stats_save(search->known, true, search->diag));
     }
-    if (!find_reads(search, raw.model->main, &list))
+    if (!find_input_ranges(search, raw.model->main, &list))
         status = no_memory(search->diag, "to search");
 done:
     graph_model_destroy(raw.model);
@@ -75,7 +74,8 @@ done:
 /* ------------------------------------------------------------------ the search */
 
 /* Runs the candidate on all samples: is it faster than floats, and does it agree? */
-static inlay_status settle(struct search *search, const struct candidate *candidate, bool *out_agrees, bool *out_good)
+static inlay_status evaluate_final(struct search *search, const struct candidate *candidate, bool *out_agrees,
+                                   bool *out_good)
 {
     search_result *result = search->out;
     struct subject after = { 0 };
@@ -84,12 +84,12 @@ static inlay_status settle(struct search *search, const struct candidate *candid
     result->what = search_describe(search, candidate);
     INLAY_TRY(search_build(search, candidate, true, result->path));
     INLAY_TRY(subject_open(result->path, search->plain, &after, search->diag));
-    INLAY_TRY(judge_agreement(search->args->data, 0, search->args->metric, search->before, &after, &result->agreement,
-                              search->diag));
+    INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after,
+                                 &result->agreement, search->diag));
     INLAY_TRY(judge_time(search->args->data, search->before, &after, TIME_BUDGET_S, &result->ms_before,
                          &result->ms_after, search->diag));
     *out_agrees = search_holds(search, &result->agreement);
-    *out_good = *out_agrees && result->ms_after < result->ms_before * most_time(search);
+    *out_good = *out_agrees && result->ms_after < result->ms_before * max_time_ratio(search);
     if (!*out_agrees)
         result->failed = verdict_only(&result->agreement, result->what, search->arena);
     else if (!*out_good)
@@ -114,32 +114,32 @@ done:
     return status;
 }
 
-/* A placement and the time that it takes in units of the model's own. */
-struct placed {
+/* A placement and its time relative to the model. */
+struct timed_placement {
     qdq_placement placement;
     double ratio;
 };
 
 static int fastest_first(const void *a, const void *b)
 {
-    const struct placed *placed = a, *y = b;
+    const struct timed_placement *timed_placement = a, *y = b;
 
-    return (placed->ratio > y->ratio) - (placed->ratio < y->ratio);
+    return (timed_placement->ratio > y->ratio) - (timed_placement->ratio < y->ratio);
 }
 
-static inlay_status rank_placements(struct search *search, struct placed order[QDQ_PLACEMENTS])
+static inlay_status rank_placements(struct search *search, struct timed_placement order[QDQ_PLACEMENTS])
 {
     double fastest = INFINITY;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t p = 0; p < QDQ_PLACEMENTS; p++) {
-        const struct candidate candidate = { (qdq_placement)p, NULL, NULL, false };
+    for (uint32_t placement = 0; placement < QDQ_PLACEMENTS; placement++) {
+        const struct candidate candidate = { (qdq_placement)placement, NULL, NULL, false };
         double ms[2];
 
         INLAY_TRY(search_attempt(search, &candidate, 0, NULL, ms));
-        order[p] = (struct placed){ candidate.placement, ms[1] / ms[0] };
-        if (order[p].ratio < fastest) {
-            fastest = order[p].ratio;
+        order[placement] = (struct timed_placement){ candidate.placement, ms[1] / ms[0] };
+        if (order[placement].ratio < fastest) {
+            fastest = order[placement].ratio;
             search->out->ms_before = ms[0];
             search->out->ms_after = ms[1];
         }
@@ -153,26 +153,26 @@ done:
     return status;
 }
 
-/* Floats for some layers, in the placement of the candidate: more of them until all samples agree. */
-static inlay_status settle_mix(struct search *search, const struct ranking *ranking, struct candidate *candidate,
-                               bool *out_good)
+/* Keeps some layers in float, more and more until the candidate agrees on all samples. */
+static inlay_status evaluate_float_sets(struct search *search, const struct ranking *ranking,
+                                        struct candidate *candidate, bool *out_good)
 {
     bool agrees = false;
     inlay_status status;
 
     *out_good = false;
-    INLAY_TRY(search_mix(search, ranking, candidate));
+    INLAY_TRY(search_choose_floats(search, ranking, candidate));
     for (int i = 0; i < MOST_SETTLED && !agrees; i++) {
-        INLAY_TRY(settle(search, candidate, &agrees, out_good));
-        if (!agrees && !search_mix_more(search, ranking, candidate))
+        INLAY_TRY(evaluate_final(search, candidate, &agrees, out_good));
+        if (!agrees && !search_add_floats(search, ranking, candidate))
             break;
     }
 done:
     return status;
 }
 
-/* Each placement has its own set of layers, and the fastest of the results is the one. */
-static inlay_status search_sets(struct search *search, const struct placed *order, uint32_t count,
+/* Searches a set of float layers for each placement and keeps the fastest result. */
+static inlay_status search_sets(struct search *search, const struct timed_placement *order, uint32_t count,
                                 struct candidate *candidate, struct ranking *ranking)
 {
     struct candidate best = *candidate;
@@ -180,25 +180,25 @@ static inlay_status search_sets(struct search *search, const struct placed *orde
     bool good = false, agrees;
     inlay_status status;
 
-    INLAY_TRY(search_find_telling(search, candidate));
+    INLAY_TRY(search_select_subset(search, candidate));
     INLAY_TRY(search_rank(search, candidate, ranking));
-    INLAY_TRY(search_refine(search, ranking, candidate));
-    for (uint32_t k = 0; k < count && order[k].ratio < least; k++) { /* floats make none faster */
-        struct candidate mixed = { order[k].placement, candidate->method, NULL, candidate->corrects };
+    INLAY_TRY(search_refine_ranges(search, ranking, candidate));
+    for (uint32_t k = 0; k < count && order[k].ratio < least; k++) { /* float layers never make a placement faster */
+        struct candidate mixed = { order[k].placement, candidate->method, NULL, candidate->corrects_bias };
 
-        INLAY_TRY(settle_mix(search, ranking, &mixed, &good));
+        INLAY_TRY(evaluate_float_sets(search, ranking, &mixed, &good));
         if (good && search->out->ms_after / search->out->ms_before < least) {
             least = search->out->ms_after / search->out->ms_before;
             best = mixed;
         }
     }
     if (isfinite(least) && (!good || search->out->ms_after / search->out->ms_before > least))
-        INLAY_TRY(settle(search, &best, &agrees, &good));
+        INLAY_TRY(evaluate_final(search, &best, &agrees, &good));
 done:
     return status;
 }
 
-/* What else there is between floats and integers, for whoever wants to see it. The result is marked first. */
+/* Adds points between floats and integers for the report. The result is marked first. */
 static inlay_status search_points(struct search *search, struct candidate *candidate, struct ranking *ranking)
 {
     const double same = search->out->agreement.metric == AGREE_kl ? 0 : 1;
@@ -219,13 +219,13 @@ static inlay_status search_points(struct search *search, struct candidate *candi
     }
     if (ranking->items == NULL)
         INLAY_TRY(search_rank(search, candidate, ranking));
-    status = search_front(search, ranking, candidate);
+    status = search_pareto(search, ranking, candidate);
 done:
     return status;
 }
 
-/* A base whose channels are balanced, where that makes the outputs less wrong with the ranges that suit it. Verdicts
- * that are kept are of the base as it was: what follows is not kept. */
+/* Tries a base model with balanced channels, and keeps it if its best ranges reduce the output error clearly. Stored
+ * verdicts belong to the unbalanced base, so nothing is stored from then on. */
 static inlay_status try_balanced(struct search *search, struct candidate *candidate, struct verdict *verdict)
 {
     const session_source source = { .path = search->base, .fd = -1 };
@@ -235,7 +235,7 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
     struct arena arena = { 0 };
     layer_list list;
     uint32_t count = 0;
-    struct verdict w;
+    struct verdict balanced_verdict;
     inlay_status status;
 
     INLAY_TRY(session_load_model(&raw, &source, search->args->options, search->diag));
@@ -249,29 +249,29 @@ static inlay_status try_balanced(struct search *search, struct candidate *candid
     other.known = NULL;
     status = calibrate_base(&other);
     if (status == INLAY_OK)
-        status = search_wake(search);
+        status = search_reopen_original(search);
     if (status == INLAY_OK && other.calibration.count == search->calibration.count)
-        status = search_ranges(&other, &balanced, &w);
+        status = search_ranges(&other, &balanced, &balanced_verdict);
     if (status == INLAY_OK && other.calibration.count == search->calibration.count &&
-        w.error < MUCH_LESS * verdict->error) {
+        balanced_verdict.error < MUCH_LESS * verdict->error) {
         const struct calibration was = search->calibration;
 
-        *verdict = w;
+        *verdict = balanced_verdict;
         *candidate = balanced;
         memcpy(search->base, other.base, sizeof search->base);
         search->calibration = other.calibration;
-        search->reads = other.reads;
+        search->input_ranges = other.input_ranges;
         search->known = NULL;
         other.calibration = was;
         if (search->args->note != NULL)
-            search->args->note(search->args->progress_user, "channels are balanced before they are rounded");
+            search->args->note(search->args->progress_user, "channels are balanced before quantization");
     }
     search->tried = other.tried;
     search->done = other.done;
     calibration_end(&other.calibration);
 done:
     if (status == INLAY_OK)
-        status = search_wake(search);
+        status = search_reopen_original(search);
     graph_model_destroy(raw.model);
     arena_deinit(&arena);
     return status;
@@ -279,7 +279,7 @@ done:
 
 static inlay_status run_search(struct search *search)
 {
-    struct placed order[QDQ_PLACEMENTS];
+    struct timed_placement order[QDQ_PLACEMENTS];
     struct candidate candidate = { QDQ_INPUTS, NULL, NULL, false };
     uint32_t count = 0;
     bool good = false, agrees;
@@ -288,19 +288,19 @@ static inlay_status run_search(struct search *search)
     inlay_status status;
 
     INLAY_TRY(rank_placements(search, order));
-    while (count < QDQ_PLACEMENTS && order[count].ratio < most_time(search))
+    while (count < QDQ_PLACEMENTS && order[count].ratio < max_time_ratio(search))
         count++;
     candidate.placement = order[0].placement;
     if (count > 0) {
         INLAY_TRY(search_ranges(search, &candidate, &verdict));
         if (!search_is_good(search, &verdict))
             INLAY_TRY(try_balanced(search, &candidate, &verdict));
-        if (search_is_good(search, &verdict)) /* all layers with integers ... */
-            INLAY_TRY(settle(search, &candidate, &agrees, &good));
-        if (!good) /* ... or else as many as may have them */
+        if (search_is_good(search, &verdict)) /* first all layers with integers ... */
+            INLAY_TRY(evaluate_final(search, &candidate, &agrees, &good));
+        if (!good) /* ... otherwise as many as the agreement allows */
             INLAY_TRY(search_sets(search, order, count, &candidate, &ranking));
     }
-    if (search->out->names == NULL) /* for the table */
+    if (search->out->names == NULL) /* the report needs the names */
         INLAY_TRY(search_build(search, &candidate, true, search->out->path));
     if (search->args->front)
         INLAY_TRY(search_points(search, &candidate, &ranking));
@@ -328,15 +328,15 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
     search.known = known;
     INLAY_TRY(make_base(&search));
     INLAY_TRY(calibrate_base(&search));
-    INLAY_TRY(search_wake(&search));
+    INLAY_TRY(search_reopen_original(&search));
     if (search.calibration.count == 0)
-        out->failed = "it has no layer that could compute with integers";
+        out->failed = "the model has no layer that can compute with integers";
     else
         INLAY_TRY(run_search(&search));
     status = stats_save(known, true, diag);
 done:
     if (status == INLAY_CANCELLED && stats_save(known, true, NULL) != INLAY_OK)
-        status = INLAY_CANCELLED; /* what was found is lost: the search begins anew */
+        status = INLAY_CANCELLED; /* the results could not be stored: the next search starts from the beginning */
     stats_close(known);
     calibration_end(&search.calibration);
     inlay_options_destroy(search.plain);

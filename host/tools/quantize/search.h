@@ -1,8 +1,9 @@
-/* quantize/search.h - which values and layers become integers, and by which ranges: by what runs of the candidates say.
+/* quantize/search.h - searches for the values and layers to compute with integers, and for their ranges, by running
+ * candidates.
  *
- * Placements are timed first, for ranges do not change the time; of those that are faster than the float model, ranges
- * by each method are held beside it, and where none agrees enough, layers are put back to floats as a set: the fewest
- * of those that do most harm alone with which the agreement holds. */
+ * Placements are timed first, because ranges do not change the time. For those that are faster than the float model,
+ * the ranges of each method are evaluated. If none agrees enough, layers go back to floats: the smallest set, from the
+ * ranking of layers by harm, with which the agreement holds. */
 #ifndef QUANTIZE_SEARCH_H
 #define QUANTIZE_SEARCH_H
 #include "quantize/base.h"
@@ -20,20 +21,20 @@ typedef struct search_point {
 enum { SEARCH_MOST_POINTS = 64 };
 
 typedef struct search_result {
-    layer_list list;          /* of a model that is gone: names and counts stay, memory is the arena's */
+    layer_list list;          /* of a model that was freed: only names and counts are valid; memory is the arena's */
     layer_form *forms;        /* [list.count] */
     const char *what;         /* "integers (mse ranges, all values), 3 layers put back" */
-    const char *failed;       /* why no candidate is good, or NULL */
-    struct verdict agreement; /* of the best */
+    const char *failed;       /* why every candidate was rejected, or NULL */
+    struct verdict agreement; /* of the best candidate */
     double ms_before, ms_after;
-    char path[PATH_MAX];       /* of the best */
+    char path[PATH_MAX];       /* of the best candidate */
     const char **names, **ops; /* [list.count] */
     search_point *points;      /* [point_count] */
     uint32_t point_count;
 } search_result;
 
-/* Candidates lie in the scratch folder; before is the model as it is, which is open only while it is run. Memory of the
- * result is a's. */
+/* Candidates are stored in the scratch folder. before is the original model, open only while it is run. Memory of the
+ * result is the arena's. */
 INLAY_NODISCARD inlay_status search_integers(const quantize_args *args, const struct scratch *scratch,
                                              struct subject *before, struct arena *arena, search_result *out,
                                              inlay_diag *diag);

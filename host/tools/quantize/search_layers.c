@@ -1,5 +1,6 @@
-/* Layers that stay floats: which, by what each does alone, and how many, by runs of the whole. */
+/* Layers that stay float: which, by the effect of each alone, and how many, by runs of the whole model. */
 #include "base/order.h"
+#include "inlay/check.h"
 #include "quantize/search_parts.h"
 #include "quantize/times.h"
 #include <math.h>
@@ -11,8 +12,8 @@ static const double LEAST_GAIN = 0.02;
 
 /* ------------------------------------------------------------------ worth */
 
-/* What the layers take as floats less what they take with integers. Where no kernel has the name of a layer, its share
- * of what the whole gains; and never less than a little, for its neighbours exchange bytes through it. */
+/* Gain of each layer: its time with floats minus its time with integers. If no kernel has the layer's name, its share
+ * of the total gain. Never less than a small minimum, because its neighbours exchange integers through it. */
 static inlay_status find_gains(struct search *search, const struct candidate *candidate, struct ranking *ranking)
 {
     const search_result *out = search->out;
@@ -28,16 +29,16 @@ static inlay_status find_gains(struct search *search, const struct candidate *ca
     subject_unload(search->before);
     INLAY_TRY(subject_open(search->base, search->plain, &subject, search->diag));
     INLAY_TRY(
-        times_of_layers(&subject, search->args->data, out->names, search->layer_count, floats, &runs[0], search->diag));
+        layer_times(&subject, search->args->data, out->names, search->layer_count, floats, &runs[0], search->diag));
     subject_close(&subject);
     INLAY_TRY(subject_open(path, search->plain, &subject, search->diag));
     INLAY_TRY(
-        times_of_layers(&subject, search->args->data, out->names, search->layer_count, bytes, &runs[1], search->diag));
+        layer_times(&subject, search->args->data, out->names, search->layer_count, bytes, &runs[1], search->diag));
     subject_close(&subject);
-    INLAY_TRY(search_wake(search));
+    INLAY_TRY(search_reopen_original(search));
     share = runs[0] > runs[1] ? 1 - runs[1] / runs[0] : 0;
     for (uint32_t k = 0; k < ranking->count; k++) {
-        layer_worth *worth = &ranking->items[k];
+        layer_cost *worth = &ranking->items[k];
         const double took = floats[worth->layer] > 0 ? floats[worth->layer] : runs[0] / search->layer_count;
         const double gain = bytes[worth->layer] > 0 ? took - bytes[worth->layer] : took * share;
 
@@ -62,18 +63,19 @@ static bool known_gains(struct search *search, struct ranking *ranking)
     return true;
 }
 
-/* Errors of layers add up as squares. */
-static double price(const layer_worth *worth)
+/* Squared errors of layers add up. */
+static double price(const layer_cost *worth)
 {
     return isnan(worth->error) ? INFINITY : worth->error * worth->error / worth->gain_ns;
 }
 
-static int dearest_first(const void *a, const void *b)
+static int by_price(const void *a, const void *b)
 {
-    const layer_worth *worth = a, *y = b;
-    const double p = price(worth), q = price(y);
+    const layer_cost *left = a, *right = b;
+    const double left_price = price(left), right_price = price(right);
 
-    return p != q ? (p < q) - (p > q) : (worth->layer > y->layer) - (worth->layer < y->layer);
+    return left_price != right_price ? (left_price < right_price) - (left_price > right_price)
+                                     : (left->layer > right->layer) - (left->layer < right->layer);
 }
 
 /* ------------------------------------------------------------------ the ranking */
@@ -81,14 +83,14 @@ static int dearest_first(const void *a, const void *b)
 inlay_status search_rank(struct search *search, const struct candidate *candidate, struct ranking *out)
 {
     bool *only = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *only);
-    struct candidate alone = { candidate->placement, candidate->method, only, candidate->corrects };
+    struct candidate alone = { candidate->placement, candidate->method, only, candidate->corrects_bias };
     char path[PATH_MAX];
     inlay_status status;
 
     *out = (struct ranking){ arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *out->items), 0 };
     if (only == NULL || out->items == NULL)
         return no_memory(search->diag, "to search");
-    INLAY_TRY(search_build(search, candidate, true, path)); /* tells which they are */
+    INLAY_TRY(search_build(search, candidate, true, path)); /* fills search->out->forms */
     for (uint32_t i = 0; i < search->layer_count; i++) {
         struct verdict verdict;
 
@@ -96,104 +98,106 @@ inlay_status search_rank(struct search *search, const struct candidate *candidat
             continue;
         memset(only, true, search->layer_count * sizeof *only);
         only[i] = false;
-        INLAY_TRY(search_attempt(search, &alone, SEARCH_TELLING, &verdict, NULL));
-        out->items[out->count++] = (layer_worth){ i, verdict.error, 1 };
+        INLAY_TRY(search_attempt(search, &alone, SEARCH_SUBSET, &verdict, NULL));
+        out->items[out->count++] = (layer_cost){ i, verdict.error, 1 };
     }
     if (!known_gains(search, out)) {
         INLAY_TRY(find_gains(search, candidate, out));
         for (uint32_t k = 0; k < out->count; k++)
             stats_add_gain(search->known, search->out->names[out->items[k].layer], out->items[k].gain_ns);
     }
-    qsort(out->items, out->count, sizeof *out->items, dearest_first);
+    qsort(out->items, out->count, sizeof *out->items, by_price);
 done:
     return status;
 }
 
 /* ------------------------------------------------------------------ sets */
 
-static void put_back(const struct search *search, const struct ranking *ranking, uint32_t count, bool *stays)
+static void set_floats(const struct search *search, const struct ranking *ranking, uint32_t count, bool *stays_float)
 {
-    memset(stays, false, search->layer_count * sizeof *stays);
+    INLAY_CHECK(count <= ranking->count);
+    memset(stays_float, false, search->layer_count * sizeof *stays_float);
     for (uint32_t i = 0; i < count; i++)
-        stays[ranking->items[i].layer] = true;
+        stays_float[ranking->items[i].layer] = true;
 }
 
-/* Of those that are floats, the one with the largest gain below the last; NULL: none. */
-static const layer_worth *next_largest(const struct ranking *ranking, const bool *stays, const layer_worth *last)
+/* Among the float layers, the one with the largest gain below that of `last`; NULL: none. */
+static const layer_cost *next_largest(const struct ranking *ranking, const bool *stays_float, const layer_cost *last)
 {
-    const layer_worth *best = NULL;
+    const layer_cost *best = NULL;
 
     for (uint32_t i = 0; i < ranking->count; i++) {
-        const layer_worth *worth = &ranking->items[i];
+        const layer_cost *worth = &ranking->items[i];
 
-        if (stays[worth->layer] && (last == NULL || worth->gain_ns < last->gain_ns) &&
+        if (stays_float[worth->layer] && (last == NULL || worth->gain_ns < last->gain_ns) &&
             (best == NULL || worth->gain_ns > best->gain_ns))
             best = worth;
     }
     return best;
 }
 
-inlay_status search_mix(struct search *search, const struct ranking *ranking, struct candidate *candidate)
+inlay_status search_choose_floats(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
-    bool *stays = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *stays);
-    const layer_worth *worth = NULL;
+    bool *stays_float = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *stays_float);
+    const layer_cost *worth = NULL;
     uint32_t low = 0, high = ranking->count;
     struct verdict verdict;
     inlay_status status = INLAY_OK;
 
-    if (stays == NULL)
+    if (stays_float == NULL)
         return no_memory(search->diag, "to search");
-    candidate->stays = stays;
+    candidate->stays_float = stays_float;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
-        put_back(search, ranking, middle, stays);
+        set_floats(search, ranking, middle, stays_float);
         INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
         if (search_is_good(search, &verdict))
             high = middle;
         else
             low = middle + 1;
     }
-    put_back(search, ranking, high, stays);
-    for (uint32_t tries = 0; tries < MOST_RETRIED && (worth = next_largest(ranking, stays, worth)) != NULL; tries++) {
-        stays[worth->layer] = false;
+    set_floats(search, ranking, high, stays_float);
+    for (uint32_t tries = 0; tries < MOST_RETRIED && (worth = next_largest(ranking, stays_float, worth)) != NULL;
+         tries++) {
+        stays_float[worth->layer] = false;
         INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
         if (!search_is_good(search, &verdict))
-            stays[worth->layer] = true;
+            stays_float[worth->layer] = true;
     }
 done:
     return status;
 }
 
-bool search_mix_more(const struct search *search, const struct ranking *ranking, struct candidate *candidate)
+bool search_add_floats(const struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
-    bool *stays = (bool *)(uintptr_t)candidate->stays;
+    bool *stays_float = (bool *)(uintptr_t)candidate->stays_float;
     uint32_t more = 1 + ranking->count / 20;
 
     if (search_floats(search, candidate) >= ranking->count)
         return false;
     for (uint32_t i = 0; i < ranking->count && more > 0; i++)
-        if (!stays[ranking->items[i].layer]) {
-            stays[ranking->items[i].layer] = true;
+        if (!stays_float[ranking->items[i].layer]) {
+            stays_float[ranking->items[i].layer] = true;
             more--;
         }
     return true;
 }
 
-inlay_status search_front(struct search *search, const struct ranking *ranking, const struct candidate *candidate)
+inlay_status search_pareto(struct search *search, const struct ranking *ranking, const struct candidate *candidate)
 {
     enum { STEPS = 6 };
-    bool *stays = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *stays);
-    struct candidate other = { candidate->placement, candidate->method, stays, candidate->corrects };
+    bool *stays_float = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *stays_float);
+    struct candidate other = { candidate->placement, candidate->method, stays_float, candidate->corrects_bias };
     inlay_status status = INLAY_OK;
 
-    if (stays == NULL)
+    if (stays_float == NULL)
         return no_memory(search->diag, "to search");
     for (uint32_t k = 0; k < STEPS; k++) {
         double ms[2];
         struct verdict verdict;
 
-        put_back(search, ranking, ranking->count * k / STEPS, stays);
+        set_floats(search, ranking, ranking->count * k / STEPS, stays_float);
         INLAY_TRY(search_attempt(search, &other, search->compared, &verdict, ms));
         if (!search_note_point(search, search_describe(search, &other), &verdict, ms[1]))
             return no_memory(search->diag, "to search");

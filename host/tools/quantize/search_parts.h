@@ -1,4 +1,4 @@
-/* quantize/search_parts.h - what the files of the search share; private to search*.c. */
+/* quantize/search_parts.h - declarations shared by search*.c; private to them. */
 #ifndef QUANTIZE_SEARCH_PARTS_H
 #define QUANTIZE_SEARCH_PARTS_H
 #include "base/memory.h"
@@ -7,7 +7,7 @@
 #include "quantize/search.h"
 #include "quantize/stats.h"
 
-/* How ranges come from histograms. */
+/* A method that computes ranges from histograms. */
 typedef struct search_method {
     const char *name;
     quantize_method kind;
@@ -16,98 +16,99 @@ typedef struct search_method {
 enum { SEARCH_METHODS = 6 };
 extern const search_method search_methods[SEARCH_METHODS];
 
-/* One model to try. */
+/* One candidate model. */
 struct candidate {
     qdq_placement placement;
-    const uint8_t *method; /* [ranges] of each value */
-    const bool *stays;     /* [layers] that are floats, or NULL */
-    bool corrects;         /* see qdq_how */
+    const uint8_t *method;   /* [ranges] index into search_methods for each value */
+    const bool *stays_float; /* [layers] true: stays float; or NULL */
+    bool corrects_bias;      /* see qdq_options */
 };
 
 struct search {
     const quantize_args *args;
     const struct scratch *scratch;
-    struct subject *before; /* rests while other models with weights of floats are run */
+    struct subject *before; /* unloaded while other models with float weights are run */
     inlay_options *plain;
     char base[PATH_MAX];
     struct calibration calibration;
     uint32_t layer_count;
-    uint32_t *reads;     /* [layers] the range of what each reads; INLAY_NONE: it has none */
-    struct stats *known; /* see quantize_args.stats; or NULL */
-    uint32_t compared;   /* samples that a candidate is run on */
-    uint32_t *telling;   /* [telling_count] samples that tell most, see search_find_telling(); NULL before */
-    uint32_t telling_count;
+    uint32_t *input_ranges; /* [layers] index of the range of each layer's input; INLAY_NONE: it has none */
+    struct stats *known;    /* see quantize_args.stats; or NULL */
+    uint32_t compared;      /* number of samples for each candidate */
+    uint32_t *subset;       /* [subset_count] most informative samples, see search_select_subset(); NULL before */
+    uint32_t subset_count;
     struct arena *arena;
     search_result *out;
     uint32_t tried;
-    double done; /* for the progress */
+    double done; /* progress, 0 to 1 */
     inlay_diag *diag;
 };
 
-/* Opens the model as it is, with its outputs kept from then on. */
-INLAY_NODISCARD inlay_status search_wake(struct search *search);
+/* Opens the original model and caches its outputs from then on. */
+INLAY_NODISCARD inlay_status search_reopen_original(struct search *search);
 
-/* The range of value i by a method. */
+/* The range of value `index` by a method. */
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method);
-/* Writes the candidate; keep: it is the one that the result is about. path is [PATH_MAX]. */
+/* Writes the candidate to the scratch folder; keep: as the current result. path is [PATH_MAX]. */
 INLAY_NODISCARD inlay_status search_build(struct search *search, const struct candidate *candidate, bool keep,
                                           char *path);
-/* Builds it, and says how well it agrees on as many samples (SEARCH_TELLING: on those that tell most, or the first
- * few), and what a run takes: out and ms may be NULL. */
-enum { SEARCH_TELLING = 0x7fffffff };
+/* Builds the candidate, evaluates its agreement on at most `most_samples` samples (SEARCH_SUBSET: on the informative
+ * subset, or the first few) and times a run. out and ms may be NULL. */
+enum { SEARCH_SUBSET = 0x7fffffff };
 INLAY_NODISCARD inlay_status search_attempt(struct search *search, const struct candidate *candidate,
                                             uint32_t most_samples, struct verdict *out, double ms[2]);
-/* Finds the samples on which the candidate is off most, and as many others: few that tell of ranges and layers what all
- * of them would. From then on search_attempt() knows them. */
-INLAY_NODISCARD inlay_status search_find_telling(struct search *search, const struct candidate *candidate);
-/* Does the agreement hold? While sets are chosen, with some room: what suits the samples suits others less. */
+/* Selects the samples with the largest errors of the candidate, and as many others: a small subset that ranks ranges
+ * and layers as all samples would. search_attempt() uses it from then on. */
+INLAY_NODISCARD inlay_status search_select_subset(struct search *search, const struct candidate *candidate);
+/* Does the agreement hold? search_is_good() demands a margin, because choices that fit the samples fit other data
+ * less. */
 bool search_is_good(const struct search *search, const struct verdict *verdict);
 bool search_holds(const struct search *search, const struct verdict *verdict);
 /* "the inputs of layers, ranges by mse" */
 const char *search_describe(const struct search *search, const struct candidate *candidate);
-/* Layers that are floats in the candidate though they need not be. */
+/* Number of layers that the candidate deliberately keeps as floats. */
 uint32_t search_floats(const struct search *search, const struct candidate *candidate);
 
-/* Keeps what was seen of a candidate for the report; false: no memory. */
+/* Records a candidate for the report; false: out of memory. */
 bool search_note_point(struct search *search, const char *what, const struct verdict *verdict, double ms);
 
 /* ------------------------------------------------------------------ search_ranges.c */
 
-/* The method that suits all values best, and whether corrected biases do; candidate->method is new memory, the
- * search's. */
+/* Finds the best method for all values together, and whether bias correction helps; candidate->method is allocated from
+ * the search's arena. */
 INLAY_NODISCARD inlay_status search_ranges(struct search *search, struct candidate *candidate, struct verdict *out);
 /* ------------------------------------------------------------------ search_tables.c */
 
-/* Tables of the result in bytes, where the agreement holds with them and no run takes longer. */
+/* Quantizes the embedding tables of the result to 8 bits where the agreement holds and runs do not get slower. */
 INLAY_NODISCARD inlay_status search_tables(struct search *search);
 
 /* ------------------------------------------------------------------ search_layers.c */
 
-/* What a layer with integers costs in agreement, and brings in time. */
-typedef struct layer_worth {
+/* Cost in agreement and gain in time of a layer with integers. */
+typedef struct layer_cost {
     uint32_t layer;
-    double error;   /* of the outputs when it alone has integers */
-    double gain_ns; /* of a run; more than 0 */
-} layer_worth;
+    double error;   /* of the outputs when only this layer has integers */
+    double gain_ns; /* nanoseconds of a run; > 0 */
+} layer_cost;
 
 struct ranking {
-    layer_worth *items; /* [count], those that had better be floats first */
+    layer_cost *items; /* [count], layers that should become floats first */
     uint32_t count;
 };
 
-/* Tries each layer of the candidate alone. */
+/* Evaluates each layer of the candidate alone. */
 INLAY_NODISCARD inlay_status search_rank(struct search *search, const struct candidate *candidate, struct ranking *out);
-/* The ranges of what the layers at the front of the ranking read, each by the method with which the outputs of the
- * whole are off least. candidate->method is new memory where that is much less. */
-INLAY_NODISCARD inlay_status search_refine(struct search *search, const struct ranking *ranking,
-                                           struct candidate *candidate);
-/* Makes floats of as few layers from the front of the ranking as the agreement takes; then those with the largest gain
- * are tried as integers again. candidate->stays is new memory. */
-INLAY_NODISCARD inlay_status search_mix(struct search *search, const struct ranking *ranking,
-                                        struct candidate *candidate);
-/* Candidates with shares of the ranking as floats, run and timed: points of the report. */
-INLAY_NODISCARD inlay_status search_front(struct search *search, const struct ranking *ranking,
-                                          const struct candidate *candidate);
-/* A few more of them; false: all are floats. */
-bool search_mix_more(const struct search *search, const struct ranking *ranking, struct candidate *candidate);
+/* Chooses the method for the inputs of the layers at the front of the ranking one by one, by the output error of the
+ * whole model. candidate->method is replaced if that reduces the error clearly. */
+INLAY_NODISCARD inlay_status search_refine_ranges(struct search *search, const struct ranking *ranking,
+                                                  struct candidate *candidate);
+/* Keeps as few layers from the front of the ranking in float as the agreement allows; then tries those with the largest
+ * gain as integers again. candidate->stays is new memory. */
+INLAY_NODISCARD inlay_status search_choose_floats(struct search *search, const struct ranking *ranking,
+                                                  struct candidate *candidate);
+/* Runs and times candidates with growing shares of the ranking in float: points of the report. */
+INLAY_NODISCARD inlay_status search_pareto(struct search *search, const struct ranking *ranking,
+                                           const struct candidate *candidate);
+/* Keeps a few more layers in float; false: all are floats already. */
+bool search_add_floats(const struct search *search, const struct ranking *ranking, struct candidate *candidate);
 #endif

@@ -1,4 +1,4 @@
-/* Ranges: the method that suits all values best, and the one that suits each. */
+/* Ranges: the best method for all values together, and for each value. */
 #include "quantize/search_parts.h"
 #include <math.h>
 #include <string.h>
@@ -15,30 +15,30 @@ inlay_status search_ranges(struct search *search, struct candidate *candidate, s
 {
     uint8_t *best = arena_array(search->arena, (size_t)search->calibration.count + 1, 1),
             *tried = arena_array(search->arena, (size_t)search->calibration.count + 1, 1);
-    struct candidate other = { candidate->placement, tried, candidate->stays, false };
+    struct candidate other = { candidate->placement, tried, candidate->stays_float, false };
     bool any = false;
     struct verdict verdict;
     inlay_status status = INLAY_OK;
 
     if (best == NULL || tried == NULL)
         return no_memory(search->diag, "to search");
-    for (uint32_t m = 0; m < SEARCH_METHODS; m++) {
-        if (!is_wanted(search->args, m))
+    for (uint32_t method = 0; method < SEARCH_METHODS; method++) {
+        if (!is_wanted(search->args, method))
             continue;
-        memset(tried, (int)m, search->calibration.count);
+        memset(tried, (int)method, search->calibration.count);
         INLAY_TRY(search_attempt(search, &other, search->compared, &verdict, NULL));
-        if (!any || verdict.error < out->error) { /* errors tell more than scores do where all of these are bad */
+        if (!any || verdict.error < out->error) { /* errors rank candidates better than scores when all are bad */
             *out = verdict;
             memcpy(best, tried, search->calibration.count);
         }
         any = true;
     }
-    *candidate = (struct candidate){ candidate->placement, best, candidate->stays, true };
+    *candidate = (struct candidate){ candidate->placement, best, candidate->stays_float, true };
     INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
     if (verdict.error < out->error)
         *out = verdict;
     else
-        candidate->corrects = false;
+        candidate->corrects_bias = false;
 done:
     return status;
 }
@@ -52,28 +52,28 @@ static bool is_unlike(const qdq_range *a, const qdq_range *b)
     return fabsf(a->low - b->low) > (float)UNLIKE * width || fabsf(a->high - b->high) > (float)UNLIKE * width;
 }
 
-/* The methods whose range of the value is unlike that of its method and of each other; how many. */
+/* Lists the methods whose ranges differ clearly from that of `method` and from each other; returns their number. */
 static uint32_t choices(const struct search *search, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
 {
     qdq_range seen[SEARCH_METHODS];
     uint32_t count = 1;
 
     seen[0] = search_range(search, value, method);
-    for (uint8_t m = 0; m < SEARCH_METHODS; m++) {
-        const qdq_range range = search_range(search, value, m);
+    for (uint8_t method_index = 0; method_index < SEARCH_METHODS; method_index++) {
+        const qdq_range range = search_range(search, value, method_index);
         bool known = false;
 
         for (uint32_t k = 0; k < count; k++)
             known |= !is_unlike(&seen[k], &range);
         if (!known) {
-            out[count - 1] = m;
+            out[count - 1] = method_index;
             seen[count++] = range;
         }
     }
     return count - 1;
 }
 
-/* Tries the other ranges for the value; the rest of *candidate stays as it is. *error is that of the best so far. */
+/* Tries the other ranges for the value; the rest of *candidate is unchanged. *error is the smallest so far. */
 static inlay_status refine_value(struct search *search, const struct candidate *candidate, uint8_t *method,
                                  uint32_t value, double *error)
 {
@@ -85,7 +85,7 @@ static inlay_status refine_value(struct search *search, const struct candidate *
         struct verdict verdict;
 
         method[value] = others[k];
-        INLAY_TRY(search_attempt(search, candidate, SEARCH_TELLING, &verdict, NULL));
+        INLAY_TRY(search_attempt(search, candidate, SEARCH_SUBSET, &verdict, NULL));
         if (verdict.error < *error * BETTER) {
             *error = verdict.error;
             best = others[k];
@@ -96,32 +96,32 @@ done:
     return status;
 }
 
-inlay_status search_refine(struct search *search, const struct ranking *ranking, struct candidate *candidate)
+inlay_status search_refine_ranges(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
     uint8_t *method = arena_copy(search->arena, candidate->method, (size_t)search->calibration.count + 1);
     bool *done_with = arena_array(search->arena, (size_t)search->calibration.count + 1, sizeof *done_with);
-    struct candidate other = { candidate->placement, method, candidate->stays, candidate->corrects };
+    struct candidate other = { candidate->placement, method, candidate->stays_float, candidate->corrects_bias };
     uint32_t tried = 0;
-    struct verdict verdict, w;
+    struct verdict verdict, refined;
     inlay_status status;
 
     if (search->args->method != QUANTIZE_AUTO)
         return INLAY_OK;
     if (method == NULL || done_with == NULL)
         return no_memory(search->diag, "to search");
-    INLAY_TRY(search_attempt(search, &other, SEARCH_TELLING, &w, NULL));
+    INLAY_TRY(search_attempt(search, &other, SEARCH_SUBSET, &refined, NULL));
     for (uint32_t k = 0; k < ranking->count && tried < MOST_REFINED; k++) {
-        const uint32_t value = search->reads[ranking->items[k].layer];
+        const uint32_t value = search->input_ranges[ranking->items[k].layer];
 
         if (value == INLAY_NONE || done_with[value])
             continue;
         done_with[value] = true;
         tried++;
-        INLAY_TRY(refine_value(search, &other, method, value, &w.error));
+        INLAY_TRY(refine_value(search, &other, method, value, &refined.error));
     }
     INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
-    INLAY_TRY(search_attempt(search, &other, search->compared, &w, NULL));
-    if (w.error < verdict.error * MUCH_LESS) /* less would be what suits these samples, and no others */
+    INLAY_TRY(search_attempt(search, &other, search->compared, &refined, NULL));
+    if (refined.error < verdict.error * MUCH_LESS) /* a smaller gain may be an overfit to these samples */
         candidate->method = method;
 done:
     return status;

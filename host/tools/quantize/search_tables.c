@@ -1,5 +1,5 @@
-/* Tables that are looked up: bytes where the agreement holds with them. They make a model smaller, not faster, so they
- * are tried when it is known which layers have integers. */
+/* Embedding tables: 8 bits where the agreement holds. Tables make a model smaller, not faster, so they are tried after
+ * the layers with integers are known. */
 #include "quantize/search_parts.h"
 #include <string.h>
 
@@ -10,31 +10,31 @@ static bool is_table(const char *op)
     return strcmp(op, "Gather") == 0;
 }
 
-/* The layer of the report that layer i of the result is, if it is a table that may be narrower; INLAY_NONE: there is
- * none. Tables stand in the same order in both; nodes without names have others in each. */
+/* The layer of the report that corresponds to layer i of the result, if it is a table that can be quantized, otherwise
+ * INLAY_NONE. Tables have the same order in both; unnamed nodes have different names in each. */
 static uint32_t table_of(const search_result *result, const layer_list *list, uint32_t i)
 {
     const struct layer *layer = &list->items[i];
     uint32_t before = 0, k = 0;
 
-    if (!is_table(layer->node->info.op_type.data) || layer->path[0] != '\0' || layer->count < NARROW_LEAST_WEIGHTS)
+    if (!is_table(layer->node->info.op_type.data) || layer->path[0] != '\0' || layer->count < LOW_BIT_MIN_WEIGHTS)
         return INLAY_NONE;
     for (uint32_t j = 0; j < i; j++)
         before += is_table(list->items[j].node->info.op_type.data);
     for (; k < result->list.count && (!is_table(result->ops[k]) || before > 0); k++)
         before -= is_table(result->ops[k]);
     return k < result->list.count && result->list.items[k].count == layer->count &&
-                   result->list.items[k].kept == NULL && result->forms[k].bits == 32
+                   result->list.items[k].reason == NULL && result->forms[k].bits == 32
                ? k
                : INLAY_NONE;
 }
 
-/* The result with its tables in bytes; forms are of the report's layers. *out_any: there are tables. */
+/* Builds the result with its tables in 8 bits; forms belongs to the report's layers. *out_any: there are tables. */
 static inlay_status build(struct search *search, layer_form *forms, char *path, bool *out_any)
 {
     const session_source source = { .path = search->out->path, .fd = -1 };
     inlay_session raw = { .model = NULL };
-    narrow_how how = { .bits = 8 };
+    low_bit_options how = { .bits = 8 };
     layer_form *made = NULL;
     struct arena arena = { 0 };
     layer_list list;
@@ -57,7 +57,7 @@ static inlay_status build(struct search *search, layer_form *forms, char *path, 
     if (!*out_any)
         goto done;
     how.bits_of = bits;
-    INLAY_TRY(narrow_model(raw.model, &list, &how, made, search->diag));
+    INLAY_TRY(low_bit_model(raw.model, &list, &how, made, search->diag));
     for (uint32_t i = 0; i < list.count; i++)
         if (bits[i] == 8)
             forms[table_of(search->out, &list, i)] = made[i];
@@ -85,8 +85,8 @@ inlay_status search_tables(struct search *search)
     if (!any)
         goto done;
     INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
-    INLAY_TRY(
-        judge_agreement(search->args->data, 0, search->args->metric, search->before, &after, &verdict, search->diag));
+    INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after, &verdict,
+                                 search->diag));
     if (!search_holds(search, &verdict))
         goto done;
     INLAY_TRY(judge_time(search->args->data, search->before, &after, 1, &ms[0], &ms[1], search->diag));

@@ -1,5 +1,6 @@
-/* Candidates: what they are made of, how they are built and judged. */
+/* Candidates: descriptions, construction and evaluation. */
 #include "base/hash.h"
+#include "inlay/check.h"
 #include "quantize/qoperator.h"
 #include "quantize/search_parts.h"
 #include <math.h>
@@ -18,21 +19,22 @@ const search_method search_methods[SEARCH_METHODS] = {
     { "entropy", QUANTIZE_ENTROPY, 0 },
 };
 
-static const char *const places[QDQ_PLACEMENTS] = {
+static const char *const placement_names[QDQ_PLACEMENTS] = {
     [QDQ_INPUTS] = "the inputs of layers",
     [QDQ_LAYERS] = "the inputs and outputs of layers",
-    [QDQ_ALL] = "layers and all between them",
+    [QDQ_ALL] = "layers and all operators between them",
 };
 
-inlay_status search_wake(struct search *search)
+inlay_status search_reopen_original(struct search *search)
 {
-    inlay_status status = subject_wake(search->before, search->args->model, search->plain, search->diag);
+    inlay_status status = subject_reopen(search->before, search->args->model, search->plain, search->diag);
 
-    return status == INLAY_OK ? subject_keep(search->before, search->args->data, search->scratch->dir, search->diag)
-                              : status;
+    return status == INLAY_OK
+               ? subject_cache_outputs(search->before, search->args->data, search->scratch->dir, search->diag)
+               : status;
 }
 
-static inlay_status tell(struct search *search, const char *what)
+static inlay_status report_progress(struct search *search, const char *what)
 {
     search->done += (1 - search->done) * 0.01;
     if (search->args->progress != NULL && search->args->progress(search->args->progress_user, search->done, what) != 0)
@@ -46,8 +48,8 @@ uint32_t search_floats(const struct search *search, const struct candidate *cand
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; candidate->stays != NULL && i < search->layer_count; i++)
-        count += candidate->stays[i];
+    for (uint32_t i = 0; candidate->stays_float != NULL && i < search->layer_count; i++)
+        count += candidate->stays_float[i];
     return count;
 }
 
@@ -55,19 +57,20 @@ static const char *methods_of(const struct search *search, const struct candidat
 {
     for (uint32_t i = 1; candidate->method != NULL && i < search->calibration.count; i++)
         if (candidate->method[i] != candidate->method[0])
-            return "the method that suits each value";
+            return "the best method for each value";
     return search_methods[candidate->method != NULL && search->calibration.count > 0 ? candidate->method[0] : 0].name;
 }
 
 const char *search_describe(const struct search *search, const struct candidate *candidate)
 {
     const uint32_t floats = search_floats(search, candidate);
-    const char *what = arena_format(search->arena, "integers in %s, ranges by %s%s", places[candidate->placement],
-                                    methods_of(search, candidate), candidate->corrects ? ", corrected biases" : "");
+    const char *what =
+        arena_format(search->arena, "integers in %s, ranges by %s%s", placement_names[candidate->placement],
+                     methods_of(search, candidate), candidate->corrects_bias ? ", corrected biases" : "");
 
     return floats == 0 || what == NULL ? what
-                                       : arena_format(search->arena, "%s, %u layer%s in floats for the agreement", what,
-                                                      floats, floats == 1 ? "" : "s");
+                                       : arena_format(search->arena, "%s, %u layer%s in floats to keep the agreement",
+                                                      what, floats, floats == 1 ? "" : "s");
 }
 
 static void note(const struct search *search, const struct candidate *candidate, const struct verdict *verdict,
@@ -79,11 +82,12 @@ static void note(const struct search *search, const struct candidate *candidate,
         return;
     if (verdict != NULL)
         (void)snprintf(line, sizeof line, "%s, ranges by %s%s, %u layers in floats: %.5g (%s), error %.3g",
-                       places[candidate->placement], methods_of(search, candidate),
-                       candidate->corrects ? ", corrected biases" : "", search_floats(search, candidate),
+                       placement_names[candidate->placement], methods_of(search, candidate),
+                       candidate->corrects_bias ? ", corrected biases" : "", search_floats(search, candidate),
                        verdict->score.value, agree_metric_name(verdict->metric), verdict->error);
     else
-        (void)snprintf(line, sizeof line, "%s: %.4g ms instead of %.4g ms", places[candidate->placement], ms[1], ms[0]);
+        (void)snprintf(line, sizeof line, "%s: %.4g ms instead of %.4g ms", placement_names[candidate->placement],
+                       ms[1], ms[0]);
     search->args->note(search->args->progress_user, line);
 }
 
@@ -111,7 +115,8 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
 {
     double least = search->args->goal;
 
-    if (search->args->sure && verdict->metric == AGREE_text) /* confidence is room enough for the number of texts */
+    if (search->args->sure &&
+        verdict->metric == AGREE_text) /* the confidence bound is margin enough for the number of texts */
         return search_holds(search, verdict) &&
                verdict->error * verdict->error <= AGREE_TEXT_DIFFERS * (1 - least) * TEXT_ROOM;
     if (verdict->metric == AGREE_kl)
@@ -125,13 +130,14 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
 
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
 {
-    const search_method *m = &search_methods[method];
+    const search_method *how = &search_methods[method];
     const tensor_range *range = &search->calibration.ranges[i];
     qdq_range out = { .name = range->name };
 
-    switch (m->kind) {
+    INLAY_CHECK(i < search->calibration.count && method < SEARCH_METHODS);
+    switch (how->kind) {
     case QUANTIZE_PERCENTILE:
-        calibrate_percentile(range, m->percentile, &out.low, &out.high);
+        calibrate_percentile(range, how->percentile, &out.low, &out.high);
         break;
     case QUANTIZE_MSE:
         calibrate_mse(range, &out.low, &out.high);
@@ -144,16 +150,16 @@ qdq_range search_range(const struct search *search, uint32_t i, uint32_t method)
         break;
     }
     if (range->broken > 0)
-        out.kept = "its input was NaN or infinite";
+        out.reason = "its input contained NaN or infinity";
     else if (!isfinite(out.high - out.low))
-        out.kept = "the range of its input is too large";
+        out.reason = "the range of its input is too large";
     out.means = range->means;
     out.channels = range->channels;
     return out;
 }
 
-/* Names and forms of the layers, once the model that they are of goes. */
-static bool keep_layers(struct search *search, const layer_list *list, const layer_form *forms)
+/* Copies names and forms of the layers before their model is freed. */
+static bool copy_layers(struct search *search, const layer_list *list, const layer_form *forms)
 {
     search_result *result = search->out;
 
@@ -164,7 +170,7 @@ static bool keep_layers(struct search *search, const layer_list *list, const lay
     result->ops = arena_array(search->arena, (size_t)list->count + 1, sizeof *result->ops);
     if (result->list.items == NULL || result->forms == NULL || result->names == NULL || result->ops == NULL)
         return false;
-    if (list->count > 0) { /* where there is none, there are no items either */
+    if (list->count > 0) { /* with no layers, items may be NULL */
         memcpy(result->list.items, list->items, list->count * sizeof *list->items);
         memcpy(result->forms, forms, list->count * sizeof *forms);
     }
@@ -184,8 +190,8 @@ inlay_status search_build(struct search *search, const struct candidate *candida
     inlay_session raw = { .model = NULL };
     struct arena arena = { 0 };
     qdq_range *ranges = arena_array(&arena, (size_t)search->calibration.count + 1, sizeof *ranges);
-    const qdq_how how = { candidate->placement, ranges, search->calibration.count, candidate->corrects,
-                          candidate->stays };
+    const qdq_options how = { candidate->placement, ranges, search->calibration.count, candidate->corrects_bias,
+                              candidate->stays_float };
     layer_form *forms = NULL;
     uint32_t rewritten;
     layer_list list;
@@ -204,10 +210,10 @@ inlay_status search_build(struct search *search, const struct candidate *candida
     INLAY_TRY(qdq_model(raw.model, &list, &how, forms, search->diag));
     if (search->args->qoperator)
         INLAY_TRY(qoperator_model(raw.model, &rewritten, search->diag));
-    (void)snprintf(name, sizeof name, "%u", keep ? 0 : 1 + search->tried++ % 2); /* old ones make room */
-    /* What is only tried has its tensors at the beginnings of pages: tables at odd addresses would be copied. */
+    (void)snprintf(name, sizeof name, "%u", keep ? 0 : 1 + search->tried++ % 2); /* overwrites an older candidate */
+    /* Candidates store their tensors at page boundaries: tables at unaligned addresses would be copied. */
     INLAY_TRY(scratch_save(search->scratch, name, raw.model, !keep, path, search->diag));
-    if (keep && !keep_layers(search, &list, forms))
+    if (keep && !copy_layers(search, &list, forms))
         status = no_memory(search->diag, "to search");
 done:
     graph_model_destroy(raw.model);
@@ -215,34 +221,34 @@ done:
     return status;
 }
 
-/* What makes one candidate another than the next. */
+/* Digest of everything that distinguishes candidates. */
 static uint64_t digest_of(const struct search *search, const struct candidate *candidate, uint32_t most)
 {
-    uint64_t hash =
-        hash_u64(hash_u64((uint64_t)candidate->placement * 2 + search->args->qoperator, candidate->corrects), most);
+    uint64_t hash = hash_u64(
+        hash_u64((uint64_t)candidate->placement * 2 + search->args->qoperator, candidate->corrects_bias), most);
 
-    for (uint32_t i = 0; most == SEARCH_TELLING && search->telling != NULL && i < search->telling_count; i++)
-        hash = hash_u64(hash, search->telling[i]);
+    for (uint32_t i = 0; most == SEARCH_SUBSET && search->subset != NULL && i < search->subset_count; i++)
+        hash = hash_u64(hash, search->subset[i]);
     for (uint32_t i = 0; i < search->args->skip_count; i++)
         hash = hash_bytes(search->args->skip[i], strlen(search->args->skip[i]), hash);
     for (uint32_t i = 0; i < search->calibration.count; i++)
         hash = hash_u64(hash, candidate->method != NULL ? candidate->method[i] : 0);
     for (uint32_t i = 0; i < search->layer_count; i++)
-        hash = hash_u64(hash, candidate->stays != NULL && candidate->stays[i]);
+        hash = hash_u64(hash, candidate->stays_float != NULL && candidate->stays_float[i]);
     return hash;
 }
 
-static inlay_status judge_candidate(struct search *search, const struct subject *after, uint32_t most,
-                                    struct verdict *out)
+static inlay_status evaluate_candidate(struct search *search, const struct subject *after, uint32_t most,
+                                       struct verdict *out)
 {
-    if (most == SEARCH_TELLING && search->telling != NULL)
-        return judge_some(search->args->data, search->telling, search->telling_count, search->args->metric,
-                          search->before, after, out, NULL, search->diag);
-    return judge_agreement(search->args->data, most == SEARCH_TELLING ? FIRST_FEW : most, search->args->metric,
-                           search->before, after, out, search->diag);
+    if (most == SEARCH_SUBSET && search->subset != NULL)
+        return evaluate_subset(search->args->data, search->subset, search->subset_count, search->args->metric,
+                               search->before, after, out, NULL, search->diag);
+    return evaluate_agreement(search->args->data, most == SEARCH_SUBSET ? FIRST_FEW : most, search->args->metric,
+                              search->before, after, out, search->diag);
 }
 
-/* Runs the candidate beside the model. */
+/* Evaluates and times the candidate against the model. */
 static inlay_status run_candidate(struct search *search, const struct candidate *candidate, uint32_t most_samples,
                                   struct verdict *out, double ms[2])
 {
@@ -253,7 +259,7 @@ static inlay_status run_candidate(struct search *search, const struct candidate 
     INLAY_TRY(search_build(search, candidate, false, path));
     INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
     if (out != NULL)
-        INLAY_TRY(judge_candidate(search, &after, most_samples, out));
+        INLAY_TRY(evaluate_candidate(search, &after, most_samples, out));
     if (ms != NULL)
         INLAY_TRY(judge_time(search->args->data, search->before, &after, TIME_BUDGET_S, &ms[0], &ms[1], search->diag));
 done:
@@ -267,7 +273,8 @@ inlay_status search_attempt(struct search *search, const struct candidate *candi
     const uint64_t digest = digest_of(search, candidate, most_samples);
     inlay_status status;
 
-    INLAY_TRY(tell(search, "trying"));
+    INLAY_CHECK(out != NULL || ms != NULL);
+    INLAY_TRY(report_progress(search, "trying"));
     if (ms == NULL && stats_verdict(search->known, digest, out)) {
         note(search, candidate, out, ms);
         return INLAY_OK;
@@ -284,48 +291,48 @@ done:
 
 /* ------------------------------------------------------------------ samples that tell most */
 
-typedef struct sample_off {
+typedef struct sample_error {
     uint32_t sample;
     double off;
-} sample_off;
+} sample_error;
 
-static int farthest_first(const void *a, const void *b)
+static int by_error(const void *a, const void *b)
 {
-    const sample_off *off = a, *y = b;
+    const sample_error *left = a, *right = b;
 
-    if (off->off != y->off)
-        return !(off->off > y->off) ? 1 : -1;
-    return (off->sample > y->sample) - (off->sample < y->sample);
+    if (left->off != right->off)
+        return !(left->off > right->off) ? 1 : -1;
+    return (left->sample > right->sample) - (left->sample < right->sample);
 }
 
-inlay_status search_find_telling(struct search *search, const struct candidate *candidate)
+inlay_status search_select_subset(struct search *search, const struct candidate *candidate)
 {
     const uint32_t all = search->compared < search->args->data->count ? search->compared : search->args->data->count;
     const double room = TELLING_MS / ((search->out->ms_after + 1e-3) * (search->layer_count + 1) * SEARCH_METHODS);
     const uint32_t most = room > MOST_TELLING ? MOST_TELLING : room < FIRST_FEW ? FIRST_FEW : (uint32_t)room;
     const uint32_t count = most < all ? most : all, worst = (count + 1) / 2;
-    sample_off *items = arena_array(search->arena, (size_t)all + 1, sizeof *items);
+    sample_error *items = arena_array(search->arena, (size_t)all + 1, sizeof *items);
     double *off = arena_array(search->arena, (size_t)all + 1, sizeof *off);
-    uint32_t *telling = arena_array(search->arena, (size_t)count + 1, sizeof *telling);
+    uint32_t *subset = arena_array(search->arena, (size_t)count + 1, sizeof *subset);
     struct subject after = { 0 };
     char path[PATH_MAX];
     struct verdict verdict;
     inlay_status status;
 
-    if (items == NULL || off == NULL || telling == NULL)
+    if (items == NULL || off == NULL || subset == NULL)
         return no_memory(search->diag, "to search");
-    INLAY_TRY(tell(search, "trying"));
+    INLAY_TRY(report_progress(search, "trying"));
     INLAY_TRY(search_build(search, candidate, false, path));
     INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
-    INLAY_TRY(judge_some(search->args->data, NULL, all, search->args->metric, search->before, &after, &verdict, off,
-                         search->diag));
+    INLAY_TRY(evaluate_subset(search->args->data, NULL, all, search->args->metric, search->before, &after, &verdict,
+                              off, search->diag));
     for (uint32_t i = 0; i < all; i++)
-        items[i] = (sample_off){ i, isnan(off[i]) ? INFINITY : off[i] };
-    qsort(items, all, sizeof *items, farthest_first);
-    for (uint32_t i = 0; i < count; i++) /* the rest evenly among the others */
-        telling[i] = items[i < worst ? i : worst + (i - worst) * (all - worst) / (count - worst)].sample;
-    search->telling = telling;
-    search->telling_count = count;
+        items[i] = (sample_error){ i, isnan(off[i]) ? INFINITY : off[i] };
+    qsort(items, all, sizeof *items, by_error);
+    for (uint32_t i = 0; i < count; i++) /* the rest evenly spread over the others */
+        subset[i] = items[i < worst ? i : worst + (i - worst) * (all - worst) / (count - worst)].sample;
+    search->subset = subset;
+    search->subset_count = count;
 done:
     subject_close(&after);
     return status;

@@ -43,7 +43,7 @@ static inlay_status hash_sample(const struct samples *set, uint32_t i, uint64_t 
     for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_input_count(set->of); k++) {
         inlay_tensor_view view;
 
-        if (values[k] != NULL && judge_view(values[k], &view) && view.dtype != INLAY_STRING && view.bytes > 0)
+        if (values[k] != NULL && evaluate_view(values[k], &view) && view.dtype != INLAY_STRING && view.bytes > 0)
             *io_hash = hash_bytes(view.data, (size_t)view.bytes, *io_hash);
     }
     samples_release(set, values);
@@ -99,14 +99,13 @@ inlay_status stats_open(const char *path, const char *model, const struct sample
     } else if (stats->root == NULL || of == NULL || !json_is_object(json_object_get(stats->root, "verdicts")) ||
                !json_is_object(json_object_get(stats->root, "ranges")) ||
                !json_is_object(json_object_get(stats->root, "gains"))) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "--stats %.200s: not what inlay quantize wrote; remove it, or "
-                            "name another file",
-                            path);
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "--stats %.200s: not a file of inlay quantize --stats; remove it, or name another file", path);
     } else if (strcmp(of, key) != 0) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "--stats %.200s: of another model, other samples or another "
-                            "metric; remove it, or name another file",
+                            "--stats %.200s: belongs to another model, other samples or another metric; remove it, or "
+                            "name another file",
                             path);
     }
     if (status == INLAY_OK && stats->root == NULL)
@@ -152,7 +151,7 @@ done:
 
 /* ------------------------------------------------------------------ verdicts */
 
-/* JSON has no infinities and no NaN: such a verdict is not kept. */
+/* JSON has no infinity and NaN: such a verdict is not stored. */
 void stats_add_verdict(struct stats *stats, uint64_t digest, const struct verdict *verdict)
 {
     char name[20];

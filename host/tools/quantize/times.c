@@ -13,7 +13,7 @@ static inlay_status run_profiled(const struct subject *subject, const struct sam
     inlay_status status;
 
     INLAY_TRY(samples_load(set, 0, &values, diag));
-    INLAY_TRY(samples_run(set, values, subject->session, subject->context, diag)); /* what is done once */
+    INLAY_TRY(samples_run(set, values, subject->session, subject->context, diag)); /* warm-up: lazy initialisation */
     INLAY_TRY(inlay_context_profile(subject->context, 1, MOST_EVENTS, diag));
     for (int i = 0; i < RUNS; i++)
         INLAY_TRY(samples_run(set, values, subject->session, subject->context, diag));
@@ -22,7 +22,7 @@ done:
     return status;
 }
 
-/* Steps of the main graph that nothing else is inside of. */
+/* Adds the times of leaf steps, which contain no other step. */
 static void add_steps(const json_t *profile, const char *const *names, uint32_t count, double *out)
 {
     const json_t *steps = json_object_get(profile, "steps"), *step;
@@ -41,8 +41,8 @@ static void add_steps(const json_t *profile, const char *const *names, uint32_t 
     }
 }
 
-inlay_status times_of_layers(const struct subject *subject, const struct samples *set, const char *const *names,
-                             uint32_t count, double *out, double *out_run_ns, inlay_diag *diag)
+inlay_status layer_times(const struct subject *subject, const struct samples *set, const char *const *names,
+                         uint32_t count, double *out, double *out_run_ns, inlay_diag *diag)
 {
     struct strbuf text = { 0 };
     json_t *profile = NULL;

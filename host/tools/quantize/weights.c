@@ -1,4 +1,5 @@
 #include "quantize/weights.h"
+#include "inlay/check.h"
 #include "quantize/loops.h"
 #include <math.h>
 #include <stddef.h>
@@ -20,22 +21,23 @@ float weights_storable(float scale, bool halves)
         return scale;
     scale = scale < 0x1p-14F ? 0x1p-14F : scale > 65504.0F ? 65504.0F : scale;
     memcpy(&bits, &scale, sizeof bits);
-    bits += 0xfff + (bits >> 13 & 1); /* ten bits of the mantissa stay, ties to even */
+    bits += 0xfff + (bits >> 13 & 1); /* keep ten bits of the mantissa, ties to even */
     bits &= ~UINT32_C(0x1fff);
     memcpy(&scale, &bits, sizeof scale);
     return scale;
 }
 
-static inline int code_of(float w, weight_grid grid)
+static inline int code_of(float weight, weight_grid grid)
 {
-    const float q = nearbyintf(w / grid.scale) + (float)grid.zero;
+    const float code = nearbyintf(weight / grid.scale) + (float)grid.zero;
 
-    return q < 0 ? 0 : q > WEIGHTS_MOST_CODE ? WEIGHTS_MOST_CODE : (int)q;
+    return code < 0 ? 0 : code > WEIGHTS_MOST_CODE ? WEIGHTS_MOST_CODE : (int)code;
 }
 
-/* Weights from .. of a row. order: where the importance of each stands; NULL: as the weights do. */
-static void gather(const weight_rows *rows, const float *row, int64_t step, const float *importance,
-                   const int32_t *order, int64_t from, weight_block *block)
+/* Copies one block of a row, from element `from`. order maps positions to indices of importance; NULL: natural
+ * order. */
+static void load_block(const weight_rows *rows, const float *row, int64_t step, const float *importance,
+                       const int32_t *order, int64_t from, weight_block *block)
 {
     block->halves = rows->halves;
     block->n = rows->depth - from < rows->block ? rows->depth - from : rows->block;
@@ -53,75 +55,78 @@ void weights_nibbles(const weight_rows *rows, const float *importance, uint8_t *
     weight_block block;
 
     for (int64_t r = 0; r < rows->rows; r++)
-        for (int64_t k = 0; k < blocks; k++) {
+        for (int64_t b = 0; b < blocks; b++) {
             weight_grid grid;
 
-            gather(rows, rows->weights + r * rows->row_step, rows->step, importance, NULL, k * rows->block, &block);
+            load_block(rows, rows->weights + r * rows->row_step, rows->step, importance, NULL, b * rows->block, &block);
             KERNEL_BEST(quantize_loops)->find_grid(&block, &grid);
-            scales[r * blocks + k] = grid.scale;
-            zeros[r * blocks + k] = (uint8_t)grid.zero;
+            scales[r * blocks + b] = grid.scale;
+            zeros[r * blocks + b] = (uint8_t)grid.zero;
             for (int64_t i = 0; i < block.n; i++)
-                codes[r * rows->depth + k * rows->block + i] = (uint8_t)code_of(block.w[i], grid);
+                codes[r * rows->depth + b * rows->block + i] = (uint8_t)code_of(block.w[i], grid);
         }
 }
 
-/* Codes of a block of one row, in the order of rounding, whose weights are left[from ..], for what is left of them by
- * then; errors are in units of the factor's pivots. */
-static double settle_block(const weight_rows *rows, const weight_inputs *in, float *left, int64_t r, int64_t from,
-                           float *errors, uint8_t *codes, float *scales, uint8_t *zeros)
+/* Rounds a block of one row in the order of rounding. left holds the weights minus the compensation so far; errors are
+ * in units of the factor's pivots. Returns the squared error. */
+static double round_block(const weight_rows *rows, const weight_inputs *in, float *left, int64_t row, int64_t from,
+                          float *errors, uint8_t *codes, float *scales, uint8_t *zeros)
 {
-    const int64_t at = r * weight_blocks(rows) + (in->order != NULL ? in->order[from] : from) / rows->block;
+    const int64_t index = row * weight_blocks(rows) + (in->order != NULL ? in->order[from] : from) / rows->block;
     double loss = 0;
     weight_block block;
     weight_grid grid;
 
-    gather(rows, left, 1, in->importance, in->order, from, &block);
+    load_block(rows, left, 1, in->importance, in->order, from, &block);
     KERNEL_BEST(quantize_loops)->find_grid(&block, &grid);
-    scales[at] = grid.scale;
-    zeros[at] = (uint8_t)grid.zero;
-    for (int64_t p = from; p < from + block.n; p++) {
-        const float *row = in->factor + p * rows->depth;
-        const int code = code_of(left[p], grid);
-        const float error = (left[p] - (float)(code - grid.zero) * grid.scale) / row[p];
+    scales[index] = grid.scale;
+    zeros[index] = (uint8_t)grid.zero;
+    for (int64_t at = from; at < from + block.n; at++) {
+        const float *factor_row = in->factor + at * rows->depth;
+        const int code = code_of(left[at], grid);
+        const float error = (left[at] - (float)(code - grid.zero) * grid.scale) / factor_row[at];
 
-        codes[r * rows->depth + (in->order != NULL ? in->order[p] : p)] = (uint8_t)code;
-        errors[p - from] = error;
+        codes[row * rows->depth + (in->order != NULL ? in->order[at] : at)] = (uint8_t)code;
+        errors[at - from] = error;
         loss += (double)error * error;
-        for (int64_t j = p + 1; j < from + block.n; j++)
-            left[j] -= error * row[j];
+        for (int64_t j = at + 1; j < from + block.n; j++)
+            left[j] -= error * factor_row[j];
     }
     return loss;
 }
 
-/* A few rows at a time, for the factor is larger than the caches; what follows a block hears of its errors at once. */
+/* Works on a few rows at a time, because the factor is larger than the caches. The errors of a block are applied to all
+ * following blocks at once. */
 double weights_nibbles_compensated(const weight_rows *rows, const weight_inputs *in, int64_t first, int64_t count,
                                    uint8_t *codes, float *scales, uint8_t *zeros, float *scratch)
 {
-    const int64_t n = rows->depth;
-    float *errors = scratch + WEIGHTS_TOGETHER * n;
+    const int64_t depth = rows->depth;
+    float *errors = scratch + WEIGHTS_TOGETHER * depth;
     double loss = 0;
 
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t p = 0; p < n; p++)
-            scratch[i * n + p] =
-                rows->weights[(first + i) * rows->row_step + (in->order != NULL ? in->order[p] : p) * rows->step];
-    for (int64_t from = 0; from < n; from += rows->block) {
-        const int64_t to = from + rows->block < n ? from + rows->block : n;
+    INLAY_CHECK(in->factor != NULL && count <= WEIGHTS_TOGETHER && first + count <= rows->rows);
+    INLAY_CHECK(rows->block > 0 && rows->block <= WEIGHTS_MOST_BLOCK);
+    for (int64_t row = 0; row < count; row++)
+        for (int64_t at = 0; at < depth; at++)
+            scratch[row * depth + at] =
+                rows->weights[(first + row) * rows->row_step + (in->order != NULL ? in->order[at] : at) * rows->step];
+    for (int64_t from = 0; from < depth; from += rows->block) {
+        const int64_t to = from + rows->block < depth ? from + rows->block : depth;
 
-        for (int64_t i = 0; i < count; i++)
-            loss += settle_block(rows, in, scratch + i * n, first + i, from, errors + i * rows->block, codes, scales,
-                                 zeros);
-        if (to < n)
+        for (int64_t row = 0; row < count; row++)
+            loss += round_block(rows, in, scratch + row * depth, first + row, from, errors + row * rows->block, codes,
+                                scales, zeros);
+        if (to < depth)
             blockmul_add(&(struct blockmul){ .c = scratch + to,
                                              .a = errors,
-                                             .b = in->factor + from * n + to,
+                                             .b = in->factor + from * depth + to,
                                              .rows = count,
-                                             .columns = n - to,
+                                             .columns = depth - to,
                                              .depth = to - from,
-                                             .c_row = n,
+                                             .c_row = depth,
                                              .a_row = rows->block,
                                              .a_step = 1,
-                                             .b_row = n,
+                                             .b_row = depth,
                                              .factor = -1 });
     }
     return loss;

@@ -1,4 +1,4 @@
-/* audio.c - AudioDecoder: the samples of a sound file. */
+/* audio.c - AudioDecoder: decodes a sound file to samples. */
 #include "prepost.h"
 #include "sound.h"
 #include <stdlib.h>
@@ -11,7 +11,7 @@ typedef struct audio_state {
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_dim dims[2] = { prepost_fixed(1), prepost_open() };
-    const inlay_status status = prepost_want_rank(in, 0, 1, 2, "[bytes of a file], or with a 1 before it", diag);
+    const inlay_status status = prepost_want_rank(in, 0, 1, 2, "[bytes of a file] or [1, bytes of a file]", diag);
 
     (void)ctx;
     return status != INLAY_OK ? status : prepost_set(in, 0, 2, dims);
@@ -74,7 +74,7 @@ done:
     return status;
 }
 
-/* Two frames of two channels, 16 bits, 8000 a second. */
+/* A WAV file with two frames of two channels, 16 bits, 8000 frames a second. */
 static const char wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\0\0\0\x7d\0\0\x04\0\x10\0"
                           "data\x08\0\0\0\0\x40\0\xc0\0\x20\0\x20";
 static const int64_t file_dims[] = { sizeof wav - 1 }, both_dims[] = { 1, 4 }, mixed_dims[] = { 1, 2 };
@@ -85,7 +85,7 @@ static const inlay_tensor_view mixed_view[] = { PREPOST_VIEW(mixed, mixed_dims, 
 static const inlay_attr_info as_is[] = { PREPOST_ATTR_INT("stereo_to_mono", 0) },
                              to_mono[] = { PREPOST_ATTR_INT("stereo_to_mono", 1) };
 static const inlay_op_example examples[] = {
-    PREPOST_EXAMPLE("two channels, one sample of each after the other", as_is, file_view, both_view, 0),
+    PREPOST_EXAMPLE("two interleaved channels", as_is, file_view, both_view, 0),
     PREPOST_EXAMPLE("the mean of both", to_mono, file_view, mixed_view, 1e-7),
 };
 
@@ -93,9 +93,9 @@ const prepost_operator prepost_audio_decoder = {
     .op_type = "AudioDecoder",
     .signature = "encoded:B, format?:S -> pcm:F; B=uint8, S=string, F=float; downsampling_rate:i=0, stereo_to_mono:i=0",
     .doc =
-        "The samples of a sound file, [1, samples], -1 to 1: WAV, and by libsndfile FLAC, MP3, Ogg and others. "
-        "downsampling_rate above 0 changes the rate to it, in either direction; stereo_to_mono 1 takes the mean of the "
-        "channels. The format is told by the bytes; the input of that name is not looked at.",
+        "Decodes a sound file to samples, [1, samples], -1 to 1: WAV, and with libsndfile FLAC, MP3, Ogg and others. "
+        "downsampling_rate above 0 resamples to that rate, higher or lower; stereo_to_mono 1 averages the channels. "
+        "The format is detected from the bytes; the input format is ignored.",
     .extensions = true,
     .infer = infer,
     PREPOST_EXAMPLES(examples),

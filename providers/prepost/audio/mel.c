@@ -1,5 +1,6 @@
-/* mel.c - MelSpectrogram, as Whisper and librosa have it. */
+/* mel.c - MelSpectrogram, compatible with Whisper and librosa. */
 #include "fft.h"
+#include "inlay/check.h"
 #include "prepost.h"
 #include <inttypes.h>
 #include <math.h>
@@ -24,7 +25,7 @@ typedef struct mel_state {
     bool centre, reflect, drop_last;
     int log;
     double power;
-    double *window;         /* [n_fft] Hann's, periodic */
+    double *window;         /* [n_fft] periodic Hann window */
     double *weights;        /* of all filters */
     struct filter *filters; /* [mels] */
     double *tables;
@@ -33,15 +34,15 @@ typedef struct mel_state {
 
 static void release(void *state)
 {
-    mel_state *s = state;
+    mel_state *mel = state;
 
-    if (s != NULL) {
-        free(s->window);
-        free(s->weights);
-        free(s->filters);
-        free(s->tables);
+    if (mel != NULL) {
+        free(mel->window);
+        free(mel->weights);
+        free(mel->filters);
+        free(mel->tables);
     }
-    free(s);
+    free(mel);
 }
 
 /* ------------------------------------------------------------------ the mel scale */
@@ -65,7 +66,7 @@ static double hz_of(double mel, bool htk)
     return mel < from / step ? mel * step : from * exp(log_step * (mel - from / step));
 }
 
-/* Triangles over the bins, of the height 1 or (Slaney's norm) of the area 1. */
+/* Builds triangular filters over the bins, of height 1 or (Slaney norm) area 1. */
 static bool make_filters(mel_state *state, double rate, double low, double high, bool htk, bool slaney)
 {
     const double from = mel_of(low, htk), step = (mel_of(high, htk) - from) / (double)(state->mels + 1);
@@ -76,24 +77,26 @@ static bool make_filters(mel_state *state, double rate, double low, double high,
     if (state->filters == NULL || state->weights == NULL)
         return false;
     at = state->weights;
-    for (int64_t m = 0; m < state->mels; m++) {
-        const double left = hz_of(from + step * (double)m, htk), middle = hz_of(from + step * (double)(m + 1), htk);
-        const double right = hz_of(from + step * (double)(m + 2), htk), height = slaney ? 2 / (right - left) : 1;
-        struct filter *filter = &state->filters[m];
+    for (int64_t filter_index = 0; filter_index < state->mels; filter_index++) {
+        const double left = hz_of(from + step * (double)filter_index, htk),
+                     middle = hz_of(from + step * (double)(filter_index + 1), htk);
+        const double right = hz_of(from + step * (double)(filter_index + 2), htk),
+                     height = slaney ? 2 / (right - left) : 1;
+        struct filter *filter = &state->filters[filter_index];
 
         filter->weights = at;
         for (int64_t k = 0; k < state->bins; k++) {
             const double hz = (double)k * rate / (double)state->n_fft;
             const double up = (hz - left) / (middle - left), down = (right - hz) / (right - middle);
-            const double w = (up < down ? up : down) * height;
+            const double weight = (up < down ? up : down) * height;
 
-            if (!(w > 0))
+            if (!(weight > 0))
                 continue;
             if (filter->count == 0)
                 filter->first = k;
-            for (; filter->first + filter->count < k; filter->count++) /* none in between: triangles have no holes */
+            for (; filter->first + filter->count < k; filter->count++) /* zeros between, for gaps */
                 *at++ = 0;
-            *at++ = w;
+            *at++ = weight;
             filter->count++;
         }
     }
@@ -102,14 +105,14 @@ static bool make_filters(mel_state *state, double rate, double low, double high,
 
 /* ------------------------------------------------------------------ frames */
 
-/* What a loop over frames needs. */
+/* Arguments of the parallel loop over frames. */
 struct job {
     const mel_state *state;
     const float *input;
-    int64_t count, whole, frames; /* samples there are; with zeros behind them; columns */
+    int64_t count, whole, frames; /* samples of the input; samples after zero padding; output columns */
     float *to;                    /* [mels, frames] */
-    double *scratch;              /* of all workers */
-    size_t scratch_count;         /* of one */
+    double *scratch;              /* scratch of all workers */
+    size_t scratch_count;         /* elements for one worker */
 };
 
 static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -119,13 +122,14 @@ static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t w
     double *data = job->scratch + worker * job->scratch_count, *powers = data + 2 * state->n_fft,
            *inner = powers + state->bins;
 
-    for (int64_t t = begin; t < end; t++) {
-        const int64_t start = t * state->hop - (state->centre ? state->n_fft / 2 : 0);
+    INLAY_CHECK(end <= job->frames);
+    for (int64_t frame = begin; frame < end; frame++) {
+        const int64_t start = frame * state->hop - (state->centre ? state->n_fft / 2 : 0);
 
         for (int64_t i = 0; i < state->n_fft; i++) {
             int64_t at = start + i;
 
-            /* What is behind the last sample is zeros up to the whole, and what is around the whole is its mirror. */
+            /* Samples past the end are zeros up to `whole`; positions outside `whole` are mirrored. */
             if (state->reflect && job->whole > 1 && (at < 0 || at >= job->whole)) {
                 at %= 2 * (job->whole - 1);
                 at = at < 0 ? at + 2 * (job->whole - 1) : at;
@@ -140,13 +144,13 @@ static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t w
 
             powers[k] = state->power == 2 ? square : state->power == 1 ? sqrt(square) : pow(square, state->power / 2);
         }
-        for (int64_t m = 0; m < state->mels; m++) {
-            const struct filter *filter = &state->filters[m];
+        for (int64_t filter_index = 0; filter_index < state->mels; filter_index++) {
+            const struct filter *filter = &state->filters[filter_index];
             double sum = 0;
 
             for (int64_t k = 0; k < filter->count; k++)
                 sum += filter->weights[k] * powers[filter->first + k];
-            job->to[m * job->frames + t] = (float)sum;
+            job->to[filter_index * job->frames + frame] = (float)sum;
         }
     }
     return INLAY_OK;
@@ -158,9 +162,9 @@ static void take_logs(const mel_state *state, float *input, int64_t count)
     float most = -INFINITY;
 
     for (int64_t i = 0; i < count && state->log != LOG_NONE; i++) {
-        const double v = input[i] > 1e-10f ? (double)input[i] : 1e-10;
+        const double value = input[i] > 1e-10f ? (double)input[i] : 1e-10;
 
-        input[i] = (float)(state->log == LOG_LN ? log(v) : state->log == LOG_DB ? 10 * log10(v) : log10(v));
+        input[i] = (float)(state->log == LOG_LN ? log(value) : state->log == LOG_DB ? 10 * log10(value) : log10(value));
         most = input[i] > most ? input[i] : most;
     }
     if (state->log != LOG_WHISPER && state->log != LOG_DB)
@@ -246,25 +250,25 @@ static bool make_window(mel_state *state)
 
 static inlay_status prepare_mel(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const inlay_node_info *n = node->info;
-    const double rate = (double)kit_attr_int(n, "sample_rate", 16000), high = kit_attr_float(n, "f_max", 0);
+    const inlay_node_info *info = node->info;
+    const double rate = (double)kit_attr_int(info, "sample_rate", 16000), high = kit_attr_float(info, "f_max", 0);
     mel_state *state = calloc(1, sizeof *state);
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MelSpectrogram");
-    state->n_fft = kit_attr_int(n, "n_fft", 400);
+    state->n_fft = kit_attr_int(info, "n_fft", 400);
     state->bins = state->n_fft / 2 + 1;
-    state->hop = kit_attr_int(n, "hop", 160);
-    state->mels = kit_attr_int(n, "mels", 80);
-    state->samples = kit_attr_int(n, "samples", 0);
-    state->centre = kit_attr_int(n, "center", 1) != 0;
-    state->reflect = strcmp(kit_attr_string(n, "pad", "reflect"), "reflect") == 0;
-    state->drop_last = drops_last(n);
-    state->log = prepost_word(kit_attr_string(n, "log", "none"), logs, KIT_COUNT(logs));
-    state->power = kit_attr_float(n, "power", 2);
-    if (!make_window(state) || !make_filters(state, rate, kit_attr_float(n, "f_min", 0), high > 0 ? high : rate / 2,
-                                             strcmp(kit_attr_string(n, "scale", "slaney"), "htk") == 0,
-                                             strcmp(kit_attr_string(n, "norm", "slaney"), "slaney") == 0)) {
+    state->hop = kit_attr_int(info, "hop", 160);
+    state->mels = kit_attr_int(info, "mels", 80);
+    state->samples = kit_attr_int(info, "samples", 0);
+    state->centre = kit_attr_int(info, "center", 1) != 0;
+    state->reflect = strcmp(kit_attr_string(info, "pad", "reflect"), "reflect") == 0;
+    state->drop_last = drops_last(info);
+    state->log = prepost_word(kit_attr_string(info, "log", "none"), logs, KIT_COUNT(logs));
+    state->power = kit_attr_float(info, "power", 2);
+    if (!make_window(state) || !make_filters(state, rate, kit_attr_float(info, "f_min", 0), high > 0 ? high : rate / 2,
+                                             strcmp(kit_attr_string(info, "scale", "slaney"), "htk") == 0,
+                                             strcmp(kit_attr_string(info, "norm", "slaney"), "slaney") == 0)) {
         release(state);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MelSpectrogram: no memory for the filters");
     }
@@ -275,11 +279,12 @@ static inlay_status prepare_mel(const kit_node *node, void **out_state, inlay_di
 static void cost_mel(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const int64_t count = shapes->in[0].count, samples = kit_attr_int(node->info, "samples", 0);
-    const double n = (double)kit_attr_int(node->info, "n_fft", 400), hop = (double)kit_attr_int(node->info, "hop", 160);
+    const double fft_size = (double)kit_attr_int(node->info, "n_fft", 400),
+                 hop = (double)kit_attr_int(node->info, "hop", 160);
     const double all = samples > 0 ? (double)samples : count >= 0 ? (double)count : 160000;
 
-    /* Lengths that are no power of two take three transforms of a longer one. */
-    prepost_cost(cost, count >= 0, 5000 + all / hop * n * log2(n) * 12);
+    /* Lengths that are not a power of two need three longer transforms. */
+    prepost_cost(cost, count >= 0, 5000 + all / hop * fft_size * log2(fft_size) * 12);
 }
 
 static size_t scratch_of(const mel_state *state)
@@ -289,12 +294,12 @@ static size_t scratch_of(const mel_state *state)
 
 static inlay_status shape_mel(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const mel_state *s = state;
+    const mel_state *mel = state;
     const kit_tensor *input = &plan->in[0];
 
     if (input->count < 0 || (input->rank != 1 && input->rank != 2))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "MelSpectrogram: sound is [samples] or [N, samples]");
-    plan->workspace_bytes = scratch_of(s) * sizeof(double) * plan->max_threads;
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "MelSpectrogram: the input must be [samples] or [N, samples]");
+    plan->workspace_bytes = scratch_of(mel) * sizeof(double) * plan->max_threads;
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
@@ -325,7 +330,7 @@ static inlay_status run_mel(const kit_call *call)
     return status;
 }
 
-/* A sine of period 4 in a frame of 4: all of its power is in bin 1, of (4 / 4)^2 with Hann's window. */
+/* A sine of period 4 in a frame of 4: all its power is in bin 1, (4 / 4)^2 with the Hann window. */
 static const int64_t sine_dims[] = { 4 }, sine_mel_dims[] = { 1, 1, 1 };
 static const float sine[] = { 0, 1, 0, -1 }, sine_mel[] = { 1 };
 static const inlay_tensor_view sine_view[] = { PREPOST_VIEW(sine, sine_dims, INLAY_FLOAT) };
@@ -344,12 +349,11 @@ const prepost_operator prepost_mel_spectrogram = {
     .signature =
         "pcm:F -> mel:F; F=float; sample_rate:i=16000, n_fft:i=400, hop:i=160, mels:i=80, f_min:f=0, f_max:f=0, "
         "scale:s='slaney', norm:s='slaney', power:f=2, center:i=1, pad:s='reflect', log:s='none', samples:i=0",
-    .doc =
-        "Mel spectrogram of sound, [samples] or [N, samples], as [N, mels, frames], with Hann's window. Defaults are "
-        "Whisper's, whose log is \"whisper\" (log10, at most 8 below the largest, (x + 4) / 4; the last frame is left "
-        "out); librosa's are n_fft 2048, hop 512, mels 128 and pad \"zero\". log is none, whisper, db, ln or log10; "
-        "samples cuts or fills up with zeros first; f_max 0 is half the rate; scale is slaney or htk, norm slaney or "
-        "none.",
+    .doc = "Mel spectrogram of audio, [samples] or [N, samples], as [N, mels, frames], with a Hann window. The "
+           "defaults are Whisper's, which also sets log to \"whisper\" (log10, at most 8 below the maximum, (x + 4) / "
+           "4; the last frame is dropped); librosa's are n_fft 2048, hop 512, mels 128 and pad \"zero\". log is none, "
+           "whisper, db, ln or log10; samples crops or zero-pads the input first; f_max 0 is half the rate; scale is "
+           "slaney or htk, norm slaney or none.",
     .infer = infer_mel,
     PREPOST_EXAMPLES(mel_examples),
     .kernel = { .supports = supports_mel,

@@ -17,80 +17,80 @@ struct wav {
     size_t bytes;
 };
 
-static uint32_t word(const uint8_t *b)
+static uint32_t word(const uint8_t *bytes)
 {
-    return b[0] | (uint32_t)b[1] << 8;
+    return bytes[0] | (uint32_t)bytes[1] << 8;
 }
 
-static uint32_t dword(const uint8_t *b)
+static uint32_t dword(const uint8_t *bytes)
 {
-    return word(b) | word(b + 2) << 16;
+    return word(bytes) | word(bytes + 2) << 16;
 }
 
-static bool starts(const uint8_t *b, size_t n, const char *magic)
+static bool starts(const uint8_t *bytes, size_t count, const char *magic)
 {
-    return n >= 4 && memcmp(b, magic, 4) == 0;
+    return count >= 4 && memcmp(bytes, magic, 4) == 0;
 }
 
-/* Chunks up to the data, which may end where the file does, as in streams. */
-static bool read_chunks(const uint8_t *b, size_t n, struct wav *wav)
+/* Reads the chunks up to the data, which may end with the file, as in streams. */
+static bool read_chunks(const uint8_t *bytes, size_t count, struct wav *wav)
 {
-    for (size_t at = 12; at + 8 <= n;) {
-        const size_t left = n - at - 8, bytes = dword(b + at + 4) < left ? dword(b + at + 4) : left;
+    for (size_t at = 12; at + 8 <= count;) {
+        const size_t left = count - at - 8, chunk_bytes = dword(bytes + at + 4) < left ? dword(bytes + at + 4) : left;
 
-        if (starts(b + at, n - at, "fmt ") && bytes >= 16) {
-            wav->format = word(b + at + 8);
-            wav->channels = word(b + at + 10);
-            wav->rate = dword(b + at + 12);
-            wav->bits = word(b + at + 22);
-            if (wav->format == EXTENSIBLE && bytes >= 26)
-                wav->format = word(b + at + 32);
-        } else if (starts(b + at, n - at, "data")) {
-            wav->data = b + at + 8;
-            wav->bytes = bytes;
+        if (starts(bytes + at, count - at, "fmt ") && chunk_bytes >= 16) {
+            wav->format = word(bytes + at + 8);
+            wav->channels = word(bytes + at + 10);
+            wav->rate = dword(bytes + at + 12);
+            wav->bits = word(bytes + at + 22);
+            if (wav->format == EXTENSIBLE && chunk_bytes >= 26)
+                wav->format = word(bytes + at + 32);
+        } else if (starts(bytes + at, count - at, "data")) {
+            wav->data = bytes + at + 8;
+            wav->bytes = chunk_bytes;
             return wav->channels > 0 && wav->rate > 0;
         }
-        at += 8 + bytes + (bytes & 1);
+        at += 8 + chunk_bytes + (chunk_bytes & 1);
     }
     return false;
 }
 
-static float a_law(uint8_t v)
+static float a_law(uint8_t code)
 {
-    const int x = v ^ 0x55, exponent = x >> 4 & 7, mantissa = x & 15;
+    const int bits = code ^ 0x55, exponent = bits >> 4 & 7, mantissa = bits & 15;
     const int size = exponent == 0 ? mantissa * 2 + 1 : (mantissa * 2 + 33) << (exponent - 1);
 
-    return (float)((x & 0x80) != 0 ? size : -size) / 4096;
+    return (float)((bits & 0x80) != 0 ? size : -size) / 4096;
 }
 
-static float mu_law(uint8_t v)
+static float mu_law(uint8_t code)
 {
-    const int x = ~v & 0xff, size = (((x & 15) << 3) + 0x84) << (x >> 4 & 7);
+    const int bits = ~code & 0xff, size = (((bits & 15) << 3) + 0x84) << (bits >> 4 & 7);
 
-    return (float)((x & 0x80) != 0 ? 0x84 - size : size - 0x84) / 32768;
+    return (float)((bits & 0x80) != 0 ? 0x84 - size : size - 0x84) / 32768;
 }
 
-static float sample_at(const struct wav *wav, const uint8_t *b)
+static float sample_at(const struct wav *wav, const uint8_t *bytes)
 {
     uint64_t bits = 0;
-    double d;
-    float f;
+    double wide;
+    float single;
 
     for (uint32_t i = 0; i < wav->bits / 8; i++)
-        bits |= (uint64_t)b[i] << (8 * i);
+        bits |= (uint64_t)bytes[i] << (8 * i);
     if (wav->format == A_LAW)
-        return a_law(b[0]);
+        return a_law(bytes[0]);
     if (wav->format == MU_LAW)
-        return mu_law(b[0]);
+        return mu_law(bytes[0]);
     if (wav->format == FLOATS && wav->bits == 32) {
         const uint32_t half = (uint32_t)bits;
 
-        memcpy(&f, &half, sizeof f);
-        return f;
+        memcpy(&single, &half, sizeof single);
+        return single;
     }
     if (wav->format == FLOATS) {
-        memcpy(&d, &bits, sizeof d);
-        return (float)d;
+        memcpy(&wide, &bits, sizeof wide);
+        return (float)wide;
     }
     if (wav->bits == 8)
         return ((float)bits - 128) / 128;
@@ -181,8 +181,8 @@ static sf_count_t on_tell(void *user)
     return ((struct reader *)user)->at;
 }
 
-/* Piece by piece: what a header says of the length is not believed. */
-static inlay_status read_all(SNDFILE *f, struct sound *out, inlay_diag *diag)
+/* Reads in pieces, because the length in the header is not trusted. */
+static inlay_status read_all(SNDFILE *file, struct sound *out, inlay_diag *diag)
 {
     enum { PIECE = 1 << 16 };
     int64_t room = 0;
@@ -201,7 +201,7 @@ static inlay_status read_all(SNDFILE *f, struct sound *out, inlay_diag *diag)
                 return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound");
             out->samples = more;
         }
-        count_t = sf_readf_float(f, out->samples + out->frames * out->channels, PIECE);
+        count_t = sf_readf_float(file, out->samples + out->frames * out->channels, PIECE);
         if (count_t <= 0)
             return INLAY_OK;
         out->frames += count_t;
@@ -213,19 +213,20 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, struct soun
     SF_VIRTUAL_IO io = { on_size, on_seek, on_read, on_write, on_tell };
     struct reader reader = { bytes, (sf_count_t)count, 0 };
     SF_INFO info = { 0 };
-    SNDFILE *f = sf_open_virtual(&io, SFM_READ, &info, &reader);
+    SNDFILE *file = sf_open_virtual(&io, SFM_READ, &info, &reader);
     inlay_status status;
 
-    if (f == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound can't be read: %.200s", sf_strerror(NULL));
+    if (file == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound file cannot be read: %.200s", sf_strerror(NULL));
     if (info.channels < 1 || info.channels > 64 || info.samplerate < 1) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the sound has %d channels, of %d samples a second",
-                            info.channels, info.samplerate);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                            "the sound has %d channels with %d samples a second, which is not supported", info.channels,
+                            info.samplerate);
     } else {
         *out = (struct sound){ .channels = info.channels, .rate = info.samplerate };
-        status = read_all(f, out, diag);
+        status = read_all(file, out, diag);
     }
-    (void)sf_close(f);
+    (void)sf_close(file);
     return status;
 }
 #else
@@ -235,7 +236,7 @@ static inlay_status decode_other(const uint8_t *bytes, size_t count, struct soun
     (void)out;
     return inlay_fail(
         diag, INLAY_UNSUPPORTED,
-        "the %llu bytes are no WAV file, and this plugin was built without libsndfile, which reads others",
+        "the %llu bytes are not a WAV file, and this plugin was built without libsndfile, which reads other formats",
         (unsigned long long)count);
 }
 #endif
@@ -263,14 +264,14 @@ void sound_mix(struct sound *sound)
     for (int64_t i = 0; i < sound->frames && sound->channels > 1; i++) {
         double sum = 0;
 
-        for (int64_t c = 0; c < sound->channels; c++)
-            sum += (double)sound->samples[i * sound->channels + c];
+        for (int64_t channel = 0; channel < sound->channels; channel++)
+            sum += (double)sound->samples[i * sound->channels + channel];
         sound->samples[i] = (float)(sum / (double)sound->channels);
     }
     sound->channels = sound->channels > 1 ? 1 : sound->channels;
 }
 
-/* The modified Bessel function of order 0. */
+/* The modified Bessel function of the first kind, order 0. */
 static double bessel(double x)
 {
     double sum = 1, term = 1;
@@ -307,7 +308,8 @@ inlay_status sound_resample(struct sound *sound, int64_t rate, inlay_diag *diag)
     if (up == down)
         return status;
     if (sound->frames > SOUND_MOST || up > 1000000 || frames > SOUND_MOST || taps > 1 << 20)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "from %lld to %lld samples a second: too large a step",
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "resampling from %lld to %lld samples a second: the ratio is too large",
                           (long long)sound->rate, (long long)rate);
     table = malloc((size_t)(taps * phases) * sizeof *table);
     to = malloc((size_t)(frames + 1) * sizeof *to);
@@ -315,14 +317,16 @@ inlay_status sound_resample(struct sound *sound, int64_t rate, inlay_diag *diag)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound of %lld samples", (long long)frames);
         goto done;
     }
-    for (int64_t p = 0; p < phases; p++) {
+    for (int64_t phase = 0; phase < phases; phase++) {
         for (int64_t k = 0; k < taps; k++) {
-            const double x = (double)(k - taps / 2 + 1) - (double)p / (double)phases, y = x / reach;
-            const double turn = acos(-1.0) * x * cut;
+            const double offset = (double)(k - taps / 2 + 1) - (double)phase / (double)phases,
+                         position = offset / reach;
+            const double turn = acos(-1.0) * offset * cut;
 
-            table[p * taps + k] =
-                fabs(y) >= 1 ? 0
-                             : (x == 0 ? 1 : sin(turn) / turn) * cut * bessel(beta * sqrt(1 - y * y)) / bessel(beta);
+            table[phase * taps + k] = fabs(position) >= 1
+                                          ? 0
+                                          : (offset == 0 ? 1 : sin(turn) / turn) * cut *
+                                                bessel(beta * sqrt(1 - position * position)) / bessel(beta);
         }
     }
     for (int64_t i = 0; i < frames; i++) {

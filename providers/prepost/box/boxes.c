@@ -1,5 +1,6 @@
-/* boxes.c - YoloBoxes: from the predictions of the YOLO family to boxes, the overlapping ones suppressed. */
+/* boxes.c - YoloBoxes: converts predictions of YOLO models to boxes, with non-maximum suppression. */
 #include "text/lines.h"
+#include "inlay/check.h"
 #include "prepost.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,28 +14,28 @@ typedef struct boxes_state {
     bool agnostic;
     float score, iou;
     int64_t most;
-    struct lines labels; /* last, see lines.h */
+    struct lines labels; /* must be last, see lines.h */
 } boxes_state;
 
 struct box {
     float x0, y0, x1, y1, score;
-    int32_t class, place; /* place among the predictions: of equal scores the first wins */
+    int32_t class, place; /* index of the prediction: among equal scores the first wins */
 };
 
 /* ------------------------------------------------------------------ candidates */
 
-/* Predictions as rows of a matrix: at(i, k) is number k of prediction i. */
+/* Predictions as rows of a matrix: element k of prediction i is data[i * row + k * column]. */
 struct predictions {
     const float *data;
-    int64_t count, width, row, column; /* steps from one prediction, and one number of it, to the next */
+    int64_t count, width, row, column; /* row, column: steps between predictions and between elements of one */
 };
 
 static struct predictions view_of(const kit_tensor *input, int layout)
 {
-    const int64_t *d = input->dims + (input->rank - 2);
+    const int64_t *dims = input->dims + (input->rank - 2);
 
-    return layout == V8 ? (struct predictions){ input->data, d[1], d[0], 1, d[1] }
-                        : (struct predictions){ input->data, d[0], d[1], d[1], 1 };
+    return layout == V8 ? (struct predictions){ input->data, dims[1], dims[0], 1, dims[1] }
+                        : (struct predictions){ input->data, dims[0], dims[1], dims[1], 1 };
 }
 
 static bool is_worse(const struct box *a, const struct box *b)
@@ -42,11 +43,12 @@ static bool is_worse(const struct box *a, const struct box *b)
     return a->score != b->score ? a->score < b->score : a->place > b->place;
 }
 
-/* A heap whose first is the worst, so that the best stay when there are too many. */
+/* Restores a min-heap: its root is the worst box, which is replaced when there are too many. */
 static void sift(struct box *heap, int64_t count, int64_t at)
 {
     const struct box moved = heap[at];
 
+    INLAY_CHECK(at < count);
     for (int64_t child; (child = 2 * at + 1) < count; at = child) {
         if (child + 1 < count && is_worse(&heap[child + 1], &heap[child]))
             child++;
@@ -68,6 +70,7 @@ static void raise(struct box *heap, int64_t at)
 
 static void add(struct box *heap, int64_t *count, int64_t room, const struct box *box)
 {
+    INLAY_CHECK(*count <= room);
     if (*count < room) {
         heap[(*count)++] = *box;
         raise(heap, *count - 1);
@@ -77,7 +80,7 @@ static void add(struct box *heap, int64_t *count, int64_t room, const struct box
     }
 }
 
-/* The predictions above the score, best first; their number. */
+/* Collects the predictions above the score, best first; returns their number. */
 static int64_t collect(const boxes_state *state, const struct predictions *predictions, struct box *list)
 {
     const int64_t first = state->layout == V8 ? 4 : 5;
@@ -86,9 +89,15 @@ static int64_t collect(const boxes_state *state, const struct predictions *predi
     for (int64_t i = 0; i < predictions->count; i++) {
         const float *at = predictions->data + i * predictions->row;
         const float sure = state->layout == V8 ? 1 : at[4 * predictions->column];
-        const float x = at[0], y = at[predictions->column], w = at[2 * predictions->column] / 2,
-                    h = at[3 * predictions->column] / 2;
-        struct box box = { x - w, y - h, x + w, y + h, -1, 0, (int32_t)i };
+        const float center_x = at[0], center_y = at[predictions->column], half_width = at[2 * predictions->column] / 2,
+                    half_height = at[3 * predictions->column] / 2;
+        struct box box = { center_x - half_width,
+                           center_y - half_height,
+                           center_x + half_width,
+                           center_y + half_height,
+                           -1,
+                           0,
+                           (int32_t)i };
 
         if (!(sure > state->score) && state->layout == V5)
             continue;
@@ -103,7 +112,7 @@ static int64_t collect(const boxes_state *state, const struct predictions *predi
         if (box.score > state->score)
             add(list, &count, MAX_CANDIDATES, &box);
     }
-    for (int64_t left = count; left > 1;) { /* the worst goes to the end, again and again */
+    for (int64_t left = count; left > 1;) { /* heap sort: move the worst to the end */
         const struct box worst = list[0];
 
         list[0] = list[--left];
@@ -117,9 +126,9 @@ static int64_t collect(const boxes_state *state, const struct predictions *predi
 
 static float area(const struct box *box)
 {
-    const float w = box->x1 - box->x0, h = box->y1 - box->y0;
+    const float width = box->x1 - box->x0, height = box->y1 - box->y0;
 
-    return w > 0 && h > 0 ? w * h : 0;
+    return width > 0 && height > 0 ? width * height : 0;
 }
 
 static float overlap(const struct box *a, const struct box *b)
@@ -136,7 +145,7 @@ static float overlap(const struct box *a, const struct box *b)
     return all > 0 ? shared / all : 0;
 }
 
-/* Keeps what does not overlap a better one of its class, at the beginning of the list; how many. */
+/* Non-maximum suppression: keeps boxes that do not overlap a better one of their class; returns their number. */
 static int64_t suppress(const boxes_state *state, struct box *list, int64_t count)
 {
     int64_t kept = 0;
@@ -152,12 +161,12 @@ static int64_t suppress(const boxes_state *state, struct box *list, int64_t coun
     return kept;
 }
 
-static float within(float v, float most)
+static float within(float value, float most)
 {
-    return v > 0 ? (v < most ? v : most) : 0;
+    return value > 0 ? (value < most ? value : most) : 0;
 }
 
-/* Back from the frame of a letterbox: scale, left, top, width, height. */
+/* Maps a box from the letterbox back to the image. place: scale, left, top, width, height. */
 static void unframe(struct box *box, const float *place)
 {
     box->x0 = within((box->x0 - place[1]) / place[0], place[3]);
@@ -172,11 +181,11 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_dim dims[2] = { prepost_open(), prepost_fixed(6) };
     inlay_status status =
-        prepost_want_rank(in, 0, 2, 3, "[1, 4 + classes, predictions], or of v5 [1, predictions, 5 + classes]", diag);
+        prepost_want_rank(in, 0, 2, 3, "[1, 4 + classes, predictions], or for v5 [1, predictions, 5 + classes]", diag);
 
     (void)ctx;
     if (status == INLAY_OK)
-        status = prepost_want_rank(in, 1, 1, 1, "the place that Letterbox gives, [5]", diag);
+        status = prepost_want_rank(in, 1, 1, 1, "[5], the second output of Letterbox", diag);
     if (status == INLAY_OK)
         status = prepost_set(in, 0, 2, dims);
     return status == INLAY_OK ? prepost_set(in, 1, 1, dims) : status;
@@ -218,21 +227,23 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const boxes_state *s = state;
+    const boxes_state *boxes = state;
     const kit_tensor *input = &plan->in[0];
     struct predictions predictions;
 
     if (input->count < 0 || (input->rank != 2 && input->rank != 3) || (input->rank == 3 && input->dims[0] != 1))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "YoloBoxes: predictions are of one picture: [1, 4 + classes, "
-                          "predictions], or of v5 [1, predictions, 5 + classes]");
-    predictions = view_of(input, s->layout);
-    if (predictions.width < (s->layout == V8 ? 5 : 6) || predictions.count > INT32_MAX)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "YoloBoxes: %lld numbers a prediction; layout %s has a box%s and the classes, so 5 or more",
-                          (long long)predictions.width, layouts[s->layout], s->layout == V8 ? "" : ", how sure it is,");
+                          "YoloBoxes: the predictions must be of one image: [1, 4 + classes, predictions], or for v5 "
+                          "[1, predictions, 5 + classes]");
+    predictions = view_of(input, boxes->layout);
+    if (predictions.width < (boxes->layout == V8 ? 5 : 6) || predictions.count > INT32_MAX)
+        return inlay_fail(
+            diag, INLAY_SHAPE_MISMATCH,
+            "YoloBoxes: %lld numbers per prediction; layout %s needs a box%s and the classes, so 5 or more",
+            (long long)predictions.width, layouts[boxes->layout], boxes->layout == V8 ? "" : ", its confidence");
     if (plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED && plan->in[1].count != 5)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "YoloBoxes: place has 5 numbers, as Letterbox gives them");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "YoloBoxes: place must have 5 numbers, the second output of Letterbox");
     plan->workspace_bytes =
         (uint64_t)(predictions.count < MAX_CANDIDATES ? predictions.count : MAX_CANDIDATES) * sizeof(struct box);
     return INLAY_OK;
@@ -272,7 +283,7 @@ done:
     return status;
 }
 
-/* Three predictions, of which the second covers the first, and two classes. */
+/* Three predictions with two classes; the second overlaps the first. */
 static const int64_t three_dims[] = { 1, 6, 3 }, kept_dims[] = { 2, 6 }, named_dims[] = { 2 }, framed_dims[] = { 5 };
 static const float three[] = { 10, 11, 40, 10, 10, 40, 8, 8, 4, 8, 8, 4, 0.5f, 0.75f, 0.1f, 0.1f, 0.1f, 0.5f };
 static const float kept[] = { 7, 6, 15, 14, 0.75f, 0, 38, 38, 42, 42, 0.5f, 1 };
@@ -290,7 +301,7 @@ static const inlay_tensor_view back_view[] = { PREPOST_VIEW(kept_back, kept_dims
 static const inlay_attr_info with_labels[] = { PREPOST_ATTR_STRING("labels", "cat\ndog\n") };
 static const inlay_attr_info without[] = { PREPOST_ATTR_FLOAT("score", 0.2) };
 static const inlay_op_example examples[] = {
-    PREPOST_EXAMPLE("of two boxes that overlap the better one stays", with_labels, three_view, kept_view, 1e-5),
+    PREPOST_EXAMPLE("the better one of two overlapping boxes is kept", with_labels, three_view, kept_view, 1e-5),
     PREPOST_EXAMPLE("the same within a letterbox", without, framed_view, back_view, 1e-5),
 };
 
@@ -298,11 +309,11 @@ const prepost_operator prepost_yolo_boxes = {
     .op_type = "YoloBoxes",
     .signature = "predictions:F, place?:F -> boxes:F, classes?:S; F=float, S=string; layout:s='v8', score:f=0.25, "
                  "iou:f=0.45, most:i=300, agnostic:i=0, labels:s=''",
-    .doc =
-        "The boxes of a YOLO model's predictions, best first: [boxes, 6] with left, top, right, bottom, score and "
-        "class, and the names of the classes (a line of labels each). layout v8 is [1, 4 + classes, predictions], v5 "
-        "[1, predictions, 5 + classes]; boxes in them are centre, width and height. Of boxes of a class (agnostic: of "
-        "any) that overlap by more than iou the best stays. place, from Letterbox, leads back to the picture.",
+    .doc = "Converts the predictions of a YOLO model to boxes, best first: [boxes, 6] with left, top, right, bottom, "
+           "score and class, and the names of the classes (one line of labels each). layout v8 is [1, 4 + classes, "
+           "predictions], v5 [1, predictions, 5 + classes]; boxes in them are centre, width and height. Among boxes of "
+           "one class (agnostic: of any class) that overlap by more than iou only the best is kept. place, from "
+           "Letterbox, maps the boxes back to the image.",
     .infer = infer,
     PREPOST_EXAMPLES(examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,

@@ -1,4 +1,4 @@
-/* bmp.c - BMP: 1, 4, 8, 16, 24 and 32 bits a pixel, plain, with masks or run-length coded. */
+/* bmp.c - BMP: 1, 4, 8, 16, 24 and 32 bits a pixel, uncompressed, with bit masks or run-length encoded. */
 #include "codec.h"
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +7,11 @@ enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, MASKS = 3, ALPHA_MASKS = 6 };
 
 struct bmp {
     const uint8_t *bytes;
-    size_t count, pixels; /* where they begin */
+    size_t count, pixels; /* offset of the pixels */
     int64_t width, height;
     bool top_down;
     uint32_t bits, compression;
-    uint32_t mask[3]; /* of red, green and blue */
+    uint32_t mask[3]; /* bits of red, green and blue */
     uint8_t palette[256][3];
     uint32_t colours;
 };
@@ -21,14 +21,14 @@ static bool is(const uint8_t *bytes, size_t count)
     return count >= 26 && codec_starts(bytes, count, "BM", 2);
 }
 
-static uint32_t word(const uint8_t *b)
+static uint32_t word(const uint8_t *bytes)
 {
-    return b[0] | (uint32_t)b[1] << 8;
+    return bytes[0] | (uint32_t)bytes[1] << 8;
 }
 
-static uint32_t dword(const uint8_t *b)
+static uint32_t dword(const uint8_t *bytes)
 {
-    return word(b) | word(b + 2) << 16;
+    return word(bytes) | word(bytes + 2) << 16;
 }
 
 static inlay_status damaged(const picture_sink *sink, const char *what)
@@ -36,7 +36,7 @@ static inlay_status damaged(const picture_sink *sink, const char *what)
     return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "BMP: %s", what);
 }
 
-/* The palette behind the headers: entries of 3 bytes in the oldest version, of 4 since. */
+/* Reads the palette after the headers: entries of 3 bytes in the oldest version, 4 in later ones. */
 static void read_palette(struct bmp *bmp, size_t at, uint32_t entry, uint32_t wanted)
 {
     const uint32_t most = bmp->bits <= 8 ? 1u << bmp->bits : 0;
@@ -84,8 +84,8 @@ static inlay_status read_header(struct bmp *bmp, const picture_sink *sink)
     return INLAY_OK;
 }
 
-/* The bits of v under the mask, as 0 to 255. */
-static uint8_t masked(uint32_t v, uint32_t mask)
+/* The bits of a value under the mask, scaled to 0 .. 255. */
+static uint8_t masked(uint32_t value, uint32_t mask)
 {
     uint32_t shift = 0, top;
 
@@ -94,7 +94,7 @@ static uint8_t masked(uint32_t v, uint32_t mask)
     while (((mask >> shift) & 1) == 0)
         shift++;
     top = mask >> shift;
-    return (uint8_t)((uint64_t)((v & mask) >> shift) * 255 / top);
+    return (uint8_t)((uint64_t)((value & mask) >> shift) * 255 / top);
 }
 
 static void pixel_row(const struct bmp *bmp, const uint8_t *from, uint8_t *rgb)
@@ -113,10 +113,10 @@ static void pixel_row(const struct bmp *bmp, const uint8_t *from, uint8_t *rgb)
             rgb[1] = from[3 * x + 1];
             rgb[2] = from[3 * x];
         } else {
-            const uint32_t v = bmp->bits == 16 ? word(from + 2 * x) : dword(from + 4 * x);
+            const uint32_t value = bmp->bits == 16 ? word(from + 2 * x) : dword(from + 4 * x);
 
             for (int k = 0; k < 3; k++)
-                rgb[k] = masked(v, mask[k]);
+                rgb[k] = masked(value, mask[k]);
         }
     }
 }
@@ -135,7 +135,8 @@ static inlay_status read_plain(const struct bmp *bmp, picture_sink *sink, uint8_
     return INLAY_OK;
 }
 
-/* Runs of equal pixels, literal ones, and moves; index takes a byte per pixel. What no run reaches is colour 0. */
+/* Reads run-length encoded pixels: runs, literal pixels and moves; index receives one byte a pixel. Pixels that no run
+ * covers have colour 0. */
 static inlay_status read_runs(const struct bmp *bmp, picture_sink *sink, uint8_t *index, uint8_t *row)
 {
     const bool four = bmp->compression == RLE4;
@@ -143,28 +144,28 @@ static inlay_status read_runs(const struct bmp *bmp, picture_sink *sink, uint8_t
     int64_t x = 0, y = 0;
 
     while (at + 2 <= bmp->count && y < bmp->height) {
-        const uint32_t n = bmp->bytes[at], v = bmp->bytes[at + 1];
+        const uint32_t length = bmp->bytes[at], operand = bmp->bytes[at + 1];
 
         at += 2;
-        if (n == 0 && v == 1)
+        if (length == 0 && operand == 1)
             break;
-        if (n == 0 && v == 0) {
+        if (length == 0 && operand == 0) {
             x = 0;
             y++;
-        } else if (n == 0 && v == 2) {
+        } else if (length == 0 && operand == 2) {
             if (at + 2 > bmp->count)
                 break;
             x += bmp->bytes[at];
             y += bmp->bytes[at + 1];
             at += 2;
         } else {
-            const uint32_t run = n > 0 ? n : v;
-            const size_t bytes = n > 0 ? 0 : four ? (run + 1) / 2 : run;
+            const uint32_t run = length > 0 ? length : operand;
+            const size_t bytes = length > 0 ? 0 : four ? (run + 1) / 2 : run;
 
             if (at + bytes > bmp->count)
                 break;
             for (uint32_t i = 0; i < run && x < bmp->width; i++, x++) {
-                const uint32_t byte = n > 0 ? v : bmp->bytes[at + (four ? i / 2 : i)];
+                const uint32_t byte = length > 0 ? operand : bmp->bytes[at + (four ? i / 2 : i)];
 
                 index[y * bmp->width + x] = (uint8_t)(four ? (i % 2 == 0 ? byte >> 4 : byte & 15) : byte);
             }
@@ -212,7 +213,8 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
         goto done;
     }
     runs = bmp.compression == RLE8 || bmp.compression == RLE4;
-    /* A move of 4 bytes skips at most 255 rows of the widest picture: of runs the pixels alone set no bound. */
+    /* A move of 4 bytes skips up to 255 rows of any width, so the file size does not bound run-length encoded
+     * images. */
     most = runs ? 0 : (uint64_t)count * 8 / bmp.bits + 8;
     INLAY_TRY(picture_begin(sink, "BMP", (uint64_t)bmp.height, (uint64_t)bmp.width, most));
     row = malloc((size_t)bmp.width * 3);
@@ -228,10 +230,10 @@ done:
     return status;
 }
 
-static void put_dword(uint8_t *to, uint32_t v)
+static void put_dword(uint8_t *to, uint32_t value)
 {
     for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(v >> (8 * i));
+        to[i] = (uint8_t)(value >> (8 * i));
 }
 
 static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,

@@ -1,25 +1,25 @@
-/* codec.h - what the files of the formats share; see picture.h. */
+/* codec.h - declarations shared by the image formats; see picture.h. */
 #ifndef CODEC_H
 #define CODEC_H
 #include "picture.h"
 
-/* A format: does a file begin like one, and how is it read and written. */
+/* A format: detection of its files, decoder and encoder. */
 struct codec {
-    const char *name;    /* of the format, for messages */
-    const char *library; /* the package that reads it; NULL: none is needed */
+    const char *name;    /* name of the format, for messages */
+    const char *library; /* the library that decodes it; NULL: built in */
     bool (*is)(const uint8_t *bytes, size_t count);
     inlay_status (*decode)(const uint8_t *bytes, size_t count, picture_sink *sink); /* NULL: not in this build */
-    const char *ending; /* of files that are written; NULL: they are only read */
+    const char *ending; /* file extension for encoding; NULL: decoding only */
     inlay_status (*encode)(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
                            inlay_diag *diag);
 };
 
 extern const struct codec codec_bmp, codec_pnm, codec_png, codec_jpeg, codec_webp, codec_tiff, codec_jp2;
 
-/* Checks the size and takes memory for the picture. most: pixels that the bytes of the file can hold at most, or 0 when
- * the format sets no bound. */
+/* Checks the size and allocates the image. most: the most pixels that the bytes of the file can encode, or 0 if the
+ * format has no bound. */
 inlay_status picture_begin(picture_sink *sink, const char *format, uint64_t height, uint64_t width, uint64_t most);
-/* Takes row y, [width, 3] in the order R, G, B. */
+/* Stores row y, [width, 3] in the order R, G, B. */
 void picture_row(picture_sink *sink, int64_t y, const uint8_t *rgb);
 
 static inline bool codec_starts(const uint8_t *bytes, size_t count, const char *magic, size_t magic_bytes)

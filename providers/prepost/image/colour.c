@@ -1,5 +1,6 @@
-/* colour.c - ConvertColor: one colour space to another, as Pillow has them. */
+/* colour.c - ConvertColor: converts between colour spaces, compatible with Pillow. */
 #include "prepost.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,10 +8,10 @@ static const char *const spaces[] = { "rgb", "bgr", "rgba", "bgra", "grey", "ycb
 enum { RGB, BGR, RGBA, BGRA, GREY, YCBCR, HSV };
 static const int64_t channels_of[] = { 3, 3, 4, 4, 1, 3, 3 };
 
-static uint8_t clip(double v)
+static uint8_t clip(double value)
 {
     /* NOLINTNEXTLINE(bugprone-incorrect-roundings): only the double just below 0.5 differs */
-    return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(v + 0.5);
+    return value <= 0 ? 0 : value >= 255 ? 255 : (uint8_t)(value + 0.5);
 }
 
 static void from_ycbcr(const uint8_t *input, uint8_t rgb[3])
@@ -68,6 +69,7 @@ static void from_hsv(const uint8_t *input, uint8_t rgb[3])
 
 static void read_pixel(int space, const uint8_t *input, uint8_t rgba[4])
 {
+    INLAY_CHECK(space >= RGB && space <= HSV);
     rgba[3] = 255;
     switch (space) {
     case BGR:
@@ -141,7 +143,7 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
         return status;
     memcpy(dims, input->dims, input->rank * sizeof *dims);
     if (dims[input->rank - 1].kind == INLAY_DIM_FIXED && dims[input->rank - 1].value != channels_of[from])
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ConvertColor: %s has %lld channels, but the picture has %lld",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ConvertColor: %s has %lld channels, but the image has %lld",
                           spaces[from], (long long)channels_of[from], (long long)dims[input->rank - 1].value);
     dims[input->rank - 1] = prepost_fixed(channels_of[to]);
     return prepost_set(in, 0, input->rank, dims);
@@ -175,11 +177,12 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *input = &plan->in[0];
-    const colour_state *s = state;
+    const colour_state *colour = state;
 
-    if (input->count >= 0 && input->dims[input->rank - 1] != channels_of[s->from])
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ConvertColor: %s has %lld channels, but the picture has %lld",
-                          spaces[s->from], (long long)channels_of[s->from], (long long)input->dims[input->rank - 1]);
+    if (input->count >= 0 && input->dims[input->rank - 1] != channels_of[colour->from])
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ConvertColor: %s has %lld channels, but the image has %lld",
+                          spaces[colour->from], (long long)channels_of[colour->from],
+                          (long long)input->dims[input->rank - 1]);
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
@@ -233,8 +236,8 @@ static const inlay_op_example examples[] = {
 const prepost_operator prepost_convert_color = {
     .op_type = "ConvertColor",
     .signature = "X:T -> Y:T; T=uint8; from:s='rgb', to:s='rgb'",
-    .doc = "A picture, [height, width, channels] or [N, height, width, channels], in another colour space: rgb, bgr, "
-           "rgba, bgra, grey, ycbcr, hsv.",
+    .doc = "Converts an image, [height, width, channels] or [N, height, width, channels], to another colour space: "
+           "rgb, bgr, rgba, bgra, grey, ycbcr, hsv.",
     .infer = infer,
     PREPOST_EXAMPLES(examples),
     .kernel = { .supports = supports, .cost = cost, .prepare = prepare, .shape = shape, .run = run },

@@ -10,7 +10,7 @@ static const uint8_t bgr[COLOURS][3] = {
 };
 static const char *const modes[] = { "XYXY", "XYWH", "CENTER_XYWH" };
 
-/* The score of a box and its place in the input. */
+/* The score, class and input index of a box. */
 struct ranked {
     float score, class;
     int64_t at;
@@ -33,9 +33,9 @@ static int by_colour(const void *pa, const void *pb)
     return a->colour != b->colour ? (a->colour < b->colour ? -1 : 1) : by_score(pa, pb);
 }
 
-static int64_t clip(double v, int64_t most)
+static int64_t clip(double value, int64_t most)
 {
-    return !(v > 0) ? 0 : v > (double)most ? most : (int64_t)v;
+    return !(value > 0) ? 0 : value > (double)most ? most : (int64_t)value;
 }
 
 static void fill(uint8_t *picture, int64_t width, const int64_t at[4], const uint8_t colour[3])
@@ -45,7 +45,7 @@ static void fill(uint8_t *picture, int64_t width, const int64_t at[4], const uin
             memcpy(picture + (y * width + x) * 3, colour, 3);
 }
 
-/* The frame of a box: half of its thickness lies outside. What is outside of the picture is not drawn. */
+/* Draws the outline of a box, clipped to the image; half of its thickness is outside the box. */
 static void draw(uint8_t *picture, int64_t height, int64_t width, const float *box, int mode, int64_t thick,
                  const uint8_t colour[3])
 {
@@ -65,7 +65,7 @@ static void draw(uint8_t *picture, int64_t height, int64_t width, const float *b
         fill(picture, width, sides[i], colour);
 }
 
-/* Colours go to the classes, or to the boxes, in the order of scores; who has none is not drawn. */
+/* Assigns colours to classes, or to boxes, in the order of scores; boxes without a colour are dropped. */
 static int64_t give_colours(struct ranked *list, int64_t count, bool by_class)
 {
     float classes[COLOURS];
@@ -119,7 +119,7 @@ static inlay_status run_draw(const kit_call *call)
 
     if (input->rank != 3 || input->dims[2] != 3 || boxes->rank != 2 || boxes->dims[1] != BOX)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "DrawBoundingBoxes: a picture is [height, width, 3], and boxes [n, 6]");
+                          "DrawBoundingBoxes: the image must be [height, width, 3] and the boxes [n, 6]");
     INLAY_TRY(kit_alloc_output(call, 0, 3, input->dims));
     if (input->count > 0)
         memcpy(call->out[0].data, input->data, (size_t)input->count);
@@ -136,7 +136,7 @@ static inlay_status run_draw(const kit_call *call)
     qsort(list, (size_t)count, sizeof *list, by_score);
     kept = give_colours(list, count, state->by_class);
     qsort(list, (size_t)kept, sizeof *list, by_colour);
-    for (int64_t i = kept; i-- > 0;) /* the best on top */
+    for (int64_t i = kept; i-- > 0;) /* draw the best last */
         draw(call->out[0].data, input->dims[0], input->dims[1], (const float *)boxes->data + list[i].at * BOX,
              state->mode, state->thick, bgr[list[i].colour]);
 done:
@@ -173,7 +173,7 @@ static void cost_draw(const kit_node *node, const kit_plan *shapes, inlay_cost *
 
 static const int64_t picture_dims[] = { 4, 5, 3 }, boxes_dims[] = { 2, 6 };
 static const uint8_t black[60] = { 0 };
-/* A red frame around the right four of the upper rows, over a green one that is left of it. */
+/* A red outline around the right four columns of the upper rows, over a green one to the left of it. */
 static const float boxes[] = { 0, 1, 2, 3, 0.5f, 7, 1, 0, 4, 2, 0.9f, 3 };
 #define R 0, 0, 255
 #define G 0, 255, 0
@@ -192,9 +192,8 @@ const prepost_operator prepost_draw_boxes = {
     .op_type = "DrawBoundingBoxes",
     .signature = "picture:B, boxes:F -> drawn:B; B=uint8, F=float; thickness:i=4, num_classes:i=10, mode:s='XYXY', "
                  "colour_by_classes:i=1",
-    .doc = "Frames of boxes [n, 6], of x, y, x or width, y or height, score and class, on a picture in BGR, ten "
-           "colours by class or "
-           "by score; the best lies on top. mode: XYXY, XYWH or CENTER_XYWH.",
+    .doc = "Draws outlines of boxes [n, 6] (x, y, x or width, y or height, score, class) on a BGR image, in ten "
+           "colours by class or by score; the best box is drawn last. mode: XYXY, XYWH or CENTER_XYWH.",
     .extensions = true,
     .infer = infer_draw,
     PREPOST_EXAMPLES(draw_examples),

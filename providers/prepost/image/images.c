@@ -1,4 +1,4 @@
-/* images.c - DecodeImage and EncodeImage: picture files to pixels and back. */
+/* images.c - DecodeImage and EncodeImage: image files to pixels and back. */
 #include "prepost.h"
 #include "run_decode.h"
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static const inlay_op_example decode_examples[] = {
 const prepost_operator prepost_decode_image = {
     .op_type = "DecodeImage",
     .signature = "encoded:B -> image:B; B=uint8; color_space:s='bgr'",
-    .doc = "The pixels of a picture file, [height, width, channels]: PNG, JPEG, WebP, TIFF, JPEG 2000, BMP or PNM. "
+    .doc = "Decodes an image file to pixels, [height, width, channels]: PNG, JPEG, WebP, TIFF, JPEG 2000, BMP or PNM. "
            "color_space is bgr, rgb or grey.",
     .extensions = true,
     .infer = infer_decode,
@@ -93,7 +93,7 @@ static bool supports_encode(const kit_node *node, kit_refusal *why)
     if (quality < 1 || quality > 100)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 1 to 100", "quality is %lld", (long long)quality);
     if (!picture_encodes(format))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use png, jpg, webp, bmp or ppm, as far as this build has them",
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use png, jpg, webp, bmp or ppm, if this build supports it",
                           "format is '%.20s'", format);
     return prepost_one_of(node, "color_space", "bgr", orders, 2, why);
 }
@@ -128,7 +128,7 @@ static inlay_status run_encode(const kit_call *call)
     inlay_status status;
 
     if (input->rank != 3 || input->dims[2] != 3)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "EncodeImage: the picture is [height, width, 3]");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "EncodeImage: the image must be [height, width, 3]");
     INLAY_TRY(picture_encode(state->format, input->data, input->dims[0], input->dims[1], state->order, state->quality,
                              &file, call->diag));
     dims[0] = (int64_t)file.count;
@@ -148,8 +148,8 @@ static const inlay_op_example encode_examples[] = {
 const prepost_operator prepost_encode_image = {
     .op_type = "EncodeImage",
     .signature = "image:B -> encoded:B; B=uint8; format:s='png', color_space:s='bgr', quality:i=95",
-    .doc = "Pixels, [height, width, 3], as the bytes of a file: png, jpg, webp, bmp or ppm. quality is that of jpg and "
-           "webp.",
+    .doc =
+        "Encodes pixels, [height, width, 3], as a file: png, jpg, webp, bmp or ppm. quality applies to jpg and webp.",
     .extensions = true,
     .infer = infer_encode,
     PREPOST_EXAMPLES(encode_examples),

@@ -1,4 +1,4 @@
-/* jp2.c - JPEG 2000 by openjpeg. */
+/* jp2.c - JPEG 2000 with openjpeg. */
 #include "codec.h"
 #include <openjpeg.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@ struct reader {
     char why[200];
 };
 
-static bool is_boxed(const uint8_t *b, size_t n)
+static bool is_boxed(const uint8_t *bytes, size_t count)
 {
-    return codec_starts(b, n, "\0\0\0\x0cjP  \r\n\x87\n", 12);
+    return codec_starts(bytes, count, "\0\0\0\x0cjP  \r\n\x87\n", 12);
 }
 
-static bool is(const uint8_t *b, size_t n)
+static bool is(const uint8_t *bytes, size_t count)
 {
-    return is_boxed(b, n) || codec_starts(b, n, "\xff\x4f\xff\x51", 4);
+    return is_boxed(bytes, count) || codec_starts(bytes, count, "\xff\x4f\xff\x51", 4);
 }
 
 static void on_error(const char *text, void *user)
@@ -37,13 +37,13 @@ static void on_message(const char *text, void *user)
 static OPJ_SIZE_T on_read(void *to, OPJ_SIZE_T count, void *user)
 {
     struct reader *reader = user;
-    const uint64_t left = reader->count - reader->at, n = count < left ? count : left;
+    const uint64_t left = reader->count - reader->at, taken = count < left ? count : left;
 
-    if (n == 0)
+    if (taken == 0)
         return (OPJ_SIZE_T)-1;
-    memcpy(to, reader->bytes + reader->at, n);
-    reader->at += n;
-    return n;
+    memcpy(to, reader->bytes + reader->at, taken);
+    reader->at += taken;
+    return taken;
 }
 
 static OPJ_OFF_T on_skip(OPJ_OFF_T count, void *user)
@@ -67,24 +67,24 @@ static OPJ_BOOL on_seek(OPJ_OFF_T to, void *user)
     return OPJ_TRUE;
 }
 
-/* The sample of a component at a pixel of the picture as 8 bits; components may be coarser than the picture. */
-static int sample(const opj_image_comp_t *comp_t, uint32_t x, uint32_t y)
+/* The sample of a component at a pixel, as 8 bits; components may be subsampled. */
+static int sample(const opj_image_comp_t *component, uint32_t x, uint32_t y)
 {
-    const uint32_t cx = x / comp_t->dx < comp_t->w ? x / comp_t->dx : comp_t->w - 1,
-                   cy = y / comp_t->dy < comp_t->h ? y / comp_t->dy : comp_t->h - 1;
-    int64_t v = comp_t->data[(size_t)cy * comp_t->w + cx];
+    const uint32_t cx = x / component->dx < component->w ? x / component->dx : component->w - 1,
+                   cy = y / component->dy < component->h ? y / component->dy : component->h - 1;
+    int64_t value = component->data[(size_t)cy * component->w + cx];
 
-    if (comp_t->sgnd)
-        v += (int64_t)1 << (comp_t->prec - 1);
-    v = comp_t->prec > 8   ? v >> (comp_t->prec - 8)
-        : comp_t->prec < 8 ? v * 255 / (((int64_t)1 << comp_t->prec) - 1)
-                           : v;
-    return v < 0 ? 0 : v > 255 ? 255 : (int)v;
+    if (component->sgnd)
+        value += (int64_t)1 << (component->prec - 1);
+    value = component->prec > 8   ? value >> (component->prec - 8)
+            : component->prec < 8 ? value * 255 / (((int64_t)1 << component->prec) - 1)
+                                  : value;
+    return value < 0 ? 0 : value > 255 ? 255 : (int)value;
 }
 
-static uint8_t byte_of(double v)
+static uint8_t byte_of(double value)
 {
-    return v < 0 ? 0 : v > 255 ? 255 : (uint8_t)(v + 0.5);
+    return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)(value + 0.5);
 }
 
 static inlay_status put_rows(const opj_image_t *image, picture_sink *sink)
@@ -97,20 +97,20 @@ static inlay_status put_rows(const opj_image_t *image, picture_sink *sink)
         return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "JPEG 2000: no memory for rows");
     for (int64_t y = 0; y < sink->height; y++) {
         for (int64_t x = 0; x < sink->width; x++) {
-            int v[3];
+            int samples[3];
 
             for (uint32_t k = 0; k < 3; k++)
-                v[k] = sample(&image->comps[colours == 3 ? k : 0], (uint32_t)x, (uint32_t)y);
+                samples[k] = sample(&image->comps[colours == 3 ? k : 0], (uint32_t)x, (uint32_t)y);
             if (luma) {
-                const double l = v[0], cb = v[1] - 128, cr = v[2] - 128;
+                const double luma_value = samples[0], cb = samples[1] - 128, cr = samples[2] - 128;
 
-                row[3 * x] = byte_of(l + 1.402 * cr);
-                row[3 * x + 1] = byte_of(l - 0.344136 * cb - 0.714136 * cr);
-                row[3 * x + 2] = byte_of(l + 1.772 * cb);
+                row[3 * x] = byte_of(luma_value + 1.402 * cr);
+                row[3 * x + 1] = byte_of(luma_value - 0.344136 * cb - 0.714136 * cr);
+                row[3 * x + 2] = byte_of(luma_value + 1.772 * cb);
                 continue;
             }
             for (int k = 0; k < 3; k++)
-                row[3 * x + k] = (uint8_t)v[k];
+                row[3 * x + k] = (uint8_t)samples[k];
         }
         picture_row(sink, y, row);
     }
@@ -118,15 +118,15 @@ static inlay_status put_rows(const opj_image_t *image, picture_sink *sink)
     return INLAY_OK;
 }
 
-static bool is_sound(const opj_image_t *image, bool read)
+static bool is_valid(const opj_image_t *image, bool read)
 {
     if (image->numcomps == 0 || image->x1 <= image->x0 || image->y1 <= image->y0)
         return false;
     for (uint32_t i = 0; i < image->numcomps && i < 3; i++) {
-        const opj_image_comp_t *comp_t = &image->comps[i];
+        const opj_image_comp_t *component = &image->comps[i];
 
-        if (comp_t->prec < 1 || comp_t->prec > 31 || comp_t->dx < 1 || comp_t->dy < 1 || comp_t->w < 1 ||
-            comp_t->h < 1 || (read && comp_t->data == NULL))
+        if (component->prec < 1 || component->prec > 31 || component->dx < 1 || component->dy < 1 || component->w < 1 ||
+            component->h < 1 || (read && component->data == NULL))
             return false;
     }
     return true;
@@ -140,16 +140,16 @@ static inlay_status read_all(opj_codec_t *decoder, opj_stream_t *stream, opj_ima
 
     opj_set_default_decoder_parameters(&parameters);
     if (!opj_setup_decoder(decoder, &parameters) || !opj_read_header(stream, decoder, image) ||
-        !is_sound(*image, false))
+        !is_valid(*image, false))
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "JPEG 2000: %s",
                           reader->why[0] != '\0' ? reader->why : "the header is damaged");
     status = picture_begin(sink, "JPEG 2000", (uint64_t)(*image)->y1 - (*image)->y0,
                            (uint64_t)(*image)->x1 - (*image)->x0, 0);
     if (status != INLAY_OK)
         return status;
-    if (!opj_decode(decoder, stream, *image) || !opj_end_decompress(decoder, stream) || !is_sound(*image, true))
+    if (!opj_decode(decoder, stream, *image) || !opj_end_decompress(decoder, stream) || !is_valid(*image, true))
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "JPEG 2000: %s",
-                          reader->why[0] != '\0' ? reader->why : "the picture is damaged");
+                          reader->why[0] != '\0' ? reader->why : "the image is damaged");
     return put_rows(*image, sink);
 }
 

@@ -1,4 +1,4 @@
-/* none.c - formats whose library was not there when this was built: they are known, and it is said what is missing. */
+/* none.c - formats whose library was not found at build time: they are detected, and the error names the library. */
 #include "codec.h"
 
 #ifdef NONE_PNG

@@ -1,5 +1,6 @@
-/* normalize.c - NormalizeImage, ImageFromPlanes and CropImage: pixels to what a model computes with and back. */
+/* normalize.c - NormalizeImage, ImageFromPlanes and CropImage: pixels to model inputs and back. */
 #include "prepost.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,10 +9,10 @@ enum { MAX_CHANNELS = 16 };
 
 /* ------------------------------------------------------------------ NormalizeImage */
 
-/* A byte has 256 values: what becomes of each is computed once. */
+/* table holds the result for each of the 256 values of a byte. */
 typedef struct normalize_state {
     bool planes, batch;
-    uint32_t channels; /* that mean and std name; 1 = the same for all */
+    uint32_t channels; /* channels of mean and std; 1 = the same for all */
     float table[MAX_CHANNELS][256];
     float mean[MAX_CHANNELS], deviation[MAX_CHANNELS], scale;
 } normalize_state;
@@ -47,12 +48,14 @@ static inlay_status infer_normalize(void *ctx, inlay_infer *in, inlay_diag *diag
 static bool supports_normalize(const kit_node *node, kit_refusal *why)
 {
     const float *mean, *deviation;
-    const uint32_t n = floats_of(node->info, "mean", &mean), m = floats_of(node->info, "std", &deviation);
+    const uint32_t mean_count = floats_of(node->info, "mean", &mean),
+                   deviation_count = floats_of(node->info, "std", &deviation);
 
-    if (n > MAX_CHANNELS || m > MAX_CHANNELS || (n > 1 && m > 1 && n != m))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "give each as many as the picture has channels, or one",
-                          "mean has %u numbers and std %u", n, m);
-    for (uint32_t i = 0; i < m; i++)
+    if (mean_count > MAX_CHANNELS || deviation_count > MAX_CHANNELS ||
+        (mean_count > 1 && deviation_count > 1 && mean_count != deviation_count))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "give one number for each channel, or one for all",
+                          "mean has %u numbers and std %u", mean_count, deviation_count);
+    for (uint32_t i = 0; i < deviation_count; i++)
         if (!(fabsf(deviation[i]) > 0))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use numbers other than 0", "std has a 0");
     return prepost_one_of(node, "layout", "nchw", layouts, 2, why);
@@ -61,20 +64,21 @@ static bool supports_normalize(const kit_node *node, kit_refusal *why)
 static inlay_status prepare_normalize(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const float *mean, *deviation, scale = (float)kit_attr_float(node->info, "scale", 1.0 / 255);
-    const uint32_t n = floats_of(node->info, "mean", &mean), m = floats_of(node->info, "std", &deviation);
+    const uint32_t mean_count = floats_of(node->info, "mean", &mean),
+                   deviation_count = floats_of(node->info, "std", &deviation);
     normalize_state *state = calloc(1, sizeof *state);
 
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "NormalizeImage");
     state->planes = strcmp(kit_attr_string(node->info, "layout", "nchw"), "nchw") == 0;
     state->batch = kit_attr_int(node->info, "batch", 1) != 0;
-    state->channels = n > m ? n : m > 0 ? m : 1;
+    state->channels = mean_count > deviation_count ? mean_count : deviation_count > 0 ? deviation_count : 1;
     state->scale = scale;
-    for (uint32_t c = 0; c < state->channels; c++) {
-        state->mean[c] = n == 0 ? 0 : mean[n > 1 ? c : 0];
-        state->deviation[c] = m == 0 ? 1 : deviation[m > 1 ? c : 0];
-        for (int v = 0; v < 256; v++)
-            state->table[c][v] = ((float)v * scale - state->mean[c]) / state->deviation[c];
+    for (uint32_t channel = 0; channel < state->channels; channel++) {
+        state->mean[channel] = mean_count == 0 ? 0 : mean[mean_count > 1 ? channel : 0];
+        state->deviation[channel] = deviation_count == 0 ? 1 : deviation[deviation_count > 1 ? channel : 0];
+        for (int value = 0; value < 256; value++)
+            state->table[channel][value] = ((float)value * scale - state->mean[channel]) / state->deviation[channel];
     }
     *out_state = state;
     return INLAY_OK;
@@ -90,22 +94,22 @@ static void cost_normalize(const kit_node *node, const kit_plan *shapes, inlay_c
 
 static inlay_status shape_normalize(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const normalize_state *s = state;
+    const normalize_state *normalize = state;
     const kit_tensor *input = &plan->in[0];
 
-    if (input->count >= 0 && input->rank == 3 && s->channels > 1 && input->dims[2] != s->channels)
+    if (input->count >= 0 && input->rank == 3 && normalize->channels > 1 && input->dims[2] != normalize->channels)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "NormalizeImage: mean and std are of %u channels, but the picture has %lld", s->channels,
+                          "NormalizeImage: mean and std have %u channels, but the image has %lld", normalize->channels,
                           (long long)input->dims[2]);
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
 }
 
-static float normal(const normalize_state *state, const kit_tensor *input, int64_t i, uint32_t c)
+static float normal(const normalize_state *state, const kit_tensor *input, int64_t i, uint32_t channel)
 {
     return input->dtype == INLAY_UINT8
-               ? state->table[c][((const uint8_t *)input->data)[i]]
-               : (((const float *)input->data)[i] * state->scale - state->mean[c]) / state->deviation[c];
+               ? state->table[channel][((const uint8_t *)input->data)[i]]
+               : (((const float *)input->data)[i] * state->scale - state->mean[channel]) / state->deviation[channel];
 }
 
 static inlay_status normalize_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -116,12 +120,13 @@ static inlay_status normalize_rows(void *user, int64_t begin, int64_t end, uint3
     const int64_t width = input->dims[1], channels = input->dims[2], plane = input->dims[0] * width;
     float *output = call->out[0].data;
 
+    INLAY_CHECK(state->channels <= 1 || state->channels == channels);
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
-        for (int64_t c = 0; c < channels; c++) {
-            const uint32_t which = state->channels > 1 ? (uint32_t)c : 0;
-            const int64_t from = row * width * channels + c;
-            float *to = state->planes ? output + c * plane + row * width : output + from;
+        for (int64_t channel = 0; channel < channels; channel++) {
+            const uint32_t which = state->channels > 1 ? (uint32_t)channel : 0;
+            const int64_t from = row * width * channels + channel;
+            float *to = state->planes ? output + channel * plane + row * width : output + from;
             const int64_t step = state->planes ? 1 : channels;
 
             for (int64_t i = 0; i < width; i++)
@@ -142,8 +147,8 @@ static inlay_status run_normalize(const kit_call *call)
 
     if (state->channels > 1 && input->dims[2] != state->channels)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "NormalizeImage: mean and std are of %u channels, but the "
-                          "picture has %lld",
+                          "NormalizeImage: mean and std have %u channels, but the "
+                          "image has %lld",
                           state->channels, (long long)input->dims[2]);
     if (call->out[0].data == NULL)
         status = kit_alloc_output(call, 0, state->batch ? 4 : 3, state->batch ? dims : dims + 1);
@@ -170,10 +175,9 @@ const prepost_operator prepost_normalize_image = {
     .op_type = "NormalizeImage",
     .signature = "X:T -> Y:F; T=uint8|float, F=float; mean:fs, std:fs, scale:f=0.003921568859368563, layout:s='nchw', "
                  "batch:i=1",
-    .doc =
-        "(X * scale - mean) / std of a picture [height, width, channels], as [1, channels, height, width] (layout "
-        "nchw) or [1, height, width, channels] (nhwc); batch 0 leaves the 1 out. mean and std have a number for each "
-        "channel, one for all, or none (0 and 1).",
+    .doc = "Computes (X * scale - mean) / std of an image [height, width, channels], as [1, channels, height, width] "
+           "(layout nchw) or [1, height, width, channels] (nhwc); batch 0 omits the leading 1. mean and std have one "
+           "number for each channel, one for all, or none (0 and 1).",
     .infer = infer_normalize,
     PREPOST_EXAMPLES(normalize_examples),
     .kernel = { .supports = supports_normalize,
@@ -216,7 +220,7 @@ static inlay_status shape_planes(const void *state, kit_plan *plan, inlay_diag *
 
     (void)state;
     if (input->count >= 0 && input->rank == 4 && input->dims[0] != 1)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ImageFromPlanes: a batch of %lld; only one picture is taken",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "ImageFromPlanes: a batch of %lld; only one image is supported",
                           (long long)input->dims[0]);
     plan->allocates = plan->out[0].count < 0 ? 1 : 0;
     return INLAY_OK;
@@ -226,8 +230,9 @@ static inlay_status run_planes(const kit_call *call)
 {
     const normalize_state *state = call->state;
     const kit_tensor *input = &call->in[0];
-    const int64_t *d = input->dims + (input->rank - 3);
-    const int64_t dims[3] = { d[state->planes ? 1 : 0], d[state->planes ? 2 : 1], d[state->planes ? 0 : 2] };
+    const int64_t *in_dims = input->dims + (input->rank - 3);
+    const int64_t dims[3] = { in_dims[state->planes ? 1 : 0], in_dims[state->planes ? 2 : 1],
+                              in_dims[state->planes ? 0 : 2] };
     const int64_t plane = dims[0] * dims[1];
     const float *from = input->data;
     uint8_t *to;
@@ -240,13 +245,14 @@ static inlay_status run_planes(const kit_call *call)
     }
     to = call->out[0].data;
     for (int64_t i = 0; i < plane; i++) {
-        for (int64_t c = 0; c < dims[2]; c++) {
-            const uint32_t which = state->channels > 1 && c < state->channels ? (uint32_t)c : 0;
-            const float v =
-                (from[state->planes ? c * plane + i : i * dims[2] + c] * state->deviation[which] + state->mean[which]) /
+        for (int64_t channel = 0; channel < dims[2]; channel++) {
+            const uint32_t which = state->channels > 1 && channel < state->channels ? (uint32_t)channel : 0;
+            const float value =
+                (from[state->planes ? channel * plane + i : i * dims[2] + channel] * state->deviation[which] +
+                 state->mean[which]) /
                 state->scale;
 
-            *to++ = v > 0 ? (v < 255 ? (uint8_t)lrintf(v) : 255) : 0;
+            *to++ = value > 0 ? (value < 255 ? (uint8_t)lrintf(value) : 255) : 0;
         }
     }
     return INLAY_OK;
@@ -259,8 +265,8 @@ static const inlay_op_example planes_examples[] = {
 const prepost_operator prepost_image_from_planes = {
     .op_type = "ImageFromPlanes",
     .signature = "X:F -> Y:B; F=float, B=uint8; mean:fs, std:fs, scale:f=0.003921568859368563, layout:s='nchw'",
-    .doc = "The picture [height, width, channels] of which NormalizeImage with the same attributes makes X; what is "
-           "beyond 0 to 255 is cut off.",
+    .doc = "The inverse of NormalizeImage with the same attributes: an image [height, width, channels]; values are "
+           "clipped to 0 .. 255.",
     .infer = infer_planes,
     PREPOST_EXAMPLES(planes_examples),
     .kernel = { .supports = supports_planes,
@@ -307,7 +313,7 @@ static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-/* As torchvision: the offset is rounded to even, and what lies outside is 0. */
+/* As in torchvision: the offset is rounded to even, and pixels outside the image are 0. */
 static int64_t offset_of(int64_t in, int64_t out)
 {
     return (int64_t)lrint((double)(in - out) / 2);
@@ -344,13 +350,13 @@ static const inlay_tensor_view wide_view[] = { PREPOST_VIEW(wide, wide_dims, INL
 static const inlay_tensor_view middle_view[] = { PREPOST_VIEW(middle, middle_dims, INLAY_UINT8) };
 static const inlay_attr_info to_middle[] = { PREPOST_ATTR_INT("height", 3), PREPOST_ATTR_INT("width", 2) };
 static const inlay_op_example crop_examples[] = {
-    PREPOST_EXAMPLE("the middle of a row, with a row of zeros above and below", to_middle, wide_view, middle_view, 0),
+    PREPOST_EXAMPLE("the centre of a row, with a row of zeros above and below", to_middle, wide_view, middle_view, 0),
 };
 
 const prepost_operator prepost_crop_image = {
     .op_type = "CropImage",
     .signature = "X:B -> Y:B; B=uint8; height:i!, width:i!",
-    .doc = "The middle of a picture [height, width, channels], of that size; what lies outside of it is 0.",
+    .doc = "Crops the centre of an image [height, width, channels] to that size; pixels outside the image are 0.",
     .infer = infer_crop,
     PREPOST_EXAMPLES(crop_examples),
     .kernel = { .prepare = prepare_crop, .shape = shape_crop, .run = run_crop },

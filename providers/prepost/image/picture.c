@@ -1,4 +1,5 @@
 #include "codec.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ inlay_status picture_begin(picture_sink *sink, const char *format, uint64_t heig
     if (most != 0 && pixels > most)
         return inlay_fail(
             sink->diag, INLAY_INVALID_ARGUMENT,
-            "%s: the header says %llu x %llu pixels, more than the file can hold: it is cut off or damaged", format,
+            "%s: the header says %llu x %llu pixels, more than the file can hold: it is truncated or damaged", format,
             (unsigned long long)width, (unsigned long long)height);
     sink->height = (int64_t)height;
     sink->width = (int64_t)width;
@@ -34,6 +35,7 @@ void picture_row(picture_sink *sink, int64_t y, const uint8_t *rgb)
 {
     uint8_t *to = sink->pixels + y * sink->width * (sink->order == PICTURE_GREY ? 1 : 3);
 
+    INLAY_CHECK(y >= 0 && y < sink->height && sink->pixels != NULL);
     if (sink->order == PICTURE_RGB) {
         memcpy(to, rgb, (size_t)sink->width * 3);
         return;
@@ -61,12 +63,13 @@ inlay_status picture_decode(const uint8_t *bytes, size_t count, picture_sink *si
     }
     return inlay_fail(
         sink->diag, INLAY_INVALID_ARGUMENT,
-        "the %llu bytes are no picture: they begin like none of PNG, JPEG, WebP, TIFF, JPEG 2000, BMP, PNM",
+        "the %llu bytes are not an image of a supported format: PNG, JPEG, WebP, TIFF, JPEG 2000, BMP, PNM",
         (unsigned long long)count);
 }
 
 inlay_status picture_append(picture_file *file, const void *bytes, size_t count, inlay_diag *diag)
 {
+    INLAY_CHECK(file->count <= file->room);
     if (count > file->room - file->count) {
         const size_t room = (file->count + count) * 2;
         uint8_t *data = realloc(file->data, room);
@@ -102,7 +105,7 @@ inlay_status picture_encode(const char *format, const uint8_t *pixels, int64_t h
                             picture_order order, int quality, picture_file *out, inlay_diag *diag)
 {
     const struct codec *codec = encoder(format);
-    uint8_t *turned = NULL;
+    uint8_t *swapped = NULL;
     inlay_status status;
 
     if (codec == NULL)
@@ -113,17 +116,17 @@ inlay_status picture_encode(const char *format, const uint8_t *pixels, int64_t h
     if (order == PICTURE_BGR) {
         const size_t count = (size_t)(height * width);
 
-        turned = malloc(count * 3);
-        if (turned == NULL)
+        swapped = malloc(count * 3);
+        if (swapped == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory", codec->name);
         for (size_t i = 0; i < count * 3; i += 3) {
-            turned[i] = pixels[i + 2];
-            turned[i + 1] = pixels[i + 1];
-            turned[i + 2] = pixels[i];
+            swapped[i] = pixels[i + 2];
+            swapped[i + 1] = pixels[i + 1];
+            swapped[i + 2] = pixels[i];
         }
-        pixels = turned;
+        pixels = swapped;
     }
     status = codec->encode(pixels, height, width, quality, out, diag);
-    free(turned);
+    free(swapped);
     return status;
 }

@@ -1,16 +1,16 @@
-/* png.c - PNG by libpng. */
+/* png.c - PNG with libpng. */
 #include "codec.h"
 #include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What errors and the reader need: libpng reports errors by longjmp. */
+/* State of the reader and of errors, which libpng reports by longjmp. */
 struct reader {
     const uint8_t *bytes;
     size_t count, at;
     char why[160];
-    uint8_t *rows; /* one row, or all of them when interlaced */
+    uint8_t *rows; /* one row, or all rows of an interlaced image */
 };
 
 static bool is(const uint8_t *bytes, size_t count)
@@ -42,7 +42,7 @@ static void on_read(png_structp png, png_bytep to, size_t count)
     reader->at += count;
 }
 
-/* All depths and colour types as 8-bit RGB. */
+/* Converts all depths and colour types to 8-bit RGB. */
 static int transform(png_structp png, png_infop info)
 {
     const int colour = png_get_color_type(png, info);
@@ -59,7 +59,7 @@ static int transform(png_structp png, png_infop info)
     return passes;
 }
 
-/* Deflate makes at most 1032 bytes of one. */
+/* Deflate expands one byte to at most 1032. */
 static uint64_t most_pixels(png_structp png, png_infop info, size_t count)
 {
     const uint64_t bits = (uint64_t)png_get_bit_depth(png, info) * png_get_channels(png, info);
@@ -101,7 +101,7 @@ static inlay_status read_all(png_structp png, png_infop info, struct reader *rea
     most = most_pixels(png, info, reader->count);
     passes = transform(png, info);
     if (png_get_rowbytes(png, info) != (size_t)png_get_image_width(png, info) * 3)
-        png_error(png, "the colour type is not understood");
+        png_error(png, "the colour type is not supported");
     status = picture_begin(sink, "PNG", png_get_image_height(png, info), png_get_image_width(png, info), most);
     if (status != INLAY_OK)
         return status;

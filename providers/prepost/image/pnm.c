@@ -1,4 +1,4 @@
-/* pnm.c - PNM: P1 to P6, that is PBM, PGM and PPM as text or as bytes. */
+/* pnm.c - PNM: P1 to P6, which are PBM, PGM and PPM as text or binary. */
 #include "codec.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,15 +8,15 @@ struct reader {
     size_t count, at;
 };
 
-static bool is(const uint8_t *b, size_t n)
+static bool is(const uint8_t *bytes, size_t count)
 {
-    return n >= 3 && b[0] == 'P' && b[1] >= '1' && b[1] <= '6' &&
-           (b[2] == ' ' || b[2] == '\n' || b[2] == '\r' || b[2] == '\t' || b[2] == '#');
+    return count >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' &&
+           (bytes[2] == ' ' || bytes[2] == '\n' || bytes[2] == '\r' || bytes[2] == '\t' || bytes[2] == '#');
 }
 
-static bool is_space(uint8_t c)
+static bool is_space(uint8_t character)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+    return character == ' ' || (character >= '\t' && character <= '\r');
 }
 
 static void skip(struct reader *reader)
@@ -30,32 +30,32 @@ static void skip(struct reader *reader)
     }
 }
 
-/* The next number, or one digit of a bitmap; false: there is none. */
+/* Reads the next number, or one digit of a bitmap; false: none. */
 static bool number(struct reader *reader, bool digit, uint32_t *out)
 {
-    uint32_t v = 0;
+    uint32_t value = 0;
     size_t from;
 
     skip(reader);
     from = reader->at;
     while (reader->at < reader->count && reader->bytes[reader->at] >= '0' && reader->bytes[reader->at] <= '9' &&
-           v < 100000000) {
-        v = v * 10 + (uint32_t)(reader->bytes[reader->at++] - '0');
+           value < 100000000) {
+        value = value * 10 + (uint32_t)(reader->bytes[reader->at++] - '0');
         if (digit)
             break;
     }
-    *out = v;
+    *out = value;
     return reader->at > from;
 }
 
-static uint8_t scaled(uint32_t v, uint32_t most)
+static uint8_t scaled(uint32_t value, uint32_t most)
 {
-    const uint32_t clipped = v > most ? most : v;
+    const uint32_t clipped = value > most ? most : value;
 
     return (uint8_t)(most == 255 ? clipped : ((uint64_t)clipped * 510 + most) / (2 * (uint64_t)most));
 }
 
-/* One row of samples as bytes. */
+/* Reads one row of samples, scaled to 8 bits. */
 static bool read_row(struct reader *reader, uint8_t kind, int64_t width, uint32_t most, uint8_t *rgb)
 {
     const bool text = kind <= '3', bits = kind == '1' || kind == '4', colour = kind == '3' || kind == '6';
@@ -63,19 +63,19 @@ static bool read_row(struct reader *reader, uint8_t kind, int64_t width, uint32_
 
     for (int64_t x = 0; x < width; x++) {
         for (int k = 0; k < channels; k++) {
-            uint32_t v = 0;
+            uint32_t value = 0;
 
             if (text) {
-                if (!number(reader, bits, &v))
+                if (!number(reader, bits, &value))
                     return false;
             } else if (bits) {
-                v = reader->bytes[reader->at + (size_t)x / 8] >> (7 - x % 8) & 1;
+                value = reader->bytes[reader->at + (size_t)x / 8] >> (7 - x % 8) & 1;
             } else {
-                v = reader->bytes[reader->at++];
+                value = reader->bytes[reader->at++];
                 if (most > 255)
-                    v = v << 8 | reader->bytes[reader->at++];
+                    value = value << 8 | reader->bytes[reader->at++];
             }
-            rgb[3 * x + k] = bits ? (v ? 0 : 255) : scaled(v, most);
+            rgb[3 * x + k] = bits ? (value ? 0 : 255) : scaled(value, most);
         }
         for (int k = channels; k < 3; k++)
             rgb[3 * x + k] = rgb[3 * x];
@@ -97,7 +97,7 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     if (!number(&reader, false, &width) || !number(&reader, false, &height) ||
         (kind != '1' && kind != '4' && !number(&reader, false, &most)) || most < 1 || most > 65535)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNM: the header is damaged");
-    reader.at += kind > '3' ? 1 : 0; /* the one white space behind the header */
+    reader.at += kind > '3' ? 1 : 0; /* the single white space after the header */
     left = reader.at < count ? count - reader.at : 0;
     row_bytes =
         kind == '4' ? ((uint64_t)width + 7) / 8 : (uint64_t)width * (kind == '6' ? 3 : 1) * (most > 255 ? 2 : 1);
@@ -105,9 +105,9 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
         row_bytes = kind == '1' ? width : (uint64_t)width * (kind == '3' ? 6 : 2) - 1;
     if (width == 0 || height == 0 || row_bytes > left / height + 1 || row_bytes * height > left + 1)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT,
-                          "PNM: the header says %u x %u pixels, for which the file is too short", width, height);
+                          "PNM: the file is too short for the %u x %u pixels of its header", width, height);
     if (kind > '3' && row_bytes * height > left)
-        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNM: the file ends before its pixels do");
+        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "PNM: the pixel data is truncated");
     status = picture_begin(sink, "PNM", height, width, 0);
     if (status != INLAY_OK)
         return status;
@@ -119,8 +119,7 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
             picture_row(sink, y, row);
         else
             status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT,
-                                "PNM: the file ends before its pixels do, or has "
-                                "something else than numbers at byte %llu",
+                                "PNM: the pixel data is truncated, or not a number at byte %llu",
                                 (unsigned long long)reader.at);
     }
     free(row);
@@ -131,8 +130,8 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
                            inlay_diag *diag)
 {
     char head[48];
-    const int n = snprintf(head, sizeof head, "P6\n%d %d\n255\n", (int)width, (int)height);
-    const inlay_status status = picture_append(out, head, (size_t)n, diag);
+    const int head_bytes = snprintf(head, sizeof head, "P6\n%d %d\n255\n", (int)width, (int)height);
+    const inlay_status status = picture_append(out, head, (size_t)head_bytes, diag);
 
     (void)quality;
     return status == INLAY_OK ? picture_append(out, rgb, (size_t)(height * width * 3), diag) : status;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BITS = 22 }; /* 8 of the sample, 2 for sums beyond it, of 32 */
+enum { BITS = 22 }; /* 32 bits minus 8 of the sample and 2 of headroom for sums */
 
 const char *const resample_filters[RESAMPLE_FILTERS] = {
     "nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"
@@ -16,22 +16,22 @@ static double sinc(double x)
     return x == 0 ? 1 : sin(x) / x;
 }
 
-static double value_of(int filter, double x)
+static double value_of(int filter, double position)
 {
     const double a = -0.5;
 
     if (filter == RESAMPLE_BOX)
-        return x > -0.5 && x <= 0.5 ? 1 : 0;
+        return position > -0.5 && position <= 0.5 ? 1 : 0;
     if (filter == RESAMPLE_LANCZOS)
-        return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0;
-    x = fabs(x);
+        return position >= -3 && position < 3 ? sinc(position) * sinc(position / 3) : 0;
+    position = fabs(position);
     if (filter == RESAMPLE_BILINEAR)
-        return x < 1 ? 1 - x : 0;
+        return position < 1 ? 1 - position : 0;
     if (filter == RESAMPLE_HAMMING)
-        return x >= 1 ? 0 : x == 0 ? 1 : sinc(x) * (0.54 + 0.46 * cos(x * acos(-1.0)));
-    if (x < 1)
-        return ((a + 2) * x - (a + 3)) * x * x + 1;
-    return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+        return position >= 1 ? 0 : position == 0 ? 1 : sinc(position) * (0.54 + 0.46 * cos(position * acos(-1.0)));
+    if (position < 1)
+        return ((a + 2) * position - (a + 3)) * position * position + 1;
+    return position < 2 ? (((position - 5) * position + 8) * position - 4) * a : 0;
 }
 
 static double reach_of(int filter)
@@ -50,7 +50,7 @@ static int64_t taps_of(int filter, int64_t in, int64_t out)
     return filter == RESAMPLE_NEAREST ? 1 : (int64_t)ceil(reach_of(filter) * (scale > 1 ? scale : 1)) * 2 + 1;
 }
 
-/* Nearest: the position is summed up, as Pillow does, not multiplied. */
+/* Nearest: positions accumulate as in Pillow instead of being multiplied. */
 static void fill_nearest(resample_axis *axis)
 {
     const double scale = (double)axis->in / (double)axis->out;
@@ -96,7 +96,7 @@ static size_t axis_bytes(const resample_axis *axis)
     return axis->taps == 0 ? 0 : (size_t)axis->out * (8 + (size_t)axis->taps * 12);
 }
 
-static char *place(resample_axis *axis, char *at)
+static char *place_axis(resample_axis *axis, char *at)
 {
     if (axis->taps == 0)
         return at;
@@ -113,23 +113,23 @@ struct resample *resample_create(int filter, int64_t in_height, int64_t in_width
                                  int64_t channels)
 {
     struct resample resample = {
-        .axis = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
-        .resample_axis = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
+        .vertical = { .in = in_height, .out = out_height, .taps = taps_of(filter, in_height, out_height) },
+        .horizontal = { .in = in_width, .out = out_width, .taps = taps_of(filter, in_width, out_width) },
         .channels = channels,
         .filter = filter
     };
     struct resample *made =
-        calloc(1, sizeof resample + axis_bytes(&resample.axis) + axis_bytes(&resample.resample_axis) + 32);
+        calloc(1, sizeof resample + axis_bytes(&resample.vertical) + axis_bytes(&resample.horizontal) + 32);
     char *at;
 
     if (made == NULL)
         return NULL;
     *made = resample;
     at = (char *)(made + 1);
-    at = place(&made->axis, at);
-    (void)place(&made->resample_axis, at);
+    at = place_axis(&made->vertical, at);
+    (void)place_axis(&made->horizontal, at);
     for (int i = 0; i < 2; i++) {
-        resample_axis *axis = i == 0 ? &made->axis : &made->resample_axis;
+        resample_axis *axis = i == 0 ? &made->vertical : &made->horizontal;
 
         if (axis->taps == 0)
             continue;
@@ -143,9 +143,9 @@ struct resample *resample_create(int filter, int64_t in_height, int64_t in_width
 
 uint64_t resample_scratch(const struct resample *resample, inlay_dtype dtype)
 {
-    const bool both = resample->resample_axis.taps > 0 && resample->axis.taps > 0;
+    const bool both = resample->horizontal.taps > 0 && resample->vertical.taps > 0;
 
-    return both ? kit_bytes(dtype, resample->axis.in * resample->resample_axis.out * resample->channels) : 0;
+    return both ? kit_bytes(dtype, resample->vertical.in * resample->horizontal.out * resample->channels) : 0;
 }
 
 /* ------------------------------------------------------------------ loops */
@@ -166,18 +166,18 @@ static uint8_t byte_of(int32_t sum)
 
 static void row_of_bytes(const struct resample *resample, const uint8_t *from, uint8_t *to)
 {
-    const resample_axis *axis = &resample->resample_axis;
+    const resample_axis *axis = &resample->horizontal;
     const int64_t channels = resample->channels;
 
     for (int64_t i = 0; i < axis->out; i++) {
-        const int32_t *w = axis->fixed + i * axis->taps;
+        const int32_t *weights = axis->fixed + i * axis->taps;
         const uint8_t *at = from + axis->first[i] * channels;
 
-        for (int64_t c = 0; c < channels; c++) {
+        for (int64_t channel = 0; channel < channels; channel++) {
             int32_t sum = 1 << (BITS - 1);
 
             for (int32_t k = 0; k < axis->count[i]; k++)
-                sum += at[k * channels + c] * w[k];
+                sum += at[k * channels + channel] * weights[k];
             *to++ = byte_of(sum);
         }
     }
@@ -185,57 +185,57 @@ static void row_of_bytes(const struct resample *resample, const uint8_t *from, u
 
 static void row_of_floats(const struct resample *resample, const float *from, float *to)
 {
-    const resample_axis *axis = &resample->resample_axis;
+    const resample_axis *axis = &resample->horizontal;
     const int64_t channels = resample->channels;
 
     for (int64_t i = 0; i < axis->out; i++) {
         const double *weights = axis->weights + i * axis->taps;
         const float *at = from + axis->first[i] * channels;
 
-        for (int64_t c = 0; c < channels; c++) {
+        for (int64_t channel = 0; channel < channels; channel++) {
             double sum = 0;
 
             for (int32_t k = 0; k < axis->count[i]; k++)
-                sum += (double)at[k * channels + c] * weights[k];
+                sum += (double)at[k * channels + channel] * weights[k];
             *to++ = (float)sum;
         }
     }
 }
 
-static inlay_status across(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status resample_horizontally(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct job *job = user;
-    const int64_t in = job->resample->resample_axis.in * job->resample->channels, out = job->stride;
+    const int64_t in = job->resample->horizontal.in * job->resample->channels, out = job->stride;
 
     (void)worker;
-    for (int64_t y = begin; y < end; y++) {
+    for (int64_t row = begin; row < end; row++) {
         if (job->floats)
-            row_of_floats(job->resample, (const float *)job->from + y * in, (float *)job->to + y * out);
+            row_of_floats(job->resample, (const float *)job->from + row * in, (float *)job->to + row * out);
         else
-            row_of_bytes(job->resample, (const uint8_t *)job->from + y * in, (uint8_t *)job->to + y * out);
+            row_of_bytes(job->resample, (const uint8_t *)job->from + row * in, (uint8_t *)job->to + row * out);
     }
     return INLAY_OK;
 }
 
-/* Columns of a row together: sums of many rows, element by element. */
+/* Computes one output row as weighted sums of input rows, element by element. */
 static void column_of_bytes(const resample_axis *axis, int64_t i, const uint8_t *from, int64_t width, uint8_t *to)
 {
     enum { TILE = 256 };
-    const int32_t *w = axis->fixed + i * axis->taps;
+    const int32_t *weights = axis->fixed + i * axis->taps;
     int32_t sums[TILE];
 
     for (int64_t x = 0; x < width; x += TILE) {
-        const int64_t n = width - x < TILE ? width - x : TILE;
+        const int64_t count = width - x < TILE ? width - x : TILE;
 
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < count; k++)
             sums[k] = 1 << (BITS - 1);
-        for (int32_t t = 0; t < axis->count[i]; t++) {
-            const uint8_t *row = from + (axis->first[i] + t) * width + x;
+        for (int32_t tap = 0; tap < axis->count[i]; tap++) {
+            const uint8_t *row = from + (axis->first[i] + tap) * width + x;
 
-            for (int64_t k = 0; k < n; k++)
-                sums[k] += row[k] * w[t];
+            for (int64_t k = 0; k < count; k++)
+                sums[k] += row[k] * weights[tap];
         }
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < count; k++)
             to[x + k] = byte_of(sums[k]);
     }
 }
@@ -247,23 +247,23 @@ static void column_of_floats(const resample_axis *axis, int64_t i, const float *
     for (int64_t x = 0; x < width; x++) {
         double sum = 0;
 
-        for (int32_t t = 0; t < axis->count[i]; t++)
-            sum += (double)from[(axis->first[i] + t) * width + x] * weights[t];
+        for (int32_t tap = 0; tap < axis->count[i]; tap++)
+            sum += (double)from[(axis->first[i] + tap) * width + x] * weights[tap];
         to[x] = (float)sum;
     }
 }
 
-static inlay_status down(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status resample_vertically(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct job *job = user;
-    const int64_t width = job->resample->resample_axis.out * job->resample->channels;
+    const int64_t width = job->resample->horizontal.out * job->resample->channels;
 
     (void)worker;
-    for (int64_t y = begin; y < end; y++) {
+    for (int64_t row = begin; row < end; row++) {
         if (job->floats)
-            column_of_floats(&job->resample->axis, y, job->from, width, (float *)job->to + y * job->stride);
+            column_of_floats(&job->resample->vertical, row, job->from, width, (float *)job->to + row * job->stride);
         else
-            column_of_bytes(&job->resample->axis, y, job->from, width, (uint8_t *)job->to + y * job->stride);
+            column_of_bytes(&job->resample->vertical, row, job->from, width, (uint8_t *)job->to + row * job->stride);
     }
     return INLAY_OK;
 }
@@ -272,7 +272,7 @@ inlay_status resample_run(const struct resample *resample, const kit_call *call,
                           void *to, int64_t stride, void *scratch)
 {
     const size_t size = dtype == INLAY_FLOAT ? sizeof(float) : 1;
-    const int64_t width = resample->resample_axis.out * resample->channels;
+    const int64_t width = resample->horizontal.out * resample->channels;
     struct job job = { .resample = resample,
                        .from = from,
                        .to = to,
@@ -280,21 +280,21 @@ inlay_status resample_run(const struct resample *resample, const kit_call *call,
                        .floats = dtype == INLAY_FLOAT };
     inlay_status status = INLAY_OK;
 
-    if (resample->resample_axis.taps > 0) {
-        if (resample->axis.taps > 0) {
+    if (resample->horizontal.taps > 0) {
+        if (resample->vertical.taps > 0) {
             job.to = scratch;
             job.stride = width;
         }
-        status = kit_parallel(call, resample->axis.in, 8, across, &job);
+        status = kit_parallel(call, resample->vertical.in, 8, resample_horizontally, &job);
         job.from = scratch;
         job.to = to;
         job.stride = stride * resample->channels;
     }
     if (status != INLAY_OK)
         return status;
-    if (resample->axis.taps > 0)
-        return kit_parallel(call, resample->axis.out, 8, down, &job);
-    for (int64_t y = 0; resample->resample_axis.taps == 0 && y < resample->axis.in; y++)
+    if (resample->vertical.taps > 0)
+        return kit_parallel(call, resample->vertical.out, 8, resample_vertically, &job);
+    for (int64_t y = 0; resample->horizontal.taps == 0 && y < resample->vertical.in; y++)
         memcpy((char *)to + (size_t)(y * job.stride) * size, (const char *)from + (size_t)(y * width) * size,
                (size_t)width * size);
     return INLAY_OK;

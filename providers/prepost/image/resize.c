@@ -1,5 +1,6 @@
-/* resize.c - ResizeImage and Letterbox: pictures in another size. */
+/* resize.c - ResizeImage and Letterbox: images in another size. */
 #include "prepost.h"
+#include "inlay/check.h"
 #include "resample.h"
 #include <stdlib.h>
 
@@ -9,35 +10,36 @@ enum { MAX_SIDE = 1 << 20 };
 
 /* ------------------------------------------------------------------ sizes */
 
-/* a * b / c to the nearest, at least 1. */
+/* a * b / c, rounded, at least 1. */
 static int64_t times(int64_t a, int64_t b, int64_t c)
 {
-    const int64_t v = (2 * a * b + c) / (2 * c);
+    const int64_t rounded = (2 * a * b + c) / (2 * c);
 
-    return v < 1 ? 1 : v;
+    return rounded < 1 ? 1 : rounded;
 }
 
-/* The size that the attributes ask for. */
+/* The output size according to the attributes. */
 static void target_size(const inlay_node_info *node, int64_t height, int64_t width, int64_t out[2])
 {
-    const int64_t h = kit_attr_int(node, "height", 0), w = kit_attr_int(node, "width", 0);
+    const int64_t height_attr = kit_attr_int(node, "height", 0), width_attr = kit_attr_int(node, "width", 0);
     const int64_t multiple = kit_attr_int(node, "multiple", 1);
     const int fit = prepost_word(kit_attr_string(node, "fit", "stretch"), fits, KIT_COUNT(fits));
-    bool by_height = w == 0;
+    bool by_height = width_attr == 0;
 
-    out[0] = h;
-    out[1] = w;
-    if (h > 0 && w > 0 && fit != STRETCH)
-        by_height = fit == INSIDE ? h * width <= w * height : h * width >= w * height;
-    if (h == 0 || w == 0 || fit != STRETCH) {
-        /* The side that is not given, or does not decide, follows; of "cover" as torchvision cuts it. */
+    out[0] = height_attr;
+    out[1] = width_attr;
+    if (height_attr > 0 && width_attr > 0 && fit != STRETCH)
+        by_height =
+            fit == INSIDE ? height_attr * width <= width_attr * height : height_attr * width >= width_attr * height;
+    if (height_attr == 0 || width_attr == 0 || fit != STRETCH) {
+        /* Computes the side that is not given or does not decide; "cover" truncates as torchvision does. */
         if (by_height)
-            out[1] = fit == COVER ? width * h / height : times(width, h, height);
+            out[1] = fit == COVER ? width * height_attr / height : times(width, height_attr, height);
         else
-            out[0] = fit == COVER ? height * w / width : times(height, w, width);
+            out[0] = fit == COVER ? height * width_attr / width : times(height, width_attr, width);
     }
     if (by_height)
-        out[0] = h;
+        out[0] = height_attr;
     if (kit_attr_int(node, "shrink_only", 0) != 0 && (out[0] > height || out[1] > width)) {
         out[0] = height;
         out[1] = width;
@@ -50,20 +52,21 @@ static void target_size(const inlay_node_info *node, int64_t height, int64_t wid
 
 static bool supports_size(const kit_node *node, kit_refusal *why, bool both)
 {
-    const int64_t h = kit_attr_int(node->info, "height", 0), w = kit_attr_int(node->info, "width", 0);
+    const int64_t height = kit_attr_int(node->info, "height", 0), width = kit_attr_int(node->info, "width", 0);
     const int64_t multiple = kit_attr_int(node->info, "multiple", 1);
 
-    if (h < 0 || w < 0 || h > MAX_SIDE || w > MAX_SIDE || (both ? h == 0 || w == 0 : h == 0 && w == 0))
+    if (height < 0 || width < 0 || height > MAX_SIDE || width > MAX_SIDE ||
+        (both ? height == 0 || width == 0 : height == 0 && width == 0))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE,
                           both ? "set height and width" : "set height, width or both, each 1 to 1048576",
-                          "height is %lld and width %lld", (long long)h, (long long)w);
+                          "height is %lld and width %lld", (long long)height, (long long)width);
     if (multiple < 1 || multiple > 65536)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use 1 to 65536", "multiple is %lld", (long long)multiple);
     return prepost_one_of(node, "filter", "bilinear", resample_filters, RESAMPLE_FILTERS, why) &&
            (both || prepost_one_of(node, "fit", "stretch", fits, KIT_COUNT(fits), why));
 }
 
-/* The dims of one picture of [H, W, C] or [N, H, W, C]; false: a side is not known, or is 0. */
+/* The dims of one image of [H, W, C] or [N, H, W, C]; false: a side is unknown or 0. */
 static bool picture_dims(const kit_tensor *input, const int64_t **out_dims, int64_t *out_count)
 {
     if (input->count < 0 || (input->rank != 3 && input->rank != 4))
@@ -75,8 +78,8 @@ static bool picture_dims(const kit_tensor *input, const int64_t **out_dims, int6
 
 static inlay_status bad_picture(inlay_diag *diag, const char *op)
 {
-    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s: a picture is [height, width, channels], each side 1 to %d", op,
-                      MAX_SIDE);
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s: the image must be [height, width, channels], each side 1 to %d",
+                      op, MAX_SIDE);
 }
 
 static void cost_resize(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -101,7 +104,7 @@ static int filter_of(const inlay_node_info *node)
 
 /* ------------------------------------------------------------------ ResizeImage */
 
-/* The state is a copy of what decides the size, as attributes are borrowed: run and shape ask target_size() again. */
+/* Attributes are borrowed, so the state keeps copies of those that target_size() needs in run and shape. */
 typedef struct resize_state {
     inlay_node_info node;
     inlay_attr_info attrs[8];
@@ -138,6 +141,7 @@ static void size_of(const resize_state *state, const int64_t *dims, int64_t out[
 {
     inlay_node_info node = state->node;
 
+    INLAY_CHECK(dims[0] > 0 && dims[1] > 0);
     node.attrs = state->attrs;
     target_size(&node, dims[0], dims[1], out);
 }
@@ -145,7 +149,7 @@ static void size_of(const resize_state *state, const int64_t *dims, int64_t out[
 static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
-    const int64_t h = kit_attr_int(in->node, "height", 0), w = kit_attr_int(in->node, "width", 0);
+    const int64_t height = kit_attr_int(in->node, "height", 0), width = kit_attr_int(in->node, "width", 0);
     const bool stretch = strcmp(kit_attr_string(in->node, "fit", "stretch"), "stretch") == 0 &&
                          kit_attr_int(in->node, "multiple", 1) == 1 && kit_attr_int(in->node, "shrink_only", 0) == 0;
     inlay_dim dims[4];
@@ -160,14 +164,15 @@ static inlay_status infer_resize(void *ctx, inlay_infer *in, inlay_diag *diag)
     at = input->rank - 3;
     memcpy(dims, input->dims, input->rank * sizeof *dims);
     if (dims[at].kind == INLAY_DIM_FIXED && dims[at + 1].kind == INLAY_DIM_FIXED && dims[at].value > 0 &&
-        dims[at + 1].value > 0 && dims[at].value <= MAX_SIDE && dims[at + 1].value <= MAX_SIDE && h >= 0 && w >= 0 &&
-        h <= MAX_SIDE && w <= MAX_SIDE && kit_attr_int(in->node, "multiple", 1) > 0 && (h > 0 || w > 0)) {
+        dims[at + 1].value > 0 && dims[at].value <= MAX_SIDE && dims[at + 1].value <= MAX_SIDE && height >= 0 &&
+        width >= 0 && height <= MAX_SIDE && width <= MAX_SIDE && kit_attr_int(in->node, "multiple", 1) > 0 &&
+        (height > 0 || width > 0)) {
         target_size(in->node, dims[at].value, dims[at + 1].value, out);
         dims[at] = prepost_fixed(out[0]);
         dims[at + 1] = prepost_fixed(out[1]);
     } else {
-        dims[at] = stretch && h > 0 ? prepost_fixed(h) : prepost_open();
-        dims[at + 1] = stretch && w > 0 ? prepost_fixed(w) : prepost_open();
+        dims[at] = stretch && height > 0 ? prepost_fixed(height) : prepost_open();
+        dims[at + 1] = stretch && width > 0 ? prepost_fixed(width) : prepost_open();
     }
     return prepost_set(in, 0, input->rank, dims);
 }
@@ -201,18 +206,18 @@ static inlay_status run_resize(const kit_call *call)
     const struct resample *resample = call->plan;
     const kit_tensor *input = &call->in[0];
     const int64_t count = input->rank == 4 ? input->dims[0] : 1;
-    int64_t dims[4] = { count, resample->axis.out, resample->resample_axis.out, resample->channels };
+    int64_t dims[4] = { count, resample->vertical.out, resample->horizontal.out, resample->channels };
     const uint64_t in_bytes =
-                       kit_bytes(input->dtype, resample->axis.in * resample->resample_axis.in * resample->channels),
+                       kit_bytes(input->dtype, resample->vertical.in * resample->horizontal.in * resample->channels),
                    out_bytes =
-                       kit_bytes(input->dtype, resample->axis.out * resample->resample_axis.out * resample->channels);
+                       kit_bytes(input->dtype, resample->vertical.out * resample->horizontal.out * resample->channels);
     inlay_status status = INLAY_OK;
 
     if (call->out[0].data == NULL)
         status = kit_alloc_output(call, 0, input->rank, input->rank == 4 ? dims : dims + 1);
     for (int64_t i = 0; status == INLAY_OK && i < count; i++)
         status = resample_run(resample, call, input->dtype, (const char *)input->data + (uint64_t)i * in_bytes,
-                              (char *)call->out[0].data + (uint64_t)i * out_bytes, resample->resample_axis.out,
+                              (char *)call->out[0].data + (uint64_t)i * out_bytes, resample->horizontal.out,
                               call->workspace);
     return status;
 }
@@ -236,11 +241,10 @@ const prepost_operator prepost_resize_image = {
     .op_type = "ResizeImage",
     .signature = "X:T -> Y:T; T=uint8|float; height:i=0, width:i=0, filter:s='bilinear', fit:s='stretch', "
                  "multiple:i=1, shrink_only:i=0",
-    .doc =
-        "A picture, [height, width, channels] or [N, height, width, channels], in another size, with Pillow's filters "
-        "and antialiasing: nearest, box, bilinear, hamming, bicubic, lanczos. A side that is 0 keeps the ratio. fit "
-        "is stretch (to exactly that size), inside (the largest that fits) or cover (the smallest that covers it); "
-        "shrink_only leaves smaller pictures as they are; multiple rounds both sides up.",
+    .doc = "Resizes an image, [height, width, channels] or [N, height, width, channels], with Pillow's filters and "
+           "antialiasing: nearest, box, bilinear, hamming, bicubic, lanczos. A side of 0 keeps the aspect ratio. fit "
+           "is stretch (exactly that size), inside (the largest that fits) or cover (the smallest that covers it); "
+           "shrink_only keeps smaller images unchanged; multiple rounds both sides up.",
     .infer = infer_resize,
     PREPOST_EXAMPLES(resize_examples),
     .kernel = { .supports = supports_resize,
@@ -252,7 +256,7 @@ const prepost_operator prepost_resize_image = {
 
 /* ------------------------------------------------------------------ Letterbox */
 
-/* Where the picture lies within the frame: its size there, and what is left and above. */
+/* Size and position of the image within the letterbox. */
 struct frame {
     int64_t height, width, top, left;
     double scale;
@@ -300,7 +304,7 @@ static bool supports_letterbox(const kit_node *node, kit_refusal *why)
 
 static inlay_status shape_letterbox(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const resize_state *s = state;
+    const resize_state *letterbox = state;
     const int64_t *dims;
     int64_t count;
     struct resample *resample;
@@ -308,8 +312,8 @@ static inlay_status shape_letterbox(const void *state, kit_plan *plan, inlay_dia
 
     if (!picture_dims(&plan->in[0], &dims, &count))
         return bad_picture(diag, "Letterbox");
-    frame = frame_of(dims, s->height, s->width);
-    resample = resample_create(s->filter, dims[0], dims[1], frame.height, frame.width, dims[2]);
+    frame = frame_of(dims, letterbox->height, letterbox->width);
+    resample = resample_create(letterbox->filter, dims[0], dims[1], frame.height, frame.width, dims[2]);
     if (resample == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "Letterbox: no memory for the weights");
     plan->workspace_bytes = resample_scratch(resample, INLAY_UINT8);
@@ -355,15 +359,14 @@ static const inlay_tensor_view framed_view[] = { PREPOST_VIEW(framed, framed_dim
 static const inlay_attr_info in_frame[] = { PREPOST_ATTR_INT("width", 2), PREPOST_ATTR_INT("height", 2),
                                             PREPOST_ATTR_INT("fill", 0), PREPOST_ATTR_STRING("filter", "box") };
 static const inlay_op_example letterbox_examples[] = {
-    PREPOST_EXAMPLE("a tall picture in a square", in_frame, tall_view, framed_view, 0),
+    PREPOST_EXAMPLE("a tall image in a square", in_frame, tall_view, framed_view, 0),
 };
 
 const prepost_operator prepost_letterbox = {
     .op_type = "Letterbox",
     .signature = "X:T -> Y:T, place?:F; T=uint8, F=float; height:i!, width:i!, fill:i=114, filter:s='bilinear'",
-    .doc =
-        "A picture, [height, width, channels], as large as it fits into a frame, in the middle of it; the rest is of "
-        "colour fill. place is what leads back: scale, left, top, and the width and height of X.",
+    .doc = "Scales an image, [height, width, channels], to the largest size that fits into a frame and centres it; the "
+           "rest has the colour fill. place describes the way back: scale, left, top, and the width and height of X.",
     .infer = infer_letterbox,
     PREPOST_EXAMPLES(letterbox_examples),
     .kernel = { .supports = supports_letterbox,

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 const inlay_option decode_options[1] = { { .name = "max_pixels",
-                                           .doc = "the largest picture that is decoded, in pixels",
+                                           .doc = "largest image that is decoded, in pixels",
                                            .default_value = "100000000",
                                            .min = 1,
                                            .max = (int64_t)PICTURE_MAX_SIDE * PICTURE_MAX_SIDE,
@@ -31,7 +31,7 @@ void decode_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t bytes = shapes->in[0].count;
 
     (void)node;
-    cost->ns = 5000 + 40.0 * (bytes >= 0 ? (double)bytes : 100000.0); /* a JPEG of usual quality */
+    cost->ns = 5000 + 40.0 * (bytes >= 0 ? (double)bytes : 100000.0); /* typical for a JPEG */
     cost->confidence = bytes >= 0 ? INLAY_CONFIDENCE_MODEL : INLAY_CONFIDENCE_GUESS;
 }
 
