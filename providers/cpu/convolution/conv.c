@@ -134,14 +134,14 @@ static inlay_status make(cpu_build *build, const cpu_group *group, bool transpos
     memory_desc_any(&desc.desc, layer->w_rank, layer->w_dims);
     memory_desc_any(&desc.input, rank, build->dims[op->in[0]]);
     memory_desc_any(&desc.output, rank, build->dims[y]);
-    if (variant == LIB_AS_IT_LIES && memory_desc_same_blocks(&layer->input.md, rank, build->dims[y], &desc.output))
+    if (variant == LIB_INPUT_LAYOUT && memory_desc_same_blocks(&layer->input.md, rank, build->dims[y], &desc.output))
         (void)memory_desc_same_blocks(&layer->input.md, rank, build->dims[op->in[0]],
                                       &desc.input); /* kernels compare strides, idle ones too */
     status = describe(build, transposed, variant, &desc);
     if (status == INLAY_OK)
         status = cpu_fuse_posts(build, group, &desc, out);
     if (status == INLAY_OK && ((variant == LIB_WINOGRAD && out->count < group->post_count) ||
-                               (variant != LIB_AS_LIKED && !cpu_is_fast(out->pd))))
+                               (variant != LIB_ANY_LAYOUT && !cpu_is_fast(out->pd))))
         status = INLAY_UNSUPPORTED;
     return status;
 }
@@ -164,7 +164,7 @@ bool lib_unfolds(cpu_build *build, const cpu_group *group, const kernel_layer *l
     if (op->window.unfolds != 0) /* that is decided by channels and windows */
         return op->window.unfolds == CPU_YES;
     build->diag = NULL;
-    result = make(build, group, false, LIB_AS_LIKED, layer, &fused) == INLAY_OK && unfolds(fused.pd);
+    result = make(build, group, false, LIB_ANY_LAYOUT, layer, &fused) == INLAY_OK && unfolds(fused.pd);
     build->diag = diag;
     library_destroy(fused.pd);
     op->window.unfolds = result ? CPU_YES : CPU_NO;
@@ -234,7 +234,7 @@ done:
     return status;
 }
 
-inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, lib_variant variant,
+inlay_status library_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, lib_variant variant,
                        bool *out_done)
 {
     inlay_diag *diag = build->diag;
@@ -243,14 +243,14 @@ inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_la
     bool alone;
 
     *out_done = false;
-    if (variant != LIB_AS_LIKED)
+    if (variant != LIB_ANY_LAYOUT)
         build->diag = NULL; /* no error yet: another way is left */
     status = make_for_threads(build, group, false, variant, layer, &fused, &alone);
     build->diag = diag;
     if (status == INLAY_OK) {
         status = emit(build, group, layer, &fused, alone);
         *out_done = status == INLAY_OK;
-    } else if (variant != LIB_AS_LIKED) {
+    } else if (variant != LIB_ANY_LAYOUT) {
         status = status == INLAY_OUT_OF_MEMORY
                      ? inlay_fail(build->diag, status, "node '%s': no memory", build->op->name)
                      : INLAY_OK;
@@ -288,9 +288,9 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
     }
     if (status != INLAY_OK)
         return status;
-    kernel_measure(build, build->op, &layer.window);
+    kernel_conv_shape_of(build, build->op, &layer.window);
     layer.window.home = tiles_has_home(build, group->out);
-    status = kernel_wait(build, group, &layer, &done);
+    status = kernel_defer(build, group, &layer, &done);
     return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);
 }
 
@@ -302,7 +302,7 @@ static inlay_status lower_by_library(cpu_build *build, const cpu_group *group, b
     bool alone;
 
     read_case(build, group, transposed, &layer);
-    status = make_for_threads(build, group, transposed, LIB_AS_LIKED, &layer, &fused, &alone);
+    status = make_for_threads(build, group, transposed, LIB_ANY_LAYOUT, &layer, &fused, &alone);
     if (status == INLAY_OK)
         status = emit(build, group, &layer, &fused, alone);
     library_destroy(fused.pd);

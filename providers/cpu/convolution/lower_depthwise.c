@@ -11,7 +11,7 @@
 OPTIONAL_IF_CALLED(depthwise_emit);
 OPTIONAL_IF_CALLED(depthwise_makes);
 OPTIONAL_IF_CALLED(depthwise_runs);
-OPTIONAL_IF_CALLED(kernel_waiting_ns);
+OPTIONAL_IF_CALLED(kernel_fused_depthwise_ns);
 
 /* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
  * pixels of `block` floats. */
@@ -372,7 +372,7 @@ bool depthwise_makes(const kernel_conv_shape *w)
            window * w->width <= TABLE_PIXELS;
 }
 
-double kernel_waiting_ns(const kernel_layer *layer, const kernel_layer *d)
+double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *d)
 {
     double taps = (double)(d->window.kernel[0] * d->window.kernel[1]) * d->window.share;
     int64_t block, parts;

@@ -11,7 +11,7 @@
 #ifndef CPU_TILES_H
 #define CPU_TILES_H
 #include "choice/kernels.h"
-#include "choice/trust.h"
+#include "choice/winograd_accuracy.h"
 #include "matrix/sgemm.h"
 #include "convolution/tile_set.h"
 

@@ -267,7 +267,7 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
 {
     const memory_desc *weights = &layer->weights;
     kernel_conv_shape window = layer->window;
-    const bool narrow = kernel_is_narrow(build) && build->scales[op->in[0]] == INLAY_NONE;
+    const bool narrow = kernel_weights_are_low_bit(build) && build->scales[op->in[0]] == INLAY_NONE;
     cpu_place input = *places[TILES_X], w, room;
     bool merged;
     int64_t tap_count, pixel, at = 0;

@@ -344,7 +344,7 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
                               const cpu_place *output)
 {
     int64_t first = 0;
-    const kernel_conv_shape inner = paired ? layer->window : kernel_trimmed(&layer->window, &first), *window = &inner;
+    const kernel_conv_shape inner = paired ? layer->window : kernel_trim_conv(&layer->window, &first), *window = &inner;
     const cpu_place *places[ARG_Y + 2 + CPU_MAX_POSTS + 3];
     struct gemm gemm = { .native.run = run_gemm,
                          .window = inner,
@@ -369,7 +369,7 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     gemm.skipped = first * window->in * gemm.job.width;
     gemm.unfolded =
         window->padded || window->kernel[0] * window->kernel[1] > 1 || window->stride[0] > 1 || window->stride[1] > 1;
-    gemm.narrow = kernel_is_narrow(build) && !gemm.unfolded && gemm.skipped == 0;
+    gemm.narrow = kernel_weights_are_low_bit(build) && !gemm.unfolded && gemm.skipped == 0;
     INLAY_TRY(
         (gemm.narrow ? narrow_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &md, &weights));
     gemm.x_pixel = input->md.strides[input->md.ndims - 1];

@@ -1,4 +1,4 @@
-/* Who packs weights: the kernels with layouts of their own. */
+/* The table of packers: kernels with layouts that only they define. */
 #include "convolution/tiles.h"
 #include "quantized/bytes.h"
 #include "weights/packs.h"

@@ -410,7 +410,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     (way == CPU_DENSE_PAIRS ? pairs_share : sgemm_share)(&dense.job, build->instance->threads);
     dense.paired = way == CPU_DENSE_PAIRS;
     dense.sparse = way == CPU_DENSE_SPARSE;
-    dense.narrow = way == CPU_DENSE_PLAIN && kernel_is_narrow(build);
+    dense.narrow = way == CPU_DENSE_PLAIN && kernel_weights_are_low_bit(build);
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     memory_desc_strides(&w_plain, 2, w_dims, w_strides);
     if (dense.paired) {

@@ -150,7 +150,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 
     if (build->compiled->values[build->op->in[1]].weights != INLAY_NONE)
         return nbits_lower(build, group);
-    kernel_measure_product(build, &layer.p);
+    kernel_gemm_shape_of(build, &layer.gemm);
     return kernel_lower(build, group, &layer);
 }
 
