@@ -73,8 +73,8 @@ typedef struct kernel_layer {
     kernel_gemm_shape gemm;
     kernel_conv_shape window;
     memory_desc weights, bias; /* descriptors of the original constants */
-    library_dims w_dims;
-    uint32_t w_rank;
+    library_dims weights_dims;
+    uint32_t weights_rank;
     uint32_t bias_value; /* INLAY_NONE */
     cpu_place input;     /* buffer and layout of the input */
 } kernel_layer;

@@ -23,7 +23,7 @@ struct gemm {
     int64_t blocks, chunk, chunks; /* of pixels; panels of a unit */
     int64_t block_floats;
     uint32_t workers;
-    tile_ending ending;
+    tile_epilogue epilogue;
 };
 
 typedef struct gemm_call {
@@ -48,24 +48,24 @@ static sgemm_post *one_more(gemm_call *call, sgemm_fn fn)
 static void set_posts(gemm_call *call)
 {
     const struct gemm *gemm = call->gemm;
-    const tile_ending *ending = &gemm->ending;
-    const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
+    const tile_epilogue *epilogue = &gemm->epilogue;
+    const float *bias = epilogue->bias != INLAY_NONE ? call->args[epilogue->bias] : NULL;
 
     call->job.add = gemm->in_place;
     call->job.bias = gemm->in_place ? NULL : bias;
     if (gemm->in_place && bias != NULL)
         *one_more(call, SGEMM_ADD) = (sgemm_post){ .fn = SGEMM_ADD, .other = bias, .col = 1 };
-    if (!gemm->in_place && ending->add != INLAY_NONE)
+    if (!gemm->in_place && epilogue->add != INLAY_NONE)
         *one_more(call, SGEMM_ADD) =
-            (sgemm_post){ .fn = SGEMM_ADD, .other = call->args[ending->add], .row = ending->add_pixel, .col = 1 };
-    if (ending->clamp)
-        *one_more(call, SGEMM_CLIP) = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = ending->low, .beta = ending->high };
-    for (uint32_t post_index = 0; post_index < ending->post_count; post_index++) {
-        sgemm_post *post = one_more(call, ending->posts[post_index].post.fn);
+            (sgemm_post){ .fn = SGEMM_ADD, .other = call->args[epilogue->add], .row = epilogue->add_pixel, .col = 1 };
+    if (epilogue->clamp)
+        *one_more(call, SGEMM_CLIP) = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = epilogue->low, .beta = epilogue->high };
+    for (uint32_t post_index = 0; post_index < epilogue->post_count; post_index++) {
+        sgemm_post *post = one_more(call, epilogue->posts[post_index].post.fn);
 
-        *post = ending->posts[post_index].post;
-        if (ending->posts[post_index].arg != INLAY_NONE)
-            post->other = call->args[ending->posts[post_index].arg];
+        *post = epilogue->posts[post_index].post;
+        if (epilogue->posts[post_index].arg != INLAY_NONE)
+            post->other = call->args[epilogue->posts[post_index].arg];
     }
     call->job.posts = call->posts;
 }
@@ -331,16 +331,16 @@ static void divide(struct gemm *gemm, uint32_t threads)
 }
 
 /* A scratchpad moves everything behind the result on by one. */
-static void move_on(tile_ending *ending)
+static void move_on(tile_epilogue *epilogue)
 {
-    ending->bias += ending->bias != INLAY_NONE;
-    ending->add += ending->add != INLAY_NONE;
-    for (uint32_t post = 0; post < ending->post_count; post++)
-        ending->posts[post].arg += ending->posts[post].arg != INLAY_NONE;
+    epilogue->bias += epilogue->bias != INLAY_NONE;
+    epilogue->add += epilogue->add != INLAY_NONE;
+    for (uint32_t post = 0; post < epilogue->post_count; post++)
+        epilogue->posts[post].arg += epilogue->posts[post].arg != INLAY_NONE;
 }
 
 inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool paired, const cpu_place *input,
-                              const tile_ending *ending, const cpu_place *const *operands, uint32_t operand_count,
+                              const tile_epilogue *epilogue, const cpu_place *const *operands, uint32_t operand_count,
                               const cpu_place *output)
 {
     int64_t first = 0;
@@ -348,7 +348,7 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     const cpu_place *places[ARG_Y + 2 + CPU_MAX_POSTS + 3];
     struct gemm gemm = { .native.run = run_gemm,
                          .window = inner,
-                         .ending = *ending,
+                         .epilogue = *epilogue,
                          .paired = paired,
                          .job = { .kernel = build->state->sgemm,
                                   .m = window->images * window->out_height * window->out_width,
@@ -375,7 +375,7 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     gemm.x_pixel = input->md.strides[input->md.ndims - 1];
     gemm.job.c_row = output->md.strides[output->md.ndims - 1];
     gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;
-    gemm.in_place = ending->add != INLAY_NONE && operands[ending->add]->buffer == output->buffer;
+    gemm.in_place = epilogue->add != INLAY_NONE && operands[epilogue->add]->buffer == output->buffer;
     divide(&gemm, build->instance->threads);
     if (paired && !gemm.unfolded)
         pairs_share(&gemm.job, build->instance->threads);
@@ -386,7 +386,7 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
         floats = gemm.block_floats * gemm.workers;
         INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         places[count++] = &scratch;
-        move_on(&gemm.ending);
+        move_on(&gemm.epilogue);
     }
     for (uint32_t i = ARG_Y + 1; i < operand_count; i++)
         places[count++] = operands[i];

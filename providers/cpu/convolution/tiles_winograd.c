@@ -17,8 +17,8 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(tiles_window_weights, "cpu_conv");
-OPTIONAL_IF_CALLED(tiles_lower_window);
+OPTIONAL_WITH(tiles_winograd_weights, "cpu_conv");
+OPTIONAL_IF_CALLED(tiles_lower_winograd);
 
 struct window {
     cpu_native native;
@@ -34,12 +34,12 @@ struct window {
     int64_t v_step, m_step;        /* floats between points */
     int64_t panels;
     bool apart; /* blocks are shared among threads; otherwise the work within a block is */
-    tile_ending ending;
+    tile_epilogue epilogue;
     const tile_trust *trust; /* NULL: no guard */
 };
 
 enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
-/* The caller knows of x, weights and y; what an ending refers to moves on by as many as there are more. */
+/* The caller knows of x, weights and y; what an epilogue refers to moves on by as many as there are more. */
 enum { OPERANDS = 3, MORE = ARG_SCRATCH + 1 - OPERANDS };
 
 typedef struct window_call {
@@ -86,7 +86,7 @@ static float *failed_windows(const struct window *window, const float *v)
 static const float LEAST_SUM = 1e-16F, MOST_SUM = 1e16F; /* squares of what is between are normal numbers */
 
 /* May the window of these pixels, [column][row], be transformed? NaN fails every comparison. */
-static bool passes(const struct window *window, sum_weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
+static bool passes(const struct window *window, weighted_sums (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
 {
     const float limit = window->trust->top > 1 ? MOST_SUM / window->trust->top : MOST_SUM;
     const float least = window->trust->top < 1 ? LEAST_SUM / window->trust->top : LEAST_SUM;
@@ -102,10 +102,10 @@ static bool passes(const struct window *window, sum_weighed (*at)[TILE_ALPHA], i
     if (all == 0)
         return true;
     for (int64_t c = 0; c < columns; c++) {
-        sum_weighed row[TILE_ALPHA];
+        weighted_sums row[TILE_ALPHA];
 
         for (int64_t r = 0; r < window->points; r++)
-            row[r] = (sum_weighed){ at[c][r].sum + at[c + 1][r].sum + at[c + 2][r].sum,
+            row[r] = (weighted_sums){ at[c][r].sum + at[c + 1][r].sum + at[c + 2][r].sum,
                                     at[c][r].square + at[c + 1][r].square + at[c + 2][r].square };
         for (int64_t r = 0; r < rows; r++) {
             const float sum = row[r].sum + row[r + 1].sum + row[r + 2].sum;
@@ -119,7 +119,7 @@ static bool passes(const struct window *window, sum_weighed (*at)[TILE_ALPHA], i
 }
 
 /* x: the pixels of a window, row by row. The columns that it shares with the window to its left are there already. */
-static bool window_passes(const struct window *window, const float *const *x, sum_weighed (*at)[TILE_ALPHA],
+static bool window_passes(const struct window *window, const float *const *x, weighted_sums (*at)[TILE_ALPHA],
                           bool shares, int64_t rows, int64_t columns)
 {
     const int64_t size = window->points - 2;
@@ -131,7 +131,7 @@ static bool window_passes(const struct window *window, const float *const *x, su
 
         for (int64_t r = 0; r < window->points; r++)
             column[r] = x[r * window->points + c];
-        KERNEL_BEST(sum_loops)->weigh_column(column, window->points, window->in, window->trust->weight, at[c]);
+        KERNEL_BEST(sum_loops)->weigh_pixels(column, window->points, window->in, window->trust->weight, at[c]);
     }
     return passes(window, at, rows, columns);
 }
@@ -143,7 +143,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
     static const float zeros[TILE_CHANNELS];
     const struct window *window = call->window;
     const float *input = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
-    sum_weighed of_window[TILE_ALPHA][TILE_ALPHA];
+    weighted_sums of_window[TILE_ALPHA][TILE_ALPHA];
     float *failed = failed_windows(window, v);
 
     for (int64_t i = begin; i < end; i++) {
@@ -284,9 +284,9 @@ static void multiply(const window_call *call, const float *v, float *m, int64_t 
 static void transform_out(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
     const struct window *window = call->window;
-    const tile_ending *ending = &window->ending;
-    const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
-    const float *add = ending->add != INLAY_NONE ? call->args[ending->add] : NULL;
+    const tile_epilogue *epilogue = &window->epilogue;
+    const float *bias = epilogue->bias != INLAY_NONE ? call->args[epilogue->bias] : NULL;
+    const float *add = epilogue->add != INLAY_NONE ? call->args[epilogue->add] : NULL;
     float *output = call->args[ARG_Y];
 
     for (int64_t i = begin; i < end; i++) {
@@ -298,12 +298,12 @@ static void transform_out(const window_call *call, const float *v, float *m, int
             .points = window->points,
             .channels = window->out,
             .bias = bias,
-            .add = add != NULL ? add + pixel * ending->add_pixel : NULL,
-            .add_row = window->out_width * ending->add_pixel,
-            .add_pixel = ending->add_pixel,
-            .clamp = ending->clamp,
-            .low = ending->low,
-            .high = ending->high,
+            .add = add != NULL ? add + pixel * epilogue->add_pixel : NULL,
+            .add_row = window->out_width * epilogue->add_pixel,
+            .add_pixel = epilogue->add_pixel,
+            .clamp = epilogue->clamp,
+            .low = epilogue->low,
+            .high = epilogue->high,
             .output = output + pixel * window->y_pixel,
             .y_row = window->out_width * window->y_pixel,
             .y_pixel = window->y_pixel,
@@ -315,11 +315,11 @@ static void transform_out(const window_call *call, const float *v, float *m, int
             plain_window(call, &at, m + i * window->m_line, &back);
         else
             window->set->window_out(&back);
-        for (int64_t r = 0; ending->post_count > 0 && r < at.rows; r++) {
+        for (int64_t r = 0; epilogue->post_count > 0 && r < at.rows; r++) {
             int64_t first = pixel + r * window->out_width;
 
-            tiles_end(window->set, window->kernel, ending, call->args, output + first * window->y_pixel,
-                      window->y_pixel, first, at.columns, 0, window->out);
+            tiles_apply_epilogue(window->set, window->kernel, epilogue, call->args, output + first * window->y_pixel,
+                                 window->y_pixel, first, at.columns, 0, window->out);
         }
     }
 }
@@ -431,9 +431,9 @@ static void cut(struct window *window, uint32_t threads)
     window->m_step = window->block * window->m_line + TILE_LANES;
 }
 
-inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
-                                const memory_desc *weights, const tile_ending *ending, const cpu_place *const *operands,
-                                uint32_t operand_count, const cpu_place *output)
+inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
+                                  const memory_desc *weights, const tile_epilogue *epilogue,
+                                  const cpu_place *const *operands, uint32_t operand_count, const cpu_place *output)
 {
     const int64_t *xd = build->dims[op->in[0]], *yd = build->dims[op->out[0]];
     const cpu_place *places[5 + CPU_MAX_POSTS + 2];
@@ -445,7 +445,7 @@ inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t poin
     struct window *window;
     memory_desc md;
 
-    if (!tiles_window_layout(points, xd[1], yd[1], &md))
+    if (!tiles_winograd_layout(points, xd[1], yd[1], &md))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no layout for its weights", op->name);
     status = cpu_read_constant(build, op->in[1], weights, &md, &place);
     original = place;
@@ -480,7 +480,7 @@ inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t poin
                                .v_line = padded_line(xd[1]),
                                .m_line = padded_line(yd[1]),
                                .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
-                               .ending = *ending,
+                               .epilogue = *epilogue,
                                .trust = trust };
     window->down = (yd[2] + points - 3) / (points - 2);
     window->across = (yd[3] + points - 3) / (points - 2);
@@ -499,19 +499,19 @@ inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t poin
     places[ARG_SCRATCH] = &scratch;
     for (uint32_t i = OPERANDS; i < operand_count; i++)
         places[i + MORE] = operands[i];
-    if (window->ending.bias != INLAY_NONE)
-        window->ending.bias += MORE;
-    if (window->ending.add != INLAY_NONE)
-        window->ending.add += MORE;
-    for (uint32_t post = 0; post < window->ending.post_count; post++)
-        if (window->ending.posts[post].arg != INLAY_NONE)
-            window->ending.posts[post].arg += MORE;
+    if (window->epilogue.bias != INLAY_NONE)
+        window->epilogue.bias += MORE;
+    if (window->epilogue.add != INLAY_NONE)
+        window->epilogue.add += MORE;
+    for (uint32_t post = 0; post < window->epilogue.post_count; post++)
+        if (window->epilogue.posts[post].arg != INLAY_NONE)
+            window->epilogue.posts[post].arg += MORE;
     return cpu_emit_native(build, &window->native, places, operand_count + MORE);
 }
 
 /* ------------------------------------------------------------------ weights */
 
-bool tiles_window_layout(int64_t points, int64_t in, int64_t out, memory_desc *md)
+bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, memory_desc *md)
 {
     library_dims dims = { points * points, out, in };
 
@@ -543,8 +543,8 @@ static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-bool tiles_window_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                          const memory_desc *md, void *target)
+bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                            const memory_desc *md, void *target)
 {
     weights_call call = {
         .set = state->tiles, .source = source, .dims = plain->dims, .strides = plain->strides, .u = target

@@ -274,17 +274,18 @@ static inlay_status make_sums(const cpu_build *build, struct sums **out)
 }
 
 /* Rows of input by each of some matrices [taps][groups][k, n], which are put so from where they lie in the weights. */
-static inlay_status emit_product(cpu_build *build, const cpu_place *input, int64_t m, const int64_t *w_dims,
+static inlay_status emit_product(cpu_build *build, const cpu_place *input, int64_t m, const int64_t *weights_dims,
                                  const memory_desc *w_plain, const memory_desc *y_md, cpu_place *out)
 {
     memory_desc w_md;
     cpu_place weights;
     inlay_status status;
 
-    memory_desc_plain(&w_md, 4, w_dims);
+    memory_desc_plain(&w_md, 4, weights_dims);
     INLAY_TRY(cpu_read_constant(build, build->op->in[1], w_plain, &w_md, &weights));
     INLAY_TRY(cpu_new_place(build, y_md, out));
-    status = cpu_emit_cut(build, input, &weights, w_dims[0], w_dims[1], m, w_dims[2], w_dims[3], out);
+    status = cpu_emit_cut(build, input, &weights, weights_dims[0], weights_dims[1], m, weights_dims[2], weights_dims[3],
+                          out);
 done:
     return status;
 }

@@ -34,13 +34,13 @@ static bool describe_consumer(const cpu_build *build, const cpu_group *group, ui
 static bool may_be_deferred(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const kernel_conv_shape *window = &layer->window;
-    tile_ending ending;
+    tile_epilogue epilogue;
 
     return !build->state->bf16 && !build->state->reproducible &&
            (build->state->kernel == KERNEL_COUNT || build->state->kernel == KERNEL_DEPTHWISE) &&
            kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->home &&
            window->kernel[0] == 1 && window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1 &&
-           tiles_lie_well(&layer->input.md) && tiles_functions(group, &ending);
+           tiles_lie_well(&layer->input.md) && tiles_unary_epilogue(group, &epilogue);
 }
 
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits)
@@ -62,7 +62,7 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     consumer = only_consumer(build, group->out);
     if (consumer == INLAY_NONE || build->compiled->ops[consumer].row->family != &cpu_conv ||
         !describe_consumer(build, group, consumer, &next, &depthwise) || !depthwise_runs(build, &depthwise) ||
-        !depthwise_makes(&depthwise.window))
+        !depthwise_supports_producer(&depthwise.window))
         return INLAY_OK;
     choice.ns[0] =
         kernel_tiles_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_kernels[KERNEL_TILES].gate_ns);

@@ -36,7 +36,7 @@ static bool tiles_run(cpu_build *build, const cpu_group *group, const kernel_lay
 static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(build, group, layer, TILES_WRITTEN);
+    return tiles_lower(build, group, layer, TILES_DIRECT);
 }
 
 /* A GEMM of pixels by channels; receptive fields are unfolded (im2col) first. */
@@ -180,18 +180,18 @@ static bool library_winograd_runs(cpu_build *build, const cpu_group *group, cons
 
 static inlay_status library(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
-    return library_lower(build, group, layer, LIB_ANY_LAYOUT, out_done);
+    return library_lower(build, group, layer, LIBRARY_ANY_LAYOUT, out_done);
 }
 
 static inlay_status blocks(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
-    return library_lower(build, group, layer, LIB_INPUT_LAYOUT, out_done);
+    return library_lower(build, group, layer, LIBRARY_INPUT_LAYOUT, out_done);
 }
 
 static inlay_status library_winograd(cpu_build *build, const cpu_group *group, const kernel_layer *layer,
                                      bool *out_done)
 {
-    return library_lower(build, group, layer, LIB_WINOGRAD, out_done);
+    return library_lower(build, group, layer, LIBRARY_WINOGRAD, out_done);
 }
 
 /* Group convolution by built-in kernels, where oneDNN has no fast kernel or option `kernel` requests them. oneDNN has
@@ -204,7 +204,7 @@ static bool groups_run(cpu_build *build, const cpu_group *group, const kernel_la
 
     (void)out_why;
     return layer->window.group > 1 && !depthwise && build->state->tiles != NULL &&
-           (requested || lib_unfolds(build, group, layer));
+           (requested || library_uses_im2col(build, group, layer));
 }
 
 static double groups_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)

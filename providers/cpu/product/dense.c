@@ -392,7 +392,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     uint32_t w = op->in[1];
     int64_t k = build->dims[w][op->product.trans_b ? 1 : 0], n = build->dims[w][op->product.trans_b ? 0 : 1],
             m = cpu_count(build, op->in[0]) / k;
-    int64_t w_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
+    int64_t weights_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     struct dense dense = { .native.run = run_dense,
                            .job = { .kernel = build->state->sgemm,
                                     .m = m,
@@ -412,7 +412,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     dense.sparse = way == CPU_DENSE_SPARSE;
     dense.narrow = way == CPU_DENSE_PLAIN && kernel_weights_are_low_bit(build);
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
+    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
     if (dense.paired) {
         pairs_layout(k, n, &w_md);
     } else if (dense.sparse) {

@@ -29,7 +29,7 @@ static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
     uint32_t a = op->in[0], w = op->in[1];
     int64_t k = build->dims[w][op->product.trans_b ? 1 : 0], n = build->dims[w][op->product.trans_b ? 0 : 1],
             m = cpu_count(build, a) / k;
-    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
+    int64_t a_dims[] = { m, k }, weights_dims[] = { n, k }, y_dims[] = { m, n };
     int64_t w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
     library_op desc = { .kind = LIBRARY_INNER_PRODUCT };
@@ -41,8 +41,8 @@ static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
     inlay_status status;
 
     memory_desc_plain(&desc.input, 2, a_dims);
-    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
-    memory_desc_any(&desc.desc, 2, w_dims);
+    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
+    memory_desc_any(&desc.desc, 2, weights_dims);
     memory_desc_plain(&desc.output, 2, y_dims);
     memory_desc_plain(&bias_md, 1, &n);
     desc.input.data_type = desc.desc.data_type = cpu_product_type(build);
