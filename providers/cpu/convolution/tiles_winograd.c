@@ -177,7 +177,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
 
 enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* neighbouring results; channels at a time */
 
-/* Copies the receptive fields of GROUP results from (h, q) on, `there` of them inside the output, for channels
+/* Copies the receptive fields of GROUP results from (top, left) on, `valid` of them inside the output, for channels
  * [first, first + count), in the order of the weights. */
 static void gather_windows(const window_call *call, int64_t image, int64_t top, int64_t left, int64_t valid,
                            int64_t first, int64_t count, float (*out)[PART * TAPS])

@@ -22,7 +22,7 @@ double kernel_pace(kernel_id kernel)
 }
 
 /* With AVX2 a tile is cut into blocks of six pixels by 16 channels. Their start-up counts where sums are short, and
- * blocks of few pixels wait for the latency of their own additions. */
+ * blocks of few pixels have too few independent additions to hide their latency. */
 static double blocks_pace(const kernel_conv_shape *window, int64_t depth)
 {
     const bool joined = window->kernel[0] * window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1;

@@ -5,7 +5,7 @@
 #include "choice/kernels.h"
 
 static const double RUNS = 50;
-static const double OPEN_NS = 1.8e6;    /* opening the library, if nothing else needs it */
+static const double OPEN_NS = 1.8e6;    /* opening the library, unless another op needs it */
 static const double KERNEL_NS = 0.15e6; /* generating one kernel; kernels for few channels are unrolled further */
 static const double UNROLLED_NS = 0.7e6;
 enum { FEW_CHANNELS = 16 };

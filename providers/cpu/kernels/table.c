@@ -14,7 +14,7 @@ bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer)
 }
 
 /* oneDNN generates a description of each image column when it creates a kernel: a second and hundreds of megabytes
- * for some 250000 columns, and all memory for a hundred million. For such layers tiled kernels take nearly the same
+ * for about 250000 columns, and all memory for a hundred million. For such layers tiled kernels take nearly the same
  * time, and the same time for images of one row. */
 static bool is_wide(const cpu_build *build, const kernel_layer *layer)
 {

@@ -146,7 +146,7 @@ typedef struct sgemm_job {
 /* The number of units that a job is divided into. They may run in any order and concurrently; a worker should take
  * consecutive ones. */
 int64_t sgemm_units(const sgemm_job *job);
-/* Sets `blocks` so that each thread gets rows of its own, if these are enough to keep it busy while weights are
+/* Sets `blocks` so that each thread gets separate rows, if these are enough to keep it busy while weights are
  * loaded. The results are then in the cache of the core that reads them in the next layer. */
 void sgemm_share(sgemm_job *job, uint32_t threads);
 void sgemm_run(const sgemm_job *job, int64_t begin, int64_t end);

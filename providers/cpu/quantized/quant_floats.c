@@ -205,7 +205,8 @@ void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64
                   int64_t columns, void *output, int64_t y_pixel)
 {
     if (floats->epilogue.post_count > 0)
-        tiles_apply_epilogue(floats->set, floats->kernel, &floats->epilogue, args, c, columns, pixel, rows, column, columns);
+        tiles_apply_epilogue(floats->set, floats->kernel, &floats->epilogue, args, c, columns, pixel, rows, column,
+                             columns);
     if (floats->quantizes && y_pixel == columns)
         q_quantize(output, c, floats->y_signed, rows * columns, floats->y_scale, floats->y_zero);
     else if (floats->quantizes)
