@@ -1,8 +1,8 @@
-/* Convolutions and products: the choice among the kernels of the table. */
+/* Convolutions and matrix multiplications: the choice among the kernels of the table. */
 #include "choice/kernels.h"
-#include "choice/trust.h"
+#include "choice/winograd_accuracy.h"
 
-/* How many times as long a layer may take for not having a pack of its own. */
+/* How many times longer than the best kernel a layer may take to avoid a second copy of packed weights. */
 static const double KERNEL_WORTH_A_PACK = 1.25, KERNEL_WORTH_A_MATRIX = 1.5;
 
 uint32_t kernel_find(const char *name)
@@ -15,7 +15,7 @@ uint32_t kernel_find(const char *name)
 
 /* ------------------------------------------------------------------ the choice */
 
-static void put(kernel_choice *choice, uint32_t at, uint8_t kernel, double ns)
+static void insert(kernel_choice *choice, uint32_t at, uint8_t kernel, double ns)
 {
     for (uint32_t i = choice->count; i > at; i--) {
         choice->kernel[i] = choice->kernel[i - 1];
@@ -26,7 +26,7 @@ static void put(kernel_choice *choice, uint32_t at, uint8_t kernel, double ns)
     choice->count++;
 }
 
-static void take_out(kernel_choice *choice, uint32_t at)
+static void remove_candidate(kernel_choice *choice, uint32_t at)
 {
     choice->count--;
     for (uint32_t i = at; i < choice->count; i++) {
@@ -35,33 +35,33 @@ static void take_out(kernel_choice *choice, uint32_t at)
     }
 }
 
-static void to_front(kernel_choice *choice, uint32_t at)
+static void move_to_front(kernel_choice *choice, uint32_t at)
 {
     uint8_t kernel = choice->kernel[at];
     double ns = choice->ns[at];
 
-    take_out(choice, at);
-    put(choice, 0, kernel, ns);
+    remove_candidate(choice, at);
+    insert(choice, 0, kernel, ns);
 }
 
-/* Kernels with short chains, where there are any. */
-static void leave_strict(kernel_choice *choice)
+/* Keeps only the kernels that satisfy precision `strict`, if there are any. */
+static void keep_strict(kernel_choice *choice)
 {
     kernel_choice strict = *choice;
 
     strict.count = 0;
     for (uint32_t i = 0; i < choice->count; i++)
         if (kernel_kernels[choice->kernel[i]].is_strict)
-            put(&strict, strict.count, choice->kernel[i], choice->ns[i]);
+            insert(&strict, strict.count, choice->kernel[i], choice->ns[i]);
     if (strict.count == 0)
         return;
     if (strict.count < choice->count && choice->why == NULL)
-        strict.why = "precision strict adds few terms in a row, as only loops of our own do";
+        strict.why = "precision strict needs short summation chains, which only built-in kernels have";
     *choice = strict;
 }
 
-/* By what each is expected to take. */
-static void by_model(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
+/* Ranks the kernels by their models of time. */
+static void rank_by_model(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
 {
     for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
         const char *why = NULL;
@@ -75,13 +75,13 @@ static void by_model(cpu_build *build, const cpu_group *group, const kernel_laye
             continue;
         }
         ns = kernel_kernels[k].ns(build, group, layer) + kernel_gates_ns(build, group, kernel_kernels[k].gate_ns) +
-             kernel_turns_ns(build, group, layer, k);
+             kernel_layout_change_ns(build, group, layer, k);
         while (at < choice->count && choice->ns[at] <= ns)
             at++;
-        put(choice, at, k, ns);
+        insert(choice, at, k, ns);
     }
     if (build->state->strict)
-        leave_strict(choice);
+        keep_strict(choice);
     choice->source = choice->count > 1 ? KERNEL_BY_MODEL : KERNEL_ONLY;
 }
 
@@ -93,8 +93,8 @@ static double timing(const cpu_build *build, const uint64_t key[2])
                                        sizeof(kernel_key_words));
 }
 
-/* By what they took, where at least two were timed: those that were not go behind. */
-static void by_time(const cpu_build *build, kernel_choice *choice)
+/* Ranks the kernels by measured times if at least two were measured. Kernels without a time follow. */
+static void rank_by_time(const cpu_build *build, kernel_choice *choice)
 {
     kernel_choice timed = *choice;
     bool left[KERNEL_COUNT] = { false };
@@ -115,20 +115,20 @@ static void by_time(const cpu_build *build, kernel_choice *choice)
             continue;
         while (at < timed.count && timed.ns[at] <= ns)
             at++;
-        put(&timed, at, choice->kernel[i], ns);
+        insert(&timed, at, choice->kernel[i], ns);
         known++;
     }
     if (known < 2)
         return;
     for (uint32_t i = 0; i < choice->count; i++)
         if (left[i])
-            put(&timed, timed.count, choice->kernel[i], choice->ns[i]);
+            insert(&timed, timed.count, choice->kernel[i], choice->ns[i]);
     timed.source = KERNEL_BY_TIME;
     *choice = timed;
 }
 
-/* The best of our own in the place of oneDNN's, where those are not worth making. */
-static void spare_library(const cpu_build *build, kernel_choice *choice)
+/* Prefers the best built-in kernel if generating oneDNN's code is not worth its time. */
+static void avoid_library(const cpu_build *build, kernel_choice *choice)
 {
     for (uint32_t i = 0; build->spares_library && choice->source == KERNEL_BY_MODEL && i < choice->count; i++) {
         const uint8_t k = choice->kernel[i];
@@ -136,14 +136,15 @@ static void spare_library(const cpu_build *build, kernel_choice *choice)
         if (k == KERNEL_LIBRARY || k == KERNEL_BLOCKS || k == KERNEL_LIBRARY_WINOGRAD)
             continue;
         if (i > 0) {
-            to_front(choice, i);
-            choice->why = "oneDNN's would save less than making its code takes";
+            move_to_front(choice, i);
+            choice->why = "generating oneDNN's kernel would take longer than it saves";
         }
         return;
     }
 }
 
-/* The time of a kernel, plus the price of the memory for its packed weights: the original weights stay as well. */
+/* The time of a kernel plus the price of the memory for its packed weights. The original weights stay in memory, too.
+ */
 static double priced_ns(const cpu_build *build, const kernel_layer *layer, uint8_t kernel, double ns)
 {
     const double points = (double)kernel_kernels[kernel].points;
@@ -152,12 +153,12 @@ static double priced_ns(const cpu_build *build, const kernel_layer *layer, uint8
            build->state->pack_price * points * points * (double)(layer->window.in * layer->window.out) * sizeof(float);
 }
 
-/* Option pack_price: orders the kernels by time plus the price of memory. */
-static void spare_memory(const cpu_build *build, const kernel_layer *layer, kernel_choice *choice)
+/* Option pack_price: ranks the kernels by time plus the price of memory. */
+static void rank_by_memory(const cpu_build *build, const kernel_layer *layer, kernel_choice *choice)
 {
     kernel_choice spared = *choice;
 
-    if (build->state->pack_price <= 0 || layer->product || kernel_is_narrow(build))
+    if (build->state->pack_price <= 0 || layer->product || kernel_weights_are_low_bit(build))
         return;
     spared.count = 0;
     for (uint32_t i = 0; i < choice->count; i++) {
@@ -166,16 +167,16 @@ static void spare_memory(const cpu_build *build, const kernel_layer *layer, kern
 
         while (at > 0 && priced_ns(build, layer, spared.kernel[at - 1], spared.ns[at - 1]) > ns)
             at--;
-        put(&spared, at, choice->kernel[i], choice->ns[i]);
+        insert(&spared, at, choice->kernel[i], choice->ns[i]);
     }
     if (spared.kernel[0] != choice->kernel[0])
-        spared.why = "by option pack_price, transformed weights would save too little for the memory that they take";
+        spared.why = "by option pack_price, transformed weights would save too little time for their memory";
     *choice = spared;
 }
 
-/* The kernel whose pack the weights have already, where it costs little: weights that several layers have in common, as
- * the heads of a detector on images of all sizes do, or layers of other sizes, of a sentence one word longer. A pack
- * for each would be several times the weights in memory. */
+/* Prefers the kernel that the weights are already packed for, if that costs little time. Layers share weights in
+ * detector heads that run on several image sizes, and in instances for different sequence lengths. One pack for each
+ * would take several times the memory of the weights. */
 static void share_pack(const cpu_build *build, kernel_choice *choice)
 {
     const double worth = choice->kernel[0] >= KERNEL_PACKED ? KERNEL_WORTH_A_MATRIX : KERNEL_WORTH_A_PACK;
@@ -186,15 +187,16 @@ static void share_pack(const cpu_build *build, kernel_choice *choice)
         if (choice->kernel[i] != kernel)
             continue;
         if (i > 0) {
-            to_front(choice, i);
-            choice->why = "its weights are packed so for another layer, or other sizes";
+            move_to_front(choice, i);
+            choice->why = "its weights are already packed for this kernel, for another layer or shape";
         }
         return;
     }
 }
 
-/* One for each kind, for option reproducible: what is not listed comes behind these. */
-static void by_kind(kernel_choice *choice)
+/* Option reproducible: one fixed kernel for each kind of layer, independent of its shape. Kernels that are not listed
+ * rank behind these. */
+static void rank_by_kind(kernel_choice *choice)
 {
     static const uint8_t kinds[] = { KERNEL_PACKED,  KERNEL_BATCHED, KERNEL_DEPTHWISE, KERNEL_TILES, KERNEL_GROUPS,
                                      KERNEL_LIBRARY, KERNEL_INNER,   KERNEL_PLAIN,     KERNEL_MATMUL };
@@ -202,8 +204,8 @@ static void by_kind(kernel_choice *choice)
     for (size_t k = 0; k < sizeof kinds; k++)
         for (uint32_t i = 0; i < choice->count; i++)
             if (choice->kernel[i] == kinds[k]) {
-                to_front(choice, i);
-                choice->why = "option reproducible takes it whatever the sizes are";
+                move_to_front(choice, i);
+                choice->why = "option reproducible takes the same kernel for all shapes";
                 choice->source = choice->count > 1 ? KERNEL_BY_OPTION : KERNEL_ONLY;
                 return;
             }
@@ -212,32 +214,32 @@ static void by_kind(kernel_choice *choice)
 static void choose(cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_choice *choice)
 {
     *choice = (kernel_choice){ .op = group->op };
-    by_model(build, group, layer, choice);
+    rank_by_model(build, group, layer, choice);
     if (choice->count < 2)
         return;
     kernel_layer_key(build, group, layer, choice->key);
     if (build->state->reproducible && build->state->kernel == KERNEL_COUNT)
-        by_kind(choice);
+        rank_by_kind(choice);
     else if (build->attempt == NULL || build->attempt->find != NULL) {
-        by_time(build, choice);
-        spare_library(build, choice);
-        spare_memory(build, layer, choice);
+        rank_by_time(build, choice);
+        avoid_library(build, choice);
+        rank_by_memory(build, layer, choice);
         share_pack(build, choice);
     } else if (build->attempt->order < choice->count &&
                choice->ns[build->attempt->order] < KERNEL_PLAUSIBLE * choice->ns[0]) {
         choice->moved = build->attempt->order > 0;
-        to_front(choice, build->attempt->order);
+        move_to_front(choice, build->attempt->order);
     }
     for (uint32_t i = 0; build->state->kernel != KERNEL_COUNT && i < choice->count; i++) {
         if (choice->kernel[i] != build->state->kernel)
             continue;
-        to_front(choice, i);
+        move_to_front(choice, i);
         choice->source = KERNEL_BY_OPTION;
         return;
     }
 }
 
-/* Does the error of the first have a bound? Otherwise it is taken out. */
+/* Checks that the error of the first candidate is within its bound. Removes the candidate otherwise. */
 static inlay_status check_error(cpu_build *build, const kernel_layer *layer, kernel_choice *choice, bool *out_fine)
 {
     const uint8_t kernel = choice->kernel[0];
@@ -253,7 +255,7 @@ static inlay_status check_error(cpu_build *build, const kernel_layer *layer, ker
     *out_fine = tiles_are_trusted(build->state, *trust);
     if (*out_fine)
         return INLAY_OK;
-    take_out(choice, 0);
+    remove_candidate(choice, 0);
     choice->moved = false;
     choice->source = choice->count < 2                    ? KERNEL_ONLY
                      : choice->source == KERNEL_BY_OPTION ? KERNEL_BY_MODEL
@@ -291,10 +293,10 @@ inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel
                 kernel_packs_note(build, choice.kernel[0]);
             return kernel_remember(build, &choice);
         }
-        take_out(&choice, 0);
+        remove_candidate(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KERNEL_ONLY;
     }
-    if (build->state->strict && !layer->product) { /* where no loop of our own can be after all */
+    if (build->state->strict && !layer->product) { /* no built-in kernel can run it */
         bool done = false;
 
         choice = (kernel_choice){ .op = group->op, .count = 1, .source = KERNEL_ONLY, .kernel = { KERNEL_LIBRARY } };

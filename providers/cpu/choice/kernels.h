@@ -1,41 +1,41 @@
-/* kernels.h - which kernel a convolution, or a product of matrices, runs by.
+/* kernels.h - choice of the kernel that runs a convolution or a matrix multiplication.
  *
- * Several can run most of them: the table (kernels/table.c) has each with what it is called, where it runs, what it is
- * expected to take, and how it is lowered. The choice is by that expectation, or by what `inlay tune` measured in the
- * region itself (extension inlay.kernels/1, kernels/tune.c). What was chosen, and what the next best would have taken,
- * stays with the instance, for `inlay explain --kernels`. */
+ * Most layers can run by several kernels. The table (kernels/table.c) holds for each kernel its name, its condition,
+ * a model of its time and its lowering. The choice follows the model, or the times that `inlay tune` measured within
+ * the region (extension inlay.kernels/1, kernels/tune.c). The instance keeps the chosen kernel and the runners-up for
+ * `inlay explain --kernels`. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 #include "region/build.h"
 
-/* The convolution in hand. Spatial axes are two; of one dimension, it is a row. Of three dimensions only is_flat is
- * set. */
+/* Shape of a convolution. A convolution of one spatial dimension is treated as an image of height 1. For three
+ * dimensions only images, in, out, group, share, flops and padded are valid. */
 typedef struct kernel_conv_shape {
-    bool flat; /* one or two dimensions: all below holds */
+    bool flat; /* one or two spatial dimensions: all members are valid */
     bool padded;
-    bool home; /* its result is a part of a concatenation */
+    bool home; /* the result is written into its slice of a concatenation */
     int64_t images, in, out, group, height, width, out_height, out_width;
     int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
-    double share; /* of the taps that lie in the image */
-    double flops; /* of those, as the sum is written */
+    double share; /* of the kernel taps that lie inside the image, averaged over the output */
+    double flops; /* 2 * multiplications, without the taps outside the image */
 } kernel_conv_shape;
 
-void kernel_measure(const cpu_build *build, const cpu_op *op, kernel_conv_shape *out);
+void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *out);
 
-/* The same convolution without the taps that lie outside the image for every pixel, as those at the ends of a window
- * with wide gaps may; only so many are left out that the rest follow one another in weights, [kernel..][in]. Pads may
- * become negative: pixels that no window begins or ends with. *out_first: the first tap that is left. */
-kernel_conv_shape kernel_trimmed(const kernel_conv_shape *window, int64_t *out_first);
+/* The same convolution without the kernel taps that lie outside the image for every output pixel, as the outer taps
+ * of a strongly dilated kernel may. The remaining taps stay contiguous in weights of layout [kernel..][in]. Pads of
+ * the result may be negative: input pixels that no tap reads. *out_first: index of the first remaining tap. */
+kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out_first);
 
-/* The product in hand: `batch` of [m, k] by [k, n]. */
+/* Shape of a matrix multiplication: `batch` times [m, k] by [k, n]. */
 typedef struct kernel_gemm_shape {
-    bool packed;   /* by a constant matrix (cpu_is_packed) */
-    bool turned;   /* the second operand lies column by column */
-    uint32_t rank; /* of the result */
+    bool packed;     /* the second operand is a constant matrix (cpu_is_packed) */
+    bool transposed; /* the second operand is stored column by column */
+    uint32_t rank;   /* of the result */
     int64_t batch, m, n, k;
 } kernel_gemm_shape;
 
-/* Names of kernels are in keys of what was measured: an order, or a number, may change. */
+/* The names of kernels, not these numbers, are part of the keys of timings: the order may change. */
 typedef enum kernel_id {
     KERNEL_TILES,
     KERNEL_WINOGRAD_4,
@@ -49,109 +49,113 @@ typedef enum kernel_id {
     KERNEL_LIBRARY_WINOGRAD,
     KERNEL_GEMM,
     KERNEL_PAIRS,
-    KERNEL_PACKED, /* from here on: products */
+    KERNEL_PACKED, /* from here on: matrix multiplications */
     KERNEL_PAIRED,
     KERNEL_SPARSE,
     KERNEL_INNER,
     KERNEL_PLAIN,
     KERNEL_BATCHED,
     KERNEL_MATMUL,
-    KERNEL_BITS_EXACT, /* by weights of a few bits, in the order of nbits_mode; never chosen among others */
+    /* low-bit weights, by mode of nbits_mode; assigned by their lowering, never chosen among others */
+    KERNEL_BITS_EXACT,
     KERNEL_BITS_BYTE,
     KERNEL_BITS_FINE,
-    KERNEL_BYTES_TILES, /* of bytes; likewise */
+    KERNEL_BYTES_TILES, /* int8; likewise */
     KERNEL_BYTES_CHANNELS,
     KERNEL_BYTES_LIBRARY,
     KERNEL_BYTES_ROWS,
     KERNEL_COUNT
 } kernel_id;
 
-/* What is to be lowered: a product (p), or a convolution (the rest). */
+/* A layer to be lowered: a matrix multiplication (gemm) or a convolution (window and the rest). */
 typedef struct kernel_layer {
     bool product;
-    kernel_gemm_shape p;
+    kernel_gemm_shape gemm;
     kernel_conv_shape window;
-    memory_desc weights, bias; /* as oneDNN numbers the axes of the original; the bias' */
-    library_dims w_dims;
-    uint32_t w_rank;
+    memory_desc weights, bias; /* descriptors of the original constants */
+    library_dims weights_dims;
+    uint32_t weights_rank;
     uint32_t bias_value; /* INLAY_NONE */
-    cpu_place input;     /* where the input lies */
+    cpu_place input;     /* buffer and layout of the input */
 } kernel_layer;
 
-/* A convolution by tiles that waits for its only reader, a convolution of single channels, to make its result row by
- * row: what lies between the two never leaves the nearest caches. */
+/* A tiled 1x1 convolution that is deferred to its only consumer, a depthwise convolution. The consumer computes it
+ * row by row, so that the intermediate rows stay in the nearest caches. */
 typedef struct kernel_ahead {
     const cpu_group *group;
     kernel_layer layer;
 } kernel_ahead;
-/* Does it wait? Then it is in build->ahead, and nothing was emitted (kernels/wait.c). */
-inlay_status kernel_wait(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
+/* Defers the layer if that is expected to be faster (kernels/defer.c). *out_waits: it was stored in build->ahead and
+ * nothing was emitted. */
+inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 
 typedef struct kernel_kernel {
     const char *name; /* in keys and explanations */
-    int64_t points;   /* Winograd's: those along an axis, by which its error is known; 0: the sum as written */
-    /* Can it run here? *out_why may say why not. */
+    int64_t points;   /* Winograd kernels: transform points along an axis; 0: any other kernel */
+    /* Whether it can run the layer. It may set *out_why to the reason why not. */
     bool (*runs)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
     double (*ns)(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-    /* Emits it; *out_done is false, and nothing was emitted, where it can't after all. */
+    /* Emits the steps. *out_done is false, and nothing was emitted, if the kernel cannot run the layer after all. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-    double gate_ns; /* what Sigmoid or Swish takes behind it, for 16 elements */
-    bool is_strict; /* its sums are made in chains of as few terms as precision strict wants (sgemm_chain) */
+    double gate_ns; /* time of a fused Sigmoid or Swish for 16 elements */
+    bool is_strict; /* adds no more terms in a row than `precision` `strict` allows (sgemm_chain) */
 } kernel_kernel;
 extern const kernel_kernel kernel_kernels[KERNEL_COUNT];
-/* KERNEL_COUNT: there is none of that name. */
+/* Returns KERNEL_COUNT if no kernel has that name. */
 uint32_t kernel_find(const char *name);
-/* Options of how numbers are computed (options.c). *out_reduced: products of bfloat16 are asked for. */
+/* Reads the options of numerical precision (options.c). *out_reduced: bfloat16 was requested. */
 void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out_reduced);
 
-/* What was chosen for a group, in the order of preference. */
+/* The candidates for a group in the order of preference. The first one is used. */
 enum { KERNEL_BY_MODEL, KERNEL_BY_TIME, KERNEL_BY_OPTION, KERNEL_ONLY };
 struct kernel_choice {
-    uint32_t op;     /* the group's first */
-    uint32_t count;  /* of those that can run */
+    uint32_t op;     /* first op of the group */
+    uint32_t count;  /* kernels that can run */
     uint32_t source; /* KERNEL_BY_MODEL ... */
     uint8_t kernel[KERNEL_COUNT];
     double ns[KERNEL_COUNT]; /* predicted, or measured */
-    const struct tile_trust
-        *trusts[KERNEL_COUNT]; /* by kernel, Winograd's: measured with the weights; NULL: not asked */
-    const char *why;           /* static text, why not Winograd's for instance; NULL */
-    bool moved;                /* the first is what an attempt wants */
-    uint64_t key[2];           /* of the layer, without a kernel */
+    /* By kernel: the error of Winograd kernels as measured with the weights; NULL: not measured. */
+    const struct tile_trust *trusts[KERNEL_COUNT];
+    const char *why; /* static text, for instance why Winograd was rejected; NULL */
+    bool moved;      /* the first kernel was put there by a kernel_attempt */
+    uint64_t key[2]; /* of the layer, without a kernel */
 };
 typedef struct kernel_key_words {
     uint64_t word[2];
 } kernel_key_words;
-/* Everything that decides how long the kernels of a layer take beside each other: the window, sizes, what is done
- * behind it, how operands lie, threads. */
+/* Hashes everything that influences the relative speed of a layer's kernels: kernel size, shapes, epilogue, layouts
+ * of the operands, threads. */
 void kernel_layer_key(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, uint64_t out[2]);
-/* What a kernel of the layer is timed under. */
+/* The key under which the time of a kernel of this layer is stored. */
 void kernel_key(const kernel_choice *choice, uint32_t kernel, uint64_t out[2]);
-/* What a build that is for timing takes: of each layer the kernel so far down in the model's order, where it is not
- * expected to take KERNEL_PLAUSIBLE times the first; or the best by figures of its own. */
+/* A build for tuning. It takes for each layer the kernel at position `order` of the model's ranking, unless the model
+ * predicts KERNEL_PLAUSIBLE times the time of the first; or the best kernel by the times that `find` returns. */
 typedef struct kernel_attempt {
     uint32_t order;
-    double (*find)(void *ctx, const uint64_t key[2]); /* NULL; nanoseconds, negative: none */
+    double (*find)(void *ctx, const uint64_t key[2]); /* returns nanoseconds, negative: unknown; may be NULL */
     void *ctx;
 } kernel_attempt;
 #define KERNEL_PLAUSIBLE 3.0
-/* Lowers it by the best kernel that does. */
+/* Lowers the layer by the first candidate that succeeds. */
 inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 
-/* Would oneDNN's convolutions save less in some runs than making them takes (kernels/start.c)? build->groups are there.
- */
+/* True if oneDNN's convolutions would save less over some runs than generating their code takes (kernels/start.c).
+ * build->groups must be complete. */
 bool kernel_skips_onednn_startup(cpu_build *build);
 
-/* Are there tiles for it? Is its input as it says, without factors that wait or a maker? */
+/* True if tiled (register-blocked) convolution kernels exist for the layer. */
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer);
-bool kernel_is_whole(const cpu_build *build);
-/* Which kernel the weights of a session are packed for (kernels_packs.c), by their content. Any thread. */
+/* True if the input needs no preparation: no deferred channel scales and no deferred producer. */
+bool kernel_input_is_ready(const cpu_build *build);
+/* Remembers, by content hash, the kernel that the weights of a session were packed for (kernels_packs.c).
+ * Thread-safe. */
 typedef struct kernel_packs kernel_packs;
-kernel_packs *kernel_packs_create(void); /* NULL: no memory */
+kernel_packs *kernel_packs_create(void); /* NULL: out of memory */
 void kernel_packs_destroy(kernel_packs *packs);
-/* The one that the weights of the op in hand were first packed for; KERNEL_COUNT: none yet, or they are small. */
+/* The kernel that the weights of build->op were first packed for. KERNEL_COUNT: none yet, or the weights are small. */
 uint32_t kernel_packs_find(const cpu_build *build);
 void kernel_packs_note(const cpu_build *build, uint8_t kernel);
-/* The choice stays with the instance. */
+/* Appends the choice to the instance. */
 inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice);
 
 /* Extension inlay.kernels/1 (kernels/tune.c). */
@@ -159,36 +163,37 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
                          inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
 inlay_status kernel_time(void *state, inlay_compiled *compiled, const inlay_kernel_trial *how, inlay_diag *diag);
 
-/* Models (kernels/model.c): nanoseconds on KERNEL_THREADS threads, whatever the instance has: a kernel decides in which
- * order terms are added, and results are the same bits on any number of threads. */
+/* Models of time (kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the instance's threads. The
+ * kernel decides the order of additions, so that results are bit-identical for any number of threads. */
 enum { KERNEL_THREADS = 2 };
-/* How many times as long as its model says a kernel of ours takes beside those of oneDNN at this level of instructions.
- */
+/* Factor by which built-in kernels are slower at this instruction set than their model says, compared with oneDNN. */
 double kernel_pace(kernel_id kernel);
 double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_windows_ns(const kernel_layer *layer, int64_t points);
+double kernel_winograd_ns(const kernel_layer *layer, int64_t points);
 double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns);
-/* d with layer ahead of it, functions left out (depthwise.c). b->op is that of d. */
-double kernel_waiting_ns(const kernel_layer *layer, const kernel_layer *d);
+/* Time of a depthwise convolution with its deferred producer, without their activations (depthwise.c). build->op must
+ * be the depthwise convolution. */
+double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise);
 double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-/* Of an image that lies row by row, and of a result that leaves so, to kernels that have channels last. */
-double kernel_turns_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, kernel_id kernel);
+/* Time of layout changes for kernels that need channels-last: of a row-major input and of a row-major result. */
+double kernel_layout_change_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer,
+                               kernel_id kernel);
 double kernel_library_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_library_winograd_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_pairs_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-/* The product itself, in pairs, on one thread. */
+/* Time of the Winograd inner product on one thread, without threads' start-up. */
 double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int64_t n);
 
-/* Products (kernels/products.c; the lowerings are in product.c). */
-void kernel_measure_product(const cpu_build *build, kernel_gemm_shape *out);
+/* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
+void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *out);
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-/* Are the weights of the op in hand floats that each run makes (narrow.h)? */
-bool kernel_is_narrow(const cpu_build *build);
-/* Are products in pairs wanted at all? Beside the other conditions of such a kernel. */
+/* True if the weights of build->op are low-bit weights that each run expands to float (narrow.h). */
+bool kernel_weights_are_low_bit(const cpu_build *build);
+/* True if Winograd inner products may be used here; a kernel may have further conditions. */
 bool kernel_pairs_wanted(const cpu_build *build, const char **out_why);
 bool kernel_paired_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);

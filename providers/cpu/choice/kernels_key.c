@@ -1,5 +1,6 @@
-/* By what the timings of a layer's kernels are found again. */
+/* Keys under which the timings of a layer's kernels are stored. */
 #include "choice/kernels.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static void mix(kernel_key_words *words, uint64_t value)
@@ -17,7 +18,7 @@ static void mix_dims(kernel_key_words *words, const cpu_build *build, uint32_t v
         mix(words, (uint64_t)build->dims[value][d]);
 }
 
-/* How elements lie, as far as it matters to who reads them. */
+/* Class of a layout, as far as it affects the speed of its consumer. */
 static uint64_t layout_class(const memory_desc *md)
 {
     return memory_desc_is_blocked(md) ? 3
@@ -54,7 +55,7 @@ static void mix_product(kernel_key_words *words, const cpu_build *build, const k
 {
     const cpu_op *op = build->op;
 
-    mix(words, layer->p.packed);
+    mix(words, layer->gemm.packed);
     mix_dims(words, build, op->in[0]);
     mix_dims(words, build, op->in[1]);
     for (uint32_t i = 0; i < 2; i++)
@@ -90,9 +91,10 @@ void kernel_layer_key(const cpu_build *build, const cpu_group *group, const kern
 
 void kernel_key(const kernel_choice *choice, uint32_t kernel, uint64_t out[2])
 {
+    INLAY_CHECK(kernel < KERNEL_COUNT);
     kernel_key_words words = { { choice->key[0], choice->key[1] } };
 
-    for (const char *c = kernel_kernels[kernel].name; *c != '\0'; c++)
-        mix(&words, (uint64_t)(unsigned char)*c);
+    for (const char *letter = kernel_kernels[kernel].name; *letter != '\0'; letter++)
+        mix(&words, (uint64_t)(unsigned char)*letter);
     memcpy(out, words.word, sizeof words.word);
 }

@@ -1,18 +1,20 @@
-/* Which kernel large weights are packed for: those of one session are packed once, for all sizes and all regions that
- * read them (the branches of an If, say), where that costs little. */
+/* The kernel that large weights are packed for. The weights of one session are packed once for all shapes and all
+ * regions that read them (for instance the branches of an If), where that costs little time. */
 #include "choice/kernels.h"
+#include "inlay/check.h"
 #include "simd/at_fork.h"
 #include <stdlib.h>
 
-enum { BUCKETS = 64, LEAST_BYTES = 1 << 16 };
+enum { BUCKETS = 64, MIN_BYTES = 1 << 16 };
 
-struct noted {
-    struct noted *next;
+struct pack_record {
+    struct pack_record *next;
     uint64_t content;
     uint8_t kernel;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists: a provider's outlives a session */
+/* guards all registries: a provider's registry outlives a session */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static __attribute__((constructor)) void guard_lock(void)
 {
@@ -20,7 +22,7 @@ static __attribute__((constructor)) void guard_lock(void)
 }
 
 struct kernel_packs {
-    struct noted *buckets[BUCKETS];
+    struct pack_record *buckets[BUCKETS];
 };
 
 kernel_packs *kernel_packs_create(void)
@@ -34,7 +36,7 @@ void kernel_packs_destroy(kernel_packs *packs)
         return;
     for (uint32_t i = 0; i < BUCKETS; i++)
         while (packs->buckets[i] != NULL) {
-            struct noted *next = packs->buckets[i]->next;
+            struct pack_record *next = packs->buckets[i]->next;
 
             free(packs->buckets[i]);
             packs->buckets[i] = next;
@@ -42,36 +44,36 @@ void kernel_packs_destroy(kernel_packs *packs)
     free(packs);
 }
 
-/* The large constant that the op in hand has as its weights; NULL: none. */
-static const cpu_constant *weights_of(const cpu_build *build)
+/* The large constant that is the weights operand of build->op; NULL: none. */
+static const cpu_constant *large_weights(const cpu_build *build)
 {
     const uint32_t own = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
     const cpu_constant *constant = own != INLAY_NONE ? &build->compiled->constants[own] : NULL;
 
-    return constant != NULL && constant->content_hash != 0 && constant->bytes >= LEAST_BYTES ? constant : NULL;
+    return constant != NULL && constant->content_hash != 0 && constant->bytes >= MIN_BYTES ? constant : NULL;
 }
 
-static struct noted *find(const kernel_packs *packs, uint64_t content)
+static struct pack_record *find(const kernel_packs *packs, uint64_t content)
 {
-    struct noted *noted = packs->buckets[content % BUCKETS];
+    struct pack_record *pack_record = packs->buckets[content % BUCKETS];
 
-    while (noted != NULL && noted->content != content)
-        noted = noted->next;
-    return noted;
+    while (pack_record != NULL && pack_record->content != content)
+        pack_record = pack_record->next;
+    return pack_record;
 }
 
 uint32_t kernel_packs_find(const cpu_build *build)
 {
     kernel_packs *packs = build->state->packed_for;
-    const cpu_constant *constant = weights_of(build);
-    const struct noted *noted;
+    const cpu_constant *constant = large_weights(build);
+    const struct pack_record *pack_record;
     uint32_t kernel;
 
     if (constant == NULL)
         return KERNEL_COUNT;
     (void)pthread_mutex_lock(&lock);
-    noted = find(packs, constant->content_hash);
-    kernel = noted != NULL ? noted->kernel : KERNEL_COUNT;
+    pack_record = find(packs, constant->content_hash);
+    kernel = pack_record != NULL ? pack_record->kernel : KERNEL_COUNT;
     (void)pthread_mutex_unlock(&lock);
     return kernel;
 }
@@ -79,18 +81,19 @@ uint32_t kernel_packs_find(const cpu_build *build)
 void kernel_packs_note(const cpu_build *build, uint8_t kernel)
 {
     kernel_packs *packs = build->state->packed_for;
-    const cpu_constant *constant = weights_of(build);
-    struct noted *noted;
+    INLAY_CHECK(kernel < KERNEL_COUNT);
+    const cpu_constant *constant = large_weights(build);
+    struct pack_record *pack_record;
 
     if (constant == NULL)
         return;
     (void)pthread_mutex_lock(&lock);
-    noted = find(packs, constant->content_hash) == NULL ? malloc(sizeof *noted) : NULL;
-    if (noted != NULL) { /* without memory for it, the next one chooses for itself */
-        *noted = (struct noted){ .next = packs->buckets[constant->content_hash % BUCKETS],
-                                 .content = constant->content_hash,
-                                 .kernel = kernel };
-        packs->buckets[constant->content_hash % BUCKETS] = noted;
+    pack_record = find(packs, constant->content_hash) == NULL ? malloc(sizeof *pack_record) : NULL;
+    if (pack_record != NULL) { /* without memory, the next layer chooses independently */
+        *pack_record = (struct pack_record){ .next = packs->buckets[constant->content_hash % BUCKETS],
+                                             .content = constant->content_hash,
+                                             .kernel = kernel };
+        packs->buckets[constant->content_hash % BUCKETS] = pack_record;
     }
     (void)pthread_mutex_unlock(&lock);
 }

@@ -1,11 +1,12 @@
-/* Conv (ONNX Conv-1..22), and what transposed.c leaves to oneDNN of ConvTranspose. */
+/* Conv (ONNX Conv-1..22), and the cases of ConvTranspose that transposed.c leaves to oneDNN. */
 #include "convolution/library.h"
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "convolution/tiles.h"
 #include "convolution/window.h"
+#include "inlay/check.h"
 
-static bool parse_both(const kit_node *node, cpu_op *op, kit_refusal *why)
+static bool parse_window_op(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *weights = kit_input(node, 1), *bias = kit_input(node, 2);
 
@@ -14,7 +15,7 @@ static bool parse_both(const kit_node *node, cpu_op *op, kit_refusal *why)
         return false;
     for (uint32_t d = 0; d < weights->rank; d++)
         if (weights->dims[d].kind != INLAY_DIM_FIXED || weights->dims[d].value < 1)
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is not known");
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the weights is unknown");
     if (bias != NULL && bias->rank != 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the bias is not a vector");
     op->window.group = kit_attr_int(node->info, "group", 1);
@@ -27,21 +28,22 @@ static bool parse_both(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* Rows so long that oneDNN's kernels take minutes to describe (kernels.c) are for tiles, which not every CPU has. */
-enum { MOST_COLUMNS = 1 << 22 };
+/* oneDNN's kernels take minutes to create for very long rows (kernels/table.c). Tiled kernels run them, but not every
+ * CPU has these. */
+enum { MAX_COLUMNS = 1 << 22 };
 
 static bool parse_conv(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *output;
 
-    if (!parse_both(node, op, why))
+    if (!parse_window_op(node, op, why))
         return false;
     output = kit_output(node, 0);
     if (library_in_use != &library_none && output->rank != INLAY_RANK_UNKNOWN &&
-        output->dims[output->rank - 1].kind == INLAY_DIM_FIXED && output->dims[output->rank - 1].value > MOST_COLUMNS &&
+        output->dims[output->rank - 1].kind == INLAY_DIM_FIXED && output->dims[output->rank - 1].value > MAX_COLUMNS &&
         (tiles_of_cpu() == NULL || op->window.spatial > 2 || op->window.group > 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "cut the input into parts",
-                          "oneDNN takes long to prepare for rows of %lld",
+                          "oneDNN takes too long to create a kernel for rows of %lld elements",
                           (long long)output->dims[output->rank - 1].value);
     return true;
 }
@@ -54,7 +56,7 @@ const cpu_operator *cpu_computed_row(const cpu_operator *row)
     return row->family == &cpu_conv ? &computed : &transposed;
 }
 
-/* Weights that are computed are none that could be packed: such nodes are of a family of their own. */
+/* Computed weights cannot be packed ahead: such nodes belong to a family with its own lowering. */
 const cpu_operator *cpu_conv_row(const kit_node *node, const cpu_operator *row)
 {
     if ((row->family != &cpu_conv && row->family != &cpu_conv_transpose) ||
@@ -67,50 +69,51 @@ const cpu_operator *cpu_conv_row(const kit_node *node, const cpu_operator *row)
 
 bool cpu_parse_deconvolution(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    return parse_both(node, op, why);
+    return parse_window_op(node, op, why);
 }
 
-/* The weights as oneDNN numbers their axes, read where ONNX has them: Conv [O, I/g, ..], ConvTranspose [I, O/g, ..]. */
+/* The weights with oneDNN's order of axes, as a view of ONNX's: Conv [O, I/g, ..], ConvTranspose [I, O/g, ..]. */
 static uint32_t weights_axes(const cpu_build *build, bool transposed, memory_desc *out_plain, int64_t *dims)
 {
     const cpu_op *op = build->op;
-    const int64_t *w = build->dims[op->in[1]];
-    uint32_t rank = build->ranks[op->in[1]], n = 0;
-    int64_t own[CPU_MAX_RANK], strides[CPU_MAX_RANK], kernel = 1, first = w[0] / op->window.group;
+    const int64_t *onnx_dims = build->dims[op->in[1]];
+    uint32_t rank = build->ranks[op->in[1]], axis = 0;
+    int64_t axis_dims[CPU_MAX_RANK], strides[CPU_MAX_RANK], kernel = 1, first = onnx_dims[0] / op->window.group;
 
+    INLAY_CHECK(rank >= 3 && rank < CPU_MAX_RANK);
     for (uint32_t d = 2; d < rank; d++)
-        kernel *= w[d];
+        kernel *= onnx_dims[d];
     if (op->window.group > 1) {
-        own[n] = op->window.group;
-        strides[n++] = first * w[1] * kernel;
+        axis_dims[axis] = op->window.group;
+        strides[axis++] = first * onnx_dims[1] * kernel;
     }
-    own[n] = transposed ? w[1] : first;
-    strides[n++] = transposed ? kernel : w[1] * kernel;
-    own[n] = transposed ? first : w[1];
-    strides[n++] = transposed ? w[1] * kernel : kernel;
+    axis_dims[axis] = transposed ? onnx_dims[1] : first;
+    strides[axis++] = transposed ? kernel : onnx_dims[1] * kernel;
+    axis_dims[axis] = transposed ? first : onnx_dims[1];
+    strides[axis++] = transposed ? onnx_dims[1] * kernel : kernel;
     for (uint32_t d = 2; d < rank; d++) {
-        kernel /= w[d];
-        own[n] = w[d];
-        strides[n++] = kernel;
+        kernel /= onnx_dims[d];
+        axis_dims[axis] = onnx_dims[d];
+        strides[axis++] = kernel;
     }
-    memcpy(dims, own, n * sizeof *own);
-    memory_desc_strides(out_plain, n, own, strides);
-    return n;
+    memcpy(dims, axis_dims, axis * sizeof *axis_dims);
+    memory_desc_strides(out_plain, axis, axis_dims, strides);
+    return axis;
 }
 
-/* Its operands are there. */
-static inlay_status describe(const cpu_build *build, bool transposed, lib_variant variant, library_op *io)
+/* Fills the description of the operation. Its operands must be set. */
+static inlay_status describe(const cpu_build *build, bool transposed, library_variant variant, library_op *io)
 {
     const cpu_op *op = build->op;
     const memory_desc *input = &io->input, *output = &io->output;
 
     io->kind = transposed ? LIBRARY_DECONVOLUTION : LIBRARY_CONVOLUTION;
-    io->alg = transposed                ? LIBRARY_DECONVOLUTION_DIRECT
-              : variant == LIB_WINOGRAD ? LIBRARY_CONVOLUTION_WINOGRAD
-                                        : LIBRARY_CONVOLUTION_DIRECT;
+    io->alg = transposed                    ? LIBRARY_DECONVOLUTION_DIRECT
+              : variant == LIBRARY_WINOGRAD ? LIBRARY_CONVOLUTION_WINOGRAD
+                                            : LIBRARY_CONVOLUTION_DIRECT;
     if (!cpu_counts(input->dims, (uint32_t)input->ndims) || !cpu_counts(output->dims, (uint32_t)output->ndims))
-        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': a convolution of more than 2^31 - 1 elements",
-                          op->name);
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED,
+                          "node '%s': the convolution has a tensor of more than 2^31 - 1 elements", op->name);
     if (transposed)
         cpu_deconvolution_pads(op, input->dims + 2, output->dims + 2, io->begins, io->ends);
     else
@@ -122,76 +125,78 @@ static inlay_status describe(const cpu_build *build, bool transposed, lib_varian
     return INLAY_OK;
 }
 
-/* The descriptor of a variant. Winograd's counts only if it takes all functions behind it. */
-static inlay_status make(cpu_build *build, const cpu_group *group, bool transposed, lib_variant variant,
-                         const kernel_layer *layer, cpu_fused *out)
+/* Creates the primitive's description for a variant. A Winograd variant is accepted only if it fuses all post-ops. */
+static inlay_status create_description(cpu_build *build, const cpu_group *group, bool transposed,
+                                       library_variant variant, const kernel_layer *layer, cpu_fused *out)
 {
     const cpu_op *op = build->op;
-    uint32_t y = op->out[0], rank = build->ranks[y];
+    uint32_t output = op->out[0], rank = build->ranks[output];
     library_op desc = { .bias = layer->bias_value != INLAY_NONE ? layer->bias : (memory_desc){ 0 } };
     inlay_status status;
 
-    memory_desc_any(&desc.weights, layer->w_rank, layer->w_dims);
+    memory_desc_any(&desc.weights, layer->weights_rank, layer->weights_dims);
     memory_desc_any(&desc.input, rank, build->dims[op->in[0]]);
-    memory_desc_any(&desc.output, rank, build->dims[y]);
-    if (variant == LIB_AS_IT_LIES && memory_desc_same_blocks(&layer->input.md, rank, build->dims[y], &desc.output))
-        (void)memory_desc_same_blocks(&layer->input.md, rank, build->dims[op->in[0]],
-                                      &desc.input); /* kernels compare strides, idle ones too */
+    memory_desc_any(&desc.output, rank, build->dims[output]);
+    if (variant == LIBRARY_INPUT_LAYOUT &&
+        memory_desc_same_blocks(&layer->input.md, rank, build->dims[output], &desc.output))
+        /* oneDNN's kernels compare strides, also those of axes of size 1. */
+        (void)memory_desc_same_blocks(&layer->input.md, rank, build->dims[op->in[0]], &desc.input);
     status = describe(build, transposed, variant, &desc);
     if (status == INLAY_OK)
         status = cpu_fuse_posts(build, group, &desc, out);
-    if (status == INLAY_OK && ((variant == LIB_WINOGRAD && out->count < group->post_count) ||
-                               (variant != LIB_AS_LIKED && !cpu_is_fast(out->pd))))
+    if (status == INLAY_OK && ((variant == LIBRARY_WINOGRAD && out->count < group->post_count) ||
+                               (variant != LIBRARY_ANY_LAYOUT && !cpu_is_fast(out->pd))))
         status = INLAY_UNSUPPORTED;
     return status;
 }
 
-/* Has oneDNN nothing for it but windows unfolded in memory, or a plain loop? */
-static bool unfolds(library_const_description pd)
+/* True if oneDNN has only a kernel by im2col, or a reference loop. */
+static bool uses_im2col(library_const_description pd)
 {
     const char *name = library_name(pd);
 
     return !cpu_is_fast(pd) || strncmp(name, "gemm", 4) == 0 || strncmp(name, "x64:gemm", 8) == 0;
 }
 
-bool lib_unfolds(cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+bool library_uses_im2col(cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     cpu_op *op = &build->compiled->ops[group->op];
     inlay_diag *diag = build->diag;
     cpu_fused fused = { 0 };
     bool result;
 
-    if (op->window.unfolds != 0) /* that is decided by channels and windows */
+    if (op->window.unfolds != 0) /* known from an earlier instance: it depends on channels and kernel size only */
         return op->window.unfolds == CPU_YES;
     build->diag = NULL;
-    result = make(build, group, false, LIB_AS_LIKED, layer, &fused) == INLAY_OK && unfolds(fused.pd);
+    result =
+        create_description(build, group, false, LIBRARY_ANY_LAYOUT, layer, &fused) == INLAY_OK && uses_im2col(fused.pd);
     build->diag = diag;
     library_destroy(fused.pd);
     op->window.unfolds = result ? CPU_YES : CPU_NO;
     return result;
 }
 
-/* The descriptor of a variant, and whether it is for one thread: oneDNN's kernels that unfold windows cut sums, or do
- * not, by how many threads there are. Is it set, the step is emitted with build->alone. */
-static inlay_status make_for_threads(cpu_build *build, const cpu_group *group, bool transposed, lib_variant variant,
+/* Creates the description of a variant for one thread if oneDNN's kernel uses im2col, because these kernels divide
+ * sums by the number of threads. Then *out_alone is set, and the step must be emitted with build->alone. */
+static inlay_status make_for_threads(cpu_build *build, const cpu_group *group, bool transposed, library_variant variant,
                                      const kernel_layer *layer, cpu_fused *out, bool *out_alone)
 {
-    inlay_status status = make(build, group, transposed, variant, layer, out);
+    inlay_status status = create_description(build, group, transposed, variant, layer, out);
     int before;
 
     *out_alone = build->alone;
-    if (status != INLAY_OK || build->alone || build->instance->threads <= 1 || !unfolds(out->pd))
+    if (status != INLAY_OK || build->alone || build->instance->threads <= 1 || !uses_im2col(out->pd))
         return status;
     library_destroy(out->pd);
     *out = (cpu_fused){ 0 };
     before = cpu_threads_set(1);
-    status = make(build, group, transposed, variant, layer, out);
+    status = create_description(build, group, transposed, variant, layer, out);
     cpu_threads_restore(before);
     *out_alone = true;
     return status;
 }
 
-/* Weights or bias in the layout that the descriptor wants: packed once, or in each run where they are computed. */
+/* Weights or bias in the layout of the description: packed once, or reordered in each run if they are computed. */
 static inlay_status read_weights(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *wanted,
                                  cpu_place *out)
 {
@@ -206,7 +211,7 @@ static inlay_status read_weights(cpu_build *build, uint32_t value, const memory_
     return cpu_reorder(build, out, wanted, out);
 }
 
-/* Reads operands as the descriptor wants them, and runs it. alone: on one thread. */
+/* Reads the operands in the layouts of the description and emits the step. alone: on one thread. */
 static inlay_status emit(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const cpu_fused *fused,
                          bool alone)
 {
@@ -214,28 +219,28 @@ static inlay_status emit(cpu_build *build, const cpu_group *group, const kernel_
     const bool before = build->alone;
     cpu_place input, weights, bias;
     cpu_operand operands[3];
-    uint32_t n = 0;
+    uint32_t count = 0;
     inlay_status status;
 
     INLAY_TRY(
         cpu_read_as(build, op->in[0], library_layout(fused->pd, LIBRARY_OPERAND_SRC, &(memory_desc){ 0 }), &input));
     INLAY_TRY(read_weights(build, op->in[1], &layer->weights,
                            library_layout(fused->pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &weights));
-    operands[n++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
-    operands[n++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &weights };
+    operands[count++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
+    operands[count++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &weights };
     if (layer->bias_value != INLAY_NONE) {
         INLAY_TRY(read_weights(build, layer->bias_value, &layer->bias, &layer->bias, &bias));
-        operands[n++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
+        operands[count++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
     }
     build->alone = alone;
-    status = cpu_emit_fused(build, group, fused, operands, n);
+    status = cpu_emit_fused(build, group, fused, operands, count);
 done:
     build->alone = before;
     return status;
 }
 
-inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, lib_variant variant,
-                       bool *out_done)
+inlay_status library_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, library_variant variant,
+                           bool *out_done)
 {
     inlay_diag *diag = build->diag;
     cpu_fused fused = { 0 };
@@ -243,14 +248,14 @@ inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_la
     bool alone;
 
     *out_done = false;
-    if (variant != LIB_AS_LIKED)
-        build->diag = NULL; /* no error yet: another way is left */
+    if (variant != LIBRARY_ANY_LAYOUT)
+        build->diag = NULL; /* no error yet: other kernels remain */
     status = make_for_threads(build, group, false, variant, layer, &fused, &alone);
     build->diag = diag;
     if (status == INLAY_OK) {
         status = emit(build, group, layer, &fused, alone);
         *out_done = status == INLAY_OK;
-    } else if (variant != LIB_AS_LIKED) {
+    } else if (variant != LIBRARY_ANY_LAYOUT) {
         status = status == INLAY_OUT_OF_MEMORY
                      ? inlay_fail(build->diag, status, "node '%s': no memory", build->op->name)
                      : INLAY_OK;
@@ -261,12 +266,12 @@ inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_la
 
 /* ------------------------------------------------------------------ lowering */
 
-static void read_case(const cpu_build *build, const cpu_group *group, bool transposed, kernel_layer *layer)
+static void describe_layer(const cpu_build *build, const cpu_group *group, bool transposed, kernel_layer *layer)
 {
     const cpu_op *op = build->op;
 
     *layer = (kernel_layer){ .bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias };
-    layer->w_rank = weights_axes(build, transposed, &layer->weights, layer->w_dims);
+    layer->weights_rank = weights_axes(build, transposed, &layer->weights, layer->weights_dims);
     memory_desc_plain(&layer->bias, 1, &build->dims[op->out[0]][1]);
 }
 
@@ -279,7 +284,7 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
 
     if (status != INLAY_OK || done)
         return status;
-    read_case(build, group, false, &layer);
+    describe_layer(build, group, false, &layer);
     if (build->ahead[build->op->in[0]] != NULL) {
         layer.input.buffer = INLAY_NONE;
         memory_desc_channels_last(&layer.input.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
@@ -288,9 +293,9 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
     }
     if (status != INLAY_OK)
         return status;
-    kernel_measure(build, build->op, &layer.window);
-    layer.window.home = tiles_has_home(build, group->out);
-    status = kernel_wait(build, group, &layer, &done);
+    kernel_conv_shape_of(build, build->op, &layer.window);
+    layer.window.home = tiles_is_concat_slice(build, group->out);
+    status = kernel_defer(build, group, &layer, &done);
     return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);
 }
 
@@ -301,15 +306,15 @@ static inlay_status lower_by_library(cpu_build *build, const cpu_group *group, b
     inlay_status status;
     bool alone;
 
-    read_case(build, group, transposed, &layer);
-    status = make_for_threads(build, group, transposed, LIB_AS_LIKED, &layer, &fused, &alone);
+    describe_layer(build, group, transposed, &layer);
+    status = make_for_threads(build, group, transposed, LIBRARY_ANY_LAYOUT, &layer, &fused, &alone);
     if (status == INLAY_OK)
         status = emit(build, group, &layer, &fused, alone);
     library_destroy(fused.pd);
     return status;
 }
 
-/* On one thread: oneDNN's goes backwards through a convolution, and cuts its sums by how many threads there are. */
+/* On one thread: oneDNN runs the backward pass of a convolution, which divides sums by the number of threads. */
 inlay_status cpu_lower_deconvolution(cpu_build *build, const cpu_group *group)
 {
     const int before = cpu_threads_set(1);
@@ -329,4 +334,4 @@ static inlay_status lower_computed(cpu_build *build, const cpu_group *group)
 }
 
 const cpu_family cpu_conv = { "convolution", parse_conv, lower_conv };
-const cpu_family cpu_conv_computed = { "convolution by computed weights", NULL, lower_computed };
+const cpu_family cpu_conv_computed = { "convolution with computed weights", NULL, lower_computed };

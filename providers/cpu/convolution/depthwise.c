@@ -1,114 +1,116 @@
-/* Blocks of convolutions of single channels, see depthwise.h. */
+/* Blocks of depthwise convolutions, see depthwise.h. */
 #include "convolution/depthwise.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 
-enum { GROUP = 16 }; /* channels whose weights lie together */
+enum { GROUP = 16 }; /* channels whose weights are stored together */
 
 #define LOAD(p) (full ? vec_load(p) : vec_load_some(mask, p))
 
-/* What all sums begin with, and what becomes of them. */
-VEC_INLINE void begin(const int pixels, const depthwise_block *b, int64_t c, const bool full, const vmask mask,
+/* Initializes the sums with bias and added operand; `end` clamps and stores them. */
+VEC_INLINE void begin(const int pixels, const depthwise_block *block, int64_t c, const bool full, const vmask mask,
                       vec *sum)
 {
-    const vec first = b->bias != NULL ? LOAD(b->bias + c) : vec_zero();
+    const vec first = block->bias != NULL ? LOAD(block->bias + c) : vec_zero();
 
     VEC_UNROLL
-    for (int p = 0; p < pixels; p++)
-        sum[p] = first;
-    if (b->add != NULL) {
+    for (int pixel = 0; pixel < pixels; pixel++)
+        sum[pixel] = first;
+    if (block->add != NULL) {
         VEC_UNROLL
-        for (int p = 0; p < pixels; p++)
-            sum[p] = vec_add(first, LOAD(b->add + p * b->add_step + c));
+        for (int pixel = 0; pixel < pixels; pixel++)
+            sum[pixel] = vec_add(first, LOAD(block->add + pixel * block->add_step + c));
     }
 }
 
-VEC_INLINE void end(const int pixels, const depthwise_block *b, int64_t c, const bool full, const vmask mask, vec *sum)
+VEC_INLINE void end(const int pixels, const depthwise_block *block, int64_t c, const bool full, const vmask mask,
+                    vec *sum)
 {
-    const vec low = vec_set(b->low), high = vec_set(b->high);
+    const vec low = vec_set(block->low), high = vec_set(block->high);
 
-    if (b->clamp) {
+    if (block->clamp) {
         VEC_UNROLL
-        for (int p = 0; p < pixels; p++) /* this way round, NaN stays NaN */
-            sum[p] = vec_min(high, vec_max(low, sum[p]));
+        for (int pixel = 0; pixel < pixels; pixel++) /* this order of min and max keeps NaN */
+            sum[pixel] = vec_min(high, vec_max(low, sum[pixel]));
     }
     VEC_UNROLL
-    for (int p = 0; p < pixels; p++)
+    for (int pixel = 0; pixel < pixels; pixel++)
         if (full)
-            vec_store(b->output + p * b->y_step + c, sum[p]);
+            vec_store(block->output + pixel * block->y_step + c, sum[pixel]);
         else
-            vec_store_some(b->output + p * b->y_step + c, mask, sum[p]);
+            vec_store_some(block->output + pixel * block->y_step + c, mask, sum[pixel]);
 }
 
-/* Each pixel of a row of the input goes into all the sums that it is a part of. */
-VEC_INLINE void reused(const int width, const int stride, const int pixels, const depthwise_block *b, int64_t c,
+/* Each input pixel of a row is read once and added to all sums that it contributes to. */
+VEC_INLINE void reused(const int width, const int stride, const int pixels, const depthwise_block *block, int64_t c,
                        const bool full)
 {
-    const vmask mask = vec_first(b->channels - c);
-    const float *weights = b->weights + c / GROUP * b->w_step + c % GROUP;
+    const vmask mask = vec_first(block->channels - c);
+    const float *weights = block->weights + c / GROUP * block->w_step + c % GROUP;
     vec sum[DEPTHWISE_PIXELS];
 
-    begin(pixels, b, c, full, mask, sum);
-    for (int64_t r = 0; r < b->rows; r++) {
-        const float *const *x = b->x[r];
-        const bool fetch = r >= b->rows - b->fetch;
+    begin(pixels, block, c, full, mask, sum);
+    for (int64_t row = 0; row < block->rows; row++) {
+        const float *const *x = block->x[row];
+        const bool fetch = row >= block->rows - block->fetch;
         vec tap[DEPTHWISE_REUSED];
 
         VEC_UNROLL
         for (int k = 0; k < width; k++, weights += GROUP)
             tap[k] = vec_load(weights);
         VEC_UNROLL
-        for (int i = 0; i < (pixels - 1) * stride + width; i++) {
-            const vec v = LOAD(x[i] + c);
+        for (int column = 0; column < (pixels - 1) * stride + width; column++) {
+            const vec value = LOAD(x[column] + c);
 
             if (fetch)
-                vec_fetch_near(x[i] + c + b->ahead);
+                vec_fetch_near(x[column] + c + block->ahead);
             VEC_UNROLL
             for (int k = 0; k < width; k++)
-                if (i >= k && (i - k) % stride == 0 && (i - k) / stride < pixels)
-                    sum[(i - k) / stride] = vec_fma(v, tap[k], sum[(i - k) / stride]);
+                if (column >= k && (column - k) % stride == 0 && (column - k) / stride < pixels)
+                    sum[(column - k) / stride] = vec_fma(value, tap[k], sum[(column - k) / stride]);
         }
     }
-    end(pixels, b, c, full, mask, sum);
+    end(pixels, block, c, full, mask, sum);
 }
 
-/* Any window. */
-VEC_INLINE void plain(const int pixels, const depthwise_block *b, int64_t c, const bool full)
+/* Any kernel size. */
+VEC_INLINE void any_width(const int pixels, const depthwise_block *block, int64_t c, const bool full)
 {
-    const int64_t stride = b->stride;
-    const vmask mask = vec_first(b->channels - c);
-    const float *weights = b->weights + c / GROUP * b->w_step + c % GROUP;
+    const int64_t stride = block->stride;
+    const vmask mask = vec_first(block->channels - c);
+    const float *weights = block->weights + c / GROUP * block->w_step + c % GROUP;
     vec sum[DEPTHWISE_PIXELS];
 
-    begin(pixels, b, c, full, mask, sum);
-    for (int64_t r = 0; r < b->rows; r++) {
-        const float *const *x = b->x[r];
+    begin(pixels, block, c, full, mask, sum);
+    for (int64_t row = 0; row < block->rows; row++) {
+        const float *const *x = block->x[row];
 
-        for (int64_t k = 0; k < b->width; k++, weights += GROUP, x += b->dilation) {
+        for (int64_t column = 0; column < block->width; column++, weights += GROUP, x += block->dilation) {
             const vec tap = vec_load(weights);
 
             VEC_UNROLL
-            for (int p = 0; p < pixels; p++)
-                sum[p] = vec_fma(LOAD(x[p * stride] + c), tap, sum[p]);
+            for (int pixel = 0; pixel < pixels; pixel++)
+                sum[pixel] = vec_fma(LOAD(x[pixel * stride] + c), tap, sum[pixel]);
         }
     }
-    end(pixels, b, c, full, mask, sum);
+    end(pixels, block, c, full, mask, sum);
 }
 
-/* width 0: any window. Vectors of all lanes, then the last. */
-VEC_INLINE void channels(const int width, const int stride, const int pixels, const depthwise_block *b)
+/* width 0: any kernel size. Full vectors first, then the last one. */
+VEC_INLINE void channels(const int width, const int stride, const int pixels, const depthwise_block *block)
 {
     int64_t c = 0;
 
-    for (; !VEC_HAS_MASKS && c + VEC_LANES <= b->channels; c += VEC_LANES)
+    for (; !VEC_HAS_MASKS && c + VEC_LANES <= block->channels; c += VEC_LANES)
         if (width != 0)
-            reused(width, stride, pixels, b, c, true);
+            reused(width, stride, pixels, block, c, true);
         else
-            plain(pixels, b, c, true);
-    for (; c < b->channels; c += VEC_LANES)
+            any_width(pixels, block, c, true);
+    for (; c < block->channels; c += VEC_LANES)
         if (width != 0)
-            reused(width, stride, pixels, b, c, false);
+            reused(width, stride, pixels, block, c, false);
         else
-            plain(pixels, b, c, false);
+            any_width(pixels, block, c, false);
 }
 
 #define SIZES(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(4, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
@@ -146,5 +148,6 @@ void KERNEL(depthwise_block)(const depthwise_block *b)
 #undef CELL
     };
 
+    INLAY_CHECK(b->rows >= 0 && b->rows <= DEPTHWISE_ROWS && b->pixels > 0 && b->pixels <= DEPTHWISE_PIXELS);
     (b->reused ? of_reused[b->width / 2 - 1][b->stride - 1] : of_plain)[b->pixels](b);
 }

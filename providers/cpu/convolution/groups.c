@@ -1,52 +1,56 @@
-/* Channels by themselves, see groups.h. */
+/* Convolutions whose groups have one channel, see groups.h. */
 #include "convolution/groups.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 
 enum { PIXELS = 8 };
 
-/* `count` pixels of up to VEC_LANES channels; a tap's weights are read once for all of them. */
+/* Computes `count` pixels of up to VEC_LANES channels; the weights of a tap are read once for all of them. */
 VEC_INLINE void block(const thin_row *row, const int count, const bool full, const vmask mask, const float *input,
                       const float *weights, vec first, float *output)
 {
     vec sum[PIXELS];
 
-#define LOAD(p) (full ? vec_load(p) : vec_load_some(mask, p))
-    for (int p = 0; p < count; p++)
-        sum[p] = first;
+#define LOAD(pixel) (full ? vec_load(pixel) : vec_load_some(mask, pixel))
+    for (int pixel = 0; pixel < count; pixel++)
+        sum[pixel] = first;
     for (int64_t tap = 0; tap < row->tap_count; tap++) {
         const vec weight = LOAD(weights + tap * row->w_step);
         const float *from = input + row->taps[tap];
 
         VEC_UNROLL
-        for (int p = 0; p < count; p++)
-            sum[p] = vec_fma(LOAD(from + p * row->x_step), weight, sum[p]);
+        for (int pixel = 0; pixel < count; pixel++)
+            sum[pixel] = vec_fma(LOAD(from + pixel * row->x_step), weight, sum[pixel]);
     }
-    for (int p = 0; p < count; p++)
+    for (int pixel = 0; pixel < count; pixel++)
         if (full)
-            vec_store(output + p * row->y_step, sum[p]);
+            vec_store(output + pixel * row->y_step, sum[pixel]);
         else
-            vec_store_some(output + p * row->y_step, mask, sum[p]);
+            vec_store_some(output + pixel * row->y_step, mask, sum[pixel]);
 #undef LOAD
 }
 
-VEC_INLINE void row(const thin_row *r, int64_t c, const bool full)
+VEC_INLINE void row(const thin_row *args, int64_t c, const bool full)
 {
-    const vmask mask = vec_first(r->channels - c);
-    const vec first = r->bias != NULL ? vec_load_some(mask, r->bias + c) : vec_zero();
-    int64_t p = 0;
+    const vmask mask = vec_first(args->channels - c);
+    const vec first = args->bias != NULL ? vec_load_some(mask, args->bias + c) : vec_zero();
+    int64_t pixel = 0;
 
-    for (; p + PIXELS <= r->pixels; p += PIXELS)
-        block(r, PIXELS, full, mask, r->input + p * r->x_step + c, r->weights + c, first,
-              r->output + p * r->y_step + c);
-    for (; p + 2 <= r->pixels; p += 2)
-        block(r, 2, full, mask, r->input + p * r->x_step + c, r->weights + c, first, r->output + p * r->y_step + c);
-    if (p < r->pixels)
-        block(r, 1, full, mask, r->input + p * r->x_step + c, r->weights + c, first, r->output + p * r->y_step + c);
+    for (; pixel + PIXELS <= args->pixels; pixel += PIXELS)
+        block(args, PIXELS, full, mask, args->input + pixel * args->x_step + c, args->weights + c, first,
+              args->output + pixel * args->y_step + c);
+    for (; pixel + 2 <= args->pixels; pixel += 2)
+        block(args, 2, full, mask, args->input + pixel * args->x_step + c, args->weights + c, first,
+              args->output + pixel * args->y_step + c);
+    if (pixel < args->pixels)
+        block(args, 1, full, mask, args->input + pixel * args->x_step + c, args->weights + c, first,
+              args->output + pixel * args->y_step + c);
 }
 
 void KERNEL(thin_row)(const thin_row *r)
 {
     int64_t c = 0;
+    INLAY_CHECK(r->channels > 0 && r->tap_count > 0);
 
     for (; !VEC_HAS_MASKS && c + VEC_LANES <= r->channels; c += VEC_LANES)
         row(r, c, true);

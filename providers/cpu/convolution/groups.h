@@ -1,11 +1,11 @@
-/* groups.h - the loop of convolutions whose groups have one channel. */
+/* groups.h - the inner loop of convolutions whose groups have one channel, in any number of dimensions. */
 #ifndef CPU_GROUPS_H
 #define CPU_GROUPS_H
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Pixels of a row of the output, of channels that lie together: y[p][c] = bias[c] + sum over t of
- * x[p * x_step + taps[t] + c] * w[t * w_step + c]. Steps count floats. */
+/* Pixels of an output row, for contiguous channels: y[p][c] = bias[c] + sum over t of x[p * x_step + taps[t] + c] *
+ * w[t * w_step + c]. Steps count floats. */
 typedef struct thin_row {
     const float *input;
     int64_t x_step;

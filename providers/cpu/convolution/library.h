@@ -1,15 +1,14 @@
-/* library.h - convolutions that are oneDNN's own (conv.c). */
+/* library.h - convolutions that run by oneDNN (conv.c). */
 #ifndef CPU_LIBRARY_H
 #define CPU_LIBRARY_H
 #include "choice/kernels.h"
 
-/* Which algorithm, and which layout is asked for: what oneDNN likes best, the blocks that the input has already, or
- * Winograd's. */
-typedef enum lib_variant { LIB_AS_LIKED, LIB_AS_IT_LIES, LIB_WINOGRAD } lib_variant;
+/* Algorithm and layout: direct with oneDNN's preferred layout, direct with the blocks of the input, or Winograd. */
+typedef enum library_variant { LIBRARY_ANY_LAYOUT, LIBRARY_INPUT_LAYOUT, LIBRARY_WINOGRAD } library_variant;
 
-/* *out_done is false where oneDNN has no fast one of this variant; LIB_AS_LIKED fails instead. */
-inlay_status lib_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, lib_variant variant,
-                       bool *out_done);
-/* Has oneDNN nothing for it but windows unfolded in memory, or a plain loop? */
-bool lib_unfolds(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+/* *out_done is false if oneDNN has no fast kernel of this variant; LIBRARY_ANY_LAYOUT fails instead. */
+inlay_status library_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, library_variant variant,
+                           bool *out_done);
+/* True if oneDNN has only a kernel by im2col, or a reference loop. */
+bool library_uses_im2col(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 #endif

@@ -1,27 +1,29 @@
-/* Convolutions of single channels (as many groups as channels, in and out) in one or two dimensions, channels last.
+/* Depthwise convolutions (as many groups as channels, in and out) in one or two dimensions, channels-last.
  *
- * A unit of work is a part of the rows and a block of channels; it goes down through the rows in strips of columns so
- * narrow that the rows of a window stay in the first-level cache. Borders are pixels of a table that point to zeros. */
+ * A unit of work is a slice of the rows and a block of channels. It processes the rows from top to bottom in strips
+ * of columns that are narrow enough to keep the rows of a kernel window in the first-level cache. Borders are entries
+ * of a pointer table that point to zeros. */
 #include "convolution/depthwise.h"
 #include "convolution/tiles.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(depthwise_emit);
-OPTIONAL_IF_CALLED(depthwise_makes);
+OPTIONAL_IF_CALLED(depthwise_supports_producer);
 OPTIONAL_IF_CALLED(depthwise_runs);
-OPTIONAL_IF_CALLED(kernel_waiting_ns);
+OPTIONAL_IF_CALLED(kernel_fused_depthwise_ns);
 
-/* The convolution that makes the input, row by row, in a ring that each worker has for itself. Places in rings count
- * pixels of `block` floats. */
-struct maker {
-    int64_t depth, chain; /* channels that it reads, 0: there is none; terms in a row */
-    tile_image in;        /* of its input */
+/* The deferred convolution that produces the input row by row, into a ring buffer of each worker. Positions in the
+ * ring count pixels of `block` floats. */
+struct producer {
+    int64_t depth, chain; /* its input channels (0: there is no producer); maximum terms of a chain */
+    tile_image in;        /* its input */
     uint32_t w, ring;     /* arguments */
-    int64_t places;       /* of a ring */
+    int64_t places;       /* pixels in a ring */
     uint32_t workers;
-    tile_ending ending;
+    tile_epilogue epilogue;
 };
 
 struct depthwise {
@@ -32,13 +34,13 @@ struct depthwise {
     tile_image in;
     int64_t y_pixel;
     int64_t block;          /* channels */
-    int64_t strip;          /* pixels of a row of the output */
-    int64_t part, parts;    /* rows of the output in a unit */
-    int64_t step;           /* pixels of a block of the loop */
-    int64_t slots, columns; /* tables of rows: how many, their pixels */
+    int64_t strip;          /* pixels of an output row */
+    int64_t part, parts;    /* output rows in a unit; slices of an image */
+    int64_t step;           /* pixels of a block of the inner loop */
+    int64_t slots, columns; /* tables of rows: their count and their pixels */
     bool reused;
-    tile_ending ending;
-    struct maker maker;
+    tile_epilogue epilogue;
+    struct producer producer;
 };
 
 typedef struct depthwise_call {
@@ -49,23 +51,23 @@ typedef struct depthwise_call {
 enum { ARG_X, ARG_W, ARG_Y };
 enum { RING_BYTES = 64 * 1024, UNIT_NS = 150 };
 enum { TABLE_ROWS = 32, TABLE_PIXELS = 2048 };
-enum { NEAR_BYTES = 32 * 1024, LEAST_CHANNELS = 64, ALONE_FLOPS = 200000, FETCHING_TILES = 8 };
+enum { NEAR_BYTES = 32 * 1024, MIN_CHANNELS = 64, ALONE_FLOPS = 200000, FETCHING_TILES = 8 };
 
-/* A strip of an image: columns [first, last) of channels [channel, channel + count). Tables of the rows of the input
- * that the last windows saw: row i is at i % slots. */
+/* A strip of an image: columns [first, last) of channels [channel, channel + count). Pointer tables of the last input
+ * rows that were read: row i is in slot i % slots. */
 struct strip {
     int64_t image, first, last, channel, count;
     float *ring;
-    int64_t start, made, past; /* pixels of the image: the first in the ring, after the last, of all to be made */
-    int64_t tile;              /* pixels that are made at once, a divisor of the ring's places */
+    int64_t start, produced, past; /* pixels of the image: first in the ring, end of the ring, end of all needed ones */
+    int64_t tile;                  /* pixels that are computed at once, a divisor of the ring's places */
     int64_t places;
     const float *pixels[TABLE_PIXELS];
-    int64_t row[TABLE_ROWS]; /* which one it is, -1: none */
+    int64_t row[TABLE_ROWS]; /* the row in each slot, -1: none */
 };
 
 static const float zeros[DEPTHWISE_CHANNELS];
 
-/* Taps of a window along an axis of `size` that lie in the image: [*first, *end). at: of its first tap. */
+/* Taps of a kernel along an axis of `size` that lie inside the image: [*first, *end). at: position of the first tap. */
 static void inside(int64_t at, int64_t taps, int64_t dilation, int64_t size, int64_t *first, int64_t *end)
 {
     *first = at < 0 ? (-at + dilation - 1) / dilation : 0;
@@ -74,38 +76,39 @@ static void inside(int64_t at, int64_t taps, int64_t dilation, int64_t size, int
     *first = *first < *end ? *first : *end;
 }
 
-/* Makes pixels of the input up to number `until`, all channels of the strip. */
-static void make_pixels(const depthwise_call *call, int64_t until, struct strip *strip)
+/* Produces the input's pixels up to number `until`, for all channels of the strip. */
+static void produce_pixels(const depthwise_call *call, int64_t until, struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
-    const struct maker *maker = &depthwise->maker;
-    const tile_ending *ending = &maker->ending;
-    const int64_t tap = 0, panel_floats = maker->depth * TILE_WIDTH;
-    const float *input = (const float *)call->args[ARG_X] + strip->image * maker->in.image;
-    const float *weights = (const float *)call->args[maker->w] + strip->channel / TILE_WIDTH * panel_floats;
+    const struct producer *producer = &depthwise->producer;
+    const tile_epilogue *epilogue = &producer->epilogue;
+    const int64_t tap = 0, panel_floats = producer->depth * TILE_WIDTH;
+    const float *input = (const float *)call->args[ARG_X] + strip->image * producer->in.image;
+    const float *weights = (const float *)call->args[producer->w] + strip->channel / TILE_WIDTH * panel_floats;
     const bool fetch = strip->past - strip->start <= FETCHING_TILES * TILE_ROWS;
-    tile_product product = { .a_row = maker->in.pixel,
+    tile_product product = { .a_row = producer->in.pixel,
                              .taps = &tap,
                              .tap_count = 1,
-                             .depth = maker->depth,
-                             .chain = maker->chain,
+                             .depth = producer->depth,
+                             .chain = producer->chain,
                              .ahead_lines = 1,
                              .c_row = depthwise->block,
-                             .clamp = ending->clamp,
-                             .low = ending->low,
-                             .high = ending->high };
+                             .clamp = epilogue->clamp,
+                             .low = epilogue->low,
+                             .high = epilogue->high };
 
-    while (strip->made < until && strip->made < strip->past) {
-        const int64_t rows = strip->past - strip->made < strip->tile ? strip->past - strip->made : strip->tile;
-        float *c = strip->ring + (strip->made - strip->start) % strip->places * depthwise->block;
+    while (strip->produced < until && strip->produced < strip->past) {
+        const int64_t rows = strip->past - strip->produced < strip->tile ? strip->past - strip->produced : strip->tile;
+        float *c = strip->ring + (strip->produced - strip->start) % strip->places * depthwise->block;
 
-        product.a = input + strip->made * maker->in.pixel;
+        product.a = input + strip->produced * producer->in.pixel;
         for (int64_t k = 0; k < strip->count; k += TILE_WIDTH) {
-            const int64_t after = strip->channel + k + TILE_WIDTH, turn = (strip->made - strip->start) / strip->tile;
+            const int64_t after = strip->channel + k + TILE_WIDTH,
+                          turn = (strip->produced - strip->start) / strip->tile;
 
             product.b = weights + k / TILE_WIDTH * panel_floats;
             product.bias =
-                ending->bias != INLAY_NONE ? (const float *)call->args[ending->bias] + strip->channel + k : NULL;
+                epilogue->bias != INLAY_NONE ? (const float *)call->args[epilogue->bias] + strip->channel + k : NULL;
             product.c = c + k;
             product.columns = strip->count - k < TILE_WIDTH ? strip->count - k : TILE_WIDTH;
             product.ahead = fetch && turn < 2 && after < depthwise->window.in
@@ -113,16 +116,16 @@ static void make_pixels(const depthwise_call *call, int64_t until, struct strip 
                                 : NULL;
             depthwise->set->multiply(&product, (int)rows);
         }
-        if (ending->post_count > 0)
-            tiles_end(depthwise->set, depthwise->kernel, ending, call->args, c, depthwise->block, strip->made, rows,
-                      strip->channel, strip->count);
-        strip->made += rows;
+        if (epilogue->post_count > 0)
+            tiles_apply_epilogue(depthwise->set, depthwise->kernel, epilogue, call->args, c, depthwise->block,
+                                 strip->produced, rows, strip->channel, strip->count);
+        strip->produced += rows;
     }
 }
 
-/* Fills the part of a table whose pixels are in the image, from number `pixel` on. */
-static void find_made(const struct depthwise *depthwise, const struct strip *strip, int64_t pixel, int64_t count,
-                      const float **table)
+/* Fills the part of a table whose pixels are inside the image, from pixel number `pixel` on. */
+static void find_produced(const struct depthwise *depthwise, const struct strip *strip, int64_t pixel, int64_t count,
+                          const float **table)
 {
     int64_t at = (pixel - strip->start) % strip->places;
 
@@ -136,7 +139,7 @@ static void find_made(const struct depthwise *depthwise, const struct strip *str
     }
 }
 
-/* The table of row `at` of the input. */
+/* Returns the pointer table of input row `at`. */
 static const float *const *find_row(const depthwise_call *call, int64_t at, struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
@@ -155,9 +158,9 @@ static const float *const *find_row(const depthwise_call *call, int64_t at, stru
         table[i] = zeros;
     for (int64_t i = end; i < depthwise->columns; i++)
         table[i] = zeros;
-    if (depthwise->maker.depth > 0) {
+    if (depthwise->producer.depth > 0) {
         if (end > begin)
-            find_made(depthwise, strip, at * window->width + first + begin, end - begin, table + begin);
+            find_produced(depthwise, strip, at * window->width + first + begin, end - begin, table + begin);
     } else {
         const float *row = (const float *)call->args[ARG_X] + strip->image * depthwise->in.image +
                            at * depthwise->in.row + first * step + strip->channel;
@@ -168,64 +171,64 @@ static const float *const *find_row(const depthwise_call *call, int64_t at, stru
     return table;
 }
 
-static int64_t fitting(int64_t pixels, int64_t most)
+static int64_t fitting(int64_t pixels, int64_t limit)
 {
-    return pixels >= most ? most : pixels >= 4 ? 4 : pixels >= 2 ? 2 : 1;
+    return pixels >= limit ? limit : pixels >= 4 ? 4 : pixels >= 2 ? 2 : 1;
 }
 
-static void one_row(const depthwise_call *call, int64_t y, struct strip *strip)
+static void one_row(const depthwise_call *call, int64_t row_out, struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
     const kernel_conv_shape *window = &depthwise->window;
-    const tile_ending *ending = &depthwise->ending;
-    const int64_t at = y * window->stride[0] - window->begin[0];
-    const int64_t pixel = (strip->image * window->out_height + y) * window->out_width + strip->first;
+    const tile_epilogue *epilogue = &depthwise->epilogue;
+    const int64_t at = row_out * window->stride[0] - window->begin[0];
+    const int64_t pixel = (strip->image * window->out_height + row_out) * window->out_width + strip->first;
     const float *const *rows[DEPTHWISE_ROWS];
     float *out = (float *)call->args[ARG_Y] + pixel * depthwise->y_pixel + strip->channel;
     int64_t from, end;
     depthwise_block block;
 
     inside(at, window->kernel[0], window->dilation[0], window->height, &from, &end);
-    if (depthwise->maker.depth > 0 && end > from)
-        make_pixels(call, (at + (end - 1) * window->dilation[0] + 1) * window->width, strip);
-    for (int64_t r = from; r < end; r++)
-        rows[r - from] = find_row(call, at + r * window->dilation[0], strip);
+    if (depthwise->producer.depth > 0 && end > from)
+        produce_pixels(call, (at + (end - 1) * window->dilation[0] + 1) * window->width, strip);
+    for (int64_t tap = from; tap < end; tap++)
+        rows[tap - from] = find_row(call, at + tap * window->dilation[0], strip);
     block.rows = end - from;
     block.width = window->kernel[1];
     block.ahead = window->stride[0] * depthwise->in.row;
-    block.fetch = depthwise->maker.depth > 0 ? 0 : window->stride[0];
+    block.fetch = depthwise->producer.depth > 0 ? 0 : window->stride[0];
     block.w_step = window->kernel[0] * window->kernel[1] * TILE_LANES;
     block.weights = (const float *)call->args[ARG_W] + strip->channel / TILE_LANES * block.w_step +
                     from * window->kernel[1] * TILE_LANES;
-    block.bias = ending->bias != INLAY_NONE ? (const float *)call->args[ending->bias] + strip->channel : NULL;
-    block.add = ending->add != INLAY_NONE
-                    ? (const float *)call->args[ending->add] + pixel * ending->add_pixel + strip->channel
+    block.bias = epilogue->bias != INLAY_NONE ? (const float *)call->args[epilogue->bias] + strip->channel : NULL;
+    block.add = epilogue->add != INLAY_NONE
+                    ? (const float *)call->args[epilogue->add] + pixel * epilogue->add_pixel + strip->channel
                     : NULL;
-    block.add_step = ending->add_pixel;
+    block.add_step = epilogue->add_pixel;
     block.output = out;
     block.y_step = depthwise->y_pixel;
     block.channels = strip->count;
     block.stride = window->stride[1];
     block.dilation = window->dilation[1];
     block.reused = depthwise->reused;
-    block.clamp = ending->clamp;
-    block.low = ending->low;
-    block.high = ending->high;
-    for (int64_t x = 0; x < strip->last - strip->first; x += block.pixels) {
-        block.pixels = (int32_t)fitting(strip->last - strip->first - x, depthwise->step);
+    block.clamp = epilogue->clamp;
+    block.low = epilogue->low;
+    block.high = epilogue->high;
+    for (int64_t column = 0; column < strip->last - strip->first; column += block.pixels) {
+        block.pixels = (int32_t)fitting(strip->last - strip->first - column, depthwise->step);
         for (int64_t row = 0; row < block.rows; row++)
-            block.x[row] = rows[row] + x * window->stride[1];
+            block.x[row] = rows[row] + column * window->stride[1];
         depthwise->set->depthwise(&block);
         block.output += block.pixels * depthwise->y_pixel;
-        block.add += block.add != NULL ? block.pixels * ending->add_pixel : 0;
+        block.add += block.add != NULL ? block.pixels * epilogue->add_pixel : 0;
     }
-    if (ending->post_count > 0)
-        tiles_end(depthwise->set, depthwise->kernel, ending, call->args, out, depthwise->y_pixel, pixel,
-                  strip->last - strip->first, strip->channel, strip->count);
+    if (epilogue->post_count > 0)
+        tiles_apply_epilogue(depthwise->set, depthwise->kernel, epilogue, call->args, out, depthwise->y_pixel, pixel,
+                             strip->last - strip->first, strip->channel, strip->count);
 }
 
-/* What is to be made for rows [top, bottom) of the output, and how. */
-static void begin_ring(const struct depthwise *depthwise, int64_t top, int64_t bottom, float *ring, struct strip *strip)
+/* Sets the range of input pixels that output rows [top, bottom) need, and the ring's layout. */
+static void init_ring(const struct depthwise *depthwise, int64_t top, int64_t bottom, float *ring, struct strip *strip)
 {
     const kernel_conv_shape *window = &depthwise->window;
     const int64_t first = top * window->stride[0] - window->begin[0];
@@ -234,12 +237,13 @@ static void begin_ring(const struct depthwise *depthwise, int64_t top, int64_t b
     int64_t count, tiles;
 
     strip->ring = ring;
-    strip->start = strip->made = (first < 0 ? 0 : first < window->height ? first : window->height) * window->width;
+    strip->start = strip->produced = (first < 0 ? 0 : first < window->height ? first : window->height) * window->width;
     strip->past = (last < window->height ? last < 0 ? 0 : last : window->height) * window->width;
     count = strip->past > strip->start ? strip->past - strip->start : 1;
     tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
     strip->tile = (count + tiles - 1) / tiles;
-    strip->places = depthwise->maker.places / strip->tile * strip->tile;
+    strip->places = depthwise->producer.places / strip->tile * strip->tile;
+    INLAY_CHECK(strip->tile > 0 && strip->tile <= TILE_ROWS && strip->places >= strip->tile);
 }
 
 static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -247,30 +251,32 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
     const depthwise_call *call = user;
     const struct depthwise *depthwise = call->depthwise;
     const int64_t blocks = (depthwise->window.in + depthwise->block - 1) / depthwise->block;
+    INLAY_CHECK(depthwise->slots <= TABLE_ROWS && depthwise->slots * depthwise->columns <= TABLE_PIXELS);
+    INLAY_CHECK(depthwise->block > 0 && depthwise->block <= DEPTHWISE_CHANNELS);
 
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t part = u / blocks, image = part / depthwise->parts,
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t part = unit / blocks, image = part / depthwise->parts,
                       top = part % depthwise->parts * depthwise->part;
         const int64_t bottom =
             top + depthwise->part < depthwise->window.out_height ? top + depthwise->part : depthwise->window.out_height;
         struct strip strip;
 
         strip.image = image;
-        strip.channel = u % blocks * depthwise->block;
+        strip.channel = unit % blocks * depthwise->block;
         strip.count = strip.channel + depthwise->block < depthwise->window.in ? depthwise->block
                                                                               : depthwise->window.in - strip.channel;
-        if (depthwise->maker.depth > 0)
-            begin_ring(depthwise, top, bottom,
-                       (float *)call->args[depthwise->maker.ring] +
-                           worker % depthwise->maker.workers * depthwise->maker.places * depthwise->block,
-                       &strip);
+        if (depthwise->producer.depth > 0)
+            init_ring(depthwise, top, bottom,
+                      (float *)call->args[depthwise->producer.ring] +
+                          worker % depthwise->producer.workers * depthwise->producer.places * depthwise->block,
+                      &strip);
         for (strip.first = 0; strip.first < depthwise->window.out_width; strip.first += depthwise->strip) {
             strip.last = strip.first + depthwise->strip < depthwise->window.out_width ? strip.first + depthwise->strip
                                                                                       : depthwise->window.out_width;
             for (int64_t i = 0; i < depthwise->slots; i++)
                 strip.row[i] = -1;
-            for (int64_t y = top; y < bottom; y++)
-                one_row(call, y, &strip);
+            for (int64_t row = top; row < bottom; row++)
+                one_row(call, row, &strip);
         }
     }
     return INLAY_OK;
@@ -296,7 +302,7 @@ static int64_t share(int64_t count, int64_t size, int64_t multiple)
     return (each + multiple - 1) / multiple * multiple;
 }
 
-/* Blocks of channels and strips of columns whose rows stay near, parts of the rows for threads. */
+/* Chooses blocks of channels and strips of columns that stay in the near cache, and slices of the rows for threads. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
     const kernel_conv_shape *window = &depthwise->window;
@@ -304,7 +310,7 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     int64_t fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->out_width * window->stride[1]);
 
     fit = fit / TILE_LANES * TILE_LANES;
-    fit = fit < LEAST_CHANNELS ? LEAST_CHANNELS : fit > DEPTHWISE_CHANNELS ? DEPTHWISE_CHANNELS : fit;
+    fit = fit < MIN_CHANNELS ? MIN_CHANNELS : fit > DEPTHWISE_CHANNELS ? DEPTHWISE_CHANNELS : fit;
     depthwise->block = share(window->in, fit, TILE_LANES);
     depthwise->step = window->out_width % 7 == 0 && window->out_width % DEPTHWISE_PIXELS != 0 ? 7 : DEPTHWISE_PIXELS;
     fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->stride[1] * depthwise->block);
@@ -321,35 +327,37 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     depthwise->parts = (window->out_height + depthwise->part - 1) / depthwise->part;
 }
 
-/* How many pixels a ring holds: those of a window's rows, and of a tile that is made too early. */
+/* Pixels in a ring: the rows of a kernel window, and a tile that is produced too early. */
 static int64_t ring_places(const kernel_conv_shape *window)
 {
     return ((window->kernel[0] - 1) * window->dilation[0] + 1) * window->width + 2 * TILE_ROWS;
 }
 
-/* The cut of one whose input is made on the way: blocks of channels as wide as a few panels of weights, and no more
- * parts than threads need, since each makes the first rows of its windows for itself. Returns what it takes in
- * nanoseconds; made: of a tile. */
-static double cut_made(const kernel_conv_shape *w, double tile_ns, double vector_ns, uint32_t threads,
-                       int64_t *out_block, int64_t *out_parts)
+/* The division of work with a deferred producer: channel blocks of a few panels of weights, and no more slices than
+ * threads need, because each slice produces the first rows of its windows itself. Returns the estimated nanoseconds.
+ * tile_ns: time to produce a tile. */
+static double cut_fused(const kernel_conv_shape *shape, double tile_ns, double vector_ns, uint32_t threads,
+                        int64_t *out_block, int64_t *out_parts)
 {
-    const double rows_ns = 0.4 * (double)(w->out_width * w->stride[1]); /* a table */
-    const int64_t window = (w->kernel[0] - 1) * w->dilation[0] + 1;
+    const double rows_ns = 0.4 * (double)(shape->out_width * shape->stride[1]); /* filling a table */
+    const int64_t window_rows = (shape->kernel[0] - 1) * shape->dilation[0] + 1;
     double best = -1;
 
     for (int64_t most = TILE_WIDTH; most <= 4 * TILE_WIDTH; most += TILE_WIDTH) {
-        const int64_t block = share(w->in, most, TILE_WIDTH), blocks = (w->in + block - 1) / block;
-        const int64_t width = threads > 1 && block < w->in ? block : (w->in + blocks - 1) / blocks;
+        const int64_t block = share(shape->in, most, TILE_WIDTH), blocks = (shape->in + block - 1) / block;
+        const int64_t width = threads > 1 && block < shape->in ? block : (shape->in + blocks - 1) / blocks;
         const double lines = (double)((width + TILE_LANES - 1) / TILE_LANES);
-        const double far = ring_places(w) * block * (int64_t)sizeof(float) > RING_BYTES ? 1.25 : 1;
+        const double far = ring_places(shape) * block * (int64_t)sizeof(float) > RING_BYTES ? 1.25 : 1;
 
-        for (int64_t parts = 1; parts <= (threads > 1 ? 4 * (int64_t)threads : 1) && parts <= w->out_height; parts++) {
-            const int64_t part = (w->out_height + parts - 1) / parts, units = w->images * parts * blocks;
-            const int64_t made =
-                (part - 1) * w->stride[0] + window < w->height ? (part - 1) * w->stride[0] + window : w->height;
-            const double tiles = (double)(made * w->width) / TILE_ROWS;
+        for (int64_t parts = 1; parts <= (threads > 1 ? 4 * (int64_t)threads : 1) && parts <= shape->out_height;
+             parts++) {
+            const int64_t part = (shape->out_height + parts - 1) / parts, units = shape->images * parts * blocks;
+            const int64_t rows_in = (part - 1) * shape->stride[0] + window_rows < shape->height
+                                        ? (part - 1) * shape->stride[0] + window_rows
+                                        : shape->height;
+            const double tiles = (double)(rows_in * shape->width) / TILE_ROWS;
             const double ns = (tiles > 0.5 ? tiles : 0.5) * tile_ns * lines / 2 +
-                              far * vector_ns * (double)(part * w->out_width) * lines + (double)made * rows_ns +
+                              far * vector_ns * (double)(part * shape->out_width) * lines + (double)rows_in * rows_ns +
                               UNIT_NS;
             const double all = ns * (double)((units + threads - 1) / threads);
 
@@ -363,22 +371,22 @@ static double cut_made(const kernel_conv_shape *w, double tile_ns, double vector
     return best;
 }
 
-bool depthwise_makes(const kernel_conv_shape *w)
+bool depthwise_supports_producer(const kernel_conv_shape *shape)
 {
-    const int64_t window = (w->kernel[0] - 1) * w->dilation[0] + 1;
-    const int64_t columns = (w->out_width - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
+    const int64_t window_rows = (shape->kernel[0] - 1) * shape->dilation[0] + 1;
+    const int64_t columns = (shape->out_width - 1) * shape->stride[1] + (shape->kernel[1] - 1) * shape->dilation[1] + 1;
 
-    return w->width <= TABLE_PIXELS && w->out_width <= TABLE_PIXELS && window * columns <= TABLE_PIXELS &&
-           window * w->width <= TABLE_PIXELS;
+    return shape->width <= TABLE_PIXELS && shape->out_width <= TABLE_PIXELS && window_rows * columns <= TABLE_PIXELS &&
+           window_rows * shape->width <= TABLE_PIXELS;
 }
 
-double kernel_waiting_ns(const kernel_layer *layer, const kernel_layer *d)
+double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise)
 {
-    double taps = (double)(d->window.kernel[0] * d->window.kernel[1]) * d->window.share;
+    double taps = (double)(depthwise->window.kernel[0] * depthwise->window.kernel[1]) * depthwise->window.share;
     int64_t block, parts;
 
-    return cut_made(&d->window, TILE_NS + DEPTH_NS * (double)layer->window.in, 0.5 + 0.15 * taps, KERNEL_THREADS,
-                    &block, &parts) +
+    return cut_fused(&depthwise->window, TILE_NS + DEPTH_NS * (double)layer->window.in, 0.5 + 0.15 * taps,
+                     KERNEL_THREADS, &block, &parts) +
            1000;
 }
 
@@ -392,12 +400,12 @@ bool depthwise_runs(const cpu_build *build, const kernel_layer *layer)
            (window->kernel[1] - 1) * window->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
 }
 
-/* Its weights, bias and ring become arguments; places has room for them. */
-static inlay_status read_maker(cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead, cpu_place *own,
-                               const cpu_place **places, uint32_t *io_count)
+/* Adds its weights, ring and bias to the step's arguments; `own` holds their placements. */
+static inlay_status read_producer(cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead,
+                                  cpu_place *own, const cpu_place **places, uint32_t *io_count)
 {
-    struct maker *maker = &depthwise->maker;
-    const int64_t block_floats = maker->places * depthwise->block * (int64_t)maker->workers;
+    struct producer *producer = &depthwise->producer;
+    const int64_t block_floats = producer->places * depthwise->block * (int64_t)producer->workers;
     inlay_status status;
     memory_desc md;
 
@@ -406,42 +414,42 @@ static inlay_status read_maker(cpu_build *build, struct depthwise *depthwise, co
     INLAY_TRY(
         cpu_read_constant(build, build->compiled->ops[ahead->group->op].in[1], &ahead->layer.weights, &md, &own[0]));
     INLAY_TRY(cpu_new_floats(build, block_floats, &own[1]));
-    maker->w = *io_count;
+    producer->w = *io_count;
     places[(*io_count)++] = &own[0];
-    maker->ring = *io_count;
+    producer->ring = *io_count;
     places[(*io_count)++] = &own[1];
     if (ahead->layer.bias_value != INLAY_NONE) {
         INLAY_TRY(cpu_read_floats(build, ahead->layer.bias_value, ahead->layer.window.out, &own[2]));
-        maker->ending.bias = *io_count;
+        producer->epilogue.bias = *io_count;
         places[(*io_count)++] = &own[2];
     }
 done:
     return status;
 }
 
-/* The cut and distances of one whose input is made on the way. */
-static void begin_maker(const cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead)
+/* The division of work and the strides with a deferred producer. */
+static void init_producer(const cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead)
 {
     const double taps = (double)(depthwise->window.kernel[0] * depthwise->window.kernel[1]) * depthwise->window.share;
-    struct maker *maker = &depthwise->maker;
+    struct producer *producer = &depthwise->producer;
 
     depthwise->window.flops += ahead->layer.window.flops;
-    maker->depth = ahead->layer.window.in;
-    maker->chain = sgemm_chain(maker->depth, build->state->strict);
-    maker->in = depthwise->in;
-    maker->workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    (void)tiles_functions(ahead->group, &maker->ending);
-    (void)cut_made(&depthwise->window, TILE_NS + DEPTH_NS * (double)maker->depth, 0.5 + 0.15 * taps, maker->workers,
-                   &depthwise->block, &depthwise->parts);
+    producer->depth = ahead->layer.window.in;
+    producer->chain = sgemm_chain(producer->depth, build->state->strict);
+    producer->in = depthwise->in;
+    producer->workers = build->instance->threads > 0 ? build->instance->threads : 1;
+    (void)tiles_unary_epilogue(ahead->group, &producer->epilogue);
+    (void)cut_fused(&depthwise->window, TILE_NS + DEPTH_NS * (double)producer->depth, 0.5 + 0.15 * taps,
+                    producer->workers, &depthwise->block, &depthwise->parts);
     depthwise->part = (depthwise->window.out_height + depthwise->parts - 1) / depthwise->parts;
     depthwise->parts = (depthwise->window.out_height + depthwise->part - 1) / depthwise->part;
     depthwise->strip = depthwise->window.out_width;
     depthwise->columns = (depthwise->strip - 1) * depthwise->window.stride[1] +
                          (depthwise->window.kernel[1] - 1) * depthwise->window.dilation[1] + 1;
-    maker->places = ring_places(&depthwise->window);
+    producer->places = ring_places(&depthwise->window);
 }
 
-inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_ending *ending,
+inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_epilogue *epilogue,
                             const cpu_place **places, uint32_t count)
 {
     const memory_desc *input = &places[ARG_X]->md, *output = &places[ARG_Y]->md;
@@ -465,7 +473,7 @@ inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const t
                                      .kernel = build->state->sgemm,
                                      .window = layer->window,
                                      .y_pixel = tiles_pixel_step(output),
-                                     .ending = *ending,
+                                     .epilogue = *epilogue,
                                      .reused = depthwise_reuses(layer->window.kernel[1], layer->window.stride[1],
                                                                 layer->window.dilation[1]) };
     depthwise->in.pixel = tiles_pixel_step(input);
@@ -474,8 +482,8 @@ inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const t
     cut(depthwise, build->instance->threads);
     places[ARG_W] = &weights;
     if (ahead != NULL) {
-        begin_maker(build, depthwise, ahead);
-        status = read_maker(build, depthwise, ahead, own, places, &count);
+        init_producer(build, depthwise, ahead);
+        status = read_producer(build, depthwise, ahead, own, places, &count);
         if (status != INLAY_OK) {
             free(depthwise);
             return status;

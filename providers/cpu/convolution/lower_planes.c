@@ -1,25 +1,26 @@
-/* Convolutions of single channels over planes: images that lie row by row, in one or two dimensions, where nobody wants
- * channels last. A unit of work copies some rows of a plane with their border, and makes rows of the output from that
- * (cpu/convolution/planes.h). */
+/* Depthwise convolutions of row-major images (planes), in one or two dimensions, where no consumer wants
+ * channels-last. A unit of work copies some rows of a plane with their border, and computes output rows from the copy
+ * (convolution/planes.h). */
 #include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(planes_lower);
 
-enum { COPY_FLOATS = 6144, MOST_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
+enum { COPY_FLOATS = 6144, MAX_TAPS = 128, UNIT_FLOPS = 20000, ARG_X = 0, ARG_W, ARG_Y, ARG_BIAS };
 
 struct planes {
     cpu_native native;
     plane_copy copy;
     kernel_conv_shape window;
-    int64_t count;  /* of planes */
-    int64_t block;  /* rows of the output in a unit */
-    int64_t blocks; /* of a plane */
+    int64_t count;  /* number of planes */
+    int64_t block;  /* output rows in a unit */
+    int64_t blocks; /* units of a plane */
     bool biased, clamp;
     float low, high;
-    int64_t at[MOST_TAPS];
+    int64_t at[MAX_TAPS];
 };
 
 typedef struct planes_call {
@@ -34,29 +35,30 @@ static void one_unit(const planes_call *call, int64_t plane, int64_t first, int6
     const int64_t channel = plane % window->in, seen = plane_rows_seen(window, rows),
                   top = first * window->stride[0] - window->begin[0];
     const float *input = (const float *)call->args[ARG_X] + plane * window->height * window->width;
-    planes_rows r = { .x_row = planes->copy.row,
-                      .at = planes->at,
-                      .height = window->kernel[0],
-                      .width = window->kernel[1],
-                      .weights = (const float *)call->args[ARG_W] + channel * window->kernel[0] * window->kernel[1],
-                      .stride = window->stride[0],
-                      .dilation = window->dilation[0],
-                      .y_row = window->out_width,
-                      .n = window->out_width,
-                      .bias = planes->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
-                      .clamp = planes->clamp,
-                      .low = planes->low,
-                      .high = planes->high };
+    planes_rows args = { .x_row = planes->copy.row,
+                         .at = planes->at,
+                         .height = window->kernel[0],
+                         .width = window->kernel[1],
+                         .weights = (const float *)call->args[ARG_W] + channel * window->kernel[0] * window->kernel[1],
+                         .stride = window->stride[0],
+                         .dilation = window->dilation[0],
+                         .y_row = window->out_width,
+                         .n = window->out_width,
+                         .bias = planes->biased ? ((const float *)call->args[ARG_BIAS])[channel] : 0,
+                         .clamp = planes->clamp,
+                         .low = planes->low,
+                         .high = planes->high };
 
-    for (int64_t i = 0; i < seen; i++)
+    INLAY_CHECK(seen * planes->copy.row <= COPY_FLOATS);
+    for (int64_t row = 0; row < seen; row++)
         plane_copy_row(&planes->copy,
-                       top + i >= 0 && top + i < window->height ? input + (top + i) * window->width : NULL,
-                       copy + i * planes->copy.row);
-    for (int64_t i = 0; i < rows; i += r.rows) {
-        r.rows = (int32_t)(rows - i < PLANES_ROWS ? rows - i : PLANES_ROWS);
-        r.input = copy + i * window->stride[0] * planes->copy.row;
-        r.output = (float *)call->args[ARG_Y] + (plane * window->out_height + first + i) * window->out_width;
-        planes->copy.set->rows(&r);
+                       top + row >= 0 && top + row < window->height ? input + (top + row) * window->width : NULL,
+                       copy + row * planes->copy.row);
+    for (int64_t row = 0; row < rows; row += args.rows) {
+        args.rows = (int32_t)(rows - row < PLANES_ROWS ? rows - row : PLANES_ROWS);
+        args.input = copy + row * window->stride[0] * planes->copy.row;
+        args.output = (float *)call->args[ARG_Y] + (plane * window->out_height + first + row) * window->out_width;
+        planes->copy.set->rows(&args);
     }
 }
 
@@ -69,10 +71,10 @@ static inlay_status planes_units(void *user, int64_t begin, int64_t end, uint32_
 
     (void)worker;
     memset(copy, 0, sizeof copy);
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t first = u % planes->blocks * planes->block;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t first = unit % planes->blocks * planes->block;
 
-        one_unit(call, u / planes->blocks, first, height - first < planes->block ? height - first : planes->block,
+        one_unit(call, unit / planes->blocks, first, height - first < planes->block ? height - first : planes->block,
                  copy);
     }
     return INLAY_OK;
@@ -92,22 +94,22 @@ static inlay_status run_planes(const cpu_native *native, const cpu_state *state,
     return state->host->parallel_for(state->host->ctx, run, units, grain, planes_units, &call);
 }
 
-/* ------------------------------------------------------------------ the choice, and lowering */
+/* ------------------------------------------------------------------ condition and lowering */
 
 bool planes_run(const cpu_build *build, const kernel_layer *layer)
 {
     const kernel_conv_shape *window = &layer->window;
     plane_copy copy;
 
-    if (!depthwise_runs(build, layer) || window->home || !kernel_is_whole(build) || window->kernel[1] > MOST_TAPS ||
-        window->stride[1] > PLANES_LANES || memory_desc_is_image(&layer->input.md) ||
+    if (!depthwise_runs(build, layer) || window->home || !kernel_input_is_ready(build) ||
+        window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES || memory_desc_is_image(&layer->input.md) ||
         layer->input.md.kind != CPU_BLOCKED || memory_desc_is_blocked(&layer->input.md))
         return false;
     plane_copy_plan(&copy, window);
     return copy.row * plane_rows_seen(window, 1) <= COPY_FLOATS;
 }
 
-/* As many rows as the copy has room for, alike in all units. */
+/* Chooses as many rows as the copy has space for, evenly divided among units. */
 static void cut(struct planes *planes)
 {
     const kernel_conv_shape *window = &planes->window;
@@ -123,7 +125,7 @@ static void cut(struct planes *planes)
 inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const cpu_op *op = build->op;
-    tile_ending ending = { 0 };
+    tile_epilogue epilogue = { 0 };
     struct planes planes = { .native.run = run_planes,
                              .window = layer->window,
                              .count = layer->window.images * layer->window.in,
@@ -140,10 +142,10 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
         INLAY_TRY(cpu_read_floats(build, layer->bias_value, layer->window.out, &bias));
     }
     posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_ELTWISE &&
-            tiles_clamps(&group->posts[0].eltwise, &ending);
-    planes.clamp = ending.clamp;
-    planes.low = ending.low;
-    planes.high = ending.high;
+            tiles_fuse_clamp(&group->posts[0].eltwise, &epilogue);
+    planes.clamp = epilogue.clamp;
+    planes.low = epilogue.low;
+    planes.high = epilogue.high;
     plane_copy_plan(&planes.copy, &planes.window);
     for (int64_t k = 0; k < planes.window.kernel[1]; k++)
         planes.at[k] = plane_offset(&planes.copy, &planes.window, k);

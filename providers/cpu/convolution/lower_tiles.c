@@ -1,23 +1,23 @@
-/* Lowering of convolutions by tiles of every kind: their input, what is behind them, and where the result goes. */
+/* Lowering of all tiled convolutions: their input, epilogue, and the placement of the result. */
 #include "convolution/tiles.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(tiles_lower);
 
-/* An operand [C, 1, ..] of an output [N, C, ..]. */
-static bool one_a_channel(const cpu_build *build, const cpu_group *group, uint32_t other)
+/* True for an operand [C, 1, ..] of an output [N, C, ..]. */
+static bool is_per_channel(const cpu_build *build, const cpu_group *group, uint32_t other)
 {
-    uint32_t rank = build->ranks[group->out], own = build->ranks[other];
+    uint32_t rank = build->ranks[group->out], other_rank = build->ranks[other];
     int64_t channels = build->dims[group->out][1];
 
-    return own <= rank && own + 1 >= rank && cpu_count(build, other) == channels &&
-           build->dims[other][own + 1 == rank ? 0 : 1] == channels;
+    return other_rank <= rank && other_rank + 1 >= rank && cpu_count(build, other) == channels &&
+           build->dims[other][other_rank + 1 == rank ? 0 : 1] == channels;
 }
 
-/* The posts that tiles do, as a part of the group; *out_count says how many. Operands become places from number
- * *io_args on. */
-static inlay_status take_posts(cpu_build *build, const cpu_group *group, tile_ending *ending, cpu_place *others,
+/* Moves the post-ops that tiles can fuse into the epilogue; *out_count: their number. Operands become arguments from
+ * number *io_args on. */
+static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, tile_epilogue *epilogue, cpu_place *others,
                                const cpu_place **places, uint32_t *io_args, uint32_t *out_count, bool *out_in_place)
 {
     uint32_t post_index = 0;
@@ -26,24 +26,24 @@ static inlay_status take_posts(cpu_build *build, const cpu_group *group, tile_en
     *out_in_place = false;
     for (; post_index < group->post_count; post_index++) {
         const cpu_post *post = &group->posts[post_index];
-        tile_post *t = &ending->posts[ending->post_count];
+        tile_post *fused = &epilogue->posts[epilogue->post_count];
         cpu_place *other = &others[post_index];
         bool whole;
 
         if (post->kind == CPU_POST_ELTWISE) {
-            if (ending->post_count == 0 && !ending->clamp && tiles_clamps(&post->eltwise, ending))
+            if (epilogue->post_count == 0 && !epilogue->clamp && tiles_fuse_clamp(&post->eltwise, epilogue))
                 continue;
-            if (!cpu_function_of(&post->eltwise, &t->post))
+            if (!cpu_function_of(&post->eltwise, &fused->post))
                 break;
-            t->arg = INLAY_NONE;
-            ending->post_count++;
+            fused->arg = INLAY_NONE;
+            epilogue->post_count++;
             continue;
         }
-        if (post->alg == CPU_PRELU && one_a_channel(build, group, post->other)) {
+        if (post->alg == CPU_PRELU && is_per_channel(build, group, post->other)) {
             INLAY_TRY(cpu_read_plain(build, post->other, other));
             places[*io_args] = other;
-            *t = (tile_post){ .post = { .fn = SGEMM_PRELU, .col = 1 }, .arg = (*io_args)++ };
-            ending->post_count++;
+            *fused = (tile_post){ .post = { .fn = SGEMM_PRELU, .col = 1 }, .arg = (*io_args)++ };
+            epilogue->post_count++;
             continue;
         }
         if (post->alg != LIBRARY_BINARY_ADD && post->alg != LIBRARY_BINARY_MUL)
@@ -52,7 +52,7 @@ static inlay_status take_posts(cpu_build *build, const cpu_group *group, tile_en
             build->ranks[post->other] == build->ranks[group->out] &&
             memcmp(build->dims[post->other], build->dims[group->out], build->ranks[group->out] * sizeof(int64_t)) == 0;
         if (!whole)
-            break; /* one for each channel mostly is a bias already */
+            break; /* an operand for each channel usually became the bias already */
         {
             bool last = cpu_is_last_use(build, post->other);
             memory_desc md;
@@ -64,18 +64,18 @@ static inlay_status take_posts(cpu_build *build, const cpu_group *group, tile_en
                 last = false;
             }
             places[*io_args] = other;
-            if (post->alg == LIBRARY_BINARY_ADD && ending->add == INLAY_NONE && ending->post_count == 0 &&
-                !ending->clamp) {
-                ending->add = (*io_args)++;
-                ending->add_pixel = tiles_pixel_step(&other->md);
+            if (post->alg == LIBRARY_BINARY_ADD && epilogue->add == INLAY_NONE && epilogue->post_count == 0 &&
+                !epilogue->clamp) {
+                epilogue->add = (*io_args)++;
+                epilogue->add_pixel = tiles_pixel_step(&other->md);
                 *out_in_place = last;
                 continue;
             }
-            *t = (tile_post){ .post = { .fn = post->alg == LIBRARY_BINARY_ADD ? SGEMM_ADD : SGEMM_MUL,
-                                        .col = 1,
-                                        .row = tiles_pixel_step(&other->md) },
-                              .arg = (*io_args)++ };
-            ending->post_count++;
+            *fused = (tile_post){ .post = { .fn = post->alg == LIBRARY_BINARY_ADD ? SGEMM_ADD : SGEMM_MUL,
+                                            .col = 1,
+                                            .row = tiles_pixel_step(&other->md) },
+                                  .arg = (*io_args)++ };
+            epilogue->post_count++;
         }
     }
     *out_count = post_index;
@@ -87,10 +87,10 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
 {
     const cpu_op *op = build->op;
     const kernel_conv_shape *window = &layer->window;
-    tile_ending ending = { .bias = INLAY_NONE, .add = INLAY_NONE };
-    const cpu_place *places[TILES_OTHERS + 1 + CPU_MAX_POSTS + DEPTHWISE_PLACES];
+    tile_epilogue epilogue = { .bias = INLAY_NONE, .add = INLAY_NONE };
+    const cpu_place *places[TILES_OPERANDS + 1 + CPU_MAX_POSTS + DEPTHWISE_PLACES];
     cpu_place input, output, bias_place, others[CPU_MAX_POSTS];
-    uint32_t count = TILES_OTHERS, posts = 0;
+    uint32_t count = TILES_OPERANDS, posts = 0;
     bool in_place = false, at_home = false;
     inlay_status status;
     memory_desc md;
@@ -107,14 +107,14 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
     if (layer->bias_value != INLAY_NONE) {
         INLAY_TRY(cpu_read_floats(build, layer->bias_value, window->out, &bias_place));
         places[count] = &bias_place;
-        ending.bias = count++;
+        epilogue.bias = count++;
     }
-    INLAY_TRY(take_posts(build, group, &ending, others, places, &count, &posts, &in_place));
+    INLAY_TRY(fuse_posts(build, group, &epilogue, others, places, &count, &posts, &in_place));
     memory_desc_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
     if (!in_place && posts == group->post_count)
-        INLAY_TRY(tiles_home(build, group->out, &output, &at_home));
+        INLAY_TRY(tiles_concat_slice(build, group->out, &output, &at_home));
     if (in_place)
-        output = *places[ending.add];
+        output = *places[epilogue.add];
     else if (!at_home && posts == group->post_count)
         INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
     else if (!at_home)
@@ -122,13 +122,13 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
     places[TILES_X] = &input;
     places[TILES_Y] = &output;
     if (points == TILES_GEMM || points == TILES_PAIRS)
-        INLAY_TRY(tiles_lower_gemm(build, layer, points == TILES_PAIRS, &input, &ending, places, count, &output));
+        INLAY_TRY(tiles_lower_gemm(build, layer, points == TILES_PAIRS, &input, &epilogue, places, count, &output));
     else if (points > TILES_DEPTHWISE)
-        INLAY_TRY(tiles_lower_window(build, op, points, &input, &layer->weights, &ending, places, count, &output));
+        INLAY_TRY(tiles_lower_winograd(build, op, points, &input, &layer->weights, &epilogue, places, count, &output));
     else if (points == TILES_DEPTHWISE)
-        INLAY_TRY(depthwise_emit(build, layer, &ending, places, count));
+        INLAY_TRY(depthwise_emit(build, layer, &epilogue, places, count));
     else
-        INLAY_TRY(tiles_lower_direct(build, op, layer, &ending, places, count));
+        INLAY_TRY(tiles_lower_direct(build, op, layer, &epilogue, places, count));
     if (memory_desc_is_plain(&output.md))
         memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
     status = cpu_finish(build, group, posts, &output, true);

@@ -1,10 +1,11 @@
-/* Copies of rows with their border, see plane_copy.h. */
+/* Copies of image rows with their border, see plane_copy.h. */
 #include "convolution/plane_copy.h"
+#include "inlay/check.h"
 #include <string.h>
 
-static int64_t aligned(int64_t n)
+static int64_t aligned(int64_t count)
 {
-    return (n + PLANES_LANES - 1) / PLANES_LANES * PLANES_LANES;
+    return (count + PLANES_LANES - 1) / PLANES_LANES * PLANES_LANES;
 }
 
 static plane_phase find_phase(const plane_copy *copy, const kernel_conv_shape *window, int64_t number)
@@ -13,10 +14,10 @@ static plane_phase find_phase(const plane_copy *copy, const kernel_conv_shape *w
     const int64_t first = ((number - begin) % step + step) % step;
     plane_phase phase = { .from = first, .to = (begin + first) / step };
 
-    if (begin + first < 0) /* no window begins with columns before this */
+    if (begin + first < 0) /* no kernel window covers the columns before this one */
         phase = (plane_phase){ .from = number - begin, .to = 0 };
-    phase.n = phase.from < window->width ? (window->width - phase.from + step - 1) / step : 0;
-    phase.n = phase.n < copy->part - phase.to ? phase.n : copy->part - phase.to;
+    phase.count = phase.from < window->width ? (window->width - phase.from + step - 1) / step : 0;
+    phase.count = phase.count < copy->part - phase.to ? phase.count : copy->part - phase.to;
     phase.to += number * copy->part;
     return phase;
 }
@@ -26,18 +27,20 @@ void plane_copy_plan(plane_copy *out, const kernel_conv_shape *window)
     *out = (plane_copy){ .set = KERNEL_BEST(planes), .step = window->stride[1] };
     out->part = aligned(window->out_width) + aligned((window->kernel[1] - 1) * window->dilation[1] / out->step + 1);
     out->row = out->part * out->step;
-    out->row += out->row / PLANES_LANES % 2 == 0 ? PLANES_LANES : 0; /* rows do not share a few sets of the cache */
+    /* keeps rows from sharing a few sets of the cache */
+    out->row += out->row / PLANES_LANES % 2 == 0 ? PLANES_LANES : 0;
     for (int64_t i = 0; i < out->step && i < PLANES_LANES; i++)
         out->phases[i] = find_phase(out, window, i);
 }
 
 void plane_copy_row(const plane_copy *copy, const float *input, float *to)
 {
+    INLAY_CHECK(copy->step > 0 && copy->step <= PLANES_LANES);
     if (input == NULL) {
         memset(to, 0, (size_t)copy->row * sizeof *to);
         return;
     }
     for (int64_t i = 0; i < copy->step; i++)
-        if (copy->phases[i].n > 0)
-            copy->set->every(input + copy->phases[i].from, copy->step, to + copy->phases[i].to, copy->phases[i].n);
+        if (copy->phases[i].count > 0)
+            copy->set->every(input + copy->phases[i].from, copy->step, to + copy->phases[i].to, copy->phases[i].count);
 }

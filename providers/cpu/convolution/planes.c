@@ -1,95 +1,97 @@
-/* Convolutions of planes, see planes.h. */
+/* Convolutions of row-major images, see planes.h. */
 #include "convolution/planes.h"
 #include "simd/vec.h"
 
-enum { SIDE = 5, VECTORS = 4 }; /* of windows whose weights stay in registers, or nearly so; of one row at a time */
+/* largest kernel whose weights stay (nearly) in registers; vectors of one row at a time */
+enum { SIDE = 5, VECTORS = 4 };
 
-VEC_INLINE vec clamped(const planes_rows *r, vec v)
+VEC_INLINE vec clamped(const planes_rows *rows, vec v)
 {
-    return r->clamp ? vec_min(vec_set(r->high), vec_max(vec_set(r->low), v)) : v; /* this way round, NaN stays NaN */
+    /* this order of min and max keeps NaN */
+    return rows->clamp ? vec_min(vec_set(rows->high), vec_max(vec_set(rows->low), v)) : v;
 }
 
-VEC_INLINE void put(const planes_rows *r, int64_t p, int64_t i, vec v)
+VEC_INLINE void put(const planes_rows *rows, int64_t row, int64_t i, vec v)
 {
-    float *output = r->output + p * r->y_row + i;
+    float *output = rows->output + row * rows->y_row + i;
 
-    if (i + VEC_LANES <= r->n)
-        vec_store(output, clamped(r, v));
+    if (i + VEC_LANES <= rows->n)
+        vec_store(output, clamped(rows, v));
     else
-        vec_store_some(output, vec_first(r->n - i), clamped(r, v));
+        vec_store_some(output, vec_first(rows->n - i), clamped(rows, v));
 }
 
-/* Square windows whose rows are neighbours: a vector of the input goes into all the sums that it is a part of. Each sum
- * has its terms in the order of the window. */
-VEC_INLINE void square(const int side, const int stride, const int rows, const planes_rows *r)
+/* Square kernels without dilation: an input vector is read once and added to all sums that it contributes to. Each
+ * sum adds its terms in the order of the kernel's taps. */
+VEC_INLINE void square(const int side, const int stride, const int rows, const planes_rows *args)
 {
-    const vec first = vec_set(r->bias);
-    const int64_t x_row = r->x_row;
+    const vec first = vec_set(args->bias);
+    const int64_t x_row = args->x_row;
     int64_t at[SIDE];
     vec tap[SIDE * SIDE];
 
     VEC_UNROLL
     for (int k = 0; k < side; k++)
-        at[k] = r->at[k];
+        at[k] = args->at[k];
     VEC_UNROLL
     for (int k = 0; k < side * side; k++)
-        tap[k] = vec_set(r->weights[k]);
-    for (int64_t i = 0; i < r->n; i += VEC_LANES) {
-        const float *input = r->input + i;
+        tap[k] = vec_set(args->weights[k]);
+    for (int64_t i = 0; i < args->n; i += VEC_LANES) {
+        const float *input = args->input + i;
         vec sum[PLANES_ROWS];
 
         VEC_UNROLL
-        for (int p = 0; p < rows; p++)
-            sum[p] = first;
+        for (int row = 0; row < rows; row++)
+            sum[row] = first;
         VEC_UNROLL
-        for (int a = 0; a < (rows - 1) * stride + side; a++, input += x_row) {
+        for (int input_row = 0; input_row < (rows - 1) * stride + side; input_row++, input += x_row) {
             VEC_UNROLL
             for (int k = 0; k < side; k++) {
                 const vec v = vec_hold(vec_load(input + at[k]));
 
                 VEC_UNROLL
-                for (int p = 0; p < rows; p++)
-                    if (a >= p * stride && a - p * stride < side)
-                        sum[p] = vec_fma(v, tap[(a - p * stride) * side + k], sum[p]);
+                for (int row = 0; row < rows; row++)
+                    if (input_row >= row * stride && input_row - row * stride < side)
+                        sum[row] = vec_fma(v, tap[(input_row - row * stride) * side + k], sum[row]);
             }
         }
         VEC_UNROLL
-        for (int p = 0; p < rows; p++)
-            put(r, p, i, sum[p]);
+        for (int row = 0; row < rows; row++)
+            put(args, row, i, sum[row]);
     }
 }
 
-/* Any window: some vectors of a row. */
-VEC_INLINE void some(const int count, const planes_rows *r, int64_t p, int64_t i)
+/* Any kernel size: some vectors of a row. */
+VEC_INLINE void row_vectors(const int count, const planes_rows *args, int64_t p, int64_t i)
 {
-    const float *weights = r->weights, *row = r->input + p * r->stride * r->x_row + i;
+    const float *weights = args->weights, *row = args->input + p * args->stride * args->x_row + i;
     vec sum[VECTORS];
 
     VEC_UNROLL
-    for (int c = 0; c < count; c++)
-        sum[c] = vec_set(r->bias);
-    for (int64_t a = 0; a < r->height; a++, row += r->dilation * r->x_row)
-        for (int64_t k = 0; k < r->width; k++) {
+    for (int vector = 0; vector < count; vector++)
+        sum[vector] = vec_set(args->bias);
+    for (int64_t kernel_row = 0; kernel_row < args->height; kernel_row++, row += args->dilation * args->x_row)
+        for (int64_t k = 0; k < args->width; k++) {
             const vec tap = vec_set(*weights++);
 
             VEC_UNROLL
-            for (int c = 0; c < count; c++)
-                sum[c] = vec_fma(vec_load(row + r->at[k] + c * VEC_LANES), tap, sum[c]);
+            for (int vector = 0; vector < count; vector++)
+                sum[vector] = vec_fma(vec_load(row + args->at[k] + vector * VEC_LANES), tap, sum[vector]);
         }
     VEC_UNROLL
-    for (int c = 0; c < count; c++)
-        put(r, p, i + c * VEC_LANES, sum[c]);
+    for (int vector = 0; vector < count; vector++)
+        put(args, p, i + vector * VEC_LANES, sum[vector]);
 }
 
-static void any(const planes_rows *r)
+static void any_kernel(const planes_rows *rows)
 {
-    for (int64_t p = 0; p < r->rows; p++) {
+    for (int64_t row = 0; row < rows->rows; row++) {
         int64_t i = 0;
 
-        for (; i + (VECTORS - 1) * VEC_LANES < r->n; i += VECTORS * VEC_LANES)
-            some(VECTORS, r, p, i);
-        for (; i < r->n; i += VEC_LANES)
-            some(1, r, p, i);
+        for (; i + (VECTORS - 1) * VEC_LANES < rows->n; i += VECTORS * VEC_LANES)
+            row_vectors(VECTORS, rows, row, i);
+        for (; i < rows->n; i += VEC_LANES)
+            row_vectors(1, rows, row, i);
     }
 }
 
@@ -122,7 +124,7 @@ KERNEL_PART(void, plane_rows, const planes_rows *r)
     }
     SQUARES(CELL)
 #undef CELL
-    any(r);
+    any_kernel(r);
 }
 
 KERNEL_PART(void, plane_every, const float *restrict x, int64_t step, float *restrict y, int64_t n)

@@ -1,4 +1,4 @@
-/* planes.h - the loop of convolutions whose groups have one channel, over planes: images that lie row by row. */
+/* planes.h - inner loops of depthwise and other convolutions over row-major images (planes). */
 #ifndef CPU_PLANES_H
 #define CPU_PLANES_H
 #include "simd/instances.h"
@@ -9,12 +9,14 @@ enum {
     PLANES_ROWS = 4,
     PLANES_LANES = 16,
     PLANES_PANEL = 64
-}; /* of the output at once, at most; vectors are no longer at any level */
+}; /* PLANES_ROWS: maximum output rows at once; PLANES_LANES: the widest vector of any instruction set */
 
-/* Rows of the output of one channel:
+/* Output rows of one channel:
+ *
  *     y[p][i] = bias + sum over r, k of x[(p * stride + r * dilation) * x_row + at[k] + i] * w[r * width + k]
- * x is a copy with its border, from which whole vectors are read: PLANES_LANES - 1 elements behind the last that counts
- * are there. Steps count floats. */
+ *
+ * x is a copy with its border. Full vectors are read from it: PLANES_LANES - 1 elements behind the last used one must
+ * be readable. Steps count floats. */
 typedef struct planes_rows {
     const float *input;
     int64_t x_row;
@@ -33,9 +35,9 @@ typedef struct plane_set {
     void (*rows)(const planes_rows *r);
     /* output[i] = input[i * step], i < n. */
     void (*every)(const float *input, int64_t step, float *output, int64_t n);
-    /* The other way: output[i] = input[i % step * part + i / step]. 1 < step. */
+    /* The inverse: output[i] = input[i % step * part + i / step]. 1 < step. */
     void (*join)(const float *input, int64_t part, int64_t step, float *output, int64_t n);
-    /* n floats into panels of PLANES_PANEL columns, each `step` floats long, from column `at` on. */
+    /* Packs n floats into panels of PLANES_PANEL columns, each `step` floats long, from column `at` on. */
     void (*put)(const float *input, int64_t n, float *panels, int64_t step, int64_t at);
     /* output[i] = v. */
     void (*fill)(float *output, float v, int64_t n);

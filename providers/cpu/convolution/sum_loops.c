@@ -1,47 +1,51 @@
-/* Loops over pixels and weights, see sum_loops.h. */
+/* Auxiliary loops over pixels and weights, see sum_loops.h. */
 #include "convolution/sum_loops.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-static const uint32_t MOST_WHOLE = 0x4b800000u; /* 2^24: sums of integers beyond it are seldom exact */
+static const uint32_t MAX_EXACT_INTEGER = 0x4b800000u; /* 2^24: sums of larger integers are seldom exact */
 
-static void weigh_column(const float *const *x, int64_t pixels, int64_t channels, const float *weight, sum_weighed *out)
+static void weigh_pixels(const float *const *x, int64_t pixels, int64_t channels, const float *weight,
+                         weighted_sums *out)
 {
-    for (int64_t p = 0; p < pixels; p += 2) {
-        const float *a = x[p], *b = x[p + 1];
+    INLAY_CHECK(pixels >= 0 && pixels % 2 == 0);
+    for (int64_t pixel = 0; pixel < pixels; pixel += 2) {
+        const float *first_pixel = x[pixel], *second_pixel = x[pixel + 1];
         float first = 0, second = 0, first_square = 0, second_square = 0;
 
 #pragma omp simd reduction(+ : first, second, first_square, second_square)
-        for (int64_t c = 0; c < channels; c++) {
-            const float at_a = weight[c] * fabsf(a[c]), at_b = weight[c] * fabsf(b[c]);
+        for (int64_t channel = 0; channel < channels; channel++) {
+            const float at_a = weight[channel] * fabsf(first_pixel[channel]),
+                        at_b = weight[channel] * fabsf(second_pixel[channel]);
 
             first += at_a;
             second += at_b;
             first_square += at_a * at_a;
             second_square += at_b * at_b;
         }
-        out[p] = (sum_weighed){ first, first_square };
-        out[p + 1] = (sum_weighed){ second, second_square };
+        out[pixel] = (weighted_sums){ first, first_square };
+        out[pixel + 1] = (weighted_sums){ second, second_square };
     }
 }
 
 static void add_dots(const float (*x)[SUM_TERMS], const float *weights, int64_t count, float *sums, int64_t step)
 {
-    float a = 0, b = 0, c = 0, d = 0;
+    float sum_0 = 0, sum_1 = 0, sum_2 = 0, sum_3 = 0;
 
-#pragma omp simd reduction(+ : a, b, c, d)
+#pragma omp simd reduction(+ : sum_0, sum_1, sum_2, sum_3)
     for (int64_t i = 0; i < count; i++) {
-        a += x[0][i] * weights[i];
-        b += x[1][i] * weights[i];
-        c += x[2][i] * weights[i];
-        d += x[3][i] * weights[i];
+        sum_0 += x[0][i] * weights[i];
+        sum_1 += x[1][i] * weights[i];
+        sum_2 += x[2][i] * weights[i];
+        sum_3 += x[3][i] * weights[i];
     }
-    sums[0] += a;
-    sums[step] += b;
-    sums[2 * step] += c;
-    sums[3 * step] += d;
+    sums[0] += sum_0;
+    sums[step] += sum_1;
+    sums[2 * step] += sum_2;
+    sums[3 * step] += sum_3;
 }
 
 static void add_rows(float *restrict output, const float *const *rows, const float *const *weights, uint32_t count,
@@ -50,11 +54,11 @@ static void add_rows(float *restrict output, const float *const *rows, const flo
     if (weights != NULL) {
         for (int64_t i = 0; i < n; i++)
             output[i] = bias != NULL ? bias[i] : 0;
-        for (uint32_t k = 0; k < count; k++) {
-            const float *input = rows[k], *w = weights[k];
+        for (uint32_t row = 0; row < count; row++) {
+            const float *input = rows[row], *row_weights = weights[row];
 
             for (int64_t i = 0; i < n; i++)
-                output[i] += input[i] * w[i];
+                output[i] += input[i] * row_weights[i];
         }
     } else if (count == 1 && bias != NULL) {
         const float *input = rows[0];
@@ -69,8 +73,8 @@ static void add_rows(float *restrict output, const float *const *rows, const flo
     } else {
         for (int64_t i = 0; i < n; i++)
             output[i] = (count > 0 ? rows[0][i] : 0) + (bias != NULL ? bias[i] : 0);
-        for (uint32_t k = 1; k < count; k++) {
-            const float *input = rows[k];
+        for (uint32_t row = 1; row < count; row++) {
+            const float *input = rows[row];
 
             for (int64_t i = 0; i < n; i++)
                 output[i] += input[i];
@@ -81,10 +85,10 @@ static void add_rows(float *restrict output, const float *const *rows, const flo
 static void relu(float *output, int64_t n, float slope)
 {
     for (int64_t i = 0; i < n; i++)
-        output[i] = output[i] < 0 ? (slope != 0 ? output[i] * slope : 0) : output[i]; /* 0 * -inf is no 0 */
+        output[i] = output[i] < 0 ? (slope != 0 ? output[i] * slope : 0) : output[i]; /* 0 * -infinity would be NaN */
 }
 
-static void look_at(const char *data, int64_t count, sum_channel *out)
+static void measure_channel(const char *data, int64_t count, sum_channel *out)
 {
     uint32_t largest = 0, fractions = 0;
     float sum = 0, top;
@@ -92,40 +96,40 @@ static void look_at(const char *data, int64_t count, sum_channel *out)
 #pragma omp simd reduction(+ : sum, fractions) reduction(max : largest)
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
-        float w;
+        float magnitude;
 
         memcpy(&bits, data + i * (int64_t)sizeof bits, sizeof bits);
         bits &= 0x7fffffffu;
-        memcpy(&w, &bits, sizeof w);
+        memcpy(&magnitude, &bits, sizeof magnitude);
         largest = bits > largest ? bits : largest;
-        sum += w;
-        fractions += bits < 0x4b000000u && (float)(int32_t)(bits < 0x4b000000u ? w : 0) != w;
+        sum += magnitude;
+        fractions += bits < 0x4b000000u && (float)(int32_t)(bits < 0x4b000000u ? magnitude : 0) != magnitude;
     }
     memcpy(&top, &largest, sizeof top);
     *out = (sum_channel){ .largest = largest,
                           .spread = top > 0 ? sum / top : FLT_MAX,
-                          .whole = fractions == 0 && largest < MOST_WHOLE };
+                          .whole = fractions == 0 && largest < MAX_EXACT_INTEGER };
 }
 
-static void take_larger(const char *data, int64_t count, float *largest)
+static void max_magnitudes(const char *data, int64_t count, float *largest)
 {
     for (int64_t i = 0; i < count; i++) {
-        float w;
+        float magnitude;
 
-        memcpy(&w, data + i * (int64_t)sizeof w, sizeof w);
-        w = fabsf(w);
-        largest[i] = w > largest[i] ? w : largest[i];
+        memcpy(&magnitude, data + i * (int64_t)sizeof magnitude, sizeof magnitude);
+        magnitude = fabsf(magnitude);
+        largest[i] = magnitude > largest[i] ? magnitude : largest[i];
     }
 }
 
 static void make_noise(float *input, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        uint32_t h = (uint32_t)i * 0x9e3779b1u;
+        uint32_t hash = (uint32_t)i * 0x9e3779b1u;
 
-        h = (h ^ h >> 15) * 0x85ebca77u;
-        h = (h ^ h >> 13) * 0xc2b2ae3du;
-        input[i] = (float)(int32_t)(h ^ h >> 16) * 0x1p-31f;
+        hash = (hash ^ hash >> 15) * 0x85ebca77u;
+        hash = (hash ^ hash >> 13) * 0xc2b2ae3du;
+        input[i] = (float)(int32_t)(hash ^ hash >> 16) * 0x1p-31f;
     }
 }
 
@@ -136,26 +140,26 @@ static void add_terms(const float *input, const float *weights, int64_t count, s
         float chain[TILE_LANES] = { 0 };
 
         for (int64_t i = first; i < last; i++) {
-            for (int64_t o = 0; o < TILE_LANES; o++) {
-                const double term = (double)input[i] * (double)weights[i * TILE_LANES + o];
+            for (int64_t lane = 0; lane < TILE_LANES; lane++) {
+                const double term = (double)input[i] * (double)weights[i * TILE_LANES + lane];
 
-                out->exact[o] += term;
-                out->terms[o] += fabs(term);
-                chain[o] += input[i] * weights[i * TILE_LANES + o];
+                out->exact[lane] += term;
+                out->terms[lane] += fabs(term);
+                chain[lane] += input[i] * weights[i * TILE_LANES + lane];
             }
         }
-        for (int64_t o = 0; o < TILE_LANES; o++)
-            out->plain[o] += chain[o];
+        for (int64_t lane = 0; lane < TILE_LANES; lane++)
+            out->plain[lane] += chain[lane];
     }
 }
 
 const sum_loops KERNEL(sum_loops) = {
-    .weigh_column = weigh_column,
+    .weigh_pixels = weigh_pixels,
     .add_dots = add_dots,
     .add_rows = add_rows,
     .relu = relu,
-    .look_at = look_at,
-    .take_larger = take_larger,
+    .measure_channel = measure_channel,
+    .max_magnitudes = max_magnitudes,
     .make_noise = make_noise,
     .add_terms = add_terms,
 };

@@ -1,23 +1,24 @@
-/* Tiles of products and the transforms of Winograd's algorithm, see tile_set.h. */
+/* Tiles of GEMMs and the transforms of Winograd's algorithm, see tile_set.h. */
 #include "matrix/block.h"
 #include "convolution/depthwise.h"
 #include "matrix/functions.h"
 #include "convolution/tile_set.h"
+#include "inlay/check.h"
 
 /* ------------------------------------------------------------------ products
  *
- * Sums of a block stay in registers, beside the weights of one element and the element itself. Tiles that have more are
- * cut into blocks. */
+ * The sums of a block stay in registers, together with the weights of one element and the element itself. Larger
+ * tiles are divided into blocks. */
 enum {
     BLOCK_VECTORS = VEC_LANES < 16 && VEC_REGISTERS >= 32 ? 4 : 2,
     BLOCK_COLUMNS = BLOCK_VECTORS * VEC_LANES,
-    SPAN = VEC_LANES == 16 ? 1 : 32 /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
+    SPAN = VEC_LANES == 16 ? 1 : 32 /* elements between two prefetches: a prefetch takes as long as a sum of 8 lanes */
 };
-#define MOST_ROWS(vectors)                                                                                             \
+#define MAX_ROWS(vectors)                                                                                              \
     ((VEC_REGISTERS - (vectors)-1) / (vectors) < TILE_ROWS ? (VEC_REGISTERS - (vectors)-1) / (vectors) : TILE_ROWS)
 
-/* One row is read as fast as memory gives its weights: they are asked for ROW_AHEAD floats before they are needed, and
- * several sums run beside each other, for each addition waits for the one before it. */
+/* One row is bound by the transfer of its weights: they are prefetched ROW_AHEAD floats ahead, and several
+ * independent sums run, because each addition waits for the one before it. */
 enum { ROW_AHEAD = 1024, ROW_SUMS = 4 };
 
 VEC_INLINE void one_row(const int vectors, const float *a, const float *b, int64_t depth, vec *sum)
@@ -56,18 +57,19 @@ VEC_INLINE void one_row(const int vectors, const float *a, const float *b, int64
         sum[v] = vec_add(sum[v], vec_add(vec_add(part[0][v], part[1][v]), vec_add(part[2][v], part[3][v])));
 }
 
-/* full: all columns of all vectors are there. Loops over rows are around those over vectors: where an outer loop runs
- * once, as that over a single vector would, Clang keeps the sums in memory. */
+/* full: all columns of all vectors are valid. Loops over rows enclose those over vectors: if an outer loop runs once,
+ * as over a single vector, Clang keeps the sums in memory. */
 VEC_INLINE void product(const int rows, const int vectors, const bool full, const tile_product *p)
 {
     const vmask tail = vec_first(p->columns - (vectors - 1) * VEC_LANES);
     const int64_t depth = p->depth;
     const char *ahead = (const char *)p->ahead;
     const bool both = p->ahead_lines > 1;
-    const int64_t all = p->tap_count * depth, most = p->chain > 0 ? p->chain : SGEMM_CHAIN;
-    const int64_t chains = all <= most ? 1 : (all + most - 1) / most; /* divisions take as long as 20 terms */
+    const int64_t all = p->tap_count * depth, max_chain = p->chain > 0 ? p->chain : SGEMM_CHAIN;
+    /* a division takes as long as 20 terms */
+    const int64_t chains = all <= max_chain ? 1 : (all + max_chain - 1) / max_chain;
     const int64_t chain = chains > 1 ? (all + chains - 1) / chains : all;
-    const float *rest = p->add; /* what the sums are added to: the other operand, later the sums before, too */
+    const float *rest = p->add; /* added to the sums: the other operand, later also the sums of earlier chains */
     int64_t rest_row = p->add_row, room = chain;
     block_source source = { .a_row = p->a_row, .b = p->b, .b_step = TILE_WIDTH };
     vec sum[TILE_ROWS][BLOCK_VECTORS];
@@ -94,7 +96,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
         for (int v = 0; v < vectors; v++)
             sum[r][v] = vec_zero();
     }
-    if (p->add != NULL) { /* mostly far away: asked for before the work, not after it */
+    if (p->add != NULL) { /* mostly far away: prefetched before the computation */
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
             VEC_UNROLL
@@ -133,7 +135,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
             k = end;
             if (room > 0 || (k == depth && tap + 1 == p->tap_count))
                 continue;
-            /* a long sum is made of parts, for the sake of its error; the parts before wait in C */
+            /* A long sum is divided into chains to limit its error. The earlier chains are stored in C. */
             ADD_REST
             VEC_UNROLL
             for (int r = 0; r < rows; r++) {
@@ -149,7 +151,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
         }
     }
     ADD_REST
-    if (p->bias != NULL) { /* last: sums beside a large one would lose digits */
+    if (p->bias != NULL) { /* last: adding to a large bias would cost the sums digits */
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
             VEC_UNROLL
@@ -163,7 +165,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
             VEC_UNROLL
-            for (int v = 0; v < vectors; v++) /* this way round, NaN stays NaN */
+            for (int v = 0; v < vectors; v++) /* this order of min and max keeps NaN */
                 sum[r][v] = vec_min(high, vec_max(low, sum[r][v]));
         }
     }
@@ -182,7 +184,7 @@ VEC_INLINE void product(const int rows, const int vectors, const bool full, cons
 #define CELL_OF(r, v, name, full)                                                                                      \
     KERNEL_PART(void, product_##r##_##name, const tile_product *p)                                                     \
     {                                                                                                                  \
-        if (v <= BLOCK_VECTORS && r <= MOST_ROWS(v))                                                                   \
+        if (v <= BLOCK_VECTORS && r <= MAX_ROWS(v))                                                                    \
             product(r, v, full, p);                                                                                    \
     }
 #define CELL(r)                                                                                                        \
@@ -195,7 +197,7 @@ CELLS(CELL)
 #undef CELL
 #undef CELL_OF
 
-static void block(const tile_product *p, int rows)
+static void block(const tile_product *product, int rows)
 {
     static void (*const table[][5])(const tile_product *) = {
 #define CELL(r)                                                                                                        \
@@ -205,7 +207,8 @@ static void block(const tile_product *p, int rows)
 #undef CELL
     };
 
-    table[rows - 1][p->columns == BLOCK_COLUMNS ? 4 : (p->columns - 1) / VEC_LANES](p);
+    INLAY_CHECK(rows > 0 && rows <= TILE_ROWS && product->columns > 0 && product->columns <= TILE_WIDTH);
+    table[rows - 1][product->columns == BLOCK_COLUMNS ? 4 : (product->columns - 1) / VEC_LANES](product);
 }
 
 #if VEC_NARROW
@@ -214,7 +217,7 @@ static void multiply(const tile_product *p, int rows)
     const int64_t chain = p->chain > 0 ? p->chain : SGEMM_CHAIN;
 
     if (p->columns <= 3 * VEC_LANES / 2 && !(p->lone && rows == 1) && p->depth % 2 == 0 &&
-        p->tap_count * p->depth <= 2 * chain) /* there are two sums, each of so many terms */
+        p->tap_count * p->depth <= 2 * chain) /* the narrow kernel has two sums, each of at most `chain` terms */
         KERNEL(tiles_narrow)(p, rows);
     else
         block(p, rows);
@@ -225,14 +228,15 @@ static void multiply(const tile_product *p, int rows)
     for (int64_t column = 0; column < p->columns; column += BLOCK_COLUMNS) {
         const int64_t columns = p->columns - column < BLOCK_COLUMNS ? p->columns - column : BLOCK_COLUMNS;
         const int vectors = (int)((columns + VEC_LANES - 1) / VEC_LANES);
-        const int most = vectors == 1 ? MOST_ROWS(1) : vectors == 2 ? MOST_ROWS(2) : MOST_ROWS(BLOCK_VECTORS);
-        const int least = rows <= most ? rows : rows <= 2 * most ? rows / 2 : rows / 3; /* constants: no divisions */
-        const int blocks = rows <= most ? 1 : rows <= 2 * most ? 2 : 3;
+        const int max_rows = vectors == 1 ? MAX_ROWS(1) : vectors == 2 ? MAX_ROWS(2) : MAX_ROWS(BLOCK_VECTORS);
+        /* constants: no divisions */
+        const int rows_each = rows <= max_rows ? rows : rows <= 2 * max_rows ? rows / 2 : rows / 3;
+        const int blocks = rows <= max_rows ? 1 : rows <= 2 * max_rows ? 2 : 3;
 
         for (int i = 0, first = 0, past; i < blocks; i++, first = past) {
             tile_product product = *p;
 
-            past = i + 1 < blocks ? first + least + (i < rows - least * blocks) : rows;
+            past = i + 1 < blocks ? first + rows_each + (i < rows - rows_each * blocks) : rows;
 
             product.a += first * product.a_row;
             product.b += column;
@@ -247,7 +251,7 @@ static void multiply(const tile_product *p, int rows)
 }
 #endif
 
-/* ------------------------------------------------------------------ functions */
+/* ------------------------------------------------------------------ functions of the epilogue */
 
 VEC_INLINE void rows_of(const sgemm_fn fn, float alpha, float *c, int64_t c_row, int64_t rows, int64_t columns)
 {
@@ -280,14 +284,14 @@ static bool function(const sgemm_post *post, float *c, int64_t c_row, int64_t ro
 
 /* ------------------------------------------------------------------ Winograd's transforms
  *
- * F(4x4, 3x3) by the points 0, +-A, +-B and infinity, F(2x2, 3x3) by 0, +-1 and infinity. A and B are chosen for small
- * errors: some 1.5e-6 of the largest result for 256 channels, where the sum as written has 1e-6. */
+ * F(4x4, 3x3) with the points 0, +-A, +-B and infinity, F(2x2, 3x3) with 0, +-1 and infinity. A and B minimize the
+ * error: about 1.5e-6 of the largest result for 256 channels, where the direct sum has 1e-6. */
 #define A 0.625f
 #define B 1.5f
 #define AA (A * A)
 #define BB (B * B)
 
-VEC_INLINE void points_in(const int points, const vec *d, const int s, vec *t)
+VEC_INLINE void transform_input(const int points, const vec *d, const int s, vec *t)
 {
     if (points == 4) {
         t[0] = d[0] - d[2 * s];
@@ -307,7 +311,7 @@ VEC_INLINE void points_in(const int points, const vec *d, const int s, vec *t)
     }
 }
 
-VEC_INLINE void points_out(const int points, const vec *m, const int s, vec *y)
+VEC_INLINE void transform_output(const int points, const vec *m, const int s, vec *y)
 {
     if (points == 4) {
         y[0] = m[0] + m[s] + m[2 * s];
@@ -333,10 +337,10 @@ VEC_INLINE void lines_in(const int points, const bool full, const vmask mask, co
         VEC_UNROLL
         for (int j = 0; j < points; j++)
             d[j] = LOAD(x[i * points + j] + c);
-        points_in(points, d, 1, t + i * points);
+        transform_input(points, d, 1, t + i * points);
     }
     for (int j = 0; j < points; j++) {
-        points_in(points, t + j, points, u);
+        transform_input(points, t + j, points, u);
         VEC_UNROLL
         for (int i = 0; i < points; i++)
             vec_store(v + (i * points + j) * step + c, u[i]);
@@ -355,6 +359,7 @@ VEC_INLINE void windows_in(const int points, const float *const *x, int64_t chan
 
 static void window_in(const float *const *x, int64_t channels, int64_t points, float *v, int64_t step)
 {
+    INLAY_CHECK(points == 4 || points == 6);
     if (points == 4)
         windows_in(4, x, channels, v, step);
     else
@@ -371,10 +376,10 @@ VEC_INLINE void lines_out(const int points, const bool full, const vmask mask, c
         VEC_UNROLL
         for (int j = 0; j < points; j++)
             d[j] = vec_load(window->m + (i * points + j) * window->step + c);
-        points_out(points, d, 1, t + i * (points - 2));
+        transform_output(points, d, 1, t + i * (points - 2));
     }
     for (int j = 0; j < points - 2 && j < window->columns; j++) {
-        points_out(points, t + j, points - 2, u);
+        transform_output(points, t + j, points - 2, u);
         for (int i = 0; i < points - 2 && i < window->rows; i++) {
             float *output = window->output + i * window->y_row + j * window->y_pixel + c;
             vec r = vec_add(u[i], first);
@@ -404,14 +409,15 @@ VEC_INLINE void windows_out(const int points, const tile_window *window)
 
 static void window_out(const tile_window *window)
 {
+    INLAY_CHECK(window->points == 4 || window->points == 6);
     if (window->points == 4)
         windows_out(4, window);
     else
         windows_out(6, window);
 }
 
-/* G w along one axis. */
-VEC_INLINE void points_of(const int points, const vec *w, const int s, vec *t)
+/* Multiplies by G along one axis. */
+VEC_INLINE void transform_weights(const int points, const vec *w, const int s, vec *t)
 {
     if (points == 4) {
         const vec outer = 0.5f * (w[0] + w[2 * s]), middle = 0.5f * w[s];
@@ -438,13 +444,13 @@ VEC_INLINE void windows_of(const int points, const vec *w, float *u, int64_t u_s
 {
     vec t[TILE_ALPHA * 3], r[TILE_ALPHA];
 
-    for (int i = 0; i < 3; i++) { /* rows of the window: t[b][i] */
-        points_of(points, w + 3 * i, 1, r);
+    for (int i = 0; i < 3; i++) { /* along the rows of the filter: t[b][i] */
+        transform_weights(points, w + 3 * i, 1, r);
         for (int b = 0; b < points; b++)
             t[b * 3 + i] = r[b];
     }
     for (int b = 0; b < points; b++) {
-        points_of(points, t + b * 3, 1, r);
+        transform_weights(points, t + b * 3, 1, r);
         for (int a = 0; a < points; a++)
             vec_store(u + (a * points + b) * u_step, r[a]);
     }
@@ -453,11 +459,12 @@ VEC_INLINE void windows_of(const int points, const vec *w, float *u, int64_t u_s
 static void window_weights(const char *w, int64_t step, int64_t tap, int64_t count, int64_t points, float *u,
                            int64_t u_step)
 {
+    INLAY_CHECK(count <= TILE_WIDTH && (points == 4 || points == 6));
     for (int64_t v = 0; v < TILE_WIDTH; v += VEC_LANES) {
         float gathered[9][VEC_LANES] __attribute__((aligned(64))) = { { 0 } };
         vec lines[9];
 
-        if (step == 1) { /* outputs lie side by side */
+        if (step == 1) { /* output channels are contiguous */
             for (int64_t t = 0; t < 9; t++)
                 lines[t] = vec_load_some(vec_first(count - v), (const float *)(const void *)w + t * tap + v);
         }

@@ -1,9 +1,10 @@
-/* Convolutions as products of matrices: pixels by channels as they lie, or the windows of some pixels laid out in rows,
- * by the loops that products of constants run on (sgemm.h). Those cut k, too, so that rows and weights stay in the
- * second-level cache however many channels there are. */
+/* Convolutions as one GEMM: of pixels by channels in place, or of unfolded receptive fields (im2col), by the kernels
+ * of sgemm.h. Those divide k, too, so that rows and weights stay in the second-level cache for any number of
+ * channels. */
 #include "weights/narrow.h"
 #include "weights/pairs_weights.h"
 #include "convolution/tiles.h"
+#include "inlay/check.h"
 #include <math.h>
 
 enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, SHARED_PIXELS = 48, WAKE_NS = 10000 };
@@ -14,16 +15,16 @@ struct gemm {
     kernel_conv_shape window;
     int64_t x_pixel;
     int64_t skipped;               /* elements of each panel that belong to taps outside the image */
-    bool unfolded;                 /* windows are laid out: the scratchpad comes fourth */
-    bool paired;                   /* in pairs: the scratchpads for that come last, */
-    uint32_t prepared;             /* as this argument */
-    bool narrow;                   /* weights have few bits: workers make floats of a panel at a time, */
-    uint32_t room;                 /* in this argument */
-    bool in_place;                 /* the other operand of the sum is where the result will be */
-    int64_t blocks, chunk, chunks; /* of pixels; panels of a unit */
+    bool unfolded;                 /* receptive fields are unfolded into scratch memory, the fourth argument */
+    bool paired;                   /* by Winograd's inner product */
+    uint32_t prepared_arg;         /* paired: scratch memory of pairs_run, the last argument */
+    bool low_bit;                  /* low-bit weights: workers expand one panel at a time to floats */
+    uint32_t buffer_arg;           /* low_bit: the buffer for that */
+    bool in_place;                 /* the added operand is in the buffer of the result */
+    int64_t blocks, chunk, chunks; /* blocks of pixels; panels of a unit; units of a block */
     int64_t block_floats;
     uint32_t workers;
-    tile_ending ending;
+    tile_epilogue epilogue;
 };
 
 typedef struct gemm_call {
@@ -34,49 +35,51 @@ typedef struct gemm_call {
     sgemm_post posts[CPU_MAX_POSTS + 3];
 } gemm_call;
 
-/* ------------------------------------------------------------------ the run */
+/* ------------------------------------------------------------------ execution */
 
-static sgemm_post *one_more(gemm_call *call, sgemm_fn fn)
+static sgemm_post *append_post(gemm_call *call, sgemm_fn fn)
 {
+    INLAY_CHECK(call->job.post_count < CPU_MAX_POSTS + 3);
     sgemm_post *post = &call->posts[call->job.post_count++];
 
     *post = (sgemm_post){ .fn = fn };
     return post;
 }
 
-/* What is done behind the product, in its order: other operands are those of pixel 0. */
+/* Sets the epilogue, in its order. Other operands start at pixel 0. */
 static void set_posts(gemm_call *call)
 {
     const struct gemm *gemm = call->gemm;
-    const tile_ending *ending = &gemm->ending;
-    const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
+    const tile_epilogue *epilogue = &gemm->epilogue;
+    const float *bias = epilogue->bias != INLAY_NONE ? call->args[epilogue->bias] : NULL;
 
     call->job.add = gemm->in_place;
     call->job.bias = gemm->in_place ? NULL : bias;
     if (gemm->in_place && bias != NULL)
-        *one_more(call, SGEMM_ADD) = (sgemm_post){ .fn = SGEMM_ADD, .other = bias, .col = 1 };
-    if (!gemm->in_place && ending->add != INLAY_NONE)
-        *one_more(call, SGEMM_ADD) =
-            (sgemm_post){ .fn = SGEMM_ADD, .other = call->args[ending->add], .row = ending->add_pixel, .col = 1 };
-    if (ending->clamp)
-        *one_more(call, SGEMM_CLIP) = (sgemm_post){ .fn = SGEMM_CLIP, .alpha = ending->low, .beta = ending->high };
-    for (uint32_t post_index = 0; post_index < ending->post_count; post_index++) {
-        sgemm_post *post = one_more(call, ending->posts[post_index].post.fn);
+        *append_post(call, SGEMM_ADD) = (sgemm_post){ .fn = SGEMM_ADD, .other = bias, .col = 1 };
+    if (!gemm->in_place && epilogue->add != INLAY_NONE)
+        *append_post(call, SGEMM_ADD) =
+            (sgemm_post){ .fn = SGEMM_ADD, .other = call->args[epilogue->add], .row = epilogue->add_pixel, .col = 1 };
+    if (epilogue->clamp)
+        *append_post(call, SGEMM_CLIP) =
+            (sgemm_post){ .fn = SGEMM_CLIP, .alpha = epilogue->low, .beta = epilogue->high };
+    for (uint32_t post_index = 0; post_index < epilogue->post_count; post_index++) {
+        sgemm_post *post = append_post(call, epilogue->posts[post_index].post.fn);
 
-        *post = ending->posts[post_index].post;
-        if (ending->posts[post_index].arg != INLAY_NONE)
-            post->other = call->args[ending->posts[post_index].arg];
+        *post = epilogue->posts[post_index].post;
+        if (epilogue->posts[post_index].arg != INLAY_NONE)
+            post->other = call->args[epilogue->posts[post_index].arg];
     }
     call->job.posts = call->posts;
 }
 
-/* Rows [first, end) of the window. */
+/* Rows [first, end) of the kernel. */
 typedef struct tap_rows {
     int64_t first, end;
 } tap_rows;
 
-/* Those that meet the image for some of the pixels; at least one. */
-static tap_rows rows_met(const kernel_conv_shape *window, int64_t pixel, int64_t count)
+/* The kernel rows that are inside the image for at least one of the pixels; at least one row. */
+static tap_rows rows_inside(const kernel_conv_shape *window, int64_t pixel, int64_t count)
 {
     const int64_t plane = window->out_height * window->out_width, last = pixel + count - 1;
     const int64_t top = pixel / window->out_width % window->out_height * window->stride[0] - window->begin[0];
@@ -95,18 +98,18 @@ static tap_rows rows_met(const kernel_conv_shape *window, int64_t pixel, int64_t
 double tiles_gemm_share(const kernel_conv_shape *window)
 {
     const int64_t pixels = window->out_height * window->out_width, blocks = (pixels + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
-    double met = 0;
+    double inside = 0;
 
-    for (int64_t n = 0; n < blocks; n++) {
-        const int64_t first = pixels * n / blocks, count = pixels * (n + 1) / blocks - first;
-        const tap_rows taps = rows_met(window, first, count);
+    for (int64_t block = 0; block < blocks; block++) {
+        const int64_t first = pixels * block / blocks, count = pixels * (block + 1) / blocks - first;
+        const tap_rows taps = rows_inside(window, first, count);
 
-        met += (double)((taps.end - taps.first) * count);
+        inside += (double)((taps.end - taps.first) * count);
     }
-    return met / (double)(pixels * window->kernel[0]);
+    return inside / (double)(pixels * window->kernel[0]);
 }
 
-/* The windows of pixels [first, first + count) as rows of elements: zeros outside the image. */
+/* Unfolds the receptive fields of pixels [first, first + count) into rows, with zeros outside the image. */
 static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows taps, float *rows)
 {
     const struct gemm *gemm = call->gemm;
@@ -114,36 +117,38 @@ static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows
     const size_t bytes = (size_t)window->in * sizeof(float);
     const float *input = call->args[ARG_X];
 
+    INLAY_CHECK(taps.first >= 0 && taps.first < taps.end && taps.end <= window->kernel[0]);
     for (int64_t i = 0; i < count; i++) {
         int64_t pixel = first + i, image = pixel / (window->out_height * window->out_width);
-        int64_t r = pixel / window->out_width % window->out_height * window->stride[0] - window->begin[0];
-        int64_t q = pixel % window->out_width * window->stride[1] - window->begin[1];
+        int64_t top = pixel / window->out_width % window->out_height * window->stride[0] - window->begin[0];
+        int64_t left = pixel % window->out_width * window->stride[1] - window->begin[1];
 
-        for (int64_t a = taps.first; a < taps.end; a++) {
-            int64_t y = r + a * window->dilation[0], from = (image * window->height + y) * window->width + q;
+        for (int64_t kernel_row = taps.first; kernel_row < taps.end; kernel_row++) {
+            int64_t row = top + kernel_row * window->dilation[0],
+                    from = (image * window->height + row) * window->width + left;
 
-            if (y >= 0 && y < window->height && window->dilation[1] == 1 && gemm->x_pixel == window->in && q >= 0 &&
-                q + window->kernel[1] <= window->width) {
+            if (row >= 0 && row < window->height && window->dilation[1] == 1 && gemm->x_pixel == window->in &&
+                left >= 0 && left + window->kernel[1] <= window->width) {
                 memcpy(rows, input + from * window->in, (size_t)window->kernel[1] * bytes);
                 rows += window->kernel[1] * window->in;
                 continue;
             }
-            for (int64_t c = 0; c < window->kernel[1]; c++, rows += window->in) {
-                int64_t at = q + c * window->dilation[1];
+            for (int64_t kernel_column = 0; kernel_column < window->kernel[1]; kernel_column++, rows += window->in) {
+                int64_t column = left + kernel_column * window->dilation[1];
 
-                if (y < 0 || y >= window->height || at < 0 || at >= window->width)
+                if (row < 0 || row >= window->height || column < 0 || column >= window->width)
                     memset(rows, 0, bytes);
                 else
-                    memcpy(rows, input + (from + c * window->dilation[1]) * gemm->x_pixel, bytes);
+                    memcpy(rows, input + (from + kernel_column * window->dilation[1]) * gemm->x_pixel, bytes);
             }
         }
     }
 }
 
-/* A block in pairs: all columns are the job's, of which it does some panels. fresh: rows are not those of the call
- * before. */
+/* Computes panels [panel, panel + panels) of a block by Winograd's inner product. The job has all columns. new_rows:
+ * the rows are not those of the previous call. */
 static void block_in_pairs(const gemm_call *call, const float *rows, int64_t first, int64_t count, int64_t panel,
-                           int64_t panels, bool fresh, float *scratch)
+                           int64_t panels, bool new_rows, float *scratch)
 {
     sgemm_post posts[CPU_MAX_POSTS + 3];
     sgemm_job job = call->job;
@@ -157,7 +162,7 @@ static void block_in_pairs(const gemm_call *call, const float *rows, int64_t fir
             posts[post].other += first * posts[post].row;
     }
     job.posts = posts;
-    if (fresh)
+    if (new_rows)
         pairs_start(&job, scratch, 1);
     pairs_run(&job, scratch, panel, panel + panels < pairs_units(&job) ? panel + panels : pairs_units(&job));
 }
@@ -168,17 +173,17 @@ static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint3
     const struct gemm *gemm = call->gemm;
     float *rows = (float *)call->args[ARG_Y + 1] + worker % gemm->workers * gemm->block_floats;
     float *scratch = call->prepared + worker % gemm->workers * pairs_scratch_floats(&gemm->job);
-    int64_t there = -1;
+    int64_t unfolded_block = -1;
 
-    for (int64_t u = begin; u < end; u++) {
-        int64_t block = u / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t block = unit / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
                 next = gemm->job.m * (block + 1) / gemm->blocks;
 
-        if (block != there)
+        if (block != unfolded_block)
             unfold(call, first, next - first, (tap_rows){ 0, gemm->window.kernel[0] }, rows);
-        block_in_pairs(call, rows, first, next - first, u % gemm->chunks * gemm->chunk, gemm->chunk, block != there,
-                       scratch);
-        there = block;
+        block_in_pairs(call, rows, first, next - first, unit % gemm->chunks * gemm->chunk, gemm->chunk,
+                       block != unfolded_block, scratch);
+        unfolded_block = block;
     }
     return INLAY_OK;
 }
@@ -197,20 +202,20 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
     const gemm_call *call = user;
     const struct gemm *gemm = call->gemm;
     float *rows = (float *)call->args[ARG_Y + 1] + worker % gemm->workers * gemm->block_floats;
-    int64_t there = -1;
+    int64_t unfolded_block = -1;
 
-    for (int64_t u = begin; u < end; u++) {
-        int64_t block = u / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t block = unit / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
                 next = gemm->job.m * (block + 1) / gemm->blocks;
-        int64_t column = u % gemm->chunks * gemm->chunk * gemm->job.width,
+        int64_t column = unit % gemm->chunks * gemm->chunk * gemm->job.width,
                 tap_row = gemm->window.kernel[1] * gemm->window.in;
-        const tap_rows taps = rows_met(&gemm->window, first, next - first);
+        const tap_rows taps = rows_inside(&gemm->window, first, next - first);
         sgemm_post posts[CPU_MAX_POSTS + 3];
         sgemm_job job = call->job;
 
-        if (block != there)
+        if (block != unfolded_block)
             unfold(call, first, next - first, taps, rows);
-        there = block;
+        unfolded_block = block;
         job.m = next - first;
         job.k = job.a_row = (taps.end - taps.first) * tap_row;
         job.n =
@@ -230,21 +235,21 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* Units: panels of weights of few bits, which become floats near the core. */
-static inlay_status narrow_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* Units: panels of low-bit weights, which are expanded to floats near the core. */
+static inlay_status low_bit_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gemm_call *call = user;
     const struct gemm *gemm = call->gemm;
-    float *room = (float *)call->args[gemm->room] + worker % gemm->workers * (uint64_t)gemm->job.b_panel;
+    float *buffer = (float *)call->args[gemm->buffer_arg] + worker % gemm->workers * (uint64_t)gemm->job.b_panel;
 
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t column = u * gemm->job.width;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t column = unit * gemm->job.width;
         sgemm_post posts[CPU_MAX_POSTS + 3];
         sgemm_job job = call->job;
 
-        narrow_unfold(call->args[ARG_W], u * job.b_panel, (u + 1) * job.b_panel, room);
+        narrow_unfold(call->args[ARG_W], unit * job.b_panel, (unit + 1) * job.b_panel, buffer);
         job.n = job.n - column < job.width ? job.n - column : job.width;
-        job.b = room;
+        job.b = buffer;
         job.bias = job.bias != NULL ? job.bias + column : NULL;
         job.c += column;
         for (uint32_t post = 0; post < job.post_count; post++) {
@@ -279,16 +284,16 @@ static inlay_status run_gemm(const cpu_native *native, const cpu_state *state, i
                              : gemm->unfolded ? unfolded_units
                                               : whole_units;
 
-    if (gemm->narrow) {
+    if (gemm->low_bit) {
         units = (gemm->job.n + gemm->job.width - 1) / gemm->job.width;
-        body = narrow_units;
+        body = low_bit_units;
     }
     call.job.a = args[ARG_X];
     call.job.b = (const float *)args[ARG_W] + gemm->skipped;
     call.job.c = args[ARG_Y];
     set_posts(&call);
     if (gemm->paired)
-        call.prepared = args[gemm->prepared];
+        call.prepared = args[gemm->prepared_arg];
     if (gemm->paired && !gemm->unfolded)
         pairs_start(&gemm->job, call.prepared, gemm->workers);
     if (threads <= 1 || units < 2 || sgemm_estimate_ns(&gemm->job) < WAKE_NS)
@@ -313,10 +318,10 @@ static bool panel_layout(const kernel_layer *layer, memory_desc *md, sgemm_job *
 static void divide(struct gemm *gemm, uint32_t threads)
 {
     const int64_t width = gemm->paired ? PAIRS_WIDTH : gemm->job.width;
-    const int64_t most = gemm->paired ? pairs_block_rows(gemm->job.k) : BLOCK_PIXELS; /* one block to it */
+    const int64_t max_rows = gemm->paired ? pairs_block_rows(gemm->job.k) : BLOCK_PIXELS; /* rows of a block */
     int64_t panels = (gemm->job.n + width - 1) / width;
 
-    gemm->blocks = (gemm->job.m + most - 1) / most;
+    gemm->blocks = (gemm->job.m + max_rows - 1) / max_rows;
     if (gemm->paired && threads > 1 && gemm->job.m / threads >= SHARED_PIXELS)
         gemm->blocks = (gemm->blocks + threads - 1) / threads * threads;
     gemm->chunks = gemm->blocks >= 2 * (int64_t)threads || threads <= 1 || (gemm->paired && gemm->blocks % threads == 0)
@@ -330,25 +335,25 @@ static void divide(struct gemm *gemm, uint32_t threads)
     gemm->workers = threads > 0 ? threads : 1;
 }
 
-/* A scratchpad moves everything behind the result on by one. */
-static void move_on(tile_ending *ending)
+/* Inserts one argument behind the result: the numbers of the operands behind it grow by one. */
+static void shift_arguments(tile_epilogue *epilogue)
 {
-    ending->bias += ending->bias != INLAY_NONE;
-    ending->add += ending->add != INLAY_NONE;
-    for (uint32_t post = 0; post < ending->post_count; post++)
-        ending->posts[post].arg += ending->posts[post].arg != INLAY_NONE;
+    epilogue->bias += epilogue->bias != INLAY_NONE;
+    epilogue->add += epilogue->add != INLAY_NONE;
+    for (uint32_t post = 0; post < epilogue->post_count; post++)
+        epilogue->posts[post].arg += epilogue->posts[post].arg != INLAY_NONE;
 }
 
 inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool paired, const cpu_place *input,
-                              const tile_ending *ending, const cpu_place *const *operands, uint32_t operand_count,
+                              const tile_epilogue *epilogue, const cpu_place *const *operands, uint32_t operand_count,
                               const cpu_place *output)
 {
     int64_t first = 0;
-    const kernel_conv_shape inner = paired ? layer->window : kernel_trimmed(&layer->window, &first), *window = &inner;
+    const kernel_conv_shape inner = paired ? layer->window : kernel_trim_conv(&layer->window, &first), *window = &inner;
     const cpu_place *places[ARG_Y + 2 + CPU_MAX_POSTS + 3];
     struct gemm gemm = { .native.run = run_gemm,
                          .window = inner,
-                         .ending = *ending,
+                         .epilogue = *epilogue,
                          .paired = paired,
                          .job = { .kernel = build->state->sgemm,
                                   .m = window->images * window->out_height * window->out_width,
@@ -362,6 +367,7 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     int64_t floats;
     memory_desc md;
 
+    INLAY_CHECK(operand_count <= ARG_Y + 1 + CPU_MAX_POSTS + 1);
     if (paired)
         pairs_layout(gemm.job.k, gemm.job.n, &md);
     else if (!panel_layout(layer, &md, &gemm.job))
@@ -369,13 +375,13 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     gemm.skipped = first * window->in * gemm.job.width;
     gemm.unfolded =
         window->padded || window->kernel[0] * window->kernel[1] > 1 || window->stride[0] > 1 || window->stride[1] > 1;
-    gemm.narrow = kernel_is_narrow(build) && !gemm.unfolded && gemm.skipped == 0;
+    gemm.low_bit = kernel_weights_are_low_bit(build) && !gemm.unfolded && gemm.skipped == 0;
     INLAY_TRY(
-        (gemm.narrow ? narrow_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &md, &weights));
+        (gemm.low_bit ? narrow_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &md, &weights));
     gemm.x_pixel = input->md.strides[input->md.ndims - 1];
     gemm.job.c_row = output->md.strides[output->md.ndims - 1];
     gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;
-    gemm.in_place = ending->add != INLAY_NONE && operands[ending->add]->buffer == output->buffer;
+    gemm.in_place = epilogue->add != INLAY_NONE && operands[epilogue->add]->buffer == output->buffer;
     divide(&gemm, build->instance->threads);
     if (paired && !gemm.unfolded)
         pairs_share(&gemm.job, build->instance->threads);
@@ -386,21 +392,21 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
         floats = gemm.block_floats * gemm.workers;
         INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         places[count++] = &scratch;
-        move_on(&gemm.ending);
+        shift_arguments(&gemm.epilogue);
     }
     for (uint32_t i = ARG_Y + 1; i < operand_count; i++)
         places[count++] = operands[i];
     if (paired) {
         floats = pairs_scratch_floats(&gemm.job) * gemm.workers;
         INLAY_TRY(cpu_new_floats(build, floats, &prepared));
-        gemm.prepared = count;
+        gemm.prepared_arg = count;
         places[count++] = &prepared;
     }
-    if (gemm.narrow) {
+    if (gemm.low_bit) {
         floats = gemm.job.b_panel * gemm.workers;
         memory_desc_plain(&md, 1, &floats);
         INLAY_TRY(cpu_new_place(build, &md, &prepared));
-        gemm.room = count;
+        gemm.buffer_arg = count;
         places[count++] = &prepared;
     }
     status = cpu_emit_step(build, &gemm.native, sizeof gemm, places, count);

@@ -1,12 +1,13 @@
-/* Tiles of few output channels where vectors have 16 lanes: two elements of a pixel at a time by the weights of eight
- * channels each, so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of even
- * and of odd elements are added in the end. */
+/* Tiles of few output channels with vectors of 16 lanes: two elements of a pixel at a time by the weights of eight
+ * channels each, so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of
+ * even and of odd elements are added at the end. */
 #include "convolution/tile_set.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 
 #if VEC_NARROW
 
-enum { MOST_ROWS = 7 }; /* of three vectors: 21 sums, 3 of weights, and what they are made of */
+enum { MAX_ROWS = 7 }; /* of three vectors: 21 sums, 3 of weights, and their operands */
 
 static inline __m512 two_of(const float *input)
 {
@@ -16,7 +17,7 @@ static inline __m512 two_of(const float *input)
     return _mm512_castpd_ps(_mm512_set1_pd(both));
 }
 
-/* vectors: of 8 channels by two elements. */
+/* vectors: number of vectors of 8 channels by two elements. */
 static inline __attribute__((always_inline)) void narrow(const int rows, const int vectors, const tile_product *p)
 {
     const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -36,7 +37,8 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
             sum[r][v] = _mm512_setzero_ps();
     }
     for (int64_t tap = 0; tap < p->tap_count; tap++) {
-        const float *base[(TILE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
+        const float
+            *base[(TILE_ROWS + 2) / 3]; /* one base address for three rows: offsets that an instruction can encode */
 
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
@@ -87,7 +89,7 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
             z = _mm512_add_ps(z, bias);
             if (p->add != NULL)
                 z = _mm512_add_ps(z, _mm512_maskz_loadu_ps(mask, p->add + r * p->add_row + l * TILE_LANES));
-            if (p->clamp) /* this way round, NaN stays NaN */
+            if (p->clamp) /* this order of min and max keeps NaN */
                 z = _mm512_min_ps(_mm512_set1_ps(p->high), _mm512_max_ps(_mm512_set1_ps(p->low), z));
             _mm512_mask_storeu_ps(p->c + r * p->c_row + l * TILE_LANES, mask, z);
         }
@@ -115,7 +117,8 @@ void KERNEL(tiles_narrow)(const tile_product *p, int rows)
     const int vectors = (int)(p->columns + 7) / 8;
     tile_product rest = *p;
 
-    if (vectors < 3 || rows <= MOST_ROWS) {
+    INLAY_CHECK(p->depth % 2 == 0 && vectors > 0 && vectors <= 3 && rows > 0 && rows <= TILE_ROWS);
+    if (vectors < 3 || rows <= MAX_ROWS) {
         table[vectors - 1][rows - 1](p);
         return;
     }
@@ -127,5 +130,5 @@ void KERNEL(tiles_narrow)(const tile_product *p, int rows)
     table[vectors - 1][rows - rows / 2 - 1](&rest);
 }
 #else
-typedef int nothing; /* shorter vectors are full */
+typedef int nothing; /* shorter vectors are full without this */
 #endif

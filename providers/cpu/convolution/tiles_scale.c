@@ -1,6 +1,7 @@
-/* Factors for channels, as in squeeze-and-excitation: Conv(x * s) with a window of one pixel is x by (W * s). One pass
- * over the weights takes the place of one over the image. */
+/* Channel scales, as in squeeze-and-excitation: Conv(x * s) with a 1x1 kernel equals x by (W * s). One pass over the
+ * weights replaces one over the image. */
 #include "convolution/tiles.h"
+#include "inlay/check.h"
 
 struct scale {
     cpu_native native;
@@ -12,14 +13,15 @@ static inlay_status run_scale(const cpu_native *native, const cpu_state *state, 
                               uint32_t threads)
 {
     const struct scale *scale = (const struct scale *)(const void *)native;
-    const float *restrict weights = args[0], *restrict s = args[1];
+    const float *restrict weights = args[0], *restrict factors = args[1];
     float *restrict output = args[2];
 
-    (void)state, (void)run, (void)threads; /* less than it takes to wake a thread */
-    for (int64_t p = 0; p < scale->panels; p++)
+    (void)state, (void)run, (void)threads; /* cheaper than waking a thread */
+    INLAY_CHECK(scale->panels >= 0 && scale->in > 0);
+    for (int64_t panel = 0; panel < scale->panels; panel++)
         for (int64_t i = 0; i < scale->in; i++, weights += TILE_WIDTH, output += TILE_WIDTH)
             for (int64_t j = 0; j < TILE_WIDTH; j++)
-                output[j] = weights[j] * s[i];
+                output[j] = weights[j] * factors[i];
     return INLAY_OK;
 }
 
@@ -38,8 +40,8 @@ done:
     return status;
 }
 
-/* The only op that reads the value, INLAY_NONE: there are others, or it leaves the region. */
-static uint32_t only_reader(const cpu_build *build, uint32_t value)
+/* The only consumer of the value; INLAY_NONE: there are others, or it leaves the region. */
+static uint32_t only_consumer(const cpu_build *build, uint32_t value)
 {
     uint32_t found = INLAY_NONE;
 
@@ -66,32 +68,33 @@ static bool is_pointwise(const cpu_op *op, uint32_t value)
 inlay_status tiles_take_scale(cpu_build *build, const cpu_group *group, bool *out_done)
 {
     const cpu_op *op = build->op;
-    uint32_t y = op->out[0], rank = build->ranks[y], reader, x, s;
+    uint32_t output = op->out[0], rank = build->ranks[output], consumer, image, factors;
     inlay_status status = INLAY_OK;
     int64_t pixels = 1;
     cpu_place place;
 
     *out_done = false;
     if (build->state->tiles == NULL || build->state->sgemm == NULL || build->state->bf16 ||
-        op->alg != LIBRARY_BINARY_MUL || group->post_count > 0 || group->out != y || rank < 3 || rank > 4 ||
-        build->dims[y][0] != 1)
+        op->alg != LIBRARY_BINARY_MUL || group->post_count > 0 || group->out != output || rank < 3 || rank > 4 ||
+        build->dims[output][0] != 1)
         return INLAY_OK;
-    reader = only_reader(build, y);
-    if (reader == INLAY_NONE || !is_pointwise(&build->compiled->ops[reader], y))
+    consumer = only_consumer(build, output);
+    if (consumer == INLAY_NONE || !is_pointwise(&build->compiled->ops[consumer], output))
         return INLAY_OK;
     for (uint32_t d = 2; d < rank; d++)
-        pixels *= build->dims[y][d];
-    x = cpu_count(build, op->in[0]) == cpu_count(build, y) ? op->in[0] : op->in[1];
-    s = x == op->in[0] ? op->in[1] : op->in[0];
-    if (x == s || build->ranks[x] != rank || build->ranks[s] != rank || cpu_count(build, x) != cpu_count(build, y) ||
-        build->dims[s][1] != build->dims[y][1] || cpu_count(build, s) != build->dims[s][1] ||
-        pixels < build->dims[build->compiled->ops[reader].out[0]][1])
+        pixels *= build->dims[output][d];
+    image = cpu_count(build, op->in[0]) == cpu_count(build, output) ? op->in[0] : op->in[1];
+    factors = image == op->in[0] ? op->in[1] : op->in[0];
+    if (image == factors || build->ranks[image] != rank || build->ranks[factors] != rank ||
+        cpu_count(build, image) != cpu_count(build, output) || build->dims[factors][1] != build->dims[output][1] ||
+        cpu_count(build, factors) != build->dims[factors][1] ||
+        pixels < build->dims[build->compiled->ops[consumer].out[0]][1])
         return INLAY_OK;
-    INLAY_TRY(cpu_read(build, s, &place)); /* both stay where they are until then */
+    INLAY_TRY(cpu_read(build, factors, &place)); /* both buffers must stay valid until then */
     build->instance->buffers[place.buffer].pending++;
-    INLAY_TRY(cpu_read(build, x, &place));
-    INLAY_TRY(cpu_set_place(build, y, &place));
-    build->scales[y] = s;
+    INLAY_TRY(cpu_read(build, image, &place));
+    INLAY_TRY(cpu_set_place(build, output, &place));
+    build->scales[output] = factors;
     *out_done = true;
 done:
     return status;

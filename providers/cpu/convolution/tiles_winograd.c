@@ -1,67 +1,70 @@
-/* Convolutions of 3x3 by Winograd's algorithm on tiles: F(4x4, 3x3), a quarter of the multiplications, or F(2x2, 3x3),
- * 4/9 of them, for images that are too small for the former or whose transformed weights would be the longest part.
+/* Convolutions of 3x3 by Winograd's algorithm on tiles: F(4x4, 3x3) with a quarter of the multiplications, or F(2x2,
+ * 3x3) with 4/9 of them for images that are too small for the former, or whose transformed weights would dominate the
+ * time.
  *
- * The image is cut into windows of points x points pixels that overlap by two. Each is transformed (V), which gives
- * points^2 matrices [windows][channels]; each of these is multiplied by transformed weights (U), and what comes out (M)
- * is transformed back. Windows are done in blocks whose V and M stay in the second-level cache, if the weights do, too;
- * otherwise more of them at a time, since each block reads all weights.
+ * The image is divided into windows of points x points pixels that overlap by two. The transform of all windows (V)
+ * gives points^2 matrices [windows][channels]. Each is multiplied by transformed weights (U), and the products (M)
+ * are transformed back. Windows are processed in blocks whose V and M stay in the second-level cache, if the weights
+ * do, too; otherwise in larger blocks, because each block reads all weights.
  *
- * A window is guarded: if one of its pixels is much larger than what lies around one of its results, or no number, or
- * if a result has but a few terms, all its results are plain sums by the original weights (plain_window). How much
- * larger a pixel may be was measured with the weights (tiles_error.c). That is decided by the window alone, not by what
- * else is run or how it is shared out. */
+ * Each window is guarded: if one of its pixels is much larger than the pixels around one of its results, or is NaN or
+ * infinity, or if a result has only a few terms, all results of the window are direct sums with the original weights
+ * (direct_window). The allowed ratio was measured with the weights (tiles_error.c). The decision depends on the
+ * window alone, not on its neighbours or on threads. */
 #include "convolution/sum_loops.h"
 #include "convolution/tiles.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 #include <float.h>
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(tiles_window_weights, "cpu_conv");
-OPTIONAL_IF_CALLED(tiles_lower_window);
+OPTIONAL_WITH(tiles_winograd_weights, "cpu_conv");
+OPTIONAL_IF_CALLED(tiles_lower_winograd);
 
-struct window {
+typedef struct winograd_conv {
     cpu_native native;
     const tile_set *set;
     const sgemm_kernel *kernel;
     int64_t points;
     int64_t images, height, width, in; /* of x */
     int64_t out_height, out_width, out;
-    int64_t top, left; /* pads */
+    int64_t top, left; /* padding */
     int64_t x_pixel, y_pixel;
-    int64_t down, across, total;   /* windows of an image, and in all */
-    int64_t block, v_line, m_line; /* windows of a block; floats of a line of V and M */
+    int64_t down, across, total;   /* windows along the axes of an image, and in total */
+    int64_t block, v_line, m_line; /* windows of a block; floats of a window in V and M */
     int64_t v_step, m_step;        /* floats between points */
     int64_t panels;
-    bool apart; /* blocks are shared among threads; otherwise the work within a block is */
-    tile_ending ending;
+    bool shares_blocks; /* true: threads share the blocks; false: threads share the work within a block */
+    tile_epilogue epilogue;
     const tile_trust *trust; /* NULL: no guard */
-};
+} winograd_conv;
 
 enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
-/* The caller knows of x, weights and y; what an ending refers to moves on by as many as there are more. */
+/* The caller provides input, weights and output as the first arguments. Further ones are inserted here, so that
+ * arguments of the epilogue move by MORE. */
 enum { OPERANDS = 3, MORE = ARG_SCRATCH + 1 - OPERANDS };
 
 typedef struct window_call {
-    const struct window *window;
+    const winograd_conv *conv;
     void *const *args;
-    float *scratch;       /* of worker 0; the others' follow */
-    int64_t first, count; /* windows in hand */
+    float *scratch;       /* of worker 0; followed by those of the others */
+    int64_t first, count; /* windows of the current block */
 } window_call;
 
-/* Where the results of a window are, and how many rows and columns of them there are. */
+/* Position of a window's results, and how many of their rows and columns are inside the output. */
 typedef struct window_at {
     int64_t image, h, q, rows, columns;
 } window_at;
 
-static window_at locate(const struct window *window, int64_t n)
+static window_at locate(const winograd_conv *conv, int64_t index)
 {
-    const int64_t size = window->points - 2, at = n % (window->down * window->across);
-    const int64_t h = at / window->across * size, q = at % window->across * size;
+    const int64_t size = conv->points - 2, at = index % (conv->down * conv->across);
+    const int64_t row = at / conv->across * size, column = at % conv->across * size;
 
-    return (window_at){ n / (window->down * window->across), h, q,
-                        window->out_height - h < size ? window->out_height - h : size,
-                        window->out_width - q < size ? window->out_width - q : size };
+    return (window_at){ index / (conv->down * conv->across), row, column,
+                        conv->out_height - row < size ? conv->out_height - row : size,
+                        conv->out_width - column < size ? conv->out_width - column : size };
 }
 
 static int64_t padded_line(int64_t floats)
@@ -69,71 +72,74 @@ static int64_t padded_line(int64_t floats)
     return (floats + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
 }
 
-/* V, M, and a float for each window: 1 where it failed the guard. */
-static int64_t scratch_floats(const struct window *window)
+/* V, M, and one float for each window: 1 if it failed the guard. */
+static int64_t scratch_floats(const winograd_conv *conv)
 {
-    return (window->v_step + window->m_step) * window->points * window->points + padded_line(window->block);
+    return (conv->v_step + conv->m_step) * conv->points * conv->points + padded_line(conv->block);
 }
 
-static float *failed_windows(const struct window *window, const float *v)
+static float *failed_windows(const winograd_conv *conv, const float *v)
 {
-    return (float *)(uintptr_t)v + (window->v_step + window->m_step) * window->points * window->points;
+    return (float *)(uintptr_t)v + (conv->v_step + conv->m_step) * conv->points * conv->points;
 }
 
 /* ------------------------------------------------------------------ the guard */
 
-/* Between these, neither a transform nor a product can overflow, and what underflows does not count. */
-static const float LEAST_SUM = 1e-16F, MOST_SUM = 1e16F; /* squares of what is between are normal numbers */
+/* Within these bounds neither a transform nor a product can overflow, and underflow is negligible. */
+static const float MIN_SUM = 1e-16F, MAX_SUM = 1e16F; /* squares of values within the bounds are normal numbers */
 
-/* May the window of these pixels, [column][row], be transformed? NaN fails every comparison. */
-static bool passes(const struct window *window, sum_weighed (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
+/* Applies the guard to the pixels of a window, [column][row]. NaN fails every comparison. */
+static bool passes(const winograd_conv *conv, weighted_sums (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
 {
-    const float limit = window->trust->top > 1 ? MOST_SUM / window->trust->top : MOST_SUM;
-    const float least = window->trust->top < 1 ? LEAST_SUM / window->trust->top : LEAST_SUM;
-    float largest = 0, all = 0, smallest = FLT_MAX;
+    const float limit = conv->trust->top > 1 ? MAX_SUM / conv->trust->top : MAX_SUM;
+    const float min_sum = conv->trust->top < 1 ? MIN_SUM / conv->trust->top : MIN_SUM;
+    float largest = 0, total = 0, smallest = FLT_MAX;
     bool many = true;
 
-    for (int64_t c = 0; c < window->points; c++) {
-        for (int64_t r = 0; r < window->points; r++) {
-            largest = at[c][r].sum > largest ? at[c][r].sum : largest;
-            all += at[c][r].sum;
+    for (int64_t column = 0; column < conv->points; column++) {
+        for (int64_t row_index = 0; row_index < conv->points; row_index++) {
+            largest = at[column][row_index].sum > largest ? at[column][row_index].sum : largest;
+            total += at[column][row_index].sum;
         }
     }
-    if (all == 0)
+    if (total == 0)
         return true;
-    for (int64_t c = 0; c < columns; c++) {
-        sum_weighed row[TILE_ALPHA];
+    for (int64_t column = 0; column < columns; column++) {
+        weighted_sums row[TILE_ALPHA];
 
-        for (int64_t r = 0; r < window->points; r++)
-            row[r] = (sum_weighed){ at[c][r].sum + at[c + 1][r].sum + at[c + 2][r].sum,
-                                    at[c][r].square + at[c + 1][r].square + at[c + 2][r].square };
-        for (int64_t r = 0; r < rows; r++) {
-            const float sum = row[r].sum + row[r + 1].sum + row[r + 2].sum;
-            const float square = row[r].square + row[r + 1].square + row[r + 2].square;
+        for (int64_t row_index = 0; row_index < conv->points; row_index++)
+            row[row_index] = (weighted_sums){
+                at[column][row_index].sum + at[column + 1][row_index].sum + at[column + 2][row_index].sum,
+                at[column][row_index].square + at[column + 1][row_index].square + at[column + 2][row_index].square
+            };
+        for (int64_t row_index = 0; row_index < rows; row_index++) {
+            const float sum = row[row_index].sum + row[row_index + 1].sum + row[row_index + 2].sum;
+            const float square = row[row_index].square + row[row_index + 1].square + row[row_index + 2].square;
 
             smallest = sum < smallest ? sum : smallest;
             many = many && sum * sum >= (float)TILE_LEAST_TERMS * square;
         }
     }
-    return many && all <= limit && smallest >= least && largest <= (float)window->trust->uneven * smallest;
+    return many && total <= limit && smallest >= min_sum && largest <= (float)conv->trust->uneven * smallest;
 }
 
-/* x: the pixels of a window, row by row. The columns that it shares with the window to its left are there already. */
-static bool window_passes(const struct window *window, const float *const *x, sum_weighed (*at)[TILE_ALPHA],
+/* Applies the guard to a window. x: its pixels, row by row. shares: the columns shared with the window to its left
+ * are in `at` already. */
+static bool window_passes(const winograd_conv *conv, const float *const *x, weighted_sums (*at)[TILE_ALPHA],
                           bool shares, int64_t rows, int64_t columns)
 {
-    const int64_t size = window->points - 2;
+    const int64_t size = conv->points - 2;
 
     if (shares)
         memmove(at, at + size, 2 * sizeof *at);
-    for (int64_t c = shares ? 2 : 0; c < window->points; c++) {
+    for (int64_t column_index = shares ? 2 : 0; column_index < conv->points; column_index++) {
         const float *column[TILE_ALPHA];
 
-        for (int64_t r = 0; r < window->points; r++)
-            column[r] = x[r * window->points + c];
-        KERNEL_BEST(sum_loops)->weigh_column(column, window->points, window->in, window->trust->weight, at[c]);
+        for (int64_t row = 0; row < conv->points; row++)
+            column[row] = x[row * conv->points + column_index];
+        KERNEL_BEST(sum_loops)->weigh_pixels(column, conv->points, conv->in, conv->trust->weight, at[column_index]);
     }
-    return passes(window, at, rows, columns);
+    return passes(conv, at, rows, columns);
 }
 
 /* ------------------------------------------------------------------ the three steps, for some windows of a block */
@@ -141,210 +147,211 @@ static bool window_passes(const struct window *window, const float *const *x, su
 static void transform_in(const window_call *call, float *v, int64_t begin, int64_t end)
 {
     static const float zeros[TILE_CHANNELS];
-    const struct window *window = call->window;
+    const winograd_conv *conv = call->conv;
     const float *input = call->args[ARG_X], *pixels[TILE_ALPHA * TILE_ALPHA];
-    sum_weighed of_window[TILE_ALPHA][TILE_ALPHA];
-    float *failed = failed_windows(window, v);
+    weighted_sums of_window[TILE_ALPHA][TILE_ALPHA];
+    float *failed = failed_windows(conv, v);
 
     for (int64_t i = begin; i < end; i++) {
-        const window_at at = locate(window, call->first + i);
-        const int64_t h = at.h - window->top, q = at.q - window->left;
+        const window_at at = locate(conv, call->first + i);
+        const int64_t top = at.h - conv->top, left = at.q - conv->left;
 
-        for (int64_t a = 0; a < window->points; a++) {
-            for (int64_t c = 0; c < window->points; c++) {
-                bool inside = h + a >= 0 && h + a < window->height && q + c >= 0 && q + c < window->width;
+        for (int64_t row = 0; row < conv->points; row++) {
+            for (int64_t column = 0; column < conv->points; column++) {
+                bool inside =
+                    top + row >= 0 && top + row < conv->height && left + column >= 0 && left + column < conv->width;
 
-                pixels[a * window->points + c] =
-                    inside ? input + ((at.image * window->height + h + a) * window->width + q + c) * window->x_pixel
-                           : zeros;
+                pixels[row * conv->points + column] =
+                    inside
+                        ? input + ((at.image * conv->height + top + row) * conv->width + left + column) * conv->x_pixel
+                        : zeros;
             }
         }
-        if (window->trust != NULL)
-            failed[i] = !window_passes(window, pixels, of_window, i > begin && at.q > 0, at.rows, at.columns);
-        window->set->window_in(pixels, window->in, window->points, v + i * window->v_line, window->v_step);
+        if (conv->trust != NULL)
+            failed[i] = !window_passes(conv, pixels, of_window, i > begin && at.q > 0, at.rows, at.columns);
+        conv->set->window_in(pixels, conv->in, conv->points, v + i * conv->v_line, conv->v_step);
     }
 }
 
-/* ------------------------------------------------------------------ plain sums */
+/* ------------------------------------------------------------------ direct sums */
 
-enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* results side by side; channels at a time */
+enum { GROUP = 4, PART = SUM_TERMS / 9, TAPS = 9 }; /* neighbouring results; channels at a time */
 
-/* The windows of GROUP results from (h, q) on, of which `there` are there, channels [first, first + count), in the
- * order of the weights. */
-static void gather_windows(const window_call *call, int64_t image, int64_t h, int64_t q, int64_t there, int64_t first,
-                           int64_t count, float (*out)[PART * TAPS])
+/* Copies the receptive fields of GROUP results from (top, left) on, `valid` of them inside the output, for channels
+ * [first, first + count), in the order of the weights. */
+static void gather_windows(const window_call *call, int64_t image, int64_t top, int64_t left, int64_t valid,
+                           int64_t first, int64_t count, float (*out)[PART * TAPS])
 {
-    const struct window *window = call->window;
+    const winograd_conv *conv = call->conv;
     const float *input = call->args[ARG_X];
 
     memset(out, 0, GROUP * sizeof *out);
-    for (int64_t g = 0; g < there; g++) {
-        for (int64_t t = 0; t < TAPS; t++) {
-            const int64_t row = h - window->top + t / 3, column = q + g - window->left + t % 3;
-            const float *pixel =
-                input + ((image * window->height + row) * window->width + column) * window->x_pixel + first;
+    for (int64_t result = 0; result < valid; result++) {
+        for (int64_t tap = 0; tap < TAPS; tap++) {
+            const int64_t row = top - conv->top + tap / 3, column = left + result - conv->left + tap % 3;
+            const float *pixel = input + ((image * conv->height + row) * conv->width + column) * conv->x_pixel + first;
 
-            if (row < 0 || row >= window->height || column < 0 || column >= window->width)
+            if (row < 0 || row >= conv->height || column < 0 || column >= conv->width)
                 continue;
-            for (int64_t c = 0; c < count; c++)
-                out[g][c * TAPS + t] = pixel[c];
+            for (int64_t channel = 0; channel < count; channel++)
+                out[result][channel * TAPS + tap] = pixel[channel];
         }
     }
 }
 
-/* What window_out does to sums, here those of a row, in the first lines of m. */
+/* Applies the epilogue of window_out to the sums of one row of results, in the first lines of m. */
 static void end_sums(const tile_window *to, int64_t row)
 {
-    for (int64_t g = 0; g < to->columns; g++) {
-        const float *add = to->add != NULL ? to->add + row * to->add_row + g * to->add_pixel : NULL;
-        float *output = to->output + row * to->y_row + g * to->y_pixel;
+    for (int64_t result = 0; result < to->columns; result++) {
+        const float *add = to->add != NULL ? to->add + row * to->add_row + result * to->add_pixel : NULL;
+        float *output = to->output + row * to->y_row + result * to->y_pixel;
 
-        for (int64_t o = 0; o < to->channels; o++) {
-            float sum = to->m[g * to->step + o] + (to->bias != NULL ? to->bias[o] : 0);
+        for (int64_t channel = 0; channel < to->channels; channel++) {
+            float sum = to->m[result * to->step + channel] + (to->bias != NULL ? to->bias[channel] : 0);
 
-            sum += add != NULL ? add[o] : 0;
+            sum += add != NULL ? add[channel] : 0;
             if (to->clamp) {
-                sum = sum < to->low ? to->low : sum; /* NaN stays */
+                sum = sum < to->low ? to->low : sum; /* NaN is kept */
                 sum = sum > to->high ? to->high : sum;
             }
-            output[o] = sum;
+            output[channel] = sum;
         }
     }
 }
 
-/* One window by the original weights. m: to->m, whose first GROUP lines hold sums meanwhile. */
-static void plain_window(const window_call *call, const window_at *at, float *m, const tile_window *to)
+/* Computes one window with the original weights. m: to->m, whose first GROUP lines hold the sums meanwhile. */
+static void direct_window(const window_call *call, const window_at *at, float *m, const tile_window *to)
 {
-    const struct window *window = call->window;
+    const winograd_conv *conv = call->conv;
     const sum_loops *const loops = KERNEL_BEST(sum_loops);
     const float *weights = call->args[ARG_PLAIN];
-    float x[GROUP][PART * TAPS];
+    float fields[GROUP][PART * TAPS];
 
-    for (int64_t r = 0; r < at->rows; r++) {
-        for (int64_t g = 0; g < GROUP; g++)
-            memset(m + g * to->step, 0, (size_t)window->out * sizeof *m);
-        for (int64_t first = 0; first < window->in; first += PART) {
-            const int64_t count = window->in - first < PART ? window->in - first : PART;
+    INLAY_CHECK(at->columns <= GROUP);
+    for (int64_t row = 0; row < at->rows; row++) {
+        for (int64_t result = 0; result < GROUP; result++)
+            memset(m + result * to->step, 0, (size_t)conv->out * sizeof *m);
+        for (int64_t first = 0; first < conv->in; first += PART) {
+            const int64_t count = conv->in - first < PART ? conv->in - first : PART;
 
-            gather_windows(call, at->image, at->h + r, at->q, at->columns, first, count, x);
-            for (int64_t o = 0; o < window->out; o++)
-                loops->add_dots((const float(*)[SUM_TERMS])x, weights + (o * window->in + first) * TAPS, count * TAPS,
-                                m + o, to->step);
+            gather_windows(call, at->image, at->h + row, at->q, at->columns, first, count, fields);
+            for (int64_t output = 0; output < conv->out; output++)
+                loops->add_dots((const float(*)[SUM_TERMS])fields, weights + (output * conv->in + first) * TAPS,
+                                count * TAPS, m + output, to->step);
         }
-        end_sums(to, r);
+        end_sums(to, row);
     }
 }
 
-/* Nothing of the block would be used. (Of one that is used in part all is multiplied: which rows go together decides
- * how they are added.) */
+/* True if no result of the block would be used. (If some are used, all windows are multiplied: the grouping of rows
+ * decides the order of additions.) */
 static bool all_failed(const window_call *call, const float *v)
 {
-    const float *failed = failed_windows(call->window, v);
+    const float *failed = failed_windows(call->conv, v);
     int64_t i = 0;
 
-    while (call->window->trust != NULL && i < call->count && failed[i] != 0)
+    while (call->conv->trust != NULL && i < call->count && failed[i] != 0)
         i++;
     return i == call->count;
 }
 
-/* Units: a panel of weights at a point. */
+/* Units: a panel of weights at one point. */
 static void multiply(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
     static const int64_t tap = 0;
-    const struct window *window = call->window;
-    int64_t tiles = (call->count + TILE_ROWS - 1) / TILE_ROWS, panel_floats = window->in * TILE_WIDTH;
+    const winograd_conv *conv = call->conv;
+    int64_t tiles = (call->count + TILE_ROWS - 1) / TILE_ROWS, panel_floats = conv->in * TILE_WIDTH;
 
     if (all_failed(call, v))
         return;
-    for (int64_t u = begin; u < end; u++) {
-        int64_t point = u / window->panels, column = u % window->panels * TILE_WIDTH;
-        const float *b = (const float *)call->args[ARG_W] + u * panel_floats, *next = b + panel_floats;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t point = unit / conv->panels, column = unit % conv->panels * TILE_WIDTH;
+        const float *b = (const float *)call->args[ARG_W] + unit * panel_floats, *next = b + panel_floats;
 
-        for (int64_t t = 0; t < tiles; t++) {
-            int64_t first = t * call->count / tiles, last = (t + 1) * call->count / tiles;
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            int64_t first = tile * call->count / tiles, last = (tile + 1) * call->count / tiles;
             const tile_product product = {
-                .a = v + point * window->v_step + first * window->v_line,
-                .a_row = window->v_line,
+                .a = v + point * conv->v_step + first * conv->v_line,
+                .a_row = conv->v_line,
                 .taps = &tap,
                 .tap_count = 1,
-                .depth = window->in,
+                .depth = conv->in,
                 .b = b,
-                .ahead = u + 1 == end || t > 1 ? NULL : next + t * panel_floats / 2,
+                .ahead = unit + 1 == end || tile > 1 ? NULL : next + tile * panel_floats / 2,
                 .ahead_lines = tiles == 1 ? 2 : 1,
-                .c = m + point * window->m_step + first * window->m_line + column,
-                .c_row = window->m_line,
-                .columns = window->out - column < TILE_WIDTH ? window->out - column : TILE_WIDTH,
+                .c = m + point * conv->m_step + first * conv->m_line + column,
+                .c_row = conv->m_line,
+                .columns = conv->out - column < TILE_WIDTH ? conv->out - column : TILE_WIDTH,
             };
 
-            window->set->multiply(&product, (int)(last - first));
+            conv->set->multiply(&product, (int)(last - first));
         }
     }
 }
 
 static void transform_out(const window_call *call, const float *v, float *m, int64_t begin, int64_t end)
 {
-    const struct window *window = call->window;
-    const tile_ending *ending = &window->ending;
-    const float *bias = ending->bias != INLAY_NONE ? call->args[ending->bias] : NULL;
-    const float *add = ending->add != INLAY_NONE ? call->args[ending->add] : NULL;
+    const winograd_conv *conv = call->conv;
+    const tile_epilogue *epilogue = &conv->epilogue;
+    const float *bias = epilogue->bias != INLAY_NONE ? call->args[epilogue->bias] : NULL;
+    const float *add = epilogue->add != INLAY_NONE ? call->args[epilogue->add] : NULL;
     float *output = call->args[ARG_Y];
 
     for (int64_t i = begin; i < end; i++) {
-        const window_at at = locate(window, call->first + i);
-        const int64_t pixel = (at.image * window->out_height + at.h) * window->out_width + at.q;
+        const window_at at = locate(conv, call->first + i);
+        const int64_t pixel = (at.image * conv->out_height + at.h) * conv->out_width + at.q;
         const tile_window back = {
-            .m = m + i * window->m_line,
-            .step = window->m_step,
-            .points = window->points,
-            .channels = window->out,
+            .m = m + i * conv->m_line,
+            .step = conv->m_step,
+            .points = conv->points,
+            .channels = conv->out,
             .bias = bias,
-            .add = add != NULL ? add + pixel * ending->add_pixel : NULL,
-            .add_row = window->out_width * ending->add_pixel,
-            .add_pixel = ending->add_pixel,
-            .clamp = ending->clamp,
-            .low = ending->low,
-            .high = ending->high,
-            .output = output + pixel * window->y_pixel,
-            .y_row = window->out_width * window->y_pixel,
-            .y_pixel = window->y_pixel,
+            .add = add != NULL ? add + pixel * epilogue->add_pixel : NULL,
+            .add_row = conv->out_width * epilogue->add_pixel,
+            .add_pixel = epilogue->add_pixel,
+            .clamp = epilogue->clamp,
+            .low = epilogue->low,
+            .high = epilogue->high,
+            .output = output + pixel * conv->y_pixel,
+            .y_row = conv->out_width * conv->y_pixel,
+            .y_pixel = conv->y_pixel,
             .rows = at.rows,
             .columns = at.columns,
         };
 
-        if (window->trust != NULL && failed_windows(window, v)[i] != 0)
-            plain_window(call, &at, m + i * window->m_line, &back);
+        if (conv->trust != NULL && failed_windows(conv, v)[i] != 0)
+            direct_window(call, &at, m + i * conv->m_line, &back);
         else
-            window->set->window_out(&back);
-        for (int64_t r = 0; ending->post_count > 0 && r < at.rows; r++) {
-            int64_t first = pixel + r * window->out_width;
+            conv->set->window_out(&back);
+        for (int64_t row = 0; epilogue->post_count > 0 && row < at.rows; row++) {
+            int64_t first = pixel + row * conv->out_width;
 
-            tiles_end(window->set, window->kernel, ending, call->args, output + first * window->y_pixel,
-                      window->y_pixel, first, at.columns, 0, window->out);
+            tiles_apply_epilogue(conv->set, conv->kernel, epilogue, call->args, output + first * conv->y_pixel,
+                                 conv->y_pixel, first, at.columns, 0, conv->out);
         }
     }
 }
 
-/* ------------------------------------------------------------------ the run */
+/* ------------------------------------------------------------------ execution */
 
-static void take_block(window_call *call, int64_t block)
+static void select_block(window_call *call, int64_t block)
 {
-    const struct window *window = call->window;
+    const winograd_conv *conv = call->conv;
 
-    call->first = block * window->block;
-    call->count = window->total - call->first < window->block ? window->total - call->first : window->block;
+    call->first = block * conv->block;
+    call->count = conv->total - call->first < conv->block ? conv->total - call->first : conv->block;
 }
 
 static inlay_status whole_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     window_call call = *(const window_call *)user;
-    const struct window *window = call.window;
-    float *v = call.scratch + worker * scratch_floats(window),
-          *m = v + window->v_step * window->points * window->points;
+    const winograd_conv *conv = call.conv;
+    float *v = call.scratch + worker * scratch_floats(conv), *m = v + conv->v_step * conv->points * conv->points;
 
-    for (int64_t b = begin; b < end; b++) {
-        take_block(&call, b);
+    for (int64_t block = begin; block < end; block++) {
+        select_block(&call, block);
         transform_in(&call, v, 0, call.count);
-        multiply(&call, v, m, 0, window->points * window->points * window->panels);
+        multiply(&call, v, m, 0, conv->points * conv->points * conv->panels);
         transform_out(&call, v, m, 0, call.count);
     }
     return INLAY_OK;
@@ -364,8 +371,8 @@ static inlay_status part_multiply(void *user, int64_t begin, int64_t end, uint32
     const window_call *call = user;
 
     (void)worker;
-    multiply(call, call->scratch, call->scratch + call->window->v_step * call->window->points * call->window->points,
-             begin, end);
+    multiply(call, call->scratch, call->scratch + call->conv->v_step * call->conv->points * call->conv->points, begin,
+             end);
     return INLAY_OK;
 }
 
@@ -374,29 +381,28 @@ static inlay_status part_out(void *user, int64_t begin, int64_t end, uint32_t wo
     const window_call *call = user;
 
     (void)worker;
-    transform_out(call, call->scratch,
-                  call->scratch + call->window->v_step * call->window->points * call->window->points, begin, end);
+    transform_out(call, call->scratch, call->scratch + call->conv->v_step * call->conv->points * call->conv->points,
+                  begin, end);
     return INLAY_OK;
 }
 
-static inlay_status run_window(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                               uint32_t threads)
+static inlay_status run_winograd(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
+                                 uint32_t threads)
 {
-    const struct window *window = (const struct window *)(const void *)native;
-    int64_t blocks = (window->total + window->block - 1) / window->block,
-            units = window->points * window->points * window->panels;
-    window_call call = { .window = window, .args = args, .scratch = args[ARG_SCRATCH] };
+    const winograd_conv *conv = (const winograd_conv *)(const void *)native;
+    int64_t blocks = (conv->total + conv->block - 1) / conv->block, units = conv->points * conv->points * conv->panels;
+    window_call call = { .conv = conv, .args = args, .scratch = args[ARG_SCRATCH] };
     inlay_status status = INLAY_OK;
 
     if (threads <= 1)
         return whole_blocks(&call, 0, blocks, 0);
-    if (window->apart)
+    if (conv->shares_blocks)
         return state->host->parallel_for(state->host->ctx, run, blocks, 1, whole_blocks, &call);
-    for (int64_t b = 0; b < blocks && status == INLAY_OK; b++) {
-        take_block(&call, b);
+    for (int64_t block = 0; block < blocks && status == INLAY_OK; block++) {
+        select_block(&call, block);
         status = state->host->parallel_for(state->host->ctx, run, call.count, 2, part_in, &call);
         if (status == INLAY_OK)
-            status = state->host->parallel_for(state->host->ctx, run, units, window->panels < 4 ? 4 : window->panels,
+            status = state->host->parallel_for(state->host->ctx, run, units, conv->panels < 4 ? 4 : conv->panels,
                                                part_multiply, &call);
         if (status == INLAY_OK)
             status = state->host->parallel_for(state->host->ctx, run, call.count, 2, part_out, &call);
@@ -407,45 +413,46 @@ static inlay_status run_window(const cpu_native *native, const cpu_state *state,
 /* ------------------------------------------------------------------ lowering */
 
 enum {
-    NEAR_BYTES = 640 * 1024,     /* of V and M together, beside weights in the second-level cache */
-    FAR_BYTES = 4 * 1024 * 1024, /* where weights come from further away each time */
+    NEAR_BYTES = 640 * 1024,     /* of V and M together, with the weights also in the second-level cache */
+    FAR_BYTES = 4 * 1024 * 1024, /* if the weights are read from farther away for each block */
     NEAR_WEIGHTS = 1024 * 1024
 };
 
-/* How many windows at a time. */
-static void cut(struct window *window, uint32_t threads)
+/* Chooses the number of windows in a block. */
+static void divide(winograd_conv *conv, uint32_t threads)
 {
-    int64_t squared = window->points * window->points, weights = squared * window->in * window->panels * TILE_WIDTH * 4;
-    int64_t each = squared * (window->v_line + window->m_line) * 4, blocks;
-    int64_t most = (weights > NEAR_WEIGHTS ? FAR_BYTES : NEAR_BYTES) / each;
+    int64_t squared = conv->points * conv->points, weights = squared * conv->in * conv->panels * TILE_WIDTH * 4;
+    int64_t window_bytes = squared * (conv->v_line + conv->m_line) * 4, blocks;
+    int64_t max_windows = (weights > NEAR_WEIGHTS ? FAR_BYTES : NEAR_BYTES) / window_bytes;
 
-    if (most < TILE_ROWS)
-        most = TILE_ROWS;
-    blocks = (window->total + most - 1) / most;
-    window->apart = threads > 1 && weights <= NEAR_WEIGHTS && blocks >= threads;
-    if (window->apart)
+    if (max_windows < TILE_ROWS)
+        max_windows = TILE_ROWS;
+    blocks = (conv->total + max_windows - 1) / max_windows;
+    conv->shares_blocks = threads > 1 && weights <= NEAR_WEIGHTS && blocks >= threads;
+    if (conv->shares_blocks)
         blocks = (blocks + threads - 1) / threads * threads;
-    window->block = (window->total + blocks - 1) / blocks;
-    /* Lines of different points must not all fall into the same set of the cache. */
-    window->v_step = window->block * window->v_line + TILE_LANES;
-    window->m_step = window->block * window->m_line + TILE_LANES;
+    conv->block = (conv->total + blocks - 1) / blocks;
+    /* Lines of different points must not map to the same set of the cache. */
+    conv->v_step = conv->block * conv->v_line + TILE_LANES;
+    conv->m_step = conv->block * conv->m_line + TILE_LANES;
 }
 
-inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
-                                const memory_desc *weights, const tile_ending *ending, const cpu_place *const *operands,
-                                uint32_t operand_count, const cpu_place *output)
+inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
+                                  const memory_desc *weights, const tile_epilogue *epilogue,
+                                  const cpu_place *const *operands, uint32_t operand_count, const cpu_place *output)
 {
-    const int64_t *xd = build->dims[op->in[0]], *yd = build->dims[op->out[0]];
+    const int64_t *input_dims = build->dims[op->in[0]], *output_dims = build->dims[op->out[0]];
     const cpu_place *places[5 + CPU_MAX_POSTS + 2];
     const tile_trust *trust = NULL;
     cpu_place place, original, scratch;
     library_dims begins, ends;
     inlay_status status;
     int64_t floats;
-    struct window *window;
+    winograd_conv *conv;
     memory_desc md;
 
-    if (!tiles_window_layout(points, xd[1], yd[1], &md))
+    INLAY_CHECK(input_dims[1] <= TILE_CHANNELS && (points == 4 || points == 6));
+    if (!tiles_winograd_layout(points, input_dims[1], output_dims[1], &md))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no layout for its weights", op->name);
     status = cpu_read_constant(build, op->in[1], weights, &md, &place);
     original = place;
@@ -458,38 +465,38 @@ inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t poin
     }
     if (status != INLAY_OK)
         return status;
-    window = calloc(1, sizeof *window);
-    if (window == NULL)
+    conv = calloc(1, sizeof *conv);
+    if (conv == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    cpu_window_pads(op, xd + 2, yd + 2, op->window.kernel, begins, ends);
-    *window = (struct window){ .native.run = run_window,
-                               .set = build->state->tiles,
-                               .kernel = build->state->sgemm,
-                               .points = points,
-                               .images = xd[0],
-                               .height = xd[2],
-                               .width = xd[3],
-                               .in = xd[1],
-                               .out_height = yd[2],
-                               .out_width = yd[3],
-                               .out = yd[1],
-                               .top = begins[0],
-                               .left = begins[1],
-                               .x_pixel = input->md.strides[3],
-                               .y_pixel = output->md.strides[3],
-                               .v_line = padded_line(xd[1]),
-                               .m_line = padded_line(yd[1]),
-                               .panels = (yd[1] + TILE_WIDTH - 1) / TILE_WIDTH,
-                               .ending = *ending,
-                               .trust = trust };
-    window->down = (yd[2] + points - 3) / (points - 2);
-    window->across = (yd[3] + points - 3) / (points - 2);
-    window->total = xd[0] * window->down * window->across;
-    cut(window, build->instance->threads);
-    floats = scratch_floats(window) * (window->apart ? build->instance->threads : 1);
+    cpu_window_pads(op, input_dims + 2, output_dims + 2, op->window.kernel, begins, ends);
+    *conv = (winograd_conv){ .native.run = run_winograd,
+                             .set = build->state->tiles,
+                             .kernel = build->state->sgemm,
+                             .points = points,
+                             .images = input_dims[0],
+                             .height = input_dims[2],
+                             .width = input_dims[3],
+                             .in = input_dims[1],
+                             .out_height = output_dims[2],
+                             .out_width = output_dims[3],
+                             .out = output_dims[1],
+                             .top = begins[0],
+                             .left = begins[1],
+                             .x_pixel = input->md.strides[3],
+                             .y_pixel = output->md.strides[3],
+                             .v_line = padded_line(input_dims[1]),
+                             .m_line = padded_line(output_dims[1]),
+                             .panels = (output_dims[1] + TILE_WIDTH - 1) / TILE_WIDTH,
+                             .epilogue = *epilogue,
+                             .trust = trust };
+    conv->down = (output_dims[2] + points - 3) / (points - 2);
+    conv->across = (output_dims[3] + points - 3) / (points - 2);
+    conv->total = input_dims[0] * conv->down * conv->across;
+    divide(conv, build->instance->threads);
+    floats = scratch_floats(conv) * (conv->shares_blocks ? build->instance->threads : 1);
     status = cpu_new_floats(build, floats, &scratch);
     if (status != INLAY_OK) {
-        free(window);
+        free(conv);
         return status;
     }
     places[ARG_X] = input;
@@ -499,19 +506,19 @@ inlay_status tiles_lower_window(cpu_build *build, const cpu_op *op, int64_t poin
     places[ARG_SCRATCH] = &scratch;
     for (uint32_t i = OPERANDS; i < operand_count; i++)
         places[i + MORE] = operands[i];
-    if (window->ending.bias != INLAY_NONE)
-        window->ending.bias += MORE;
-    if (window->ending.add != INLAY_NONE)
-        window->ending.add += MORE;
-    for (uint32_t post = 0; post < window->ending.post_count; post++)
-        if (window->ending.posts[post].arg != INLAY_NONE)
-            window->ending.posts[post].arg += MORE;
-    return cpu_emit_native(build, &window->native, places, operand_count + MORE);
+    if (conv->epilogue.bias != INLAY_NONE)
+        conv->epilogue.bias += MORE;
+    if (conv->epilogue.add != INLAY_NONE)
+        conv->epilogue.add += MORE;
+    for (uint32_t post = 0; post < conv->epilogue.post_count; post++)
+        if (conv->epilogue.posts[post].arg != INLAY_NONE)
+            conv->epilogue.posts[post].arg += MORE;
+    return cpu_emit_native(build, &conv->native, places, operand_count + MORE);
 }
 
 /* ------------------------------------------------------------------ weights */
 
-bool tiles_window_layout(int64_t points, int64_t in, int64_t out, memory_desc *md)
+bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, memory_desc *md)
 {
     library_dims dims = { points * points, out, in };
 
@@ -526,25 +533,26 @@ typedef struct weights_call {
     float *u;
 } weights_call;
 
-static inlay_status some_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status transform_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const weights_call *call = user;
     int64_t in = call->dims[1], step = call->panels * in * TILE_WIDTH;
 
     (void)worker;
-    for (int64_t p = begin; p < end; p++) {
-        int64_t first = p * TILE_WIDTH, count = call->dims[0] - first < TILE_WIDTH ? call->dims[0] - first : TILE_WIDTH;
+    for (int64_t panel = begin; panel < end; panel++) {
+        int64_t first = panel * TILE_WIDTH,
+                count = call->dims[0] - first < TILE_WIDTH ? call->dims[0] - first : TILE_WIDTH;
 
         for (int64_t i = 0; i < in; i++)
             call->set->window_weights(
                 call->source + (first * call->strides[0] + i * call->strides[1]) * (int64_t)sizeof(float),
-                call->strides[0], call->strides[3], count, call->points, call->u + (p * in + i) * TILE_WIDTH, step);
+                call->strides[0], call->strides[3], count, call->points, call->u + (panel * in + i) * TILE_WIDTH, step);
     }
     return INLAY_OK;
 }
 
-bool tiles_window_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                          const memory_desc *md, void *target)
+bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
+                            const memory_desc *md, void *target)
 {
     weights_call call = {
         .set = state->tiles, .source = source, .dims = plain->dims, .strides = plain->strides, .u = target
@@ -554,6 +562,6 @@ bool tiles_window_weights(const cpu_state *state, inlay_run *run, const memory_d
         return false;
     call.points = md->dims[0] == 16 ? 4 : 6;
     call.panels = (call.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;
-    (void)state->host->parallel_for(state->host->ctx, run, call.panels, 1, some_panels, &call);
+    (void)state->host->parallel_for(state->host->ctx, run, call.panels, 1, transform_panels, &call);
     return true;
 }

@@ -1,23 +1,24 @@
-/* transposed.h - what the ways of ConvTranspose share: functions behind its sums (transposed.c). */
+/* transposed.h - the epilogue that all kernels of ConvTranspose share (transposed.c). */
 #ifndef CPU_TRANSPOSED_H
 #define CPU_TRANSPOSED_H
 #include "region/build.h"
 
-enum { TRANSPOSED_MOST_BEHIND = 4 };
+enum { TRANSPOSED_MAX_POSTS = 4 };
 
-/* Done row by row, while a row is in the cache. */
-typedef struct transposed_ending {
-    bool relu; /* first, with this slope */
+/* The epilogue, applied row by row while a row is in the cache. */
+typedef struct transposed_epilogue {
+    bool relu; /* applied first, with this slope */
     float slope;
-    cpu_eltwise behind[TRANSPOSED_MOST_BEHIND];
-    uint32_t behind_count;
-} transposed_ending;
+    cpu_eltwise posts[TRANSPOSED_MAX_POSTS];
+    uint32_t post_count;
+} transposed_epilogue;
 
-/* Takes functions from the group's posts; returns how many of these that are. */
-uint32_t transposed_take(const cpu_group *group, transposed_ending *out);
-/* kernel: NULL where there is none. */
-void transposed_end(const transposed_ending *ending, const struct sgemm_kernel *kernel, float *output, int64_t n);
+/* Moves post-ops from the group into the epilogue; returns their number. */
+uint32_t transposed_fuse_posts(const cpu_group *group, transposed_epilogue *out);
+/* kernel: NULL if this CPU has none. */
+void transposed_apply_epilogue(const transposed_epilogue *epilogue, const struct sgemm_kernel *kernel, float *output,
+                               int64_t n);
 
-/* Images that lie row by row (transposed_planes.c); *out_done is false, and nothing was emitted, for others. */
+/* Row-major images (transposed_planes.c). *out_done is false, and nothing was emitted, for other layouts. */
 inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, bool *out_done);
 #endif

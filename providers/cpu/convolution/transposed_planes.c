@@ -1,47 +1,50 @@
-/* ConvTranspose-1..22 of images that lie row by row, in one or two dimensions, where nobody wants channels last: for
- * some rows of the output and some of its channels, the product of the weights of all their taps with the pixels that
- * reach those rows, as they lie, and for each row the sums of what falls into it. Columns of the output that are a
- * stride apart are summed side by side, then put between each other. */
+/* ConvTranspose-1..22 of row-major images, in one or two dimensions, where no consumer wants channels-last. For some
+ * output rows and channels: the GEMM of the weights of all taps by the input pixels that contribute to those rows,
+ * and for each row the sums of the products that fall on it. For a stride s, output columns are summed sorted by
+ * their index modulo s, then interleaved. */
 #include "choice/kernels.h"
 #include "convolution/planes.h"
 #include "matrix/sgemm.h"
 #include "convolution/transposed.h"
 #include "convolution/window.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(transposed_lower_planes);
 
-enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, UNIT_FLOATS = 96 * 1024, LINE_FLOATS = 8192, MOST_TAPS = 64 };
+enum { ARG_X, ARG_W, ARG_Y, ARG_BIAS, UNIT_FLOATS = 96 * 1024, LINE_FLOATS = 8192, MAX_TAPS = 64 };
 
-/* One tap along a row: places of the input from `from` on go to where they are summed from `to` on. */
-typedef struct spread_tap {
+/* One tap along a row: products of input columns from `from` on are added to the sums from `to` on. */
+typedef struct tap_range {
     int64_t from, to, n;
-} spread_tap;
+} tap_range;
 
-struct spread {
+typedef struct transposed_plan {
     cpu_native native;
     const plane_set *set;
     const sgemm_kernel *kernel;
-    kernel_conv_shape window; /* of the output, as a convolution that goes backwards would have it; in, out: channels */
-    int64_t in, out;          /* of a group */
+    kernel_conv_shape window; /* shape of the corresponding forward convolution's backward pass; in, out: channels */
+    int64_t in, out;          /* channels of a group */
     int64_t chain;
-    int64_t rows, channels, blocks, chunks; /* of the output in a unit, of a group; units of an image, of a group */
-    int64_t made_floats, packed_floats;
+    /* output rows in a unit, channels of a group in a unit; units of an image, of a group */
+    int64_t rows, channels, blocks, chunks;
+    int64_t product_floats, packed_floats;
     uint32_t workers, made;
     bool biased;
-    transposed_ending ending;
-    int64_t part; /* columns of the output that are a stride apart */
-    spread_tap taps[MOST_TAPS];
-};
+    transposed_epilogue epilogue;
+    int64_t part; /* output columns of one residue modulo the stride */
+    tap_range taps[MAX_TAPS];
+} transposed_plan;
 
-typedef struct spread_call {
-    const struct spread *spread;
+typedef struct transposed_call {
+    const transposed_plan *plan;
     void *const *args;
-} spread_call;
+} transposed_call;
 
-/* Rows of the input that reach rows [first, first + count) of the output: [*from, *end). */
-static void rows_reaching(const kernel_conv_shape *window, int64_t first, int64_t count, int64_t *from, int64_t *end)
+/* Input rows that contribute to output rows [first, first + count): [*from, *end). */
+static void contributing_rows(const kernel_conv_shape *window, int64_t first, int64_t count, int64_t *from,
+                              int64_t *end)
 {
     const int64_t low = first + window->begin[0] - (window->kernel[0] - 1) * window->dilation[0],
                   high = first + count - 1 + window->begin[0];
@@ -52,172 +55,176 @@ static void rows_reaching(const kernel_conv_shape *window, int64_t first, int64_
     *from = *from < *end ? *from : *end;
 }
 
-/* Rows of n elements, `step` apart, as panels: otherwise each multiplication would read another page. */
+/* Packs rows of n elements, `step` apart, into panels: otherwise each multiplication would read another memory page. */
 static void pack(const plane_set *set, const float *input, int64_t step, int64_t rows, int64_t n, float *to)
 {
-    for (int64_t k = 0; k < rows; k++, input += step)
-        set->put(input, n, to + k * SGEMM_WIDTH, SGEMM_WIDTH * rows, 0);
+    for (int64_t row = 0; row < rows; row++, input += step)
+        set->put(input, n, to + row * SGEMM_WIDTH, SGEMM_WIDTH * rows, 0);
 }
 
-/* Row oh of one channel; made: of its first tap, for rows of the input from `from` on. */
-static void one_row(const struct spread *spread, const float *made, int64_t plane, int64_t from, int64_t end,
-                    int64_t oh, float bias, float *line, float *output)
+/* Computes output row `oh` of one channel. made: products of its first tap, for input rows from `from` on. */
+static void one_row(const transposed_plan *plan, const float *products, int64_t plane, int64_t from, int64_t end,
+                    int64_t row_out, float bias, float *line, float *output)
 {
-    const kernel_conv_shape *window = &spread->window;
+    const kernel_conv_shape *window = &plan->window;
     const uint32_t step = (uint32_t)window->stride[0];
     float *to = window->stride[1] == 1 ? output : line;
 
-    spread->set->fill(to, bias, window->stride[1] == 1 ? window->out_width : spread->part * window->stride[1]);
-    for (int64_t k = 0; k < window->kernel[0]; k++) {
-        const int64_t at = oh + window->begin[0] - k * window->dilation[0];
+    plan->set->fill(to, bias, window->stride[1] == 1 ? window->out_width : plan->part * window->stride[1]);
+    for (int64_t tap_row = 0; tap_row < window->kernel[0]; tap_row++) {
+        const int64_t at = row_out + window->begin[0] - tap_row * window->dilation[0];
         const uint32_t row = (uint32_t)(at > 0 ? at : 0) / step;
-        const float *input = made + k * window->kernel[1] * plane + ((int64_t)row - from) * window->width;
+        const float *input = products + tap_row * window->kernel[1] * plane + ((int64_t)row - from) * window->width;
 
         if (at < 0 || row * step != (uint32_t)at || row < from || row >= end)
             continue;
-        for (int64_t c = 0; c < window->kernel[1]; c++)
-            spread->set->add(input + c * plane + spread->taps[c].from, to + spread->taps[c].to, spread->taps[c].n);
+        for (int64_t column = 0; column < window->kernel[1]; column++)
+            plan->set->add(input + column * plane + plan->taps[column].from, to + plan->taps[column].to,
+                           plan->taps[column].n);
     }
     if (window->stride[1] > 1)
-        spread->set->join(line, spread->part, window->stride[1], output, window->out_width);
-    transposed_end(&spread->ending, spread->kernel, output, window->out_width);
+        plan->set->join(line, plan->part, window->stride[1], output, window->out_width);
+    transposed_apply_epilogue(&plan->epilogue, plan->kernel, output, window->out_width);
 }
 
-/* Units: channels of a group, of some rows of an image. */
-static inlay_status spread_units(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* Units: channels of a group, for some rows of an image. */
+static inlay_status transposed_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const spread_call *call = user;
-    const struct spread *spread = call->spread;
-    const kernel_conv_shape *window = &spread->window;
+    const transposed_call *call = user;
+    const transposed_plan *plan = call->plan;
+    const kernel_conv_shape *window = &plan->window;
     const int64_t taps = window->kernel[0] * window->kernel[1], pixels = window->height * window->width,
                   places = window->out_height * window->out_width;
-    float *made =
-        (float *)call->args[spread->made] + worker % spread->workers * (spread->made_floats + spread->packed_floats);
-    float *packed = made + spread->made_floats, line[LINE_FLOATS];
-    int64_t there = -1;
+    float *products =
+        (float *)call->args[plan->made] + worker % plan->workers * (plan->product_floats + plan->packed_floats);
+    float *packed = products + plan->product_floats, line[LINE_FLOATS];
+    int64_t packed_block = -1;
 
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t chunk = u % spread->chunks, block = u / spread->chunks % spread->blocks,
-                      both = u / spread->chunks / spread->blocks;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t chunk = unit % plan->chunks, block = unit / plan->chunks % plan->blocks,
+                      both = unit / plan->chunks / plan->blocks;
         const int64_t group = both % window->group, image = both / window->group;
-        const int64_t first = block * spread->rows,
-                      rows = window->out_height - first < spread->rows ? window->out_height - first : spread->rows;
-        const int64_t channel = chunk * spread->channels;
-        const int64_t channels = spread->out - channel < spread->channels ? spread->out - channel : spread->channels;
-        int64_t from, past, plane;
+        const int64_t first = block * plan->rows,
+                      rows = window->out_height - first < plan->rows ? window->out_height - first : plan->rows;
+        const int64_t channel = chunk * plan->channels;
+        const int64_t channels = plan->out - channel < plan->channels ? plan->out - channel : plan->channels;
+        int64_t from, end_row, plane;
 
-        rows_reaching(window, first, rows, &from, &past);
-        plane = (past - from) * window->width;
-        if (plane > 0 && u / spread->chunks != there)
-            pack(spread->set,
-                 (const float *)call->args[ARG_X] + (image * window->group + group) * spread->in * pixels +
+        contributing_rows(window, first, rows, &from, &end_row);
+        plane = (end_row - from) * window->width;
+        if (plane > 0 && unit / plan->chunks != packed_block)
+            pack(plan->set,
+                 (const float *)call->args[ARG_X] + (image * window->group + group) * plan->in * pixels +
                      from * window->width,
-                 pixels, spread->in, plane, packed);
-        there = u / spread->chunks;
+                 pixels, plan->in, plane, packed);
+        packed_block = unit / plan->chunks;
         if (plane > 0) {
-            const sgemm_job job = { .kernel = spread->kernel,
+            const sgemm_job job = { .kernel = plan->kernel,
                                     .m = channels * taps,
                                     .n = plane,
-                                    .k = spread->in,
-                                    .chain = spread->chain,
+                                    .k = plan->in,
+                                    .chain = plan->chain,
                                     .a = (const float *)call->args[ARG_W] +
-                                         (group * spread->out + channel) * taps * spread->in,
-                                    .a_row = spread->in,
+                                         (group * plan->out + channel) * taps * plan->in,
+                                    .a_row = plan->in,
                                     .b = packed,
                                     .width = SGEMM_WIDTH,
-                                    .b_panel = SGEMM_WIDTH * spread->in,
+                                    .b_panel = SGEMM_WIDTH * plan->in,
                                     .b_step = SGEMM_WIDTH,
-                                    .c = made,
+                                    .c = products,
                                     .c_row = plane };
 
+            INLAY_CHECK(job.m * plane <= plan->product_floats);
             sgemm_run(&job, 0, sgemm_units(&job));
         }
-        for (int64_t c = 0; c < channels; c++) {
-            const int64_t all = group * spread->out + channel + c;
-            const float bias = spread->biased ? ((const float *)call->args[ARG_BIAS])[all] : 0;
-            float *output = (float *)call->args[ARG_Y] + (image * window->group * spread->out + all) * places;
+        for (int64_t channel_in_unit = 0; channel_in_unit < channels; channel_in_unit++) {
+            const int64_t channel_out = group * plan->out + channel + channel_in_unit;
+            const float bias = plan->biased ? ((const float *)call->args[ARG_BIAS])[channel_out] : 0;
+            float *output = (float *)call->args[ARG_Y] + (image * window->group * plan->out + channel_out) * places;
 
-            for (int64_t oh = first; oh < first + rows; oh++)
-                one_row(spread, made + c * taps * plane, plane, from, past, oh, bias, line,
-                        output + oh * window->out_width);
+            for (int64_t row = first; row < first + rows; row++)
+                one_row(plan, products + channel_in_unit * taps * plane, plane, from, end_row, row, bias, line,
+                        output + row * window->out_width);
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status run_spread(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                               uint32_t threads)
+static inlay_status run_transposed(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
+                                   uint32_t threads)
 {
-    const struct spread *spread = (const struct spread *)(const void *)native;
-    spread_call call = { spread, args };
-    const int64_t units = spread->window.images * spread->window.group * spread->blocks * spread->chunks;
+    const transposed_plan *plan = (const transposed_plan *)(const void *)native;
+    transposed_call call = { plan, args };
+    const int64_t units = plan->window.images * plan->window.group * plan->blocks * plan->chunks;
 
-    if (threads <= 1 || units < 2 || spread->window.flops < 200000)
-        return spread_units(&call, 0, units, 0);
-    return state->host->parallel_for(state->host->ctx, run, units, 1, spread_units, &call);
+    if (threads <= 1 || units < 2 || plan->window.flops < 200000)
+        return transposed_units(&call, 0, units, 0);
+    return state->host->parallel_for(state->host->ctx, run, units, 1, transposed_units, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Rows and channels of a unit, so that what it makes stays in the second-level cache; false: one row has no room. */
-static bool cut(struct spread *spread)
+/* Chooses rows and channels of a unit so that its buffers stay in the second-level cache; false: one row does not
+ * fit. */
+static bool plan_units(transposed_plan *plan)
 {
-    const kernel_conv_shape *window = &spread->window;
-    const int64_t taps = window->kernel[0] * window->kernel[1], all = window->out_height;
+    const kernel_conv_shape *window = &plan->window;
+    const int64_t taps = window->kernel[0] * window->kernel[1], height = window->out_height;
     int64_t plane;
 
-    spread->channels = spread->out;
-    spread->rows = all;
+    plan->channels = plan->out;
+    plan->rows = height;
     for (;;) {
         const int64_t reaching =
-            (spread->rows - 1 + (window->kernel[0] - 1) * window->dilation[0]) / window->stride[0] + 1;
+            (plan->rows - 1 + (window->kernel[0] - 1) * window->dilation[0]) / window->stride[0] + 1;
 
         plane = (reaching < window->height ? reaching : window->height) * window->width;
-        spread->made_floats = spread->channels * taps * plane;
-        spread->packed_floats = spread->in * ((plane + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
-        if (spread->made_floats + spread->packed_floats <= UNIT_FLOATS)
+        plan->product_floats = plan->channels * taps * plane;
+        plan->packed_floats = plan->in * ((plane + SGEMM_WIDTH - 1) / SGEMM_WIDTH * SGEMM_WIDTH);
+        if (plan->product_floats + plan->packed_floats <= UNIT_FLOATS)
             break;
-        /* few rows are made twice for neighbours' sake, few channels read what is packed again */
-        if (spread->rows > 8 * window->stride[0] || (spread->rows > 1 && spread->channels * taps <= 4 * SGEMM_ROWS))
-            /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
-            spread->rows = (spread->rows + 1) / 2;
-        else if (spread->channels > 1)
-            spread->channels = (spread->channels + 1) / 2;
-        else if (spread->rows > 1)
-            spread->rows = (spread->rows + 1) / 2;
+        /* fewer rows repeat products that neighbouring units need, too; fewer channels repeat the packing */
+        if (plan->rows > 8 * window->stride[0] || (plan->rows > 1 && plan->channels * taps <= 4 * SGEMM_ROWS))
+            /* NOLINTNEXTLINE(bugprone-branch-clone): conditions in this order */
+            plan->rows = (plan->rows + 1) / 2;
+        else if (plan->channels > 1)
+            plan->channels = (plan->channels + 1) / 2;
+        else if (plan->rows > 1)
+            plan->rows = (plan->rows + 1) / 2;
         else
             return false;
     }
-    spread->blocks = (all + spread->rows - 1) / spread->rows;
-    spread->chunks = (spread->out + spread->channels - 1) / spread->channels;
+    plan->blocks = (height + plan->rows - 1) / plan->rows;
+    plan->chunks = (plan->out + plan->channels - 1) / plan->channels;
     return true;
 }
 
-/* Where taps along a row go. */
-static void find_taps(struct spread *spread)
+/* Sets the ranges of the taps along a row. */
+static void find_taps(transposed_plan *plan)
 {
-    const kernel_conv_shape *window = &spread->window;
+    const kernel_conv_shape *window = &plan->window;
 
-    spread->part = (window->out_width + window->stride[1] - 1) / window->stride[1];
+    plan->part = (window->out_width + window->stride[1] - 1) / window->stride[1];
     for (int64_t k = 0; k < window->kernel[1]; k++) {
-        const int64_t shift = k * window->dilation[1] - window->begin[1]; /* place i goes to i * stride + shift */
+        /* column i contributes to i * stride + shift */
+        const int64_t shift = k * window->dilation[1] - window->begin[1];
         const int64_t from = shift < 0 ? (-shift + window->stride[1] - 1) / window->stride[1] : 0;
         const int64_t to = from * window->stride[1] + shift;
         int64_t n = to < window->out_width ? (window->out_width - 1 - to) / window->stride[1] + 1 : 0;
 
         n = n < window->width - from ? n : window->width - from;
-        spread->taps[k] =
-            (spread_tap){ from, to % window->stride[1] * spread->part + to / window->stride[1], n > 0 ? n : 0 };
+        plan->taps[k] =
+            (tap_range){ from, to % window->stride[1] * plan->part + to / window->stride[1], n > 0 ? n : 0 };
     }
 }
 
-static bool measure(const cpu_build *build, struct spread *spread)
+static bool describe(const cpu_build *build, transposed_plan *plan)
 {
     const cpu_op *op = build->op;
     const int64_t *input = build->dims[op->in[0]], *output = build->dims[op->out[0]];
     int64_t begins[2], ends[2];
-    kernel_conv_shape *window = &spread->window;
-    const uint32_t o = 2 - op->window.spatial;
+    kernel_conv_shape *window = &plan->window;
+    const uint32_t first_axis = 2 - op->window.spatial;
 
     if (op->window.spatial > 2)
         return false;
@@ -234,10 +241,10 @@ static bool measure(const cpu_build *build, struct spread *spread)
                                    .stride = { 1, 1 },
                                    .dilation = { 1, 1 } };
     for (uint32_t i = 0; i < op->window.spatial; i++) {
-        window->kernel[o + i] = op->window.kernel[i];
-        window->stride[o + i] = op->window.strides[i];
-        window->dilation[o + i] = op->window.dilations[i];
-        window->begin[o + i] = begins[i];
+        window->kernel[first_axis + i] = op->window.kernel[i];
+        window->stride[first_axis + i] = op->window.strides[i];
+        window->dilation[first_axis + i] = op->window.dilations[i];
+        window->begin[first_axis + i] = begins[i];
     }
     if (op->window.spatial == 2) {
         window->height = input[2];
@@ -246,15 +253,15 @@ static bool measure(const cpu_build *build, struct spread *spread)
     if (window->out_height > INT32_MAX / 2 || window->kernel[0] * window->dilation[0] > INT32_MAX / 2 ||
         window->stride[0] > INT32_MAX / 2)
         return false;
-    spread->in = window->in / window->group;
-    spread->out = window->out / window->group;
+    plan->in = window->in / window->group;
+    plan->out = window->out / window->group;
     window->flops =
-        2.0 * (double)cpu_count(build, op->in[0]) * (double)(spread->out * window->kernel[0] * window->kernel[1]);
-    return window->kernel[0] * window->kernel[1] <= MOST_TAPS && window->out_width + window->stride[1] <= LINE_FLOATS;
+        2.0 * (double)cpu_count(build, op->in[0]) * (double)(plan->out * window->kernel[0] * window->kernel[1]);
+    return window->kernel[0] * window->kernel[1] <= MAX_TAPS && window->out_width + window->stride[1] <= LINE_FLOATS;
 }
 
-/* Does the input lie row by row, and does the result leave the region? Groups of one channel need no product. */
-static bool fits(const cpu_build *build, const cpu_group *group, const cpu_place *input)
+/* True if the input is row-major and the result leaves the region. Groups of one channel need no GEMM. */
+static bool is_supported(const cpu_build *build, const cpu_group *group, const cpu_place *input)
 {
     const cpu_op *op = build->op;
 
@@ -267,8 +274,8 @@ static bool fits(const cpu_build *build, const cpu_group *group, const cpu_place
 inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, bool *out_done)
 {
     const cpu_op *op = build->op;
-    struct spread spread = { .native.run = run_spread, .set = KERNEL_BEST(planes), .kernel = build->state->sgemm };
-    uint32_t count = ARG_BIAS, taken,
+    transposed_plan plan = { .native.run = run_transposed, .set = KERNEL_BEST(planes), .kernel = build->state->sgemm };
+    uint32_t count = ARG_BIAS, fused_count,
              bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
     const cpu_place *places[ARG_BIAS + 2];
     cpu_place input, weights, output, bias, made;
@@ -278,37 +285,37 @@ inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, b
 
     *out_done = false;
     INLAY_TRY(cpu_read(build, op->in[0], &input));
-    if (!fits(build, group, &input) || !measure(build, &spread) || !cut(&spread))
+    if (!is_supported(build, group, &input) || !describe(build, &plan) || !plan_units(&plan))
         return INLAY_OK;
-    find_taps(&spread);
-    spread.chain = sgemm_chain(spread.in, build->state->strict);
-    spread.workers = build->instance->threads > 0 ? build->instance->threads : 1;
+    find_taps(&plan);
+    plan.chain = sgemm_chain(plan.in, build->state->strict);
+    plan.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     {
-        const int64_t taps = spread.window.kernel[0] * spread.window.kernel[1],
-                      dims[] = { spread.window.group, spread.out * taps, spread.in };
+        const int64_t taps = plan.window.kernel[0] * plan.window.kernel[1],
+                      dims[] = { plan.window.group, plan.out * taps, plan.in };
 
-        memory_desc_strides(&md, 3, dims, (const int64_t[]){ spread.in * spread.out * taps, 1, spread.out * taps });
+        memory_desc_strides(&md, 3, dims, (const int64_t[]){ plan.in * plan.out * taps, 1, plan.out * taps });
         memory_desc_plain(&plain, 3, dims);
         INLAY_TRY(cpu_read_constant(build, op->in[1], &md, &plain, &weights));
     }
-    taken = transposed_take(group, &spread.ending);
+    fused_count = transposed_fuse_posts(group, &plan.epilogue);
     memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_made_place(build, group, taken, &md, &output));
+    INLAY_TRY(cpu_made_place(build, group, fused_count, &md, &output));
     places[ARG_X] = &input;
     places[ARG_W] = &weights;
     places[ARG_Y] = &output;
-    spread.biased = bias_value != INLAY_NONE;
-    if (spread.biased) {
-        INLAY_TRY(cpu_read_floats(build, bias_value, spread.window.out, &bias));
+    plan.biased = bias_value != INLAY_NONE;
+    if (plan.biased) {
+        INLAY_TRY(cpu_read_floats(build, bias_value, plan.window.out, &bias));
         places[count++] = &bias;
     }
-    floats = (spread.made_floats + spread.packed_floats) * spread.workers;
+    floats = (plan.product_floats + plan.packed_floats) * plan.workers;
     INLAY_TRY(cpu_new_floats(build, floats, &made));
-    spread.made = count;
+    plan.made = count;
     places[count++] = &made;
     *out_done = true;
-    INLAY_TRY(cpu_emit_step(build, &spread.native, sizeof spread, places, count));
-    status = cpu_finish(build, group, taken, &output, true);
+    INLAY_TRY(cpu_emit_step(build, &plan.native, sizeof plan, places, count));
+    status = cpu_finish(build, group, fused_count, &output, true);
 done:
     return status;
 }

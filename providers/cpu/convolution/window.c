@@ -1,13 +1,14 @@
-/* Attributes of windows: convolutions and pooling. */
+/* Attributes of kernel windows, for convolutions and pooling. */
 #include "region/build.h"
 #include "convolution/window.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(cpu_deconvolution_pads);
 
-/* oneDNN describes each column of an image beside its pads: with numbers beyond all reason it takes minutes. */
-enum { MOST_STEPS = 1 << 16 };
+/* oneDNN generates code for each column of the padding: with unreasonably large attributes it takes minutes. */
+enum { MAX_STEPS = 1 << 16 };
 
 static bool read_ints(const kit_node *node, const char *name, uint32_t count, int64_t low, int64_t otherwise,
                       int64_t *out, kit_refusal *why)
@@ -20,12 +21,12 @@ static bool read_ints(const kit_node *node, const char *name, uint32_t count, in
     if (list == NULL || given == 0)
         return true;
     if (given != count)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has %u elements where the window has %u axes", name,
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has %u elements where the kernel has %u axes", name,
                           given, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i] < low || list[i] > MOST_STEPS)
+        if (list[i] < low || list[i] > MAX_STEPS)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "%s has an element below %lld or above %d", name,
-                              (long long)low, (int)MOST_STEPS);
+                              (long long)low, (int)MAX_STEPS);
         out[i] = list[i];
     }
     return true;
@@ -50,6 +51,7 @@ void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, co
                      int64_t *ends)
 {
     for (uint32_t i = 0; i < op->window.spatial; i++) {
+        INLAY_CHECK(op->window.strides[i] > 0 && op->window.dilations[i] > 0);
         int64_t total = (out[i] - 1) * op->window.strides[i] + (kernel[i] - 1) * op->window.dilations[i] + 1 - in[i];
 
         begins[i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[i] : 0;
@@ -59,7 +61,7 @@ void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, co
             begins[i] = (total + (op->window.auto_pad == CPU_PAD_SAME_LOWER)) / 2;
             ends[i] = total - begins[i];
         }
-        if (op->window.ceil_mode) { /* the last window may reach past the pads */
+        if (op->window.ceil_mode) { /* the last window may reach past the padding */
             int64_t needed = (out[i] - 1) * op->window.strides[i] + (kernel[i] - 1) * op->window.dilations[i] + 1 -
                              in[i] - begins[i];
 
@@ -70,12 +72,12 @@ void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, co
 
 double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out)
 {
-    /* Other taps are in the padding for every output; the window may be far larger than the image. */
+    /* Skips taps that are in the padding for every output; the kernel may be far larger than the image. */
     const int64_t before = begin - (out - 1) * stride, past = (in - 1 + begin) / dilation + 1;
     double inside = 0;
 
-    for (int64_t t = before > 0 ? before / dilation : 0; t < kernel && t < past; t++) {
-        int64_t shift = t * dilation - begin; /* output o reads input o * stride + shift */
+    for (int64_t tap = before > 0 ? before / dilation : 0; tap < kernel && tap < past; tap++) {
+        int64_t shift = tap * dilation - begin; /* output o reads input o * stride + shift */
         int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
         int64_t last = shift < in ? (in - 1 - shift) / stride : -1;
 
@@ -94,7 +96,8 @@ bool cpu_window_misses(const cpu_build *build, const cpu_op *op)
     for (uint32_t i = 0; i < op->window.spatial; i++) {
         for (int64_t o = 0; o < output[i]; o++) {
             const int64_t start = o * op->window.strides[i] - begins[i], step = op->window.dilations[i];
-            const int64_t tap = start >= 0 ? 0 : (step - 1 - start) / step; /* the first that is not before the image */
+            /* the first tap that is not before the image */
+            const int64_t tap = start >= 0 ? 0 : (step - 1 - start) / step;
 
             if (tap >= op->window.kernel[i] || start + tap * step >= input[i])
                 return true;
@@ -105,16 +108,16 @@ bool cpu_window_misses(const cpu_build *build, const cpu_op *op)
 
 void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out)
 {
-    const int64_t *w = build->dims[value];
-    uint32_t rank = build->ranks[value], n = 0;
+    const int64_t *source = build->dims[value];
+    uint32_t rank = build->ranks[value], axes = 0;
     int64_t dims[CPU_MAX_RANK];
 
     if (build->op->window.group > 1)
-        dims[n++] = build->op->window.group;
-    dims[n++] = w[0] / build->op->window.group;
+        dims[axes++] = build->op->window.group;
+    dims[axes++] = source[0] / build->op->window.group;
     for (uint32_t d = 1; d < rank; d++)
-        dims[n++] = w[d];
-    memory_desc_plain(out, n, dims);
+        dims[axes++] = source[d];
+    memory_desc_plain(out, axes, dims);
 }
 
 void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends)

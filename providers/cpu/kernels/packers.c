@@ -1,4 +1,4 @@
-/* Who packs weights: the kernels with layouts of their own. */
+/* The table of packers: kernels with layouts that only they define. */
 #include "convolution/tiles.h"
 #include "quantized/bytes.h"
 #include "weights/packs.h"
@@ -33,4 +33,4 @@ static bool sparse(const cpu_state *state, inlay_run *run, const memory_desc *pl
     return sparse_pack_weights(plain, source, md, target);
 }
 
-const cpu_packer cpu_packers[] = { byte_tiles, byte_channels, pairs, sparse, tiles_window_weights, NULL };
+const cpu_packer cpu_packers[] = { byte_tiles, byte_channels, pairs, sparse, tiles_winograd_weights, NULL };

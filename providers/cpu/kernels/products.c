@@ -1,37 +1,36 @@
-/* Kernels of products: where they run, and what they are expected to take on cores with AVX-512. */
+/* Kernels of matrix multiplications: where they run, and models of their time on cores with AVX-512. */
 #include "choice/kernels.h"
+#include "inlay/check.h"
 #include "matrix/sgemm.h"
 #include "weights/sparse_weights.h"
 
-#define OWN_FLOPS_PER_NS 250.0
-#define SPARSE_FLOPS_PER_NS 120.0 /* of blocks that are not zero, turning of rows included */
-#define FOURS_FLOPS_PER_NS 265.0  /* of two of four, zeros included */
-#define TURNED_PER_NS 5.0         /* elements of their rows */
+#define BUILTIN_FLOPS_PER_NS 250.0
+#define SPARSE_FLOPS_PER_NS 120.0   /* of nonzero blocks, including the transposition of rows */
+#define SPARSE24_FLOPS_PER_NS 265.0 /* of 2:4 sparse matrices, zeros included */
 #define INNER_FLOPS_PER_NS 228.0
 #define PLAIN_FLOPS_PER_NS 200.0
 #define BATCHED_FLOPS_PER_NS 205.0
 #define MATMUL_FLOPS_PER_NS 225.0
-#define GELU_NS 0.15            /* an element, more than behind our own products */
-#define LOOP_NS 1000.0          /* threads are started and waited for */
-#define START_NS 150.0          /* of our own loops */
-#define CALL_NS 2500.0          /* of oneDNN's, with what it prepares */
+#define GELU_NS 0.15            /* for an element, more than in the epilogue of built-in kernels */
+#define LOOP_NS 1000.0          /* start and end of a parallel loop */
+#define START_NS 150.0          /* of a built-in kernel */
+#define CALL_NS 2500.0          /* of a oneDNN primitive, with its preparation */
 #define FAR_BYTES_PER_NS 30.0   /* weights from memory */
 #define NEAR_BYTES_PER_NS 105.0 /* from the caches */
 #define NEAR_BYTES 1000000.0
-enum { BLOCK_LINES = 64, MANY_BLOCKS = 64 }; /* of results, for threads */
-#define COPY_BYTES_PER_NS 12.0               /* a matrix that is put into panels for one run */
+#define COPY_BYTES_PER_NS 12.0 /* a matrix that is packed into panels for one run */
 
-void kernel_measure_product(const cpu_build *build, kernel_gemm_shape *product)
+void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product)
 {
     const cpu_op *op = build->op;
-    const uint32_t y = op->out[0], rank = build->ranks[y], a = build->ranks[op->in[0]];
-    const int64_t *a_dims = build->dims[op->in[0]], *dims = build->dims[y];
+    const uint32_t output = op->out[0], rank = build->ranks[output], a_rank = build->ranks[op->in[0]];
+    const int64_t *a_dims = build->dims[op->in[0]], *dims = build->dims[output];
     const cpu_place *weights = &build->places[op->in[1]];
 
     *product = (kernel_gemm_shape){
-        .packed = cpu_is_packed(build, op), .turned = op->product.trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1
+        .packed = cpu_is_packed(build, op), .transposed = op->product.trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1
     };
-    product->k = a_dims[a - (op->product.trans_a ? 2 : 1)];
+    product->k = a_dims[a_rank - (op->product.trans_a ? 2 : 1)];
     if (rank >= 2) {
         product->m = dims[rank - 2];
         product->n = dims[rank - 1];
@@ -43,7 +42,7 @@ void kernel_measure_product(const cpu_build *build, kernel_gemm_shape *product)
         product->batch = 1;
     }
     if (weights->buffer != INLAY_NONE && !memory_desc_is_blocked(&weights->md) && weights->md.ndims >= 2)
-        product->turned = product->turned != (weights->md.strides[weights->md.ndims - 1] != 1);
+        product->transposed = product->transposed != (weights->md.strides[weights->md.ndims - 1] != 1);
 }
 
 static double weights_bytes(const kernel_gemm_shape *product)
@@ -51,15 +50,16 @@ static double weights_bytes(const kernel_gemm_shape *product)
     return 4.0 * (double)product->n * (double)product->k;
 }
 
-static double larger(double a, double b)
+static double larger(double x, double y)
 {
-    return a > b ? a : b;
+    return x > y ? x : y;
 }
 
-/* The product itself at so many operations in a nanosecond: rows are done by twelves or so, columns by vectors, and
- * weights come no faster than memory gives them. */
+/* Time of the multiplication at `rate` operations in a nanosecond. Rows are processed in blocks of about twelve,
+ * columns in vectors, and weights arrive no faster than memory delivers them. */
 static double work_ns(const kernel_gemm_shape *product, double rate)
 {
+    INLAY_CHECK(product->n >= 0 && product->k >= 0 && rate > 0);
     const double bytes = weights_bytes(product),
                  columns = (double)((product->n + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES);
     const double flops = 2.0 * (double)product->batch * ((double)product->m + 1) * columns * (double)product->k;
@@ -68,15 +68,15 @@ static double work_ns(const kernel_gemm_shape *product, double rate)
     return larger(flops / rate, stream) / KERNEL_THREADS;
 }
 
-/* ------------------------------------------------------------------ by a constant matrix */
+/* ------------------------------------------------------------------ by a constant matrix (packed weights) */
 
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return layer->p.packed && build->state->sgemm != NULL;
+    return layer->gemm.packed && build->state->sgemm != NULL;
 }
 
-/* What Gelu takes longer by itself, or in oneDNN's kernels. */
+/* Additional time of Gelu as a separate step, or in oneDNN's kernels. */
 static double gelus_ns(const cpu_build *build, const cpu_group *group)
 {
     double gelus = 0;
@@ -89,7 +89,7 @@ static double gelus_ns(const cpu_build *build, const cpu_group *group)
 double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     (void)build, (void)group;
-    return START_NS + LOOP_NS + work_ns(&layer->p, OWN_FLOPS_PER_NS);
+    return START_NS + LOOP_NS + work_ns(&layer->gemm, BUILTIN_FLOPS_PER_NS);
 }
 
 bool kernel_paired_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -99,96 +99,100 @@ bool kernel_paired_runs(cpu_build *build, const cpu_group *group, const kernel_l
 
 double kernel_paired_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const double work = kernel_pairs_work_ns(build, (double)layer->p.m, layer->p.k, layer->p.n);
-    const double stream = weights_bytes(&layer->p) / FAR_BYTES_PER_NS;
+    const double work = kernel_pairs_work_ns(build, (double)layer->gemm.m, layer->gemm.k, layer->gemm.n);
+    const double stream = weights_bytes(&layer->gemm) / FAR_BYTES_PER_NS;
 
     (void)build, (void)group;
     return START_NS + LOOP_NS + larger(work, stream) / KERNEL_THREADS;
 }
 
-/* Sums without zeros are added in another order than those with them, one row in another than many. */
+/* Not with option reproducible: sums without the zeros are added in another order, and one row in another than many. */
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible && !build->state->bf16 &&
            (sparse_blocks_of(build, build->op) >= 0 ||
-            (layer->p.m <= SPARSE24_MOST_ROWS && sparse_fours_of(build, build->op)));
+            (layer->gemm.m <= SPARSE24_MOST_ROWS && sparse_fours_of(build, build->op)));
 }
 
 double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const cpu_constant *weights = &build->compiled->constants[build->compiled->values[build->op->in[1]].constant];
-    const bool fours = weights->sparse_blocks < 0;
+    const bool is_sparse24 = weights->sparse_blocks < 0;
     const double blocks =
-        (double)(weights->sparse_blocks - 1) * SPARSE_WIDTH / ((double)layer->p.n * (double)layer->p.k);
-    const double share = fours ? 1 : blocks;
-    const double flops =
-        2.0 * (double)layer->p.batch * ((double)layer->p.m + 1) * (double)layer->p.n * (double)layer->p.k * share;
-    const double bytes = weights_bytes(&layer->p) * (fours ? SPARSE24_SHARE : share * (1 + 1.0 / SPARSE_WIDTH));
+        (double)(weights->sparse_blocks - 1) * SPARSE_WIDTH / ((double)layer->gemm.n * (double)layer->gemm.k);
+    const double share = is_sparse24 ? 1 : blocks;
+    const double flops = 2.0 * (double)layer->gemm.batch * ((double)layer->gemm.m + 1) * (double)layer->gemm.n *
+                         (double)layer->gemm.k * share;
+    const double bytes =
+        weights_bytes(&layer->gemm) * (is_sparse24 ? SPARSE24_SHARE : share * (1 + 1.0 / SPARSE_WIDTH));
     const double stream = bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
     (void)group;
     return START_NS + LOOP_NS +
-           larger(flops / (fours ? FOURS_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
+           larger(flops / (is_sparse24 ? SPARSE24_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
 }
 
-/* Threads share a long sum in it, so what comes of it depends on how many there are: floats have it when asked for. */
+/* Its threads share long sums, so results depend on the number of threads. For floats it runs only by option
+ * `kernel`. */
 bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return layer->p.packed && (build->state->bf16 || build->state->kernel == KERNEL_INNER);
+    return layer->gemm.packed && (build->state->bf16 || build->state->kernel == KERNEL_INNER);
 }
 
 double kernel_inner_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    return CALL_NS + LOOP_NS + work_ns(&layer->p, INNER_FLOPS_PER_NS) + gelus_ns(build, group);
+    return CALL_NS + LOOP_NS + work_ns(&layer->gemm, INNER_FLOPS_PER_NS) + gelus_ns(build, group);
 }
 
-/* oneDNN's on the matrix as it lies, block by block. */
+/* oneDNN's kernel on the unpacked matrix, block by block. */
 bool kernel_plain_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return layer->p.packed && !build->state->bf16 && !build->state->alone;
+    return layer->gemm.packed && !build->state->bf16 && !build->state->alone;
 }
 
 double kernel_plain_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    return CALL_NS + LOOP_NS + work_ns(&layer->p, PLAIN_FLOPS_PER_NS) + gelus_ns(build, group) +
-           weights_bytes(&layer->p) / COPY_BYTES_PER_NS / KERNEL_THREADS;
+    return CALL_NS + LOOP_NS + work_ns(&layer->gemm, PLAIN_FLOPS_PER_NS) + gelus_ns(build, group) +
+           weights_bytes(&layer->gemm) / COPY_BYTES_PER_NS / KERNEL_THREADS;
 }
 
-/* ------------------------------------------------------------------ of what is computed */
+/* ------------------------------------------------------------------ by a computed matrix */
 
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return !layer->p.packed && build->state->sgemm != NULL && layer->p.rank >= 2 &&
-           build->ranks[build->op->in[0]] >= 2 && build->ranks[build->op->in[1]] >= 2 && layer->p.m > 0 &&
-           layer->p.n > 0 && layer->p.k > 0;
+    return !layer->gemm.packed && build->state->sgemm != NULL && layer->gemm.rank >= 2 &&
+           build->ranks[build->op->in[0]] >= 2 && build->ranks[build->op->in[1]] >= 2 && layer->gemm.m > 0 &&
+           layer->gemm.n > 0 && layer->gemm.k > 0;
 }
 
 double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const kernel_gemm_shape *product = &layer->p;
+    const kernel_gemm_shape *product = &layer->gemm;
     const double panels = (double)product->batch * weights_bytes(product) / COPY_BYTES_PER_NS;
-    const double each = (double)product->batch * START_NS + (product->turned && product->m > SGEMM_FEW ? panels : 0);
+    const double each =
+        (double)product->batch * START_NS + (product->transposed && product->m > SGEMM_FEW ? panels : 0);
 
     (void)build, (void)group;
     return LOOP_NS + each / KERNEL_THREADS + work_ns(product, BATCHED_FLOPS_PER_NS);
 }
 
-/* Where there are no loops of our own. */
+/* Where no built-in kernel runs. */
 bool kernel_matmul_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
-    const bool nothing = layer->p.batch == 0 || layer->p.m == 0 || layer->p.n == 0; /* then it calls nobody */
+    /* then it emits no call of the library */
+    const bool nothing = layer->gemm.batch == 0 || layer->gemm.m == 0 || layer->gemm.n == 0;
 
-    return !layer->p.packed && (nothing || !build->state->alone) &&
+    return !layer->gemm.packed && (nothing || !build->state->alone) &&
            (build->state->kernel == KERNEL_MATMUL || !kernel_batched_runs(build, group, layer, out_why));
 }
 
-/* oneDNN puts the second operand into blocks, which shows where it is all there is to do. */
+/* oneDNN packs the second operand into blocks, whose cost shows for few rows. */
 double kernel_matmul_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const kernel_gemm_shape *product = &layer->p;
+    const kernel_gemm_shape *product = &layer->gemm;
     const double blocks = (double)product->batch * weights_bytes(product) / (2 * COPY_BYTES_PER_NS);
 
     (void)build, (void)group;

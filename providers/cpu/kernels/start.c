@@ -1,17 +1,18 @@
-/* What making oneDNN's convolutions is worth. Opening libdnnl and generating the code of a kernel takes longer than all
- * else that a small network needs before its first run. Where its kernels would save less than that in RUNS runs, those
- * of our own are taken, which are compiled ahead. `inlay tune`, which measures, takes the fastest regardless. */
+/* Whether oneDNN's convolutions are worth their start-up. Opening libdnnl and generating the code of a kernel takes
+ * longer than the rest of the first run of a small network. If its kernels would save less than that over RUNS runs,
+ * built-in kernels are used, which are compiled ahead of time. `inlay tune` measures and takes the fastest kernel
+ * regardless. */
 #include "choice/kernels.h"
 
 static const double RUNS = 50;
-static const double OPEN_NS = 1.8e6;    /* the library, if nothing else needs it */
-static const double KERNEL_NS = 0.15e6; /* one kernel; windows of a few channels are unrolled further */
-static const double WINDOW_NS = 0.7e6;
+static const double OPEN_NS = 1.8e6;    /* opening the library, unless another op needs it */
+static const double KERNEL_NS = 0.15e6; /* generating one kernel; kernels for few channels are unrolled further */
+static const double UNROLLED_NS = 0.7e6;
 enum { FEW_CHANNELS = 16 };
 
-/* Does a convolution of single channels alone read what the group makes? Then it may be made on the way (kernel_wait).
+/* True if the only consumer of the group's output is a depthwise convolution. Then it may be deferred (kernel_defer).
  */
-static bool may_wait(const cpu_build *build, const cpu_group *group)
+static bool may_be_deferred(const cpu_build *build, const cpu_group *group)
 {
     if (build->compiled->values[group->out].output != INLAY_NONE || build->compiled->values[group->out].uses != 1)
         return false;
@@ -25,24 +26,24 @@ static bool may_wait(const cpu_build *build, const cpu_group *group)
     return false;
 }
 
-/* The best of our own, negative: there is none; and that of oneDNN, for an image with channels last. build->op is the
- * convolution. */
-static void expect(cpu_build *build, const cpu_group *group, const kernel_layer *layer, double *out_own,
-                   double *out_library)
+/* Predicted times for a channels-last image: of the best built-in kernel (negative: none can run) and of oneDNN's.
+ * build->op must be the convolution. */
+static void predict(cpu_build *build, const cpu_group *group, const kernel_layer *layer, double *out_builtin,
+                    double *out_library)
 {
-    static const uint8_t own[] = { KERNEL_TILES,     KERNEL_WINOGRAD_4, KERNEL_WINOGRAD_2,
-                                   KERNEL_DEPTHWISE, KERNEL_GEMM,       KERNEL_PAIRS };
+    static const uint8_t builtin[] = { KERNEL_TILES,     KERNEL_WINOGRAD_4, KERNEL_WINOGRAD_2,
+                                       KERNEL_DEPTHWISE, KERNEL_GEMM,       KERNEL_PAIRS };
     const char *why = NULL;
 
-    *out_own = -1;
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        const kernel_kernel *kernel = &kernel_kernels[own[i]];
+    *out_builtin = -1;
+    for (size_t i = 0; i < sizeof builtin / sizeof builtin[0]; i++) {
+        const kernel_kernel *kernel = &kernel_kernels[builtin[i]];
         double ns;
 
         if (!kernel->runs(build, group, layer, &why))
             continue;
         ns = kernel->ns(build, group, layer) + kernel_gates_ns(build, group, kernel->gate_ns);
-        *out_own = *out_own < 0 || ns < *out_own ? ns : *out_own;
+        *out_builtin = *out_builtin < 0 || ns < *out_builtin ? ns : *out_builtin;
     }
     *out_library =
         kernel_library_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_kernels[KERNEL_LIBRARY].gate_ns);
@@ -61,19 +62,20 @@ bool kernel_skips_onednn_startup(cpu_build *build)
     for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
         const cpu_group *group = &build->groups[group_index];
         kernel_layer layer = { .input.buffer = INLAY_NONE };
-        double own, library;
+        double builtin, library;
 
         build->op = &build->compiled->ops[group->op];
-        if (build->op->row->family != &cpu_conv || may_wait(build, group) || cpu_count(build, build->op->out[0]) == 0)
+        if (build->op->row->family != &cpu_conv || may_be_deferred(build, group) ||
+            cpu_count(build, build->op->out[0]) == 0)
             continue;
-        kernel_measure(build, build->op, &layer.window);
+        kernel_conv_shape_of(build, build->op, &layer.window);
         memory_desc_channels_last(&layer.input.md, build->ranks[build->op->in[0]], build->dims[build->op->in[0]]);
-        expect(build, group, &layer, &own, &library);
-        if (own < 0) {
+        predict(build, group, &layer, &builtin, &library);
+        if (builtin < 0) {
             needed = true;
-        } else if (library < own) {
-            gain += own - library;
-            cost += layer.window.in < FEW_CHANNELS && layer.window.kernel[0] * layer.window.kernel[1] > 1 ? WINDOW_NS
+        } else if (library < builtin) {
+            gain += builtin - library;
+            cost += layer.window.in < FEW_CHANNELS && layer.window.kernel[0] * layer.window.kernel[1] > 1 ? UNROLLED_NS
                                                                                                           : KERNEL_NS;
         }
     }

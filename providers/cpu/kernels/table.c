@@ -1,10 +1,10 @@
-/* The table of kernels: where each can run, what it is expected to take, and how it is lowered. */
+/* The table of kernels: conditions, models of time and lowerings. */
 #include "choice/kernels.h"
 #include "convolution/library.h"
 #include "convolution/tiles.h"
 #include "simd/cpu.h"
 
-/* Tiles multiply by the zeros of the border; oneDNN's loops leave taps outside the image out. */
+/* Tiled kernels multiply by the zeros of the border; oneDNN's skip taps outside the image. */
 static const double TRANSFORM_NS = 0.25;
 static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
@@ -13,14 +13,14 @@ bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer)
     return build->state->tiles != NULL && build->state->sgemm != NULL && layer->window.group == 1 && layer->window.flat;
 }
 
-/* oneDNN's kernels describe each column of an image while they are made: a second and hundreds of megabytes for some
- * 250000 of them, and all memory for a hundred million. Tiles take nearly the same time in such a layer, and the same
- * where there is one row. */
+/* oneDNN generates a description of each image column when it creates a kernel: a second and hundreds of megabytes
+ * for about 250000 columns, and all memory for a hundred million. For such layers tiled kernels take nearly the same
+ * time, and the same time for images of one row. */
 static bool is_wide(const cpu_build *build, const kernel_layer *layer)
 {
     const int64_t without_tiles = 1 << 16;
-    const uint32_t y = build->op->out[0];
-    const int64_t width = layer->window.flat ? layer->window.out_width : build->dims[y][build->ranks[y] - 1];
+    const uint32_t output = build->op->out[0];
+    const int64_t width = layer->window.flat ? layer->window.out_width : build->dims[output][build->ranks[output] - 1];
 
     return width > (!kernel_has_tiles(build, layer) ? without_tiles : layer->window.out_height == 1 ? 256 : 1024);
 }
@@ -36,32 +36,32 @@ static bool tiles_run(cpu_build *build, const cpu_group *group, const kernel_lay
 static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     *out_done = true;
-    return tiles_lower(build, group, layer, TILES_WRITTEN);
+    return tiles_lower(build, group, layer, TILES_DIRECT);
 }
 
-/* A product of pixels by channels; windows are laid out in rows first. */
+/* A GEMM of pixels by channels; receptive fields are unfolded (im2col) first. */
 static bool gemm_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     int64_t first;
 
     (void)group, (void)out_why;
     return kernel_has_tiles(build, layer) &&
-           kernel_trimmed(&layer->window, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
+           kernel_trim_conv(&layer->window, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
            build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
-bool kernel_is_narrow(const cpu_build *build)
+bool kernel_weights_are_low_bit(const cpu_build *build)
 {
-    const uint32_t k = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
+    const uint32_t constant = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
 
-    return k != INLAY_NONE && build->compiled->constants[k].narrow != NULL;
+    return constant != INLAY_NONE && build->compiled->constants[constant].narrow != NULL;
 }
 
 bool kernel_pairs_wanted(const cpu_build *build, const char **out_why)
 {
     if (build->state->pairs && build->compiled->as_written)
-        *out_why = "what DynamicQuantizeLinear rounds is summed as written";
-    return build->state->pairs && !build->compiled->as_written && !kernel_is_narrow(build);
+        *out_why = "the region has DynamicQuantizeLinear, whose rounding needs exact sums";
+    return build->state->pairs && !build->compiled->as_written && !kernel_weights_are_low_bit(build);
 }
 
 static bool pairs_run_here(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -70,14 +70,14 @@ static bool pairs_run_here(cpu_build *build, const cpu_group *group, const kerne
            gemm_runs(build, group, layer, out_why);
 }
 
-static inlay_status in_pairs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
+static inlay_status pairs_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     *out_done = true;
     return tiles_lower(build, group, layer, TILES_PAIRS);
 }
 
-/* Is this what Winograd's algorithm is for? */
-static bool is_window(const cpu_build *build, const kernel_layer *layer, const char **out_why)
+/* True if Winograd's algorithm applies: 3x3, stride 1, no dilation, no groups. */
+static bool winograd_applies(const cpu_build *build, const kernel_layer *layer, const char **out_why)
 {
     const kernel_conv_shape *window = &layer->window;
 
@@ -86,66 +86,67 @@ static bool is_window(const cpu_build *build, const kernel_layer *layer, const c
         window->dilation[1] != 1 || window->in < 16 || window->out < 16)
         return false;
     if (!build->state->winograd)
-        *out_why = build->state->strict ? "precision strict is without Winograd's algorithm"
+        *out_why = build->state->strict ? "precision strict excludes Winograd's algorithm"
                                         : "option winograd forbids Winograd's algorithm";
     return build->state->winograd;
 }
 
-static bool windows_run(const cpu_build *build, const kernel_layer *layer, int64_t points, const char **out_why)
+static bool winograd_runs(const cpu_build *build, const kernel_layer *layer, int64_t points, const char **out_why)
 {
     int64_t side =
         layer->window.out_height < layer->window.out_width ? layer->window.out_height : layer->window.out_width;
 
-    return kernel_has_tiles(build, layer) && is_window(build, layer, out_why) && layer->window.share >= LEAST_INSIDE &&
-           layer->window.in <= TILE_CHANNELS && side >= points - 2 && build->scales[build->op->in[0]] == INLAY_NONE;
+    return kernel_has_tiles(build, layer) && winograd_applies(build, layer, out_why) &&
+           layer->window.share >= LEAST_INSIDE && layer->window.in <= TILE_CHANNELS && side >= points - 2 &&
+           build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
-static bool windows_4_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
+static bool winograd_4_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group;
-    return windows_run(build, layer, 6, out_why);
+    return winograd_runs(build, layer, 6, out_why);
 }
 
-static bool windows_2_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
+static bool winograd_2_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group;
-    return windows_run(build, layer, 4, out_why);
+    return winograd_runs(build, layer, 4, out_why);
 }
 
-/* Narrow weights are transformed in each run, as many numbers as there are points for nine. */
+/* Low-bit weights are transformed in each run: `points` numbers for nine weights. */
 static double transform_ns(const cpu_build *build, const kernel_layer *layer, double points)
 {
-    return kernel_is_narrow(build)
+    return kernel_weights_are_low_bit(build)
                ? (double)(layer->window.in * layer->window.out) * points * TRANSFORM_NS / KERNEL_THREADS
                : 0;
 }
 
-static double windows_4_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+static double winograd_4_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     (void)group;
-    return kernel_windows_ns(layer, 6) + transform_ns(build, layer, 36);
+    return kernel_winograd_ns(layer, 6) + transform_ns(build, layer, 36);
 }
 
-static double windows_2_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+static double winograd_2_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     (void)group;
-    return kernel_windows_ns(layer, 4) + transform_ns(build, layer, 16);
+    return kernel_winograd_ns(layer, 4) + transform_ns(build, layer, 16);
 }
 
-static inlay_status windows_4(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
+static inlay_status winograd_4(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     *out_done = true;
     return tiles_lower(build, group, layer, 6);
 }
 
-static inlay_status windows_2(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
+static inlay_status winograd_2(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     *out_done = true;
     return tiles_lower(build, group, layer, 4);
 }
 
-/* Factors that wait for a convolution to take them into its weights are for tiles, and so is an input that waits. */
-bool kernel_is_whole(const cpu_build *build)
+/* Deferred channel scales and deferred producers are supported by tiled kernels only. */
+bool kernel_input_is_ready(const cpu_build *build)
 {
     return build->scales[build->op->in[0]] == INLAY_NONE && build->ahead[build->op->in[0]] == NULL;
 }
@@ -154,16 +155,16 @@ static bool library_runs(cpu_build *build, const cpu_group *group, const kernel_
 {
     (void)group;
     if (is_wide(build, layer)) {
-        *out_why = "oneDNN takes long to prepare for rows of that length";
+        *out_why = "oneDNN takes too long to create a kernel for rows of that length";
         return false;
     }
-    return kernel_is_whole(build) && !build->state->alone;
+    return kernel_input_is_ready(build) && !build->state->alone;
 }
 
 static bool blocks_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kernel_is_whole(build) && !build->state->alone && memory_desc_is_blocked(&layer->input.md) &&
+    return kernel_input_is_ready(build) && !build->state->alone && memory_desc_is_blocked(&layer->input.md) &&
            !is_wide(build, layer);
 }
 
@@ -171,39 +172,39 @@ static bool library_winograd_runs(cpu_build *build, const cpu_group *group, cons
                                   const char **out_why)
 {
     (void)group;
-    return library_has_winograd() && build->state->fast && kernel_is_whole(build) && !kernel_is_narrow(build) &&
-           is_window(build, layer, out_why) && tiles_of_cpu() != NULL &&
+    return library_has_winograd() && build->state->fast && kernel_input_is_ready(build) &&
+           !kernel_weights_are_low_bit(build) && winograd_applies(build, layer, out_why) && tiles_of_cpu() != NULL &&
            cpu_winograd_gain(build->op, layer->window.in, layer->window.out, layer->window.out_height,
                              layer->window.out_width) > 0;
 }
 
 static inlay_status library(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
-    return lib_lower(build, group, layer, LIB_AS_LIKED, out_done);
+    return library_lower(build, group, layer, LIBRARY_ANY_LAYOUT, out_done);
 }
 
 static inlay_status blocks(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
-    return lib_lower(build, group, layer, LIB_AS_IT_LIES, out_done);
+    return library_lower(build, group, layer, LIBRARY_INPUT_LAYOUT, out_done);
 }
 
 static inlay_status library_winograd(cpu_build *build, const cpu_group *group, const kernel_layer *layer,
                                      bool *out_done)
 {
-    return lib_lower(build, group, layer, LIB_WINOGRAD, out_done);
+    return library_lower(build, group, layer, LIBRARY_WINOGRAD, out_done);
 }
 
-/* Groups by loops of our own, where oneDNN has none to speak of, or where the option asks for them. Planes of one
- * channel a group it has. */
+/* Group convolution by built-in kernels, where oneDNN has no fast kernel or option `kernel` requests them. oneDNN has
+ * fast kernels for depthwise convolution. */
 static bool groups_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     const bool depthwise = build->op->window.spatial == 2 && layer->window.in == layer->window.group &&
                            layer->window.out == layer->window.group;
-    const bool wanted = build->state->strict || build->state->alone || build->state->kernel == KERNEL_GROUPS;
+    const bool requested = build->state->strict || build->state->alone || build->state->kernel == KERNEL_GROUPS;
 
     (void)out_why;
     return layer->window.group > 1 && !depthwise && build->state->tiles != NULL &&
-           (wanted || lib_unfolds(build, group, layer));
+           (requested || library_uses_im2col(build, group, layer));
 }
 
 static double groups_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
@@ -216,19 +217,19 @@ static inlay_status groups(cpu_build *build, const cpu_group *group, const kerne
     return cpu_lower_groups(build, group, &layer->weights, layer->bias_value, out_done);
 }
 
-static bool channels_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
+static bool depthwise_can_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
     return depthwise_runs(build, layer);
 }
 
-static inlay_status channels(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
+static inlay_status depthwise_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     *out_done = true;
     return tiles_lower(build, group, layer, TILES_DEPTHWISE);
 }
 
-/* Single channels of an image that lies row by row. */
+/* Depthwise convolution of a row-major image. */
 static bool planes_run_here(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
@@ -241,7 +242,7 @@ static inlay_status planes(cpu_build *build, const cpu_group *group, const kerne
     return planes_lower(build, group, layer);
 }
 
-/* Products of weights and windows of an image that lies row by row. */
+/* GEMM with receptive fields of a row-major image. */
 static bool rows_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)out_why;
@@ -260,32 +261,34 @@ static inlay_status gemm(cpu_build *build, const cpu_group *group, const kernel_
     return tiles_lower(build, group, layer, TILES_GEMM);
 }
 
-#define OWN_GATE 1.7
+#define BUILTIN_GATE 1.7
 #define LIBRARY_GATE 3.7
 
-/* Of equals the first is taken. */
-/* Lowered by what has such weights (nbits.c). */
+/* Kernels of low-bit and int8 weights: their lowerings (lower_nbits.c, quant_conv.c) assign them. */
 static bool never_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)build, (void)group, (void)layer, (void)out_why;
     return false;
 }
 
+/* Of kernels with equal times the first is taken. */
 const kernel_kernel kernel_kernels[KERNEL_COUNT] = {
-    [KERNEL_TILES] = { "tiles", 0, tiles_run, kernel_tiles_ns, tiles_direct, OWN_GATE, true },
-    [KERNEL_WINOGRAD_4] = { "winograd_4x4", 6, windows_4_run, windows_4_ns, windows_4, OWN_GATE, false },
-    [KERNEL_WINOGRAD_2] = { "winograd_2x2", 4, windows_2_run, windows_2_ns, windows_2, OWN_GATE, false },
-    [KERNEL_DEPTHWISE] = { "depthwise", 0, channels_run, kernel_depthwise_ns, channels, OWN_GATE, true },
-    [KERNEL_PLANES] = { "planes", 0, planes_run_here, kernel_planes_ns, planes, OWN_GATE, true },
-    [KERNEL_ROWS] = { "rows", 0, rows_run, kernel_rows_ns, rows, OWN_GATE, true },
+    [KERNEL_TILES] = { "tiles", 0, tiles_run, kernel_tiles_ns, tiles_direct, BUILTIN_GATE, true },
+    [KERNEL_WINOGRAD_4] = { "winograd_4x4", 6, winograd_4_runs, winograd_4_ns, winograd_4, BUILTIN_GATE, false },
+    [KERNEL_WINOGRAD_2] = { "winograd_2x2", 4, winograd_2_runs, winograd_2_ns, winograd_2, BUILTIN_GATE, false },
+    [KERNEL_DEPTHWISE] = { "depthwise", 0, depthwise_can_run, kernel_depthwise_ns, depthwise_lower, BUILTIN_GATE,
+                           true },
+    [KERNEL_PLANES] = { "planes", 0, planes_run_here, kernel_planes_ns, planes, BUILTIN_GATE, true },
+    [KERNEL_ROWS] = { "rows", 0, rows_run, kernel_rows_ns, rows, BUILTIN_GATE, true },
     [KERNEL_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE, true },
     [KERNEL_BLOCKS] = { "library_blocked", 0, blocks_run, kernel_blocks_ns, blocks, LIBRARY_GATE, false },
     [KERNEL_LIBRARY] = { "library", 0, library_runs, kernel_library_ns, library, LIBRARY_GATE, false },
-    /* oneDNN's has the points of ours: the error is taken to be the same. It has no guard: precision fast alone. */
+    /* oneDNN's Winograd has the same transform points as the built-in one, so the error is assumed to be the same. It
+     * has no guard, so it runs with precision `fast` only. */
     [KERNEL_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kernel_library_winograd_ns,
                                   library_winograd, LIBRARY_GATE, false },
-    [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, OWN_GATE, true },
-    [KERNEL_PAIRS] = { "pairs", 0, pairs_run_here, kernel_pairs_ns, in_pairs, OWN_GATE, false },
+    [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, true },
+    [KERNEL_PAIRS] = { "pairs", 0, pairs_run_here, kernel_pairs_ns, pairs_lower, BUILTIN_GATE, false },
     [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, true },
     [KERNEL_PAIRED] = { "packed_pairs", 0, kernel_paired_runs, kernel_paired_ns, kernel_paired, 0, false },
     [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0, false },

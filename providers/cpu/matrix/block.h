@@ -1,19 +1,20 @@
-/* block.h - the inner loops of products: a block of sums stays in registers while elements of its rows meet the lines
- * of weights. Rows, vectors and `full` are constants where these are called, so that nothing of them is left at run
- * time. */
+/* block.h - the inner loop of a GEMM: a register-blocked tile of sums is updated with rows of A and vectors of B. The
+ * counts of rows and vectors, and `full`, are constants at each call, so that the compiler unrolls everything. */
 #ifndef CPU_BLOCK_H
 #define CPU_BLOCK_H
+#include "inlay/check.h"
 #include "simd/vec.h"
 #include <stdbool.h>
 
-/* Where a block reads; it goes on as it reads. Rows are addressed in threes, which one instruction can state. */
+/* The read position of a block; it advances as the block reads. One base address serves three rows, because one x86
+ * instruction can address that many. */
 enum { BLOCK_ROWS = 14, BLOCK_LINES = 64 / VEC_LANES, BLOCK_BASES = (BLOCK_ROWS + 2) / 3 };
 typedef struct block_source {
-    const float *a[BLOCK_BASES]; /* of rows 0, 3, 6, ...: the next element */
+    const float *a[BLOCK_BASES]; /* base addresses of rows 0, 3, 6, ...: the next element */
     int64_t a_row;
-    const float *b; /* the next line of weights */
+    const float *b; /* the next row of weights */
     int64_t b_step;
-    vmask part; /* lanes of the last vector that are there, unless the block is full */
+    vmask part; /* valid lanes of the last vector, unless the block is full */
 } block_source;
 
 VEC_INLINE vec block_line(const block_source *source, const int v, const int vectors, const bool full, const float *b)
@@ -21,13 +22,14 @@ VEC_INLINE vec block_line(const block_source *source, const int v, const int vec
     return full || v + 1 < vectors ? vec_load(b + v * VEC_LANES) : vec_load_some(source->part, b + v * VEC_LANES);
 }
 
-/* sum[r * pitch + v] takes `count` elements more. Lines of the cache, so many for each element, are asked for `near`
- * floats before they are needed; none where weights are near. */
+/* Adds `count` further elements of k to sum[r * pitch + v]. For each element, `lines` cache lines of weights are
+ * prefetched `near` floats ahead; 0 lines if the weights are in a near cache. */
 VEC_INLINE void block_sum(const int rows, const int vectors, const bool full, block_source *source, int64_t count,
                           const int lines, const int64_t near, vec *sum, const int pitch)
 {
     const int64_t a_row = source->a_row, b_step = source->b_step;
 
+    INLAY_CHECK(rows > 0 && rows <= BLOCK_ROWS && vectors > 0 && vectors <= BLOCK_LINES);
     VEC_UNROLL_SOME
     for (int64_t i = 0; i < count; i++) {
         vec line[BLOCK_LINES];

@@ -1,11 +1,11 @@
-/* functions.h - functions of vectors, as loops apply them to what they made. */
+/* functions.h - activation functions of vectors, applied in the epilogue of kernels. */
 #ifndef CPU_FUNCTIONS_H
 #define CPU_FUNCTIONS_H
 #include "matrix/sgemm.h"
 #include "simd/vec.h"
 
-/* 1 + e^(k x / log2(e)): 2^n times a polynomial of 2^r, to some 2 ulp where k x is within [-16, 16]; absolute errors
- * beyond are nothing beside 1. NaN stays; infinity where it overflows. */
+/* 1 + e^(k x / log2(e)): 2^n times a polynomial of 2^r, accurate to about 2 ulp for k x in [-16, 16]. Beyond, the
+ * error is negligible relative to 1. NaN is kept; overflow gives infinity. */
 VEC_INLINE vec one_and_exp2(vec x, vec k)
 {
     const vec most = vec_min(vec_set(128), vec_mul(x, k));
@@ -20,7 +20,7 @@ VEC_INLINE vec one_and_exp2(vec x, vec k)
     return vec_add(vec_set(1), vec_scale(p, n));
 }
 
-/* fn is a constant where this is inlined. k: of a gate, -log2(e) times its alpha. */
+/* fn is a constant where this is inlined. k: -log2(e) times alpha for Sigmoid and Swish. */
 VEC_INLINE vec function_of(const sgemm_fn fn, vec x, vec k)
 {
     if (fn == SGEMM_SIGMOID)

@@ -1,14 +1,14 @@
-/* gelu.h - Gelu-20 of vectors, in either form: x times what share of a normal distribution lies
- * below it, or what approximate = tanh takes for that.
+/* gelu.h - Gelu-20 of vectors, in either form: x times the cumulative normal distribution at x, or its approximation
+ * by tanh.
  *
- * The share of -|x| comes from a table of 32 polynomials in two registers a coefficient, which permutations look up:
- * some 20 instructions, half of what an exponential and a polynomial take, and none of them a division. Polynomials are
- * minimax in relative error over their interval, the coefficients rounded one by one, the rest fitted again to what was
- * lost.
+ * The distribution at -|x| comes from a table of 32 polynomials, two registers for each coefficient, which
+ * permutations look up. That takes about 20 instructions, half of an exponential and a polynomial, and no division.
+ * The polynomials are minimax in relative error over their interval. Coefficients are rounded one by one, and the
+ * others are fitted again after each rounding.
  *
- * Errors: 2 ulp above 0 and down to -2.5, 3e-6 of the result to -6 (tanh: 8e-6 to -5.8); below that the result is 0,
- * where the true one is above -1e-9. NaN stays; infinity becomes infinity, -infinity NaN, for
- * it is multiplied by 0. */
+ * Errors: 2 ulp above 0 and down to -2.5, 3e-6 of the result to -6 (tanh: 8e-6 to -5.8). Below that the result is 0,
+ * where the exact result is above -1e-9. NaN is kept. Infinity gives infinity; -infinity gives NaN, because it is
+ * multiplied by 0. */
 #ifndef CPU_GELU_H
 #define CPU_GELU_H
 #include "simd/vec.h"
@@ -17,7 +17,7 @@ enum { GELU_DEGREE = 5, GELU_INTERVALS = 32 };
 
 /* share(-|x|) = sum of terms[d][i] * r^d, i = |x| * steps rounded to an integer, at most 31, r = |x| * steps - i. */
 typedef struct gelu_table {
-    float steps; /* a short fraction: products with it lose nothing that is seen */
+    float steps; /* a short binary fraction: products with it are exact enough */
     float terms[GELU_DEGREE + 1][GELU_INTERVALS];
 } gelu_table;
 
@@ -95,23 +95,24 @@ static const gelu_table gelu_by_tanh = {
 };
 /* clang-format on */
 
-/* table is a constant where this is inlined: what it says stays in registers of the loop around. */
+/* table is a constant where this is inlined: its contents stay in registers during the caller's loop. */
 VEC_INLINE vec gelu_of(const gelu_table *table, vec x)
 {
-    const float last = GELU_INTERVALS - 1;                               /* the interval of zeros */
-    const vec steps = vec_set(table->steps), integer = vec_set(8388608); /* 2^23 has no fraction */
+    const float last = GELU_INTERVALS - 1; /* the interval whose coefficients are zero */
+    /* 2^23: floats of this size have no fraction */
+    const vec steps = vec_set(table->steps), integer = vec_set(8388608);
     const vec most = vec_set(last / table->steps), one = vec_set(1);
-    const vec low = vec_max(vec_sub(vec_zero(), most), x); /* the second where one is NaN */
-    const vec a = vec_min(most, vec_abs(low));
-    const vec at = vec_fma(a, steps, integer); /* its lowest bits are the interval */
-    const vec r = vec_fms(a, steps, vec_sub(at, integer));
+    const vec low = vec_max(vec_sub(vec_zero(), most), x); /* vec_max returns the second operand if one is NaN */
+    const vec magnitude = vec_min(most, vec_abs(low));
+    const vec at = vec_fma(magnitude, steps, integer); /* its lowest bits are the interval */
+    const vec rest = vec_fms(magnitude, steps, vec_sub(at, integer));
     vec share = vec_zero();
 
     VEC_UNROLL
-    for (int d = GELU_DEGREE; d >= 0; d--) {
-        const vec term = vec_lookup(table->terms[d], at);
+    for (int degree = GELU_DEGREE; degree >= 0; degree--) {
+        const vec term = vec_lookup(table->terms[degree], at);
 
-        share = d == GELU_DEGREE ? term : vec_fma(share, r, term);
+        share = degree == GELU_DEGREE ? term : vec_fma(share, rest, term);
     }
     share = vec_select(vec_greater(x, vec_zero()), vec_sub(one, share), share);
     return vec_mul(x, share); /* NaN where -infinity meets 0 */

@@ -1,63 +1,66 @@
-/* Blocks of products in pairs, and how rows are prepared for them, see pairs.h. Loops over rows and vectors have
- * constant bounds and unroll entirely, so that the sums stay in registers: of 32 vectors with 16 lanes, 10 rows of 1 or
- * 2 vectors, 7 of 3, 5 of 4; of 16 with 8, 4 rows of 2 at a time. */
+/* Tiles of Winograd's inner product, and the preparation of rows, see pairs.h. Loops over rows and vectors have
+ * constant bounds and are unrolled entirely, so that the sums stay in registers: of 32 registers of 16 lanes, 10 rows
+ * of 1 or 2 vectors, 7 of 3, 5 of 4; of 16 registers of 8 lanes, 4 rows of 2 at a time. */
 #include "matrix/pairs.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 
 enum {
-    PARTS = SGEMM_LANES / VEC_LANES, /* vectors for so many columns */
-    WIDE = PARTS == 1,               /* all columns of a block are multiplied at once */
-    MOST_VECTORS = WIDE ? PAIRS_WIDTH / SGEMM_LANES : PARTS,
+    PARTS = SGEMM_LANES / VEC_LANES, /* vectors for SGEMM_LANES columns */
+    WIDE = PARTS == 1,               /* all columns of a tile are multiplied in one pass */
+    MAX_VECTORS = WIDE ? PAIRS_WIDTH / SGEMM_LANES : PARTS,
     NARROW_ROWS = VEC_REGISTERS == 32 ? 5 : 4,
     LINE = 16
 };
 
-/* Of the two additions of a pair in vector v of row r: are they done by multiplying? One of four is to be, for units
- * that multiply would otherwise have half of the work that those for additions have; of four vectors it is both of the
- * last. */
-VEC_INLINE bool first_there(const int vectors, int r, int v)
+/* Which of the two additions of a pair, in vector v of row r, are executed as multiply-adds. One of four should be:
+ * otherwise the units that multiply would have half of the work that the units for additions have. Of four vectors,
+ * both additions of the last. */
+VEC_INLINE bool first_by_fma(const int vectors, int r, int v)
 {
     return v + 1 == vectors && (vectors == 4 || (vectors == 3 && r % 2 == 0));
 }
 
-VEC_INLINE bool second_there(const int vectors, int r, int v)
+VEC_INLINE bool second_by_fma(const int vectors, int r, int v)
 {
     return v + 1 == vectors && (vectors > 1 || r % 2 == 0);
 }
 
-/* By which of the two x and y are added. A compiler makes an addition of both unless it can't know that `one` is 1. */
-VEC_INLINE vec add_by(const bool there, vec x, vec one, vec y)
+/* Adds x and y by either instruction. `one` is opaque to the compiler, which would turn both into an addition
+ * otherwise. */
+VEC_INLINE vec add_by(const bool by_fma, vec x, vec one, vec y)
 {
-    return there ? vec_fma(x, one, y) : vec_add(x, y);
+    return by_fma ? vec_fma(x, one, y) : vec_add(x, y);
 }
 
-/* `vectors` vectors from `column` on, of which so many columns are there. */
-VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *t, int64_t column, int64_t columns)
+/* Computes `vectors` vectors from `column` on, of which `columns` columns are valid. */
+VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *tile, int64_t column, int64_t columns)
 {
     static const volatile float unit = 1;
-    const int64_t width = t->width, chains = (t->k + SGEMM_CHAIN - 1) / SGEMM_CHAIN, a_row = t->a_row;
-    const float *b = t->b + PAIRS_HEAD * width + column, *a[(PAIRS_TILE_ROWS + 2) / 3], *ahead = t->ahead;
-    const int64_t ahead_step = column == 0 ? t->ahead_step : 0;
-    const bool both = t->lines > 1;
+    const int64_t width = tile->width, chains = (tile->k + SGEMM_CHAIN - 1) / SGEMM_CHAIN, a_row = tile->a_row;
+    const float *b = tile->b + PAIRS_HEAD * width + column, *a[(PAIRS_TILE_ROWS + 2) / 3], *ahead = tile->ahead;
+    const int64_t ahead_step = column == 0 ? tile->ahead_step : 0;
+    const bool both = tile->lines > 1;
     const vec one = vec_set(unit);
-    float before[PAIRS_TILE_ROWS * PAIRS_WIDTH]; /* of a long sum: the parts before */
-    vec sum[PAIRS_TILE_ROWS][MOST_VECTORS];
-    int64_t n = 0;
+    float before[PAIRS_TILE_ROWS * PAIRS_WIDTH]; /* of a sum of several chains: the earlier chains */
+    vec sum[PAIRS_TILE_ROWS][MAX_VECTORS];
+    int64_t chain = 0;
 
-    __asm__("" : "=m"(before)); /* GCC 14 does not see that the first part writes what the others read */
+    INLAY_CHECK(tile->k > 0 && tile->k % 2 == 0 && columns > 0);
+    __asm__("" : "=m"(before)); /* GCC 14 does not see that the first chain initializes it */
     VEC_UNROLL
     for (int i = 0; 3 * i < rows; i++)
-        a[i] = t->a + 3 * i * a_row;
-    if (t->add != NULL) { /* mostly far away: asked for before the work, not after it */
+        a[i] = tile->a + 3 * i * a_row;
+    if (tile->add != NULL) { /* mostly far away: prefetched before the computation */
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
             VEC_UNROLL
             for (int v = 0; v < vectors; v++)
-                vec_fetch_near(t->add + r * t->add_row + column + v * VEC_LANES);
+                vec_fetch_near(tile->add + r * tile->add_row + column + v * VEC_LANES);
         }
     }
     do {
-        const int64_t pairs = t->k / 2 * (n + 1) / chains - t->k / 2 * n / chains;
+        const int64_t pairs = tile->k / 2 * (chain + 1) / chains - tile->k / 2 * chain / chains;
 
         VEC_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -66,7 +69,7 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *t,
                 sum[r][v] = vec_zero();
         }
         for (int64_t k = 0; k < pairs; k++) {
-            vec p[MOST_VECTORS], q[MOST_VECTORS];
+            vec p[MAX_VECTORS], q[MAX_VECTORS];
 
             VEC_UNROLL
             for (int v = 0; v < vectors; v++) {
@@ -84,8 +87,8 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *t,
 
                 VEC_UNROLL
                 for (int v = 0; v < vectors; v++)
-                    sum[r][v] = vec_fma(add_by(first_there(vectors, r, v), x, one, q[v]),
-                                        add_by(second_there(vectors, r, v), y, one, p[v]), sum[r][v]);
+                    sum[r][v] = vec_fma(add_by(first_by_fma(vectors, r, v), x, one, q[v]),
+                                        add_by(second_by_fma(vectors, r, v), y, one, p[v]), sum[r][v]);
             }
             VEC_UNROLL
             for (int i = 0; 3 * i < rows; i++)
@@ -98,40 +101,40 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *t,
             for (int v = 0; v < vectors; v++) {
                 float *kept = before + (r * vectors + v) * VEC_LANES;
 
-                sum[r][v] = n > 0 ? vec_add(sum[r][v], vec_load(kept)) : sum[r][v];
+                sum[r][v] = chain > 0 ? vec_add(sum[r][v], vec_load(kept)) : sum[r][v];
                 vec_store(kept, sum[r][v]);
             }
         }
-    } while (++n < chains);
+    } while (++chain < chains);
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
         const vmask mask = vec_first(columns - v * VEC_LANES);
         const int64_t at = column + v * VEC_LANES;
-        const vec pairs = vec_load(t->b + at), size = vec_load(t->b + width + at);
-        const vec total = vec_load(t->b + 2 * width + at), low = vec_set(t->low), high = vec_set(t->high);
-        const vec bias = t->bias != NULL ? vec_load_some(mask, t->bias + at) : vec_zero();
+        const vec pairs = vec_load(tile->b + at), size = vec_load(tile->b + width + at);
+        const vec total = vec_load(tile->b + 2 * width + at), low = vec_set(tile->low), high = vec_set(tile->high);
+        const vec bias = tile->bias != NULL ? vec_load_some(mask, tile->bias + at) : vec_zero();
 
         VEC_UNROLL
         for (int row_index = 0; row_index < rows; row_index++) {
-            const pairs_row *row = &t->rows[row_index];
+            const pairs_row *row = &tile->rows[row_index];
             const vec rest = vec_fma(vec_set(row->mean), total, bias);
             const vec s = vec_sub(vec_sub(sum[row_index][v], pairs), vec_set(row->pairs));
 
             sum[row_index][v] = vec_fma(vec_mul(s, vec_set(row->size)), size, rest);
         }
-        if (t->add != NULL) { /* all rows are read before one is written: they may be 4096 bytes apart */
+        if (tile->add != NULL) { /* reads all rows before writing one: they may be 4096 bytes apart */
             VEC_UNROLL
             for (int r = 0; r < rows; r++)
-                sum[r][v] = vec_add(sum[r][v], vec_load_some(mask, t->add + r * t->add_row + at));
+                sum[r][v] = vec_add(sum[r][v], vec_load_some(mask, tile->add + r * tile->add_row + at));
         }
-        if (t->clamp) { /* this way round, NaN stays NaN */
+        if (tile->clamp) { /* this order of min and max keeps NaN */
             VEC_UNROLL
             for (int r = 0; r < rows; r++)
                 sum[r][v] = vec_min(high, vec_max(low, sum[r][v]));
         }
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
-            vec_store_some(t->c + r * t->c_row + at, mask, sum[r][v]);
+            vec_store_some(tile->c + r * tile->c_row + at, mask, sum[r][v]);
     }
 }
 
@@ -159,7 +162,7 @@ static void (*const tiles[][PAIRS_TILE_ROWS])(const pairs_tile *) = {
         0, 10, 10, 7, 5                                                                                                \
     }
 #else
-/* Some columns after the other, by the same rows. */
+/* The columns are computed in several passes with the same rows. */
 #define CELL(r, v)                                                                                                     \
     static void multiply_##r(const pairs_tile *t)                                                                      \
     {                                                                                                                  \
@@ -179,9 +182,9 @@ static void (*const tiles[][PAIRS_TILE_ROWS])(const pairs_tile *) = {
 #endif
 #undef CELL
 
-/* ------------------------------------------------------------------ rows */
+/* ------------------------------------------------------------------ preparation of rows */
 
-/* 2^-n, for numbers whose squares are about 4^n; normal ones, as they all are. *out_size: 2^n. */
+/* 2^-n for numbers whose squares are about 4^n; always a normal number. *out_size: 2^n. */
 VEC_INLINE float scale_of(float square, float *out_size)
 {
     uint32_t bits, scale, size;
@@ -207,8 +210,8 @@ VEC_INLINE float total_of(vec x)
     return lanes[0];
 }
 
-/* Sums of a row, and of its squares. */
-VEC_INLINE void measure(const float *a, int64_t k, float *out_sum, float *out_squares)
+/* Sums of a row and of its squares. */
+VEC_INLINE void sum_row(const float *a, int64_t k, float *out_sum, float *out_squares)
 {
     vec sum[4], square[4];
     int64_t i = 0;
@@ -235,7 +238,7 @@ VEC_INLINE void measure(const float *a, int64_t k, float *out_sum, float *out_sq
     *out_squares = total_of(vec_add(vec_add(square[0], square[1]), vec_add(square[2], square[3])));
 }
 
-static bool any_at_all(const float *a, int64_t k)
+static bool any_nonzero(const float *a, int64_t k)
 {
     int64_t i = 0;
 
@@ -244,7 +247,7 @@ static bool any_at_all(const float *a, int64_t k)
     return i < k;
 }
 
-/* The sum of input[i] input[i + 1] over even i. input is zero from k on, for a vector behind the last, too. */
+/* The sum of input[i] input[i + 1] over even i. input must be zero from k on, including a vector behind the last. */
 VEC_INLINE float sum_of_pairs(const float *input, int64_t k)
 {
     static const float first[SGEMM_LANES] = { 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0 };
@@ -256,41 +259,42 @@ VEC_INLINE float sum_of_pairs(const float *input, int64_t k)
     return total_of(sum);
 }
 
-/* part: 1 / k. out has room for a vector behind the one that ends the row. */
+/* part: 1 / k. out must have space for one vector behind the vector that ends the row. */
 VEC_INLINE void prepare_row(const float *a, int64_t k, float part, float *out, pairs_row *row)
 {
-    const float most = 1e30f, least = 1e-30f, flat = 1e-6f; /* of squares; a row that is all mean */
-    float total, squares, scale = 1, back;
+    /* of mean squares; relative variance of a constant row */
+    const float max_square = 1e30f, min_square = 1e-30f, min_variance = 1e-6f;
+    float total, squares, scale = 1, inverse;
     int64_t i = 0;
     vec mean, size;
 
-    measure(a, k, &total, &squares);
+    sum_row(a, k, &total, &squares);
     total *= part;
     squares *= part;
-    if (!(squares <= most) || (squares < least && any_at_all(a, k))) { /* nor NaN */
+    if (!(squares <= max_square) || (squares < min_square && any_nonzero(a, k))) { /* also if NaN */
         *row = (pairs_row){ 0 };
         for (; i < k; i += VEC_LANES)
             vec_store(out + i, vec_zero());
         return;
     }
-    back = 0; /* a row of zeros makes exactly zeros */
+    inverse = 0; /* a row of zeros gives exact zeros */
     if (squares > 0) {
-        const float around = squares - total * total;
+        const float variance = squares - total * total;
 
-        scale = scale_of(around > flat * squares ? around : flat * squares, &back);
+        scale = scale_of(variance > min_variance * squares ? variance : min_variance * squares, &inverse);
     }
     mean = vec_set(total);
     size = vec_set(scale);
     for (; i + VEC_LANES <= k; i += VEC_LANES)
         vec_store(out + i, vec_mul(vec_sub(vec_load(a + i), mean), size));
-    if (i < k) { /* what is behind the last becomes zero */
-        const vmask there = vec_first(k - i);
+    if (i < k) { /* lanes behind the last element become zero */
+        const vmask valid = vec_first(k - i);
 
-        vec_store(out + i, vec_select(there, vec_mul(vec_sub(vec_load_some(there, a + i), mean), size), vec_zero()));
+        vec_store(out + i, vec_select(valid, vec_mul(vec_sub(vec_load_some(valid, a + i), mean), size), vec_zero()));
         i += VEC_LANES;
     }
     vec_store(out + i, vec_zero());
-    *row = (pairs_row){ .pairs = sum_of_pairs(out, k), .size = back, .mean = total, .fine = 1 };
+    *row = (pairs_row){ .pairs = sum_of_pairs(out, k), .size = inverse, .mean = total, .paired = 1 };
 }
 
 static void prepare(const float *a, int64_t a_row, int64_t count, int64_t k, float *out, int64_t out_row,
@@ -298,21 +302,23 @@ static void prepare(const float *a, int64_t a_row, int64_t count, int64_t k, flo
 {
     const float part = 1 / (float)k;
 
+    INLAY_CHECK(k > 0 || count == 0);
     for (int64_t row = 0; row < count; row++)
         prepare_row(a + row * a_row, k, part, out + row * out_row, &rows[row]);
 }
 
-/* ------------------------------------------------------------------ panels */
+/* ------------------------------------------------------------------ headers of panels */
 
-enum { LEAST_EXPONENT = -250 /* of squares: the factor, and its inverse, are finite */ };
+enum { MIN_EXPONENT = -250 /* of squares: the scale and its inverse are finite */ };
 
 static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
 {
     float *weights = panel + PAIRS_HEAD * width;
     double total[PAIRS_WIDTH] = { 0 }, square[PAIRS_WIDTH] = { 0 }, pairs[PAIRS_WIDTH] = { 0 };
     float scale[PAIRS_WIDTH];
-    bool fine = true;
+    bool paired = true;
 
+    INLAY_CHECK(width % SGEMM_LANES == 0 && width <= PAIRS_WIDTH && rows % 2 == 0 && count > 0 && count <= rows);
     for (int64_t k = 0; k < rows; k++)
         for (int64_t j = 0; j < width; j++) {
             const double x = weights[k * width + j];
@@ -321,16 +327,17 @@ static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
             square[j] += x * x;
         }
     for (int64_t j = 0; j < width; j++)
-        fine = fine && square[j] / (double)count < 1e30; /* nor NaN */
+        paired = paired && square[j] / (double)count < 1e30; /* false also for NaN */
     for (int64_t j = 0; j < width; j++) {
-        int n = 0;
+        int exponent = 0;
 
-        if (fine && square[j] > 0)
-            (void)frexp(square[j] / (double)count, &n);
-        n = n < LEAST_EXPONENT ? LEAST_EXPONENT : n; /* of channels that training has switched off, 1e-20 and less */
-        scale[j] = fine ? ldexpf(1, -(n >> 1)) : 1;
+        if (paired && square[j] > 0)
+            (void)frexp(square[j] / (double)count, &exponent);
+        /* for channels that training switched off, 1e-20 and less */
+        exponent = exponent < MIN_EXPONENT ? MIN_EXPONENT : exponent;
+        scale[j] = paired ? ldexpf(1, -(exponent >> 1)) : 1;
     }
-    for (int64_t k = 0; k < rows && fine; k += 2)
+    for (int64_t k = 0; k < rows && paired; k += 2)
         for (int64_t j = 0; j < width; j++) {
             float *input = &weights[k * width + j], *output = input + width;
 
@@ -341,13 +348,13 @@ static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
     for (int64_t j = 0; j < width; j++) {
         panel[j] = (float)pairs[j];
         panel[width + j] = 1 / scale[j];
-        panel[2 * width + j] = fine ? (float)total[j] : 0;
-        panel[3 * width + j] = fine;
+        panel[2 * width + j] = paired ? (float)total[j] : 0;
+        panel[3 * width + j] = paired;
     }
 }
 
-static void as_written(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
-                       float *restrict out)
+static void multiply_direct(const float *restrict a, int64_t k, const float *restrict panel, int64_t width,
+                            float *restrict out)
 {
     memset(out, 0, (size_t)width * sizeof *out);
     for (int64_t i = 0; i < k; i++)
@@ -358,5 +365,5 @@ static void as_written(const float *restrict a, int64_t k, const float *restrict
 }
 
 const pairs_set KERNEL(pairs) = {
-    .rows = ROWS, .tile = tiles, .prepare = prepare, .make_head = make_head, .as_written = as_written
+    .rows = ROWS, .tile = tiles, .prepare = prepare, .make_head = make_head, .multiply_direct = multiply_direct
 };

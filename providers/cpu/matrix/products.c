@@ -1,39 +1,42 @@
-/* Blocks of products, what is done behind them, and attention's loops, see sgemm.h. Loops over rows and vectors have
- * constant bounds and unroll entirely, so that the sums stay in registers: of 32 vectors with 16 lanes, 6 rows of 4
- * vectors, 8 of 3, 12 of 2 or 1; of 16 with 8, 6 rows of 2 at a time. */
+/* Tiles of the GEMM, functions of its epilogue, and softmax of attention, see sgemm.h. Loops over rows and vectors
+ * have constant bounds and are unrolled entirely, so that the sums stay in registers: of 32 registers of 16 lanes, 6
+ * rows of 4 vectors, 8 of 3, 12 of 2 or 1; of 16 registers of 8 lanes, 6 rows of 2 at a time. */
 #include "matrix/block.h"
+#include "inlay/check.h"
 #include "matrix/gelu.h"
 #include "matrix/sgemm.h"
 #include "simd/vecmath.h"
 
 enum {
     ROW_AHEAD = 1024,                /* floats */
-    PARTS = SGEMM_LANES / VEC_LANES, /* vectors for so many columns */
-    WIDE = PARTS == 1,               /* all columns of a block are multiplied at once */
-    SPAN = WIDE ? 1 : 64,            /* elements between two looks ahead: a request takes as long as a sum of 8 lanes */
+    PARTS = SGEMM_LANES / VEC_LANES, /* vectors for SGEMM_LANES columns */
+    WIDE = PARTS == 1,               /* all columns of a tile are multiplied in one pass */
+    SPAN = WIDE ? 1 : 64,            /* elements between two prefetches: a prefetch takes as long as a sum of 8 lanes */
     LINE = 16
 };
 
-/* vectors of VEC_LANES, the last of them with `last` columns; full: it has all. lines: of weights that are asked for
- * with each k, ROW_AHEAD before they are needed. */
+/* Computes `vectors` vectors of VEC_LANES; the last one has `last` columns; full: it has all. lines: cache lines of
+ * weights that are prefetched with each k, ROW_AHEAD floats ahead. */
 VEC_INLINE void tile(const int rows, const int vectors, const bool full, const int64_t last, const int lines,
                      const sgemm_tile *t)
 {
     const vmask part = vec_first(last);
     const float *ahead = t->ahead, *from = t->from;
     const int64_t k = t->k, c_row = t->c_row, ahead_step = t->ahead_step;
-    const int64_t chains = k <= t->chain ? 1 : (k + t->chain - 1) / t->chain; /* divisions take as long as 10 terms */
+    const int64_t chains = k <= t->chain ? 1 : (k + t->chain - 1) / t->chain; /* a division takes as long as 10 terms */
     block_source source = { .a_row = t->a_row, .b = t->b, .b_step = t->b_step, .part = part };
     int64_t from_row = t->from_row, p = 0;
     float *c = t->c;
-    const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4; /* registers are left for the parts before */
+    /* enough registers are left for the earlier chains */
+    const bool kept = 2 * rows * vectors <= VEC_REGISTERS * 3 / 4;
     vec sum[SGEMM_ROWS][SGEMM_WIDTH / VEC_LANES], before[SGEMM_ROWS][SGEMM_WIDTH / VEC_LANES];
 
+    INLAY_CHECK(t->chain > 0 && last > 0);
     VEC_UNROLL
     for (int i = 0; 3 * i < rows; i++)
         source.a[i] = t->a + 3 * i * t->a_row;
     VEC_UNROLL
-    for (int r = 0; kept && r < rows; r++) { /* what the first is added to is the same where they wait in C */
+    for (int r = 0; kept && r < rows; r++) { /* initial value; the same as if it waited in C */
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
             before[r][v] = vec_set(-0.0f);
@@ -43,7 +46,8 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
                 before[r][v] = vec_load_some(part, from + r * from_row + v * VEC_LANES);
         }
     }
-    for (int64_t n = 1; n <= chains; n++) { /* each is added to those before it, which wait in C otherwise */
+    /* each chain is added to the earlier ones, which are stored in C unless kept in registers */
+    for (int64_t n = 1; n <= chains; n++) {
         const int64_t end = n == chains ? k : k * n / chains;
 
         VEC_UNROLL
@@ -83,7 +87,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
 
                     sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));
                 }
-                if (n == chains && t->bias != NULL) { /* last: sums beside a large one would lose digits */
+                if (n == chains && t->bias != NULL) { /* last: adding to a large bias would cost the sums digits */
                     const float *x = t->bias + v * VEC_LANES;
 
                     sum[r][v] = vec_add(sum[r][v], all ? vec_load(x) : vec_load_some(part, x));
@@ -117,39 +121,39 @@ CELLS_6(CELL, 4)
         0, 12, 12, 8, 6                                                                                                \
     }
 #else
-/* Columns of a block of C by 16 after each other, or 32 where rows are few; one row takes them all. So a panel is
- * passed several times, a part of k that stays in the second-level cache after the other. Where nobody has asked for
- * the panel before, the first columns do, for all. */
+/* A tile is computed in groups of 16 columns, or 32 where rows are few; one row takes all columns. So a panel is read
+ * several times, in parts of k that stay in the second-level cache. If the panel was not prefetched by another tile,
+ * the first group of columns prefetches it for all. */
 #define GROUP(rows) ((rows) == 1 ? SGEMM_WIDTH / VEC_LANES : (rows) == 2 ? 2 * PARTS : PARTS)
 enum { PANEL_LINES = SGEMM_WIDTH / LINE };
 
-/* What is left of t for part n of so many. */
-static sgemm_tile part_of(const sgemm_tile *t, int64_t n, int64_t parts)
+/* Tile `t` cut to slice `n` of `parts` along k. */
+static sgemm_tile slice_of(const sgemm_tile *t, int64_t n, int64_t parts)
 {
     const int64_t begin = t->k * n / parts;
-    sgemm_tile u = *t;
+    sgemm_tile slice = *t;
 
-    u.k = t->k * (n + 1) / parts - begin;
-    u.a += begin;
-    u.b += begin * t->b_step;
-    u.ahead += begin * t->ahead_step;
+    slice.k = t->k * (n + 1) / parts - begin;
+    slice.a += begin;
+    slice.b += begin * t->b_step;
+    slice.ahead += begin * t->ahead_step;
     if (n > 0) {
-        u.from = t->c;
-        u.from_row = t->c_row;
+        slice.from = t->c;
+        slice.from_row = t->c_row;
     }
     if (n + 1 < parts)
-        u.bias = NULL;
-    return u;
+        slice.bias = NULL;
+    return slice;
 }
 
-static void next_columns(sgemm_tile *u, int64_t count)
+static void next_columns(sgemm_tile *tile, int64_t count)
 {
-    u->b += count;
-    u->c += count;
-    u->from = u->from != NULL ? u->from + count : NULL;
-    u->bias = u->bias != NULL ? u->bias + count : NULL;
-    u->ahead = u->a; /* fetched by now */
-    u->ahead_step = 0;
+    tile->b += count;
+    tile->c += count;
+    tile->from = tile->from != NULL ? tile->from + count : NULL;
+    tile->bias = tile->bias != NULL ? tile->bias + count : NULL;
+    tile->ahead = tile->a; /* already prefetched */
+    tile->ahead_step = 0;
 }
 
 #define CELL(r, none)                                                                                                  \
@@ -171,7 +175,7 @@ static void next_columns(sgemm_tile *u, int64_t count)
         const bool cold = (r) > 1 && t->ahead_step == 0 && t->b_step == SGEMM_WIDTH;                                   \
                                                                                                                        \
         for (int64_t n = 0; n < parts; n++) {                                                                          \
-            sgemm_tile u = part_of(t, n, parts);                                                                       \
+            sgemm_tile u = slice_of(t, n, parts);                                                                      \
             int64_t left = count;                                                                                      \
                                                                                                                        \
             while (left > 0) {                                                                                         \
@@ -211,7 +215,7 @@ static const sgemm_tile_fn tiles_1[] = { CELLS_12(CELL, 1) }, tiles_2[] = { CELL
                            tiles_3[] = { CELLS_8(CELL, 3) }, tiles_4[] = { CELLS_6(CELL, 4) };
 #undef CELL
 
-/* ------------------------------------------------------------------ functions behind it */
+/* ------------------------------------------------------------------ functions of the epilogue */
 
 #define FUNCTION(name, expression)                                                                                     \
     KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \
@@ -237,7 +241,7 @@ FUNCTION(fn_hardswish, x *(x<-3.0f ? 0.0f : x> 3.0f ? 1.0f : x *(1.0f / 6) + 0.5
 FUNCTION(fn_linear, alpha *x + beta)
 FUNCTION(fn_clip, x<alpha ? alpha : x> beta ? beta : x)
 
-/* Functions of vectors as wholes. */
+/* Functions that work on whole vectors. */
 #define VECTORS(name, expression)                                                                                      \
     KERNEL_PART(void, name, const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols)               \
     {                                                                                                                  \
@@ -310,16 +314,18 @@ static void post_block(const sgemm_post *post, float *c, int64_t c_row, int64_t 
         [SGEMM_PRELU] = KERNEL_PART_OF(fn_prelu),
     };
 
+    INLAY_CHECK(post->fn < SGEMM_FN_COUNT &&
+                (post->fn < SGEMM_ADD || (post->other != NULL && (post->col == 0 || post->col == 1))));
     functions[post->fn](post, c, c_row, rows, cols);
 }
 
 /* ------------------------------------------------------------------ attention */
 
-/* e^x for x up to 0, 1 ulp; NaN stays. Below -105 it is 0. */
+/* e^x for x up to 0, 1 ulp; NaN is kept. Below -105 it is 0. */
 VEC_INLINE vec exp_of(vec x)
 {
-    const vec integer = vec_set(12582912);   /* 1.5 * 2^23 has no fraction */
-    const vec c = vec_max(vec_set(-105), x); /* the second where one is NaN */
+    const vec integer = vec_set(12582912);   /* 1.5 * 2^23: floats of this size have no fraction */
+    const vec c = vec_max(vec_set(-105), x); /* vec_max returns the second operand if one is NaN */
     const vec n = vec_sub(vec_fma(c, vec_set(1.44269504f), integer), integer);
     const vec high = vec_fnma(n, vec_set(VM_LN2_HIGH), c);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), high);
@@ -333,8 +339,8 @@ VEC_INLINE vec exp_of(vec x)
     return vec_scale(p, n);
 }
 
-/* At most VEC_LANES rows from `first` on: what is joined over a row is joined for all of them at once, and in whole
- * vectors, for rows of windows and images are short. */
+/* At most VEC_LANES rows from `first` on. Horizontal reductions are done for all of these rows at once, which pays
+ * because rows of windowed attention and of images are short. */
 static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows)
 {
     const vec least = vec_set(-VM_INFINITY), zero = vec_zero(), factor = vec_set(scores->scale);
@@ -354,13 +360,13 @@ static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows
 
             v = mask != NULL ? vec_fma(v, factor, vec_load_some(part, mask + i)) : vec_mul(v, factor);
             v = vec_select(part, v, least);
-            most = vec_max(v, most); /* the second where one is NaN */
+            most = vec_max(v, most); /* returns the second operand if one is NaN */
             vec_store(x + i, v);
         }
         tops[r] = most;
         sums[r] = zero;
     }
-    tops[0] = vec_tops(tops); /* -infinity also where all is NaN, which stays */
+    tops[0] = vec_tops(tops); /* -infinity also if all are NaN, which are kept */
     vec_store(top, vec_select(vec_greater(tops[0], least), tops[0], zero));
     for (int64_t r = 0; r < rows; r++) {
         const int64_t n = scores->seen + first + r < size ? scores->seen + first + r : size;
@@ -379,7 +385,7 @@ static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows
         sums[r] = sum;
     }
     sums[0] = vec_sums(sums);
-    tops[0] = vec_div(vec_set(1), sums[0]); /* where all are 0, infinity, which makes NaN of them */
+    tops[0] = vec_div(vec_set(1), sums[0]); /* infinity if all are 0, which makes NaN of them */
     if (scores->blank != SGEMM_BLANK_NAN)
         tops[0] = vec_select(vec_greater(sums[0], zero), tops[0], scores->blank == SGEMM_BLANK_ZERO ? sums[0] : zero);
     vec_store(top, tops[0]);
@@ -389,14 +395,15 @@ static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows
     vec_store_some(scores->factors + first, vec_first(rows), tops[0]);
 }
 
-KERNEL_PART(void, softmax_rows, const sgemm_scores *s)
+KERNEL_PART(void, softmax_rows, const sgemm_scores *scores)
 {
-    for (int64_t r = 0; r < s->rows; r += VEC_LANES)
-        softmax_some(s, r, s->rows - r < VEC_LANES ? s->rows - r : VEC_LANES);
+    for (int64_t r = 0; r < scores->rows; r += VEC_LANES)
+        softmax_some(scores, r, scores->rows - r < VEC_LANES ? scores->rows - r : VEC_LANES);
 }
 
 KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
 {
+    INLAY_CHECK(count >= 0 && count <= SGEMM_WIDTH);
     const int64_t past = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
 
     for (int64_t i = 0; i < past; i += VEC_LANES) {
@@ -414,8 +421,8 @@ KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count,
     }
 }
 
-/* So many rows of a by the first VEC_LANES / rows of `lines` lines of b, each of which is read once. An element is
- * summed alike whatever is beside it. */
+/* Dot products of `rows` rows of a with the first VEC_LANES / rows of `lines` lines of b, each of which is read once.
+ * The order of additions of an element does not depend on its neighbours. */
 VEC_INLINE void dots_of(int rows, const float *a, int64_t a_row, const float *b, int64_t b_stride, int64_t lines,
                         int64_t size, float *out, int64_t out_row)
 {

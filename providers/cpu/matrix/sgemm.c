@@ -1,6 +1,7 @@
-/* The loops around the blocks of a product. Rows and k are cut so that a block of A stays in the second-level cache
- * while panels of B stream past it; each panel is read from memory once for a block of rows. */
+/* The loops around the tiles of a GEMM. Rows and k are divided so that a block of A stays in the second-level cache
+ * while panels of B are streamed; each panel is read from memory once for a block of rows. */
 #include "matrix/sgemm.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 #include <stddef.h>
 
@@ -10,7 +11,7 @@ OPTIONAL_WITH(sgemm_kernel_best,
 
 #define FLOPS_PER_NS 200.0
 #define BYTES_PER_NS 30.0
-enum { BLOCK_ROWS = 160, BLOCK_K = 768, OWN_ROWS = 48 };
+enum { BLOCK_ROWS = 160, BLOCK_K = 768, MIN_THREAD_ROWS = 48 };
 
 const sgemm_kernel *sgemm_kernel_best(void)
 {
@@ -36,7 +37,7 @@ static int64_t row_blocks(const sgemm_job *job)
 
 void sgemm_share(sgemm_job *job, uint32_t threads)
 {
-    if (threads > 1 && job->m / threads >= OWN_ROWS)
+    if (threads > 1 && job->m / threads >= MIN_THREAD_ROWS)
         job->blocks = ceil_div(row_blocks(job), threads) * threads;
 }
 
@@ -53,14 +54,15 @@ double sgemm_estimate_ns(const sgemm_job *job)
     return work > bytes ? work : bytes;
 }
 
-/* Rows [i0, i1) of panel j, for k in [k0, k1). next: what is read after this panel, NULL: nothing. */
+/* Multiplies rows [i0, i1) with panel j, for k in [k0, k1). next: the data that is read after this panel; NULL:
+ * nothing. */
 static void run_panel(const sgemm_job *job, int64_t i0, int64_t i1, int64_t j, int64_t k0, int64_t k1,
                       const float *next)
 {
     const sgemm_kernel *kernel = job->kernel;
     int64_t at = j * job->width, cols = job->n - at < job->width ? job->n - at : job->width;
     int64_t vectors = ceil_div(cols, SGEMM_LANES), blocks = ceil_div(i1 - i0, kernel->rows[vectors]);
-    /* Elements a k that each call fetches of what comes next: evenly, for memory gives no more at a time. */
+    /* Elements that each call prefetches for one k: an even share, because memory bandwidth is limited. */
     int64_t share = ceil_div(job->width, blocks < SGEMM_VECTORS ? SGEMM_VECTORS : blocks);
     const int64_t even = blocks > 0 ? (i1 - i0) / blocks : 0, left = i1 - i0 - even * blocks;
     bool sums = k0 > 0 || job->add;
@@ -73,7 +75,9 @@ static void run_panel(const sgemm_job *job, int64_t i0, int64_t i1, int64_t j, i
                         .c_row = job->c_row,
                         .last = (uint32_t)(cols - (vectors - 1) * SGEMM_LANES) };
 
-    /* Blocks of about the same size: block n ends at (i1 - i0) (n + 1) / blocks, without dividing each time. */
+    INLAY_CHECK(vectors >= 1 && vectors <= SGEMM_VECTORS && i0 <= i1 && k0 < k1);
+    /* Blocks of about the same size: block n ends at (i1 - i0) (n + 1) / blocks, computed without a division for
+     * each. */
     for (int64_t n = 0, i = i0, rows, part = 0; n < blocks; n++, i += rows) {
         bool fetch = next != NULL && blocks > 1 && job->b_step == job->width;
 

@@ -1,12 +1,11 @@
-/* sgemm.h - products of float matrices of our own, where they beat the library's: blocks of C stay in registers, panels
- * of B near the core, and what follows a product (bias, functions, other operands) is done while a block of C is in the
- * first-level cache.
+/* sgemm.h - GEMM of float matrices with a fused epilogue. Tiles of C stay in registers, panels of B near the core,
+ * and the epilogue (bias, activations, binary operations) is applied while a block of C is in the first-level cache.
  *
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
  *
- * A is read as it lies, rows at any distance. B lies in panels of `width` columns: panel after panel, and within one, k
- * after k (oneDNN's AB16b64a and the like); columns beyond the last are padding. One kernel serves products of many
- * rows, which are bound by arithmetic, and of one, which are bound by the bytes of B. */
+ * A is read in place, with any distance between rows. B is packed in panels of `width` columns: panel after panel,
+ * and within one, k after k (oneDNN's AB16b64a and similar); columns beyond the last are padding. The same kernel
+ * serves products of many rows, which are bound by arithmetic, and of one row, which are bound by the transfer of B. */
 #ifndef CPU_SGEMM_H
 #define CPU_SGEMM_H
 #include "simd/instances.h"
@@ -21,12 +20,12 @@ enum {
     SGEMM_ROWS = 12,
     SGEMM_CHAIN = 384,
     SGEMM_LEAST_CHAIN = 16,
-    SGEMM_FEW = 4 /* so few rows are multiplied by lines as they lie (dots) */
+    SGEMM_FEW = 4 /* up to this many rows are multiplied with unpacked rows of B (dots) */
 };
 
-/* How many terms of a sum of k are added one after the other, at most; 0: SGEMM_CHAIN, as many as costs nothing. The
- * error of a sum grows with the root of that and of how many parts there are then, so precision strict cuts where
- * neither is many, which takes up to a tenth longer. */
+/* Maximum number of terms that are added to one accumulator in a row, for a sum of k terms; 0: SGEMM_CHAIN, the
+ * longest chain without a cost in speed. The error of a sum grows with the root of the chain's length and of the
+ * number of chains, so precision `strict` keeps both small, which takes up to a tenth longer. */
 static inline int64_t sgemm_chain(int64_t k, bool strict)
 {
     const int64_t even = (int64_t)(2 * sqrt((double)k));
@@ -34,7 +33,7 @@ static inline int64_t sgemm_chain(int64_t k, bool strict)
     return !strict ? 0 : even > SGEMM_LEAST_CHAIN ? even : SGEMM_LEAST_CHAIN;
 }
 
-/* What a block of C goes through. x is the element, o the other operand's. */
+/* Functions of the epilogue. x is the element of C, o the other operand's. */
 typedef enum sgemm_fn {
     SGEMM_RELU,      /* x < 0 ? alpha x : x */
     SGEMM_GELU,      /* Gelu-20 */
@@ -56,16 +55,16 @@ typedef enum sgemm_fn {
 typedef struct sgemm_post {
     sgemm_fn fn;
     float alpha, beta;
-    const float *other; /* of ADD and the like */
-    int64_t row, col;   /* elements from one row, and one column, of the other operand to the next; col is 0 or 1 */
+    const float *other; /* the other operand of binary functions */
+    int64_t row, col;   /* distance of the other operand's rows and columns in elements; col is 0 (broadcast) or 1 */
 } sgemm_post;
 
-/* One block of C: rows (of the function's name) by `vectors` vectors, of which the last has `last` columns (1 to
- * SGEMM_LANES). The sums are added to `from`, from_row elements a row; NULL: to nothing. c may be from. `bias` is a row
- * that is added last; NULL: none. More than `chain` elements of k (never 0) are summed in parts of about the same
- * size. b_step: elements from one k to the next. With each k a line of the cache is fetched ahead, from ahead on in
- * steps of ahead_step elements: what comes after this panel of B, so that the first block that reads it does not wait
- * for memory. Any address will do. */
+/* One tile of C: rows (a parameter of the function) by `vectors` vectors, of which the last has `last` columns (1 to
+ * SGEMM_LANES). The sums are added to `from`, from_row elements a row; NULL: to nothing. c may be from. `bias` is a
+ * row that is added last; NULL: none. More than `chain` elements of k (never 0) are summed in parts of about the same
+ * size. b_step: elements from one k to the next. With each k a cache line is prefetched, starting at `ahead` in steps
+ * of ahead_step elements: the data behind this panel of B, so that the first tile that reads it does not wait for
+ * memory. Any address is valid for that. */
 typedef struct sgemm_tile {
     int64_t k, chain;
     const float *a;
@@ -83,17 +82,16 @@ typedef struct sgemm_tile {
 } sgemm_tile;
 typedef void (*sgemm_tile_fn)(const sgemm_tile *tile);
 
-/* What becomes of rows of scores that are -infinity everywhere: 0; NaN, as Softmax has it; or 0, also of rows that have
- * a NaN. */
+/* The result for rows of attention scores that are all -infinity: 0; NaN, as Softmax defines it; or 0, also for rows
+ * with a NaN. */
 typedef enum sgemm_blank { SGEMM_BLANK_ZERO, SGEMM_BLANK_NAN, SGEMM_BLANK_GUARDED } sgemm_blank;
 
-/* Rows of scores. Those that a row sees become e^(scale x + mask - top), top the largest of them, the others 0; its
- * factor is what to multiply by so that they sum to 1. x has room up to a multiple of SGEMM_LANES, which is
- * overwritten.
- */
+/* Rows of attention scores. Visible scores become e^(scale x + mask - top), where top is the largest of them; the
+ * others become 0. The row's factor normalizes the sum to 1. Each row has space up to a multiple of SGEMM_LANES,
+ * which is overwritten. */
 typedef struct sgemm_scores {
     int64_t rows, count; /* scores in a row */
-    int64_t seen;        /* by the first row; each further one sees one more, none more than there are */
+    int64_t seen;        /* visible in the first row; each further row sees one more, at most count */
     float *input;
     int64_t x_row;
     const float *mask; /* NULL: none */
@@ -103,28 +101,29 @@ typedef struct sgemm_scores {
     float *factors; /* [rows] */
 } sgemm_scores;
 
-/* The loops for one instruction set. Immutable. */
+/* The kernels for one instruction set. Immutable. */
 typedef struct sgemm_kernel {
     const char *isa;
-    int64_t rows[SGEMM_VECTORS + 1];              /* most rows of a block with so many vectors */
+    int64_t rows[SGEMM_VECTORS + 1];              /* maximum rows of a tile by number of vectors */
     const sgemm_tile_fn *tile[SGEMM_VECTORS + 1]; /* [vectors][rows - 1] */
     void (*post)(const sgemm_post *post, float *c, int64_t c_row, int64_t rows, int64_t cols);
-    /* Rows of scores become probabilities, up to what each is multiplied by. */
+    /* Turns rows of scores into probabilities, except for the factor of each row. */
     void (*softmax)(const sgemm_scores *scores);
-    /* Lines of `size` elements, `stride` apart, count of them (at most SGEMM_WIDTH), as a panel: out[k * SGEMM_WIDTH +
-     * i] is element k of line i; 0 for the rest of the last SGEMM_LANES lines, what is beyond is left. */
+    /* Packs `count` lines (at most SGEMM_WIDTH) of `size` elements, `stride` apart, as a panel: out[k * SGEMM_WIDTH +
+     * i] is element k of line i. The rest of the last SGEMM_LANES lines is filled with 0; lines beyond are not
+     * written. */
     void (*panel)(const float *lines, int64_t stride, int64_t count, int64_t size, float *out);
-    /* out[r * out_row + i] = the product of row r of a with line i of b, both of `size` elements: for few rows, where
-     * making a panel of the lines would take longer. */
+    /* out[r * out_row + i] = dot product of row r of a with line i of b, both of `size` elements. For few rows, where
+     * packing the lines as a panel would take longer. */
     void (*dots)(const float *a, int64_t a_row, int64_t rows, const float *b, int64_t b_stride, int64_t count,
                  int64_t size, float *out, int64_t out_row);
 } sgemm_kernel;
 
 KERNEL_INSTANCES(sgemm_kernel, products)
-/* The kernel for this CPU; NULL: there is none that would be faster than a library's. */
+/* The kernel for this CPU; NULL: none that would be faster than a library's. */
 const sgemm_kernel *sgemm_kernel_best(void);
 
-/* A product. Pointers are borrowed for the run. */
+/* A GEMM. Pointers are borrowed for the run. */
 typedef struct sgemm_job {
     const sgemm_kernel *kernel;
     int64_t m, n, k; /* all above 0 */
@@ -134,22 +133,23 @@ typedef struct sgemm_job {
     const float *b;
     int64_t width;     /* columns of a panel, at most SGEMM_WIDTH */
     int64_t b_panel;   /* elements from one panel to the next */
-    int64_t b_step;    /* and from one k to the next: width in packed panels, more where B lies row by row */
+    int64_t b_step;    /* from one k to the next: width in packed panels, more in a row-major B */
     const float *bias; /* [n], or NULL */
-    bool add;          /* the sums start from what is in c; bias is NULL then */
+    bool add;          /* accumulates onto c; bias must be NULL */
     float *c;
     int64_t c_row;
-    int64_t blocks;          /* of rows, at least; 0: as many as the cache asks for */
+    int64_t blocks;          /* minimum number of row blocks; 0: as the cache size demands */
     const sgemm_post *posts; /* operands of these start at the first row and column of C */
     uint32_t post_count;
 } sgemm_job;
 
-/* The job is cut into so many units, which may run in any order and at once: runs of neighbours are best. */
+/* The number of units that a job is divided into. They may run in any order and concurrently; a worker should take
+ * consecutive ones. */
 int64_t sgemm_units(const sgemm_job *job);
-/* Sets blocks so that each of the threads gets rows of its own where these are enough to keep it busy while weights
- * come: what one product made of them is then in the cache of the core that reads it for the next. */
+/* Sets `blocks` so that each thread gets separate rows, if these are enough to keep it busy while weights are
+ * loaded. The results are then in the cache of the core that reads them in the next layer. */
 void sgemm_share(sgemm_job *job, uint32_t threads);
 void sgemm_run(const sgemm_job *job, int64_t begin, int64_t end);
-/* Estimated nanoseconds on one core: for the choice of how many to wake. */
+/* Estimated nanoseconds on one core, to choose the number of threads. */
 double sgemm_estimate_ns(const sgemm_job *job);
 #endif

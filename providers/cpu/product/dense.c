@@ -1,8 +1,9 @@
-/* Products with loops of our own (sgemm.h): the bias, functions and operands behind a product are done block by block.
- * Constant matrices lie in panels; a matrix that is computed is read row by row as it lies, or, where columns are what
- * lies together, put into panels first. Of that kind there may be many, with a product each. */
+/* GEMM by built-in kernels (sgemm.h) with a fused epilogue. Constant matrices are packed in panels. A computed matrix
+ * is read in place if it is row-major; a column-major one is packed into panels first. There may be a batch of
+ * computed matrices, with one GEMM for each. */
 #include "product/dense.h"
 #include "choice/kernels.h"
+#include "inlay/check.h"
 #include "weights/narrow.h"
 #include "weights/pairs_weights.h"
 #include "weights/sparse_weights.h"
@@ -11,20 +12,20 @@
 
 typedef struct dense_call {
     const struct dense *dense;
-    const float *lines; /* B as it lies, and */
-    float *panels;      /* where it is put */
+    const float *lines; /* B as stored */
+    float *panels;      /* B as packed, or to be packed */
     float *scratch;     /* of the first worker */
     sgemm_job job;
     sgemm_post posts[CPU_MAX_POSTS + 1];
 } dense_call;
 
-/* Where product number i starts in an operand. */
+/* Offset of GEMM number i in an operand. */
 static int64_t offset(const struct dense *dense, int64_t i, const int64_t *steps)
 {
     int64_t at = 0;
 
-    for (uint32_t x = dense->axes; x-- > 0; i /= dense->dims[x])
-        at += i % dense->dims[x] * steps[x];
+    for (uint32_t axis = dense->axes; axis-- > 0; i /= dense->dims[axis])
+        at += i % dense->dims[axis] * steps[axis];
     return at;
 }
 
@@ -52,35 +53,35 @@ static inlay_status one_sparse(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* Units: panels of a matrix of few bits. */
-static inlay_status narrow_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* Units: panels of a low-bit matrix. */
+static inlay_status low_bit_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
     const struct dense *dense = call->dense;
-    float *room = call->scratch + worker % dense->workers * (uint64_t)dense->job.b_panel;
+    float *buffer = call->scratch + worker % dense->workers * (uint64_t)dense->job.b_panel;
 
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t at = u * dense->job.width;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t column = unit * dense->job.width;
         sgemm_post posts[CPU_MAX_POSTS + 1];
         sgemm_job job = call->job;
 
-        narrow_unfold(call->lines, u * job.b_panel, (u + 1) * job.b_panel, room);
-        job.n = job.n - at < job.width ? job.n - at : job.width;
-        job.b = room;
-        job.bias = job.bias == NULL ? NULL : job.bias + at;
-        job.c += at;
+        narrow_unfold(call->lines, unit * job.b_panel, (unit + 1) * job.b_panel, buffer);
+        job.n = job.n - column < job.width ? job.n - column : job.width;
+        job.b = buffer;
+        job.bias = job.bias == NULL ? NULL : job.bias + column;
+        job.c += column;
         job.posts = posts;
         for (uint32_t i = 0; i < job.post_count; i++) {
             posts[i] = call->posts[i];
             if (posts[i].other != NULL)
-                posts[i].other += at * posts[i].col;
+                posts[i].other += column * posts[i].col;
         }
         sgemm_run(&job, 0, sgemm_units(&job));
     }
     return INLAY_OK;
 }
 
-/* Units of a product after those of the one before. */
+/* Units: those of the first GEMM of the batch, then those of the second, and so on. */
 static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
@@ -90,6 +91,7 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
 
     (void)worker;
     while (begin < end) {
+        INLAY_CHECK(begin >= 0 && end <= units * dense->batch);
         int64_t i = begin / units, first = begin % units;
         int64_t last = end - begin < units - first ? first + end - begin : units;
         sgemm_post posts[CPU_MAX_POSTS + 1];
@@ -110,7 +112,7 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
     return INLAY_OK;
 }
 
-/* Few rows by columns that lie together: they are read once, as they are. */
+/* Few rows by a column-major matrix, which is read once, in place. */
 static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
@@ -134,19 +136,19 @@ static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-static inlay_status make_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
     const struct dense *dense = call->dense;
     int64_t panels = (dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH;
 
     (void)worker;
-    for (int64_t u = begin; u < end; u++) {
-        int64_t first = u % panels * SGEMM_WIDTH,
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t first = unit % panels * SGEMM_WIDTH,
                 count = dense->job.n - first < SGEMM_WIDTH ? dense->job.n - first : SGEMM_WIDTH;
 
-        dense->job.kernel->panel(call->lines + offset(dense, u / panels, dense->b_steps) + first * dense->lines,
-                                 dense->lines, count, dense->job.k, call->panels + u * dense->job.k * SGEMM_WIDTH);
+        dense->job.kernel->panel(call->lines + offset(dense, unit / panels, dense->b_steps) + first * dense->lines,
+                                 dense->lines, count, dense->job.k, call->panels + unit * dense->job.k * SGEMM_WIDTH);
     }
     return INLAY_OK;
 }
@@ -161,7 +163,7 @@ static inlay_status run_loop(const cpu_state *state, inlay_run *run, int64_t uni
     return state->host->parallel_for(state->host->ctx, run, units, grain, body, call);
 }
 
-/* args: x, weights, panels if they are made here, operands, y. */
+/* args: input, weights, panels if they are packed here, operands, output. */
 static inlay_status run_dense(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
@@ -172,10 +174,10 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
                                     : sgemm_units(&call.job) * dense->batch;
     int64_t panels = dense->b_count * ((dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH);
     double ns = sgemm_estimate_ns(&call.job) * (double)dense->batch;
-    const bool alone = ns < WAKE_NS;
+    const bool sequential = ns < WAKE_NS;
     inlay_status status = INLAY_OK;
 
-    (void)threads; /* one goes by the host, too, which ends long loops of cancelled runs */
+    (void)threads; /* also one thread runs by the host, which stops long loops of cancelled runs */
     call.job.a = args[0];
     call.job.b = call.panels = args[dense->lines > 0 && !dense->few ? 2 : 1];
     call.job.bias = dense->biased ? args[dense->bias_arg] : NULL;
@@ -187,29 +189,30 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
             call.posts[post].other = args[dense->posts[post].arg];
     }
     if (dense->few)
-        return alone ? few_rows(&call, 0, dense->batch, 0) : run_loop(state, run, dense->batch, ns, few_rows, &call);
+        return sequential ? few_rows(&call, 0, dense->batch, 0)
+                          : run_loop(state, run, dense->batch, ns, few_rows, &call);
     if (dense->lines > 0)
-        status = alone ? make_panels(&call, 0, panels, 0)
-                       : run_loop(state, run, panels,
-                                  4.0 * (double)(panels * SGEMM_WIDTH * dense->job.k) / PANEL_BYTES_PER_NS, make_panels,
-                                  &call);
+        status = sequential ? pack_panels(&call, 0, panels, 0)
+                            : run_loop(state, run, panels,
+                                       4.0 * (double)(panels * SGEMM_WIDTH * dense->job.k) / PANEL_BYTES_PER_NS,
+                                       pack_panels, &call);
     if (status != INLAY_OK)
         return status;
     if (dense->paired) {
         call.scratch = args[dense->arg_count];
         pairs_start(&call.job, call.scratch, dense->workers);
-        return alone ? one_in_pairs(&call, 0, units, 0) : run_loop(state, run, units, ns, one_in_pairs, &call);
+        return sequential ? one_in_pairs(&call, 0, units, 0) : run_loop(state, run, units, ns, one_in_pairs, &call);
     }
     if (dense->sparse) {
         call.scratch = args[dense->arg_count];
-        return alone ? one_sparse(&call, 0, units, 0) : run_loop(state, run, units, ns, one_sparse, &call);
+        return sequential ? one_sparse(&call, 0, units, 0) : run_loop(state, run, units, ns, one_sparse, &call);
     }
-    if (dense->narrow) {
+    if (dense->low_bit) {
         call.scratch = args[dense->arg_count];
         units = (dense->job.n + dense->job.width - 1) / dense->job.width;
-        return alone ? narrow_panels(&call, 0, units, 0) : run_loop(state, run, units, ns, narrow_panels, &call);
+        return sequential ? low_bit_panels(&call, 0, units, 0) : run_loop(state, run, units, ns, low_bit_panels, &call);
     }
-    if (alone)
+    if (sequential)
         return (dense->batch == 1 ? one_product : many_products)(&call, 0, units, 0);
     return run_loop(state, run, units, ns, dense->batch == 1 ? one_product : many_products, &call);
 }
@@ -238,12 +241,12 @@ bool cpu_function_of(const cpu_eltwise *eltwise, sgemm_post *out)
     return false;
 }
 
-/* How value `other` lies beside the rows and columns of the output, which has `rank` axes, the last of n elements. */
+/* Sets the strides of operand `other` along rows and columns of the output; false: its shape is not supported. */
 static bool operand_of(const cpu_build *build, uint32_t other, uint32_t out, sgemm_post *post)
 {
-    uint32_t rank = build->ranks[out], own = build->ranks[other];
+    uint32_t rank = build->ranks[out], own_rank = build->ranks[other];
     int64_t n = build->dims[out][rank - 1], count = cpu_count(build, other),
-            last = own > 0 ? build->dims[other][own - 1] : 1;
+            last = own_rank > 0 ? build->dims[other][own_rank - 1] : 1;
 
     if (count == cpu_count(build, out)) {
         post->row = n;
@@ -259,7 +262,7 @@ static bool operand_of(const cpu_build *build, uint32_t other, uint32_t out, sge
     } else {
         return false;
     }
-    return own <= rank;
+    return own_rank <= rank;
 }
 
 static bool binary_of(const cpu_build *build, const cpu_post *post, uint32_t out, sgemm_post *result)
@@ -285,15 +288,15 @@ static bool binary_of(const cpu_build *build, const cpu_post *post, uint32_t out
     return operand_of(build, post->other, out, result);
 }
 
-/* Takes over as many of the group's posts as there are functions for; operands get their places in `others`. */
-static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct dense *dense, dense_args *args,
+/* Moves as many post-ops into the epilogue as sgemm.h has functions for; operands get their placements in `others`. */
+static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, struct dense *dense, dense_args *args,
                                cpu_place *others, uint32_t *out_taken)
 {
-    uint32_t n = 0;
+    uint32_t fused = 0;
 
-    for (; n < group->post_count && dense->job.post_count < KIT_COUNT(dense->posts); n++) {
-        const cpu_post *post = &group->posts[n];
-        struct behind *next = &dense->posts[dense->job.post_count];
+    for (; fused < group->post_count && dense->job.post_count < KIT_COUNT(dense->posts); fused++) {
+        const cpu_post *post = &group->posts[fused];
+        fused_post *next = &dense->posts[dense->job.post_count];
         bool binary = post->kind == CPU_POST_BINARY;
         inlay_status status;
 
@@ -303,17 +306,18 @@ static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct 
         dense->job.post_count++;
         if (!binary)
             continue;
-        status = cpu_read_plain(build, post->other, &others[n]);
+        status = cpu_read_plain(build, post->other, &others[fused]);
         if (status != INLAY_OK)
             return status;
         next->arg = args->count;
-        args->list[args->count++] = &others[n];
+        args->list[args->count++] = &others[fused];
     }
-    *out_taken = n;
+    *out_taken = fused;
     return INLAY_OK;
 }
 
-/* A first operand of the output's size that nobody reads afterwards takes the sums: true. */
+/* True if the first post-op adds an operand of the output's size that has no other consumer: the result overwrites
+ * it. */
 static bool adds_in_place(const cpu_build *build, const cpu_group *group)
 {
     const cpu_post *first = &group->posts[0];
@@ -325,7 +329,7 @@ static bool adds_in_place(const cpu_build *build, const cpu_group *group)
 }
 
 /* The panels of a [k, n] matrix as a layout of oneDNN's. */
-static void panels(int64_t n, int64_t k, memory_desc *out, sgemm_job *job)
+static void panel_layout(int64_t n, int64_t k, memory_desc *out, sgemm_job *job)
 {
     const library_dims dims = { n, k };
 
@@ -349,10 +353,10 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
         dense->bias_arg = args->count;
         args->list[args->count++] = &bias;
     }
-    if (add) { /* the bias comes behind it */
+    if (add) { /* the bias is added after it */
         if (bias_value != INLAY_NONE)
             dense->posts[dense->job.post_count++] =
-                (struct behind){ .post = { .fn = SGEMM_ADD, .col = 1 }, .arg = dense->bias_arg };
+                (fused_post){ .post = { .fn = SGEMM_ADD, .col = 1 }, .arg = dense->bias_arg };
         output = build->places[group->posts[0].other];
         dense->job.add = true;
     }
@@ -362,16 +366,16 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
 
         rest.post_count--;
         memmove(rest.posts, rest.posts + 1, rest.post_count * sizeof *rest.posts);
-        INLAY_TRY(take_posts(build, &rest, dense, args, others, &taken));
+        INLAY_TRY(fuse_posts(build, &rest, dense, args, others, &taken));
         taken++;
     } else {
-        INLAY_TRY(take_posts(build, group, dense, args, others, &taken));
+        INLAY_TRY(fuse_posts(build, group, dense, args, others, &taken));
         memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
         INLAY_TRY(cpu_made_place(build, group, taken, &md, &output));
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
-    if (dense->paired || dense->sparse || dense->narrow) {
+    if (dense->paired || dense->sparse || dense->low_bit) {
         const int64_t floats = dense->workers * (dense->paired   ? pairs_scratch_floats(&dense->job)
                                                  : dense->sparse ? sparse_scratch_floats(&dense->job)
                                                                  : dense->job.b_panel);
@@ -380,6 +384,7 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
         args->list[args->count++] = &scratch;
     }
     INLAY_TRY(cpu_emit_step(build, &dense->native, sizeof *dense, args->list, args->count));
+    INLAY_CHECK(args->count <= KIT_COUNT(args->list));
     memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
     status = cpu_finish(build, group, taken, &output, true);
 done:
@@ -389,10 +394,10 @@ done:
 inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias_value, cpu_dense_way way)
 {
     const cpu_op *op = build->op;
-    uint32_t w = op->in[1];
-    int64_t k = build->dims[w][op->product.trans_b ? 1 : 0], n = build->dims[w][op->product.trans_b ? 0 : 1],
-            m = cpu_count(build, op->in[0]) / k;
-    int64_t w_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
+    uint32_t weights_value = op->in[1];
+    int64_t k = build->dims[weights_value][op->product.trans_b ? 1 : 0],
+            n = build->dims[weights_value][op->product.trans_b ? 0 : 1], m = cpu_count(build, op->in[0]) / k;
+    int64_t weights_dims[] = { n, k }, w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     struct dense dense = { .native.run = run_dense,
                            .job = { .kernel = build->state->sgemm,
                                     .m = m,
@@ -410,23 +415,23 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     (way == CPU_DENSE_PAIRS ? pairs_share : sgemm_share)(&dense.job, build->instance->threads);
     dense.paired = way == CPU_DENSE_PAIRS;
     dense.sparse = way == CPU_DENSE_SPARSE;
-    dense.narrow = way == CPU_DENSE_PLAIN && kernel_is_narrow(build);
+    dense.low_bit = way == CPU_DENSE_PLAIN && kernel_weights_are_low_bit(build);
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
+    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
     if (dense.paired) {
         pairs_layout(k, n, &w_md);
     } else if (dense.sparse) {
         sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_md);
         dense.job.width = sparse_fours_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
     } else {
-        panels(n, k, &w_md, &dense.job);
+        panel_layout(n, k, &w_md, &dense.job);
     }
     INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
     if (!memory_desc_has_rows(&input.md, &dense.job.a_row)) {
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         dense.job.a_row = k;
     }
-    INLAY_TRY((dense.narrow ? narrow_read_pack : cpu_read_constant)(build, w, &w_plain, &w_md, &packed));
+    INLAY_TRY((dense.low_bit ? narrow_read_pack : cpu_read_constant)(build, weights_value, &w_plain, &w_md, &packed));
     args.list[0] = &input;
     args.list[1] = &packed;
     status = dense_emit(build, group, &dense, &args, bias_value);
@@ -434,24 +439,24 @@ done:
     return status;
 }
 
-/* Rows and columns of an operand, as cpu_read_matrix has it, and its steps along the axes that count products. */
+/* Row and column strides of an operand as cpu_read_matrix returns it, and its strides along the batch axes. */
 static void read_steps(const memory_desc *md, uint32_t axes, int64_t *steps, int64_t *out_row, int64_t *out_column)
 {
-    const int64_t *s = md->strides;
+    const int64_t *strides = md->strides;
 
-    for (uint32_t x = 0; x < axes; x++)
-        steps[x] = md->dims[x] > 1 ? s[x] : 0;
-    *out_row = s[axes];
-    *out_column = s[axes + 1];
+    for (uint32_t axis = 0; axis < axes; axis++)
+        steps[axis] = md->dims[axis] > 1 ? strides[axis] : 0;
+    *out_row = strides[axes];
+    *out_column = strides[axes + 1];
 }
 
 inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    const uint32_t y = op->out[0], rank = build->ranks[y], axes = rank - 2;
-    const int64_t *dims = build->dims[y];
+    const uint32_t output_value = op->out[0], rank = build->ranks[output_value], axes = rank - 2;
+    const int64_t *dims = build->dims[output_value];
     struct dense dense = { .native.run = run_dense,
-                           .batch = cpu_count(build, y) / (dims[axes] * dims[axes + 1]),
+                           .batch = cpu_count(build, output_value) / (dims[axes] * dims[axes + 1]),
                            .axes = axes,
                            .job = { .kernel = build->state->sgemm,
                                     .m = dims[axes],
@@ -469,7 +474,7 @@ inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group)
     INLAY_TRY(cpu_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
     dense.job.k = place.md.dims[rank - 1];
     dense.job.chain = sgemm_chain(dense.job.k, build->state->strict);
-    if (place.md.strides[rank - 1] != 1) { /* columns lie together: rows are needed */
+    if (place.md.strides[rank - 1] != 1) { /* column-major: rows must be contiguous */
         memory_desc_plain(&md, rank, place.md.dims);
         INLAY_TRY(cpu_reorder(build, &place, &md, &place));
     }
@@ -477,8 +482,8 @@ inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group)
     read_steps(&place.md, axes, dense.a_steps, &dense.job.a_row, &column);
     read_steps(&weights.md, axes, dense.b_steps, &row, &column);
     dense.b_count = 1;
-    for (uint32_t x = 0; x < axes; x++)
-        dense.b_count = dense.b_steps[x] != 0 ? dense.batch : dense.b_count;
+    for (uint32_t axis = 0; axis < axes; axis++)
+        dense.b_count = dense.b_steps[axis] != 0 ? dense.batch : dense.b_count;
     args.list[0] = &place;
     args.list[1] = &weights;
     dense.job.b_step = row;

@@ -1,61 +1,61 @@
-/* dense.h - products with loops of our own: what dense.c and nbits.c have in common. */
+/* dense.h - GEMM by built-in kernels: the parts that dense.c and lower_nbits.c share. */
 #ifndef CPU_DENSE_H
 #define CPU_DENSE_H
 #include "region/build.h"
 #include "weights/nbits.h"
 #include "matrix/sgemm.h"
 
-enum { WAKE_NS = 10000 }; /* a product that takes longer is worth waking other threads for */
+enum { WAKE_NS = 10000 }; /* a GEMM that takes longer is worth waking other threads */
 
-/* Of a product by weights of a few bits (nbits.c). Offsets are bytes of the scratch. */
+/* GEMM with n-bit weights (lower_nbits.c). Offsets are bytes in the scratch memory. */
 typedef struct nbits_plan {
     bool on;
     const nbits_kernel *kernel;
     nbits_mode mode;
     nbits_shape shape;
-    bool has_zeros; /* an operand of its own; otherwise all are `zero` */
+    bool has_zeros; /* zero points are an operand; otherwise all are `zero` */
     float zero;
     bool spreads; /* rows are copied with each block padded */
-    bool unfolds; /* many rows: a panel of weights becomes floats at a time, */
-    bool blocks;  /* or panels side by side are spread for their integers */
+    bool unfolds; /* many rows: one panel of weights at a time is expanded to floats */
+    bool blocks;  /* many rows: several panels at a time are expanded to integers */
     uint32_t scratch_arg;
     uint64_t limbs, factors, sums, starts, fit, rows, panels, panel_bytes;
 } nbits_plan;
 
-/* One function or operand behind the product. */
-struct behind {
+/* A post-op of the epilogue. */
+typedef struct fused_post {
     sgemm_post post;
-    uint32_t arg; /* of the step: the operand's; INLAY_NONE */
-};
+    uint32_t arg; /* the step's argument of the other operand; INLAY_NONE */
+} fused_post;
 
 struct dense {
     cpu_native native;
-    sgemm_job job; /* of one product, without addresses */
-    int64_t batch; /* products */
-    uint32_t axes; /* that they are counted by */
+    sgemm_job job; /* of one GEMM, without addresses */
+    int64_t batch; /* number of GEMMs */
+    uint32_t axes; /* batch axes */
     int64_t dims[CPU_MAX_RANK], a_steps[CPU_MAX_RANK], b_steps[CPU_MAX_RANK];
-    int64_t lines;   /* elements from one column of B to the next: they are put into panels, unless */
-    bool few;        /* rows are few; 0: rows of B are read as they lie */
-    int64_t b_count; /* matrices that are: one for all products, or as many */
+    int64_t lines;   /* column-major B: elements from one column to the next; 0: row-major B is read in place */
+    bool few;        /* column-major B: few rows, so that B is not packed into panels */
+    int64_t b_count; /* matrices B: 1, or one for each GEMM */
     bool biased;
-    bool sparse; /* the constant matrix has no blocks of zeros; scratchpads as below */
-    bool narrow; /* it has few bits (narrow.h): workers make floats of a panel at a time; likewise */
-    bool paired; /* the constant matrix is packed for products in pairs; scratchpads of workers stand behind y */
+    bool sparse;  /* the constant matrix is packed without its zeros; the last argument is scratch memory */
+    bool low_bit; /* low-bit weights (narrow.h): workers expand a panel at a time to floats in scratch memory */
+    bool paired;  /* packed for Winograd's inner product, with scratch memory */
     uint32_t workers;
     uint32_t arg_count;
     uint32_t bias_arg;
     nbits_plan bits;
-    struct behind posts[CPU_MAX_POSTS + 1];
+    fused_post posts[CPU_MAX_POSTS + 1];
 };
 
-/* Operands of the step that becomes of it. */
+/* Arguments of the step. */
 typedef struct dense_args {
     const cpu_place *list[CPU_MAX_POSTS + 8];
     uint32_t count;
 } dense_args;
 
-/* Adds bias, operands of functions behind it and the output to the operands, and emits a copy of dense with what it
- * takes of the group; the rest of the group runs behind it. bias_value: INLAY_NONE for none. */
+/* Adds bias, operands of the epilogue and the output to the arguments, and emits a copy of dense with all post-ops
+ * that it can fuse; the rest of the group becomes further steps. bias_value: INLAY_NONE for none. */
 inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *dense, dense_args *args,
                         uint32_t bias_value);
 #endif

@@ -1,7 +1,8 @@
-/* Products by weights of a few bits (nbits.h), which lie packed: few rows by their integers or floats as they come,
- * many rows by panels of weights that are unfolded into the cache, as floats or as what their integers meet. */
+/* GEMM with n-bit weights (nbits.h), which stay packed. Few rows are multiplied by the packed weights directly. For
+ * many rows, panels of weights are expanded in the cache, to floats or to integers. */
 #include "product/dense.h"
 #include "choice/kernels.h"
+#include "inlay/check.h"
 #include "weights/nbits_weights.h"
 #include "simd/optional.h"
 
@@ -9,13 +10,13 @@
 OPTIONAL_IF_CALLED(nbits_lower);
 
 enum {
-    MANY_ROWS = 8,  /* from so many on a panel is unfolded, where activations stay floats, */
-    FINE_ROWS = 16, /* and where two limbs for each take longer than floats, if no tile has many rows */
-    GROUP = SGEMM_WIDTH / NBITS_COLUMNS, /* panels whose columns are done together */
-    ROW_BLOCK = 32,                      /* rows whose integers stay near the core while all weights pass, */
-    BLOCK_ROWS = 128                     /* and those of blocks, which a part of the panel meets at once */
+    MANY_ROWS = 8,  /* from this many rows on a panel is expanded, if activations stay floats */
+    FINE_ROWS = 16, /* from this many rows on two limbs take longer than floats, without kernels for many rows */
+    GROUP = SGEMM_WIDTH / NBITS_COLUMNS, /* panels that are computed together */
+    ROW_BLOCK = 32,                      /* rows whose integers stay near the core while all weights are read */
+    BLOCK_ROWS = 128                     /* the same for blocks, which an expanded part of the panel is used for */
 };
-#define BYTES_PER_NS 20.0 /* packed weights, by one row */
+#define BYTES_PER_NS 20.0 /* packed weights, for one row */
 #define INTEGERS_PER_NS 60.0
 #define FLOATS_PER_NS 30.0
 
@@ -29,14 +30,14 @@ typedef struct nbits_call {
     sgemm_post posts[CPU_MAX_POSTS + 1];
 } nbits_call;
 
-/* Row r as kernels read it. */
-static const float *row_of(const nbits_call *call, int64_t r)
+/* Row `row` as kernels read it. */
+static const float *row_of(const nbits_call *call, int64_t row)
 {
     const nbits_plan *plan = &call->dense->bits;
 
     if (plan->spreads)
-        return (const float *)(void *)(call->scratch + plan->rows) + r * nbits_depth(&plan->shape);
-    return call->input + r * call->dense->job.a_row;
+        return (const float *)(void *)(call->scratch + plan->rows) + row * nbits_depth(&plan->shape);
+    return call->input + row * call->dense->job.a_row;
 }
 
 /* Bytes of a row's integers. */
@@ -45,21 +46,21 @@ static int64_t limb_bytes(const nbits_plan *plan)
     return (plan->blocks ? (int64_t)plan->mode : 2) * nbits_depth(&plan->shape);
 }
 
-static int8_t *limbs_of(const nbits_call *call, int64_t r)
+static int8_t *limbs_of(const nbits_call *call, int64_t row)
 {
     const nbits_plan *plan = &call->dense->bits;
 
-    return (int8_t *)call->scratch + plan->limbs + r * limb_bytes(plan);
+    return (int8_t *)call->scratch + plan->limbs + row * limb_bytes(plan);
 }
 
-static void spread(const nbits_call *call, int64_t r)
+static void pad_row(const nbits_call *call, int64_t row)
 {
     const nbits_shape *shape = &call->dense->bits.shape;
-    const float *from = call->input + r * call->dense->job.a_row;
-    float *to = (float *)(void *)(call->scratch + call->dense->bits.rows) + r * nbits_depth(shape);
+    const float *from = call->input + row * call->dense->job.a_row;
+    float *to = (float *)(void *)(call->scratch + call->dense->bits.rows) + row * nbits_depth(shape);
 
-    for (int64_t b = 0; b < shape->blocks; b++, to += shape->padded) {
-        const int64_t begin = b * shape->block,
+    for (int64_t block = 0; block < shape->blocks; block++, to += shape->padded) {
+        const int64_t begin = block * shape->block,
                       count = shape->k - begin < shape->block ? shape->k - begin : shape->block;
 
         memcpy(to, from + begin, (size_t)count * sizeof *to);
@@ -74,83 +75,84 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
     const int64_t parts = nbits_parts(&plan->shape);
 
     (void)worker;
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t row = begin; row < end; row++) {
         if (plan->spreads)
-            spread(call, r);
+            pad_row(call, row);
         if (plan->mode != NBITS_EXACT)
-            call->scratch[plan->fit + (uint64_t)r] = plan->kernel->prepare(
-                &plan->shape, plan->mode, plan->has_zeros ? NULL : &plan->zero, row_of(call, r),
-                &(nbits_row){ .limbs = limbs_of(call, r),
+            call->scratch[plan->fit + (uint64_t)row] = plan->kernel->prepare(
+                &plan->shape, plan->mode, plan->has_zeros ? NULL : &plan->zero, row_of(call, row),
+                &(nbits_row){ .limbs = limbs_of(call, row),
                               .limbs_part = limb_bytes(plan) / parts,
-                              .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
-                              .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
-                              .starts = plan->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + r * parts
+                              .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
+                              .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                              .starts = plan->blocks ? (int32_t *)(void *)(call->scratch + plan->starts) + row * parts
                                                      : NULL });
     }
     return INLAY_OK;
 }
 
-/* Rows [r, r + count) by panels from that one on. */
-static nbits_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t r, int64_t count)
+/* Rows [r, r + count) by `panels` panels from `panel` on. */
+static nbits_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t row, int64_t count)
 {
     const nbits_plan *plan = &call->dense->bits;
     const nbits_shape *shape = &plan->shape;
     const int64_t parts = nbits_parts(shape), at = panel * NBITS_COLUMNS, scales = shape->blocks * NBITS_COLUMNS;
 
+    INLAY_CHECK(panel >= 0 && panel < shape->panels && row >= 0 && row < call->dense->job.m);
     return (nbits_tile){ .shape = shape,
                          .weights = call->weights + nbits_weight_bytes(shape) / shape->panels * panel,
                          .scales = call->scales + scales * panel,
                          .zeros = call->zeros == NULL ? NULL : call->zeros + scales * panel,
                          .zero = plan->zero,
                          .rows = count,
-                         .a = row_of(call, r),
+                         .a = row_of(call, row),
                          .a_row = plan->spreads ? nbits_depth(shape) : call->dense->job.a_row,
-                         .limbs = limbs_of(call, r),
+                         .limbs = limbs_of(call, row),
                          .limbs_row = limb_bytes(plan),
                          .limbs_part = limb_bytes(plan) / parts,
-                         .factors = (float *)(void *)(call->scratch + plan->factors) + r * parts,
-                         .sums = (int32_t *)(void *)(call->scratch + plan->sums) + r * parts,
-                         .c = call->output + r * call->dense->job.c_row + at,
+                         .factors = (float *)(void *)(call->scratch + plan->factors) + row * parts,
+                         .sums = (int32_t *)(void *)(call->scratch + plan->sums) + row * parts,
+                         .c = call->output + row * call->dense->job.c_row + at,
                          .c_row = call->dense->job.c_row,
                          .columns = shape->n - at < panels * NBITS_COLUMNS ? shape->n - at : panels * NBITS_COLUMNS };
 }
 
-static bool fits(const nbits_call *call, int64_t r)
+static bool is_quantized(const nbits_call *call, int64_t row)
 {
-    return call->scratch[call->dense->bits.fit + (uint64_t)r] != 0;
+    return call->scratch[call->dense->bits.fit + (uint64_t)row] != 0;
 }
 
-/* Rows [r, r + count), as many as a tile may have, by one panel. What cannot be rounded is summed as it is; rows beside
- * it are not to notice. */
-static void multiply(const nbits_call *call, int64_t panel, int64_t r, int64_t count)
+/* Multiplies rows [r, r + count), at most a tile, by one panel. Rows that cannot be quantized are summed as floats,
+ * without an effect on the other rows. */
+static void multiply(const nbits_call *call, int64_t panel, int64_t row, int64_t count)
 {
     const nbits_plan *plan = &call->dense->bits;
-    bool all = plan->mode != NBITS_EXACT;
+    bool all_quantized = plan->mode != NBITS_EXACT;
 
-    for (int64_t i = 0; all && i < count; i++)
-        all = fits(call, r + i);
+    for (int64_t i = 0; all_quantized && i < count; i++)
+        all_quantized = is_quantized(call, row + i);
     for (int64_t i = 0; i < count;) {
-        const int64_t rows = all || plan->mode == NBITS_EXACT ? count : 1;
-        const nbits_tile tile = tile_of(call, panel, 1, r + i, rows);
+        const int64_t rows = all_quantized || plan->mode == NBITS_EXACT ? count : 1;
+        const nbits_tile tile = tile_of(call, panel, 1, row + i, rows);
 
-        plan->kernel->tile[plan->mode != NBITS_EXACT && fits(call, r + i) ? plan->mode : NBITS_EXACT](&tile);
+        plan->kernel->tile[plan->mode != NBITS_EXACT && is_quantized(call, row + i) ? plan->mode : NBITS_EXACT](&tile);
         i += rows;
     }
 }
 
-static void finish(const nbits_call *call, int64_t r, int64_t rows, int64_t at, int64_t columns)
+static void finish(const nbits_call *call, int64_t row, int64_t rows, int64_t column, int64_t columns)
 {
     const sgemm_job *job = &call->dense->job;
-    float *output = call->output + r * job->c_row + at;
+    float *output = call->output + row * job->c_row + column;
 
     if (call->bias != NULL)
-        job->kernel->post(&(sgemm_post){ .fn = SGEMM_ADD, .other = call->bias + at, .col = 1 }, output, job->c_row,
+        job->kernel->post(&(sgemm_post){ .fn = SGEMM_ADD, .other = call->bias + column, .col = 1 }, output, job->c_row,
                           rows, columns);
     for (uint32_t post_index = 0; post_index < job->post_count; post_index++) {
         sgemm_post post = call->posts[post_index];
 
         if (post.other != NULL)
-            post.other += r * post.row + at * post.col;
+            post.other += row * post.row + column * post.col;
         job->kernel->post(&post, output, job->c_row, rows, columns);
     }
 }
@@ -160,7 +162,7 @@ static int64_t groups_of(const nbits_shape *shape)
     return (shape->panels + GROUP - 1) / GROUP;
 }
 
-/* Units: groups of panels for a block of rows, then for the next. */
+/* Units: groups of panels for a block of rows, then for the next block. */
 static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
@@ -168,52 +170,53 @@ static inlay_status packed_units(void *user, int64_t begin, int64_t end, uint32_
     const int64_t groups = groups_of(shape);
 
     (void)worker;
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t above = u / groups * ROW_BLOCK,
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t above = unit / groups * ROW_BLOCK,
                       m = call->dense->job.m < above + ROW_BLOCK ? call->dense->job.m : above + ROW_BLOCK;
-        const int64_t first = u % groups * GROUP, last = first + GROUP < shape->panels ? first + GROUP : shape->panels;
+        const int64_t first = unit % groups * GROUP,
+                      last = first + GROUP < shape->panels ? first + GROUP : shape->panels;
         const int64_t at = first * NBITS_COLUMNS, columns = shape->n - at < SGEMM_WIDTH ? shape->n - at : SGEMM_WIDTH;
 
-        for (int64_t r = above, rows; r < m; r += rows) {
-            rows = m - r < NBITS_ROWS ? m - r : NBITS_ROWS;
+        for (int64_t row = above, rows; row < m; row += rows) {
+            rows = m - row < NBITS_ROWS ? m - row : NBITS_ROWS;
             for (int64_t panel = first; panel < last; panel++)
-                multiply(call, panel, r, rows);
-            finish(call, r, rows, at, columns);
+                multiply(call, panel, row, rows);
+            finish(call, row, rows, at, columns);
         }
     }
     return INLAY_OK;
 }
 
-/* Units: panels side by side for a block of rows, then for the next. */
+/* Units: sets of neighbouring panels for a block of rows, then for the next block. */
 static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nbits_call *call = user;
     const nbits_plan *plan = &call->dense->bits;
     const nbits_shape *shape = &plan->shape;
     const int64_t groups = (shape->panels + NBITS_BESIDE - 1) / NBITS_BESIDE, parts = nbits_parts(shape);
-    char *room = call->scratch + plan->panels + worker % call->dense->workers * plan->panel_bytes;
-    int32_t *starts = (int32_t *)(void *)(room + nbits_block_bytes(plan->mode));
-    nbits_weight_block block = { .weights = room, .w_starts = starts };
+    char *buffer = call->scratch + plan->panels + worker % call->dense->workers * plan->panel_bytes;
+    int32_t *starts = (int32_t *)(void *)(buffer + nbits_block_bytes(plan->mode));
+    nbits_weight_block block = { .weights = buffer, .w_starts = starts };
 
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t above = u / groups * BLOCK_ROWS, panel = u % groups * NBITS_BESIDE;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t above = unit / groups * BLOCK_ROWS, panel = unit % groups * NBITS_BESIDE;
         const int64_t m = call->dense->job.m < above + BLOCK_ROWS ? call->dense->job.m : above + BLOCK_ROWS;
         const int64_t panels = shape->panels - panel < NBITS_BESIDE ? shape->panels - panel : NBITS_BESIDE;
 
         for (int64_t first = 0; first < parts; first += NBITS_PARTS) {
             const int64_t count = parts - first < NBITS_PARTS ? parts - first : NBITS_PARTS;
 
-            for (int64_t i = 0; i < NBITS_BESIDE; i++) { /* those that are not there are the last again */
+            for (int64_t i = 0; i < NBITS_BESIDE; i++) { /* missing panels repeat the last one */
                 const nbits_tile tile = tile_of(call, panel + (i < panels ? i : panels - 1), 1, above, 1);
 
-                plan->kernel->spread(&tile, plan->mode, first, count, (int)i, room, starts);
+                plan->kernel->spread(&tile, plan->mode, first, count, (int)i, buffer, starts);
             }
             block.first = first;
             block.parts = count;
             block.tile = tile_of(call, panel, panels, above, NBITS_ROWS);
             block.starts = (int32_t *)(void *)(call->scratch + plan->starts) + above * parts;
-            for (int64_t r = above; r < m; r += NBITS_ROWS) {
-                block.tile.rows = m - r < NBITS_ROWS ? m - r : NBITS_ROWS;
+            for (int64_t row = above; row < m; row += NBITS_ROWS) {
+                block.tile.rows = m - row < NBITS_ROWS ? m - row : NBITS_ROWS;
                 plan->kernel->block(&block, plan->mode);
                 block.tile.limbs += NBITS_ROWS * block.tile.limbs_row;
                 block.tile.factors += NBITS_ROWS * parts;
@@ -222,11 +225,11 @@ static inlay_status block_units(void *user, int64_t begin, int64_t end, uint32_t
                 block.tile.c += NBITS_ROWS * block.tile.c_row;
             }
         }
-        for (int64_t r = above; r < m; r++)
-            for (int64_t i = 0; !fits(call, r) && i < panels; i++)
-                multiply(call, panel + i, r, 1);
-        for (int64_t r = above; r < m; r += NBITS_ROWS)
-            finish(call, r, m - r < NBITS_ROWS ? m - r : NBITS_ROWS, panel * NBITS_COLUMNS, block.tile.columns);
+        for (int64_t row = above; row < m; row++)
+            for (int64_t i = 0; !is_quantized(call, row) && i < panels; i++)
+                multiply(call, panel + i, row, 1);
+        for (int64_t row = above; row < m; row += NBITS_ROWS)
+            finish(call, row, m - row < NBITS_ROWS ? m - row : NBITS_ROWS, panel * NBITS_COLUMNS, block.tile.columns);
     }
     return INLAY_OK;
 }
@@ -239,31 +242,31 @@ static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint3
     const int64_t scales = shape->blocks * NBITS_COLUMNS;
     float *panel = (float *)(void *)(call->scratch + plan->panels + worker % call->dense->workers * plan->panel_bytes);
 
-    for (int64_t u = begin; u < end; u++) {
-        const int64_t at = u * SGEMM_WIDTH;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t column = unit * SGEMM_WIDTH;
         sgemm_post posts[CPU_MAX_POSTS + 1];
         sgemm_job job = call->dense->job;
 
-        job.n = shape->n - at < SGEMM_WIDTH ? shape->n - at : SGEMM_WIDTH;
-        for (int64_t i = u * GROUP; i < (u + 1) * GROUP && i < shape->panels; i++) {
+        job.n = shape->n - column < SGEMM_WIDTH ? shape->n - column : SGEMM_WIDTH;
+        for (int64_t i = unit * GROUP; i < (unit + 1) * GROUP && i < shape->panels; i++) {
             const nbits_tile tile = { .shape = shape,
                                       .weights = call->weights + nbits_weight_bytes(shape) / shape->panels * i,
                                       .scales = call->scales + scales * i,
                                       .zeros = call->zeros == NULL ? NULL : call->zeros + scales * i,
                                       .zero = plan->zero };
 
-            plan->kernel->unfold(&tile, panel + (i - u * GROUP) * NBITS_COLUMNS, SGEMM_WIDTH);
+            plan->kernel->unfold(&tile, panel + (i - unit * GROUP) * NBITS_COLUMNS, SGEMM_WIDTH);
         }
         job.a = call->input;
         job.b = panel;
         job.width = job.b_step = SGEMM_WIDTH;
-        job.bias = call->bias == NULL ? NULL : call->bias + at;
-        job.c = call->output + at;
+        job.bias = call->bias == NULL ? NULL : call->bias + column;
+        job.c = call->output + column;
         job.posts = posts;
         for (uint32_t i = 0; i < job.post_count; i++) {
             posts[i] = call->posts[i];
             if (posts[i].other != NULL)
-                posts[i].other += at * posts[i].col;
+                posts[i].other += column * posts[i].col;
         }
         sgemm_run(&job, 0, sgemm_units(&job));
     }
@@ -279,8 +282,8 @@ static double estimate_ns(const struct dense *dense)
     return bytes / BYTES_PER_NS > work ? bytes / BYTES_PER_NS : work;
 }
 
-static inlay_status share(const cpu_state *state, inlay_run *run, int64_t units, double ns, uint32_t threads,
-                          inlay_status (*body)(void *, int64_t, int64_t, uint32_t), nbits_call *call)
+static inlay_status run_shared(const cpu_state *state, inlay_run *run, int64_t units, double ns, uint32_t threads,
+                               inlay_status (*body)(void *, int64_t, int64_t, uint32_t), nbits_call *call)
 {
     int64_t grain = 1;
 
@@ -291,7 +294,7 @@ static inlay_status share(const cpu_state *state, inlay_run *run, int64_t units,
     return state->host->parallel_for(state->host->ctx, run, units, grain, body, call);
 }
 
-/* args: x, weights, scales, zero points if there are any, scratch, then as dense_emit has them. */
+/* args: input, weights, scales, zero points if there are any, scratch memory, then as by dense_emit. */
 static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
@@ -314,19 +317,19 @@ static inlay_status run_nbits(const cpu_native *native, const cpu_state *state, 
             call.posts[i].other = args[dense->posts[i].arg];
     }
     if (plan->unfolds)
-        return share(state, run, groups_of(&plan->shape), ns, threads, unfolded_units, &call);
+        return run_shared(state, run, groups_of(&plan->shape), ns, threads, unfolded_units, &call);
     if (plan->spreads || plan->mode != NBITS_EXACT)
-        status =
-            share(state, run, dense->job.m, 2.0 * (double)(dense->job.m * dense->job.k), threads, prepare_rows, &call);
+        status = run_shared(state, run, dense->job.m, 2.0 * (double)(dense->job.m * dense->job.k), threads,
+                            prepare_rows, &call);
     if (status != INLAY_OK)
         return status;
     if (plan->blocks)
-        return share(state, run,
-                     (plan->shape.panels + NBITS_BESIDE - 1) / NBITS_BESIDE *
-                         ((dense->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS),
-                     ns, threads, block_units, &call);
-    return share(state, run, groups_of(&plan->shape) * ((dense->job.m + ROW_BLOCK - 1) / ROW_BLOCK), ns, threads,
-                 packed_units, &call);
+        return run_shared(state, run,
+                          (plan->shape.panels + NBITS_BESIDE - 1) / NBITS_BESIDE *
+                              ((dense->job.m + BLOCK_ROWS - 1) / BLOCK_ROWS),
+                          ns, threads, block_units, &call);
+    return run_shared(state, run, groups_of(&plan->shape) * ((dense->job.m + ROW_BLOCK - 1) / ROW_BLOCK), ns, threads,
+                      packed_units, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -339,8 +342,8 @@ static uint64_t reserve(uint64_t *bytes, uint64_t more)
     return at;
 }
 
-/* A model may ask for floats or for 8 bits (accuracy_level 1 and 4 of MatMulNBits; a model that asks for less may get
- * more); what the session asks for is a bound for the rest. */
+/* A model may request floats or 8 bits (accuracy_level 1 and 4 of MatMulNBits; a model that requests less may get
+ * more). The session's option applies to all other models. */
 static nbits_mode mode_of(const cpu_build *build, const cpu_op *op)
 {
     const int64_t level = op->row->family == &cpu_nbits_product ? op->size : 0;
@@ -401,19 +404,19 @@ static const char *const bounds[] = {
     [NBITS_FINE] = "activations of 16 bits: each is off by at most 2^-16 of the largest of its 32 neighbours",
 };
 
-/* C of Gemm that is no row is one more operand behind the product. */
-static uint32_t take_bias(const cpu_build *build, const cpu_op *op, cpu_group *group, int64_t n)
+/* C of Gemm that is not a row becomes a binary post-op. */
+static uint32_t find_bias(const cpu_build *build, const cpu_op *op, cpu_group *group, int64_t n)
 {
     const bool product = op->row->family == &cpu_product;
-    const uint32_t at = product ? 2 : 5, c = op->in_count > at ? op->in[at] : INLAY_NONE;
+    const uint32_t at = product ? 2 : 5, value = op->in_count > at ? op->in[at] : INLAY_NONE;
 
-    if (c == INLAY_NONE)
+    if (value == INLAY_NONE)
         return group->bias;
-    if (!product || (build->compiled->values[c].constant != INLAY_NONE && cpu_count(build, c) == n &&
-                     build->ranks[c] >= 1 && build->dims[c][build->ranks[c] - 1] == n))
-        return c;
+    if (!product || (build->compiled->values[value].constant != INLAY_NONE && cpu_count(build, value) == n &&
+                     build->ranks[value] >= 1 && build->dims[value][build->ranks[value] - 1] == n))
+        return value;
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
-    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .alg = LIBRARY_BINARY_ADD, .other = c };
+    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .alg = LIBRARY_BINARY_ADD, .other = value };
     group->post_count++;
     return INLAY_NONE;
 }
@@ -432,8 +435,8 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
 
     (void)nbits_weights_of(build, &nbits, &plan->shape);
     if (build->state->nbits == NULL)
-        return inlay_fail(build->diag, INLAY_UNSUPPORTED,
-                          "node '%s': there are no loops for packed weights on this CPU", op->name);
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no kernel for packed weights supports this CPU",
+                          op->name);
     if (build->dims[op->in[0]][build->ranks[op->in[0]] - 1] != nbits.k)
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s': rows have %lld elements, weights %lld",
                           op->name, (long long)build->dims[op->in[0]][build->ranks[op->in[0]] - 1], (long long)nbits.k);
@@ -462,7 +465,7 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
     if (plan->has_zeros)
         args.list[args.count++] = &zeros;
     INLAY_TRY(take_scratch(build, &dense, &args, &scratch));
-    bias = take_bias(build, op, &own, nbits.n);
+    bias = find_bias(build, op, &own, nbits.n);
     INLAY_TRY(dense_emit(build, &own, &dense, &args, bias));
     status = kernel_remember(build, &(kernel_choice){ .op = own.op,
                                                       .count = 1,

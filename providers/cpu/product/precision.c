@@ -1,5 +1,5 @@
-/* Option precision: in which types products are computed, and in which their results wait. With `reduced` operands are
- * bfloat16 and sums float; a result stays bfloat16 where only such products read it. */
+/* Option precision: data types of multiplications and of their results. With `reduced`, operands are bfloat16 and
+ * sums float; a result stays bfloat16 if only such multiplications consume it. */
 #include "region/build.h"
 
 bool cpu_has_bf16(void)
@@ -18,8 +18,8 @@ library_type cpu_kept_type(const cpu_build *build, uint32_t value)
 
     if (!build->state->bf16 || build->compiled->values[value].output != INLAY_NONE)
         return LIBRARY_F32;
-    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const cpu_op *op = &build->compiled->ops[o];
+    for (uint32_t op_index = 0; op_index < build->compiled->op_count; op_index++) {
+        const cpu_op *op = &build->compiled->ops[op_index];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
             const cpu_family *family = op->row->family;
@@ -29,7 +29,7 @@ library_type cpu_kept_type(const cpu_build *build, uint32_t value)
             if (i == 0 && (family == &cpu_conv || (family == &cpu_product && cpu_is_packed(build, op))))
                 products++;
             else if (family != &cpu_binary || build->ranks[value] < 3 || op->alg != LIBRARY_BINARY_ADD)
-                return LIBRARY_F32; /* sums become a part of a convolution's kernel */
+                return LIBRARY_F32; /* a sum is fused into a convolution's kernel */
         }
     }
     return products > 0 ? LIBRARY_BF16 : LIBRARY_F32;
@@ -69,9 +69,9 @@ static void describe(const cpu_build *build, const memory_desc *w_plain, const m
     }
 }
 
-/* The kernel with as many functions as it takes, and a result that is bfloat16 only if it takes all. */
-static inlay_status make(cpu_build *build, const cpu_group *group, const memory_desc *w_plain, const memory_desc *bias,
-                         cpu_fused *out)
+/* Creates the primitive with as many post-ops as it can fuse. The result is bfloat16 only if it fuses all. */
+static inlay_status create_description(cpu_build *build, const cpu_group *group, const memory_desc *w_plain,
+                                       const memory_desc *bias, cpu_fused *out)
 {
     library_type type = cpu_kept_type(build, group->out);
     inlay_status status;
@@ -90,7 +90,7 @@ static inlay_status make(cpu_build *build, const cpu_group *group, const memory_
 inlay_status cpu_lower_reduced_conv(cpu_build *build, const cpu_group *group, bool *out_done)
 {
     const cpu_op *op = build->op;
-    uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias, n = 0;
+    uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias, count = 0;
     inlay_diag *diag = build->diag;
     cpu_fused fused = { 0 };
     memory_desc w_plain, bias_md;
@@ -101,8 +101,8 @@ inlay_status cpu_lower_reduced_conv(cpu_build *build, const cpu_group *group, bo
     *out_done = false;
     cpu_window_weights(build, op->in[1], &w_plain);
     memory_desc_plain(&bias_md, 1, &build->dims[op->out[0]][1]);
-    build->diag = NULL; /* no error yet: floats are left */
-    status = make(build, group, &w_plain, bias_value != INLAY_NONE ? &bias_md : NULL, &fused);
+    build->diag = NULL; /* no error yet: the float kernels remain */
+    status = create_description(build, group, &w_plain, bias_value != INLAY_NONE ? &bias_md : NULL, &fused);
     build->diag = diag;
     if (status == INLAY_OUT_OF_MEMORY)
         status = inlay_fail(build->diag, status, "node '%s': no memory", op->name);
@@ -116,13 +116,13 @@ inlay_status cpu_lower_reduced_conv(cpu_build *build, const cpu_group *group, bo
         cpu_read_as(build, op->in[0], library_layout(fused.pd, LIBRARY_OPERAND_SRC, &(memory_desc){ 0 }), &input));
     INLAY_TRY(cpu_read_constant(build, op->in[1], &w_plain,
                                 library_layout(fused.pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &weights));
-    operands[n++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
-    operands[n++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &weights };
+    operands[count++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
+    operands[count++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &weights };
     if (bias_value != INLAY_NONE) {
         INLAY_TRY(cpu_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
-        operands[n++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
+        operands[count++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
     }
-    status = cpu_emit_fused(build, group, &fused, operands, n);
+    status = cpu_emit_fused(build, group, &fused, operands, count);
 done:
     library_destroy(fused.pd);
     return status;

@@ -1,12 +1,13 @@
-/* MatMul and Gemm. By a constant matrix: an inner product with packed weights over all rows at once. Of two
- * activations: a batched product, which reads transposed views as they lie. */
+/* MatMul and Gemm. With a constant matrix: one GEMM of all rows with packed weights. With two computed matrices: a
+ * batched GEMM, which reads transposed views in place. */
 #include "choice/kernels.h"
+#include "inlay/check.h"
 #include "weights/nbits_weights.h"
 #include "weights/sparse_weights.h"
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    const inlay_value_info *info = kit_input(node, 0), *weights = kit_input(node, 1), *c = kit_input(node, 2);
+    const inlay_value_info *info = kit_input(node, 0), *weights = kit_input(node, 1), *bias = kit_input(node, 2);
     bool gemm = strcmp(op->row->op_type, "Gemm") == 0;
 
     if (!cpu_known_rank(info, 2, 6, "input 0", why) || !cpu_known_rank(weights, 2, 6, "input 1", why))
@@ -17,19 +18,19 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->product.trans_b = kit_attr_int(node->info, "transB", 0) != 0;
     op->alpha = (float)kit_attr_float(node->info, "alpha", 1);
     op->beta = (float)kit_attr_float(node->info, "beta", 1);
-    if (c != NULL && c->rank > 2)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input 2 has rank %u", c->rank);
+    if (bias != NULL && bias->rank > 2)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input 2 has rank %u", bias->rank);
     return true;
 }
 
-/* oneDNN's inner product by a constant matrix, which it packs. */
+/* oneDNN's inner product with a constant matrix, which it packs. */
 static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    uint32_t a = op->in[0], w = op->in[1];
-    int64_t k = build->dims[w][op->product.trans_b ? 1 : 0], n = build->dims[w][op->product.trans_b ? 0 : 1],
-            m = cpu_count(build, a) / k;
-    int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n };
+    uint32_t input_value = op->in[0], weights_value = op->in[1];
+    int64_t k = build->dims[weights_value][op->product.trans_b ? 1 : 0],
+            n = build->dims[weights_value][op->product.trans_b ? 0 : 1], m = cpu_count(build, input_value) / k;
+    int64_t a_dims[] = { m, k }, weights_dims[] = { n, k }, y_dims[] = { m, n };
     int64_t w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
     uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
     library_op desc = { .kind = LIBRARY_INNER_PRODUCT };
@@ -41,8 +42,8 @@ static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
     inlay_status status;
 
     memory_desc_plain(&desc.input, 2, a_dims);
-    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
-    memory_desc_any(&desc.weights, 2, w_dims);
+    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
+    memory_desc_any(&desc.weights, 2, weights_dims);
     memory_desc_plain(&desc.output, 2, y_dims);
     memory_desc_plain(&bias_md, 1, &n);
     desc.input.data_type = desc.weights.data_type = cpu_product_type(build);
@@ -50,15 +51,16 @@ static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
     if (bias_value != INLAY_NONE)
         desc.bias = bias_md;
     INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
-    if (desc.output.data_type != LIBRARY_F32 && fused.count < group->post_count) { /* the rest wants floats */
+    /* the remaining post-ops need floats */
+    if (desc.output.data_type != LIBRARY_F32 && fused.count < group->post_count) {
         desc.output.data_type = LIBRARY_F32;
         library_destroy(fused.pd);
         fused = (cpu_fused){ 0 };
         INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
     }
-    INLAY_TRY(cpu_read_rows(build, a, desc.input.data_type, &input));
+    INLAY_TRY(cpu_read_rows(build, input_value, desc.input.data_type, &input));
     input.md = desc.input;
-    INLAY_TRY(cpu_read_constant(build, w, &w_plain,
+    INLAY_TRY(cpu_read_constant(build, weights_value, &w_plain,
                                 library_layout(fused.pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &packed));
     operands[count++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
     operands[count++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &packed };
@@ -72,17 +74,18 @@ done:
     return status;
 }
 
-/* C of Gemm is added like any other operand, ahead of the rest. */
+/* C of Gemm becomes the first binary post-op. */
 static void add_operand(const cpu_op *op, cpu_group *group)
 {
     if (op->in_count < 3 || op->in[2] == INLAY_NONE)
         return;
+    INLAY_CHECK(group->post_count < CPU_MAX_POSTS);
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
     group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .alg = LIBRARY_BINARY_ADD, .other = op->in[2] };
     group->post_count++;
 }
 
-/* ------------------------------------------------------------------ the kernels */
+/* ------------------------------------------------------------------ kernels */
 
 static uint32_t bias_of(const cpu_op *op, const cpu_group *group)
 {
@@ -150,8 +153,8 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 
     if (build->compiled->values[build->op->in[1]].weights != INLAY_NONE)
         return nbits_lower(build, group);
-    kernel_measure_product(build, &layer.p);
+    kernel_gemm_shape_of(build, &layer.gemm);
     return kernel_lower(build, group, &layer);
 }
 
-const cpu_family cpu_product = { "product", parse, lower };
+const cpu_family cpu_product = { "matrix multiplication", parse, lower };

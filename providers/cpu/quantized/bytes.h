@@ -29,7 +29,7 @@ enum { BYTES_X, BYTES_W, BYTES_Y, BYTES_OTHERS }; /* arguments of steps; operand
 
 /* What follows sums that become floats. */
 typedef struct bytes_floats {
-    tile_ending ending; /* functions */
+    tile_epilogue epilogue; /* functions */
     uint32_t operand_count;
     const tile_set *set;
     const sgemm_kernel *kernel;
@@ -40,7 +40,7 @@ typedef struct bytes_floats {
 /* Is what loops make no result yet? */
 static inline bool bytes_has_more(const bytes_floats *floats)
 {
-    return floats->ending.post_count > 0 || floats->quantizes;
+    return floats->epilogue.post_count > 0 || floats->quantizes;
 }
 
 /* A convolution of bytes as it is lowered. */
@@ -71,7 +71,7 @@ typedef struct bytes_ends {
 /* Are all scales of sums below 1? From there on sums might leave the range of int32. */
 bool bytes_scales_fit(const cpu_op *op, const char *scales, int64_t count);
 inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends *out);
-/* What an ending has for one channel. sum: of the weights of its filter. */
+/* What an epilogue has for one channel. sum: of the weights of its filter. */
 void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
                        float *out_shift);
 /* Reads the posts of layer, scales first; the place of what the step makes; and the step. */
@@ -83,7 +83,7 @@ inlay_status bytes_emit(cpu_build *build, const bytes_case *layer, const cpu_pla
  * output, with y_pixel elements from one to the next. */
 void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64_t pixel, int64_t rows, int64_t column,
                   int64_t columns, void *output, int64_t y_pixel);
-/* The rest of an ending: zero point, bounds, sign. */
+/* The rest of an epilogue: zero point, bounds, sign. */
 void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out);
 /* layer->x in a copy, channels last in fours, with the border that layer->w tells; layer->w then has the size of the
  * copy (quant_border.c). */

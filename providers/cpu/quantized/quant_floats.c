@@ -142,7 +142,7 @@ inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
     inlay_status status = INLAY_OK;
     uint32_t post = 0;
 
-    *floats = (bytes_floats){ .ending = { .bias = INLAY_NONE, .add = INLAY_NONE },
+    *floats = (bytes_floats){ .epilogue = { .bias = INLAY_NONE, .add = INLAY_NONE },
                               .set = build->state->tiles,
                               .kernel = build->state->sgemm };
     if (layer->kind != BYTE_FLOATS)
@@ -152,7 +152,7 @@ inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
     for (; floats->set != NULL && floats->kernel != NULL && post < group->post_count &&
            takes(build, group, &group->posts[post]);
          post++) {
-        tile_post *t = &floats->ending.posts[floats->ending.post_count++];
+        tile_post *t = &floats->epilogue.posts[floats->epilogue.post_count++];
 
         t->arg = INLAY_NONE;
         if (group->posts[post].kind == CPU_POST_ELTWISE)
@@ -204,8 +204,9 @@ inlay_status bytes_result(cpu_build *build, const bytes_case *layer, cpu_place *
 void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64_t pixel, int64_t rows, int64_t column,
                   int64_t columns, void *output, int64_t y_pixel)
 {
-    if (floats->ending.post_count > 0)
-        tiles_end(floats->set, floats->kernel, &floats->ending, args, c, columns, pixel, rows, column, columns);
+    if (floats->epilogue.post_count > 0)
+        tiles_apply_epilogue(floats->set, floats->kernel, &floats->epilogue, args, c, columns, pixel, rows, column,
+                             columns);
     if (floats->quantizes && y_pixel == columns)
         q_quantize(output, c, floats->y_signed, rows * columns, floats->y_scale, floats->y_zero);
     else if (floats->quantizes)

@@ -351,7 +351,7 @@ static inlay_status emit_product(cpu_build *build, const cpu_place *place, int64
                                  cpu_place *out)
 {
     const cpu_op *op = build->op;
-    const int64_t a_dims[] = { m, k }, w_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
+    const int64_t a_dims[] = { m, k }, weights_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
     uint32_t weights = op->in[inputs_of(op)->w];
     library_description pd = NULL;
     library_op desc = { .kind = LIBRARY_INNER_PRODUCT };
@@ -361,9 +361,9 @@ static inlay_status emit_product(cpu_build *build, const cpu_place *place, int64
 
     memory_desc_plain(&desc.input, 2, a_dims);
     desc.input.data_type = place->md.data_type;
-    memory_desc_strides(&w_plain, 2, w_dims, w_strides);
+    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
     w_plain.data_type = LIBRARY_S8;
-    memory_desc_any(&desc.weights, 2, w_dims);
+    memory_desc_any(&desc.weights, 2, weights_dims);
     desc.weights.data_type = LIBRARY_S8;
     memory_desc_plain(&desc.output, 2, y_dims);
     desc.output.data_type = LIBRARY_S32;

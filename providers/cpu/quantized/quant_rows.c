@@ -133,7 +133,7 @@ inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32
 {
     enum { ALONE_FLOPS = 400000 };
     const byte_set *set = build->state->bytes;
-    const int64_t w_dims[] = { n, k }, w_strides[] = { 1, n }, y_dims[] = { m, n };
+    const int64_t weights_dims[] = { n, k }, w_strides[] = { 1, n }, y_dims[] = { m, n };
     const uint32_t threads = 2.0 * (double)m * (double)k * (double)n > ALONE_FLOPS ? build->instance->threads : 1;
     const int64_t room = (n + set->lanes - 1) / set->lanes * set->lanes;
     struct rows *rows = NULL;
@@ -143,7 +143,7 @@ inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32
     tiles_cut cut;
     cpu_place w;
 
-    memory_desc_strides(&plain, 2, w_dims, w_strides);
+    memory_desc_strides(&plain, 2, weights_dims, w_strides);
     plain.data_type = LIBRARY_S8;
     if (!bytes_tiles_layout(set, &plain, &md))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);

@@ -342,7 +342,7 @@ bool bytes_runs_conv(const cpu_build *build, const cpu_op *op)
 
     if (build->state->bytes == NULL || build->dims[op->in[linear ? W : 1]][0] < 1)
         return false;
-    kernel_measure(build, op, &window);
+    kernel_conv_shape_of(build, op, &window);
     if (!loops_run(build->state->bytes, &window))
         return false;
     if (linear) {
@@ -534,7 +534,7 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
     *out_done = bytes_runs_conv(build, op);
     if (!*out_done)
         return INLAY_OK;
-    kernel_measure(build, op, &layer.window);
+    kernel_conv_shape_of(build, op, &layer.window);
     layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == LIBRARY_S32 ? BYTE_SUMS : BYTE_FLOATS;
     layer.x_zero = linear ? op->quantized.zero : zero_of(build, op);
     layer.border = (uint8_t)layer.x_zero;

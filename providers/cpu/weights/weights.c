@@ -4,7 +4,7 @@
 #include "weights/nbits_weights.h"
 #include "weights/packs.h"
 #include "weights/sparse_weights.h"
-#include "choice/trust.h"
+#include "choice/winograd_accuracy.h"
 
 /* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,9 +1,9 @@
-/* Convolutions that wait for their reader: one of single channels, which makes what it reads row by row. */
+/* Convolutions that are deferred to their consumer, a depthwise convolution, which computes its input row by row. */
 #include "choice/kernels.h"
 #include "convolution/tiles.h"
 
-/* The op that alone reads what the group makes, INLAY_NONE: there are several, or none. */
-static uint32_t only_reader(const cpu_build *build, uint32_t value)
+/* The only op that consumes the value; INLAY_NONE: there are several, or none. */
+static uint32_t only_consumer(const cpu_build *build, uint32_t value)
 {
     if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
         return INLAY_NONE;
@@ -13,64 +13,65 @@ static uint32_t only_reader(const cpu_build *build, uint32_t value)
     return INLAY_NONE;
 }
 
-/* What the reader would be lowered as, had it its input. */
-static bool read_reader(const cpu_build *build, const cpu_group *group, uint32_t reader, cpu_group *out_group,
-                        kernel_layer *out)
+/* The layer that the consumer would be lowered as once its input was computed. */
+static bool describe_consumer(const cpu_build *build, const cpu_group *group, uint32_t consumer, cpu_group *out_group,
+                              kernel_layer *out)
 {
-    const cpu_op *op = &build->compiled->ops[reader];
+    const cpu_op *op = &build->compiled->ops[consumer];
 
     for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
-        if (build->groups[group_index].op != reader)
+        if (build->groups[group_index].op != consumer)
             continue;
         *out_group = build->groups[group_index];
         *out = (kernel_layer){ .input.buffer = INLAY_NONE };
-        kernel_measure(build, op, &out->window);
+        kernel_conv_shape_of(build, op, &out->window);
         memory_desc_channels_last(&out->input.md, build->ranks[group->out], build->dims[group->out]);
         return true;
     }
     return false;
 }
 
-static bool may_wait(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
+static bool may_be_deferred(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const kernel_conv_shape *window = &layer->window;
-    tile_ending ending;
+    tile_epilogue epilogue;
 
     return !build->state->bf16 && !build->state->reproducible &&
            (build->state->kernel == KERNEL_COUNT || build->state->kernel == KERNEL_DEPTHWISE) &&
-           kernel_has_tiles(build, layer) && kernel_is_whole(build) && !window->padded && !window->home &&
+           kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->home &&
            window->kernel[0] == 1 && window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1 &&
-           tiles_lie_well(&layer->input.md) && tiles_functions(group, &ending);
+           tiles_lie_well(&layer->input.md) && tiles_unary_epilogue(group, &epilogue);
 }
 
-inlay_status kernel_wait(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits)
+inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits)
 {
     const cpu_op *op = build->op;
     kernel_choice choice = { .op = group->op,
                              .count = 1,
                              .source = KERNEL_ONLY,
                              .kernel = { KERNEL_TILES },
-                             .why = "made row by row as the convolution of single channels behind it reads it" };
-    uint32_t reader;
+                             .why = "computed row by row within the depthwise convolution that consumes it" };
+    uint32_t consumer;
     double alone, together;
     cpu_group next;
-    kernel_layer d;
+    kernel_layer depthwise;
 
     *out_waits = false;
-    if (!may_wait(build, group, layer))
+    if (!may_be_deferred(build, group, layer))
         return INLAY_OK;
-    reader = only_reader(build, group->out);
-    if (reader == INLAY_NONE || build->compiled->ops[reader].row->family != &cpu_conv ||
-        !read_reader(build, group, reader, &next, &d) || !depthwise_runs(build, &d) || !depthwise_makes(&d.window))
+    consumer = only_consumer(build, group->out);
+    if (consumer == INLAY_NONE || build->compiled->ops[consumer].row->family != &cpu_conv ||
+        !describe_consumer(build, group, consumer, &next, &depthwise) || !depthwise_runs(build, &depthwise) ||
+        !depthwise_supports_producer(&depthwise.window))
         return INLAY_OK;
     choice.ns[0] =
         kernel_tiles_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_kernels[KERNEL_TILES].gate_ns);
     alone = kernel_tiles_ns(build, group, layer);
     if (kernel_pace(KERNEL_TILES) > 1 && kernel_library_ns(build, group, layer) < alone)
         alone = kernel_library_ns(build, group, layer);
-    build->op = &build->compiled->ops[reader];
-    alone += kernel_depthwise_ns(build, &next, &d);
-    together = kernel_waiting_ns(layer, &d) * kernel_pace(KERNEL_TILES);
+    build->op = &build->compiled->ops[consumer];
+    alone += kernel_depthwise_ns(build, &next, &depthwise);
+    together = kernel_fused_depthwise_ns(layer, &depthwise) * kernel_pace(KERNEL_TILES);
     build->op = op;
     if (together >= alone && build->state->kernel != KERNEL_DEPTHWISE)
         return INLAY_OK;
@@ -78,7 +79,7 @@ inlay_status kernel_wait(cpu_build *build, const cpu_group *group, const kernel_
     if (build->ahead[group->out] == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *build->ahead[group->out] = (kernel_ahead){ group, *layer };
-    build->instance->buffers[layer->input.buffer].pending++; /* it stays as it is until then */
+    build->instance->buffers[layer->input.buffer].pending++; /* the input must stay valid until then */
     *out_waits = true;
     return kernel_remember(build, &choice);
 }

@@ -1,0 +1,70 @@
+/* Parts shared by all tiled convolutions: layouts of images and weights, and the epilogue. */
+#include "convolution/tiles.h"
+#include "inlay/check.h"
+#include "simd/optional.h"
+#include <math.h>
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_WITH(tiles_of_cpu, "cpu_conv cpu_conv_transpose");
+
+const tile_set *tiles_of_cpu(void)
+{
+    return KERNEL_BEST(tiles);
+}
+
+/* ------------------------------------------------------------------ layouts */
+
+bool tiles_panel_layout(const memory_desc *weights, memory_desc *md)
+{
+    return memory_desc_blocks(md, (uint32_t)weights->ndims, weights->dims, weights->ndims == 4 ? "Acdb32a" : "Acb32a");
+}
+
+/* ------------------------------------------------------------------ epilogue */
+
+bool tiles_fuse_clamp(const cpu_eltwise *eltwise, tile_epilogue *epilogue)
+{
+    bool relu = eltwise->alg == LIBRARY_ELTWISE_RELU && eltwise->alpha == 0;
+
+    if (!relu && eltwise->alg != LIBRARY_ELTWISE_CLIP_V2)
+        return false;
+    epilogue->clamp = true;
+    epilogue->low = relu ? 0 : eltwise->alpha;
+    epilogue->high = relu ? INFINITY : eltwise->beta;
+    return true;
+}
+
+bool tiles_unary_epilogue(const cpu_group *group, tile_epilogue *out)
+{
+    *out = (tile_epilogue){ .bias = INLAY_NONE, .add = INLAY_NONE };
+    for (uint32_t post = 0; post < group->post_count; post++) {
+        tile_post *fused = &out->posts[out->post_count];
+        INLAY_CHECK(out->post_count < CPU_MAX_POSTS);
+
+        if (group->posts[post].kind != CPU_POST_ELTWISE)
+            return false;
+        if (post == 0 && tiles_fuse_clamp(&group->posts[post].eltwise, out))
+            continue;
+        if (!cpu_function_of(&group->posts[post].eltwise, &fused->post))
+            return false;
+        fused->arg = INLAY_NONE;
+        out->post_count++;
+    }
+    return true;
+}
+
+void tiles_apply_epilogue(const tile_set *set, const sgemm_kernel *kernel, const tile_epilogue *epilogue,
+                          void *const *args, float *c, int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column,
+                          int64_t columns)
+{
+    for (uint32_t post_index = 0; post_index < epilogue->post_count; post_index++) {
+        sgemm_post post = epilogue->posts[post_index].post;
+        /* Pixels without gaps are one row for a function of one operand: few channels would not fill a vector. */
+        const bool contiguous = epilogue->posts[post_index].arg == INLAY_NONE && c_pixel == columns;
+        const int64_t count = contiguous ? 1 : rows, width = contiguous ? rows * columns : columns;
+
+        if (epilogue->posts[post_index].arg != INLAY_NONE)
+            post.other = (const float *)args[epilogue->posts[post_index].arg] + pixel * post.row + column;
+        if (!set->function(&post, c, c_pixel, count, width))
+            kernel->post(&post, c, c_pixel, count, width);
+    }
+}
