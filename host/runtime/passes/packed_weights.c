@@ -1,4 +1,4 @@
-/* Finds low-bit weights that stay as they are in the file, because a provider reads them packed: their DequantizeLinear
+/* Finds low-bit weights that stay in the form of the file, because a provider reads them packed: their DequantizeLinear
  * is not folded. If the provider supports only matrix multiplications, these must read integers, possibly through a
  * Transpose, with one scale for all elements, for a column, or for a block of a column. Otherwise any reader of weights
  * counts, also through views. Casts of float16 weights to float stay if a provider converts them while packing. */
@@ -140,9 +140,9 @@ static bool has_many_pixels(const struct graph *graph, const graph_node *node)
 }
 
 /* Largest size in bytes, as floats, for which `node` is faster with floats than with integer weights, as measured
- * (README). 3x3 kernels are transformed (Winograd) once as floats, but in each run as integers. Float weights of a
- * recurrent operator that fit into the second-level cache stay there between steps. For other low-bit types, the
- * weights of convolutions and recurrent operators are converted in each run. */
+ * (tests/bench/passes.md). 3x3 kernels are transformed (Winograd) once as floats, but in each run as integers. Float
+ * weights of a recurrent operator that fit into the second-level cache stay there between steps. For other low-bit
+ * types, the weights of convolutions and recurrent operators are converted in each run. */
 static uint64_t unpack_limit(const pass_ctx *ctx, const struct graph *graph, const graph_node *node,
                              const inlay_value_info *weights, bool core_converted)
 {
