@@ -386,7 +386,7 @@ static void expected_values(void **state)
             assert_int_equal(status, INLAY_OK);
         } else {
             assert_int_equal(status, INLAY_INTERNAL);
-            assert_non_null(strstr(diag.text, "pass 'gradient' makes 'da' of another type or shape"));
+            assert_non_null(strstr(diag.text, "pass 'gradient' changes the type or shape of 'da'"));
         }
         graph_model_destroy(model);
     }

@@ -89,6 +89,7 @@ static bool put_node(body_nodes *nodes, const graph_node *from)
 
 bool body_nodes_put(body_nodes *nodes)
 {
+    INLAY_CHECK(nodes->map != NULL);
     for (uint32_t i = 0; i < nodes->from->node_count; i++)
         if (!put_node(nodes, nodes->from->nodes[i]))
             return false;
@@ -114,6 +115,7 @@ void body_nodes_drop(struct graph *graph, const bool *drop, uint32_t count)
 {
     uint32_t kept = 0;
 
+    INLAY_CHECK(count <= graph->node_count);
     for (uint32_t i = 0; i < graph->node_count; i++)
         if (i >= count || !drop[i])
             graph->nodes[kept++] = graph->nodes[i];
@@ -159,6 +161,7 @@ uint32_t make_constant(node_maker *maker, struct graph *graph, inlay_dtype dtype
     uint32_t value = graph_add_value(graph, NULL, 0);
     void *copy = arena_alloc(&maker->ctx->model->arena, bytes);
 
+    INLAY_CHECK(rank <= 1 && (bytes == 0 || data != NULL));
     if (value != INLAY_NONE && copy != NULL) {
         if (bytes > 0)
             memcpy(copy, data, bytes);

@@ -2,7 +2,7 @@
 #include "passes/type_guard.h"
 #include <string.h>
 
-/* Sets the value from the node's only attribute, of whatever kind it is. */
+/* Sets the value from the node's only attribute, which may be of any kind. */
 static inlay_status set_from_attr(pass_ctx *ctx, struct graph *graph, uint32_t value, const inlay_attr_info *attribute,
                                   bool *out_done)
 {

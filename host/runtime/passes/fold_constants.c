@@ -40,7 +40,7 @@ static bool is_quantized_weights(const struct graph *graph, const graph_node *no
 
 /* Limits a result to the size of the inputs plus fold_max_bytes: Expand and similar operators produce large results
  * from small inputs at about the speed of memory. Floats converted from low-bit constants are an exception (16 times
- * the input), since converting them in each run is slower than reading them (README). */
+ * the input), since converting them in each run is slower than reading them (tests/bench/passes.md). */
 static uint64_t size_limit(const pass_ctx *ctx, const struct graph *graph, const graph_node *node)
 {
     const uint64_t times = pass_is_op(node, "DequantizeLinear") || pass_is_op(node, "Cast") ? 16 : 1;

@@ -1,17 +1,17 @@
-/* Small integer tensors whose elements inference knows (Shape of a known shape, Gather and Concat of such) become
- * constants. Where(Equal(shape, -1), x, shape), as exporters write Expand, is the shape: no size is negative. A size
- * that an input of the graph has is read from there, not from what is made of it: nothing has to be computed for it
- * first, and what is in between may be one region. */
+/* Replaces small integer tensors whose elements inference knows (Shape of a known shape, Gather and Concat of such) by
+ * constants. Where(Equal(shape, -1), x, shape), which exporters write for Expand, becomes the shape, because no size is
+ * negative. A size that a graph input has is read from that input instead of a computed value: then it does not depend
+ * on the computation, and the nodes in between can form one region. */
 #include "passes/rewrite.h"
 
-/* Is it sure that no element of the shape is the one that it is compared with? */
-static bool all_differ(const inlay_value_info *shape, const int64_t *with, uint32_t count)
+/* Returns true if every element of the shape provably differs from the one that it is compared with. */
+static bool all_differ(const inlay_value_info *shape, const int64_t *others, uint32_t count)
 {
     if (shape->elements == NULL || shape->rank > 1 || (count != 1 && count != shape->element_count))
         return false;
     for (uint64_t i = 0; i < shape->element_count; i++) {
         const inlay_dim *dim = &shape->elements[i];
-        const int64_t other = with[count == 1 ? 0 : i];
+        const int64_t other = others[count == 1 ? 0 : i];
 
         if (dim->kind == INLAY_DIM_FIXED ? dim->value == other : dim->kind != INLAY_DIM_SYMBOLIC || other >= 0)
             return false;
@@ -19,8 +19,8 @@ static bool all_differ(const inlay_value_info *shape, const int64_t *with, uint3
     return true;
 }
 
-/* What Where(Equal(a, b), x, y) is when a and b have nothing in common: y; INLAY_NONE: not so. */
-static uint32_t never_chosen(struct rewrite *rewrite, const graph_node *node)
+/* Where(Equal(a, b), x, y) in which a and b provably differ everywhere: returns y; otherwise INLAY_NONE. */
+static uint32_t find_dead_where(struct rewrite *rewrite, const graph_node *node)
 {
     const graph_node *equal =
         pass_is_op(node, "Where") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Equal") : NULL;
@@ -28,17 +28,17 @@ static uint32_t never_chosen(struct rewrite *rewrite, const graph_node *node)
 
     for (uint32_t side = 0; equal != NULL && side < 2; side++) {
         const uint32_t shape = rw_input(rewrite, equal, side);
-        const int64_t *with;
+        const int64_t *others;
         uint32_t count;
 
-        if (rw_ints(rewrite, rw_input(rewrite, equal, 1 - side), &with, &count) &&
-            all_differ(rw_info(rewrite, shape), with, count) && rw_same_type(rewrite, other, node->info.outputs[0]))
+        if (rw_ints(rewrite, rw_input(rewrite, equal, 1 - side), &others, &count) &&
+            all_differ(rw_info(rewrite, shape), others, count) && rw_same_type(rewrite, other, node->info.outputs[0]))
             return other;
     }
     return INLAY_NONE;
 }
 
-/* Finds the input of the graph that has the size, and where. */
+/* Finds a graph input with that symbolic size, and the axis. */
 static bool find_input(const struct rewrite *rewrite, const inlay_dim *size, uint32_t *out_input, int64_t *out_axis)
 {
     for (uint32_t i = 0; i < rewrite->graph->input_count; i++) {
@@ -55,12 +55,12 @@ static bool find_input(const struct rewrite *rewrite, const inlay_dim *size, uin
     return false;
 }
 
-/* Gather of one size of a value that the graph makes. */
-static inlay_status read_input(struct rewrite *rewrite, graph_node *node)
+/* Replaces a Gather of one size of a computed value by the same size of a graph input. */
+static inlay_status read_size_from_input(struct rewrite *rewrite, graph_node *node)
 {
     const inlay_value_info *info = rw_info(rewrite, node->info.outputs[0]);
     graph_node *shape = pass_is_op(node, "Gather") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Shape") : NULL,
-               *fresh;
+               *new_node;
     uint32_t reads[2];
     int64_t axis;
 
@@ -73,36 +73,36 @@ static inlay_status read_input(struct rewrite *rewrite, graph_node *node)
         return rw_no_memory(rewrite);
     reads[0] = shape->info.outputs[0];
     reads[1] = rw_constant(rewrite, INLAY_INT64, info->rank, (const int64_t[]){ 1 }, &axis, sizeof axis);
-    fresh = reads[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Gather", 13, node, reads, 2, 1);
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    new_node = reads[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Gather", 13, node, reads, 2, 1);
+    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    uint32_t value = node->info.output_count == 1 ? node->info.outputs[0] : INLAY_NONE, fresh;
+    uint32_t value = node->info.output_count == 1 ? node->info.outputs[0] : INLAY_NONE, replacement;
     const inlay_value_info *info = rw_info(rewrite, value);
     int64_t *elements, dims[1];
     bool done;
 
     if (value == INLAY_NONE || rewrite->is_output[value])
         return INLAY_OK;
-    fresh = never_chosen(rewrite, node);
-    if (fresh != INLAY_NONE)
-        return rw_forward(rewrite, value, fresh, &done);
+    replacement = find_dead_where(rewrite, node);
+    if (replacement != INLAY_NONE)
+        return rw_forward(rewrite, value, replacement, &done);
     if (info->elements == NULL || info->dtype != INLAY_INT64 || info->rank > 1 || info->element_count > 64 ||
         node->body_count > 0)
         return INLAY_OK;
     for (uint64_t i = 0; i < info->element_count; i++)
         if (info->elements[i].kind != INLAY_DIM_FIXED)
-            return read_input(rewrite, node);
+            return read_size_from_input(rewrite, node);
     elements = arena_array(&rewrite->scratch, (size_t)info->element_count + 1, sizeof *elements);
     if (elements == NULL)
         return rw_no_memory(rewrite);
     for (uint64_t i = 0; i < info->element_count; i++)
         elements[i] = info->elements[i].value;
     dims[0] = (int64_t)info->element_count;
-    fresh = rw_constant(rewrite, INLAY_INT64, info->rank, dims, elements, info->element_count * sizeof *elements);
-    return fresh == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, value, fresh, &done);
+    replacement = rw_constant(rewrite, INLAY_INT64, info->rank, dims, elements, info->element_count * sizeof *elements);
+    return replacement == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, value, replacement, &done);
 }
 
 inlay_status pass_known_shapes(pass_ctx *ctx, bool *out_changed)

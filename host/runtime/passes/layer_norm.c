@@ -1,13 +1,13 @@
-/* Normalisation over the last axes, as exporters spell it out:
+/* Fuses normalisation over the last axes, written with basic operators:
  *
  *     d = x - ReduceMean(x);  d / Sqrt(ReduceMean(d^2) + epsilon) * scale + bias    ->  LayerNormalization-17
  *     x / Sqrt(ReduceMean(x^2) + epsilon) * scale                                   ->  RMSNormalization-23
  *
- * d^2 may be d * d or Pow(d, 2); the quotient may be a product with Reciprocal, or with 1 / Sqrt. */
+ * d^2 may be d * d or Pow(d, 2). The division may be a multiplication by Reciprocal, or by 1 / Sqrt. */
 #include "base/element.h"
 #include "passes/rewrite.h"
 
-/* Is value ReduceMean(x) over the last axes, keeping them? Gives x and the first axis. */
+/* Matches value = ReduceMean(x) over the last axes with keepdims. Returns x and the first axis. */
 static uint32_t mean_of(struct rewrite *rewrite, uint32_t value, int64_t *out_axis)
 {
     const graph_node *node = rw_maker_op(rewrite, value, "ReduceMean");
@@ -25,13 +25,13 @@ static uint32_t mean_of(struct rewrite *rewrite, uint32_t value, int64_t *out_ax
         int64_t axis = axes[i] < 0 ? axes[i] + (int64_t)rank : axes[i];
         lowest = axis < lowest ? axis : lowest;
     }
-    if (lowest + (int64_t)count != (int64_t)rank) /* axes differ, so these are the last ones */
+    if (lowest + (int64_t)count != (int64_t)rank) /* the axes are distinct, so this means the last ones */
         return INLAY_NONE;
     *out_axis = lowest;
     return input;
 }
 
-/* Is value x^2? Gives x. */
+/* Matches value = x^2. Returns x. */
 static uint32_t square_of(const struct rewrite *rewrite, uint32_t value)
 {
     const graph_node *node = rw_maker_op(rewrite, value, "Mul");
@@ -43,7 +43,7 @@ static uint32_t square_of(const struct rewrite *rewrite, uint32_t value)
                                                                                 : INLAY_NONE;
 }
 
-/* Is value Sqrt(ReduceMean(x^2) + epsilon)? Gives x. */
+/* Matches value = Sqrt(ReduceMean(x^2) + epsilon). Returns x. */
 static uint32_t deviation_of(struct rewrite *rewrite, uint32_t value, int64_t *out_axis, double *out_epsilon)
 {
     const graph_node *root = rw_maker_op(rewrite, value, "Sqrt");
@@ -60,8 +60,8 @@ static uint32_t deviation_of(struct rewrite *rewrite, uint32_t value, int64_t *o
     return INLAY_NONE;
 }
 
-/* Is node a / Sqrt(..), a * Reciprocal(Sqrt(..)) or a * (1 / Sqrt(..)), with what is under the root made of a? Gives a.
- */
+/* Matches node = a / Sqrt(..), a * Reciprocal(Sqrt(..)) or a * (1 / Sqrt(..)), with the deviation of a itself. Returns
+ * a. */
 static uint32_t normalised(struct rewrite *rewrite, const graph_node *node, int64_t *out_axis, double *out_epsilon)
 {
     if (node == NULL || node->info.since_version < 7)
@@ -84,7 +84,7 @@ static uint32_t normalised(struct rewrite *rewrite, const graph_node *node, int6
     return INLAY_NONE;
 }
 
-/* The value that d subtracts its own mean from, INLAY_NONE if it is no such difference. */
+/* The value from which d subtracts its own mean; INLAY_NONE: d is something else. */
 static uint32_t centred(struct rewrite *rewrite, uint32_t d, int64_t axis)
 {
     const graph_node *sub = rw_maker_op(rewrite, d, "Sub");
@@ -96,30 +96,30 @@ static uint32_t centred(struct rewrite *rewrite, uint32_t d, int64_t axis)
     return rw_input(rewrite, sub, 0);
 }
 
-/* Has value just the shape of input from axis on? Then it can be scale or bias. */
+/* Returns true if value has exactly the shape of input from axis on, as scale and bias must have. */
 static bool is_of_last_axes(const struct rewrite *rewrite, uint32_t value, uint32_t input, int64_t axis)
 {
-    const inlay_value_info *s = rw_info(rewrite, value), *info = rw_info(rewrite, input);
+    const inlay_value_info *scale = rw_info(rewrite, value), *info = rw_info(rewrite, input);
 
-    if (s == NULL || s->rank == INLAY_RANK_UNKNOWN || (int64_t)s->rank != (int64_t)info->rank - axis ||
-        s->dtype != info->dtype)
+    if (scale == NULL || scale->rank == INLAY_RANK_UNKNOWN || (int64_t)scale->rank != (int64_t)info->rank - axis ||
+        scale->dtype != info->dtype)
         return false;
-    for (uint32_t d = 0; d < s->rank; d++)
-        if (rw_dim(s, d) < 0 || rw_dim(s, d) != rw_dim(info, axis + d))
+    for (uint32_t d = 0; d < scale->rank; d++)
+        if (rw_dim(scale, d) < 0 || rw_dim(scale, d) != rw_dim(info, axis + d))
             return false;
     return true;
 }
 
-/* What is known of a product: the normalised value and its factor. */
-struct pattern {
-    uint32_t x, scale;
+/* A matched normalisation: the normalised value, and its scale. */
+struct norm_pattern {
+    uint32_t input, scale;
     int64_t axis;
     double epsilon;
     bool is_centred;
 };
 
-/* Is node scale * normalised? Also with the factor taken in before: x * (scale * 1/deviation). */
-static bool find_scaled(struct rewrite *rewrite, const graph_node *node, struct pattern *pattern)
+/* Matches node = scale * normalised value, also in the form x * (scale * 1/deviation). */
+static bool find_scaled(struct rewrite *rewrite, const graph_node *node, struct norm_pattern *pattern)
 {
     for (uint32_t i = 0; node != NULL && pass_is_op(node, "Mul") && node->info.since_version >= 7 && i < 2; i++) {
         uint32_t value = rw_input(rewrite, node, i),
@@ -129,35 +129,36 @@ static bool find_scaled(struct rewrite *rewrite, const graph_node *node, struct 
             continue;
         input = centred(rewrite, a, pattern->axis);
         pattern->is_centred = input != INLAY_NONE;
-        pattern->x = pattern->is_centred ? input : a;
+        pattern->input = pattern->is_centred ? input : a;
         pattern->scale = rw_input(rewrite, node, 1 - i);
-        if (element_is_float(rw_info(rewrite, pattern->x)->dtype) &&
-            is_of_last_axes(rewrite, pattern->scale, pattern->x, pattern->axis))
+        if (element_is_float(rw_info(rewrite, pattern->input)->dtype) &&
+            is_of_last_axes(rewrite, pattern->scale, pattern->input, pattern->axis))
             return true;
     }
     return false;
 }
 
-static inlay_status become(struct rewrite *rewrite, graph_node *node, const struct pattern *pattern, uint32_t bias)
+static inlay_status replace_by_norm(struct rewrite *rewrite, graph_node *node, const struct norm_pattern *pattern,
+                                    uint32_t bias)
 {
     const char *op = pattern->is_centred ? "LayerNormalization" : "RMSNormalization";
     int64_t opset = pattern->is_centred ? 17 : 23;
-    graph_node *fresh;
+    graph_node *new_node;
 
-    /* Axes were counted in squares and sums, whose rank is not that of x beside constants of more axes. */
-    if (!pass_allows(rewrite->ctx, opset) || !rw_keeps_rank(rewrite, node->info.outputs[0], pattern->x))
+    /* Axes refer to squares and sums, whose rank exceeds that of the input if constants have more axes. */
+    if (!pass_allows(rewrite->ctx, opset) || !rw_keeps_rank(rewrite, node->info.outputs[0], pattern->input))
         return INLAY_OK;
-    fresh = rw_make(rewrite, op, node->opset > opset ? node->opset : opset, node,
-                    (const uint32_t[]){ pattern->x, pattern->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
-    if (fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "axis", pattern->axis) != INLAY_OK ||
-        graph_set_attr_float(rewrite->graph, fresh, "epsilon", pattern->epsilon) != INLAY_OK)
+    new_node = rw_make(rewrite, op, node->opset > opset ? node->opset : opset, node,
+                       (const uint32_t[]){ pattern->input, pattern->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
+    if (new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "axis", pattern->axis) != INLAY_OK ||
+        graph_set_attr_float(rewrite->graph, new_node, "epsilon", pattern->epsilon) != INLAY_OK)
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    struct pattern pattern;
+    struct norm_pattern pattern;
 
     if (pass_is_op(node, "Add") && node->info.since_version >= 7) {
         for (uint32_t i = 0; i < 2; i++) {
@@ -167,22 +168,22 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
             if (value == INLAY_NONE || !rw_is_only_use(rewrite, value))
                 continue;
             if (norm != NULL && norm->info.output_count == 1 && rw_input(rewrite, norm, 2) == INLAY_NONE) {
-                pattern = (struct pattern){ .x = rw_input(rewrite, norm, 0),
-                                            .scale = rw_input(rewrite, norm, 1),
-                                            .is_centred = true };
+                pattern = (struct norm_pattern){ .input = rw_input(rewrite, norm, 0),
+                                                 .scale = rw_input(rewrite, norm, 1),
+                                                 .is_centred = true };
                 pattern.axis = rw_attr_int(norm, "axis", -1);
                 pattern.epsilon = rw_attr_float(norm, "epsilon", 1e-5);
-                if (rw_info(rewrite, pattern.x)->rank == INLAY_RANK_UNKNOWN)
+                if (rw_info(rewrite, pattern.input)->rank == INLAY_RANK_UNKNOWN)
                     continue;
                 pattern.axis =
-                    pattern.axis < 0 ? pattern.axis + (int64_t)rw_info(rewrite, pattern.x)->rank : pattern.axis;
-                if (is_of_last_axes(rewrite, bias, pattern.x, pattern.axis))
-                    return become(rewrite, node, &pattern, bias);
+                    pattern.axis < 0 ? pattern.axis + (int64_t)rw_info(rewrite, pattern.input)->rank : pattern.axis;
+                if (is_of_last_axes(rewrite, bias, pattern.input, pattern.axis))
+                    return replace_by_norm(rewrite, node, &pattern, bias);
             }
         }
         return INLAY_OK;
     }
-    return find_scaled(rewrite, node, &pattern) ? become(rewrite, node, &pattern, INLAY_NONE) : INLAY_OK;
+    return find_scaled(rewrite, node, &pattern) ? replace_by_norm(rewrite, node, &pattern, INLAY_NONE) : INLAY_OK;
 }
 
 inlay_status pass_layer_norm(pass_ctx *ctx, bool *out_changed)

@@ -1,9 +1,9 @@
-/* Cast of a Cast is one, when the type in between holds every value of the first exactly. Texts tell the type of what
- * they are made of (a double has other digits than a float), so there both stay. */
+/* Merges Cast(Cast(x)) into one Cast if the type in between represents_all every value of x exactly. Casts to strings
+ * are kept: the text depends on the source type (a double has more digits than a float). */
 #include "passes/rewrite.h"
 
-/* The type as an integer's bits and sign, or a float's significant bits; 0 = neither. */
-static void precision(inlay_dtype t, uint32_t *out_bits, bool *out_signed, bool *out_float)
+/* Describes the type: bits and sign of an integer, or significant bits of a float; 0 bits = neither. */
+static void precision(inlay_dtype dtype, uint32_t *out_bits, bool *out_signed, bool *out_float)
 {
     static const struct {
         uint32_t dtype;
@@ -19,7 +19,7 @@ static void precision(inlay_dtype t, uint32_t *out_bits, bool *out_signed, bool 
 
     *out_bits = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].dtype != (uint32_t)t)
+        if (rows[i].dtype != (uint32_t)dtype)
             continue;
         *out_bits = rows[i].bits;
         *out_signed = rows[i].is_signed;
@@ -27,8 +27,8 @@ static void precision(inlay_dtype t, uint32_t *out_bits, bool *out_signed, bool 
     }
 }
 
-/* Does every value of a have an equal in b? Exponents: float16 and bfloat16 differ in both ways. */
-static bool holds(inlay_dtype a, inlay_dtype b)
+/* Returns true if type b represents every value of type a. float16 and bfloat16 do not represent each other. */
+static bool represents_all(inlay_dtype a, inlay_dtype b)
 {
     uint32_t a_bits = 0, b_bits = 0;
     bool a_signed = false, b_signed = false, a_float = false, b_float = false;
@@ -44,17 +44,18 @@ static bool holds(inlay_dtype a, inlay_dtype b)
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *fresh,
+    graph_node *new_node,
         *inner = pass_is_op(node, "Cast") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Cast") : NULL;
 
     if (inner == NULL || rw_info(rewrite, node->info.outputs[0])->dtype == INLAY_STRING ||
-        !holds(rw_info(rewrite, rw_input(rewrite, inner, 0))->dtype, rw_info(rewrite, inner->info.outputs[0])->dtype))
+        !represents_all(rw_info(rewrite, rw_input(rewrite, inner, 0))->dtype,
+                        rw_info(rewrite, inner->info.outputs[0])->dtype))
         return INLAY_OK;
-    fresh = rw_copy(rewrite, node);
-    if (fresh == NULL)
+    new_node = rw_copy(rewrite, node);
+    if (new_node == NULL)
         return rw_no_memory(rewrite);
-    rw_set_input(rewrite, fresh, 0, rw_input(rewrite, inner, 0));
-    return rw_replace(rewrite, node, fresh);
+    rw_set_input(rewrite, new_node, 0, rw_input(rewrite, inner, 0));
+    return rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_casts(pass_ctx *ctx, bool *out_changed)

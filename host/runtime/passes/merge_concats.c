@@ -1,4 +1,4 @@
-/* Concat of a Concat along the same axis is one. */
+/* Merges nested Concats along the same axis. */
 #include "passes/rewrite.h"
 
 static int64_t axis_of(const struct rewrite *rewrite, const graph_node *node)
@@ -8,8 +8,8 @@ static int64_t axis_of(const struct rewrite *rewrite, const graph_node *node)
     return axis < 0 ? axis + rank : axis;
 }
 
-/* The Concat that makes input i, if it may be dissolved. */
-static graph_node *inner_at(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
+/* The Concat that produces input i, if it can be merged into the node. */
+static graph_node *mergeable_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
 {
     uint32_t value = rw_input(rewrite, node, i);
     graph_node *inner = rw_maker_op(rewrite, value, "Concat");
@@ -21,13 +21,13 @@ static graph_node *inner_at(const struct rewrite *rewrite, const graph_node *nod
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t total = 0, *inputs, count = 0;
-    graph_node *fresh;
+    graph_node *new_node;
     bool any = false;
 
     if (!pass_is_op(node, "Concat") || rw_info(rewrite, node->info.outputs[0])->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.input_count; i++) {
-        const graph_node *inner = inner_at(rewrite, node, i);
+        const graph_node *inner = mergeable_input(rewrite, node, i);
         any |= inner != NULL;
         total += inner != NULL ? inner->info.input_count : 1;
     }
@@ -37,16 +37,16 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (inputs == NULL)
         return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < node->info.input_count; i++) {
-        const graph_node *inner = inner_at(rewrite, node, i);
+        const graph_node *inner = mergeable_input(rewrite, node, i);
         if (inner == NULL)
             inputs[count++] = rw_input(rewrite, node, i);
         for (uint32_t k = 0; inner != NULL && k < inner->info.input_count; k++)
             inputs[count++] = rw_input(rewrite, inner, k);
     }
-    fresh = rw_make(rewrite, "Concat", node->opset, node, inputs, count, 1);
-    if (fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "axis", axis_of(rewrite, node)) != INLAY_OK)
+    new_node = rw_make(rewrite, "Concat", node->opset, node, inputs, count, 1);
+    if (new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "axis", axis_of(rewrite, node)) != INLAY_OK)
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_concats(pass_ctx *ctx, bool *out_changed)

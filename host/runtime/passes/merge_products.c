@@ -1,37 +1,38 @@
-/* Products of one input with several constant matrices, with their biases or without (queries, keys and values of
- * attention, gates), are one product with the matrices beside one another, and a Split:
+/* Merges multiplications of one input with several constant matrices, with or without biases (queries, keys and values
+ * of attention, gates), into one multiplication with the concatenated matrices, and a Split:
  *
  *     x * A + a, x * B + b, x * C + c   ->   Split(x * [A B C] + [a b c])
  *
- * Only for few rows of x, as in decoders that write word by word: there the product reads each weight once and waits
- * for memory, and one loop over all weights makes better use of several threads. With many rows, or rows that only the
- * run knows, little is gained (README.md has figures) for weights that are there twice, so then it is done only when
- * the pass is asked for by name. */
+ * Only for few rows of x, as in decoders that generate one token at a time: there the multiplication is bound by memory
+ * bandwidth, and one loop over all weights makes better use of several threads. With many rows, or a number known only
+ * at run time, the gain is small and the weights are stored twice, so it is done only if the user requests the pass by
+ * name. */
 #include "passes/rewrite.h"
+#include "inlay/check.h"
 #include <string.h>
 
-enum { MOST = 8, MOST_ROWS = 16 };
+enum { MAX_BRANCHES = 8, MAX_ROWS = 16 };
 
-/* One of the products. */
+/* One of the multiplications. */
 struct branch {
-    graph_node *product, *sum; /* sum: NULL = without bias */
+    graph_node *product, *sum; /* sum: the Add of the bias, or NULL */
     uint32_t weight, bias;
     int64_t columns;
 };
 
-struct bundle {
-    struct branch list[MOST];
+struct product_group {
+    struct branch list[MAX_BRANCHES];
     uint32_t count;
-    int64_t rows, columns; /* of the weight that is made */
+    int64_t rows, columns; /* of the concatenated weight */
     bool biased;
 };
 
-/* What the visit of a graph remembers: who reads what, as it was at first. */
+/* Index of the readers of each value, built once for the visit of a graph. */
 struct readers {
     uint32_t nodes, values;
-    uint32_t *first; /* [values] index of the first product that reads it as its left side, INLAY_NONE */
-    uint32_t *next;  /* [nodes] the next such product of the same value */
-    uint32_t *only;  /* [values] index of a reader: the only one, where there is one */
+    uint32_t *first; /* [values] first MatMul that reads the value as its left operand; INLAY_NONE */
+    uint32_t *next;  /* [nodes] next such MatMul of the same value */
+    uint32_t *only;  /* [values] a reader: the only one if there is just one */
 };
 
 static struct readers *index_readers(struct rewrite *rewrite)
@@ -62,7 +63,7 @@ static struct readers *index_readers(struct rewrite *rewrite)
     return readers;
 }
 
-/* Is node a product of input with a constant FLOAT matrix? */
+/* Matches a MatMul of input with a constant FLOAT matrix. */
 static bool read_branch(struct rewrite *rewrite, graph_node *node, uint32_t input, struct branch *out)
 {
     const inlay_value_info *info;
@@ -78,7 +79,7 @@ static bool read_branch(struct rewrite *rewrite, graph_node *node, uint32_t inpu
     return true;
 }
 
-/* The Add of a constant [columns] that is the only reader of the product, if there is one. */
+/* Finds the Add of a constant [columns] that is the only reader of the product. */
 static void find_bias(struct rewrite *rewrite, const struct readers *readers, struct branch *branch)
 {
     uint32_t output = branch->product->info.outputs[0],
@@ -86,18 +87,18 @@ static void find_bias(struct rewrite *rewrite, const struct readers *readers, st
     graph_node *node = at == INLAY_NONE ? NULL : rewrite->graph->nodes[at];
 
     for (uint32_t i = 0; node != NULL && pass_is_op(node, "Add") && node->info.since_version >= 7 && i < 2; i++) {
-        uint32_t c = rw_input(rewrite, node, 1 - i);
-        const inlay_value_info *info = rw_info(rewrite, c);
+        uint32_t addend = rw_input(rewrite, node, 1 - i);
+        const inlay_value_info *info = rw_info(rewrite, addend);
 
-        if (rw_input(rewrite, node, i) == output && rw_is_constant(rewrite, c) && info->dtype == INLAY_FLOAT &&
+        if (rw_input(rewrite, node, i) == output && rw_is_constant(rewrite, addend) && info->dtype == INLAY_FLOAT &&
             info->rank == 1 && info->dims[0].value == branch->columns && !rewrite->is_output[node->info.outputs[0]]) {
             branch->sum = node;
-            branch->bias = c;
+            branch->bias = addend;
         }
     }
 }
 
-/* Rows of input, all dims but the last; -1: not known. */
+/* Number of rows of input: all dims but the last; -1: unknown or too many. */
 static int64_t count_rows(const inlay_value_info *input)
 {
     int64_t rows = 1;
@@ -105,71 +106,73 @@ static int64_t count_rows(const inlay_value_info *input)
     if (input->rank == INLAY_RANK_UNKNOWN || input->rank < 2)
         return -1;
     for (uint32_t d = 0; d + 1 < input->rank; d++) {
-        if (input->dims[d].kind != INLAY_DIM_FIXED || input->dims[d].value > MOST_ROWS)
+        if (input->dims[d].kind != INLAY_DIM_FIXED || input->dims[d].value > MAX_ROWS)
             return -1;
         rows *= input->dims[d].value;
-        if (rows > MOST_ROWS)
+        if (rows > MAX_ROWS)
             return -1;
     }
     return rows;
 }
 
-/* All products of input, if node is the first; none that makes an output of the graph, for those keep their names. */
-static void gather(struct rewrite *rewrite, const struct readers *readers, graph_node *node, uint32_t input,
-                   struct bundle *all)
+/* Collects all MatMuls of input, if node is the first. Skips those that produce graph outputs, which keep their names.
+ */
+static void collect_branches(struct rewrite *rewrite, const struct readers *readers, graph_node *node, uint32_t input,
+                             struct product_group *group)
 {
     struct branch branch;
 
     for (uint32_t i = input < readers->values ? readers->first[input] : INLAY_NONE;
-         i != INLAY_NONE && all->count < MOST; i = readers->next[i]) {
+         i != INLAY_NONE && group->count < MAX_BRANCHES; i = readers->next[i]) {
         if (!read_branch(rewrite, rewrite->graph->nodes[i], input, &branch) ||
             rewrite->is_output[branch.product->info.outputs[0]])
             continue;
-        if (all->count == 0 && branch.product != node)
+        if (group->count == 0 && branch.product != node)
             return;
         find_bias(rewrite, readers, &branch);
-        all->list[all->count++] = branch;
-        all->columns += branch.columns;
+        group->list[group->count++] = branch;
+        group->columns += branch.columns;
     }
 }
 
-/* The weights beside one another, [rows, columns]; the biases likewise. */
-static uint32_t join_weights(struct rewrite *rewrite, const struct bundle *all)
+/* Concatenates the weights to [rows, columns]; concat_biases() does the same with the biases. */
+static uint32_t concat_weights(struct rewrite *rewrite, const struct product_group *group)
 {
-    float *joined = graph_blob_alloc(rewrite->graph->model, (size_t)(all->rows * all->columns) * sizeof *joined);
+    float *data = graph_blob_alloc(rewrite->graph->model, (size_t)(group->rows * group->columns) * sizeof *data);
     int64_t at = 0;
 
-    if (joined == NULL)
+    if (data == NULL)
         return INLAY_NONE;
-    for (uint32_t k = 0; k < all->count; k++) {
-        const struct branch *branch = &all->list[k];
+    for (uint32_t k = 0; k < group->count; k++) {
+        const struct branch *branch = &group->list[k];
         const unsigned char *from = rw_info(rewrite, branch->weight)->data;
 
-        for (int64_t r = 0; r < all->rows; r++)
-            memcpy(joined + r * all->columns + at, from + (size_t)(r * branch->columns) * sizeof(float),
+        for (int64_t row = 0; row < group->rows; row++)
+            memcpy(data + row * group->columns + at, from + (size_t)(row * branch->columns) * sizeof(float),
                    (size_t)branch->columns * sizeof(float));
         at += branch->columns;
     }
-    return rw_constant_blob(rewrite, INLAY_FLOAT, 2, (const int64_t[]){ all->rows, all->columns }, joined,
-                            (uint64_t)(all->rows * all->columns) * sizeof *joined);
+    INLAY_CHECK(at == group->columns);
+    return rw_constant_blob(rewrite, INLAY_FLOAT, 2, (const int64_t[]){ group->rows, group->columns }, data,
+                            (uint64_t)(group->rows * group->columns) * sizeof *data);
 }
 
-static uint32_t join_biases(struct rewrite *rewrite, const struct bundle *all)
+static uint32_t concat_biases(struct rewrite *rewrite, const struct product_group *group)
 {
-    float *joined = arena_array(&rewrite->scratch, (size_t)all->columns, sizeof *joined);
+    float *data = arena_array(&rewrite->scratch, (size_t)group->columns, sizeof *data);
     int64_t at = 0;
 
-    if (joined == NULL)
+    if (data == NULL)
         return INLAY_NONE;
-    for (uint32_t k = 0; k < all->count; k++) {
-        memcpy(joined + at, rw_info(rewrite, all->list[k].bias)->data, (size_t)all->list[k].columns * sizeof *joined);
-        at += all->list[k].columns;
+    for (uint32_t k = 0; k < group->count; k++) {
+        memcpy(data + at, rw_info(rewrite, group->list[k].bias)->data, (size_t)group->list[k].columns * sizeof *data);
+        at += group->list[k].columns;
     }
-    return rw_constant(rewrite, INLAY_FLOAT, 1, &all->columns, joined, (uint64_t)all->columns * sizeof *joined);
+    return rw_constant(rewrite, INLAY_FLOAT, 1, &group->columns, data, (uint64_t)group->columns * sizeof *data);
 }
 
-/* Was the pass asked for by name? Then the user knows better. */
-static bool is_asked_for(const pass_ctx *ctx)
+/* Returns true if the user requested the pass by name. */
+static bool is_requested_by_name(const pass_ctx *ctx)
 {
     for (uint32_t i = 0; i < ctx->only_count; i++)
         if (strcmp(ctx->only[i], ctx->pass) == 0)
@@ -177,25 +180,27 @@ static bool is_asked_for(const pass_ctx *ctx)
     return false;
 }
 
-/* The product of all, with the biases: *out_y is [.., columns]. */
-static inlay_status make_product(struct rewrite *rewrite, const struct bundle *all, uint32_t input, uint32_t *out_y)
+/* Inserts the merged multiplication and the biases: *out_value is [.., columns]. */
+static inlay_status make_merged_product(struct rewrite *rewrite, const struct product_group *group, uint32_t input,
+                                        uint32_t *out_value)
 {
-    const graph_node *like = all->list[0].product;
-    uint32_t weight = join_weights(rewrite, all), bias;
-    graph_node *fresh = weight == INLAY_NONE
-                            ? NULL
-                            : rw_make(rewrite, "MatMul", like->opset, like, (const uint32_t[]){ input, weight }, 2, 1);
+    const graph_node *like = group->list[0].product;
+    uint32_t weight = concat_weights(rewrite, group), bias;
+    graph_node *new_node =
+        weight == INLAY_NONE ? NULL
+                             : rw_make(rewrite, "MatMul", like->opset, like, (const uint32_t[]){ input, weight }, 2, 1);
 
-    if (fresh == NULL || rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
+    if (new_node == NULL || rw_insert(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(rewrite);
-    *out_y = fresh->info.outputs[0];
-    if (!all->biased)
+    *out_value = new_node->info.outputs[0];
+    if (!group->biased)
         return INLAY_OK;
-    bias = join_biases(rewrite, all);
-    fresh = bias == INLAY_NONE ? NULL : rw_make(rewrite, "Add", 0, NULL, (const uint32_t[]){ *out_y, bias }, 2, 1);
-    if (fresh == NULL || rw_insert(rewrite, fresh, INLAY_FLOAT) != INLAY_OK)
+    bias = concat_biases(rewrite, group);
+    new_node =
+        bias == INLAY_NONE ? NULL : rw_make(rewrite, "Add", 0, NULL, (const uint32_t[]){ *out_value, bias }, 2, 1);
+    if (new_node == NULL || rw_insert(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(rewrite);
-    *out_y = fresh->info.outputs[0];
+    *out_value = new_node->info.outputs[0];
     return INLAY_OK;
 }
 
@@ -204,8 +209,8 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     struct readers *readers = rewrite->pass_state =
         rewrite->pass_state == NULL ? index_readers(rewrite) : rewrite->pass_state;
     uint32_t input = rw_input(rewrite, node, 0), output = INLAY_NONE, lengths;
-    int64_t sizes[MOST], rows;
-    struct bundle all = { .count = 0 };
+    int64_t sizes[MAX_BRANCHES], rows;
+    struct product_group group = { .count = 0 };
     graph_node *split;
     inlay_status status;
     struct branch branch;
@@ -218,31 +223,32 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     rows = count_rows(rw_info(rewrite, input));
     if (rw_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN || rw_info(rewrite, input)->rank < 2 ||
-        (rows < 0 && !is_asked_for(rewrite->ctx)))
+        (rows < 0 && !is_requested_by_name(rewrite->ctx)))
         return INLAY_OK;
-    gather(rewrite, readers, node, input, &all);
-    if (all.count < 2)
+    collect_branches(rewrite, readers, node, input, &group);
+    if (group.count < 2)
         return INLAY_OK;
-    all.rows = rw_info(rewrite, branch.weight)->dims[0].value;
-    all.biased = all.list[0].sum != NULL;
-    for (uint32_t k = 0; k < all.count; k++) {
-        if (rw_info(rewrite, all.list[k].weight)->dims[0].value != all.rows || (all.list[k].sum != NULL) != all.biased)
+    group.rows = rw_info(rewrite, branch.weight)->dims[0].value;
+    group.biased = group.list[0].sum != NULL;
+    for (uint32_t k = 0; k < group.count; k++) {
+        if (rw_info(rewrite, group.list[k].weight)->dims[0].value != group.rows ||
+            (group.list[k].sum != NULL) != group.biased)
             return INLAY_OK;
-        sizes[k] = all.list[k].columns;
+        sizes[k] = group.list[k].columns;
     }
-    status = make_product(rewrite, &all, input, &output);
+    status = make_merged_product(rewrite, &group, input, &output);
     if (status != INLAY_OK)
         return status;
-    lengths = rw_constant_ints(rewrite, sizes, all.count);
+    lengths = rw_constant_ints(rewrite, sizes, group.count);
     split = lengths == INLAY_NONE ? NULL
                                   : rw_make(rewrite, "Split", node->opset > 13 ? node->opset : 13, NULL,
-                                            (const uint32_t[]){ output, lengths }, 2, all.count);
+                                            (const uint32_t[]){ output, lengths }, 2, group.count);
     if (split == NULL ||
         graph_set_attr_int(rewrite->graph, split, "axis", (int64_t)rw_info(rewrite, input)->rank - 1) != INLAY_OK ||
         rw_insert(rewrite, split, INLAY_FLOAT) != INLAY_OK)
         return rw_no_memory(rewrite);
-    for (uint32_t k = 0; k < all.count; k++) {
-        graph_node *last = all.list[k].sum != NULL ? all.list[k].sum : all.list[k].product;
+    for (uint32_t k = 0; k < group.count; k++) {
+        graph_node *last = group.list[k].sum != NULL ? group.list[k].sum : group.list[k].product;
         bool done;
 
         status = rw_forward(rewrite, last->info.outputs[0], split->info.outputs[k], &done);

@@ -1,15 +1,16 @@
-/* Slice of a Slice is one (Slice-10 and later, with constant bounds): over other axes always, over the same axis where
- * all bounds count from the front, or its size is known. */
+/* Merges nested Slices (Slice-10 and later, with constant bounds): over different axes always; over the same axis if
+ * all bounds count from the front or the size is known. */
 #include "passes/rewrite.h"
+#include "inlay/check.h"
 
-enum { MOST = 16 }; /* axes of both together */
+enum { MAX_AXES = 16 }; /* axes of both Slices */
 
 struct bounds {
-    int64_t starts[MOST], ends[MOST], axes[MOST], steps[MOST];
+    int64_t starts[MAX_AXES], ends[MAX_AXES], axes[MAX_AXES], steps[MAX_AXES];
     uint32_t count;
 };
 
-/* Appends the bounds of the node; axes are counted from the front. */
+/* Appends the bounds of the node; axes become non-negative. */
 static bool read_bounds(struct rewrite *rewrite, const graph_node *node, struct bounds *bounds)
 {
     const int64_t *list[4];
@@ -20,9 +21,10 @@ static bool read_bounds(struct rewrite *rewrite, const graph_node *node, struct 
             list[i] = NULL;
         else if (!rw_ints(rewrite, rw_input(rewrite, node, i + 1), &list[i], &counts[i]) || counts[i] != counts[0])
             return false;
-    if (rank == INLAY_RANK_UNKNOWN || counts[0] > MOST - bounds->count)
+    if (rank == INLAY_RANK_UNKNOWN || counts[0] > MAX_AXES - bounds->count)
         return false;
     for (uint32_t i = 0; i < counts[0]; i++, bounds->count++) {
+        INLAY_CHECK(bounds->count < MAX_AXES);
         int64_t axis = list[2] == NULL ? (int64_t)i : list[2][i];
 
         bounds->starts[bounds->count] = list[0][i];
@@ -33,14 +35,15 @@ static bool read_bounds(struct rewrite *rewrite, const graph_node *node, struct 
     return true;
 }
 
-/* The elements that bounds take from an axis: the first, how far to the next, and how many. */
+/* The elements that the bounds select from an axis: the first, the distance to the next, and their number. */
 struct range {
     int64_t first, step, count;
 };
 
-/* ONNX Slice-10: bounds below 0 count from the end, then they are brought into [0, size] forwards, [-1, size - 1] (for
- * the start [0, size - 1]) backwards. false: a step of 0, or one too long to reckon with. */
-static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, struct range *out)
+/* ONNX Slice-10: negative bounds count from the end. Then they are clamped to [0, size] for forward steps, and to [-1,
+ * size - 1] (for the start [0, size - 1]) for backward steps. Returns false for a step of 0 and for sizes or steps that
+ * could overflow. */
+static bool resolve_range(int64_t start, int64_t end, int64_t step, int64_t size, struct range *out)
 {
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
 
@@ -55,35 +58,36 @@ static bool resolve(int64_t start, int64_t end, int64_t step, int64_t size, stru
     out->count =
         step > 0 ? (end > start ? (end - start - 1) / step + 1 : 0) : (start > end ? (start - end - 1) / -step + 1 : 0);
     out->count = size == 0 ? 0 : out->count;
+    INLAY_CHECK(out->count >= 0 && out->count <= size);
     return true;
 }
 
-/* Joins bounds k, of the second Slice, with i, of the first, over one axis of that size; i has the result. */
-static bool join(struct bounds *bounds, uint32_t i, uint32_t k, int64_t size)
+/* Merges bounds k of the outer Slice into bounds i of the inner one, over one axis of that size. */
+static bool merge_bounds(struct bounds *bounds, uint32_t i, uint32_t k, int64_t size)
 {
     struct range outer, inner;
     int64_t step, last, first;
 
-    if (!resolve(bounds->starts[i], bounds->ends[i], bounds->steps[i], size, &inner) ||
-        !resolve(bounds->starts[k], bounds->ends[k], bounds->steps[k], inner.count, &outer))
+    if (!resolve_range(bounds->starts[i], bounds->ends[i], bounds->steps[i], size, &inner) ||
+        !resolve_range(bounds->starts[k], bounds->ends[k], bounds->steps[k], inner.count, &outer))
         return false;
     if (outer.count == 0) {
         bounds->starts[i] = bounds->ends[i] = 0;
         bounds->steps[i] = 1;
         return true;
     }
-    step = outer.count == 1 ? 1 : inner.step * outer.step; /* within the size, for there are two of them */
+    step = outer.count == 1 ? 1 : inner.step * outer.step; /* no overflow: at least two elements lie within the size */
     first = inner.first + outer.first * inner.step;
     last = first + (outer.count - 1) * step;
     bounds->starts[i] = first;
     bounds->steps[i] = step;
-    /* Backwards to the first element: -1 would count from the end. */
+    /* A backward range that includes element 0 cannot end at -1, which would count from the end. */
     bounds->ends[i] = step > 0 ? last + 1 : last > 0 ? last - 1 : -size - 1;
     return true;
 }
 
-/* The same forwards, with bounds that count from the front: then the size does not matter. */
-static bool join_forwards(struct bounds *bounds, uint32_t i, uint32_t k)
+/* The same for forward steps and non-negative bounds, where the size does not matter. */
+static bool merge_forward_bounds(struct bounds *bounds, uint32_t i, uint32_t k)
 {
     int64_t ahead, end;
 
@@ -101,8 +105,8 @@ static bool join_forwards(struct bounds *bounds, uint32_t i, uint32_t k)
     return true;
 }
 
-/* Joins what is over the same axis; those of the second Slice begin at first_count. */
-static bool join_axes(struct bounds *bounds, uint32_t first_count, const inlay_value_info *input)
+/* Merges bounds over the same axis. The bounds of the outer Slice begin at first_count. */
+static bool merge_axes(struct bounds *bounds, uint32_t first_count, const inlay_value_info *input)
 {
     uint32_t kept = first_count;
 
@@ -114,7 +118,7 @@ static bool join_axes(struct bounds *bounds, uint32_t first_count, const inlay_v
         if (i < first_count) {
             int64_t size = rw_dim(input, bounds->axes[k]);
 
-            if (size < 0 ? !join_forwards(bounds, i, k) : !join(bounds, i, k, size))
+            if (size < 0 ? !merge_forward_bounds(bounds, i, k) : !merge_bounds(bounds, i, k, size))
                 return false;
             continue;
         }
@@ -127,8 +131,8 @@ static bool join_axes(struct bounds *bounds, uint32_t first_count, const inlay_v
     return true;
 }
 
-/* Does one Slice name an axis twice? Then it is not for here. */
-static bool names_twice(const struct bounds *bounds, uint32_t begin, uint32_t end)
+/* Returns true if one Slice names an axis twice; such Slices are not merged. */
+static bool has_duplicate_axes(const struct bounds *bounds, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++)
         for (uint32_t k = begin; k < i; k++)
@@ -140,7 +144,7 @@ static bool names_twice(const struct bounds *bounds, uint32_t begin, uint32_t en
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *inner = pass_is_op(node, "Slice") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Slice") : NULL,
-               *fresh;
+               *new_node;
     struct bounds bounds = { .count = 0 };
     uint32_t inputs[5], first_count;
 
@@ -148,9 +152,9 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) || !read_bounds(rewrite, inner, &bounds))
         return INLAY_OK;
     first_count = bounds.count;
-    if (!read_bounds(rewrite, node, &bounds) || names_twice(&bounds, 0, first_count) ||
-        names_twice(&bounds, first_count, bounds.count) ||
-        !join_axes(&bounds, first_count, rw_info(rewrite, rw_input(rewrite, inner, 0))))
+    if (!read_bounds(rewrite, node, &bounds) || has_duplicate_axes(&bounds, 0, first_count) ||
+        has_duplicate_axes(&bounds, first_count, bounds.count) ||
+        !merge_axes(&bounds, first_count, rw_info(rewrite, rw_input(rewrite, inner, 0))))
         return INLAY_OK;
     inputs[0] = rw_input(rewrite, inner, 0);
     inputs[1] = rw_constant_ints(rewrite, bounds.starts, bounds.count);
@@ -160,8 +164,8 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     for (uint32_t i = 1; i < 5; i++)
         if (inputs[i] == INLAY_NONE)
             return rw_no_memory(rewrite);
-    fresh = rw_make(rewrite, "Slice", node->opset, node, inputs, 5, 1);
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    new_node = rw_make(rewrite, "Slice", node->opset, node, inputs, 5, 1);
+    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_slices(pass_ctx *ctx, bool *out_changed)

@@ -1,4 +1,4 @@
-/* Transpose of a Transpose is one, or none. */
+/* Merges nested Transposes into one, or none if they cancel out. */
 #include "passes/merge_transposes.h"
 #include "passes/rewrite.h"
 
@@ -18,36 +18,36 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *inner =
                    pass_is_op(node, "Transpose") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Transpose") : NULL,
-               *fresh;
+               *new_node;
     const inlay_value_info *input = inner == NULL ? NULL : rw_info(rewrite, rw_input(rewrite, inner, 0));
-    int64_t *first, *then, *both;
-    bool idle = true;
+    int64_t *first, *second, *both;
+    bool is_identity = true;
 
     if (input == NULL || input->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     first = arena_array(&rewrite->scratch, (size_t)input->rank + 1, sizeof *first);
-    then = arena_array(&rewrite->scratch, (size_t)input->rank + 1, sizeof *then);
+    second = arena_array(&rewrite->scratch, (size_t)input->rank + 1, sizeof *second);
     both = arena_array(&rewrite->scratch, (size_t)input->rank + 1, sizeof *both);
-    if (first == NULL || then == NULL || both == NULL)
+    if (first == NULL || second == NULL || both == NULL)
         return rw_no_memory(rewrite);
-    if (!transpose_perm(inner, input->rank, first) || !transpose_perm(node, input->rank, then))
+    if (!transpose_perm(inner, input->rank, first) || !transpose_perm(node, input->rank, second))
         return INLAY_OK;
     for (uint32_t d = 0; d < input->rank; d++) {
-        both[d] = first[then[d]];
-        idle &= both[d] == (int64_t)d;
+        both[d] = first[second[d]];
+        is_identity &= both[d] == (int64_t)d;
     }
-    if (idle) {
+    if (is_identity) {
         bool done;
         inlay_status status = rw_forward(rewrite, node->info.outputs[0], rw_input(rewrite, inner, 0), &done);
         if (status != INLAY_OK || done)
             return status;
     }
     if (!rw_is_only_use(rewrite, rw_input(rewrite, node, 0)))
-        return INLAY_OK; /* the first stays anyway, and its result is at hand */
-    fresh = rw_make(rewrite, "Transpose", node->opset, node, inner->info.inputs, 1, 1);
-    if (fresh == NULL || graph_set_attr_ints(rewrite->graph, fresh, "perm", both, input->rank) != INLAY_OK)
+        return INLAY_OK; /* the inner Transpose has other readers and is computed anyway */
+    new_node = rw_make(rewrite, "Transpose", node->opset, node, inner->info.inputs, 1, 1);
+    if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", both, input->rank) != INLAY_OK)
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_transposes(pass_ctx *ctx, bool *out_changed)

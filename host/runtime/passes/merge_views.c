@@ -1,7 +1,7 @@
-/* Reshape, Flatten, Squeeze and Unsqueeze behind one another are one Reshape, when the shape in the end is known but
- * for sizes that x has at the same place, or at most one other; and a Reshape to a shape that is computed, but known so
- * far, reads a constant. A view that puts axes of 1 in front, an element-wise operator, and a view that takes them
- * away: the operator alone. */
+/* Merges chains of Reshape, Flatten, Squeeze and Unsqueeze into one Reshape, if each size of the result is known,
+ * equals the size of the input's axis at the same position, or is the only other one. A Reshape to a computed shape
+ * that is known to that extent reads a constant instead. A view that adds leading axes of size 1, an element-wise
+ * operator and a view that removes them become the operator alone. */
 #include "passes/rewrite.h"
 
 static bool is_view(const graph_node *node)
@@ -9,9 +9,9 @@ static bool is_view(const graph_node *node)
     return node != NULL && pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze");
 }
 
-/* The shape as Reshape of input wants it: sizes, 0 where input has that size at the same place, and -1 for one that
- * only the run knows. With a size of 0 nothing is done, and -1 does not stand beside a size that might be: it can't be
- * computed then. */
+/* The target shape for a Reshape of input: known sizes, 0 to copy the size of the input's axis at the same position,
+ * and one -1 for a size known only at run time. NULL if a size is 0, or if a -1 would stand next to a copied size,
+ * which might be 0 and make -1 ambiguous. */
 static int64_t *target_shape(struct rewrite *rewrite, const inlay_value_info *input, const inlay_value_info *output)
 {
     int64_t *shape;
@@ -36,10 +36,10 @@ static int64_t *target_shape(struct rewrite *rewrite, const inlay_value_info *in
     return unknown > (copied > 0 ? 0 : 1) ? NULL : shape;
 }
 
-/* Is `long_v` value with axes of 1 in front? Gives their number. */
-static bool has_leading_ones(const struct rewrite *rewrite, uint32_t long_v, uint32_t value, uint32_t *out_ones)
+/* Returns true if `extended` is value with leading axes of size 1; *out_ones is their number. */
+static bool has_leading_ones(const struct rewrite *rewrite, uint32_t extended, uint32_t value, uint32_t *out_ones)
 {
-    const inlay_value_info *output = rw_info(rewrite, long_v), *input = rw_info(rewrite, value);
+    const inlay_value_info *output = rw_info(rewrite, extended), *input = rw_info(rewrite, value);
     uint32_t ones;
 
     if (input->rank == INLAY_RANK_UNKNOWN || output->rank == INLAY_RANK_UNKNOWN || output->rank <= input->rank)
@@ -57,44 +57,45 @@ static bool has_leading_ones(const struct rewrite *rewrite, uint32_t long_v, uin
     return true;
 }
 
-/* c without as many axes of 1 in front as it has more than `rank`; INLAY_NONE: it has others there, or (status) no
- * memory. */
-static inlay_status without_ones(struct rewrite *rewrite, uint32_t c, uint32_t rank, uint32_t *out)
+/* Removes leading axes of size 1 from value until it has that rank. *out is INLAY_NONE if it has other leading axes. */
+static inlay_status squeeze_leading_ones(struct rewrite *rewrite, uint32_t value, uint32_t rank, uint32_t *out)
 {
-    const inlay_value_info *info = rw_info(rewrite, c);
-    int64_t *axes, most = 16;
+    const inlay_value_info *info = rw_info(rewrite, value);
+    int64_t *axes, max_axes = 16;
     graph_node *squeeze;
-    uint32_t list, more;
+    uint32_t list, extra;
 
     *out = INLAY_NONE;
     if (info == NULL || info->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     if (info->rank <= rank) {
-        *out = c;
+        *out = value;
         return INLAY_OK;
     }
     if (!pass_allows(rewrite->ctx, 13))
         return INLAY_OK;
-    more = info->rank - rank;
-    axes = arena_array(&rewrite->scratch, (size_t)most, sizeof *axes);
-    for (uint32_t d = 0; d < more; d++)
-        if (more > most || info->dims[d].kind != INLAY_DIM_FIXED || info->dims[d].value != 1)
+    extra = info->rank - rank;
+    axes = arena_array(&rewrite->scratch, (size_t)max_axes, sizeof *axes);
+    for (uint32_t d = 0; d < extra; d++)
+        if (extra > max_axes || info->dims[d].kind != INLAY_DIM_FIXED || info->dims[d].value != 1)
             return INLAY_OK;
-    for (uint32_t d = 0; axes != NULL && d < more; d++)
+    for (uint32_t d = 0; axes != NULL && d < extra; d++)
         axes[d] = d;
-    list = axes == NULL ? INLAY_NONE : rw_constant_ints(rewrite, axes, more);
-    squeeze = list == INLAY_NONE ? NULL : rw_make(rewrite, "Squeeze", 13, NULL, (const uint32_t[]){ c, list }, 2, 1);
+    list = axes == NULL ? INLAY_NONE : rw_constant_ints(rewrite, axes, extra);
+    squeeze =
+        list == INLAY_NONE ? NULL : rw_make(rewrite, "Squeeze", 13, NULL, (const uint32_t[]){ value, list }, 2, 1);
     if (squeeze == NULL || rw_insert(rewrite, squeeze, info->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
     *out = squeeze->info.outputs[0];
     return INLAY_OK;
 }
 
-/* view(op(view(x), c)), where the first view puts axes of 1 in front of x and the second takes them away: op(x, c). */
-static inlay_status join_across(struct rewrite *rewrite, graph_node *node, bool *out_done)
+/* view(op(view(x), c)), where the first view adds leading axes of size 1 and the second removes them, becomes op(x, c).
+ */
+static inlay_status drop_leading_ones(struct rewrite *rewrite, graph_node *node, bool *out_done)
 {
     static const char *const names[] = { "Add", "Sub", "Mul", "Div" };
-    graph_node *op = rw_maker(rewrite, rw_input(rewrite, node, 0)), *fresh;
+    graph_node *op = rw_maker(rewrite, rw_input(rewrite, node, 0)), *new_node;
     uint32_t output = rw_input(rewrite, node, 0), ones, inputs[2];
     inlay_status status;
     size_t k = 0;
@@ -113,20 +114,20 @@ static inlay_status join_across(struct rewrite *rewrite, graph_node *node, bool 
         if (!rw_same_type(rewrite, input, node->info.outputs[0]) || !has_leading_ones(rewrite, value, input, &ones))
             continue;
         inputs[side] = input;
-        status =
-            without_ones(rewrite, rw_input(rewrite, op, 1 - side), rw_info(rewrite, input)->rank, &inputs[1 - side]);
+        status = squeeze_leading_ones(rewrite, rw_input(rewrite, op, 1 - side), rw_info(rewrite, input)->rank,
+                                      &inputs[1 - side]);
         if (status != INLAY_OK || inputs[1 - side] == INLAY_NONE)
             return status;
-        fresh = rw_make(rewrite, op->info.op_type.data, op->opset, op, inputs, 2, 1);
+        new_node = rw_make(rewrite, op->info.op_type.data, op->opset, op, inputs, 2, 1);
         *out_done = true;
-        return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+        return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
     }
     return INLAY_OK;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner = is_view(node) ? rw_maker(rewrite, rw_input(rewrite, node, 0)) : NULL, *fresh;
+    graph_node *inner = is_view(node) ? rw_maker(rewrite, rw_input(rewrite, node, 0)) : NULL, *new_node;
     bool computed = pass_is_op(node, "Reshape") && node->info.since_version >= 5 &&
                     !rw_is_constant(rewrite, rw_input(rewrite, node, 1));
     const inlay_value_info *output;
@@ -135,7 +136,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     bool done = false;
 
     if (is_view(node)) {
-        inlay_status status = join_across(rewrite, node, &done);
+        inlay_status status = drop_leading_ones(rewrite, node, &done);
 
         if (status != INLAY_OK || done)
             return status;
@@ -148,17 +149,17 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     target = rw_constant_ints(rewrite, shape, output->rank);
     if (computed && target != INLAY_NONE && !is_view(inner)) {
-        fresh = rw_copy(rewrite, node);
-        if (fresh == NULL || (rw_attr_int(node, "allowzero", 0) != 0 &&
-                              graph_set_attr_int(rewrite->graph, fresh, "allowzero", 0) != INLAY_OK))
+        new_node = rw_copy(rewrite, node);
+        if (new_node == NULL || (rw_attr_int(node, "allowzero", 0) != 0 &&
+                                 graph_set_attr_int(rewrite->graph, new_node, "allowzero", 0) != INLAY_OK))
             return rw_no_memory(rewrite);
-        rw_set_input(rewrite, fresh, 1, target);
-        return rw_replace(rewrite, node, fresh);
+        rw_set_input(rewrite, new_node, 1, target);
+        return rw_replace(rewrite, node, new_node);
     }
-    fresh = target == INLAY_NONE ? NULL
-                                 : rw_make(rewrite, "Reshape", node->opset < 5 ? 5 : node->opset, node,
-                                           (const uint32_t[]){ rw_input(rewrite, inner, 0), target }, 2, 1);
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    new_node = target == INLAY_NONE ? NULL
+                                    : rw_make(rewrite, "Reshape", node->opset < 5 ? 5 : node->opset, node,
+                                              (const uint32_t[]){ rw_input(rewrite, inner, 0), target }, 2, 1);
+    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_views(pass_ctx *ctx, bool *out_changed)

@@ -1,11 +1,11 @@
-/* Nodes that change nothing go: Identity, Dropout at inference, Cast to the type it has, Sum and the like of one,
- * Reshape and Expand to the shape it has, Transpose that keeps the order, Pad by nothing, Slice of everything, Split
- * into one, Tile by ones, Resize by ones. */
+/* Removes nodes that do nothing: Identity, Dropout at inference, Cast to the same type, Sum and similar operators of
+ * one input, Reshape and Expand to the same shape, Transpose in the same order, Pad by 0, Slice of everything, Split
+ * into one part, Tile by 1, Resize by 1. */
 #include "passes/rewrite.h"
 
-/* Dropout drops nothing at inference: always before version 12 (before 7 with is_test), later unless training_mode; and
- * then, too, with a ratio of 0. */
-static bool idle_dropout(const struct rewrite *rewrite, const graph_node *node)
+/* Dropout does nothing at inference: in versions 7 to 11 always, before version 7 with is_test, and from version 12 on
+ * unless training_mode is set. With a ratio of 0 it never does anything. */
+static bool is_noop_dropout(const struct rewrite *rewrite, const graph_node *node)
 {
     uint32_t mode = rw_input(rewrite, node, 2);
 
@@ -20,7 +20,7 @@ static bool idle_dropout(const struct rewrite *rewrite, const graph_node *node)
             *(const uint8_t *)rewrite->graph->values[mode].info.data == 0);
 }
 
-static bool idle_transpose(const graph_node *node)
+static bool is_noop_transpose(const graph_node *node)
 {
     uint32_t count;
     const int64_t *perm = rw_attr_ints(node, "perm", &count);
@@ -31,8 +31,8 @@ static bool idle_transpose(const graph_node *node)
     return perm != NULL;
 }
 
-/* Pads of opset 11 on are an input, before that an attribute. */
-static bool idle_pad(struct rewrite *rewrite, const graph_node *node)
+/* From opset 11 on the pads are an input, before an attribute. */
+static bool is_noop_pad(struct rewrite *rewrite, const graph_node *node)
 {
     uint32_t count = 0;
     const int64_t *pads = rw_attr_ints(node, "pads", &count);
@@ -47,8 +47,8 @@ static bool idle_pad(struct rewrite *rewrite, const graph_node *node)
     return true;
 }
 
-/* The same shape with steps forward is everything. */
-static bool idle_slice(struct rewrite *rewrite, const graph_node *node)
+/* The caller has checked that the shape is the same; then a Slice with forward steps selects everything. */
+static bool is_noop_slice(struct rewrite *rewrite, const graph_node *node)
 {
     const int64_t *steps;
     uint32_t count, value = rw_input(rewrite, node, 4);
@@ -64,11 +64,11 @@ static bool idle_slice(struct rewrite *rewrite, const graph_node *node)
 }
 
 /* Resize-11 takes scales as input 2, Resize-10 and Upsample-9 as input 1, Upsample-7 as an attribute. */
-static bool idle_resize(struct rewrite *rewrite, const graph_node *node)
+static bool is_noop_resize(struct rewrite *rewrite, const graph_node *node)
 {
     uint32_t value = rw_input(rewrite, node, node->info.since_version >= 11 ? 2 : 1), count = 0;
     const inlay_attr_info *scales = graph_attr(node, "scales");
-    const float *s = scales != NULL ? scales->floats : rw_floats(rewrite, value);
+    const float *values = scales != NULL ? scales->floats : rw_floats(rewrite, value);
 
     if (rw_attr_is(node, "coordinate_transformation_mode", "tf_crop_and_resize") ||
         rw_input(rewrite, node, 3) != INLAY_NONE)
@@ -77,7 +77,7 @@ static bool idle_resize(struct rewrite *rewrite, const graph_node *node)
             : value == INLAY_NONE ? 0
                                   : (uint32_t)(rewrite->graph->values[value].info.data_bytes / 4);
     for (uint32_t i = 0; i < count; i++)
-        if (s == NULL || s[i] != 1)
+        if (values == NULL || values[i] != 1)
             return false;
     return count > 0;
 }
@@ -92,24 +92,24 @@ static bool changes_nothing(struct rewrite *rewrite, const graph_node *node)
     if (pass_is_op(node, "Identity"))
         return true;
     if (pass_is_op(node, "Dropout"))
-        return idle_dropout(rewrite, node);
+        return is_noop_dropout(rewrite, node);
     if (pass_is_op(node, "Cast"))
         return in->dtype != INLAY_UNDEFINED && in->dtype == out->dtype;
     if (pass_is_op(node, "Transpose"))
-        return idle_transpose(node);
+        return is_noop_transpose(node);
     if (pass_is_op(node, "Pad"))
-        return idle_pad(rewrite, node);
+        return is_noop_pad(rewrite, node);
     if (pass_is_op(node, "Clip"))
         return node->info.since_version >= 11 && rw_input(rewrite, node, 1) == INLAY_NONE &&
                rw_input(rewrite, node, 2) == INLAY_NONE;
     if (pass_is_among(node, "Resize Upsample"))
-        return idle_resize(rewrite, node);
+        return is_noop_resize(rewrite, node);
     if (pass_is_among(node, "Sum Max Min Mean Concat"))
         return node->info.input_count == 1;
     if (!rw_same_type(rewrite, input, output))
         return false;
     if (pass_is_op(node, "Slice"))
-        return idle_slice(rewrite, node);
+        return is_noop_slice(rewrite, node);
     if (pass_is_op(node, "Split"))
         return node->info.output_count == 1;
     return pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze Expand Tile");

@@ -1,12 +1,12 @@
-/* Weights of few bits that stay as they are in the file, since a provider reads them packed: which DequantizeLinear are
- * not to be folded. Where it does so for products alone, they have to read integers with one scale for all, for a
- * column, or for a block of a column, past a Transpose; otherwise any, past views. And Casts of halves to float, where
- * a provider makes the floats as it packs them. */
+/* Finds low-bit weights that stay in the form of the file, because a provider reads them packed: their DequantizeLinear
+ * is not folded. If the provider supports only matrix multiplications, these must read integers, possibly through a
+ * Transpose, with one scale for all elements, for a column, or for a block of a column. Otherwise any reader of weights
+ * counts, also through views. Casts of float16 weights to float stay if a provider converts them while packing. */
 #include "passes/pass.h"
 #include <string.h>
 
-enum { LEAST_FLOATS = 1 << 14, LEAST_HALVES = 1 << 16, LOOK_THROUGH = 2, MANY_PIXELS = 64 };
-enum { SMALL_TIMES = 16, CACHE_TIMES = 3 }; /* of fold_max_bytes */
+enum { MIN_FLOATS = 1 << 14, MIN_HALVES = 1 << 16, MAX_VIEWS = 2, MANY_PIXELS = 64 };
+enum { SMALL_TIMES = 16, CACHE_TIMES = 3 }; /* multiples of fold_max_bytes */
 
 static bool is_integer(inlay_dtype dtype)
 {
@@ -21,11 +21,11 @@ static bool is_narrow(inlay_dtype dtype)
            dtype == INLAY_FLOAT4E2M1;
 }
 
-/* The nodes that read each value, as lists. */
+/* The readers of each value, as linked lists. */
 struct readers {
-    uint32_t *first; /* [values] into next, INLAY_NONE */
-    uint32_t *next;  /* by number of the read */
-    uint32_t *node, *input;
+    uint32_t *first;        /* [values] first read; INLAY_NONE */
+    uint32_t *next;         /* [reads] next read of the same value */
+    uint32_t *node, *input; /* [reads] reading node, and index of its input */
 };
 
 static bool find_readers(const struct graph *graph, struct readers *readers, struct arena *arena)
@@ -62,7 +62,7 @@ static int64_t attr_int(const graph_node *node, const char *name, int64_t otherw
     return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
-static bool turns(const graph_node *node)
+static bool is_matrix_transpose(const graph_node *node)
 {
     const inlay_attr_info *attribute = graph_attr(node, "perm");
 
@@ -70,20 +70,22 @@ static bool turns(const graph_node *node)
                                  attribute->ints[0] == 1 && attribute->ints[1] == 0);
 }
 
-static bool reads_packed(const struct graph *graph, const struct readers *readers, uint32_t value, uint32_t axis,
-                         bool blocked, bool turned, int depth)
+/* Returns true if only MatMul and Gemm read the value as weights, possibly through Transposes (`turned`: an odd number
+ * so far), with a scale axis (2: one scale) that packed kernels support. */
+static bool only_products_read(const struct graph *graph, const struct readers *readers, uint32_t value, uint32_t axis,
+                               bool blocked, bool turned, int depth)
 {
     bool any = false;
 
-    if (depth > LOOK_THROUGH || (graph->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+    if (depth > MAX_VIEWS || (graph->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return false;
     for (uint32_t at = readers->first[value]; at != INLAY_NONE; at = readers->next[at]) {
         const graph_node *node = graph->nodes[readers->node[at]];
-        bool turn = turned;
+        bool transposed = turned;
 
         any = true;
-        if (readers->input[at] == 0 && pass_is_op(node, "Transpose") && turns(node)) {
-            if (!reads_packed(graph, readers, node->info.outputs[0], axis, blocked, !turned, depth + 1))
+        if (readers->input[at] == 0 && pass_is_op(node, "Transpose") && is_matrix_transpose(node)) {
+            if (!only_products_read(graph, readers, node->info.outputs[0], axis, blocked, !turned, depth + 1))
                 return false;
             continue;
         }
@@ -95,23 +97,23 @@ static bool reads_packed(const struct graph *graph, const struct readers *reader
             if (attr_int(node, "transA", 0) != 0 ||
                 (alpha != NULL && (alpha->kind != INLAY_ATTR_FLOAT || alpha->f != 1)))
                 return false;
-            turn = turned != (attr_int(node, "transB", 0) != 0);
+            transposed = turned != (attr_int(node, "transB", 0) != 0);
         }
-        if (axis < 2 && blocked != (axis == (turn ? 1 : 0)))
+        if (axis < 2 && blocked != (axis == (transposed ? 1 : 0)))
             return false;
     }
     return any;
 }
 
-/* Does input i of node have weights? */
+/* Returns true if input i of the node takes weights. */
 static bool is_weights(const graph_node *node, uint32_t i)
 {
     return (i == 1 && pass_is_among(node, "MatMul Gemm Conv ConvTranspose")) ||
            ((i == 1 || i == 2) && pass_is_among(node, "LSTM GRU RNN"));
 }
 
-/* Codes that become floats on the way from the cache to the core. */
-static bool is_code(inlay_dtype dtype)
+/* Types that kernels convert to floats between cache and core. */
+static bool is_core_converted(inlay_dtype dtype)
 {
     return dtype == INLAY_INT8 || dtype == INLAY_UINT8 || dtype == INLAY_INT4 || dtype == INLAY_UINT4;
 }
@@ -126,9 +128,8 @@ static bool all_ones(const graph_node *node, const char *name)
     return true;
 }
 
-/* Is each weight used for many pixels, as far as is known? In front of few, spreading codes costs more than the sums.
- * / */
-static bool serves_many(const struct graph *graph, const graph_node *node)
+/* Returns true if each weight is provably used for many pixels. With few, the conversion costs more than the sums. */
+static bool has_many_pixels(const struct graph *graph, const graph_node *node)
 {
     const inlay_value_info *output = &graph->values[node->info.outputs[0]].info;
     int64_t pixels = 1;
@@ -138,53 +139,57 @@ static bool serves_many(const struct graph *graph, const graph_node *node)
     return pixels >= MANY_PIXELS;
 }
 
-/* Most bytes of floats that serve node better than these codes do, as measured (README): windows of 3x3 are transformed
- * once as floats and in each run as codes, and floats of a recurrence that fit into the second-level cache are there at
- * each step. Of other types all floats of windows and recurrences are made in each run. */
-static uint64_t small_bytes(const pass_ctx *ctx, const struct graph *graph, const graph_node *node,
-                            const inlay_value_info *weights, bool code)
+/* Largest size in bytes, as floats, for which `node` is faster with floats than with integer weights, as measured
+ * (tests/bench/passes.md). 3x3 kernels are transformed (Winograd) once as floats, but in each run as integers. Float
+ * weights of a recurrent operator that fit into the second-level cache stay there between steps. For other low-bit
+ * types, the weights of convolutions and recurrent operators are converted in each run. */
+static uint64_t unpack_limit(const pass_ctx *ctx, const struct graph *graph, const graph_node *node,
+                             const inlay_value_info *weights, bool core_converted)
 {
-    const uint64_t some = ctx->fold_max_bytes * SMALL_TIMES;
-    bool window = false, square = weights->rank == 4;
+    const uint64_t limit = ctx->fold_max_bytes * SMALL_TIMES;
+    bool prefers_floats = false, square = weights->rank == 4;
 
-    if (weights->rank > INLAY_MAX_RANK) /* just made: it is asked again when shapes are known */
+    if (weights->rank > INLAY_MAX_RANK) /* not inferred yet: the question is repeated once shapes are known */
         return 0;
     if (pass_is_among(node, "LSTM GRU RNN"))
-        return code ? ctx->fold_max_bytes * CACHE_TIMES : some;
+        return core_converted ? ctx->fold_max_bytes * CACHE_TIMES : limit;
     for (uint32_t d = 2; weights->rank <= INLAY_MAX_RANK && d < weights->rank; d++) {
-        window |= weights->dims[d].value > 1;
+        prefers_floats |= weights->dims[d].value > 1;
         square &= weights->dims[d].value == 3;
     }
     if (pass_is_op(node, "ConvTranspose") || (pass_is_op(node, "Conv") && attr_int(node, "group", 1) == 1))
-        window &= !code || !serves_many(graph, node) ||
-                  (square && pass_is_op(node, "Conv") && all_ones(node, "strides") && all_ones(node, "dilations"));
+        prefers_floats &=
+            !core_converted || !has_many_pixels(graph, node) ||
+            (square && pass_is_op(node, "Conv") && all_ones(node, "strides") && all_ones(node, "dilations"));
     else if (!pass_is_op(node, "Conv"))
-        window = false;
-    return window ? some : 0;
+        prefers_floats = false;
+    return prefers_floats ? limit : 0;
 }
 
-/* Is the value read as weights alone, past views, by nobody who is better off with floats? */
-static bool reads_any(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers, uint32_t value,
-                      uint64_t bytes, bool code, int depth)
+/* Returns true if the value is read as weights only, possibly through views, and no reader is faster with floats. */
+static bool only_weights_read(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers,
+                              uint32_t value, uint64_t bytes, bool core_converted, int depth)
 {
     bool any = false;
 
-    if (depth > LOOK_THROUGH || (graph->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+    if (depth > MAX_VIEWS || (graph->values[value].info.flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return false;
     for (uint32_t at = readers->first[value]; at != INLAY_NONE; at = readers->next[at]) {
         const graph_node *node = graph->nodes[readers->node[at]];
         const bool view = readers->input[at] == 0 && pass_is_among(node, "Transpose Reshape Flatten Squeeze Unsqueeze");
 
-        if (view ? !reads_any(ctx, graph, readers, node->info.outputs[0], bytes, code, depth + 1)
+        if (view ? !only_weights_read(ctx, graph, readers, node->info.outputs[0], bytes, core_converted, depth + 1)
                  : !is_weights(node, readers->input[at]) ||
-                       bytes <= small_bytes(ctx, graph, node, &graph->values[value].info, code))
+                       bytes <= unpack_limit(ctx, graph, node, &graph->values[value].info, core_converted))
             return false;
         any = true;
     }
     return any;
 }
 
-static bool stays(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers, const graph_node *node)
+/* Returns true if the node is a DequantizeLinear that must not be folded. */
+static bool keeps_packed(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers,
+                         const graph_node *node)
 {
     const inlay_value_info *input, *scale;
     int64_t axis = attr_int(node, "axis", 1), count = 1, elements = 1;
@@ -201,22 +206,22 @@ static bool stays(const pass_ctx *ctx, const struct graph *graph, const struct r
     for (uint32_t d = 0; d < input->rank; d++)
         elements *= input->dims[d].value;
     if (!is_narrow(input->dtype) || scale->dtype != INLAY_FLOAT ||
-        graph->values[node->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < LEAST_FLOATS)
+        graph->values[node->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < MIN_FLOATS)
         return false;
     if ((ctx->keeps_weights & 2) != 0)
-        return reads_any(ctx, graph, readers, node->info.outputs[0], (uint64_t)elements * sizeof(float),
-                         is_code(input->dtype), 0);
+        return only_weights_read(ctx, graph, readers, node->info.outputs[0], (uint64_t)elements * sizeof(float),
+                                 is_core_converted(input->dtype), 0);
     for (uint32_t d = 0; d < scale->rank; d++)
         count *= scale->dims[d].value;
     axis += axis < 0 ? 2 : 0;
     if (!is_integer(input->dtype) || input->rank != 2 ||
         (count != 1 && (axis < 0 || axis > 1 || scale->rank != (attr_int(node, "block_size", 0) > 0 ? 2u : 1u))))
         return false;
-    return reads_packed(graph, readers, node->info.outputs[0], count == 1 ? 2 : (uint32_t)axis,
-                        attr_int(node, "block_size", 0) > 0, false, 0);
+    return only_products_read(graph, readers, node->info.outputs[0], count == 1 ? 2 : (uint32_t)axis,
+                              attr_int(node, "block_size", 0) > 0, false, 0);
 }
 
-/* Does what follows a convolution go into its weights (conv_batch_norm, conv_scale)? */
+/* Returns true if a constant after the convolution will be folded into its weights (conv_batch_norm, conv_scale). */
 static bool is_scaled(const struct graph *graph, const struct readers *readers, const graph_node *conv)
 {
     for (uint32_t at = readers->first[conv->info.outputs[0]]; at != INLAY_NONE; at = readers->next[at]) {
@@ -231,10 +236,10 @@ static bool is_scaled(const struct graph *graph, const struct readers *readers, 
     return false;
 }
 
-/* Halves that products and convolutions alone read become floats when they are packed, so that nobody ever has all of
- * these floats. */
-static bool halves_stay(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers,
-                        const graph_node *node)
+/* Returns true for a Cast of float16 weights that only matrix multiplications and convolutions read. They are converted
+ * while packing, so that the floats never exist all at once. */
+static bool keeps_halves(const pass_ctx *ctx, const struct graph *graph, const struct readers *readers,
+                         const graph_node *node)
 {
     const inlay_value_info *input, *output;
 
@@ -245,7 +250,7 @@ static bool halves_stay(const pass_ctx *ctx, const struct graph *graph, const st
     output = &graph->values[node->info.outputs[0]].info;
     if ((input->flags & INLAY_VALUE_CONSTANT) == 0 || (output->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 ||
         (input->dtype != INLAY_FLOAT16 && input->dtype != INLAY_BFLOAT16) || output->dtype != INLAY_FLOAT ||
-        input->data_bytes / 2 < LEAST_HALVES || readers->first[node->info.outputs[0]] == INLAY_NONE)
+        input->data_bytes / 2 < MIN_HALVES || readers->first[node->info.outputs[0]] == INLAY_NONE)
         return false;
     for (uint32_t at = readers->first[node->info.outputs[0]]; at != INLAY_NONE; at = readers->next[at]) {
         const graph_node *reader = graph->nodes[readers->node[at]];
@@ -270,7 +275,7 @@ bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct
         !find_readers(graph, &readers, arena))
         return NULL;
     for (uint32_t node = 0; node < graph->node_count; node++)
-        found[node] =
-            stays(ctx, graph, &readers, graph->nodes[node]) || halves_stay(ctx, graph, &readers, graph->nodes[node]);
+        found[node] = keeps_packed(ctx, graph, &readers, graph->nodes[node]) ||
+                      keeps_halves(ctx, graph, &readers, graph->nodes[node]);
     return found;
 }

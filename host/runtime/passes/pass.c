@@ -1,4 +1,5 @@
 #include "passes/pass.h"
+#include "inlay/check.h"
 #include "base/among.h"
 #include "base/nearest.h"
 #include "graph/history.h"
@@ -70,6 +71,7 @@ static bool is_decomposition(uint32_t pass)
 
 static bool is_wanted(const pass_ctx *ctx, uint32_t pass, uint32_t level)
 {
+    INLAY_CHECK(pass < PASS_COUNT);
     if (passes[pass].lowers)
         return false; /* run_list(is_lowering) has run it */
     if (ctx->newest_opset != 0 && is_decomposition(pass))
@@ -208,6 +210,7 @@ static void replace_in(const uint32_t *replacement, uint32_t *values, uint32_t c
 
 void pass_replace_uses(struct graph *graph, const uint32_t *replacement)
 {
+    INLAY_CHECK(replacement != NULL || graph->value_count == 0);
     for (uint32_t value = 0; value < graph->value_count; value++)
         if (replacement[value] != INLAY_NONE)
             history_same(graph, value, replacement[value]);
@@ -239,6 +242,7 @@ void pass_drop_nodes(struct graph *graph, const bool *drop)
 {
     uint32_t kept = 0;
 
+    INLAY_CHECK(drop != NULL);
     for (uint32_t i = 0; i < graph->node_count; i++)
         if (!drop[i])
             graph->nodes[kept++] = graph->nodes[i];

@@ -1,5 +1,6 @@
-/* DequantizeLinear and QuantizeLinear; see quantized.h. */
+/* Helpers for DequantizeLinear and QuantizeLinear; see quantized.h. */
 #include "passes/quantized.h"
+#include "inlay/check.h"
 #include "base/element.h"
 #include <math.h>
 #include <string.h>
@@ -36,9 +37,9 @@ bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, in
         (!rw_is_constant(rewrite, quant->zero) || zero->dtype != dtype || quant_count(zero) != quant->count))
         return false;
     for (int64_t i = 0; i < quant->count; i++) {
-        double s;
+        double value;
 
-        if (!element_number(INLAY_FLOAT, scale->data, i, &s, NULL) || !isfinite(s) || s <= 0)
+        if (!element_number(INLAY_FLOAT, scale->data, i, &value, NULL) || !isfinite(value) || value <= 0)
             return false;
     }
     if (rank == (int64_t)INLAY_RANK_UNKNOWN)
@@ -62,19 +63,21 @@ bool quant_read(const struct rewrite *rewrite, uint32_t value, struct quant *qua
 
 double quant_scale(const struct rewrite *rewrite, const struct quant *quant, int64_t i)
 {
-    double s = 1;
+    double value = 1;
 
-    (void)element_number(INLAY_FLOAT, rw_info(rewrite, quant->scale)->data, quant->count > 1 ? i : 0, &s, NULL);
-    return s;
+    INLAY_CHECK(i >= 0 && (quant->count <= 1 || i < quant->count));
+    (void)element_number(INLAY_FLOAT, rw_info(rewrite, quant->scale)->data, quant->count > 1 ? i : 0, &value, NULL);
+    return value;
 }
 
 int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int64_t i)
 {
-    int64_t z = 0;
+    int64_t value = 0;
 
+    INLAY_CHECK(i >= 0 && (quant->count <= 1 || i < quant->count));
     if (quant->zero != INLAY_NONE)
-        (void)element_integer(quant->dtype, rw_info(rewrite, quant->zero)->data, quant->count > 1 ? i : 0, &z);
-    return z;
+        (void)element_integer(quant->dtype, rw_info(rewrite, quant->zero)->data, quant->count > 1 ? i : 0, &value);
+    return value;
 }
 
 uint32_t quant_byte(struct rewrite *rewrite, inlay_dtype dtype, int64_t value)
@@ -109,7 +112,7 @@ done:
     return status;
 }
 
-bool quant_is_offered(const struct rewrite *rewrite, graph_node *fresh, uint32_t like, inlay_dtype dtype)
+bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint32_t like, inlay_dtype dtype)
 {
     inlay_value_info made = *rw_info(rewrite, like);
 
@@ -119,36 +122,36 @@ bool quant_is_offered(const struct rewrite *rewrite, graph_node *fresh, uint32_t
     made.flags = 0;
     made.data = NULL;
     made.data_bytes = 0;
-    if (fresh->info.since_version == 0) /* what is made of floats has this; it is bound once it is in the graph */
-        fresh->info.since_version = 10;
-    return rewrite->ctx->offers_integers(rewrite->ctx->fold_ctx, rewrite->graph, fresh, &made);
+    if (new_node->info.since_version == 0) /* set by binding, which happens once the node is in the graph */
+        new_node->info.since_version = 10;
+    return rewrite->ctx->offers_integers(rewrite->ctx->fold_ctx, rewrite->graph, new_node, &made);
 }
 
-/* Is value a constant of zeros, or omitted? */
+/* Returns true if value is omitted or a constant of zeros. */
 static bool is_zero(const struct rewrite *rewrite, uint32_t value)
 {
     const inlay_value_info *zero = rw_info(rewrite, value);
-    int64_t z;
+    int64_t element;
 
     for (int64_t i = 0; zero != NULL && i < quant_count(zero); i++)
-        if (!rw_is_constant(rewrite, value) || !element_integer(zero->dtype, zero->data, i, &z) || z != 0)
+        if (!rw_is_constant(rewrite, value) || !element_integer(zero->dtype, zero->data, i, &element) || element != 0)
             return false;
     return true;
 }
 
 bool quant_bias(const struct rewrite *rewrite, uint32_t value, int64_t filters, double *out, double *out_factor)
 {
-    const graph_node *back = rw_maker_op(rewrite, value, "DequantizeLinear");
-    const uint32_t whole = back == NULL ? value : rw_input(rewrite, back, 0);
-    const uint32_t factor = back == NULL ? INLAY_NONE : rw_input(rewrite, back, 1);
+    const graph_node *dequantize = rw_maker_op(rewrite, value, "DequantizeLinear");
+    const uint32_t whole = dequantize == NULL ? value : rw_input(rewrite, dequantize, 0);
+    const uint32_t factor = dequantize == NULL ? INLAY_NONE : rw_input(rewrite, dequantize, 1);
     const inlay_value_info *info = rw_info(rewrite, whole), *scale = rw_info(rewrite, factor);
 
-    if (!rw_is_constant(rewrite, whole) || info->dtype != (back == NULL ? INLAY_FLOAT : INLAY_INT32) ||
+    if (!rw_is_constant(rewrite, whole) || info->dtype != (dequantize == NULL ? INLAY_FLOAT : INLAY_INT32) ||
         quant_count(info) != filters)
         return false;
-    if (back != NULL &&
-        (scale == NULL || !rw_is_constant(rewrite, factor) || scale->dtype != INLAY_FLOAT || scale->rank > 1 ||
-         (quant_count(scale) != 1 && quant_count(scale) != filters) || !is_zero(rewrite, rw_input(rewrite, back, 2))))
+    if (dequantize != NULL && (scale == NULL || !rw_is_constant(rewrite, factor) || scale->dtype != INLAY_FLOAT ||
+                               scale->rank > 1 || (quant_count(scale) != 1 && quant_count(scale) != filters) ||
+                               !is_zero(rewrite, rw_input(rewrite, dequantize, 2))))
         return false;
     for (int64_t i = 0; i < filters; i++) {
         out_factor[i] = 1;

@@ -1,26 +1,26 @@
-/* Functions of 8-bit integers that ONNX Runtime's static quantization writes (format QOperator, domain com.microsoft,
- * "ContribOperators.md" of that project) as what they mean in ONNX:
+/* Decomposes the 8-bit functions that ONNX Runtime's static quantization writes (format QOperator, domain
+ * com.microsoft, "ContribOperators.md" of ONNX Runtime) into ONNX operators:
  *
  *     QLinearAdd(a, scale, zero, b, scale, zero, scale, zero)
  *         ->  QuantizeLinear(Add(DequantizeLinear(a, scale, zero), DequantizeLinear(b, scale, zero)), scale, zero)
  *
- * Level 0: nobody else runs them. Providers join the pieces again (providers/cpu: quant_chain.c), and quantized_ops
- * makes products of QGemm. Pass contributed has those of images with channels last. */
+ * Level 0, because no provider runs the originals. Providers fuse the pieces again (providers/cpu: quant_chain.c), and
+ * quantized_ops turns QGemm into integer operators. Pass contributed handles images with channels last. */
 #include "base/element.h"
 #include "passes/subgraph_builder.h"
 #include <string.h>
 
-/* A function of `count` dequantized inputs (0: all the rest), three inputs of the node each, from `first` on; before
- * them one input is passed on as it is where `condition`. The scale of the result is input `result`, its zero point the
- * next. */
-struct contributed {
+/* A function of `count` dequantized operands (0: all remaining inputs). Each operand takes three inputs of the node,
+ * from `first` on. `condition`: input 0 is passed through unchanged. The scale of the result is input `result`; its
+ * zero point is the next input. */
+typedef struct quantized_function {
     const char *name, *op;
     uint32_t first, count, result;
     bool condition;
     int64_t opset; /* of ai.onnx; 0: the model's */
-};
+} quantized_function;
 
-static const struct contributed table[] = {
+static const quantized_function table[] = {
     { "QLinearAdd", "Add", 0, 2, 6, false, 0 },
     { "QLinearMul", "Mul", 0, 2, 6, false, 0 },
     { "QLinearSigmoid", "Sigmoid", 0, 1, 3, false, 0 },
@@ -28,13 +28,13 @@ static const struct contributed table[] = {
     { "QLinearSoftmax", "Softmax", 0, 1, 3, false, 0 },
     { "QLinearAveragePool", "AveragePool", 0, 1, 3, false, 0 },
     { "QLinearGlobalAveragePool", "GlobalAveragePool", 0, 1, 3, false, 0 },
-    { "QLinearReduceMean", "ReduceMean", 0, 1, 3, false, 13 }, /* whose axes are an attribute, too */
+    { "QLinearReduceMean", "ReduceMean", 0, 1, 3, false, 13 }, /* its axes are an attribute, too */
     { "QLinearWhere", "Where", 1, 2, 7, true, 0 },
     { "QLinearConcat", "Concat", 2, 0, 0, false, 0 },
     { "QGemm", "Gemm", 0, 2, 7, false, 0 },
 };
 
-static const struct contributed *row_of(const graph_node *node)
+static const quantized_function *find_function(const graph_node *node)
 {
     if (strcmp(node->info.domain.data, "com.microsoft") != 0)
         return NULL;
@@ -44,66 +44,68 @@ static const struct contributed *row_of(const graph_node *node)
     return NULL;
 }
 
-/* DequantizeLinear or QuantizeLinear, by input `scale` of the node and the zero point behind it. axis < 0: by one
- * number. */
+/* Creates DequantizeLinear or QuantizeLinear with input `scale` of the node and the zero point after it. axis < 0: one
+ * scale for all elements. */
 static graph_node *make_linear(struct rewrite *rewrite, const graph_node *node, const char *op, uint32_t input,
                                uint32_t scale, inlay_dtype dtype, int64_t axis)
 {
     static const uint8_t none = 0;
     uint32_t zero = rw_input(rewrite, node, scale + 1);
 
-    if (zero == INLAY_NONE) /* it says which type the result is of */
+    if (zero == INLAY_NONE) /* the zero point determines the type of the result */
         zero = rw_constant(rewrite, dtype, 0, NULL, &none, 1);
     {
-        graph_node *fresh = zero == INLAY_NONE
-                                ? NULL
-                                : rw_make(rewrite, op, 13, node,
-                                          (const uint32_t[]){ input, rw_input(rewrite, node, scale), zero }, 3, 1);
+        graph_node *new_node = zero == INLAY_NONE
+                                   ? NULL
+                                   : rw_make(rewrite, op, 13, node,
+                                             (const uint32_t[]){ input, rw_input(rewrite, node, scale), zero }, 3, 1);
 
-        return fresh == NULL || (axis >= 0 && graph_set_attr_int(rewrite->graph, fresh, "axis", axis) != INLAY_OK)
+        return new_node == NULL || (axis >= 0 && graph_set_attr_int(rewrite->graph, new_node, "axis", axis) != INLAY_OK)
                    ? NULL
-                   : fresh;
+                   : new_node;
     }
 }
 
-/* Input `at` of the node as floats; *out: their value. */
+/* Dequantizes the operand at input `at` of the node. */
 static inlay_status dequantize(struct rewrite *rewrite, const graph_node *node, uint32_t at, int64_t axis,
                                uint32_t *out)
 {
     const uint32_t input = rw_input(rewrite, node, at);
     const inlay_value_info *scale = rw_info(rewrite, rw_input(rewrite, node, at + 1));
-    graph_node *back;
+    graph_node *new_node;
     inlay_status status;
 
-    if (rw_info(rewrite, input)->dtype == INLAY_FLOAT) { /* QLinearConcat takes such as well */
+    if (rw_info(rewrite, input)->dtype == INLAY_FLOAT) { /* QLinearConcat accepts float operands */
         *out = input;
         return INLAY_OK;
     }
-    back = make_linear(rewrite, node, "DequantizeLinear", input, at + 1, rw_info(rewrite, input)->dtype,
-                       scale->rank != 0 && axis >= 0 ? axis : -1);
-    status = back == NULL ? rw_no_memory(rewrite) : rw_insert(rewrite, back, INLAY_FLOAT);
+    new_node = make_linear(rewrite, node, "DequantizeLinear", input, at + 1, rw_info(rewrite, input)->dtype,
+                           scale->rank != 0 && axis >= 0 ? axis : -1);
+    status = new_node == NULL ? rw_no_memory(rewrite) : rw_insert(rewrite, new_node, INLAY_FLOAT);
     if (status == INLAY_OK)
-        *out = back->info.outputs[0];
+        *out = new_node->info.outputs[0];
     return status;
 }
 
-static const char *const others[] = { "channels_last", "opset" }; /* attributes that ONNX's operators have not */
+static const char *const excluded_attributes[] = { "channels_last",
+                                                   "opset" }; /* attributes that the ONNX operators lack */
 
-static bool copy_attributes(struct rewrite *rewrite, const graph_node *node, graph_node *fresh)
+static bool copy_attributes(struct rewrite *rewrite, const graph_node *node, graph_node *new_node)
 {
-    for (uint32_t i = 0; i < node->own_attr_count; i++) { /* the rest are defaults */
+    for (uint32_t i = 0; i < node->own_attr_count; i++) { /* attributes after these are defaults */
         const inlay_attr_info *attribute = INLAY_AT(inlay_attr_info, node->info.attrs, node->info.attr_stride, i);
 
-        if (strcmp(attribute->name.data, others[0]) != 0 && strcmp(attribute->name.data, others[1]) != 0 &&
-            graph_set_attr(rewrite->graph, fresh, attribute) != INLAY_OK)
+        if (strcmp(attribute->name.data, excluded_attributes[0]) != 0 &&
+            strcmp(attribute->name.data, excluded_attributes[1]) != 0 &&
+            graph_set_attr(rewrite->graph, new_node, attribute) != INLAY_OK)
             return false;
     }
     return true;
 }
 
-/* The product of both scales of QGemm and alpha, which are the units of its bias, as one constant. INLAY_NONE: the
- * scales are no constants, or of other shapes than the bias goes with. */
-static inlay_status constant_units(struct rewrite *rewrite, const graph_node *node, uint32_t *out)
+/* Computes the unit of QGemm's bias, alpha times both scales, as one constant. INLAY_NONE: the scales are not constant,
+ * or their shapes do not match the bias. */
+static inlay_status constant_bias_unit(struct rewrite *rewrite, const graph_node *node, uint32_t *out)
 {
     const uint32_t bias = rw_input(rewrite, node, 6), a = rw_input(rewrite, node, 1), b = rw_input(rewrite, node, 4);
     const float *one = rw_floats(rewrite, a), *each = rw_floats(rewrite, b);
@@ -125,15 +127,15 @@ static inlay_status constant_units(struct rewrite *rewrite, const graph_node *no
     return *out == INLAY_NONE ? rw_no_memory(rewrite) : INLAY_OK;
 }
 
-/* The bias of QGemm, int32 in units of alpha times both scales, as floats: DequantizeLinear, as passes read it, of a
- * constant scale, and otherwise a product. */
-static inlay_status bias_of(struct rewrite *rewrite, graph_node *node, uint32_t *out)
+/* Converts the bias of QGemm, int32 in units of alpha times both scales, to floats: by DequantizeLinear, which other
+ * passes match, if the scales are constant, otherwise by Mul. */
+static inlay_status dequantize_bias(struct rewrite *rewrite, graph_node *node, uint32_t *out)
 {
     subgraph_builder builder = { .rewrite = rewrite, .node = node };
     uint32_t units;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(constant_units(rewrite, node, &units));
+    INLAY_TRY(constant_bias_unit(rewrite, node, &units));
     if (units != INLAY_NONE) {
         *out = emit_typed(&builder, "DequantizeLinear", 13, INLAY_FLOAT, rw_input(rewrite, node, 6), units);
         emit_attr_int(&builder, "axis", 0);
@@ -148,68 +150,68 @@ done:
     return status;
 }
 
-/* The function itself, of inputs that are floats by now. */
-static inlay_status replace(struct rewrite *rewrite, graph_node *node, const struct contributed *contributed,
-                            const uint32_t *inputs, uint32_t count)
+/* Replaces the node by the function of its dequantized operands. */
+static inlay_status replace_by_function(struct rewrite *rewrite, graph_node *node, const quantized_function *function,
+                                        const uint32_t *inputs, uint32_t count)
 {
-    const bool of_softmax = strcmp(contributed->op, "Softmax") == 0;
-    graph_node *fresh =
-        rw_make(rewrite, contributed->op, of_softmax ? rw_attr_int(node, "opset", 13) : contributed->opset, node,
-                inputs, count, 1);
-    const uint32_t first = rw_input(rewrite, node, contributed->first);
+    const bool is_softmax = strcmp(function->op, "Softmax") == 0;
+    graph_node *new_node = rw_make(rewrite, function->op, is_softmax ? rw_attr_int(node, "opset", 13) : function->opset,
+                                   node, inputs, count, 1);
+    const uint32_t first = rw_input(rewrite, node, function->first);
     graph_node *end;
     inlay_status status;
 
-    if (fresh == NULL || !copy_attributes(rewrite, node, fresh))
+    if (new_node == NULL || !copy_attributes(rewrite, node, new_node))
         return rw_no_memory(rewrite);
-    if (rw_input(rewrite, node, contributed->result) == INLAY_NONE) /* QGemm may leave floats */
-        return rw_replace(rewrite, node, fresh);
-    status = rw_insert(rewrite, fresh, INLAY_FLOAT);
+    if (rw_input(rewrite, node, function->result) == INLAY_NONE) /* QGemm without a scale returns floats */
+        return rw_replace(rewrite, node, new_node);
+    status = rw_insert(rewrite, new_node, INLAY_FLOAT);
     if (status != INLAY_OK)
         return status;
-    end = make_linear(rewrite, node, "QuantizeLinear", fresh->info.outputs[0], contributed->result,
+    end = make_linear(rewrite, node, "QuantizeLinear", new_node->info.outputs[0], function->result,
                       rw_info(rewrite, first)->dtype, -1);
     return end == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, end);
 }
 
-/* Why the node is left as it is; NULL: it is not. */
-static const char *why_not(const struct rewrite *rewrite, const graph_node *node, const struct contributed *contributed,
-                           uint32_t operands)
+/* The reason why the node cannot be decomposed; NULL: it can. */
+static const char *operand_error(const struct rewrite *rewrite, const graph_node *node,
+                                 const quantized_function *function, uint32_t operands)
 {
-    if (operands == 0 || node->info.input_count < contributed->first + 3 * operands - 1 ||
-        (contributed->count == 0 && node->info.input_count != contributed->first + 3 * operands))
-        return "its inputs are not an operand, its scale and its zero point each";
+    if (operands == 0 || node->info.input_count < function->first + 3 * operands - 1 ||
+        (function->count == 0 && node->info.input_count != function->first + 3 * operands))
+        return "its inputs are not groups of operand, scale and zero point";
     for (uint32_t i = 0; i < operands; i++)
-        if (rw_input(rewrite, node, contributed->first + 3 * i) == INLAY_NONE ||
-            rw_input(rewrite, node, contributed->first + 3 * i + 1) == INLAY_NONE)
+        if (rw_input(rewrite, node, function->first + 3 * i) == INLAY_NONE ||
+            rw_input(rewrite, node, function->first + 3 * i + 1) == INLAY_NONE)
             return "an operand or its scale is missing";
     return NULL;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    const struct contributed *contributed = row_of(node);
-    const bool gemm = contributed != NULL && strcmp(contributed->op, "Gemm") == 0;
+    const quantized_function *function = find_function(node);
+    const bool gemm = function != NULL && strcmp(function->op, "Gemm") == 0;
     uint32_t *inputs, count = 0, operands;
     inlay_status status = INLAY_OK;
 
-    if (contributed == NULL || rw_attr_int(node, "channels_last", 0) != 0)
+    if (function == NULL || rw_attr_int(node, "channels_last", 0) != 0)
         return INLAY_OK;
-    operands = contributed->count > 0 ? contributed->count : (node->info.input_count - contributed->first) / 3;
-    node->not_lowered = why_not(rewrite, node, contributed, operands);
+    operands = function->count > 0 ? function->count : (node->info.input_count - function->first) / 3;
+    node->not_lowered = operand_error(rewrite, node, function, operands);
     if (node->not_lowered != NULL)
         return INLAY_OK;
     inputs = arena_array(&rewrite->scratch, (size_t)operands + 2, sizeof *inputs);
     if (inputs == NULL)
         return rw_no_memory(rewrite);
-    if (contributed->condition)
+    if (function->condition)
         inputs[count++] = rw_input(rewrite, node, 0);
     if (gemm && rw_input(rewrite, node, 6) != INLAY_NONE)
-        INLAY_TRY(bias_of(rewrite, node, &inputs[2]));
+        INLAY_TRY(dequantize_bias(rewrite, node, &inputs[2]));
     for (uint32_t i = 0; i < operands; i++)
-        INLAY_TRY(dequantize(rewrite, node, contributed->first + 3 * i,
+        INLAY_TRY(dequantize(rewrite, node, function->first + 3 * i,
                              gemm && i == 1 ? rw_attr_int(node, "transB", 0) == 0 : -1, &inputs[count++]));
-    status = replace(rewrite, node, contributed, inputs, count + (gemm && rw_input(rewrite, node, 6) != INLAY_NONE));
+    status = replace_by_function(rewrite, node, function, inputs,
+                                 count + (gemm && rw_input(rewrite, node, 6) != INLAY_NONE));
 done:
     return status;
 }

@@ -1,22 +1,21 @@
-/* Float operators between DequantizeLinear and QuantizeLinear become operators on integers:
+/* Replaces float operators between DequantizeLinear and QuantizeLinear by integer operators:
  *
- *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q    QLinearConv, Clip if the type does not end there anyway
- *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu -> MaxPool -> Q QLinearConv, MaxPool of bytes; views likewise
+ *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q    QLinearConv, then Clip unless the type saturates there
+ * anyway DQ(x), DQ(w), DQ(bias) -> Conv -> Relu -> MaxPool -> Q QLinearConv, MaxPool of 8-bit values; views likewise
  *     DQ(x), DQ(w), DQ(bias) -> Conv, read as floats         ConvInteger, Cast, Mul, Add (quantized_convs.c)
  *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
  *
- * The weights and biases are constants, scales and zero points are, too. Sums that were rounded as floats are exact
- * then, so that a result may move by one step of its scale. All that where a provider whose integers are faster offers
- * the new operator, and at every level of the optimiser: rounding on the way would otherwise go another way at each of
- * them. */
+ * Weights, biases, scales and zero points must be constant. Sums that were rounded as floats become exact, so a result
+ * may change by one quantization step. The pass applies if a provider with fast integers offers the new operator, and
+ * then at every level of the optimiser: otherwise each level would round differently. */
 #include "base/element.h"
 #include "passes/quantized.h"
 #include <math.h>
 #include <string.h>
 
-/* Are the weights of a convolution around 0: int8, or uint8 less 128? Others have no faster kernel: their zero points
- * would have to be taken out of every sum. */
-static bool are_around_zero(const struct rewrite *rewrite, const struct quant *weights)
+/* Returns true if the weights are symmetric: int8 with zero point 0, or uint8 with 128. Others have no faster kernel,
+ * since their zero points would have to be subtracted from every sum. */
+static bool are_symmetric(const struct rewrite *rewrite, const struct quant *weights)
 {
     for (int64_t i = 0; i < weights->count; i++)
         if (quant_zero(rewrite, weights, i) != (weights->dtype == INLAY_INT8 ? 0 : 128))
@@ -26,28 +25,30 @@ static bool are_around_zero(const struct rewrite *rewrite, const struct quant *w
 
 /* ------------------------------------------------------------------ convolutions */
 
-/* Functions between the convolution and Q, as bounds of the integers. */
+/* The activations between the convolution and Q, as bounds of the quantized integers. */
 struct bounds {
     int64_t low, high;
 };
 
-static int64_t quantized(double x, double scale, int64_t zero, struct bounds type)
+static int64_t quantize(double number, double scale, int64_t zero, struct bounds type)
 {
-    double q = nearbyint(x / scale) + (double)zero;
+    double steps = nearbyint(number / scale) + (double)zero;
 
-    return isnan(q) || q < (double)type.low ? type.low : q > (double)type.high ? type.high : (int64_t)q;
+    return isnan(steps) || steps < (double)type.low ? type.low : steps > (double)type.high ? type.high : (int64_t)steps;
 }
 
-/* Follows Relu and Clip back to what they bound. */
-static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_v, const struct quant *quant, struct bounds *bounds)
+/* Follows Relu and Clip back to the value that they bound. */
+static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_value, const struct quant *quant,
+                        struct bounds *bounds)
 {
     const struct bounds type = quant->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
     double scale = quant_scale(rewrite, quant, 0);
     int64_t zero = quant_zero(rewrite, quant, 0);
 
     *bounds = type;
-    while (rw_is_only_use(rewrite, *io_v)) {
-        const graph_node *relu = rw_maker_op(rewrite, *io_v, "Relu"), *clip = rw_maker_op(rewrite, *io_v, "Clip");
+    while (rw_is_only_use(rewrite, *io_value)) {
+        const graph_node *relu = rw_maker_op(rewrite, *io_value, "Relu"),
+                         *clip = rw_maker_op(rewrite, *io_value, "Clip");
         double low = relu != NULL ? 0 : -INFINITY, high = INFINITY;
 
         if (relu == NULL && clip == NULL)
@@ -61,22 +62,22 @@ static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_v, const str
                 isnan(low) || isnan(high) || low > high)
                 return false;
         }
-        /* What comes later holds in the end: its bounds are those of the ones found so far. */
-        low = (double)quantized(low, scale, zero, type);
-        high = (double)quantized(high, scale, zero, type);
+        /* Outer bounds, which were read first, apply last: these may only tighten them. */
+        low = (double)quantize(low, scale, zero, type);
+        high = (double)quantize(high, scale, zero, type);
         if (bounds->high < (int64_t)low || bounds->low > (int64_t)high)
-            return false; /* nothing is left in between: not worth a thought */
+            return false; /* the bounds do not overlap; too rare to handle */
         bounds->low = (int64_t)low > bounds->low ? (int64_t)low : bounds->low;
         bounds->high = (int64_t)high < bounds->high ? (int64_t)high : bounds->high;
-        *io_v = rw_input(rewrite, relu != NULL ? relu : clip, 0);
+        *io_value = rw_input(rewrite, relu != NULL ? relu : clip, 0);
     }
     return false;
 }
 
-/* The bias in units of scale(quant) * scale(rewrite), for each filter; false: it can't be told, or would be off by more
- * than 1/64 of a step of y. */
+/* Reads the bias of each filter in units of scale(quant) * scale(weights). Returns false if it is unknown, or if
+ * rounding it to that unit would be off by more than 1/64 of a step of the output. */
 static bool read_bias(struct rewrite *rewrite, uint32_t value, const struct quant *quant, const struct quant *weights,
-                      const struct quant *y, int64_t filters, int32_t *out)
+                      const struct quant *output, int64_t filters, int32_t *out)
 {
     double *values = arena_array(&rewrite->scratch, 2 * (size_t)filters, sizeof *values);
 
@@ -84,77 +85,77 @@ static bool read_bias(struct rewrite *rewrite, uint32_t value, const struct quan
         return false;
     for (int64_t i = 0; i < filters; i++) {
         const double unit = quant_scale(rewrite, quant, 0) * quant_scale(rewrite, weights, i),
-                     step = quant_scale(rewrite, y, 0);
-        const double s = values[filters + i];
-        const bool own = s != 1 && fabs(s - unit) <= 1e-6 * unit; /* unit, rounded to float */
-        const double b = own ? values[i] : values[i] * s / unit;
+                     step = quant_scale(rewrite, output, 0);
+        const double scale = values[filters + i];
+        const bool has_unit = scale != 1 && fabs(scale - unit) <= 1e-6 * unit; /* the unit, rounded to float */
+        const double bias = has_unit ? values[i] : values[i] * scale / unit;
 
-        if (!(fabs(b) <= 2e9) || (fabs(b - nearbyint(b)) > 1e-3 && unit > step / 32))
+        if (!(fabs(bias) <= 2e9) || (fabs(bias - nearbyint(bias)) > 1e-3 && unit > step / 32))
             return false;
-        out[i] = (int32_t)llrint(b);
+        out[i] = (int32_t)llrint(bias);
     }
     return true;
 }
 
 static inlay_status replace_conv(struct rewrite *rewrite, graph_node *node, const graph_node *conv,
-                                 const struct quant *quant, const struct quant *weights, const struct quant *y,
+                                 const struct quant *quant, const struct quant *weights, const struct quant *output,
                                  uint32_t bias, const struct bounds *bounds)
 {
-    const struct bounds type = y->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
+    const struct bounds type = output->dtype == INLAY_INT8 ? (struct bounds){ -128, 127 } : (struct bounds){ 0, 255 };
     const uint32_t inputs[] = { quant->value,
                                 quant->scale,
                                 quant_zero_value(rewrite, quant),
                                 weights->value,
                                 weights->scale,
                                 quant_zero_value(rewrite, weights),
-                                y->scale,
-                                quant_zero_value(rewrite, y),
+                                output->scale,
+                                quant_zero_value(rewrite, output),
                                 bias };
-    graph_node *fresh, *clip;
+    graph_node *new_node, *clip;
     uint32_t low, high;
     inlay_status status;
 
     if ((bounds->low != type.low || bounds->high != type.high) &&
-        !pass_allows(rewrite->ctx, 12)) /* Clip of bytes came then */
+        !pass_allows(rewrite->ctx, 12)) /* Clip supports 8-bit types since version 12 */
         return INLAY_OK;
-    fresh = rw_make(rewrite, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
-    if (fresh == NULL || inputs[2] == INLAY_NONE || inputs[5] == INLAY_NONE || inputs[7] == INLAY_NONE)
+    new_node = rw_make(rewrite, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
+    if (new_node == NULL || inputs[2] == INLAY_NONE || inputs[5] == INLAY_NONE || inputs[7] == INLAY_NONE)
         return rw_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
-        if (graph_set_attr(rewrite->graph, fresh, &conv->info.attrs[i]) != INLAY_OK)
+        if (graph_set_attr(rewrite->graph, new_node, &conv->info.attrs[i]) != INLAY_OK)
             return rw_no_memory(rewrite);
-    if (!quant_is_offered(rewrite, fresh, node->info.outputs[0], y->dtype))
+    if (!quant_is_offered(rewrite, new_node, node->info.outputs[0], output->dtype))
         return INLAY_OK;
     if (bounds->low == type.low && bounds->high == type.high)
-        return rw_replace(rewrite, node, fresh);
-    status = rw_insert(rewrite, fresh, y->dtype);
+        return rw_replace(rewrite, node, new_node);
+    status = rw_insert(rewrite, new_node, output->dtype);
     if (status != INLAY_OK)
         return status;
-    low = quant_byte(rewrite, y->dtype, bounds->low);
-    high = quant_byte(rewrite, y->dtype, bounds->high);
+    low = quant_byte(rewrite, output->dtype, bounds->low);
+    high = quant_byte(rewrite, output->dtype, bounds->high);
     clip = low == INLAY_NONE || high == INLAY_NONE
                ? NULL
-               : rw_make(rewrite, "Clip", 13, node, (const uint32_t[]){ fresh->info.outputs[0], low, high }, 3, 1);
+               : rw_make(rewrite, "Clip", 13, node, (const uint32_t[]){ new_node->info.outputs[0], low, high }, 3, 1);
     return clip == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, clip);
 }
 
-/* A convolution whose result is only quantized. */
+/* A convolution whose result is read only by QuantizeLinear. */
 static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t value = rw_input(rewrite, node, 0), bias = INLAY_NONE;
     const graph_node *conv;
-    struct quant quant, weights, y = { 0 };
+    struct quant quant, weights, output = { 0 };
     int64_t filters;
     struct bounds bounds;
 
     if (value == INLAY_NONE || rw_info(rewrite, value)->dtype != INLAY_FLOAT || rw_attr_int(node, "precision", 0) > 1 ||
-        !quant_read_scales(rewrite, node, rw_info(rewrite, node->info.outputs[0])->dtype, &y) || y.count != 1 ||
-        !read_bounds(rewrite, &value, &y, &bounds))
+        !quant_read_scales(rewrite, node, rw_info(rewrite, node->info.outputs[0])->dtype, &output) ||
+        output.count != 1 || !read_bounds(rewrite, &value, &output, &bounds))
         return INLAY_OK;
     conv = rw_maker_op(rewrite, value, "Conv");
     if (conv == NULL || !rw_is_only_use(rewrite, value) || !quant_read(rewrite, rw_input(rewrite, conv, 0), &quant) ||
         !quant_read(rewrite, rw_input(rewrite, conv, 1), &weights) || quant.count != 1 ||
-        !rw_is_constant(rewrite, weights.value) || !are_around_zero(rewrite, &weights))
+        !rw_is_constant(rewrite, weights.value) || !are_symmetric(rewrite, &weights))
         return INLAY_OK;
     filters = rw_dim(rw_info(rewrite, weights.value), 0);
     if (filters < 1 || (weights.count > 1 && (weights.axis != 0 || weights.count != filters)))
@@ -164,28 +165,28 @@ static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
 
         if (values == NULL)
             return rw_no_memory(rewrite);
-        if (!read_bias(rewrite, rw_input(rewrite, conv, 2), &quant, &weights, &y, filters, values))
+        if (!read_bias(rewrite, rw_input(rewrite, conv, 2), &quant, &weights, &output, filters, values))
             return INLAY_OK;
         bias = rw_constant(rewrite, INLAY_INT32, 1, &filters, values, (uint64_t)filters * sizeof *values);
         if (bias == INLAY_NONE)
             return rw_no_memory(rewrite);
     }
-    return replace_conv(rewrite, node, conv, &quant, &weights, &y, bias, &bounds);
+    return replace_conv(rewrite, node, conv, &quant, &weights, &output, bias, &bounds);
 }
 
-/* Copies what the node says itself; NULL stays: no memory. */
-static graph_node *like_attrs(struct rewrite *rewrite, const graph_node *from, graph_node *fresh)
+/* Copies the attributes that the node states explicitly. Returns NULL if new_node is NULL or memory is out. */
+static graph_node *copy_attrs(struct rewrite *rewrite, const graph_node *from, graph_node *new_node)
 {
-    for (uint32_t i = 0; fresh != NULL && i < from->own_attr_count; i++)
-        if (graph_set_attr(rewrite->graph, fresh,
+    for (uint32_t i = 0; new_node != NULL && i < from->own_attr_count; i++)
+        if (graph_set_attr(rewrite->graph, new_node,
                            INLAY_AT(inlay_attr_info, from->info.attrs, from->info.attr_stride, i)) != INLAY_OK)
             return NULL;
-    return fresh;
+    return new_node;
 }
 
-/* Is value what a convolution of bytes makes, past Relu and Clip, for one reader, or bytes dequantized by one scale?
- * Such values are no NaN. */
-static bool comes_of_bytes(const struct rewrite *rewrite, uint32_t value)
+/* Returns true if value is dequantized with one scale, or is the result of an 8-bit convolution with one reader,
+ * through Relu and Clip. Such values are never NaN. */
+static bool is_dequantized(const struct rewrite *rewrite, uint32_t value)
 {
     const graph_node *node;
     struct quant quant, weights;
@@ -203,12 +204,13 @@ static bool comes_of_bytes(const struct rewrite *rewrite, uint32_t value)
     return false;
 }
 
-/* What only moves numbers, or takes the largest, then Q by one scale: Q, which keeps their order, comes first, so that
- * bytes are moved, and what made them ends in bytes. */
-static inlay_status match_moved(struct rewrite *rewrite, graph_node *node)
+/* Moves QuantizeLinear with one scale before an operator that only moves elements or takes their maximum. Quantization
+ * preserves the order, so the result is the same, the operator moves 8-bit values, and its producer ends in 8-bit
+ * values. */
+static inlay_status match_data_movement(struct rewrite *rewrite, graph_node *node)
 {
     const uint32_t value = rw_input(rewrite, node, 0);
-    graph_node *old = pass_is_op(node, "QuantizeLinear") ? rw_maker(rewrite, value) : NULL, *q, *fresh;
+    graph_node *old = pass_is_op(node, "QuantizeLinear") ? rw_maker(rewrite, value) : NULL, *quantize_node, *new_node;
     uint32_t inputs[3];
     bool moved;
     struct quant quant = { 0 };
@@ -220,39 +222,40 @@ static inlay_status match_moved(struct rewrite *rewrite, graph_node *node)
         old->info.input_count > 2 || (old->info.output_count > 1 && !rw_is_unused(rewrite, old, 1)) ||
         node->info.input_count > 3 ||
         !quant_read_scales(rewrite, node, rw_info(rewrite, node->info.outputs[0])->dtype, &quant) || quant.count != 1 ||
-        !comes_of_bytes(rewrite, rw_input(rewrite, old, 0)))
+        !is_dequantized(rewrite, rw_input(rewrite, old, 0)))
         return INLAY_OK;
-    inputs[0] = node->info.outputs[0]; /* such bytes */
+    inputs[0] = node->info.outputs[0]; /* stands for an 8-bit input, for the question to the provider only */
     inputs[1] = rw_input(rewrite, old, 1);
-    fresh = like_attrs(rewrite, old,
-                       rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
-    if (fresh == NULL)
+    new_node = copy_attrs(rewrite, old,
+                          rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    if (new_node == NULL)
         return rw_no_memory(rewrite);
-    fresh->info.since_version = old->info.since_version;
-    if (!quant_is_offered(rewrite, fresh, node->info.outputs[0], quant.dtype))
+    new_node->info.since_version = old->info.since_version;
+    if (!quant_is_offered(rewrite, new_node, node->info.outputs[0], quant.dtype))
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.input_count; i++)
         inputs[i] = rw_input(rewrite, i == 0 ? old : node, i);
-    q = like_attrs(rewrite, node,
-                   rw_make(rewrite, "QuantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
-    if (q == NULL)
+    quantize_node = copy_attrs(
+        rewrite, node, rw_make(rewrite, "QuantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
+    if (quantize_node == NULL)
         return rw_no_memory(rewrite);
-    status = rw_insert(rewrite, q, quant.dtype);
+    status = rw_insert(rewrite, quantize_node, quant.dtype);
     if (status != INLAY_OK)
         return status;
-    inputs[0] = q->info.outputs[0];
+    inputs[0] = quantize_node->info.outputs[0];
     inputs[1] = rw_input(rewrite, old, 1);
-    fresh = like_attrs(rewrite, old,
-                       rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    new_node = copy_attrs(rewrite, old,
+                          rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
 }
 
-/* ------------------------------------------------------------------ products */
+/* ------------------------------------------------------------------ matrix multiplications */
 
-/* The weights as [K, N], turned round if need be. */
-static uint32_t upright(struct rewrite *rewrite, const struct quant *weights, bool trans, int64_t k, int64_t n)
+/* The weights as [K, N], transposed if necessary. */
+static uint32_t transpose_weights(struct rewrite *rewrite, const struct quant *weights, bool trans, int64_t k,
+                                  int64_t n)
 {
-    enum { TILE = 64 }; /* by tiles, of which both sides fit into the nearest cache */
+    enum { TILE = 64 }; /* source and target tile together fit into the first-level cache */
     const int8_t *from = rw_info(rewrite, weights->value)->data;
     const int64_t dims[] = { k, n };
     int8_t *to;
@@ -270,8 +273,8 @@ static uint32_t upright(struct rewrite *rewrite, const struct quant *weights, bo
     return rw_constant_blob(rewrite, weights->dtype, 2, dims, to, (uint64_t)(k * n));
 }
 
-/* MatMulInteger -> Cast -> Mul; *out is what Mul makes, when `last` is not to be replaced by it. INLAY_NONE: nobody
- * would run it. */
+/* Inserts MatMulInteger -> Cast -> Mul. If `last`, Mul replaces node; otherwise *out receives its output. INLAY_NONE:
+ * no provider would run the MatMulInteger. */
 static inlay_status insert_product(struct rewrite *rewrite, graph_node *node, const uint32_t *inputs, uint32_t scale,
                                    bool last, uint32_t *out)
 {
@@ -289,8 +292,8 @@ done:
     return status;
 }
 
-/* MatMul, or Gemm whose C is a constant row, by constant weights. */
-static inlay_status match_product(struct rewrite *rewrite, graph_node *node)
+/* MatMul with constant weights, or such a Gemm whose C is a constant row. */
+static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node)
 {
     bool gemm = pass_is_op(node, "Gemm"), trans = gemm && rw_attr_int(node, "transB", 0) != 0;
     double alpha = gemm ? rw_attr_float(node, "alpha", 1) : 1;
@@ -322,7 +325,7 @@ static inlay_status match_product(struct rewrite *rewrite, graph_node *node)
     scale = rw_constant(rewrite, INLAY_FLOAT, weights.count > 1, &weights.count, scales,
                         (uint64_t)weights.count * sizeof *scales);
     inputs[0] = quant.value;
-    inputs[1] = upright(rewrite, &weights, trans, k, columns);
+    inputs[1] = transpose_weights(rewrite, &weights, trans, k, columns);
     inputs[2] = quant_byte(rewrite, quant.dtype, quant_zero(rewrite, &quant, 0));
     inputs[3] = quant_zero_value(rewrite, &weights);
     for (uint32_t i = 0; i < 4; i++)
@@ -341,25 +344,25 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "QuantizeLinear"))
         return match_conv(rewrite, node);
-    return pass_is_op(node, "MatMul") || pass_is_op(node, "Gemm") ? match_product(rewrite, node) : INLAY_OK;
+    return pass_is_op(node, "MatMul") || pass_is_op(node, "Gemm") ? match_matmul(rewrite, node) : INLAY_OK;
 }
 
-static inlay_status match_rest(struct rewrite *rewrite, graph_node *node)
+static inlay_status match_float_conv(struct rewrite *rewrite, graph_node *node)
 {
     return pass_is_op(node, "Conv") ? quantized_conv(rewrite, node) : INLAY_OK;
 }
 
-/* Runs where integers are faster, or somebody asks for it by name (pass.c). */
+/* Runs if a provider has fast integers, or if the user requested the pass by name (pass.c). */
 inlay_status pass_quantized_ops(pass_ctx *ctx, bool *out_changed)
 {
-    bool rest = false, moved = false;
+    bool float_convs = false, moved = false;
     inlay_status status;
 
-    INLAY_TRY(rewrite_each_graph(ctx, match_moved, &moved));
+    INLAY_TRY(rewrite_each_graph(ctx, match_data_movement, &moved));
     INLAY_TRY(rewrite_each_graph(ctx, match, out_changed));
-    /* Those that nothing quantizes again, or not so that the bits stay. */
-    status = rewrite_each_graph(ctx, match_rest, &rest);
-    *out_changed = *out_changed || rest || moved;
+    /* convolutions that are not quantized again, or not with the same bits */
+    status = rewrite_each_graph(ctx, match_float_conv, &float_convs);
+    *out_changed = *out_changed || float_convs || moved;
 done:
     return status;
 }

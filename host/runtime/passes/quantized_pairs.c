@@ -1,5 +1,5 @@
-/* QuantizeLinear of DequantizeLinear with the same scale and zero point gives back what went in, for types of up to 16
- * bits: (x - z) * s, divided by s, is nearest to x - z again. */
+/* Removes QuantizeLinear(DequantizeLinear(x)) with the same scale and zero point, for types of up to 16 bits: (x - z) *
+ * s divided by s rounds to x - z again. */
 #include "passes/rewrite.h"
 #include <string.h>
 
@@ -21,18 +21,18 @@ static bool same_value(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *back = pass_is_op(node, "QuantizeLinear")
-                           ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "DequantizeLinear")
-                           : NULL;
-    uint32_t input = back == NULL ? INLAY_NONE : rw_input(rewrite, back, 0);
+    graph_node *dequantize = pass_is_op(node, "QuantizeLinear")
+                                 ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "DequantizeLinear")
+                                 : NULL;
+    uint32_t input = dequantize == NULL ? INLAY_NONE : rw_input(rewrite, dequantize, 0);
     bool done;
 
     if (input == INLAY_NONE || !is_narrow(rw_info(rewrite, input)->dtype) ||
         rw_info(rewrite, input)->dtype != rw_info(rewrite, node->info.outputs[0])->dtype ||
-        !same_value(rewrite, rw_input(rewrite, node, 1), rw_input(rewrite, back, 1)) ||
-        !same_value(rewrite, rw_input(rewrite, node, 2), rw_input(rewrite, back, 2)) ||
-        rw_attr_int(node, "axis", 1) != rw_attr_int(back, "axis", 1) ||
-        rw_attr_int(node, "block_size", 0) != rw_attr_int(back, "block_size", 0))
+        !same_value(rewrite, rw_input(rewrite, node, 1), rw_input(rewrite, dequantize, 1)) ||
+        !same_value(rewrite, rw_input(rewrite, node, 2), rw_input(rewrite, dequantize, 2)) ||
+        rw_attr_int(node, "axis", 1) != rw_attr_int(dequantize, "axis", 1) ||
+        rw_attr_int(node, "block_size", 0) != rw_attr_int(dequantize, "block_size", 0))
         return INLAY_OK;
     return rw_forward(rewrite, node->info.outputs[0], input, &done);
 }

@@ -68,6 +68,7 @@ static bool count_uses(struct rewrite *rewrite)
 
 uint32_t rw_resolve(const struct rewrite *rewrite, uint32_t value)
 {
+    INLAY_CHECK(value == INLAY_NONE || value < rewrite->capacity);
     while (value != INLAY_NONE && rewrite->forward[value] != INLAY_NONE)
         value = rewrite->forward[value];
     return value;
@@ -296,6 +297,7 @@ bool rw_is_unused(const struct rewrite *rewrite, const graph_node *node, uint32_
 {
     uint32_t value = i < node->info.output_count ? node->info.outputs[i] : INLAY_NONE;
 
+    INLAY_CHECK(value == INLAY_NONE || value < rewrite->capacity);
     return value == INLAY_NONE || rewrite->uses[value] == 0;
 }
 
@@ -357,6 +359,7 @@ int64_t rw_dim(const inlay_value_info *value, int64_t d)
 
 bool rw_is_constant(const struct rewrite *rewrite, uint32_t value)
 {
+    INLAY_CHECK(value == INLAY_NONE || value < rewrite->graph->value_count);
     return value != INLAY_NONE && (rewrite->graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
@@ -728,6 +731,7 @@ uint32_t rw_constant(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, 
 {
     void *copy = graph_blob_alloc(rewrite->graph->model, bytes > 0 ? (size_t)bytes : 1);
 
+    INLAY_CHECK(bytes == 0 || data != NULL);
     if (copy == NULL)
         return INLAY_NONE;
     if (bytes > 0)
@@ -740,6 +744,7 @@ uint32_t rw_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint32_t r
 {
     uint32_t value = graph_add_value(rewrite->graph, NULL, 0);
 
+    INLAY_CHECK(data != NULL);
     if (value == INLAY_NONE || !reserve_values(rewrite) ||
         graph_set_constant(rewrite->graph, value, dtype, rank, dims, data, bytes) != INLAY_OK)
         return INLAY_NONE;

@@ -25,6 +25,7 @@
  * are never edited: a copy with other inputs or attributes replaces them. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
+#include "inlay/check.h"
 #include "passes/pass.h"
 
 struct rewrite {
@@ -60,6 +61,7 @@ uint32_t rw_resolve(const struct rewrite *rewrite, uint32_t value);
 /* The value's type and shape; NULL for INLAY_NONE only. */
 static inline const inlay_value_info *rw_info(const struct rewrite *rewrite, uint32_t value)
 {
+    INLAY_CHECK(value == INLAY_NONE || value < rewrite->graph->value_count);
     return value == INLAY_NONE ? NULL : &rewrite->graph->values[value].info;
 }
 /* The node that produces value as any of its outputs; NULL for inputs, constants and INLAY_NONE. */

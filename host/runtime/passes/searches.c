@@ -1,49 +1,51 @@
-/* BeamSearch, WhisperBeamSearch, GreedySearch and Sampling of com.microsoft become a Loop around their decoder, whose
- * body takes in a step of the search:
+/* Decomposes BeamSearch, WhisperBeamSearch, GreedySearch and Sampling of com.microsoft into a Loop around their
+ * decoder. The loop body contains a step of the search:
  *
  *     ids, state = SearchStart(prompt, settings)
  *     Loop: logits, presents = decoder(ids, pasts);  go, state, ids, rows = SearchStep(logits, state)
  *           pasts = Gather(presents, rows)
  *     sequences = SearchEnd(state)
  *
- * A decoder that reads what an encoder found (T5, Whisper) gets that for each row; a first run that has a body of its
- * own (`init_decoder`, or the encoder's) is put in front of the Loop. Level 0: no provider runs nodes with such bodies,
- * so other ones (those with buffers that past and present share) are an error. */
+ * For a decoder that reads encoder results (T5, Whisper), these are repeated for each row. If the first decoder step
+ * has its own body (`init_decoder`, or the encoder's), it is inlined before the Loop. Level 0, because no provider runs
+ * nodes with such bodies. Unsupported forms (shared buffers for past and present) are therefore an error. */
 #include "base/among.h"
 #include "passes/body_nodes.h"
 #include "passes/type_guard.h"
 #include <string.h>
 
-static const char ours[] = "ai.inlay";
+static const char INLAY_DOMAIN[] = "ai.inlay";
 enum { MAX_PASTS = 1024 };
 
-struct searches {
+/* A search node and the parts of its decomposition. */
+typedef struct search_decomposition {
     node_maker maker;
     struct graph *graph;
     graph_node *node;
-    const graph_body *decoder, *encoder, *first;
-    bool sampling, beams, scored;
-    bool heard;     /* Whisper: the encoder reads sound, the prompt is what the decoder begins with */
-    uint32_t fixed; /* inputs of the decoder in front of the pasts */
-    uint32_t pasts; /* that the decoder makes anew; behind them others may stay as they are */
-    uint32_t feeds; /* all inputs of the decoder */
+    const graph_body *decoder, *encoder, *first_decoder;
+    bool sampling, beams, has_scores;
+    bool is_whisper;         /* Whisper: the encoder reads audio, and the prompt is the decoder's first input */
+    uint32_t leading_inputs; /* number of decoder inputs before the pasts */
+    uint32_t pasts;          /* number of pasts that the decoder updates; constant ones may follow */
+    uint32_t decoder_inputs; /* number of decoder inputs */
     uint32_t start[6], step[7];
-};
+} search_decomposition;
 
-static uint32_t gather(struct searches *searches, struct graph *graph, uint32_t from, uint32_t rows, int64_t axis)
+static uint32_t emit_gather(search_decomposition *search, struct graph *graph, uint32_t from, uint32_t rows,
+                            int64_t axis)
 {
-    return make_value(&searches->maker, graph, "Gather", 13, (const uint32_t[]){ from, rows }, 2, "axis", axis);
+    return make_value(&search->maker, graph, "Gather", 13, (const uint32_t[]){ from, rows }, 2, "axis", axis);
 }
 
-static uint32_t integers(struct searches *searches, const int64_t *values, int64_t count)
+static uint32_t emit_integers(search_decomposition *search, const int64_t *values, int64_t count)
 {
-    return make_constant(&searches->maker, searches->graph, INLAY_INT64, 1, count, values,
-                         (size_t)count * sizeof *values);
+    return make_constant(&search->maker, search->graph, INLAY_INT64, 1, count, values, (size_t)count * sizeof *values);
 }
 
-/* ------------------------------------------------------------------ is it one that is understood? */
+/* ------------------------------------------------------------------ supported forms */
 
-static int64_t declared(const struct graph *graph, uint32_t input, uint32_t d)
+/* The declared size of axis d of a graph input; -1: none. */
+static int64_t declared_dim(const struct graph *graph, uint32_t input, uint32_t d)
 {
     const graph_value *value = &graph->values[graph->inputs[input]];
 
@@ -53,343 +55,353 @@ static int64_t declared(const struct graph *graph, uint32_t input, uint32_t d)
                : -1;
 }
 
-/* Sizes of the heads of the pasts: [2, rows, heads, length, size], or [rows, heads, length, size] behind an encoder. */
-static bool has_past_sizes(const struct searches *searches)
+/* Returns true if the sizes of the pasts' heads are declared: [2, rows, heads, length, size], or with an encoder [rows,
+ * heads, length, size]. */
+static bool has_past_sizes(const search_decomposition *search)
 {
-    const uint32_t heads = searches->encoder != NULL ? 1 : 2;
+    const uint32_t heads = search->encoder != NULL ? 1 : 2;
 
-    return declared(searches->decoder->graph, searches->fixed, heads) > 0 &&
-           declared(searches->decoder->graph, searches->fixed, heads + 2) > 0;
+    return declared_dim(search->decoder->graph, search->leading_inputs, heads) > 0 &&
+           declared_dim(search->decoder->graph, search->leading_inputs, heads + 2) > 0;
 }
 
-/* A decoder alone: input_ids, position_ids, attention_mask, pasts -> logits, presents. */
-static bool fits_decoder(struct searches *searches)
+/* Decoder only: input_ids, position_ids, attention_mask, pasts -> logits, presents. */
+static bool is_decoder_only(search_decomposition *search)
 {
-    const struct graph *graph = searches->decoder->graph;
+    const struct graph *graph = search->decoder->graph;
 
-    searches->fixed = 3;
-    searches->feeds = graph->input_count;
-    searches->pasts = graph->output_count - 1;
-    return graph->input_count == 3 + searches->pasts && has_past_sizes(searches) &&
-           (searches->first == NULL || (searches->first->graph->input_count == searches->feeds &&
-                                        searches->first->graph->output_count == graph->output_count));
+    search->leading_inputs = 3;
+    search->decoder_inputs = graph->input_count;
+    search->pasts = graph->output_count - 1;
+    return graph->input_count == 3 + search->pasts && has_past_sizes(search) &&
+           (search->first_decoder == NULL || (search->first_decoder->graph->input_count == search->decoder_inputs &&
+                                              search->first_decoder->graph->output_count == graph->output_count));
 }
 
-/* Behind an encoder: input_ids, encoder_attention_mask, encoder_hidden_states?, pasts of its own, what it reads of the
- * encoder -> logits, presents of its own. The encoder ran the decoder for the first word, or did not. */
-static bool fits_encoder(struct searches *searches)
+/* Encoder and decoder: input_ids, encoder_attention_mask, encoder_hidden_states?, own pasts, encoder results -> logits,
+ * own presents. The encoder body may include the decoder's first step. */
+static bool is_encoder_decoder(search_decomposition *search)
 {
-    const struct graph *graph = searches->decoder->graph, *e = searches->encoder->graph;
-    const bool runs = e->input_count == 3;
+    const struct graph *graph = search->decoder->graph, *encoder = search->encoder->graph;
+    const bool first_step_inlined = encoder->input_count == 3;
 
-    if (graph->input_count < 3 || searches->first != NULL || (e->input_count != 2 && !runs))
+    if (graph->input_count < 3 || search->first_decoder != NULL || (encoder->input_count != 2 && !first_step_inlined))
         return false;
-    searches->fixed = strcmp(graph->values[graph->inputs[2]].info.name.data, "encoder_hidden_states") == 0 ? 3 : 2;
-    searches->feeds = graph->input_count;
-    searches->pasts = graph->output_count - 1;
-    if (searches->feeds < searches->fixed + searches->pasts)
+    search->leading_inputs =
+        strcmp(graph->values[graph->inputs[2]].info.name.data, "encoder_hidden_states") == 0 ? 3 : 2;
+    search->decoder_inputs = graph->input_count;
+    search->pasts = graph->output_count - 1;
+    if (search->decoder_inputs < search->leading_inputs + search->pasts)
         return false;
-    return runs ? e->output_count == searches->feeds - searches->fixed + 2
-                : searches->fixed == 2 && e->output_count == searches->feeds - searches->fixed - searches->pasts &&
-                      has_past_sizes(searches);
+    return first_step_inlined
+               ? encoder->output_count == search->decoder_inputs - search->leading_inputs + 2
+               : search->leading_inputs == 2 &&
+                     encoder->output_count == search->decoder_inputs - search->leading_inputs - search->pasts &&
+                     has_past_sizes(search);
 }
 
-/* Whisper: input_ids, encoder_hidden_states?, pasts of its own, what it reads of the encoder. The encoder runs the
- * decoder for the words of decoder_input_ids. */
-static bool fits_heard(struct searches *searches)
+/* Whisper: input_ids, encoder_hidden_states?, own pasts, encoder results. The encoder body runs the decoder on
+ * decoder_input_ids. */
+static bool is_whisper_model(search_decomposition *search)
 {
-    const struct graph *graph = searches->decoder->graph, *e = searches->encoder->graph;
-    const uint32_t processor = searches->node->info.input_count > 11 ? searches->node->info.inputs[11] : INLAY_NONE;
-    const void *rules = processor != INLAY_NONE ? searches->graph->values[processor].info.data : NULL;
+    const struct graph *graph = search->decoder->graph, *encoder = search->encoder->graph;
+    const uint32_t processor = search->node->info.input_count > 11 ? search->node->info.inputs[11] : INLAY_NONE;
+    const void *rules = processor != INLAY_NONE ? search->graph->values[processor].info.data : NULL;
 
-    if (graph->input_count < 2 || searches->first != NULL || e->input_count != 2 ||
-        searches->node->info.input_count < 11 || searches->node->info.inputs[10] == INLAY_NONE ||
-        searches->node->info.output_count > 3 ||
+    if (graph->input_count < 2 || search->first_decoder != NULL || encoder->input_count != 2 ||
+        search->node->info.input_count < 11 || search->node->info.inputs[10] == INLAY_NONE ||
+        search->node->info.output_count > 3 ||
         (processor != INLAY_NONE && (rules == NULL || *(const int32_t *)rules != 0)))
         return false;
-    searches->heard = true;
-    searches->fixed = strcmp(graph->values[graph->inputs[1]].info.name.data, "encoder_hidden_states") == 0 ? 2 : 1;
-    searches->feeds = graph->input_count;
-    searches->pasts = graph->output_count - 1;
-    return searches->feeds >= searches->fixed + searches->pasts &&
-           e->output_count == searches->feeds - searches->fixed + 2;
+    search->is_whisper = true;
+    search->leading_inputs =
+        strcmp(graph->values[graph->inputs[1]].info.name.data, "encoder_hidden_states") == 0 ? 2 : 1;
+    search->decoder_inputs = graph->input_count;
+    search->pasts = graph->output_count - 1;
+    return search->decoder_inputs >= search->leading_inputs + search->pasts &&
+           encoder->output_count == search->decoder_inputs - search->leading_inputs + 2;
 }
 
-static bool is_search(struct searches *searches)
+static bool is_search(search_decomposition *search)
 {
-    const inlay_node_info *node = &searches->node->info;
+    const inlay_node_info *node = &search->node->info;
 
-    if (searches->node->schema == NULL || strcmp(node->domain.data, "com.microsoft") != 0)
+    if (search->node->schema == NULL || strcmp(node->domain.data, "com.microsoft") != 0)
         return false;
-    searches->beams =
+    search->beams =
         strcmp(node->op_type.data, "BeamSearch") == 0 || strcmp(node->op_type.data, "WhisperBeamSearch") == 0;
-    searches->sampling = strcmp(node->op_type.data, "Sampling") == 0;
-    return searches->beams || searches->sampling || strcmp(node->op_type.data, "GreedySearch") == 0;
+    search->sampling = strcmp(node->op_type.data, "Sampling") == 0;
+    return search->beams || search->sampling || strcmp(node->op_type.data, "GreedySearch") == 0;
 }
 
-static bool fits(struct searches *searches)
+static bool is_supported(search_decomposition *search)
 {
-    const graph_node *node = searches->node;
+    const graph_node *node = search->node;
     const inlay_attr_info *type = graph_attr(node, "model_type");
     const int64_t kind = type != NULL ? type->i : node->info.op_type.data[0] == 'W' ? 2 : 0;
 
-    searches->decoder = graph_body_named(node, "decoder");
-    searches->encoder = graph_body_named(node, "encoder");
-    searches->first = graph_body_named(node, "init_decoder");
-    if (searches->decoder == NULL || searches->decoder->graph->output_count < 2 ||
-        searches->decoder->graph->output_count > MAX_PASTS || searches->decoder->graph->input_count > MAX_PASTS)
+    search->decoder = graph_body_named(node, "decoder");
+    search->encoder = graph_body_named(node, "encoder");
+    search->first_decoder = graph_body_named(node, "init_decoder");
+    if (search->decoder == NULL || search->decoder->graph->output_count < 2 ||
+        search->decoder->graph->output_count > MAX_PASTS || search->decoder->graph->input_count > MAX_PASTS)
         return false;
-    searches->scored = node->info.output_count > (searches->beams ? 2 : 1) &&
-                       node->info.outputs[searches->beams ? 2 : 1] != INLAY_NONE;
+    search->has_scores =
+        node->info.output_count > (search->beams ? 2 : 1) && node->info.outputs[search->beams ? 2 : 1] != INLAY_NONE;
     if (kind == 0)
-        return searches->encoder == NULL && fits_decoder(searches);
-    return searches->beams && searches->encoder != NULL &&
-           (kind == 1 ? fits_encoder(searches) : kind == 2 && fits_heard(searches));
+        return search->encoder == NULL && is_decoder_only(search);
+    return search->beams && search->encoder != NULL &&
+           (kind == 1 ? is_encoder_decoder(search) : kind == 2 && is_whisper_model(search));
 }
 
-/* ------------------------------------------------------------------ in front of the Loop */
+/* ------------------------------------------------------------------ before the Loop */
 
 static uint32_t input(const graph_node *node, uint32_t i)
 {
     return i < node->info.input_count ? node->info.inputs[i] : INLAY_NONE;
 }
 
-/* Those of a search, of the attributes that WhisperBeamSearch has. */
+/* Attributes of WhisperBeamSearch that apply to the search. */
 static bool is_setting(const char *name)
 {
     return is_among(name, "early_stopping eos_token_id no_repeat_ngram_size pad_token_id vocab_size");
 }
 
-/* The settings in the order in which SearchStart reads them. */
-static bool put_start(struct searches *searches)
+/* Emits SearchStart with the settings in the order of its inputs. */
+static bool emit_search_start(search_decomposition *search)
 {
-    static const uint32_t of_beams[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, INLAY_NONE, INLAY_NONE };
-    static const uint32_t of_words[12] = { 0, 1, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE, 3, 4, 5, 6, 7, 8 };
-    const struct graph *graph = searches->decoder->graph;
+    static const uint32_t beam_inputs[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, INLAY_NONE, INLAY_NONE };
+    static const uint32_t greedy_inputs[12] = { 0, 1, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE, 3, 4, 5, 6, 7, 8 };
+    const struct graph *graph = search->decoder->graph;
     uint32_t inputs[12];
     graph_node *start;
 
     for (uint32_t i = 0; i < 12; i++) {
-        const uint32_t from = searches->beams ? of_beams[i] : of_words[i];
+        const uint32_t from = search->beams ? beam_inputs[i] : greedy_inputs[i];
 
-        inputs[i] = from == INLAY_NONE || (from == 8 && !searches->beams && !searches->sampling)
+        inputs[i] = from == INLAY_NONE || (from == 8 && !search->beams && !search->sampling)
                         ? INLAY_NONE
-                        : input(searches->node, from);
+                        : input(search->node, from);
     }
-    if (searches->heard) {
-        inputs[0] = input(searches->node, 10);
+    if (search->is_whisper) {
+        inputs[0] = input(search->node, 10);
         inputs[9] = INLAY_NONE;
     }
-    start = make_node(&searches->maker, searches->graph, ours, "SearchStart", 1, inputs, 12, 6);
+    start = make_node(&search->maker, search->graph, INLAY_DOMAIN, "SearchStart", 1, inputs, 12, 6);
     if (start == NULL ||
-        graph_set_attr_string(searches->graph, start, "search",
-                              searches->beams      ? "beam"
-                              : searches->sampling ? "sample"
-                                                   : "greedy") != INLAY_OK ||
-        graph_set_attr_int(searches->graph, start, "encoder", searches->encoder != NULL && !searches->heard) !=
+        graph_set_attr_string(search->graph, start, "search",
+                              search->beams      ? "beam"
+                              : search->sampling ? "sample"
+                                                 : "greedy") != INLAY_OK ||
+        graph_set_attr_int(search->graph, start, "encoder", search->encoder != NULL && !search->is_whisper) !=
             INLAY_OK ||
-        graph_set_attr_int(searches->graph, start, "whole", searches->encoder != NULL && declared(graph, 0, 1) != 1) !=
+        graph_set_attr_int(search->graph, start, "whole", search->encoder != NULL && declared_dim(graph, 0, 1) != 1) !=
             INLAY_OK)
         return false;
-    for (uint32_t i = 0; i < searches->node->info.attr_count; i++) {
+    for (uint32_t i = 0; i < search->node->info.attr_count; i++) {
         const inlay_attr_info *attribute =
-            INLAY_AT(inlay_attr_info, searches->node->info.attrs, searches->node->info.attr_stride, i);
+            INLAY_AT(inlay_attr_info, search->node->info.attrs, search->node->info.attr_stride, i);
 
         if ((attribute->kind == INLAY_ATTR_INT || attribute->kind == INLAY_ATTR_FLOAT) &&
-            strcmp(attribute->name.data, "model_type") != 0 && (!searches->heard || is_setting(attribute->name.data)) &&
-            graph_set_attr(searches->graph, start, attribute) != INLAY_OK)
+            strcmp(attribute->name.data, "model_type") != 0 &&
+            (!search->is_whisper || is_setting(attribute->name.data)) &&
+            graph_set_attr(search->graph, start, attribute) != INLAY_OK)
             return false;
     }
-    memcpy(searches->start, start->info.outputs, sizeof searches->start);
+    memcpy(search->start, start->info.outputs, sizeof search->start);
     return true;
 }
 
-/* Nothing that came before: of length 0. */
-static uint32_t put_no_past(struct searches *searches)
+/* Emits an empty past, of length 0. */
+static uint32_t emit_empty_past(search_decomposition *search)
 {
-    const struct graph *graph = searches->decoder->graph;
-    const uint32_t heads = searches->encoder != NULL ? 1 : 2;
-    const inlay_dtype dtype = graph->values[graph->inputs[searches->fixed]].declared_dtype;
-    const int64_t two = 2,
-                  sizes[] = { declared(graph, searches->fixed, heads), 0, declared(graph, searches->fixed, heads + 2) };
-    const uint32_t parts[] = { integers(searches, &two, 1), searches->start[4], integers(searches, sizes, 3) };
-    const uint32_t skip = searches->encoder != NULL;
-    const uint32_t shape =
-        make_value(&searches->maker, searches->graph, "Concat", 13, parts + skip, 3 - skip, "axis", 0);
-    const uint32_t past = make_value(&searches->maker, searches->graph, "ConstantOfShape", 9, &shape, 1, NULL, 0);
+    const struct graph *graph = search->decoder->graph;
+    const uint32_t heads = search->encoder != NULL ? 1 : 2;
+    const inlay_dtype dtype = graph->values[graph->inputs[search->leading_inputs]].declared_dtype;
+    const int64_t two = 2, sizes[] = { declared_dim(graph, search->leading_inputs, heads), 0,
+                                       declared_dim(graph, search->leading_inputs, heads + 2) };
+    const uint32_t parts[] = { emit_integers(search, &two, 1), search->start[4], emit_integers(search, sizes, 3) };
+    const uint32_t skip = search->encoder != NULL;
+    const uint32_t shape = make_value(&search->maker, search->graph, "Concat", 13, parts + skip, 3 - skip, "axis", 0);
+    const uint32_t past = make_value(&search->maker, search->graph, "ConstantOfShape", 9, &shape, 1, NULL, 0);
 
     return dtype == INLAY_FLOAT || dtype == INLAY_UNDEFINED
                ? past
-               : make_value(&searches->maker, searches->graph, "Cast", 13, &past, 1, "to", dtype);
+               : make_value(&search->maker, search->graph, "Cast", 13, &past, 1, "to", dtype);
 }
 
-static bool put_step(struct searches *searches, struct graph *graph, uint32_t logits, uint32_t state)
+static bool emit_search_step(search_decomposition *search, struct graph *graph, uint32_t logits, uint32_t state)
 {
-    graph_node *step = make_node(&searches->maker, graph, ours, "SearchStep", 1, (const uint32_t[]){ logits, state }, 2,
-                                 searches->scored ? 7 : 6);
+    graph_node *step = make_node(&search->maker, graph, INLAY_DOMAIN, "SearchStep", 1,
+                                 (const uint32_t[]){ logits, state }, 2, search->has_scores ? 7 : 6);
 
     if (step == NULL)
         return false;
-    memcpy(searches->step, step->info.outputs, step->info.output_count * sizeof *searches->step);
-    if (searches->encoder != NULL)
+    memcpy(search->step, step->info.outputs, step->info.output_count * sizeof *search->step);
+    if (search->encoder != NULL)
         ((uint32_t *)(uintptr_t)step->info.outputs)[4] = ((uint32_t *)(uintptr_t)step->info.outputs)[5] = INLAY_NONE;
     return true;
 }
 
-/* What the Loop starts with: whether to, what the decoder reads, the state. */
-static bool put_front(struct searches *searches, uint32_t *go, uint32_t *feeds, uint32_t *state, uint32_t *scores)
+/* Emits the initial values of the Loop: its condition, the decoder's inputs and the state. */
+static bool emit_initial_values(search_decomposition *search, uint32_t *go, uint32_t *decoder_inputs, uint32_t *state,
+                                uint32_t *scores)
 {
     const uint8_t yes = 1;
-    uint32_t *made = arena_array(&searches->maker.ctx->model->arena, 2 * MAX_PASTS + 2, sizeof *made), past;
-    const bool runs = searches->encoder != NULL && (searches->heard || searches->encoder->graph->input_count == 3);
+    uint32_t *made = arena_array(&search->maker.ctx->model->arena, 2 * MAX_PASTS + 2, sizeof *made), past;
+    const bool first_step_inlined =
+        search->encoder != NULL && (search->is_whisper || search->encoder->graph->input_count == 3);
 
-    if (made == NULL || !put_start(searches))
+    if (made == NULL || !emit_search_start(search))
         return false;
-    *go = make_constant(&searches->maker, searches->graph, INLAY_BOOL, 0, 0, &yes, sizeof yes);
-    *state = searches->start[3];
-    memcpy(feeds, searches->start, searches->fixed * sizeof *feeds);
-    past = runs ? INLAY_NONE : put_no_past(searches);
-    for (uint32_t i = 0; i < searches->pasts; i++)
-        feeds[searches->fixed + i] = past;
-    if (searches->encoder != NULL) {
-        const uint32_t inputs[] = { searches->node->info.inputs[0],
-                                    searches->heard ? searches->node->info.inputs[10] : searches->start[2],
-                                    searches->start[0] };
-        const uint32_t words = searches->heard ? 1 : 2;
+    *go = make_constant(&search->maker, search->graph, INLAY_BOOL, 0, 0, &yes, sizeof yes);
+    *state = search->start[3];
+    memcpy(decoder_inputs, search->start, search->leading_inputs * sizeof *decoder_inputs);
+    past = first_step_inlined ? INLAY_NONE : emit_empty_past(search);
+    for (uint32_t i = 0; i < search->pasts; i++)
+        decoder_inputs[search->leading_inputs + i] = past;
+    if (search->encoder != NULL) {
+        const uint32_t inputs[] = { search->node->info.inputs[0],
+                                    search->is_whisper ? search->node->info.inputs[10] : search->start[2],
+                                    search->start[0] };
+        const uint32_t words = search->is_whisper ? 1 : 2;
         const uint32_t kept =
-            runs ? words : searches->fixed + searches->pasts; /* of the feeds, the first that the encoder gives */
-        const uint32_t skip = runs ? 2 + words - searches->fixed : 0; /* of its results, those that are no feed */
+            first_step_inlined
+                ? words
+                : search->leading_inputs + search->pasts; /* index of the first decoder input from the encoder */
+        const uint32_t skip = first_step_inlined ? 2 + words - search->leading_inputs
+                                                 : 0; /* encoder results that are no decoder inputs */
 
-        make_body(&searches->maker, searches->graph, searches->encoder, inputs, made);
-        if (!searches->heard) {
-            feeds[0] = gather(searches, searches->graph, searches->start[0], searches->start[5], 0);
-            feeds[1] = gather(searches, searches->graph, searches->start[2], searches->start[5], 0);
+        make_body(&search->maker, search->graph, search->encoder, inputs, made);
+        if (!search->is_whisper) {
+            decoder_inputs[0] = emit_gather(search, search->graph, search->start[0], search->start[5], 0);
+            decoder_inputs[1] = emit_gather(search, search->graph, search->start[2], search->start[5], 0);
         }
-        for (uint32_t i = kept; i < searches->feeds; i++)
-            feeds[i] = gather(searches, searches->graph, made[i - kept + skip], searches->start[5], 0);
-    } else if (searches->first != NULL) {
-        make_body(&searches->maker, searches->graph, searches->first, feeds, made);
+        for (uint32_t i = kept; i < search->decoder_inputs; i++)
+            decoder_inputs[i] = emit_gather(search, search->graph, made[i - kept + skip], search->start[5], 0);
+    } else if (search->first_decoder != NULL) {
+        make_body(&search->maker, search->graph, search->first_decoder, decoder_inputs, made);
     }
-    if (!runs && searches->first == NULL)
-        return !searches->maker.failed;
-    if (!put_step(searches, searches->graph, made[0], *state))
+    if (!first_step_inlined && search->first_decoder == NULL)
+        return !search->maker.failed;
+    if (!emit_search_step(search, search->graph, made[0], *state))
         return false;
-    *go = searches->step[0];
-    *state = searches->step[1];
-    *scores = searches->scored ? searches->step[6] : INLAY_NONE;
-    feeds[0] = searches->step[2];
-    if (searches->first != NULL) {
-        feeds[1] = searches->step[4];
-        feeds[2] = searches->step[5];
-        for (uint32_t i = 0; i < searches->pasts; i++)
-            feeds[3 + i] = gather(searches, searches->graph, made[1 + i], searches->step[3], 1);
+    *go = search->step[0];
+    *state = search->step[1];
+    *scores = search->has_scores ? search->step[6] : INLAY_NONE;
+    decoder_inputs[0] = search->step[2];
+    if (search->first_decoder != NULL) {
+        decoder_inputs[1] = search->step[4];
+        decoder_inputs[2] = search->step[5];
+        for (uint32_t i = 0; i < search->pasts; i++)
+            decoder_inputs[3 + i] = emit_gather(search, search->graph, made[1 + i], search->step[3], 1);
     }
-    return !searches->maker.failed;
+    return !search->maker.failed;
 }
 
 /* ------------------------------------------------------------------ the Loop */
 
-/* The decoder becomes the body: behind iteration and condition come its inputs, then the state. */
-static bool turn_decoder(struct searches *searches)
+/* Turns the decoder into the loop body: iteration, condition, the decoder's inputs, the state. */
+static bool make_loop_body(search_decomposition *search)
 {
-    struct graph *graph = searches->decoder->graph;
-    struct arena *arena = &searches->maker.ctx->model->arena;
-    uint32_t *in = arena_array(arena, searches->feeds + 3, sizeof *in),
-             *out = arena_array(arena, searches->feeds + 3, sizeof *out);
+    struct graph *graph = search->decoder->graph;
+    struct arena *arena = &search->maker.ctx->model->arena;
+    uint32_t *in = arena_array(arena, search->decoder_inputs + 3, sizeof *in),
+             *out = arena_array(arena, search->decoder_inputs + 3, sizeof *out);
     const uint32_t iteration = graph_add_value(graph, NULL, 0), condition = graph_add_value(graph, NULL, 0);
     const uint32_t state = graph_add_value(graph, NULL, 0);
 
     if (in == NULL || out == NULL || iteration == INLAY_NONE || condition == INLAY_NONE || state == INLAY_NONE ||
-        !put_step(searches, graph, graph->outputs[0], state))
+        !emit_search_step(search, graph, graph->outputs[0], state))
         return false;
     in[0] = iteration;
     in[1] = condition;
-    memcpy(in + 2, graph->inputs, searches->feeds * sizeof *in);
-    in[2 + searches->feeds] = state;
-    out[0] = searches->step[0];
-    memcpy(out + 1, graph->inputs, searches->feeds * sizeof *out); /* what is not made anew stays */
-    out[1] = searches->step[2];
-    if (searches->encoder == NULL) {
-        out[2] = searches->step[4];
-        out[3] = searches->step[5];
+    memcpy(in + 2, graph->inputs, search->decoder_inputs * sizeof *in);
+    in[2 + search->decoder_inputs] = state;
+    out[0] = search->step[0];
+    memcpy(out + 1, graph->inputs,
+           search->decoder_inputs * sizeof *out); /* inputs that are not updated are passed on */
+    out[1] = search->step[2];
+    if (search->encoder == NULL) {
+        out[2] = search->step[4];
+        out[3] = search->step[5];
     }
-    for (uint32_t i = 0; i < searches->pasts; i++)
-        out[1 + searches->fixed + i] = searches->beams ? gather(searches, graph, graph->outputs[1 + i],
-                                                                searches->step[3], searches->encoder == NULL)
-                                                       : graph->outputs[1 + i];
-    out[1 + searches->feeds] = searches->step[1];
-    if (searches->scored)
-        out[2 + searches->feeds] = searches->step[6];
+    for (uint32_t i = 0; i < search->pasts; i++)
+        out[1 + search->leading_inputs + i] =
+            search->beams ? emit_gather(search, graph, graph->outputs[1 + i], search->step[3], search->encoder == NULL)
+                          : graph->outputs[1 + i];
+    out[1 + search->decoder_inputs] = search->step[1];
+    if (search->has_scores)
+        out[2 + search->decoder_inputs] = search->step[6];
     graph->inputs = in;
-    graph->input_count = searches->feeds + 3;
+    graph->input_count = search->decoder_inputs + 3;
     graph->outputs = out;
-    graph->output_count = searches->feeds + 2 + searches->scored;
-    return !searches->maker.failed;
+    graph->output_count = search->decoder_inputs + 2 + search->has_scores;
+    return !search->maker.failed;
 }
 
-/* What the decoder alone captures. */
-static bool take_body(struct searches *searches, graph_node *loop)
+/* Makes the decoder the body of the Loop, with the captures of the decoder only. */
+static bool attach_body(search_decomposition *search, graph_node *loop)
 {
-    struct arena *arena = &searches->maker.ctx->model->arena;
+    struct arena *arena = &search->maker.ctx->model->arena;
     graph_body *body = arena_alloc(arena, sizeof *body);
-    uint32_t *captures = arena_array(arena, searches->decoder->capture_count + 1, sizeof *captures);
+    uint32_t *captures = arena_array(arena, search->decoder->capture_count + 1, sizeof *captures);
 
     if (body == NULL || captures == NULL)
         return false;
-    *body = *searches->decoder;
+    *body = *search->decoder;
     body->attr = "body";
     loop->bodies = body;
     loop->body_count = 1;
     loop->captures = captures;
     for (uint32_t i = 0; i < body->capture_count; i++) {
-        bool seen = false;
+        bool known = false;
 
-        for (uint32_t k = 0; k < loop->capture_count && !seen; k++)
-            seen = captures[k] == body->capture_outer[i];
-        if (!seen)
+        for (uint32_t k = 0; k < loop->capture_count && !known; k++)
+            known = captures[k] == body->capture_outer[i];
+        if (!known)
             captures[loop->capture_count++] = body->capture_outer[i];
     }
     return true;
 }
 
-static graph_node *put_loop(struct searches *searches, uint32_t go, const uint32_t *feeds, uint32_t state)
+static graph_node *emit_loop(search_decomposition *search, uint32_t go, const uint32_t *decoder_inputs, uint32_t state)
 {
-    const uint32_t ins = searches->feeds + 3, outs = searches->feeds + 1 + searches->scored;
-    uint32_t *inputs = arena_array(&searches->maker.ctx->model->arena, ins, sizeof *inputs);
+    const uint32_t ins = search->decoder_inputs + 3, outs = search->decoder_inputs + 1 + search->has_scores;
+    uint32_t *inputs = arena_array(&search->maker.ctx->model->arena, ins, sizeof *inputs);
     graph_node *loop;
 
-    if (inputs == NULL || !turn_decoder(searches))
+    if (inputs == NULL || !make_loop_body(search))
         return NULL;
     inputs[0] = INLAY_NONE;
     inputs[1] = go;
-    memcpy(inputs + 2, feeds, searches->feeds * sizeof *feeds);
-    inputs[2 + searches->feeds] = state;
-    loop = make_node(&searches->maker, searches->graph, NULL, "Loop", 16, inputs, ins, outs);
-    if (loop == NULL || !take_body(searches, loop))
+    memcpy(inputs + 2, decoder_inputs, search->decoder_inputs * sizeof *decoder_inputs);
+    inputs[2 + search->decoder_inputs] = state;
+    loop = make_node(&search->maker, search->graph, NULL, "Loop", 16, inputs, ins, outs);
+    if (loop == NULL || !attach_body(search, loop))
         return NULL;
-    for (uint32_t o = 0; o < searches->feeds; o++) /* only the state is read */
-        ((uint32_t *)(uintptr_t)loop->info.outputs)[o] = INLAY_NONE;
+    for (uint32_t i = 0; i < search->decoder_inputs; i++) /* only the state is read after the loop */
+        ((uint32_t *)(uintptr_t)loop->info.outputs)[i] = INLAY_NONE;
     return loop;
 }
 
-/* ------------------------------------------------------------------ behind the Loop */
+/* ------------------------------------------------------------------ after the Loop */
 
-static bool put_end(struct searches *searches, const graph_node *loop, uint32_t first_scores)
+static bool emit_search_end(search_decomposition *search, const graph_node *loop, uint32_t first_scores)
 {
-    const inlay_node_info *node = &searches->node->info;
-    uint32_t scores = searches->scored ? loop->info.outputs[searches->feeds + 1] : INLAY_NONE, *made;
+    const inlay_node_info *node = &search->node->info;
+    uint32_t scores = search->has_scores ? loop->info.outputs[search->decoder_inputs + 1] : INLAY_NONE, *made;
     graph_node *end;
 
     if (first_scores != INLAY_NONE) {
         const int64_t zero = 0;
-        const uint32_t row[] = { first_scores, integers(searches, &zero, 1) };
-        const uint32_t both[] = { make_value(&searches->maker, searches->graph, "Unsqueeze", 13, row, 2, NULL, 0),
-                                  scores };
+        const uint32_t row[] = { first_scores, emit_integers(search, &zero, 1) };
+        const uint32_t both[] = { make_value(&search->maker, search->graph, "Unsqueeze", 13, row, 2, NULL, 0), scores };
 
-        scores = make_value(&searches->maker, searches->graph, "Concat", 13, both, 2, "axis", 0);
+        scores = make_value(&search->maker, search->graph, "Concat", 13, both, 2, "axis", 0);
     }
-    end = make_node(&searches->maker, searches->graph, ours, "SearchEnd", 1,
-                    (const uint32_t[]){ loop->info.outputs[searches->feeds], scores }, 2, node->output_count);
+    end = make_node(&search->maker, search->graph, INLAY_DOMAIN, "SearchEnd", 1,
+                    (const uint32_t[]){ loop->info.outputs[search->decoder_inputs], scores }, 2, node->output_count);
     if (end == NULL)
         return false;
     made = (uint32_t *)(uintptr_t)end->info.outputs;
@@ -397,29 +409,30 @@ static bool put_end(struct searches *searches, const graph_node *loop, uint32_t 
         graph_node *cast;
 
         if (output == 0 || node->outputs[output] == INLAY_NONE ||
-            searches->graph->values[node->outputs[output]].info.dtype != INLAY_FLOAT16) {
+            search->graph->values[node->outputs[output]].info.dtype != INLAY_FLOAT16) {
             made[output] = node->outputs[output];
             continue;
         }
-        cast = make_node(&searches->maker, searches->graph, NULL, "Cast", 13, &made[output], 1, 1);
-        if (cast == NULL || graph_set_attr_int(searches->graph, cast, "to", INLAY_FLOAT16) != INLAY_OK)
+        cast = make_node(&search->maker, search->graph, NULL, "Cast", 13, &made[output], 1, 1);
+        if (cast == NULL || graph_set_attr_int(search->graph, cast, "to", INLAY_FLOAT16) != INLAY_OK)
             return false;
         ((uint32_t *)(uintptr_t)cast->info.outputs)[0] = node->outputs[output];
     }
-    return !searches->maker.failed;
+    return !search->maker.failed;
 }
 
-static bool decompose(struct searches *searches)
+static bool decompose(search_decomposition *search)
 {
-    uint32_t *feeds = arena_array(&searches->maker.ctx->model->arena, searches->feeds + 1, sizeof *feeds), go, state,
-             scores = INLAY_NONE;
+    uint32_t *decoder_inputs =
+                 arena_array(&search->maker.ctx->model->arena, search->decoder_inputs + 1, sizeof *decoder_inputs),
+             go, state, scores = INLAY_NONE;
     const graph_node *loop;
 
-    if (feeds == NULL || !graph_model_import(searches->maker.ctx->model, ours, 1) ||
-        !put_front(searches, &go, feeds, &state, &scores))
+    if (decoder_inputs == NULL || !graph_model_import(search->maker.ctx->model, INLAY_DOMAIN, 1) ||
+        !emit_initial_values(search, &go, decoder_inputs, &state, &scores))
         return false;
-    loop = put_loop(searches, go, feeds, state);
-    return loop != NULL && put_end(searches, loop, scores);
+    loop = emit_loop(search, go, decoder_inputs, state);
+    return loop != NULL && emit_search_end(search, loop, scores);
 }
 
 static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
@@ -428,27 +441,28 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < nodes; i++) {
-        struct searches searches = { .maker = { .ctx = ctx, .like = graph->nodes[i] },
-                                     .graph = graph,
-                                     .node = graph->nodes[i] };
+        search_decomposition search = { .maker = { .ctx = ctx, .like = graph->nodes[i] },
+                                        .graph = graph,
+                                        .node = graph->nodes[i] };
         inlay_status status;
 
-        if (!is_search(&searches)) {
+        if (!is_search(&search)) {
             graph->nodes[kept++] = graph->nodes[i];
             continue;
         }
-        if (!fits(&searches))
+        if (!is_supported(&search))
             return graph_fail(
-                graph, searches.node, NULL, INLAY_UNSUPPORTED, ctx->diag,
-                "its bodies are neither a decoder alone nor the encoder and decoder of T5 or of Whisper with "
-                "decoder_input_ids (model_type 0, 1 and 2, past and present in buffers of their own, no "
-                "logits_processor)");
-        status = type_guard_expect(ctx, graph, searches.node);
+                graph, search.node, NULL, INLAY_UNSUPPORTED, ctx->diag,
+                "unsupported search: supported are decoder-only models, encoder-decoder models as of T5, and "
+                "Whisper with decoder_input_ids (model_type 0, 1 and 2), with separate buffers for past and present "
+                "and "
+                "without logits_processor");
+        status = type_guard_expect(ctx, graph, search.node);
         if (status != INLAY_OK)
             return status;
-        if (!decompose(&searches))
-            return no_memory(ctx->diag, "to make a Loop of node '%s'", searches.node->info.name.data);
-        pass_count(ctx, graph, searches.node, "Loop");
+        if (!decompose(&search))
+            return no_memory(ctx->diag, "to decompose node '%s'", search.node->info.name.data);
+        pass_count(ctx, graph, search.node, "Loop");
         *changed = true;
     }
     for (uint32_t i = nodes; i < graph->node_count; i++)

@@ -1,18 +1,19 @@
-/* Sequences whose elements are known one by one: SequenceAt is the element, SequenceLength a constant,
- * ConcatFromSequence a Concat. What exporters write where a program kept tensors in a list. SplitToSequence into parts
- * that are known is a Split. */
+/* Resolves sequences whose elements are known individually, which exporters write for lists of tensors: SequenceAt
+ * becomes the element, SequenceLength a constant, and ConcatFromSequence a Concat. SplitToSequence with known parts
+ * becomes a Split. */
 #include "passes/rewrite.h"
+#include "inlay/check.h"
 #include <string.h>
 
-enum { MOST = 4096 }; /* elements, and nodes that make a sequence */
+enum { MAX_ELEMENTS = 4096 }; /* elements, and nodes that build a sequence */
 
-struct list {
-    uint32_t *values; /* [MOST] */
+struct tensor_list {
+    uint32_t *values; /* [MAX_ELEMENTS] */
     uint32_t count;
 };
 
-/* The constant position in [0, places) that input i names, places - 1 where it is omitted; false: it is not known, or
- * outside. */
+/* Reads input i, a constant position in [0, places); if omitted, places - 1. Returns false if it is unknown or out of
+ * range. */
 static bool read_position(struct rewrite *rewrite, const graph_node *node, uint32_t i, int64_t places, int64_t *out)
 {
     const int64_t *ints;
@@ -27,8 +28,8 @@ static bool read_position(struct rewrite *rewrite, const graph_node *node, uint3
     return *out >= 0 && *out < places;
 }
 
-/* Positions count from the end when they are negative: of node elements, -1 is the last one for SequenceErase and
- * SequenceAt, and the place before it for SequenceInsert. */
+/* The same with negative positions, which count from the end: -1 is the last element for SequenceErase and SequenceAt,
+ * and the position before it for SequenceInsert. */
 static bool find_position(struct rewrite *rewrite, const graph_node *node, uint32_t i, int64_t elements, bool insert,
                           int64_t *out)
 {
@@ -43,25 +44,26 @@ static bool find_position(struct rewrite *rewrite, const graph_node *node, uint3
     return read_position(rewrite, node, i, elements + insert, out);
 }
 
-static bool is_root(const graph_node *node)
+static bool creates_sequence(const graph_node *node)
 {
     return pass_is_op(node, "SequenceEmpty") || pass_is_op(node, "SequenceConstruct");
 }
 
-/* One node's change of the list; false: not known. */
-static bool apply(struct rewrite *rewrite, const graph_node *node, struct list *list)
+/* Applies one node to the list. Returns false if its effect is unknown. */
+static bool apply_node(struct rewrite *rewrite, const graph_node *node, struct tensor_list *list)
 {
     int64_t at;
 
-    if (is_root(node)) {
+    if (creates_sequence(node)) {
         list->count = 0;
-        for (uint32_t i = 0; i < node->info.input_count && i < MOST; i++)
+        for (uint32_t i = 0; i < node->info.input_count && i < MAX_ELEMENTS; i++)
             list->values[list->count++] = rw_input(rewrite, node, i);
-        return node->info.input_count <= MOST;
+        return node->info.input_count <= MAX_ELEMENTS;
     }
     if (pass_is_op(node, "SequenceInsert")) {
-        if (list->count == MOST || !find_position(rewrite, node, 2, list->count, true, &at))
+        if (list->count == MAX_ELEMENTS || !find_position(rewrite, node, 2, list->count, true, &at))
             return false;
+        INLAY_CHECK(at >= 0 && at <= (int64_t)list->count);
         memmove(list->values + at + 1, list->values + at, (list->count - (size_t)at) * sizeof *list->values);
         list->values[at] = rw_input(rewrite, node, 1);
         list->count++;
@@ -69,44 +71,45 @@ static bool apply(struct rewrite *rewrite, const graph_node *node, struct list *
     }
     if (list->count == 0 || !find_position(rewrite, node, 1, list->count, false, &at))
         return false;
+    INLAY_CHECK(at >= 0 && at < (int64_t)list->count);
     memmove(list->values + at, list->values + at + 1, (list->count - (size_t)at - 1) * sizeof *list->values);
     list->count--;
     return true;
 }
 
-/* The elements of sequence value; false: they are not known. */
-static inlay_status read_list(struct rewrite *rewrite, uint32_t value, struct list *out, bool *out_known)
+/* Reads the elements of a sequence. *out_known is false if they are unknown. */
+static inlay_status read_list(struct rewrite *rewrite, uint32_t value, struct tensor_list *out, bool *out_known)
 {
-    const graph_node **nodes = arena_array(&rewrite->scratch, MOST, sizeof(const graph_node *)), *node;
+    const graph_node **nodes = arena_array(&rewrite->scratch, MAX_ELEMENTS, sizeof(const graph_node *)), *node;
     uint32_t count = 0;
 
-    *out = (struct list){ arena_array(&rewrite->scratch, MOST, sizeof *out->values), 0 };
+    *out = (struct tensor_list){ arena_array(&rewrite->scratch, MAX_ELEMENTS, sizeof *out->values), 0 };
     *out_known = false;
     if (nodes == NULL || out->values == NULL)
         return rw_no_memory(rewrite);
-    for (;;) { /* back to where it begins */
+    for (;;) { /* back to the node that creates the sequence */
         node = rw_maker(rewrite, value);
-        if (node == NULL || count == MOST ||
-            !(is_root(node) || pass_is_op(node, "SequenceInsert") || pass_is_op(node, "SequenceErase")))
+        if (node == NULL || count == MAX_ELEMENTS ||
+            !(creates_sequence(node) || pass_is_op(node, "SequenceInsert") || pass_is_op(node, "SequenceErase")))
             return INLAY_OK;
         nodes[count++] = node;
-        if (is_root(node))
+        if (creates_sequence(node))
             break;
         value = rw_input(rewrite, node, 0);
     }
     while (count > 0)
-        if (!apply(rewrite, nodes[--count], out))
+        if (!apply_node(rewrite, nodes[--count], out))
             return INLAY_OK;
     *out_known = true;
     return INLAY_OK;
 }
 
-static inlay_status take_element(struct rewrite *rewrite, graph_node *node)
+static inlay_status replace_element(struct rewrite *rewrite, graph_node *node)
 {
     inlay_status status;
     bool known, done;
     int64_t at;
-    struct list list;
+    struct tensor_list list;
 
     status = read_list(rewrite, rw_input(rewrite, node, 0), &list, &known);
     if (status != INLAY_OK || !known || !find_position(rewrite, node, 1, list.count, false, &at))
@@ -114,13 +117,13 @@ static inlay_status take_element(struct rewrite *rewrite, graph_node *node)
     return rw_forward(rewrite, node->info.outputs[0], list.values[at], &done);
 }
 
-static inlay_status take_length(struct rewrite *rewrite, graph_node *node)
+static inlay_status replace_length(struct rewrite *rewrite, graph_node *node)
 {
     inlay_status status;
     int64_t length;
     bool known, done;
     uint32_t value;
-    struct list list;
+    struct tensor_list list;
 
     status = read_list(rewrite, rw_input(rewrite, node, 0), &list, &known);
     if (status != INLAY_OK || !known)
@@ -130,33 +133,34 @@ static inlay_status take_length(struct rewrite *rewrite, graph_node *node)
     return value == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], value, &done);
 }
 
-/* Along an axis that there is; new axes are left to the runtime. */
-static inlay_status take_concat(struct rewrite *rewrite, graph_node *node)
+/* Only along an existing axis; with new_axis the node is kept. */
+static inlay_status replace_concat(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *fresh;
+    graph_node *new_node;
     inlay_status status;
     bool known;
-    struct list list;
+    struct tensor_list list;
 
     if (rw_attr_int(node, "new_axis", 0) != 0)
         return INLAY_OK;
     status = read_list(rewrite, rw_input(rewrite, node, 0), &list, &known);
     if (status != INLAY_OK || !known || list.count == 0)
         return status;
-    fresh = rw_make(rewrite, "Concat", node->opset, node, list.values, list.count, 1);
-    if (fresh == NULL || graph_set_attr_int(rewrite->graph, fresh, "axis", rw_attr_int(node, "axis", 0)) != INLAY_OK)
+    new_node = rw_make(rewrite, "Concat", node->opset, node, list.values, list.count, 1);
+    if (new_node == NULL ||
+        graph_set_attr_int(rewrite->graph, new_node, "axis", rw_attr_int(node, "axis", 0)) != INLAY_OK)
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
-/* Sizes of the parts; 0: they are not known. */
+/* Reads the sizes of the parts and returns their number; 0: unknown. */
 static uint32_t read_parts(struct rewrite *rewrite, const graph_node *node, int64_t size, int64_t **out)
 {
     uint32_t split = rw_input(rewrite, node, 1), count = 0;
     const int64_t *ints;
     int64_t step = 1, sum = 0;
 
-    *out = arena_array(&rewrite->scratch, MOST, sizeof **out);
+    *out = arena_array(&rewrite->scratch, MAX_ELEMENTS, sizeof **out);
     if (*out == NULL || (split == INLAY_NONE && rw_attr_int(node, "keepdims", 1) == 0))
         return 0;
     if (split != INLAY_NONE) {
@@ -165,21 +169,21 @@ static uint32_t read_parts(struct rewrite *rewrite, const graph_node *node, int6
         step = ints != NULL && count == 1 ? ints[0] : 0;
     }
     if (split != INLAY_NONE && rw_info(rewrite, split)->rank == 1) {
-        for (uint32_t i = 0; i < count && i < MOST; sum += ints[i++]) {
+        for (uint32_t i = 0; i < count && i < MAX_ELEMENTS; sum += ints[i++]) {
             if (ints[i] < 0 || ints[i] > size)
                 return 0;
             (*out)[i] = ints[i];
         }
-        return count <= MOST && sum == size ? count : 0;
+        return count <= MAX_ELEMENTS && sum == size ? count : 0;
     }
-    if (step < 1 || size < 1 || (size - 1) / step >= MOST)
+    if (step < 1 || size < 1 || (size - 1) / step >= MAX_ELEMENTS)
         return 0;
     for (count = 0; size > 0; size -= step)
         (*out)[count++] = size < step ? size : step;
     return count;
 }
 
-static inlay_status take_split(struct rewrite *rewrite, graph_node *node)
+static inlay_status replace_split(struct rewrite *rewrite, graph_node *node)
 {
     const inlay_value_info *input = rw_info(rewrite, rw_input(rewrite, node, 0));
     int64_t axis = rw_attr_int(node, "axis", 0), *sizes;
@@ -207,12 +211,12 @@ static inlay_status take_split(struct rewrite *rewrite, graph_node *node)
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     if (pass_is_op(node, "SequenceAt"))
-        return take_element(rewrite, node);
+        return replace_element(rewrite, node);
     if (pass_is_op(node, "SequenceLength"))
-        return take_length(rewrite, node);
+        return replace_length(rewrite, node);
     if (pass_is_op(node, "ConcatFromSequence"))
-        return take_concat(rewrite, node);
-    return pass_is_op(node, "SplitToSequence") ? take_split(rewrite, node) : INLAY_OK;
+        return replace_concat(rewrite, node);
+    return pass_is_op(node, "SplitToSequence") ? replace_split(rewrite, node) : INLAY_OK;
 }
 
 inlay_status pass_sequences(pass_ctx *ctx, bool *out_changed)

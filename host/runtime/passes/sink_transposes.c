@@ -1,26 +1,27 @@
-/* Transposes of the same kind before all inputs of an element-wise operator, or of Concat, are one behind it. */
+/* Moves equal Transposes of all inputs of an element-wise operator, or of Concat, behind it as one Transpose. */
 #include "passes/merge_transposes.h"
+#include "inlay/check.h"
 #include "passes/rewrite.h"
 
-enum { MOST = 16 }; /* axes */
+enum { MAX_AXES = 16 }; /* axes */
 
 static bool is_pointwise(const graph_node *node)
 {
     return pass_is_among(node, "Add Sub Mul Div Pow Max Min Sum Mean") && node->info.since_version >= 7;
 }
 
-/* Is every input a Transpose by one perm of a value of that rank, read by this node alone? */
+/* Returns true if every input is a Transpose with the same permutation and has no other reader. */
 static bool all_transposed(const struct rewrite *rewrite, const graph_node *node, uint32_t rank, int64_t *out_perm)
 {
-    int64_t perm[MOST];
+    int64_t perm[MAX_AXES];
 
     for (uint32_t i = 0; i < node->info.input_count; i++) {
         uint32_t value = rw_input(rewrite, node, i);
-        const graph_node *t = rw_maker_op(rewrite, value, "Transpose");
+        const graph_node *transpose = rw_maker_op(rewrite, value, "Transpose");
 
-        if (t == NULL || !rw_is_only_use(rewrite, value) || rw_info(rewrite, value)->rank != rank ||
-            rw_info(rewrite, rw_input(rewrite, t, 0))->rank != rank ||
-            !transpose_perm(t, rank, i == 0 ? out_perm : perm))
+        if (transpose == NULL || !rw_is_only_use(rewrite, value) || rw_info(rewrite, value)->rank != rank ||
+            rw_info(rewrite, rw_input(rewrite, transpose, 0))->rank != rank ||
+            !transpose_perm(transpose, rank, i == 0 ? out_perm : perm))
             return false;
         for (uint32_t d = 0; i > 0 && d < rank; d++)
             if (perm[d] != out_perm[d])
@@ -34,11 +35,11 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     bool concat = pass_is_op(node, "Concat");
     uint32_t rank = node->info.output_count == 1 ? rw_info(rewrite, node->info.outputs[0])->rank : INLAY_RANK_UNKNOWN,
              *inputs;
-    int64_t perm[MOST], axis = concat ? rw_attr_int(node, "axis", 1) : 0;
-    graph_node *inner, *fresh;
+    int64_t perm[MAX_AXES], axis = concat ? rw_attr_int(node, "axis", 1) : 0;
+    graph_node *inner, *new_node;
 
-    if ((!concat && !is_pointwise(node)) || node->info.input_count < 2 || rank == INLAY_RANK_UNKNOWN || rank > MOST ||
-        !all_transposed(rewrite, node, rank, perm))
+    if ((!concat && !is_pointwise(node)) || node->info.input_count < 2 || rank == INLAY_RANK_UNKNOWN ||
+        rank > MAX_AXES || !all_transposed(rewrite, node, rank, perm))
         return INLAY_OK;
     inputs = arena_array(&rewrite->scratch, node->info.input_count, sizeof *inputs);
     if (inputs == NULL)
@@ -47,13 +48,14 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         inputs[i] = rw_input(rewrite, rw_maker(rewrite, rw_input(rewrite, node, i)), 0);
     axis = axis < 0 ? axis + (int64_t)rank : axis;
     inner = rw_make(rewrite, node->info.op_type.data, node->opset, node, inputs, node->info.input_count, 1);
+    INLAY_CHECK(!concat || (axis >= 0 && axis < (int64_t)rank));
     if (inner == NULL || (concat && graph_set_attr_int(rewrite->graph, inner, "axis", perm[axis]) != INLAY_OK) ||
         rw_insert(rewrite, inner, rw_info(rewrite, node->info.outputs[0])->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
-    fresh = rw_make(rewrite, "Transpose", node->opset, NULL, inner->info.outputs, 1, 1);
-    if (fresh == NULL || graph_set_attr_ints(rewrite->graph, fresh, "perm", perm, rank) != INLAY_OK)
+    new_node = rw_make(rewrite, "Transpose", node->opset, NULL, inner->info.outputs, 1, 1);
+    if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", perm, rank) != INLAY_OK)
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
 inlay_status pass_sink_transposes(pass_ctx *ctx, bool *out_changed)

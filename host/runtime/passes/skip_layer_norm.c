@@ -1,32 +1,32 @@
-/* A residual that is added right before LayerNormalization or RMSNormalization over the last axis:
+/* Fuses a residual Add with the LayerNormalization or RMSNormalization over the last axis behind it:
  *
  *     s = (x + bias) + skip;  LayerNormalization(s)    ->  com.microsoft SkipLayerNormalization(x, skip, ..), s
  *     s = (x + bias) + skip;  RMSNormalization(s)      ->  SkipSimplifiedLayerNormalization, s
  *
- * The sum, which the next residual is added to, is another output where somebody else reads it. A bias is a constant
- * vector that is added to one of both. Providers may take that apart again: where a product adds the residual to its
- * sums, there is nothing to be gained (providers/cpu). */
+ * The sum becomes another output if it has other readers, such as the next residual. A bias is a constant vector that
+ * is added to one of the operands. A provider may split the operator again: nothing is gained if a matrix
+ * multiplication adds the residual as its epilogue (providers/cpu). */
 #include "base/element.h"
 #include "passes/rewrite.h"
 
 static const char CONTRIBUTED[] = "com.microsoft";
 
-/* Is value a constant vector of so many elements, of that type? */
-static bool is_vector(const struct rewrite *rewrite, uint32_t value, int64_t n, inlay_dtype dtype)
+/* Returns true if value is a constant vector of `count` elements of that type. */
+static bool is_vector(const struct rewrite *rewrite, uint32_t value, int64_t count, inlay_dtype dtype)
 {
     const inlay_value_info *info = rw_info(rewrite, value);
 
-    return rw_is_constant(rewrite, value) && info->rank == 1 && rw_dim(info, 0) == n && info->dtype == dtype;
+    return rw_is_constant(rewrite, value) && info->rank == 1 && rw_dim(info, 0) == count && info->dtype == dtype;
 }
 
-/* input without a bias that is added to it, which is INLAY_NONE if there is none. */
-static uint32_t without_bias(const struct rewrite *rewrite, uint32_t input, int64_t n, uint32_t *out_bias)
+/* Removes a bias that is added to input; *out_bias is INLAY_NONE if there is none. */
+static uint32_t without_bias(const struct rewrite *rewrite, uint32_t input, int64_t size, uint32_t *out_bias)
 {
     const graph_node *add = rw_maker_op(rewrite, input, "Add");
 
     *out_bias = INLAY_NONE;
     for (uint32_t i = 0; add != NULL && add->info.since_version >= 7 && rw_is_only_use(rewrite, input) && i < 2; i++)
-        if (is_vector(rewrite, rw_input(rewrite, add, i), n, rw_info(rewrite, input)->dtype) &&
+        if (is_vector(rewrite, rw_input(rewrite, add, i), size, rw_info(rewrite, input)->dtype) &&
             rw_same_type(rewrite, rw_input(rewrite, add, 1 - i), input)) {
             *out_bias = rw_input(rewrite, add, i);
             return rw_input(rewrite, add, 1 - i);
@@ -34,16 +34,17 @@ static uint32_t without_bias(const struct rewrite *rewrite, uint32_t input, int6
     return input;
 }
 
-struct pattern {
-    uint32_t x, skip, gamma, beta, bias, sum;
+struct skip_norm_pattern {
+    uint32_t input, skip, gamma, beta, bias, sum;
     bool centred;
     double epsilon;
 };
 
-static bool find(const struct rewrite *rewrite, const graph_node *node, struct pattern *pattern)
+static bool find_pattern(const struct rewrite *rewrite, const graph_node *node, struct skip_norm_pattern *pattern)
 {
-    uint32_t s = rw_input(rewrite, node, 0), rank = s == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(rewrite, s)->rank;
-    const graph_node *add = rw_maker_op(rewrite, s, "Add");
+    uint32_t sum = rw_input(rewrite, node, 0),
+             rank = sum == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(rewrite, sum)->rank;
+    const graph_node *add = rw_maker_op(rewrite, sum, "Add");
     int64_t axis = rw_attr_int(node, "axis", -1), size;
     inlay_dtype dtype;
 
@@ -52,67 +53,67 @@ static bool find(const struct rewrite *rewrite, const graph_node *node, struct p
         rank == INLAY_RANK_UNKNOWN || rank < 2 || (axis != -1 && axis != (int64_t)rank - 1) ||
         rw_attr_int(node, "stash_type", INLAY_FLOAT) != INLAY_FLOAT || node->info.output_count != 1)
         return false;
-    dtype = rw_info(rewrite, s)->dtype;
-    size = rw_dim(rw_info(rewrite, s), -1);
-    *pattern = (struct pattern){ .centred = pattern->centred,
-                                 .sum = s,
-                                 .gamma = rw_input(rewrite, node, 1),
-                                 .beta = rw_input(rewrite, node, 2),
-                                 .epsilon = rw_attr_float(node, "epsilon", 1e-5) };
+    dtype = rw_info(rewrite, sum)->dtype;
+    size = rw_dim(rw_info(rewrite, sum), -1);
+    *pattern = (struct skip_norm_pattern){ .centred = pattern->centred,
+                                           .sum = sum,
+                                           .gamma = rw_input(rewrite, node, 1),
+                                           .beta = rw_input(rewrite, node, 2),
+                                           .epsilon = rw_attr_float(node, "epsilon", 1e-5) };
     if (size < 1 || !element_is_float(dtype) || !is_vector(rewrite, pattern->gamma, size, dtype) ||
         (pattern->beta != INLAY_NONE && !is_vector(rewrite, pattern->beta, size, dtype)))
         return false;
     for (uint32_t i = 0; i < 2; i++)
-        if (!rw_same_type(rewrite, rw_input(rewrite, add, i), s))
+        if (!rw_same_type(rewrite, rw_input(rewrite, add, i), sum))
             return false;
-    /* Biases belong to products, which are mostly the second operand. */
+    /* A bias usually belongs to a matrix multiplication, which is usually the second operand. */
     for (uint32_t i = 2; i-- > 0;) {
         pattern->skip = rw_input(rewrite, add, 1 - i);
-        pattern->x = without_bias(rewrite, rw_input(rewrite, add, i), size, &pattern->bias);
+        pattern->input = without_bias(rewrite, rw_input(rewrite, add, i), size, &pattern->bias);
         if (pattern->bias != INLAY_NONE)
             break;
     }
-    return pattern->x != pattern->skip || pattern->bias != INLAY_NONE;
+    return pattern->input != pattern->skip || pattern->bias != INLAY_NONE;
 }
 
-static graph_node *make(struct rewrite *rewrite, const graph_node *node, const struct pattern *pattern,
-                        uint32_t outputs)
+static graph_node *make_skip_norm(struct rewrite *rewrite, const graph_node *node,
+                                  const struct skip_norm_pattern *pattern, uint32_t outputs)
 {
-    const uint32_t centred[] = { pattern->x, pattern->skip, pattern->gamma, pattern->beta, pattern->bias };
-    const uint32_t simple[] = { pattern->x, pattern->skip, pattern->gamma, pattern->bias };
+    const uint32_t centred[] = { pattern->input, pattern->skip, pattern->gamma, pattern->beta, pattern->bias };
+    const uint32_t simple[] = { pattern->input, pattern->skip, pattern->gamma, pattern->bias };
     uint32_t count = pattern->bias != INLAY_NONE                       ? (pattern->centred ? 5 : 4)
                      : pattern->centred && pattern->beta != INLAY_NONE ? 4
                                                                        : 3;
-    graph_node *fresh =
+    graph_node *new_node =
         rw_make(rewrite, pattern->centred ? "SkipLayerNormalization" : "SkipSimplifiedLayerNormalization", 1, node,
                 pattern->centred ? centred : simple, count, outputs);
 
-    if (fresh == NULL || graph_set_attr_float(rewrite->graph, fresh, "epsilon", pattern->epsilon) != INLAY_OK)
+    if (new_node == NULL || graph_set_attr_float(rewrite->graph, new_node, "epsilon", pattern->epsilon) != INLAY_OK)
         return NULL;
-    fresh->info.domain = (inlay_str){ CONTRIBUTED, sizeof CONTRIBUTED - 1 };
-    return fresh;
+    new_node->info.domain = (inlay_str){ CONTRIBUTED, sizeof CONTRIBUTED - 1 };
+    return new_node;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *fresh;
+    graph_node *new_node;
     inlay_status status;
     uint32_t *outputs;
     bool done;
-    struct pattern pattern;
+    struct skip_norm_pattern pattern;
 
-    if (!find(rewrite, node, &pattern))
+    if (!find_pattern(rewrite, node, &pattern))
         return INLAY_OK;
     if (rw_is_only_use(rewrite, pattern.sum)) {
-        fresh = make(rewrite, node, &pattern, 1);
-        return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+        new_node = make_skip_norm(rewrite, node, &pattern, 1);
+        return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
     }
-    if (rewrite->is_output[pattern.sum]) /* it has a name, and a place of its own */
+    if (rewrite->is_output[pattern.sum]) /* graph outputs keep their node */
         return INLAY_OK;
-    fresh = make(rewrite, node, &pattern, 4);
-    if (fresh == NULL || rw_insert(rewrite, fresh, rw_info(rewrite, pattern.sum)->dtype) != INLAY_OK)
+    new_node = make_skip_norm(rewrite, node, &pattern, 4);
+    if (new_node == NULL || rw_insert(rewrite, new_node, rw_info(rewrite, pattern.sum)->dtype) != INLAY_OK)
         return rw_no_memory(rewrite);
-    outputs = (uint32_t *)(uintptr_t)fresh->info.outputs;
+    outputs = (uint32_t *)(uintptr_t)new_node->info.outputs;
     outputs[1] = outputs[2] = INLAY_NONE; /* mean and deviation */
     status = rw_forward(rewrite, node->info.outputs[0], outputs[0], &done);
     return status != INLAY_OK ? status : rw_forward(rewrite, pattern.sum, outputs[3], &done);

@@ -1,6 +1,6 @@
-/* Matrices that stand in the file as values and indices (SparseToDense of ai.inlay, which the loader makes) stay so
- * where products alone read them and a provider takes them as they are; others become dense constants. Level 0: who
- * computes does not depend on the level. */
+/* Matrices stored as values and indices (SparseToDense of ai.inlay, which the loader creates) stay sparse if only
+ * matrix multiplications read them and a provider supports them; others become dense constants. Level 0, so that the
+ * choice of provider does not depend on the level. */
 #include "base/checked.h"
 #include "passes/type_guard.h"
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static const inlay_value_info *constant_of(const struct graph *graph, uint32_t v
     return info != NULL && (info->flags & INLAY_VALUE_CONSTANT) != 0 && info->dtype == dtype ? info : NULL;
 }
 
-/* Is it read, and as the matrix of products alone? */
+/* Returns true if the value is read, and only as the second operand of MatMul or Gemm. */
 static bool feeds_products(const struct graph *graph, uint32_t value)
 {
     bool any = false;
@@ -57,11 +57,11 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_n
     if (!dims_count(shape->ints, shape->count, &count) || !dtype_bytes(INLAY_FLOAT, count, &bytes) ||
         __builtin_add_overflow(ctx->densified, bytes, &ctx->densified) || ctx->densified > ctx->max_densified_bytes)
         return graph_fail(graph, node, NULL, INLAY_LIMIT_EXCEEDED, ctx->diag,
-                          "all sparse tensors made dense take more than max_densified_bytes (%" PRIu64 ")",
+                          "sparse tensors converted to dense ones take more than max_densified_bytes (%" PRIu64 ")",
                           ctx->max_densified_bytes);
     data = graph_blob_alloc(ctx->model, bytes + 1);
     if (data == NULL)
-        return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
+        return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to convert it to a dense tensor");
     memset(data, 0, bytes);
     for (uint64_t i = 0; i < entries; i++) {
         int64_t at;
@@ -75,7 +75,7 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_n
     graph_blob_forget(ctx->model, indices->data, (size_t)indices->data_bytes);
     if (type_guard_constant(graph, node->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes,
                             out_done) != INLAY_OK)
-        return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
+        return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to convert it to a dense tensor");
     return INLAY_OK;
 }
 
@@ -99,10 +99,10 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
         shape = graph_attr(node, "shape");
         if (values == NULL || indices == NULL || values->data_bytes != indices->data_bytes / 2 || shape == NULL ||
             shape->kind != INLAY_ATTR_INTS)
-            continue; /* a run will tell */
+            continue; /* reported when it runs */
         if (drop == NULL &&
             (drop = arena_array(&ctx->model->arena, (size_t)graph->node_count + 1, sizeof *drop)) == NULL)
-            return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to make it dense");
+            return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to convert it to a dense tensor");
         status = make_dense(ctx, graph, node, values, indices, shape, &drop[i]);
         if (status != INLAY_OK)
             return status;

@@ -65,7 +65,7 @@ uint32_t emit_ranked(subgraph_builder *builder, uint32_t value, uint32_t rank);
  * node is inserted. Returns false if the rank is known or the input is omitted. */
 bool decompose_by_rank(subgraph_builder *builder, uint32_t i, uint32_t low, uint32_t high);
 
-/* Leaves the node unchanged and records the reason, e.g. "mask_index is of unknown rank", for the error that is
+/* Leaves the node unchanged and records the reason, e.g. "mask_index has an unknown rank", for the error that is
  * reported if no provider runs the node. Call it before any node is inserted. why == NULL: no obstacle; returns false.
  */
 bool builder_refuse(subgraph_builder *builder, const char *why);

@@ -1,4 +1,4 @@
-/* Activations that exporters spell out, as the one operator that ONNX has for them:
+/* Fuses activations written with basic operators into the ONNX operator:
  *
  *     x * Sigmoid(x), x * Sigmoid(c * x)                    ->  Swish-24
  *     Clip(x + 3, 0, 6) / 6, Clip(x + 3, 0, 6) * (1/6)      ->  HardSigmoid-6 with alpha 1/6, beta 1/2
@@ -7,7 +7,7 @@
 #include "passes/rewrite.h"
 #include <math.h>
 
-/* Is value Clip(x + 3, 0, 6)? Gives x. */
+/* Matches value = Clip(x + 3, 0, 6). Returns x. */
 static uint32_t find_relu6(const struct rewrite *rewrite, uint32_t value)
 {
     const graph_node *clip = rw_maker_op(rewrite, value, "Clip"), *sum;
@@ -33,7 +33,7 @@ static uint32_t find_relu6(const struct rewrite *rewrite, uint32_t value)
     return INLAY_NONE;
 }
 
-/* Is node a / 6 or a * (1/6)? Gives a. */
+/* Matches node = a / 6 or a * (1/6). Returns a. */
 static uint32_t find_sixth(const struct rewrite *rewrite, const graph_node *node)
 {
     if (node == NULL || node->info.since_version < 7)
@@ -46,21 +46,22 @@ static uint32_t find_sixth(const struct rewrite *rewrite, const graph_node *node
     return INLAY_NONE;
 }
 
-/* The c of value = c * input, 0 if it is no such product. */
+/* The factor in value = factor * input; 0: value is something else. */
 static double factor_of(const struct rewrite *rewrite, uint32_t value, uint32_t input)
 {
     const graph_node *mul = rw_maker_op(rewrite, value, "Mul");
-    double c;
+    double factor;
 
     for (uint32_t i = 0; mul != NULL && mul->info.since_version >= 7 && i < 2; i++)
-        if (rw_input(rewrite, mul, i) == input && rw_scalar(rewrite, rw_input(rewrite, mul, 1 - i), &c) && isfinite(c))
-            return c;
+        if (rw_input(rewrite, mul, i) == input && rw_scalar(rewrite, rw_input(rewrite, mul, 1 - i), &factor) &&
+            isfinite(factor))
+            return factor;
     return 0;
 }
 
-/* The operator that is input times what makes `gate`, NULL if there is none. */
-static const char *gated(const struct rewrite *rewrite, uint32_t input, uint32_t gate, int64_t *out_opset,
-                         double *out_alpha)
+/* The operator that equals input * gate; NULL: none. */
+static const char *find_gated_operator(const struct rewrite *rewrite, uint32_t input, uint32_t gate, int64_t *out_opset,
+                                       double *out_alpha)
 {
     const graph_node *node = rw_maker(rewrite, gate);
 
@@ -87,26 +88,26 @@ static const char *gated(const struct rewrite *rewrite, uint32_t input, uint32_t
     return NULL;
 }
 
-static inlay_status become(struct rewrite *rewrite, graph_node *node, const char *op, int64_t opset, uint32_t input,
-                           double alpha)
+static inlay_status replace_by_activation(struct rewrite *rewrite, graph_node *node, const char *op, int64_t opset,
+                                          uint32_t input, double alpha)
 {
-    graph_node *fresh;
+    graph_node *new_node;
 
     if (!rw_keeps_rank(rewrite, node->info.outputs[0], input))
         return INLAY_OK;
-    fresh = rw_make(rewrite, op, node->opset > opset ? node->opset : opset, node, &input, 1, 1);
-    if (fresh == NULL)
+    new_node = rw_make(rewrite, op, node->opset > opset ? node->opset : opset, node, &input, 1, 1);
+    if (new_node == NULL)
         return rw_no_memory(rewrite);
-    if (pass_is_op(fresh, "HardSigmoid") &&
-        (graph_set_attr_float(rewrite->graph, fresh, "alpha", 1.0 / 6) != INLAY_OK ||
-         graph_set_attr_float(rewrite->graph, fresh, "beta", 0.5) != INLAY_OK))
+    if (pass_is_op(new_node, "HardSigmoid") &&
+        (graph_set_attr_float(rewrite->graph, new_node, "alpha", 1.0 / 6) != INLAY_OK ||
+         graph_set_attr_float(rewrite->graph, new_node, "beta", 0.5) != INLAY_OK))
         return rw_no_memory(rewrite);
-    if (alpha != 1 && graph_set_attr_float(rewrite->graph, fresh, "alpha", alpha) != INLAY_OK)
+    if (alpha != 1 && graph_set_attr_float(rewrite->graph, new_node, "alpha", alpha) != INLAY_OK)
         return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, fresh);
+    return rw_replace(rewrite, node, new_node);
 }
 
-/* x * Clip(x + 3, 0, 6), whose sixth is taken afterwards: gives x. */
+/* Matches x * Clip(x + 3, 0, 6), which is divided by 6 afterwards. Returns x. */
 static uint32_t find_gated_relu6(const struct rewrite *rewrite, uint32_t value)
 {
     const graph_node *mul = rw_maker_op(rewrite, value, "Mul");
@@ -130,10 +131,10 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (inner != INLAY_NONE && rw_info(rewrite, inner)->dtype == INLAY_FLOAT) {
         input = find_gated_relu6(rewrite, inner);
         if (input != INLAY_NONE && pass_allows(rewrite->ctx, 14))
-            return become(rewrite, node, "HardSwish", 14, input, 1);
+            return replace_by_activation(rewrite, node, "HardSwish", 14, input, 1);
         input = rw_is_only_use(rewrite, inner) ? find_relu6(rewrite, inner) : INLAY_NONE;
         if (input != INLAY_NONE)
-            return become(rewrite, node, "HardSigmoid", 6, input, 1);
+            return replace_by_activation(rewrite, node, "HardSigmoid", 6, input, 1);
     }
     if (!pass_is_op(node, "Mul") || node->info.since_version < 7)
         return INLAY_OK;
@@ -141,9 +142,10 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         const char *op;
 
         input = rw_input(rewrite, node, i);
-        op = input == INLAY_NONE ? NULL : gated(rewrite, input, rw_input(rewrite, node, 1 - i), &opset, &alpha);
+        op = input == INLAY_NONE ? NULL
+                                 : find_gated_operator(rewrite, input, rw_input(rewrite, node, 1 - i), &opset, &alpha);
         if (op != NULL && pass_allows(rewrite->ctx, opset))
-            return become(rewrite, node, op, opset, input, alpha);
+            return replace_by_activation(rewrite, node, op, opset, input, alpha);
     }
     return INLAY_OK;
 }

@@ -40,6 +40,7 @@ inlay_status type_guard_constant(struct graph *graph, uint32_t value, inlay_dtyp
     const graph_value was = graph->values[value];
     inlay_status status = graph_set_constant(graph, value, dtype, rank, dims, data, bytes);
 
+    INLAY_CHECK(value < graph->value_count);
     *out_done =
         status == INLAY_OK && !type_guard_refuses(graph->model, type_guard_differs(&was, &graph->values[value]));
     if (!*out_done)

@@ -1,29 +1,29 @@
-/* Loop (ONNX 1, 11, 13) that runs a known small number of times: its iterations become nodes of the graph, one after
- * the other. What scripted programs make of torch.tensor_split and the like, where a loop cuts parts off a tensor and
- * keeps them in a sequence; without the loop each part is known, and whoever reads it runs in one region with its
- * maker. */
+/* Unrolls a Loop (ONNX 1, 11, 13) with a small known trip count. Scripted programs produce such loops for
+ * torch.tensor_split and similar functions, where a loop slices a tensor and collects the parts in a sequence. After
+ * unrolling each part is known, and its readers can run in one region with its producer. */
 #include "passes/body_nodes.h"
+#include "inlay/check.h"
 #include "passes/type_guard.h"
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    MOST_NODES = 128,      /* of all iterations, unless there is only one */
-    MOST_CONSTANTS = 4096, /* bytes: weights in the body of a loop are packed once */
-    MOST_IN_GRAPH = 65536  /* nodes of the graph, whatever its loops would add */
+    MAX_NODES = 128,           /* nodes of all iterations, unless there is only one */
+    MAX_CONSTANT_BYTES = 4096, /* bytes; larger weights in a loop body are better packed once */
+    MAX_GRAPH_NODES = 65536    /* nodes of the graph after unrolling */
 };
 
-struct unroller {
+struct loop_unroller {
     body_nodes nodes;
     const graph_body *body;
     uint32_t carried, scans;
     int64_t trips;
-    uint32_t *current; /* [carried] the values that go into the next iteration */
-    uint32_t *stacked; /* [scans * trips] what the iterations gave to the scan outputs */
+    uint32_t *current; /* [carried] values for the next iteration */
+    uint32_t *stacked; /* [scans * trips] results of the iterations for the scan outputs */
 };
 
-/* A list of outputs of Loops and what is read in their place. */
-struct forwards {
+/* Outputs of Loops and the values that replace them. */
+struct forward_list {
     type_guard_forward *list;
     uint32_t count;
 };
@@ -33,11 +33,11 @@ static bool is_true(const inlay_value_info *value)
     return value->dtype == INLAY_BOOL && value->data_bytes == 1 && *(const uint8_t *)value->data != 0;
 }
 
-/* The constant behind v of graph, through copies; NULL: it is none. */
-static const inlay_value_info *constant_behind(const struct graph *graph, uint32_t *v)
+/* The constant that *value is a copy of; NULL: none. *value becomes the original. */
+static const inlay_value_info *constant_behind(const struct graph *graph, uint32_t *value)
 {
     for (uint32_t steps = 0; steps <= graph->node_count; steps++) {
-        const inlay_value_info *info = &graph->values[*v].info;
+        const inlay_value_info *info = &graph->values[*value].info;
 
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0)
             return info;
@@ -45,12 +45,12 @@ static const inlay_value_info *constant_behind(const struct graph *graph, uint32
             !pass_is_op(graph->nodes[info->producer], "Identity") ||
             graph->nodes[info->producer]->info.inputs[0] == INLAY_NONE)
             return NULL;
-        *v = graph->nodes[info->producer]->info.inputs[0];
+        *value = graph->nodes[info->producer]->info.inputs[0];
     }
     return NULL;
 }
 
-/* How often the Loop runs; false: that is not known. */
+/* Finds the trip count of the Loop. Returns false if it is unknown. */
 static bool find_trips(const struct graph *graph, const graph_node *node, const struct graph *body, int64_t *out)
 {
     uint32_t limit = node->info.inputs[0], cond = node->info.input_count > 1 ? node->info.inputs[1] : INLAY_NONE;
@@ -72,7 +72,7 @@ static bool find_trips(const struct graph *graph, const graph_node *node, const 
     }
     info = constant_behind(body, &again);
     if (info == NULL)
-        return again == body->inputs[1]; /* true, or no iteration would have begun */
+        return again == body->inputs[1]; /* the loop condition itself, which is true inside an iteration */
     if (info->dtype != INLAY_BOOL || info->data_bytes != 1)
         return false;
     if (!is_true(info) && *out > 1)
@@ -80,14 +80,14 @@ static bool find_trips(const struct graph *graph, const graph_node *node, const 
     return true;
 }
 
-/* Is the body one that may be copied so often? */
+/* Returns true if the body is small enough for that many copies. */
 static bool is_small(const struct graph *body, int64_t trips)
 {
     uint64_t constants = 0;
 
     if (trips <= 1)
         return true;
-    if (trips > MOST_NODES || body->node_count > MOST_NODES / trips)
+    if (trips > MAX_NODES || body->node_count > MAX_NODES / trips)
         return false;
     for (uint32_t i = 0; i < body->node_count; i++)
         if (body->nodes[i]->body_count > 0)
@@ -95,11 +95,11 @@ static bool is_small(const struct graph *body, int64_t trips)
     for (uint32_t value = 0; value < body->value_count; value++)
         if ((body->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0)
             constants += body->values[value].info.data_bytes;
-    return constants <= MOST_CONSTANTS && body->value_count <= MOST_CONSTANTS;
+    return constants <= MAX_CONSTANT_BYTES && body->value_count <= MAX_CONSTANT_BYTES;
 }
 
-/* Does the Loop run a known number of times, and is it of the form that the standard asks for? */
-static bool fits(const struct graph *graph, const graph_node *node, struct unroller *unroller)
+/* Returns true if the Loop has the standard form and a known, small trip count. */
+static bool can_unroll(const struct graph *graph, const graph_node *node, struct loop_unroller *unroller)
 {
     const struct graph *body;
 
@@ -121,24 +121,26 @@ static bool fits(const struct graph *graph, const graph_node *node, struct unrol
 
         if (node->info.inputs[2 + i] == INLAY_NONE)
             return false;
-        /* Identity takes sequences from opset 14 on only. */
+        /* The output would need an Identity, which accepts sequences only from opset 14 on. */
         if (output != INLAY_NONE && graph->values[output].info.kind != INLAY_VALUE_TENSOR &&
             pass_is_output(graph, output))
             return false;
     }
     return find_trips(graph, node, body, &unroller->trips) && unroller->trips >= 0 &&
            (unroller->trips > 0 || unroller->scans == 0) && is_small(body, unroller->trips) &&
-           graph->node_count + (uint64_t)unroller->trips * body->node_count <= MOST_IN_GRAPH;
+           graph->node_count + (uint64_t)unroller->trips * body->node_count <= MAX_GRAPH_NODES;
 }
 
-/* A constant of one element for input i of the body: iteration number, condition. INLAY_NONE: no memory. */
-static uint32_t one_element(struct unroller *unroller, uint32_t i, inlay_dtype dtype, const void *element, size_t bytes)
+/* Adds a one-element constant for input i of the body: the iteration number or the condition. INLAY_NONE: out of
+ * memory. */
+static uint32_t add_scalar_input(struct loop_unroller *unroller, uint32_t i, inlay_dtype dtype, const void *element,
+                                 size_t bytes)
 {
     static const int64_t one = 1;
     const graph_value *like = &unroller->nodes.from->values[unroller->nodes.from->inputs[i]];
     uint32_t value = graph_add_value(unroller->nodes.to, NULL, 0);
     void *data = arena_alloc(&unroller->nodes.ctx->model->arena, bytes);
-    bool vector = like->declared && like->declared_rank == 1; /* exporters declare them as [] or as [1] */
+    bool vector = like->declared && like->declared_rank == 1; /* exporters declare these inputs as [] or as [1] */
 
     if (value == INLAY_NONE || data == NULL)
         return INLAY_NONE;
@@ -147,15 +149,16 @@ static uint32_t one_element(struct unroller *unroller, uint32_t i, inlay_dtype d
                                                                                                        : INLAY_NONE;
 }
 
-static bool put_iteration(struct unroller *unroller, int64_t t)
+static bool append_iteration(struct loop_unroller *unroller, int64_t t)
 {
     const struct graph *body = unroller->nodes.from;
     uint8_t go = 1;
 
+    INLAY_CHECK(t >= 0 && t < unroller->trips);
     body_nodes_again(&unroller->nodes, unroller->body);
     unroller->nodes.copy = unroller->trips == 1 ? -1 : t;
-    unroller->nodes.map[body->inputs[0]] = one_element(unroller, 0, INLAY_INT64, &t, sizeof t);
-    unroller->nodes.map[body->inputs[1]] = one_element(unroller, 1, INLAY_BOOL, &go, sizeof go);
+    unroller->nodes.map[body->inputs[0]] = add_scalar_input(unroller, 0, INLAY_INT64, &t, sizeof t);
+    unroller->nodes.map[body->inputs[1]] = add_scalar_input(unroller, 1, INLAY_BOOL, &go, sizeof go);
     if (unroller->nodes.map[body->inputs[0]] == INLAY_NONE || unroller->nodes.map[body->inputs[1]] == INLAY_NONE)
         return false;
     for (uint32_t i = 0; i < unroller->carried; i++)
@@ -170,9 +173,9 @@ static bool put_iteration(struct unroller *unroller, int64_t t)
     return true;
 }
 
-/* A node of the graph; its output is output, or a new value for INLAY_NONE. INLAY_NONE: no memory. */
-static uint32_t put_node(struct unroller *unroller, const char *op, const uint32_t *inputs, uint32_t count,
-                         const char *attr, uint32_t output)
+/* Appends a node to the graph. output INLAY_NONE: a new value. Returns the output; INLAY_NONE: out of memory. */
+static uint32_t append_node(struct loop_unroller *unroller, const char *op, const uint32_t *inputs, uint32_t count,
+                            const char *attr, uint32_t output)
 {
     static const int64_t zero = 0;
     struct graph *graph = unroller->nodes.to;
@@ -192,16 +195,16 @@ static uint32_t put_node(struct unroller *unroller, const char *op, const uint32
     return status == INLAY_OK ? output : INLAY_NONE;
 }
 
-/* A scan output: what the iterations gave, each with a new first axis, one after the other. */
-static bool stack(struct unroller *unroller, const uint32_t *parts, uint32_t output)
+/* Concatenates the results of the iterations along a new first axis. */
+static bool concat_scan_output(struct loop_unroller *unroller, const uint32_t *parts, uint32_t output)
 {
     uint32_t *rows = arena_array(&unroller->nodes.ctx->model->arena, (size_t)unroller->trips, sizeof *rows),
              axes = INLAY_NONE;
-    bool input = unroller->nodes.node->opset >= 13; /* Unsqueeze-13 has its axes as an input */
+    bool by_input = unroller->nodes.node->opset >= 13; /* from Unsqueeze-13 on the axes are an input */
 
     if (rows == NULL)
         return false;
-    if (input) {
+    if (by_input) {
         static const int64_t one = 1, zero = 0;
 
         axes = graph_add_value(unroller->nodes.to, NULL, 0);
@@ -212,17 +215,17 @@ static bool stack(struct unroller *unroller, const uint32_t *parts, uint32_t out
     for (int64_t t = 0; t < unroller->trips; t++) {
         uint32_t inputs[2] = { parts[t], axes };
 
-        rows[t] = put_node(unroller, "Unsqueeze", inputs, input ? 2 : 1, input ? NULL : "axes",
-                           unroller->trips == 1 ? output : INLAY_NONE);
+        rows[t] = append_node(unroller, "Unsqueeze", inputs, by_input ? 2 : 1, by_input ? NULL : "axes",
+                              unroller->trips == 1 ? output : INLAY_NONE);
         if (rows[t] == INLAY_NONE)
             return false;
         unroller->nodes.to->values[rows[t]].info.dtype = unroller->nodes.to->values[output].info.dtype;
     }
     return unroller->trips == 1 ||
-           put_node(unroller, "Concat", rows, (uint32_t)unroller->trips, "axis", output) != INLAY_NONE;
+           append_node(unroller, "Concat", rows, (uint32_t)unroller->trips, "axis", output) != INLAY_NONE;
 }
 
-static bool unroll(struct unroller *unroller, struct forwards *forwards)
+static bool unroll(struct loop_unroller *unroller, struct forward_list *forwards)
 {
     const inlay_node_info *node = &unroller->nodes.node->info;
     struct arena *arena = &unroller->nodes.ctx->model->arena;
@@ -234,7 +237,7 @@ static bool unroll(struct unroller *unroller, struct forwards *forwards)
     for (uint32_t i = 0; i < unroller->carried; i++)
         unroller->current[i] = node->inputs[2 + i];
     for (int64_t t = 0; t < unroller->trips; t++)
-        if (!put_iteration(unroller, t))
+        if (!append_iteration(unroller, t))
             return false;
     for (uint32_t i = 0; i < unroller->carried; i++) {
         uint32_t output = node->outputs[i];
@@ -250,12 +253,13 @@ static bool unroll(struct unroller *unroller, struct forwards *forwards)
     }
     for (uint32_t i = 0; i < unroller->scans; i++)
         if (node->outputs[unroller->carried + i] != INLAY_NONE &&
-            !stack(unroller, unroller->stacked + i * (size_t)unroller->trips, node->outputs[unroller->carried + i]))
+            !concat_scan_output(unroller, unroller->stacked + i * (size_t)unroller->trips,
+                                node->outputs[unroller->carried + i]))
             return false;
     return true;
 }
 
-static bool forward_uses(pass_ctx *ctx, struct graph *graph, const struct forwards *forwards)
+static bool forward_uses(pass_ctx *ctx, struct graph *graph, const struct forward_list *forwards)
 {
     uint32_t *replacement = arena_array(&ctx->model->arena, (size_t)graph->value_count + 1, sizeof *replacement);
 
@@ -272,17 +276,17 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
 {
     uint32_t nodes = graph->node_count;
     bool *drop = NULL;
-    struct forwards forwards = { 0 };
+    struct forward_list forwards = { 0 };
 
     for (uint32_t i = 0; i < nodes; i++) {
         const graph_node *node = graph->nodes[i];
         const uint32_t nodes_before = graph->node_count;
         const uint32_t first = forwards.count;
-        struct unroller unroller = { 0 };
+        struct loop_unroller unroller = { 0 };
         inlay_status status;
         char text[64];
 
-        if (!fits(graph, node, &unroller) || !pass_may(ctx))
+        if (!can_unroll(graph, node, &unroller) || !pass_may(ctx))
             continue;
         if (drop == NULL)
             drop = arena_array(&ctx->model->arena, nodes, sizeof *drop);
