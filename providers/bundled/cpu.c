@@ -25,7 +25,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->scratch = calloc(1, sizeof *state->scratch);
-    state->packed_for = kernel_packs_create();
+    state->packed_for = pack_registry_create();
     if (state->scratch == NULL || state->packed_for == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->host = host;

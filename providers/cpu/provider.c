@@ -136,7 +136,7 @@ static void tell_of_cpu(const cpu_front *front, const inlay_host *host, const in
 /* All but the engine. */
 static void release(cpu_state *state)
 {
-    kernel_packs_destroy(state->packed_for);
+    pack_registry_destroy(state->packed_for);
     free(state->scratch);
     free(state);
 }
@@ -159,7 +159,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
     state->scratch = calloc(1, sizeof *state->scratch);
-    state->packed_for = kernel_packs_create();
+    state->packed_for = pack_registry_create();
     if (state->scratch == NULL || state->packed_for == NULL) {
         release(state);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
@@ -230,7 +230,7 @@ static const void *extension(void *state_, const char *name)
     static const inlay_ext_integers fast = { .struct_size = sizeof fast, .fast_products = 1 };
     static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels,
                                                .list = kernel_list,
-                                               .time = kernel_time };
+                                               .time = kernel_tune };
     static const inlay_ext_states states = { .struct_size = sizeof states, .appends = cpu_appends, .reads = cpu_reads };
     static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = cpu_may_branch };
     static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 2 | 4 };

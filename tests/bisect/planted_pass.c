@@ -11,8 +11,8 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
     if (!pass_is_op(node, "Sub"))
         return INLAY_OK;
-    fresh = rw_make(rewrite, "Add", 13, node, node->info.inputs, 2, 1);
-    return fresh == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, fresh);
+    fresh = rewrite_make_node(rewrite, "Add", 13, node, node->info.inputs, 2, 1);
+    return fresh == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, fresh);
 }
 
 inlay_status __wrap_pass_merge_casts(pass_ctx *ctx, bool *out_changed)

@@ -27,7 +27,7 @@ static quant_report look(struct wire *wire, wire_mark mark)
     assert_false(wire->failed);
     if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_true(quant_look(model, &report));
+    assert_true(quant_inspect(model, &report));
     for (int k = 0; k < QUANT_KINDS; k++) /* names go with the model */
         report.found[k].first = report.found[k].first != NULL ? "" : NULL;
     (void)snprintf(reason, sizeof reason, "%s", report.unused_count > 0 ? report.unused[0].reason : "");

@@ -28,12 +28,12 @@ static float weight(int kind, int64_t o, int64_t i, int64_t t, int64_t in)
 }
 
 /* free(): the caller's */
-static tile_trust *trust_with(int kind, int64_t out, int64_t in, int64_t points)
+static winograd_accuracy *trust_with(int kind, int64_t out, int64_t in, int64_t points)
 {
     const int64_t dims[] = { out, in, 3, 3 };
     const cpu_state state = { .winograd = true };
     char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* files align nothing */
-    tile_trust *trust = malloc(tiles_trust_bytes(in));
+    winograd_accuracy *trust = malloc(winograd_accuracy_bytes(in));
     int before = cpu_threads_set(1);
     memory_desc plain;
 
@@ -45,7 +45,7 @@ static tile_trust *trust_with(int kind, int64_t out, int64_t in, int64_t points)
         memcpy(odd + 1 + (size_t)k * sizeof w, &w, sizeof w);
     }
     memory_desc_plain(&plain, 4, dims);
-    assert_true(tiles_measure_trust(&state, &plain, odd + 1, points, trust));
+    assert_true(winograd_measure_accuracy(&state, &plain, odd + 1, points, trust));
     cpu_threads_restore(before);
     free(odd);
     return trust;
@@ -54,13 +54,13 @@ static tile_trust *trust_with(int kind, int64_t out, int64_t in, int64_t points)
 static void expect_verdict(int kind, uint32_t verdict)
 {
     const cpu_state fast = { .fast = true }, usual = { .fast = false };
-    tile_trust *trust = trust_with(kind, 33, 17, 6);
+    winograd_accuracy *trust = trust_with(kind, 33, 17, 6);
     char text[100] = "";
 
     assert_int_equal(trust->verdict, verdict);
-    assert_false(tiles_are_trusted(&usual, trust));
-    assert_false(tiles_are_trusted(&fast, trust));
-    tiles_say_distrust(&usual, trust, text, sizeof text);
+    assert_false(winograd_is_accurate(&usual, trust));
+    assert_false(winograd_is_accurate(&fast, trust));
+    winograd_explain_inaccuracy(&usual, trust, text, sizeof text);
     assert_true(strlen(text) > 10);
     free(trust);
 }
@@ -89,10 +89,11 @@ static void errors(void **unused)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int64_t points = 4; points <= 6; points += 2) {
             const int64_t out = sizes[i][0], in = sizes[i][1];
-            tile_trust *trust = trust_with(ORDINARY, out, in, points), *odd = trust_with(CANCELLING, out, in, points);
+            winograd_accuracy *trust = trust_with(ORDINARY, out, in, points),
+                              *odd = trust_with(CANCELLING, out, in, points);
 
             if (!(trust->error > 1e-8 && trust->error < TILE_MOST_ERROR && trust->times_plain < TILE_MOST_TIMES &&
-                  trust->uneven > 0 && tiles_are_trusted(&state, trust)))
+                  trust->uneven > 0 && winograd_is_accurate(&state, trust)))
                 fail_msg("%lld by %lld, %lld points: off by %g, %g times a plain sum, %g uneven", (long long)out,
                          (long long)in, (long long)points, trust->error, trust->times_plain, trust->uneven);
             assert_true(odd->error > 5 * trust->error);
@@ -144,7 +145,7 @@ static void kept_trust(void **unused)
     cpu_constant later = { .bytes = first.bytes, .content_hash = 77 },
                  other = { .data = weights, .bytes = first.bytes };
     int before = cpu_threads_set(1);
-    const tile_trust *trust = NULL, *again = NULL;
+    const winograd_accuracy *trust = NULL, *again = NULL;
     memory_desc plain;
 
     (void)unused;
@@ -152,16 +153,16 @@ static void kept_trust(void **unused)
     for (int64_t k = 0; k < 16 * 16 * 9; k++)
         weights[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
     memory_desc_plain(&plain, 4, dims);
-    assert_int_equal(cpu_constant_trust(&compiled, &first, &plain, 6, &trust, NULL), INLAY_OK);
+    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &trust, NULL), INLAY_OK);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(cpu_constant_trust(&compiled, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
+    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
     assert_ptr_equal(again, trust);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(cpu_constant_trust(&compiled, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
+    assert_int_equal(cpu_constant_accuracy(&compiled, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
     assert_ptr_not_equal(again, trust);
-    assert_memory_equal(again, trust, tiles_trust_bytes(16));
+    assert_memory_equal(again, trust, winograd_accuracy_bytes(16));
     assert_int_equal(store.kept, 1);
-    assert_int_equal(cpu_constant_trust(&compiled, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
+    assert_int_equal(cpu_constant_accuracy(&compiled, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
     assert_int_equal(store.taken, 2);
     cpu_constant_deinit(&first);
     cpu_constant_deinit(&later);

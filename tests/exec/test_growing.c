@@ -199,10 +199,10 @@ static void run_rows(struct runner *run, int64_t rows)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value = NULL;
-    rt_value input;
+    run_value input;
 
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, 64 }, &value, NULL), INLAY_OK);
-    input = rt_from_value(value);
+    input = run_value_of(value);
     if (runner_run(run, &input, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_value_unref(value);
@@ -223,9 +223,9 @@ static void memory_is_given_back(void **state)
     assert_int_equal(runner_create(rig.session->main, &shared, &run, NULL), INLAY_OK);
     run_rows(run, 20000);
     assert_true(run->plans.slab_bytes > 4 * small);
-    for (int64_t rows = 1; rows <= BOUNDS_KEPT; rows++)
+    for (int64_t rows = 1; rows <= MAX_BOUND_PLANS; rows++)
         run_rows(run, rows);
-    run_rows(run, BOUNDS_KEPT + 1);
+    run_rows(run, MAX_BOUND_PLANS + 1);
     assert_true(run->plans.slab_bytes <= small);
     run_rows(run, 200);
     slab = run->plans.slab;

@@ -39,7 +39,7 @@ static uint32_t branches_of(const struct rig *rig)
     const struct plan *plan = rig->session->main->kept.plans;
     uint32_t most = 0;
 
-    for (uint32_t k = 0; k < plan->wave_count; k++)
+    for (uint32_t k = 0; k < plan->branch_group_count; k++)
         most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
     return most;
 }
@@ -57,12 +57,12 @@ static bool uses(const plan_step *step, uint32_t place, bool writing)
 
 static bool overlap(const plan_place *place, const plan_place *y)
 {
-    return place->source == PLACE_SLAB && y->source == PLACE_SLAB && place->lies_in == y->lies_in &&
+    return place->source == PLACE_SLAB && y->source == PLACE_SLAB && place->memory_domain == y->memory_domain &&
            place->offset < y->offset + y->bytes && y->offset < place->offset + place->bytes;
 }
 
 /* What one branch writes no other touches, by its bytes. */
-static void expect_apart(const struct plan *plan, const plan_wave *wave)
+static void expect_apart(const struct plan *plan, const branch_group *wave)
 {
     for (uint32_t a = 0; a < wave->branch_count; a++)
         for (uint32_t b = 0; b < wave->branch_count; b++)
@@ -78,7 +78,7 @@ static void expect_apart(const struct plan *plan, const plan_wave *wave)
 }
 
 /* Each step of a wave is in one branch, in order. */
-static void expect_whole(const plan_wave *wave)
+static void expect_whole(const branch_group *wave)
 {
     uint32_t seen = 0;
 
@@ -157,7 +157,7 @@ static void same_bits(void **state)
                     expect_same(&one, &many, models[m].script);
                 }
                 plan = many.session->main->kept.plans;
-                for (uint32_t k = 0; k < plan->wave_count; k++) {
+                for (uint32_t k = 0; k < plan->branch_group_count; k++) {
                     expect_whole(&plan->waves[k]);
                     expect_apart(plan, &plan->waves[k]);
                 }

@@ -83,10 +83,10 @@ static void check_agreement(const inlay_session *session)
 {
     struct told told = explain(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     json_t *json = explain_json(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
-    char a[NICE_BYTES], line[64];
+    char a[FORMATTED_BYTES], line[64];
 
     check_sums(json_object_get(json, "main"));
-    (void)snprintf(line, sizeof line, "predicted %s", nice_ns(number(json, "cost_ns"), a));
+    (void)snprintf(line, sizeof line, "predicted %s", format_ns(number(json, "cost_ns"), a));
     if (strstr(told.data, line) == NULL)
         fail_msg("no '%s' in\n%s", line, told.data);
     assert_float_equal(number(json, "cost_ns"), number(json_object_get(json, "main"), "cost_ns"), 1e-9);

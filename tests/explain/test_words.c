@@ -25,29 +25,29 @@ static void test_times(void **state)
         { 2.5e9, "2.50 s", "+2.50 s" },
         { 1e15, "1000000 s", "+1000000 s" },
     };
-    char a[NICE_BYTES];
+    char a[FORMATTED_BYTES];
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_string_equal(nice_ns(rows[i].ns, a), rows[i].text);
-        assert_string_equal(nice_change(rows[i].ns, a), rows[i].change);
+        assert_string_equal(format_ns(rows[i].ns, a), rows[i].text);
+        assert_string_equal(format_ns_change(rows[i].ns, a), rows[i].change);
     }
-    assert_true(strlen(nice_ns(1e300, a)) < NICE_BYTES);
-    assert_true(strlen(nice_ns(INFINITY, a)) < NICE_BYTES);
-    assert_true(strlen(nice_ns(NAN, a)) < NICE_BYTES);
+    assert_true(strlen(format_ns(1e300, a)) < FORMATTED_BYTES);
+    assert_true(strlen(format_ns(INFINITY, a)) < FORMATTED_BYTES);
+    assert_true(strlen(format_ns(NAN, a)) < FORMATTED_BYTES);
 }
 
 static void test_sizes(void **state)
 {
-    char a[NICE_BYTES];
+    char a[FORMATTED_BYTES];
 
     (void)state;
-    assert_string_equal(nice_bytes(0, a), "0 B");
-    assert_string_equal(nice_bytes(1023, a), "1023 B");
-    assert_string_equal(nice_bytes(1024, a), "1.0 KiB");
-    assert_string_equal(nice_bytes(1048575, a), "1.0 MiB");
-    assert_string_equal(nice_bytes(123456789, a), "118 MiB");
-    assert_string_equal(nice_bytes(UINT64_MAX, a), "16777216 TiB");
+    assert_string_equal(format_bytes(0, a), "0 B");
+    assert_string_equal(format_bytes(1023, a), "1023 B");
+    assert_string_equal(format_bytes(1024, a), "1.0 KiB");
+    assert_string_equal(format_bytes(1048575, a), "1.0 MiB");
+    assert_string_equal(format_bytes(123456789, a), "118 MiB");
+    assert_string_equal(format_bytes(UINT64_MAX, a), "16777216 TiB");
 }
 
 static void test_columns(void **state)

@@ -132,7 +132,7 @@ static void test_interval(void **state)
                 }
                 point[k].rates[i] = 100 + 5 * (sum - 6);
             }
-            sweep_settle(&point[k]);
+            sweep_estimate(&point[k]);
         }
         held += point[1].rate >= point[0].low && point[1].rate <= point[0].high;
     }
@@ -145,7 +145,7 @@ static void test_interval_is_never_a_point(void **state)
     sweep_point point = { .slices = 6, .rates = { 100, 100, 100, 100, 100, 100 } };
 
     (void)state;
-    sweep_settle(&point);
+    sweep_estimate(&point);
     assert_true(point.low <= 98.5 && point.high >= 101.5 && !point.noisy);
 }
 
@@ -155,8 +155,8 @@ static void test_noise(void **state)
     sweep_point wild = { .slices = 6, .rates = { 100, 140, 60, 120, 80, 100 }, .spent_joules = -1, .items = 60 };
 
     (void)state;
-    sweep_settle(&calm);
-    sweep_settle(&wild);
+    sweep_estimate(&calm);
+    sweep_estimate(&wild);
     assert_false(calm.noisy);
     assert_true(wild.noisy);
     assert_float_equal(calm.rate, 100, 1e-9);

@@ -95,7 +95,7 @@ static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_
     error = nm_case_error(c, inlay_value_data(inlay_context_output(rig.context, 0)), bound);
     if (!(error <= 1))
         fail_msg("%s, %s: precision %s, kernel %s, %s threads: off by %.3g times the bound", c->layer->name,
-                 c->kind->name, precision, ran < KERNEL_COUNT ? kernel_kernels[ran].name : "-", thread_count, error);
+                 c->kind->name, precision, ran < KERNEL_COUNT ? kernel_table[ran].name : "-", thread_count, error);
     rig_close(&rig);
     return ran;
 }
@@ -103,13 +103,13 @@ static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_
 /* Winograd's are refused some weights; others run a layer whatever its data. */
 static bool is_picky(uint32_t kernel)
 {
-    return kernel_kernels[kernel].points > 0;
+    return kernel_table[kernel].points > 0;
 }
 
 /* Is it one among others for a layer? Weights of a few bits have kernels of their own (tests/cpu/test_nbits.c). */
 static bool is_choice(uint32_t kernel)
 {
-    return kernel_kernels[kernel].lower != NULL && region_has_kernel(kernel_kernels[kernel].name);
+    return kernel_table[kernel].lower != NULL && region_has_kernel(kernel_table[kernel].name);
 }
 
 static void every_kernel(void **state)
@@ -126,8 +126,8 @@ static void every_kernel(void **state)
 
                 if (refused[k] || !is_choice(k))
                     continue;
-                ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kernel_kernels[k].name, threads[(d + k) % 3],
-                             "f32", BOUND);
+                ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kernel_table[k].name, threads[(d + k) % 3], "f32",
+                             BOUND);
                 refused[k] = ran != k && !is_picky(k);
                 runs[ran]++;
             }
@@ -137,7 +137,7 @@ static void every_kernel(void **state)
     assert_int_equal(runs[KERNEL_PAIRS] + runs[KERNEL_PAIRED] + runs[KERNEL_LIBRARY_WINOGRAD], 0);
     for (uint32_t k = 0; k < KERNEL_COUNT && tiles_of_cpu() != NULL; k++)
         if (runs[k] == 0 && is_choice(k) && k != KERNEL_PAIRS && k != KERNEL_PAIRED && k != KERNEL_LIBRARY_WINOGRAD)
-            fail_msg("no layer ran by %s", kernel_kernels[k].name);
+            fail_msg("no layer ran by %s", kernel_table[k].name);
 }
 
 /* Those that promise nothing for hard data are right for noise. */
@@ -149,8 +149,8 @@ static void fast(void **state)
     for (int l = 0; l < LAYERS; l++)
         for (uint32_t k = 0; k < KERNEL_COUNT; k++)
             if (is_choice(k) && (k == KERNEL_PAIRS || k == KERNEL_PAIRED || is_picky(k)))
-                ran[expect(&cases[(uint32_t)l * nm_kind_count], kernel_kernels[k].name, threads[k % 3], "fast",
-                           BOUND)] = true;
+                ran[expect(&cases[(uint32_t)l * nm_kind_count], kernel_table[k].name, threads[k % 3], "fast", BOUND)] =
+                    true;
     assert_true(pairs_of_cpu() == NULL || (ran[KERNEL_PAIRS] && ran[KERNEL_PAIRED]));
     assert_true(tiles_of_cpu() == NULL || (ran[KERNEL_WINOGRAD_4] && ran[KERNEL_WINOGRAD_2]));
 }

@@ -31,7 +31,7 @@ static void every_allocation(void **state)
         if (round >= 2) {
             world.rules.limits = &limit;
             world.rules.limit_count = 1;
-            world.rules.max_partitions = world.out.stretch_count;
+            world.rules.max_partitions = world.out.partition_count;
         }
         job = (partition_job){ .request = world.request, .path = "", .arena = &world.arena, .out = &world.out };
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);

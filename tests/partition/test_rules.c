@@ -36,7 +36,7 @@ static const char *assignment(const struct world *world)
 }
 
 struct row {
-    partition_wish pins[2], forbids[2];
+    node_rule pins[2], forbids[2];
     const char *requires;
     partition_limit limit;
     uint32_t max_partitions;
@@ -185,7 +185,7 @@ static void rules_over_two_graphs(void **state)
     jobs[1].request.providers = world[0].providers; /* the providers are the session's */
     world[0].rules.max_partitions = 3;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
-    assert_true(world[0].out.stretch_count + world[1].out.stretch_count <= 3);
+    assert_true(world[0].out.partition_count + world[1].out.partition_count <= 3);
     world[0].rules.max_partitions = 1;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_LIMIT_EXCEEDED);
     assert_non_null(strstr(diag.text, "2 graphs"));

@@ -117,7 +117,7 @@ static void plans_that_do_not_fit(void **state)
     };
     static const uint32_t reads[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE,
                                       0,          INLAY_NONE, INLAY_NONE, INLAY_NONE };
-    static const partition_wish keep_out = { "n0", "p1" };
+    static const node_rule keep_out = { "n0", "p1" };
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

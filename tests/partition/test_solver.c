@@ -66,7 +66,7 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
     if (spent + rest >= trial->best)
         return;
     if (n == problem->nodes) {
-        partition_verdict verdict = partition_judge(problem, trial->choice);
+        partition_verdict verdict = partition_evaluate(problem, trial->choice);
         if (verdict.runs && verdict.feasible && verdict.price < trial->best)
             trial->best = verdict.price;
         return;
@@ -95,7 +95,7 @@ static double price_of(struct trial *trial, const struct partition *partition)
     for (uint32_t offer = 0; offer < partition->offer_count; offer++)
         for (uint32_t k = 0; partition->offers[offer].chosen && k < partition->offers[offer].node_count; k++)
             trial->choice[partition->offers[offer].nodes[k]] = offer;
-    verdict = partition_judge(&trial->problem, trial->choice);
+    verdict = partition_evaluate(&trial->problem, trial->choice);
     memset(trial->choice, 0xff, trial->problem.nodes * sizeof *trial->choice);
     assert_true(verdict.runs && verdict.feasible);
     return verdict.price;
@@ -122,7 +122,7 @@ static double solve(struct trial *trial)
 
     assert_true(partition_solve(&trial->problem, trial->choice, &uncovered));
     assert_int_equal(uncovered, INLAY_NONE);
-    verdict = partition_judge(&trial->problem, trial->choice);
+    verdict = partition_evaluate(&trial->problem, trial->choice);
     memset(trial->choice, 0xff, trial->problem.nodes * sizeof *trial->choice);
     assert_true(verdict.runs && verdict.feasible);
     return verdict.price;
@@ -253,7 +253,7 @@ static void bound(struct world *world, uint32_t round, partition_limit *limit)
         world->rules.limit_count = 1;
     }
     if (round % 3 != 0)
-        world->rules.max_partitions = 1 + dice(world->out.stretch_count);
+        world->rules.max_partitions = 1 + dice(world->out.partition_count);
     if (round % 5 == 0)
         world->request.must_run = world->providers[dice(world->request.provider_count)].name;
 }
@@ -347,11 +347,11 @@ static void large_graphs_hold_together(void **state)
         world_check(&world, &again);
         assert_true(again.memory[1].resident_bytes + again.memory[1].peak_bytes <= limit.bytes);
         world.rules.limit_count = 0;
-        world.rules.max_partitions = world.out.stretch_count / 3 + 1;
+        world.rules.max_partitions = world.out.partition_count / 3 + 1;
         if (partition_again(&world.request, &world.out, &world.arena, &again, &diag) != INLAY_OK)
             fail_msg("round %u: %s", round, diag.text);
         world_check(&world, &again);
-        assert_true(again.stretch_count <= world.rules.max_partitions);
+        assert_true(again.partition_count <= world.rules.max_partitions);
         world_deinit(&world);
     }
 }

@@ -167,8 +167,8 @@ static const struct careless *mistake;
 
 static inlay_status replace_carelessly(struct rewrite *rewrite, graph_node *node)
 {
-    uint32_t x = rw_input(rewrite, node, 0);
-    graph_node *fresh = pass_is_op(node, "Neg") ? rw_make(rewrite, mistake->op, 13, node, &x, 1, 1) : NULL;
+    uint32_t x = rewrite_input(rewrite, node, 0);
+    graph_node *fresh = pass_is_op(node, "Neg") ? rewrite_make_node(rewrite, mistake->op, 13, node, &x, 1, 1) : NULL;
     bool done;
 
     if (fresh == NULL)
@@ -176,9 +176,9 @@ static inlay_status replace_carelessly(struct rewrite *rewrite, graph_node *node
     if (mistake->attr != NULL)
         assert_int_equal(graph_set_attr_int(rewrite->graph, fresh, mistake->attr, mistake->value), INLAY_OK);
     if (!mistake->forwards)
-        return rw_replace(rewrite, node, fresh);
-    assert_int_equal(rw_insert(rewrite, fresh, INLAY_FLOAT), INLAY_OK);
-    return rw_forward(rewrite, node->info.outputs[0], fresh->info.outputs[0], &done);
+        return rewrite_replace_node(rewrite, node, fresh);
+    assert_int_equal(rewrite_insert_node(rewrite, fresh, INLAY_FLOAT), INLAY_OK);
+    return rewrite_forward(rewrite, node->info.outputs[0], fresh->info.outputs[0], &done);
 }
 
 static void careless_passes(void **state)

@@ -259,7 +259,7 @@ static void library_alone(void **state)
     (void)state;
     passes_set_gradient(NULL);
     refused("a : 3\nY = Exp(a)\nd = tr.Gradient(a) xs='a y=Y\n-> d", INLAY_UNSUPPORTED, "`inlay optimize --level 0");
-    passes_set_gradient(gradient_spell_out);
+    passes_set_gradient(gradient_expand);
 }
 
 static void refusals(void **state)
@@ -286,6 +286,6 @@ int main(void)
         cmocka_unit_test(library_alone),
     };
 
-    passes_set_gradient(gradient_spell_out);
+    passes_set_gradient(gradient_expand);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

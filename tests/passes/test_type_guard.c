@@ -325,18 +325,18 @@ static inlay_status edit(struct rewrite *rewrite, graph_node *node)
     if (!pass_is_op(node, "Flatten"))
         return INLAY_OK;
     if (planted == FORWARDS_CONSTANT)
-        return rw_forward(rewrite, one, other, &done);
+        return rewrite_forward(rewrite, one, other, &done);
     if (planted == EDITS_IN_PLACE) {
-        rw_set_input(rewrite, node, 0, other);
+        rewrite_set_input(rewrite, node, 0, other);
         return INLAY_OK;
     }
-    fresh = rw_copy(rewrite, node);
+    fresh = rewrite_copy_node(rewrite, node);
     assert_non_null(fresh);
     if (planted == READS_OTHER)
-        rw_set_input(rewrite, fresh, 0, other);
+        rewrite_set_input(rewrite, fresh, 0, other);
     else
         assert_int_equal(graph_set_attr_int(rewrite->graph, fresh, "axis", 0), INLAY_OK);
-    return rw_replace(rewrite, node, fresh);
+    return rewrite_replace_node(rewrite, node, fresh);
 }
 
 static void edited_nodes(void **state)
@@ -354,7 +354,7 @@ static void edited_nodes(void **state)
         assert_false(changed);
         assert_ptr_equal(model->main->nodes[0], flatten);
         assert_int_equal(flatten->info.inputs[0], read);
-        assert_int_equal(rw_attr_int(flatten, "axis", 0), 1);
+        assert_int_equal(rewrite_attr_int(flatten, "axis", 0), 1);
         assert_int_equal(model->main->nodes[1]->info.inputs[1], value(model->main, "c"));
         graph_model_destroy(model);
     }
@@ -369,7 +369,7 @@ static void expected_values(void **state)
     static const char script[] = "a : 4\nb : 4\nY = Mul(a, b)\nda, db = tr.Gradient(a, b) xs='a,b y=Y\n-> da, db";
 
     (void)state;
-    passes_set_gradient(gradient_spell_out);
+    passes_set_gradient(gradient_expand);
     for (int mistaken = 0; mistaken < 2; mistaken++) {
         graph_model *model = load_script(script);
         inlay_value_info *da = &model->main->values[value(model->main, "da")].info;

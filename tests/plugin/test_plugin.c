@@ -266,7 +266,7 @@ static void wrong_names_and_values(void **state)
         { "devcie", "1", "did you mean 'device'" },     { "device", "16", "outside [0, 15]" },
         { "device", "one", "'one' is not an integer" }, { "device", "", "'' is not an integer" },
         { "fast-math", "maybe", "true nor false" },     { "tile", "tiny", "not one of auto|small|large" },
-        { "tile", "small|large", "not one of" },           { "scale", "big", "not a number" },
+        { "tile", "small|large", "not one of" },        { "scale", "big", "not a number" },
         { "zzzzzz", "1", "has no option 'zzzzzz'" },    { "device", "99999999999999999999", "not an integer" },
     };
     plugin_set *set = load("good");
@@ -324,7 +324,7 @@ static void texts_without_an_end(void **state)
 
     (void)state;
     memset(&own, '\n', sizeof own);
-    assert_int_equal(boundary_settle(INLAY_INVALID_MODEL, &own.diag), INLAY_INVALID_MODEL);
+    assert_int_equal(boundary_finish_status(INLAY_INVALID_MODEL, &own.diag), INLAY_INVALID_MODEL);
     assert_int_equal(own.diag.struct_size, sizeof own.diag);
     assert_int_equal(own.diag.code, INLAY_INVALID_MODEL);
     assert_int_equal(strspn(own.diag.text, "?"), sizeof own.diag.text - 1);

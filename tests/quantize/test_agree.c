@@ -1,6 +1,6 @@
 /* Scores of agreement, on outputs of which they are known. */
 #include "cmocka_all.h"
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 #include <math.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static void nearly_equal_rows(void **state)
         for (agree_metric metric = AGREE_top1; metric < AGREE_METRIC_COUNT; metric++) {
             const struct agree agree = compared(metric, x, y, one, 2);
 
-            assert_true(agree_off(&agree) >= 0 && agree_off(&agree) < 1e-3);
+            assert_true(agree_distance(&agree) >= 0 && agree_distance(&agree) < 1e-3);
         }
     }
 }
@@ -114,7 +114,7 @@ static void distance_of_texts(void **state)
 
         spell(spelled[i], sure[i], y);
         agree = compared(AGREE_text, x, y, dims, 3);
-        off[i] = agree_off(&agree);
+        off[i] = agree_distance(&agree);
         assert_true(agree_result(&agree).value == (i < 4)); /* the last two read "21" and "1" */
     }
     assert_true(off[0] == 0 && off[1] < 0.02 && off[3] < 0.05);
@@ -126,7 +126,7 @@ static void distance_of_texts(void **state)
     {
         const struct agree agree = compared(AGREE_text, x, broken, dims, 3);
 
-        assert_true(agree_off(&agree) > 0.9 && agree_off(&agree) <= 1 && agree_result(&agree).value == 0);
+        assert_true(agree_distance(&agree) > 0.9 && agree_distance(&agree) <= 1 && agree_result(&agree).value == 0);
     }
 }
 

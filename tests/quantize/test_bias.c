@@ -42,7 +42,7 @@ static void check(struct bare *bare, int64_t inputs, const double *means, const 
     enum { MOST = OUTPUTS * INPUTS * KERNEL };
     float w[MOST], scales[OUTPUTS];
     int8_t codes[MOST];
-    const narrowed_bytes bytes = { codes, scales };
+    const int8_weights bytes = { codes, scales };
     double lost[OUTPUTS];
 
     for (int i = 0; i < OUTPUTS; i++)
@@ -51,10 +51,10 @@ static void check(struct bare *bare, int64_t inputs, const double *means, const 
         codes[i] = (int8_t)(i % 7 - 3);
         w[i] = (float)codes[i] * 0.5F + 0.25F;
     }
-    assert_true(bias_lost(&bare->layer, w, &bytes, means, inputs, lost));
+    assert_true(bias_correction(&bare->layer, w, &bytes, means, inputs, lost));
     for (int c = 0; c < OUTPUTS; c++)
         assert_true(fabs(lost[c] - want[c]) < 1e-6);
-    assert_false(bias_lost(&bare->layer, w, &bytes, means, inputs + 1, lost));
+    assert_false(bias_correction(&bare->layer, w, &bytes, means, inputs + 1, lost));
 }
 
 static void convolutions_and_products(void **state)

@@ -1,5 +1,5 @@
 /* Processes that have done nothing before: each piece of work has one of its own, and none takes another along. */
-#include "cli/fresh.h"
+#include "cli/fork_server.h"
 #include "cmocka_all.h"
 #include <limits.h>
 #include <math.h>
@@ -24,37 +24,37 @@ static void each_work_has_its_own(void **state)
 {
     double base = 2, got = 0;
     char longest[PATH_MAX + 1];
-    struct fresh fresh;
+    struct fork_server fresh;
 
     (void)state;
-    assert_true(fresh_begin(&fresh, count, &base));
+    assert_true(fork_server_start(&fresh, count, &base));
     state_of_process = 7; /* what the caller does afterwards is not seen */
     base = 5;
     for (int i = 0; i < 3; i++) {
-        assert_true(fresh_ask(&fresh, "four", &got));
+        assert_true(fork_server_call(&fresh, "four", &got));
         assert_true(got == 241);
     }
-    assert_false(fresh_ask(&fresh, "fail", &got));
-    assert_false(fresh_ask(&fresh, "die", &got));
+    assert_false(fork_server_call(&fresh, "fail", &got));
+    assert_false(fork_server_call(&fresh, "die", &got));
     memset(longest, 'x', PATH_MAX);
     longest[PATH_MAX] = '\0';
-    assert_false(fresh_ask(&fresh, longest, &got));
-    assert_true(fresh_ask(&fresh, "", &got) && got == 201);
-    fresh_end(&fresh);
-    assert_false(fresh_ask(&fresh, "four", &got));
-    fresh_end(&fresh);
+    assert_false(fork_server_call(&fresh, longest, &got));
+    assert_true(fork_server_call(&fresh, "", &got) && got == 201);
+    fork_server_stop(&fresh);
+    assert_false(fork_server_call(&fresh, "four", &got));
+    fork_server_stop(&fresh);
 }
 
 static void a_process_that_is_gone_is_told(void **state)
 {
     double base = 0, got;
-    struct fresh fresh;
+    struct fork_server fresh;
 
     (void)state;
-    assert_true(fresh_begin(&fresh, count, &base));
+    assert_true(fork_server_start(&fresh, count, &base));
     assert_int_equal(kill(fresh.pid, SIGKILL), 0);
-    assert_false(fresh_ask(&fresh, "four", &got));
-    fresh_end(&fresh);
+    assert_false(fork_server_call(&fresh, "four", &got));
+    fork_server_stop(&fresh);
 }
 
 int main(void)

@@ -13,7 +13,7 @@ struct inlay_context {
     run_shared shared;
     struct runner *runner;
     inlay_value **inputs;       /* [input_count] bound, a reference each */
-    rt_value *in;               /* room for a run's inputs */
+    run_value *in;              /* room for a run's inputs */
     inlay_value **wanted;       /* [output_count] bound, a reference each */
     inlay_fence *ready;         /* [input_count + output_count] see runner_inputs.ready */
     inlay_value **defaults;     /* [input_count] initializers that stand in for unbound inputs */
@@ -30,7 +30,7 @@ INLAY_NODISCARD inlay_status session_device(const inlay_session *session, const 
 /* Before a run, on the caller's thread: what comes before the use of the values that are bound. */
 void context_find_ready(inlay_context *context);
 /* An input, value v of the graph, that only a device reads, and can read where it is, is handed to it there: *in is. */
-void context_import_input(const inlay_context *context, uint32_t v, inlay_value *value, rt_value *in);
+void context_import_input(const inlay_context *context, uint32_t v, inlay_value *value, run_value *in);
 /* inlay_context_run() behind context_find_ready(). */
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
 /* Ends the thread of runs that were started by inlay_context_run_async(), once they are over. */

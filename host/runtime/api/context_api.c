@@ -145,13 +145,13 @@ static bool fits(const inlay_io_info *info, const inlay_value *value)
 
 static inlay_status misfit(const inlay_io_info *info, const inlay_value *value, const char *what, inlay_diag *diag)
 {
-    rt_value view = rt_from_value((inlay_value *)(uintptr_t)value);
+    run_value view = run_value_of((inlay_value *)(uintptr_t)value);
     inlay_status code = INLAY_SHAPE_MISMATCH;
     char got[128], want[160];
 
     describe_wanted(info, want, sizeof want);
-    (void)inlay_fail(diag, code, "%s '%s' is %s; the model wants %s%s", what, info->name, rt_describe(&view, got),
-                     info->kind == INLAY_KIND_SEQUENCE ? "a sequence of " : "", want);
+    (void)inlay_fail(diag, code, "%s '%s' is %s; the model wants %s%s", what, info->name,
+                     run_value_describe(&view, got), info->kind == INLAY_KIND_SEQUENCE ? "a sequence of " : "", want);
     if (diag != NULL)
         (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", info->name);
     return code;

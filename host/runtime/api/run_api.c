@@ -24,10 +24,10 @@ static bool is_output(const inlay_context *context, const inlay_value *value)
     return false;
 }
 
-void context_import_input(const inlay_context *context, uint32_t v, inlay_value *value, rt_value *in)
+void context_import_input(const inlay_context *context, uint32_t v, inlay_value *value, run_value *in)
 {
     const struct program *program = context->session->main;
-    const uint32_t domain = program->uses.read_in[v],
+    const uint32_t domain = program->uses.reader_domain[v],
                    i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(program->env, domain);
     inlay_buffer there;
 
@@ -35,7 +35,7 @@ void context_import_input(const inlay_context *context, uint32_t v, inlay_value 
     if (i == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
         in->buffer.bytes == 0 || is_output(context, value) || !map_into_domain(context->runner, value, domain, &there))
         return;
-    if (program->uses.read_here[v])
+    if (program->uses.read_on_host[v])
         in->alias = there;
     else
         in->buffer = there;
@@ -72,7 +72,7 @@ static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
         inlay_value *bound_value = context->inputs[i] != NULL ? context->inputs[i] : context->defaults[i];
 
         if (bound_value != NULL) {
-            context->in[i] = rt_from_value(bound_value);
+            context->in[i] = run_value_of(bound_value);
             /* The caller's memory may change after the run, so no result may be a reference to it. */
             if (context->in[i].kind == INLAY_KIND_TENSOR)
                 context->in[i].owner = NULL;
@@ -82,7 +82,7 @@ static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
             context_import_input(context, graph->inputs[i], bound_value, &context->in[i]);
         } else if (value->info.kind == INLAY_VALUE_OPTIONAL ||
                    (context->states != NULL && run_states_of_input(&context->session->env, i) != INLAY_NONE)) {
-            context->in[i] = (rt_value){ 0 };
+            context->in[i] = (run_value){ 0 };
         } else {
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is not bound; see inlay_context_set_input",
                              value->info.name.data);
@@ -202,7 +202,7 @@ static inlay_status run_kept(inlay_context *context, inlay_diag *diag)
             status = run_states_bind(context->states, context->runner, context->in, diag);
         if (status == INLAY_OK)
             status = run_watched(context, diag);
-        status = run_states_take(context->states, context->runner, status, &again, diag);
+        status = run_states_commit(context->states, context->runner, status, &again, diag);
     } while (again);
     return status;
 }

@@ -118,7 +118,7 @@ inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_inf
 {
     inlay_memory_info info;
 
-    run_memory_look(session->memory, &info);
+    run_memory_get_info(session->memory, &info);
     return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 

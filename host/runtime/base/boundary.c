@@ -22,7 +22,7 @@ static void clean(char *text, size_t bytes)
             *c = '?';
 }
 
-inlay_status boundary_settle(inlay_status status, inlay_diag *own)
+inlay_status boundary_finish_status(inlay_status status, inlay_diag *own)
 {
     inlay_status known = boundary_status(status);
 
@@ -49,7 +49,7 @@ inlay_status forward_plugin_error(const boundary_call *call, inlay_status status
 
     if (status == INLAY_OK)
         return status;
-    status = boundary_settle(status, own);
+    status = boundary_finish_status(status, own);
     if (diag == NULL || !INLAY_HAS(diag, tensor))
         return status;
     if (who == NULL || strncmp(own->text, "provider ", 9) == 0 || strncmp(own->text, "plugin ", 7) == 0)

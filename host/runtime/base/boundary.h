@@ -18,7 +18,7 @@ typedef struct boundary_call {
 inlay_status boundary_status(inlay_status status);
 
 /* For diags that a plugin wrote and that become the host's: makes *own agree with status. Returns boundary_status(). */
-inlay_status boundary_settle(inlay_status status, inlay_diag *own);
+inlay_status boundary_finish_status(inlay_status status, inlay_diag *own);
 
 /* Copies what a failing call left in own into diag (may be NULL), with the names of provider and plugin in front where
  * the sentence does not begin with them. A status of INLAY_OK leaves diag alone. Returns boundary_status(status). */

@@ -70,7 +70,7 @@ void say_column(const explain_sink *sink, const char *text, int columns)
 
 /* ------------------------------------------------------------------ numbers */
 
-static const char *nice(double ns, const char *sign, char text[NICE_BYTES])
+static const char *nice(double ns, const char *sign, char text[FORMATTED_BYTES])
 {
     static const struct {
         double ns;
@@ -81,36 +81,36 @@ static const char *nice(double ns, const char *sign, char text[NICE_BYTES])
         double x = ns / units[i].ns;
         if (x < 0.9995)
             continue;
-        (void)snprintf(text, NICE_BYTES, "%s%.*f %s", sign, x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, units[i].name);
+        (void)snprintf(text, FORMATTED_BYTES, "%s%.*f %s", sign, x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, units[i].name);
         return text;
     }
-    (void)snprintf(text, NICE_BYTES, "%s%.0f ns", sign, ns);
+    (void)snprintf(text, FORMATTED_BYTES, "%s%.0f ns", sign, ns);
     return text;
 }
 
-const char *nice_ns(double ns, char text[NICE_BYTES])
+const char *format_ns(double ns, char text[FORMATTED_BYTES])
 {
     return ns <= -0.5 ? nice(-ns, "-", text) : nice(fabs(ns), "", text);
 }
 
-const char *nice_change(double ns, char text[NICE_BYTES])
+const char *format_ns_change(double ns, char text[FORMATTED_BYTES])
 {
     return ns <= -0.5 ? nice(-ns, "-", text) : nice(fabs(ns), ns >= 0.5 ? "+" : "", text);
 }
 
-const char *nice_bytes(uint64_t bytes, char text[NICE_BYTES])
+const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES])
 {
     static const char *const names[] = { "KiB", "MiB", "GiB", "TiB" };
     double x = (double)bytes;
     size_t unit = 0;
 
     if (bytes < 1024) {
-        (void)snprintf(text, NICE_BYTES, "%" PRIu64 " B", bytes);
+        (void)snprintf(text, FORMATTED_BYTES, "%" PRIu64 " B", bytes);
         return text;
     }
     for (x /= 1024; x >= 1023.95 && unit < 3; unit++)
         x /= 1024;
-    (void)snprintf(text, NICE_BYTES, "%.*f %s", x < 99.95 ? 1 : 0, x, names[unit]);
+    (void)snprintf(text, FORMATTED_BYTES, "%.*f %s", x < 99.95 ? 1 : 0, x, names[unit]);
     return text;
 }
 

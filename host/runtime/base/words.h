@@ -20,13 +20,13 @@ void say_text(const explain_sink *sink, const char *text);
  * filled with blanks up to columns. */
 void say_column(const explain_sink *sink, const char *text, int columns);
 
-enum { NICE_BYTES = 32 };
+enum { FORMATTED_BYTES = 32 };
 /* "0 ns", "312 ns", "12.3 us", "1.21 ms", "2.50 s", "-12.3 us". Returns text. */
-const char *nice_ns(double ns, char text[NICE_BYTES]);
+const char *format_ns(double ns, char text[FORMATTED_BYTES]);
 /* The same with a sign before positive ones, too. */
-const char *nice_change(double ns, char text[NICE_BYTES]);
+const char *format_ns_change(double ns, char text[FORMATTED_BYTES]);
 /* "12 B", "12.0 KiB". */
-const char *nice_bytes(uint64_t bytes, char text[NICE_BYTES]);
+const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES]);
 /* "node" or "nodes". */
 static inline const char *plural(uint64_t count, const char *one, const char *many)
 {

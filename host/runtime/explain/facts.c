@@ -268,7 +268,7 @@ static bool apply_run_sizes(struct facts *facts, facts_graph *graph)
 
     if (runner == NULL || runner->plans.now == NULL)
         return true;
-    sizes = seen_states(runner, &facts->arena);
+    sizes = observed_states(runner, &facts->arena);
     graph->ns = graph->bodies_ns + graph->copies_ns;
     for (uint32_t i = 0; sizes != NULL && i < graph->region_count; i++) {
         facts_region *region = &graph->regions[i];
@@ -356,12 +356,12 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
         return false;
     for (uint32_t i = 0; i < graph->region_count; i++) {
         const facts_region *region = &graph->regions[i];
-        facts_stretch *stretch = graph->stretch_count > 0 ? &graph->stretches[graph->stretch_count - 1] : NULL;
+        facts_stretch *stretch = graph->partition_count > 0 ? &graph->stretches[graph->partition_count - 1] : NULL;
 
         /* A node with bodies is a stretch by itself. */
         if (stretch == NULL || stretch->provider != region->region->provider || region->body_count > 0 ||
             graph->regions[i - 1].body_count > 0) {
-            stretch = &graph->stretches[graph->stretch_count++];
+            stretch = &graph->stretches[graph->partition_count++];
             *stretch = (facts_stretch){ .first = i,
                                         .provider = region->region->provider,
                                         .source = COST_MEASURED,
@@ -377,7 +377,7 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
         stretch->workspace_bytes =
             region->workspace_bytes > stretch->workspace_bytes ? region->workspace_bytes : stretch->workspace_bytes;
     }
-    for (uint32_t i = 0; i < graph->stretch_count; i++)
+    for (uint32_t i = 0; i < graph->partition_count; i++)
         find_border(graph, &graph->stretches[i], i + 1, mark);
     return true;
 }
@@ -463,13 +463,13 @@ static void add_graph(struct facts *facts, const facts_graph *graph)
     facts->region_count += graph->region_count;
     facts->copy_count += parts->copy_count;
     facts->copies_ns += facts_copies_per_run(graph, graph->copies_ns, parts->once_ns);
-    for (uint32_t i = 0; i < graph->stretch_count; i++) {
+    for (uint32_t i = 0; i < graph->partition_count; i++) {
         const facts_stretch *stretch = &graph->stretches[i];
         facts_provider *provider =
             &facts->providers[stretch->provider < facts->provider_count ? stretch->provider : facts->provider_count];
         bool host = stretch->provider == INLAY_NONE; /* its bodies are counted at their providers */
 
-        provider->stretch_count++;
+        provider->partition_count++;
         provider->region_count += stretch->count;
         provider->node_count += stretch->node_count;
         provider->ns += host ? 0 : times * stretch->ns;

@@ -93,7 +93,7 @@ struct facts_graph {
     uint32_t *refusals_of; /* indexes of partition.refusals, by node */
     facts_region *regions; /* [region_count] in the order of execution */
     facts_stretch *stretches;
-    uint32_t region_count, stretch_count;
+    uint32_t region_count, partition_count;
 };
 
 /* ------------------------------------------------------------------ the session */
@@ -112,7 +112,7 @@ typedef struct facts_refused {
 /* Totals of one provider over all graphs, weighted by the executions of each graph. */
 typedef struct facts_provider {
     const char *name;
-    uint32_t node_count, region_count, stretch_count;
+    uint32_t node_count, region_count, partition_count;
     double ns, measured_ns;                           /* of one run of the model */
     uint64_t resident_bytes, peak_bytes, limit_bytes; /* the partitioner's estimates; limit 0 = none */
 } facts_provider;

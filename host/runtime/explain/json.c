@@ -237,7 +237,7 @@ static void write_graph(struct json_writer *json_writer, const char *key, const 
         write_region(json_writer, &graph->regions[i]);
     json_close(json);
     json_open(json, "stretches", '[', false);
-    for (uint32_t i = 0; i < graph->stretch_count; i++)
+    for (uint32_t i = 0; i < graph->partition_count; i++)
         write_stretch(json_writer, &graph->stretches[i]);
     json_close(json);
     json_open(json, "copies", '[', false);
@@ -263,7 +263,7 @@ static void write_providers(struct json_writer *json_writer)
         json_text(json, "version", session->open[i]->version);
         json_whole(json, "nodes", provider->node_count);
         json_whole(json, "regions", provider->region_count);
-        json_whole(json, "stretches", provider->stretch_count);
+        json_whole(json, "stretches", provider->partition_count);
         json_number(json, "cost_ns", provider->ns);
         if (json_writer->facts->timings != NULL)
             json_number(json, "measured_ns", provider->measured_ns);

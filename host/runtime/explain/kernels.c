@@ -114,7 +114,7 @@ inlay_status facts_find_kernels(struct facts *facts, inlay_diag *diag)
 static void text_graph(const struct facts *facts, const facts_graph *graph, const explain_view *view,
                        uint32_t *io_shown)
 {
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     (void)facts;
     for (uint32_t node = 0; node < graph->program->graph->node_count; node++) {
@@ -128,11 +128,11 @@ static void text_graph(const struct facts *facts, const facts_graph *graph, cons
                 "takes");
         say(view->sink, " ");
         say_column(view->sink, kernel->name, 18);
-        say(view->sink, " %10s  %-8s  ", kernel->ns >= 0 ? nice_ns(kernel->ns, a) : "-",
+        say(view->sink, " %10s  %-8s  ", kernel->ns >= 0 ? format_ns(kernel->ns, a) : "-",
             facts_kernel_reason(kernel->reason));
         say_column(view->sink, kernel->runner_up != NULL ? kernel->runner_up : "-", 18);
         say(view->sink, " %10s  ",
-            kernel->runner_up != NULL && kernel->runner_up_ns >= 0 ? nice_ns(kernel->runner_up_ns, b) : "");
+            kernel->runner_up != NULL && kernel->runner_up_ns >= 0 ? format_ns(kernel->runner_up_ns, b) : "");
         say_text(view->sink, info->op_type.data);
         say(view->sink, " ");
         say_text(view->sink, info->name.data);

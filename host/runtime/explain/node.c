@@ -51,7 +51,7 @@ static void say_value(const explain_sink *sink, const struct facts *facts, const
                       const char *label, bool output)
 {
     const inlay_value_info *info = &graph->program->graph->values[value].info;
-    char a[NICE_BYTES];
+    char a[FORMATTED_BYTES];
 
     say(sink, "  %-8s ", label);
     say_text(sink, info->name.data);
@@ -65,7 +65,7 @@ static void say_value(const explain_sink *sink, const struct facts *facts, const
             say(sink, "%s%.60s", d > 0 ? "," : "",
                 dim->kind == INLAY_DIM_SYMBOLIC ? graph->program->model->symbols[dim->symbol].name.data : "?");
     }
-    say(sink, "%s %s", info->rank == INLAY_RANK_UNKNOWN ? "" : "]", nice_bytes(facts_value_bytes(graph, value), a));
+    say(sink, "%s %s", info->rank == INLAY_RANK_UNKNOWN ? "" : "]", format_bytes(facts_value_bytes(graph, value), a));
     if (output) {
         say_readers(sink, facts, graph, value);
     } else if (info->producer != INLAY_NONE) {
@@ -80,7 +80,7 @@ static void say_value(const explain_sink *sink, const struct facts *facts, const
 /* Why the provider does not run the node although it offers to. */
 static void say_why_not(const explain_sink *sink, const struct facts *facts, const facts_answer *answer)
 {
-    char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES];
 
     if (!answer->evaluated)
         return;
@@ -93,22 +93,23 @@ static void say_why_not(const explain_sink *sink, const struct facts *facts, con
         if (answer->extra_ns < 0.5)
             say(sink, "  same cost; the first provider in the list wins a tie");
         else
-            say(sink, "  would cost %s more in all", nice_ns(answer->extra_ns, a));
+            say(sink, "  would cost %s more in all", format_ns(answer->extra_ns, a));
     } else {
-        say(sink, "  would save %s", nice_ns(-answer->extra_ns, a));
+        say(sink, "  would save %s", format_ns(-answer->extra_ns, a));
         say(sink, facts->session->rules.by_priority
                       ? ", but policy priority takes the first provider that supports the node"
                       : ", which is within the error of the prices or violates a rule");
     }
     if (answer->copies_ns > 0.5 || answer->copies_ns < -0.5)
-        say(sink, " (%s here, %s of copies)", nice_change(answer->here_ns, b), nice_change(answer->copies_ns, c));
+        say(sink, " (%s here, %s of copies)", format_ns_change(answer->here_ns, b),
+            format_ns_change(answer->copies_ns, c));
 }
 
 static void say_answers(const explain_sink *sink, const struct facts *facts, const facts_graph *graph,
                         const facts_answer *answers)
 {
     const struct partition *parts = graph->parts;
-    char a[NICE_BYTES];
+    char a[FORMATTED_BYTES];
 
     for (uint32_t i = 0; i < facts->provider_count; i++) {
         const facts_answer *answer = &answers[i];
@@ -116,7 +117,7 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
         say(sink, "  %-8s %-14s", i == 0 ? "answers" : "", facts_provider_name(facts, i));
         if (answer->offer != INLAY_NONE) {
             const partition_offer *offer = &parts->offers[answer->offer];
-            say(sink, " %9s  %s", nice_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
+            say(sink, " %9s  %s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
                 cost_source_name(offer->cost_source));
             if (offer->node_count > 1)
                 say(sink, ", for %" PRIu32 " nodes together", offer->node_count);
@@ -142,7 +143,7 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
 {
     const graph_node *model_node = graph->program->graph->nodes[node];
     const facts_region *region = &graph->regions[graph->nodes[node].region];
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
     bool any = false;
 
     say(sink, "%s ", model_node->info.op_type.data);
@@ -151,15 +152,15 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
         model_node->info.since_version, model_node->info.domain.data, graph->nodes[node].region);
     say_text(sink, graph->path);
     say(sink, ")\n  runs on  %s, predicted %s", facts_provider_name(facts, region->region->provider),
-        nice_ns(region->ns, a));
+        format_ns(region->ns, a));
     if (region->measured_ns >= 0)
-        say(sink, ", measured %s", nice_ns(region->measured_ns, a));
+        say(sink, ", measured %s", format_ns(region->measured_ns, a));
     if (region->region->node_count > 1)
         say(sink, ", with %" PRIu32 " other nodes", region->region->node_count - 1);
     if (region->resident_bytes > 0)
-        say(sink, ", resident %s", nice_bytes(region->resident_bytes, a));
+        say(sink, ", resident %s", format_bytes(region->resident_bytes, a));
     if (region->workspace_bytes > 0)
-        say(sink, ", workspace %s", nice_bytes(region->workspace_bytes, a));
+        say(sink, ", workspace %s", format_bytes(region->workspace_bytes, a));
     say(sink, "\n");
     for (uint32_t i = 0; i < model_node->info.input_count; i++)
         if (model_node->info.inputs[i] != INLAY_NONE)
@@ -176,7 +177,7 @@ static void say_node(const explain_sink *sink, const struct facts *facts, const 
         say(sink, "  %-8s ", any ? "" : "copies");
         say_text(sink, facts_value_name(graph, copy->value));
         say(sink, " %s -> %s, %s, %s\n", facts_domain_name(facts, copy->from_domain),
-            facts_domain_name(facts, copy->to_domain), nice_bytes(copy->bytes, a), nice_ns(copy->ns, b));
+            facts_domain_name(facts, copy->to_domain), format_bytes(copy->bytes, a), format_ns(copy->ns, b));
         any = true;
     }
     say_answers(sink, facts, graph, answers);

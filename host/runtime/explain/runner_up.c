@@ -133,7 +133,7 @@ static int by_descending_time(const void *a, const void *b)
 
 static inlay_status find_in_graph(struct search *search, facts_graph *graph, inlay_diag *diag)
 {
-    facts_stretch **order = arena_array(&search->facts->arena, (size_t)graph->stretch_count + 1, sizeof *order);
+    facts_stretch **order = arena_array(&search->facts->arena, (size_t)graph->partition_count + 1, sizeof *order);
     uint32_t nodes = graph->program->graph->node_count, limit = WORK_NODES / (nodes > 0 ? nodes : 1);
     inlay_status status = INLAY_OK;
 
@@ -142,10 +142,10 @@ static inlay_status find_in_graph(struct search *search, facts_graph *graph, inl
     search->excluded_offers = arena_alloc(&search->facts->arena, (size_t)graph->parts->offer_count + 1);
     if (order == NULL || search->excluded_offers == NULL)
         return no_memory(diag, "to explain the session");
-    for (uint32_t i = 0; i < graph->stretch_count; i++)
+    for (uint32_t i = 0; i < graph->partition_count; i++)
         order[i] = &graph->stretches[i];
-    qsort(order, graph->stretch_count, sizeof *order, by_descending_time);
-    for (uint32_t i = 0; i < graph->stretch_count && status == INLAY_OK; i++) {
+    qsort(order, graph->partition_count, sizeof *order, by_descending_time);
+    for (uint32_t i = 0; i < graph->partition_count && status == INLAY_OK; i++) {
         order[i]->runner_up = estimate(search, order[i]);
         if (order[i]->runner_up.kind != RUNNER_UP_NONE && limit > 0) {
             limit--;

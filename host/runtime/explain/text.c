@@ -30,7 +30,7 @@ static void say_summary(const struct text_page *page)
     const struct facts *facts = page->facts;
     const program_env *env = &facts->session->env;
     const uint32_t threads = env->max_threads;
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     if (facts->session->model->path != NULL) {
         say_text(page->sink, facts->session->model->path);
@@ -47,13 +47,13 @@ static void say_summary(const struct text_page *page)
     say_assumed(page);
     if (facts->runner != NULL)
         say(page->sink, "predictions are for the input sizes of the last run\n");
-    say(page->sink, "predicted %s", nice_ns(facts->ns, a));
+    say(page->sink, "predicted %s", format_ns(facts->ns, a));
     if (page->source != INLAY_NONE)
         say(page->sink, " (prices: %s)", cost_source_name(page->source));
     if (facts->copies_ns > 0)
-        say(page->sink, ", including %s for copies", nice_ns(facts->copies_ns, b));
+        say(page->sink, ", including %s for copies", format_ns(facts->copies_ns, b));
     if (page->measured)
-        say(page->sink, "; measured %s, %s (median of %" PRIu32 " runs)", nice_ns(facts->measured_ns, a),
+        say(page->sink, "; measured %s, %s (median of %" PRIu32 " runs)", format_ns(facts->measured_ns, a),
             text_ratio(facts->measured_ns, facts->ns, b), timings_runs(facts->timings));
     say(page->sink, "\n\n");
 }
@@ -61,7 +61,7 @@ static void say_summary(const struct text_page *page)
 static void say_providers(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
-    char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES], d[NICE_BYTES], e[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES], d[FORMATTED_BYTES], e[FORMATTED_BYTES];
 
     say(page->sink, "%-14s %6s %8s %11s %6s", "provider", "nodes", "regions", "predicted", "share");
     if (page->measured)
@@ -77,15 +77,15 @@ static void say_providers(const struct text_page *page)
             say(page->sink, "   runs control flow; the times of the bodies are counted at their providers\n");
             break;
         }
-        say(page->sink, " %11s %5.1f%%", nice_ns(provider->ns, a),
+        say(page->sink, " %11s %5.1f%%", format_ns(provider->ns, a),
             facts->ns > 0 ? 100 * provider->ns / facts->ns : 0.0);
         if (page->measured)
-            say(page->sink, " %9s %6s", nice_ns(provider->measured_ns, b),
+            say(page->sink, " %9s %6s", format_ns(provider->measured_ns, b),
                 text_ratio(provider->measured_ns, provider->ns, c));
-        say(page->sink, " %9s %9s", nice_bytes(provider->resident_bytes, d),
-            provider->peak_bytes > 0 ? nice_bytes(provider->peak_bytes, e) : "-");
+        say(page->sink, " %9s %9s", format_bytes(provider->resident_bytes, d),
+            provider->peak_bytes > 0 ? format_bytes(provider->peak_bytes, e) : "-");
         if (provider->limit_bytes > 0)
-            say(page->sink, " of %s", nice_bytes(provider->limit_bytes, e));
+            say(page->sink, " of %s", format_bytes(provider->limit_bytes, e));
         say(page->sink, "\n");
     }
 }
@@ -94,7 +94,7 @@ static void say_providers(const struct text_page *page)
 static void say_outcome(const struct text_page *page, const explain_view *view)
 {
     const facts_outcome *outcome = view->outcome;
-    char a[NICE_BYTES], b[NICE_BYTES], c[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES];
 
     say(page->sink, "what if ");
     for (uint32_t i = 0; i < view->what_if_count; i++) {
@@ -107,14 +107,14 @@ static void say_outcome(const struct text_page *page, const explain_view *view)
         say(page->sink, "\n\n");
         return;
     }
-    say(page->sink, "\n  predicted %s instead of %s: %s", nice_ns(outcome->ns, a), nice_ns(page->facts->ns, b),
-        nice_change(outcome->ns - page->facts->ns, c));
+    say(page->sink, "\n  predicted %s instead of %s: %s", format_ns(outcome->ns, a), format_ns(page->facts->ns, b),
+        format_ns_change(outcome->ns - page->facts->ns, c));
     if (page->facts->ns > 0)
         say(page->sink, " (%+.1f%%)", 100 * (outcome->ns - page->facts->ns) / page->facts->ns);
     if (outcome->copy_count > 0 || page->facts->copy_count > 0)
         say(page->sink, ", with %" PRIu32 " %s of %s instead of %" PRIu32 " of %s", outcome->copy_count,
-            plural(outcome->copy_count, "copy", "copies"), nice_ns(outcome->copies_ns, a), page->facts->copy_count,
-            nice_ns(page->facts->copies_ns, b));
+            plural(outcome->copy_count, "copy", "copies"), format_ns(outcome->copies_ns, a), page->facts->copy_count,
+            format_ns(page->facts->copies_ns, b));
     say(page->sink, "\n");
     for (uint32_t i = 0; i < outcome->move_count; i++) {
         const facts_move *move = &outcome->moves[i];
@@ -146,20 +146,20 @@ static void say_endpoint(const struct text_page *page, const facts_graph *graph,
 static void say_copies(const struct text_page *page)
 {
     uint32_t limit = page->all ? UINT32_MAX : SHOWN_COPIES, shown = 0;
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     if (page->facts->copy_count == 0)
         return;
     say(page->sink, "\n%" PRIu32 " %s, %s a run\n", page->facts->copy_count,
-        plural(page->facts->copy_count, "copy", "copies"), nice_ns(page->facts->copies_ns, a));
+        plural(page->facts->copy_count, "copy", "copies"), format_ns(page->facts->copies_ns, a));
     for (uint32_t i = 0; i < page->facts->graph_count; i++) {
         const facts_graph *graph = page->facts->graphs[i];
         for (uint32_t k = 0; k < graph->parts->copy_count && shown < limit; k++, shown++) {
             const partition_copy *copy = &graph->parts->copies[k];
-            say(page->sink, "  %9s %9s  ", nice_bytes(copy->bytes, a), nice_ns(copy->ns, b));
+            say(page->sink, "  %9s %9s  ", format_bytes(copy->bytes, a), format_ns(copy->ns, b));
             if (page->measured && timings_copy_ns(page->facts->timings, graph->program, copy->value) >= 0)
                 say(page->sink, "measured %s  ",
-                    nice_ns(timings_copy_ns(page->facts->timings, graph->program, copy->value), a));
+                    format_ns(timings_copy_ns(page->facts->timings, graph->program, copy->value), a));
             say(page->sink, "%s -> %s  ", facts_domain_name(page->facts, copy->from_domain),
                 facts_domain_name(page->facts, copy->to_domain));
             say_text(page->sink, facts_value_name(graph, copy->value));
@@ -272,7 +272,7 @@ static uint32_t common_source(const struct facts *facts)
     uint32_t source = COST_NONE;
 
     for (uint32_t i = 0; i < facts->graph_count; i++)
-        for (uint32_t k = 0; k < facts->graphs[i]->stretch_count; k++) {
+        for (uint32_t k = 0; k < facts->graphs[i]->partition_count; k++) {
             const facts_stretch *stretch = &facts->graphs[i]->stretches[k];
             if (stretch->provider == INLAY_NONE)
                 continue;

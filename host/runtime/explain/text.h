@@ -18,14 +18,14 @@ struct text_page {
 void text_stretches(const struct text_page *page);
 
 /* measured / predicted: "1.07x", or "-" if one of them is zero or unknown. */
-static inline const char *text_ratio(double measured, double predicted, char text[NICE_BYTES])
+static inline const char *text_ratio(double measured, double predicted, char text[FORMATTED_BYTES])
 {
     if (measured > 0 && measured / 999 >= predicted)
-        (void)snprintf(text, NICE_BYTES, ">999x");
+        (void)snprintf(text, FORMATTED_BYTES, ">999x");
     else if (measured > 0 && predicted > 0)
-        (void)snprintf(text, NICE_BYTES, measured / predicted < 9.995 ? "%.2fx" : "%.0fx", measured / predicted);
+        (void)snprintf(text, FORMATTED_BYTES, measured / predicted < 9.995 ? "%.2fx" : "%.0fx", measured / predicted);
     else
-        (void)snprintf(text, NICE_BYTES, "-");
+        (void)snprintf(text, FORMATTED_BYTES, "-");
     return text;
 }
 #endif

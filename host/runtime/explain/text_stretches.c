@@ -78,7 +78,7 @@ static void say_content(const struct text_page *page, const facts_graph *graph, 
 static void say_runner_up(const struct text_page *page, const facts_stretch *stretch)
 {
     const facts_runner_up *runner_up = &stretch->runner_up;
-    char a[NICE_BYTES];
+    char a[FORMATTED_BYTES];
 
     if (stretch->provider == INLAY_NONE)
         return;
@@ -90,7 +90,7 @@ static void say_runner_up(const struct text_page *page, const facts_stretch *str
         say(page->sink, "  %s, a tie", facts_provider_name(page->facts, runner_up->provider));
     else
         say(page->sink, "  %s %s%s", facts_provider_name(page->facts, runner_up->provider),
-            runner_up->kind == RUNNER_UP_ESTIMATE ? "about " : "", nice_change(runner_up->extra_ns, a));
+            runner_up->kind == RUNNER_UP_ESTIMATE ? "about " : "", format_ns_change(runner_up->extra_ns, a));
     if (runner_up->node_count < stretch->node_count)
         say(page->sink, " (%" PRIu32 " of %" PRIu32 ")", runner_up->node_count, stretch->node_count);
 }
@@ -116,21 +116,21 @@ static int content_width(const struct text_page *page)
 
 static void say_row(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch, int indent)
 {
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
     int width = content_width(page) - indent;
 
     say(page->sink, "%*s%5" PRIu32 " ", indent, "", stretch->first);
     say_column(page->sink, facts_provider_name(page->facts, stretch->provider), page->names);
     say(page->sink, " %5" PRIu32 " ", stretch->node_count);
     say_content(page, graph, stretch->first, stretch->count, width < 14 ? 14 : width);
-    say(page->sink, " %9s", nice_ns(stretch->ns, a));
+    say(page->sink, " %9s", format_ns(stretch->ns, a));
     if (page->measured)
-        say(page->sink, " %9s %6s", stretch->measured_ns < 0 ? "-" : nice_ns(stretch->measured_ns, a),
+        say(page->sink, " %9s %6s", stretch->measured_ns < 0 ? "-" : format_ns(stretch->measured_ns, a),
             text_ratio(stretch->measured_ns, stretch->ns, b));
     if (has_source(page))
         say(page->sink, " %10s", stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));
     if (has_traffic(page))
-        say(page->sink, " %9s %9s", nice_bytes(stretch->bytes_in, a), nice_bytes(stretch->bytes_out, b));
+        say(page->sink, " %9s %9s", format_bytes(stretch->bytes_in, a), format_bytes(stretch->bytes_out, b));
     say_runner_up(page, stretch);
     say(page->sink, "\n");
 }
@@ -138,23 +138,23 @@ static void say_row(const struct text_page *page, const facts_graph *graph, cons
 static void say_regions(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch,
                         int indent)
 {
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     for (uint32_t i = stretch->first; stretch->count > 1 && i < stretch->first + stretch->count; i++) {
         const facts_region *region = &graph->regions[i];
         say(page->sink, "%*s%5" PRIu32 "  ", indent + page->names + 1, "", i);
         say_content(page, graph, i, 1, content_width(page) + 1);
-        say(page->sink, " %9s", nice_ns(region->ns, a));
+        say(page->sink, " %9s", format_ns(region->ns, a));
         if (page->measured)
-            say(page->sink, " %9s %6s", region->measured_ns < 0 ? "-" : nice_ns(region->measured_ns, a),
+            say(page->sink, " %9s %6s", region->measured_ns < 0 ? "-" : format_ns(region->measured_ns, a),
                 text_ratio(region->measured_ns, region->ns, b));
         say(page->sink, " %10s", cost_source_name(region->source));
-        say(page->sink, " %9s", nice_bytes(region->bytes_in, a));
-        say(page->sink, " %9s", nice_bytes(region->bytes_out, a));
+        say(page->sink, " %9s", format_bytes(region->bytes_in, a));
+        say(page->sink, " %9s", format_bytes(region->bytes_out, a));
         if (region->resident_bytes > 0)
-            say(page->sink, "  resident %s", nice_bytes(region->resident_bytes, a));
+            say(page->sink, "  resident %s", format_bytes(region->resident_bytes, a));
         if (region->workspace_bytes > 0)
-            say(page->sink, "  workspace %s", nice_bytes(region->workspace_bytes, a));
+            say(page->sink, "  workspace %s", format_bytes(region->workspace_bytes, a));
         say(page->sink, "\n");
     }
 }
@@ -172,12 +172,12 @@ static struct selection select_stretches(const struct text_page *page, const fac
     double low = 0, high = graph->ns > 0 ? graph->ns * 2 : 1;
     uint32_t above_high = 0;
 
-    if (page->all || graph->stretch_count <= SHOWN_STRETCHES)
+    if (page->all || graph->partition_count <= SHOWN_STRETCHES)
         return (struct selection){ 0 };
     for (int step = 0; step < 60; step++) {
         double middle = (low + high) / 2;
         uint32_t above = 0;
-        for (uint32_t i = 0; i < graph->stretch_count; i++)
+        for (uint32_t i = 0; i < graph->partition_count; i++)
             above += graph->stretches[i].ns >= middle;
         if (above > SHOWN_STRETCHES) {
             low = middle;
@@ -210,7 +210,7 @@ static void say_most_expensive(const struct text_page *page, const facts_graph *
 {
     enum { NAMED = 3 };
     uint32_t top[NAMED], count = 0;
-    char a[NICE_BYTES];
+    char a[FORMATTED_BYTES];
 
     for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
         uint32_t at = count;
@@ -227,7 +227,7 @@ static void say_most_expensive(const struct text_page *page, const facts_graph *
     for (uint32_t k = 0; k < count; k++) {
         say(page->sink, "%s ", k > 0 ? "," : "");
         say_text(page->sink, facts_node_info(graph, graph->regions[top[k]].region->nodes[0])->name.data);
-        say(page->sink, " %s", nice_ns(weight_of(&graph->regions[top[k]]), a));
+        say(page->sink, " %s", format_ns(weight_of(&graph->regions[top[k]]), a));
     }
     say(page->sink, "\n");
 }
@@ -237,9 +237,9 @@ static void say_graph(const struct text_page *page, const facts_graph *graph, in
     struct selection shown = select_stretches(page, graph);
     double hidden_ns = 0;
     uint32_t hidden = 0;
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
-    for (uint32_t i = 0; i < graph->stretch_count; i++) {
+    for (uint32_t i = 0; i < graph->partition_count; i++) {
         const facts_stretch *stretch = &graph->stretches[i];
         const facts_region *first = &graph->regions[stretch->first];
 
@@ -257,7 +257,7 @@ static void say_graph(const struct text_page *page, const facts_graph *graph, in
             const facts_graph *body = first->bodies[k];
             say(page->sink, "%*s%s of ", indent + 8, "", first->step->node->bodies[k].attr);
             say_text(page->sink, first->step->node->info.name.data);
-            say(page->sink, ", %s", nice_ns(body->ns, a));
+            say(page->sink, ", %s", format_ns(body->ns, a));
             if (!body->times_known)
                 say(page->sink, ", count depends on data; predicted as once:\n");
             else if (body->times != 1)
@@ -269,7 +269,7 @@ static void say_graph(const struct text_page *page, const facts_graph *graph, in
     }
     if (hidden > 0)
         say(page->sink, "%*s      and %" PRIu32 " %s of at most %s, together %s (--all shows them)\n", indent, "",
-            hidden, plural(hidden, "partition", "partitions"), nice_ns(shown.least, a), nice_ns(hidden_ns, b));
+            hidden, plural(hidden, "partition", "partitions"), format_ns(shown.least, a), format_ns(hidden_ns, b));
 }
 
 void text_stretches(const struct text_page *page)

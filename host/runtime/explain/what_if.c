@@ -10,10 +10,10 @@
 struct scenario {
     struct facts *facts;
     partition_rules rules;
-    partition_wish *pins, *forbids; /* rules.pins and rules.forbids */
-    uint32_t max_threads;           /* 0 = unchanged */
-    struct partition *choices;      /* [graph_count] */
-    struct arena scratch;           /* of the choices */
+    node_rule *pins, *forbids; /* rules.pins and rules.forbids */
+    uint32_t max_threads;      /* 0 = unchanged */
+    struct partition *choices; /* [graph_count] */
+    struct arena scratch;      /* of the choices */
 };
 
 /* ------------------------------------------------------------------ rules */
@@ -77,9 +77,9 @@ static inlay_status add_wish(struct scenario *scenario, const char *rule, inlay_
     if (status != INLAY_OK)
         return status;
     if (forbid)
-        scenario->forbids[scenario->rules.forbid_count++] = (partition_wish){ pattern, equals + 1 };
+        scenario->forbids[scenario->rules.forbid_count++] = (node_rule){ pattern, equals + 1 };
     else
-        scenario->pins[scenario->rules.pin_count++] = (partition_wish){ pattern, equals + 1 };
+        scenario->pins[scenario->rules.pin_count++] = (node_rule){ pattern, equals + 1 };
     return INLAY_OK;
 }
 
@@ -95,7 +95,7 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
         return add_wish(scenario, rule, diag);
     status = check_provider(scenario->facts, rule, rule + 1, diag);
     if (status == INLAY_OK)
-        scenario->forbids[scenario->rules.forbid_count++] = (partition_wish){ "*", rule + 1 };
+        scenario->forbids[scenario->rules.forbid_count++] = (node_rule){ "*", rule + 1 };
     return status;
 }
 

@@ -34,7 +34,7 @@ double predict_run(const struct runner *runner)
 {
     const struct bound *bound = runner->plans.now;
     struct arena arena = { 0 };
-    inlay_value_state *values = bound != NULL ? seen_states(runner, &arena) : NULL;
+    inlay_value_state *values = bound != NULL ? observed_states(runner, &arena) : NULL;
     double ns = 0;
 
     for (uint32_t i = 0; values != NULL && i < bound->plan->step_count; i++) {

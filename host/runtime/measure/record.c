@@ -35,7 +35,7 @@ static bool add_program(struct recording *recording, const struct runner *run)
 {
     const struct bound *bound = run->plans.now;
     struct arena arena = { 0 };
-    const inlay_value_state *sizes = bound != NULL ? seen_states(run, &arena) : NULL;
+    const inlay_value_state *sizes = bound != NULL ? observed_states(run, &arena) : NULL;
     bool ok = bound == NULL || sizes != NULL;
 
     for (uint32_t i = 0; ok && bound != NULL && i < bound->plan->step_count; i++) {

@@ -41,7 +41,7 @@ static inlay_status price_graph(struct tuning *tuning, tuned_graph *tuned)
     const struct program *program = tuned->program;
     const struct runner *runner = runner_of(tuning->runner, program);
 
-    tuning->sizes.seen = runner != NULL ? seen_sizes(runner, &tuning->arena) : NULL;
+    tuning->sizes.seen = runner != NULL ? observed_sizes(runner, &tuning->arena) : NULL;
     tuned->values = cost_shapes(program->graph, &program->snapshot, &tuning->sizes, &tuning->arena);
     tuned->prices = arena_array(&tuning->arena, (size_t)program->parts.offer_count + 1, sizeof *tuned->prices);
     tuned->sources = arena_array(&tuning->arena, (size_t)program->parts.offer_count + 1, sizeof *tuned->sources);
@@ -102,7 +102,7 @@ static inlay_status run_model(struct tuning *tuning)
 {
     const struct program *program = tuning->session->main;
     uint32_t count = program->graph->input_count;
-    rt_value *values = arena_array(&tuning->arena, (size_t)count + 1, sizeof *values);
+    run_value *values = arena_array(&tuning->arena, (size_t)count + 1, sizeof *values);
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status;
 
@@ -111,7 +111,7 @@ static inlay_status run_model(struct tuning *tuning)
     for (uint32_t i = 0; i < count; i++) {
         if (tuning->options.inputs == NULL || i >= tuning->options.input_count || tuning->options.inputs[i] == NULL)
             return INLAY_OK;
-        values[i] = rt_from_value(tuning->options.inputs[i]);
+        values[i] = run_value_of(tuning->options.inputs[i]);
     }
     status =
         run_shared_init(&tuning->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);

@@ -27,7 +27,7 @@ struct variant {
     run_shared shared;
     bool has_shared;
     inlay_value **inputs; /* [input_count] */
-    rt_value *values;     /* [input_count] */
+    run_value *values;    /* [input_count] */
     double ns;            /* time of a run: the best of the blocks; negative: not timed yet */
     inlay_diag why;       /* error of a failed run */
 };
@@ -41,7 +41,7 @@ static inlay_status run_variant(void *ctx, double *out_ns, bool *out_calm)
     inlay_status status;
 
     for (uint32_t i = 0; i < variant->program->graph->input_count; i++)
-        variant->values[i] = rt_from_value(variant->inputs[i]);
+        variant->values[i] = run_value_of(variant->inputs[i]);
     begin = clock_ns();
     status = runner_run(variant->runner, variant->values, &variant->why);
     *out_ns = (double)(clock_ns() - begin);

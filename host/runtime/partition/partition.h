@@ -135,16 +135,16 @@ struct partition {
     double cost_ns;                        /* total of offers, launches and copies, without error margins */
     double once_ns;                        /* part of cost_ns for copies that are valid for all iterations */
     double launch_ns;                      /* part of cost_ns for launches */
-    uint32_t stretch_count;                /* number of partitions: consecutive regions of one provider count as one */
+    uint32_t partition_count;              /* number of partitions: consecutive regions of one provider count as one */
     bool idle;     /* body of a node that a provider runs whole: no offers are collected, and no node is assigned */
     bool unpriced; /* follows a saved plan: only the offers of the plan have a price, the saved one */
 };
 
 /* A user rule for some nodes; pattern is a glob on the node's name, or "op:GLOB" on its operator type. */
-typedef struct partition_wish {
+typedef struct node_rule {
     const char *pattern;  /* "*" = every node */
     const char *provider; /* name of the provider */
-} partition_wish;
+} node_rule;
 
 typedef struct partition_limit {
     const char *provider;
@@ -154,10 +154,10 @@ typedef struct partition_limit {
 /* The user's constraints on an assignment. All lists may be empty. A rule that cannot be met is an error that names the
  * rule and the reason. */
 typedef struct partition_rules {
-    bool by_priority;           /* policy `priority`: the first provider that supports the node, regardless of cost */
-    const partition_wish *pins; /* [pin_count] these nodes run on the provider; the first match counts */
-    const partition_wish *forbids; /* [forbid_count] these nodes do not run on the provider */
-    const char *const *requires;   /* [require_count] each of these providers runs at least one node */
+    bool by_priority;            /* policy `priority`: the first provider that supports the node, regardless of cost */
+    const node_rule *pins;       /* [pin_count] these nodes run on the provider; the first match counts */
+    const node_rule *forbids;    /* [forbid_count] these nodes do not run on the provider */
+    const char *const *requires; /* [require_count] each of these providers runs at least one node */
     const partition_limit *limits; /* [limit_count] hard limits of device memory; other devices: the domain's size */
     uint32_t pin_count, forbid_count, require_count, limit_count;
     uint32_t max_partitions; /* maximum number of partitions; 0 = unlimited */

@@ -16,11 +16,11 @@
 /* Returns true if all elements of the constant equal `expected`; for float zeros the sign must match minus_zero. */
 static bool all_equal(const struct rewrite *rewrite, uint32_t value, double expected, bool minus_zero)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     uint64_t count;
     double element, imaginary;
 
-    if (!rw_is_constant(rewrite, value) || info->data_bytes == 0 || info->data_bytes > 65536 ||
+    if (!rewrite_is_constant(rewrite, value) || info->data_bytes == 0 || info->data_bytes > 65536 ||
         inlay_dtype_bits(info->dtype) < 8)
         return false;
     count = info->data_bytes / (inlay_dtype_bits(info->dtype) / 8);
@@ -34,19 +34,19 @@ static bool all_equal(const struct rewrite *rewrite, uint32_t value, double expe
 /* The input that always equals the node's result; INLAY_NONE: none. */
 static uint32_t find_identity_operand(const struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t a = rw_input(rewrite, node, 0), b = rw_input(rewrite, node, 1), output = node->info.outputs[0];
+    uint32_t a = rewrite_input(rewrite, node, 0), b = rewrite_input(rewrite, node, 1), output = node->info.outputs[0];
     bool keeps_a, keeps_b;
 
     if (node->info.input_count != 2 || a == INLAY_NONE || b == INLAY_NONE || node->info.since_version < 7)
         return INLAY_NONE;
-    keeps_a = rw_same_type(rewrite, a, output); /* no broadcasting of a */
-    keeps_b = rw_same_type(rewrite, b, output);
+    keeps_a = rewrite_same_type(rewrite, a, output); /* no broadcasting of a */
+    keeps_b = rewrite_same_type(rewrite, b, output);
     if (pass_is_op(node, "Mul"))
         return keeps_a && all_equal(rewrite, b, 1, false)   ? a
                : keeps_b && all_equal(rewrite, a, 1, false) ? b
                                                             : INLAY_NONE;
     if (pass_is_op(node, "Add")) {
-        bool minus = element_is_float(rw_info(rewrite, output)->dtype);
+        bool minus = element_is_float(rewrite_value_info(rewrite, output)->dtype);
         return keeps_a && all_equal(rewrite, b, 0, minus)   ? a
                : keeps_b && all_equal(rewrite, a, 0, minus) ? b
                                                             : INLAY_NONE;
@@ -68,70 +68,73 @@ static uint32_t find_redundant_unary(const struct rewrite *rewrite, const graph_
     if (node->info.input_count != 1)
         return INLAY_NONE;
     for (size_t i = 0; i < sizeof idempotent / sizeof idempotent[0]; i++)
-        if (pass_is_op(node, idempotent[i]) && rw_maker_op(rewrite, rw_input(rewrite, node, 0), idempotent[i]) != NULL)
-            return rw_input(rewrite, node, 0);
+        if (pass_is_op(node, idempotent[i]) &&
+            rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), idempotent[i]) != NULL)
+            return rewrite_input(rewrite, node, 0);
     for (size_t i = 0; i < sizeof involutions / sizeof involutions[0]; i++)
         if (pass_is_op(node, involutions[i]) &&
-            (inner = rw_maker_op(rewrite, rw_input(rewrite, node, 0), involutions[i])) != NULL)
-            return rw_input(rewrite, inner, 0);
+            (inner = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), involutions[i])) != NULL)
+            return rewrite_input(rewrite, inner, 0);
     return INLAY_NONE;
 }
 
 static inlay_status replace_by_binary(struct rewrite *rewrite, graph_node *node, const char *op, uint32_t a, uint32_t b)
 {
-    graph_node *new_node = rw_make(rewrite, op, node->opset, node, (const uint32_t[]){ a, b }, 2, 1);
+    graph_node *new_node = rewrite_make_node(rewrite, op, node->opset, node, (const uint32_t[]){ a, b }, 2, 1);
 
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 /* Folds a negation into Add or Sub: IEEE 754 defines x - y as x + (-y). */
 static inlay_status fold_negation(struct rewrite *rewrite, graph_node *node, bool *out_done)
 {
     bool add = pass_is_op(node, "Add");
-    graph_node *a = add ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Neg") : NULL;
-    graph_node *b = rw_maker_op(rewrite, rw_input(rewrite, node, 1), "Neg");
+    graph_node *a = add ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Neg") : NULL;
+    graph_node *b = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 1), "Neg");
 
     *out_done = false;
-    if (node->info.since_version < 7 || !element_is_float(rw_info(rewrite, node->info.outputs[0])->dtype))
+    if (node->info.since_version < 7 || !element_is_float(rewrite_value_info(rewrite, node->info.outputs[0])->dtype))
         return INLAY_OK;
     *out_done = a != NULL || b != NULL;
     if (b != NULL)
-        return replace_by_binary(rewrite, node, add ? "Sub" : "Add", rw_input(rewrite, node, 0),
-                                 rw_input(rewrite, b, 0));
-    return a != NULL ? replace_by_binary(rewrite, node, "Sub", rw_input(rewrite, node, 1), rw_input(rewrite, a, 0))
-                     : INLAY_OK;
+        return replace_by_binary(rewrite, node, add ? "Sub" : "Add", rewrite_input(rewrite, node, 0),
+                                 rewrite_input(rewrite, b, 0));
+    return a != NULL
+               ? replace_by_binary(rewrite, node, "Sub", rewrite_input(rewrite, node, 1), rewrite_input(rewrite, a, 0))
+               : INLAY_OK;
 }
 
 /* Division by a power of two equals multiplication by its inverse exactly, if the inverse is a normal number. */
 static inlay_status invert_divisor(struct rewrite *rewrite, graph_node *node)
 {
-    uint32_t b = rw_input(rewrite, node, 1), inverse;
-    const inlay_value_info *info = rw_info(rewrite, b);
+    uint32_t b = rewrite_input(rewrite, node, 1), inverse;
+    const inlay_value_info *info = rewrite_value_info(rewrite, b);
     int exponent;
     double d;
     float f;
 
-    if (node->info.since_version < 7 || info == NULL || info->dtype != INLAY_FLOAT || !rw_scalar(rewrite, b, &d) ||
+    if (node->info.since_version < 7 || info == NULL || info->dtype != INLAY_FLOAT || !rewrite_scalar(rewrite, b, &d) ||
         d == 1 || frexp(fabs(d), &exponent) != 0.5 || exponent < -100 || exponent > 100)
         return INLAY_OK;
     f = (float)(1 / d);
-    inverse = rw_constant(rewrite, INLAY_FLOAT, info->rank, (const int64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1 }, &f, sizeof f);
+    inverse =
+        rewrite_constant(rewrite, INLAY_FLOAT, info->rank, (const int64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1 }, &f, sizeof f);
     if (info->rank > 8 || inverse == INLAY_NONE)
-        return info->rank > 8 ? INLAY_OK : rw_no_memory(rewrite);
-    return replace_by_binary(rewrite, node, "Mul", rw_input(rewrite, node, 0), inverse);
+        return info->rank > 8 ? INLAY_OK : rewrite_no_memory(rewrite);
+    return replace_by_binary(rewrite, node, "Mul", rewrite_input(rewrite, node, 0), inverse);
 }
 
 static inlay_status swap_where_branches(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *negation = rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Not"), *new_node;
+    graph_node *negation = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Not"), *new_node;
 
     if (negation == NULL)
         return INLAY_OK;
-    new_node = rw_make(
-        rewrite, "Where", node->opset, node,
-        (const uint32_t[]){ rw_input(rewrite, negation, 0), rw_input(rewrite, node, 2), rw_input(rewrite, node, 1) }, 3,
-        1);
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+    new_node = rewrite_make_node(rewrite, "Where", node->opset, node,
+                                 (const uint32_t[]){ rewrite_input(rewrite, negation, 0),
+                                                     rewrite_input(rewrite, node, 2), rewrite_input(rewrite, node, 1) },
+                                 3, 1);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -146,7 +149,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (equivalent == INLAY_NONE)
         equivalent = find_redundant_unary(rewrite, node);
     if (equivalent != INLAY_NONE)
-        return rw_forward(rewrite, node->info.outputs[0], equivalent, &done);
+        return rewrite_forward(rewrite, node->info.outputs[0], equivalent, &done);
     if (pass_is_op(node, "Add") || pass_is_op(node, "Sub")) {
         status = fold_negation(rewrite, node, &done);
         return status;
@@ -156,11 +159,13 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (pass_is_op(node, "Where"))
         return swap_where_branches(rewrite, node);
     if (pass_is_op(node, "Pow") &&
-        rw_info(rewrite, rw_input(rewrite, node, 0))->dtype == rw_info(rewrite, node->info.outputs[0])->dtype &&
-        element_is_float(rw_info(rewrite, node->info.outputs[0])->dtype) &&
-        rw_info(rewrite, rw_input(rewrite, node, 1))->rank == 0 &&
-        all_equal(rewrite, rw_input(rewrite, node, 1), 2, false) && node->info.since_version >= 7)
-        return replace_by_binary(rewrite, node, "Mul", rw_input(rewrite, node, 0), rw_input(rewrite, node, 0));
+        rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->dtype ==
+            rewrite_value_info(rewrite, node->info.outputs[0])->dtype &&
+        element_is_float(rewrite_value_info(rewrite, node->info.outputs[0])->dtype) &&
+        rewrite_value_info(rewrite, rewrite_input(rewrite, node, 1))->rank == 0 &&
+        all_equal(rewrite, rewrite_input(rewrite, node, 1), 2, false) && node->info.since_version >= 7)
+        return replace_by_binary(rewrite, node, "Mul", rewrite_input(rewrite, node, 0),
+                                 rewrite_input(rewrite, node, 0));
     return INLAY_OK;
 }
 

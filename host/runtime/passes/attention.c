@@ -33,11 +33,11 @@ static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scal
 
     *out_k = INLAY_NONE;
     kt = attention_unscaled(rewrite, kt, scale);
-    node = rw_maker_op(rewrite, kt, "Transpose");
-    rank = rw_info(rewrite, kt)->rank;
+    node = rewrite_producer_op(rewrite, kt, "Transpose");
+    rank = rewrite_value_info(rewrite, kt)->rank;
     if (node == NULL || rank < 3 || rank > 4)
         return INLAY_OK;
-    perm = rw_attr_ints(node, "perm", &count);
+    perm = rewrite_attr_ints(node, "perm", &count);
     if (count != rank)
         return INLAY_OK;
     for (uint32_t d = 0; d < rank; d++) {
@@ -45,13 +45,13 @@ static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scal
         moves |= rest[d] != (int64_t)d;
     }
     if (!moves) {
-        *out_k = attention_unscaled(rewrite, rw_input(rewrite, node, 0), scale);
+        *out_k = attention_unscaled(rewrite, rewrite_input(rewrite, node, 0), scale);
     } else if (*scale > 0 && isfinite(*scale)) {
-        graph_node *new_node = rw_make(rewrite, "Transpose", node->opset, NULL, node->info.inputs, 1, 1);
+        graph_node *new_node = rewrite_make_node(rewrite, "Transpose", node->opset, NULL, node->info.inputs, 1, 1);
 
         if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", rest, rank) != INLAY_OK ||
-            rw_insert(rewrite, new_node, rw_info(rewrite, kt)->dtype) != INLAY_OK)
-            return rw_no_memory(rewrite);
+            rewrite_insert_node(rewrite, new_node, rewrite_value_info(rewrite, kt)->dtype) != INLAY_OK)
+            return rewrite_no_memory(rewrite);
         *out_k = new_node->info.outputs[0];
     }
     return INLAY_OK;
@@ -63,21 +63,23 @@ static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scal
  * [batch, groups, repeats, length, size]. INLAY_NONE: not a repetition. */
 static uint32_t before_repeat(const struct rewrite *rewrite, uint32_t value, int64_t *out_repeats)
 {
-    const graph_node *merge = rw_maker_op(rewrite, value, "Reshape");
-    const graph_node *expand = merge == NULL ? NULL : rw_maker_op(rewrite, rw_input(rewrite, merge, 0), "Expand");
-    const graph_node *split = expand == NULL ? NULL : rw_maker(rewrite, rw_input(rewrite, expand, 0));
-    const inlay_value_info *output = rw_info(rewrite, value), *info, *input;
+    const graph_node *merge = rewrite_producer_op(rewrite, value, "Reshape");
+    const graph_node *expand =
+        merge == NULL ? NULL : rewrite_producer_op(rewrite, rewrite_input(rewrite, merge, 0), "Expand");
+    const graph_node *split = expand == NULL ? NULL : rewrite_producer(rewrite, rewrite_input(rewrite, expand, 0));
+    const inlay_value_info *output = rewrite_value_info(rewrite, value), *info, *input;
     uint32_t from;
 
     if (split == NULL || !(pass_is_op(split, "Unsqueeze") || pass_is_op(split, "Reshape")) || output->rank != 4)
         return INLAY_NONE;
-    from = rw_input(rewrite, split, 0);
-    info = rw_info(rewrite, rw_input(rewrite, merge, 0));
-    input = rw_info(rewrite, from);
-    if (info->rank != 5 || input->rank != 4 || rw_info(rewrite, rw_input(rewrite, expand, 0))->rank != 5 ||
-        rw_dim(rw_info(rewrite, rw_input(rewrite, expand, 0)), 2) != 1 || rw_dim(input, 1) <= 0 ||
-        rw_dim(info, 1) != rw_dim(input, 1) || rw_dim(info, 2) <= 0 ||
-        rw_dim(output, 1) != rw_dim(info, 1) * rw_dim(info, 2))
+    from = rewrite_input(rewrite, split, 0);
+    info = rewrite_value_info(rewrite, rewrite_input(rewrite, merge, 0));
+    input = rewrite_value_info(rewrite, from);
+    if (info->rank != 5 || input->rank != 4 ||
+        rewrite_value_info(rewrite, rewrite_input(rewrite, expand, 0))->rank != 5 ||
+        rewrite_dim(rewrite_value_info(rewrite, rewrite_input(rewrite, expand, 0)), 2) != 1 ||
+        rewrite_dim(input, 1) <= 0 || rewrite_dim(info, 1) != rewrite_dim(input, 1) || rewrite_dim(info, 2) <= 0 ||
+        rewrite_dim(output, 1) != rewrite_dim(info, 1) * rewrite_dim(info, 2))
         return INLAY_NONE;
     for (uint32_t d = 0; d < 4; d++) {
         const inlay_dim *between = &info->dims[d < 2 ? d : d + 1];
@@ -86,10 +88,11 @@ static uint32_t before_repeat(const struct rewrite *rewrite, uint32_t value, int
             return INLAY_NONE;
     }
     for (uint32_t d = 0; d < 4; d++) /* `split` is an Unsqueeze, possibly written as a Reshape */
-        if (!attention_same_dim(&input->dims[d],
-                                &rw_info(rewrite, rw_input(rewrite, expand, 0))->dims[d < 2 ? d : d + 1]))
+        if (!attention_same_dim(
+                &input->dims[d],
+                &rewrite_value_info(rewrite, rewrite_input(rewrite, expand, 0))->dims[d < 2 ? d : d + 1]))
             return INLAY_NONE;
-    *out_repeats = rw_dim(info, 2);
+    *out_repeats = rewrite_dim(info, 2);
     return from;
 }
 
@@ -98,20 +101,20 @@ static uint32_t before_repeat(const struct rewrite *rewrite, uint32_t value, int
 /* The Softmax that produces p, optionally through Where(IsNaN(p), 0, p) (*guarded); NULL if it has other readers. */
 static graph_node *find_softmax(const struct rewrite *rewrite, uint32_t p, bool *guarded)
 {
-    const graph_node *where = rw_maker_op(rewrite, p, "Where"), *test;
+    const graph_node *where = rewrite_producer_op(rewrite, p, "Where"), *test;
 
     *guarded = where != NULL;
-    if (!rw_is_only_use(rewrite, p))
+    if (!rewrite_has_one_use(rewrite, p))
         return NULL;
     if (where == NULL)
-        return rw_maker_op(rewrite, p, "Softmax");
-    test = rw_maker_op(rewrite, rw_input(rewrite, where, 0), "IsNaN");
-    p = rw_input(rewrite, where, 2);
-    return test != NULL && rw_input(rewrite, test, 0) == p && rewrite->uses[p] == 2 &&
-                   rw_is_only_use(rewrite, test->info.outputs[0]) &&
-                   rw_is_scalar(rewrite, rw_input(rewrite, where, 1), 0) &&
-                   rw_info(rewrite, rw_input(rewrite, where, 1))->rank <= 1
-               ? rw_maker_op(rewrite, p, "Softmax")
+        return rewrite_producer_op(rewrite, p, "Softmax");
+    test = rewrite_producer_op(rewrite, rewrite_input(rewrite, where, 0), "IsNaN");
+    p = rewrite_input(rewrite, where, 2);
+    return test != NULL && rewrite_input(rewrite, test, 0) == p && rewrite->uses[p] == 2 &&
+                   rewrite_has_one_use(rewrite, test->info.outputs[0]) &&
+                   rewrite_is_scalar(rewrite, rewrite_input(rewrite, where, 1), 0) &&
+                   rewrite_value_info(rewrite, rewrite_input(rewrite, where, 1))->rank <= 1
+               ? rewrite_producer_op(rewrite, p, "Softmax")
                : NULL;
 }
 
@@ -119,14 +122,15 @@ static graph_node *find_softmax(const struct rewrite *rewrite, uint32_t p, bool 
  * heads, or one head of keys and values for all queries. MatMul broadcasts the latter, too. */
 static bool heads_agree(const struct rewrite *rewrite, uint32_t q, uint32_t kt, uint32_t value)
 {
-    const inlay_value_info *a = rw_info(rewrite, q), *b = rw_info(rewrite, kt), *info = rw_info(rewrite, value);
+    const inlay_value_info *a = rewrite_value_info(rewrite, q), *b = rewrite_value_info(rewrite, kt),
+                           *info = rewrite_value_info(rewrite, value);
     uint32_t rank = a->rank;
 
     if (rank == INLAY_RANK_UNKNOWN || rank < 3 || rank > 4 || b->rank != rank || info->rank != rank ||
         !attention_same_dim(&b->dims[rank - 1], &info->dims[rank - 2]))
         return false;
     for (uint32_t d = 0; d + 2 < rank; d++) {
-        bool one = rank == 4 && d == 1 && rw_dim(b, 1) == 1 && rw_dim(a, 1) > 0;
+        bool one = rank == 4 && d == 1 && rewrite_dim(b, 1) == 1 && rewrite_dim(a, 1) > 0;
 
         if (!attention_same_dim(&b->dims[d], &info->dims[d]) || (!one && !attention_same_dim(&a->dims[d], &b->dims[d])))
             return false;
@@ -138,12 +142,13 @@ static bool heads_agree(const struct rewrite *rewrite, uint32_t q, uint32_t kt, 
 static uint32_t with_batch(struct rewrite *rewrite, uint32_t value)
 {
     const int64_t first = 0;
-    inlay_dtype dtype = rw_info(rewrite, value)->dtype;
-    uint32_t axes = rw_constant_ints(rewrite, &first, 1);
-    graph_node *view =
-        axes == INLAY_NONE ? NULL : rw_make(rewrite, "Unsqueeze", 13, NULL, (const uint32_t[]){ value, axes }, 2, 1);
+    inlay_dtype dtype = rewrite_value_info(rewrite, value)->dtype;
+    uint32_t axes = rewrite_constant_ints(rewrite, &first, 1);
+    graph_node *view = axes == INLAY_NONE
+                           ? NULL
+                           : rewrite_make_node(rewrite, "Unsqueeze", 13, NULL, (const uint32_t[]){ value, axes }, 2, 1);
 
-    return view == NULL || rw_insert(rewrite, view, dtype) != INLAY_OK ? INLAY_NONE : view->info.outputs[0];
+    return view == NULL || rewrite_insert_node(rewrite, view, dtype) != INLAY_OK ? INLAY_NONE : view->info.outputs[0];
 }
 
 struct operands {
@@ -170,32 +175,33 @@ static inlay_status replace_by_attention(struct rewrite *rewrite, graph_node *no
     INLAY_CHECK(rank == 3 || rank == 4);
     for (uint32_t i = 0; rank == 3 && i < 3; i++)
         if ((inputs[i] = with_batch(rewrite, inputs[i])) == INLAY_NONE)
-            return rw_no_memory(rewrite);
-    new_node = rw_make(rewrite, "Attention", 1, node, inputs, count, 1);
+            return rewrite_no_memory(rewrite);
+    new_node = rewrite_make_node(rewrite, "Attention", 1, node, inputs, count, 1);
     if (new_node == NULL || graph_set_attr_float(rewrite->graph, new_node, "scale", operands->scale) != INLAY_OK ||
         (operands->causal && graph_set_attr_int(rewrite->graph, new_node, "causal", 1) != INLAY_OK) ||
         (operands->guarded && graph_set_attr_int(rewrite->graph, new_node, "guarded", 1) != INLAY_OK))
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     new_node->info.domain = (inlay_str){ ATTENTION_DOMAIN, sizeof ATTENTION_DOMAIN - 1 };
     if (rank == 4)
-        return rw_replace(rewrite, node, new_node);
-    if (rw_insert(rewrite, new_node, rw_info(rewrite, node->info.outputs[0])->dtype) != INLAY_OK)
-        return rw_no_memory(rewrite);
+        return rewrite_replace_node(rewrite, node, new_node);
+    if (rewrite_insert_node(rewrite, new_node, rewrite_value_info(rewrite, node->info.outputs[0])->dtype) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
     squeezed[0] = new_node->info.outputs[0];
-    squeezed[1] = rw_constant_ints(rewrite, &first, 1);
-    view = squeezed[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Squeeze", 13, node, squeezed, 2, 1);
-    return view == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, view);
+    squeezed[1] = rewrite_constant_ints(rewrite, &first, 1);
+    view = squeezed[1] == INLAY_NONE ? NULL : rewrite_make_node(rewrite, "Squeeze", 13, node, squeezed, 2, 1);
+    return view == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, view);
 }
 
 /* Returns true if only a Transpose and `reshape` read the MatMul, and reshape proves that it has as many rows as q.
  * Masks that might have more rows do not prove it. */
 static bool has_query_rows(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape, uint32_t q)
 {
-    const inlay_value_info *out = reshape == NULL ? NULL : rw_info(rewrite, reshape->info.outputs[0]);
-    const inlay_value_info *output = rw_info(rewrite, node->info.outputs[0]), *from = rw_info(rewrite, q);
+    const inlay_value_info *out = reshape == NULL ? NULL : rewrite_value_info(rewrite, reshape->info.outputs[0]);
+    const inlay_value_info *output = rewrite_value_info(rewrite, node->info.outputs[0]),
+                           *from = rewrite_value_info(rewrite, q);
 
-    return out != NULL && out->rank == 3 && from->rank == 4 && output->rank == 4 && rw_dim(output, 1) > 0 &&
-           rw_dim(output, 3) > 0 && rw_dim(out, 2) == rw_dim(output, 1) * rw_dim(output, 3) &&
+    return out != NULL && out->rank == 3 && from->rank == 4 && output->rank == 4 && rewrite_dim(output, 1) > 0 &&
+           rewrite_dim(output, 3) > 0 && rewrite_dim(out, 2) == rewrite_dim(output, 1) * rewrite_dim(output, 3) &&
            attention_same_dim(&out->dims[0], &from->dims[0]) && attention_same_dim(&out->dims[1], &from->dims[2]);
 }
 
@@ -203,9 +209,9 @@ static bool has_query_rows(const struct rewrite *rewrite, const graph_node *node
 static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, const graph_node *reshape)
 {
     struct operands operands = {
-        .v = rw_input(rewrite, node, 1), .bias = INLAY_NONE, .hidden = INLAY_NONE, .scale = 1
+        .v = rewrite_input(rewrite, node, 1), .bias = INLAY_NONE, .hidden = INLAY_NONE, .scale = 1
     };
-    graph_node *softmax = find_softmax(rewrite, rw_input(rewrite, node, 0), &operands.guarded), *scores;
+    graph_node *softmax = find_softmax(rewrite, rewrite_input(rewrite, node, 0), &operands.guarded), *scores;
     uint32_t value, rank, shared_k, shared_v;
     int64_t repeats_k, repeats_v, axis;
     attention_masks masks;
@@ -213,27 +219,28 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
 
     /* Values that are quantized later are fused at every level (by the lowering), or at none. */
     if (softmax == NULL || rewrite->ctx->newest_opset != 0 ||
-        rewrite->ctx->lowers != rw_is_quantized_later(rewrite, node->info.outputs[0]))
+        rewrite->ctx->lowers != rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
         return INLAY_OK;
-    rank = rw_info(rewrite, softmax->info.outputs[0])->rank;
-    axis = rw_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
-    if (rank < 3 || rank > 4 || rw_info(rewrite, operands.v)->rank != rank || (axis != -1 && axis != (int64_t)rank - 1))
+    rank = rewrite_value_info(rewrite, softmax->info.outputs[0])->rank;
+    axis = rewrite_attr_int(softmax, "axis", softmax->info.since_version < 13 ? 1 : -1);
+    if (rank < 3 || rank > 4 || rewrite_value_info(rewrite, operands.v)->rank != rank ||
+        (axis != -1 && axis != (int64_t)rank - 1))
         return INLAY_OK;
-    value = rw_input(rewrite, softmax, 0);
-    if (!element_is_float(rw_info(rewrite, value)->dtype) ||
+    value = rewrite_input(rewrite, softmax, 0);
+    if (!element_is_float(rewrite_value_info(rewrite, value)->dtype) ||
         (value = attention_scores(rewrite, value, &masks)) == INLAY_NONE)
         return INLAY_OK;
     value = attention_unscaled(rewrite, value, &operands.scale);
-    scores = rw_maker_op(rewrite, value, "MatMul");
-    if (scores == NULL || !rw_is_only_use(rewrite, value) ||
-        !heads_agree(rewrite, rw_input(rewrite, scores, 0), rw_input(rewrite, scores, 1), operands.v) ||
-        (masks.rows_open && !has_query_rows(rewrite, node, reshape, rw_input(rewrite, scores, 0))))
+    scores = rewrite_producer_op(rewrite, value, "MatMul");
+    if (scores == NULL || !rewrite_has_one_use(rewrite, value) ||
+        !heads_agree(rewrite, rewrite_input(rewrite, scores, 0), rewrite_input(rewrite, scores, 1), operands.v) ||
+        (masks.rows_open && !has_query_rows(rewrite, node, reshape, rewrite_input(rewrite, scores, 0))))
         return INLAY_OK;
-    operands.q = attention_unscaled(rewrite, rw_input(rewrite, scores, 0), &operands.scale);
+    operands.q = attention_unscaled(rewrite, rewrite_input(rewrite, scores, 0), &operands.scale);
     /* Attention applies the square root of the scale to q and k, so it must be positive. */
     if (!(operands.scale > 0) || !isfinite(operands.scale))
         return INLAY_OK;
-    status = find_keys(rewrite, rw_input(rewrite, scores, 1), &operands.scale, &operands.k);
+    status = find_keys(rewrite, rewrite_input(rewrite, scores, 1), &operands.scale, &operands.k);
     if (status != INLAY_OK || operands.k == INLAY_NONE || !(operands.scale > 0) || !isfinite(operands.scale))
         return status;
     operands.causal = attention_is_causal(rewrite, &masks);
@@ -252,36 +259,37 @@ done:
 /* Moves a Transpose from behind the Squeeze of a fused Attention to before it: the kernel then writes through it. */
 static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
 {
-    const graph_node *view = rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Squeeze");
-    uint32_t input = view == NULL ? INLAY_NONE : rw_input(rewrite, view, 0), count = 0;
-    const int64_t *perm = rw_attr_ints(node, "perm", &count);
+    const graph_node *view = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Squeeze");
+    uint32_t input = view == NULL ? INLAY_NONE : rewrite_input(rewrite, view, 0), count = 0;
+    const int64_t *perm = rewrite_attr_ints(node, "perm", &count);
     int64_t whole[4] = { 0 };
     graph_node *moved, *new_node;
 
-    if (view == NULL || count != 3 || !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) ||
-        !is_fused_attention(rw_maker(rewrite, input)) || rw_info(rewrite, input)->rank != 4 ||
-        rw_dim(rw_info(rewrite, input), 0) != 1 || rw_input(rewrite, view, 1) == INLAY_NONE ||
-        rw_info(rewrite, rw_input(rewrite, node, 0))->rank != 3)
+    if (view == NULL || count != 3 || !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) ||
+        !is_fused_attention(rewrite_producer(rewrite, input)) || rewrite_value_info(rewrite, input)->rank != 4 ||
+        rewrite_dim(rewrite_value_info(rewrite, input), 0) != 1 || rewrite_input(rewrite, view, 1) == INLAY_NONE ||
+        rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->rank != 3)
         return INLAY_OK;
     for (uint32_t d = 0; d < 3; d++)
         whole[d + 1] = perm[d] + 1;
-    moved = rw_make(rewrite, "Transpose", node->opset, NULL, &input, 1, 1);
+    moved = rewrite_make_node(rewrite, "Transpose", node->opset, NULL, &input, 1, 1);
     if (moved == NULL || graph_set_attr_ints(rewrite->graph, moved, "perm", whole, 4) != INLAY_OK ||
-        rw_insert(rewrite, moved, rw_info(rewrite, input)->dtype) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    new_node = rw_make(rewrite, "Squeeze", view->opset, node,
-                       (const uint32_t[]){ moved->info.outputs[0], rw_input(rewrite, view, 1) }, 2, 1);
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+        rewrite_insert_node(rewrite, moved, rewrite_value_info(rewrite, input)->dtype) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
+    new_node = rewrite_make_node(rewrite, "Squeeze", view->opset, node,
+                                 (const uint32_t[]){ moved->info.outputs[0], rewrite_input(rewrite, view, 1) }, 2, 1);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 /* A MatMul behind Reshape(Transpose(..)), whose number of rows the Reshape proves. */
 static inlay_status match_reshape(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *transpose = rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Transpose");
-    graph_node *product = transpose == NULL ? NULL : rw_maker_op(rewrite, rw_input(rewrite, transpose, 0), "MatMul");
+    graph_node *transpose = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Transpose");
+    graph_node *product =
+        transpose == NULL ? NULL : rewrite_producer_op(rewrite, rewrite_input(rewrite, transpose, 0), "MatMul");
 
-    return product == NULL || !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) ||
-                   !rw_is_only_use(rewrite, rw_input(rewrite, transpose, 0))
+    return product == NULL || !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) ||
+                   !rewrite_has_one_use(rewrite, rewrite_input(rewrite, transpose, 0))
                ? INLAY_OK
                : match_matmul(rewrite, product, node);
 }

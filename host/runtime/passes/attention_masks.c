@@ -17,20 +17,21 @@ bool attention_same_dim(const inlay_dim *a, const inlay_dim *b)
 uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, double *scale)
 {
     for (uint32_t steps = 0; steps < 4; steps++) {
-        const graph_node *mul = rw_maker_op(rewrite, value, "Mul"),
-                         *node = mul != NULL ? mul : rw_maker_op(rewrite, value, "Div");
+        const graph_node *mul = rewrite_producer_op(rewrite, value, "Mul"),
+                         *node = mul != NULL ? mul : rewrite_producer_op(rewrite, value, "Div");
         double c = 0;
         uint32_t side;
 
-        if (node == NULL || !rw_is_only_use(rewrite, value))
+        if (node == NULL || !rewrite_has_one_use(rewrite, value))
             return value;
         for (side = mul != NULL ? 0 : 1; side < 2; side++)
-            if (rw_scalar(rewrite, rw_input(rewrite, node, side), &c) && (mul != NULL || c != 0))
+            if (rewrite_scalar(rewrite, rewrite_input(rewrite, node, side), &c) && (mul != NULL || c != 0))
                 break;
-        if (side == 2 || rw_info(rewrite, rw_input(rewrite, node, 1 - side))->rank != rw_info(rewrite, value)->rank)
+        if (side == 2 || rewrite_value_info(rewrite, rewrite_input(rewrite, node, 1 - side))->rank !=
+                             rewrite_value_info(rewrite, value)->rank)
             return value;
         *scale *= mul != NULL ? c : 1 / c;
-        value = rw_input(rewrite, node, 1 - side);
+        value = rewrite_input(rewrite, node, 1 - side);
     }
     return value;
 }
@@ -41,7 +42,7 @@ uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, doubl
  * which ends up as the number of keys. *rows_open is set if the number of rows is not proven equal. */
 static bool matches_scores(const struct rewrite *rewrite, uint32_t scores, uint32_t value, bool *rows_open)
 {
-    const inlay_value_info *input = rw_info(rewrite, scores), *output = rw_info(rewrite, value);
+    const inlay_value_info *input = rewrite_value_info(rewrite, scores), *output = rewrite_value_info(rewrite, value);
 
     if (input == NULL || input->kind != output->kind || input->dtype != output->dtype || input->rank != output->rank ||
         input->rank == INLAY_RANK_UNKNOWN || input->rank < 2)
@@ -61,7 +62,7 @@ static bool matches_scores(const struct rewrite *rewrite, uint32_t scores, uint3
  * admits zero_bits else. */
 static bool is_mask(const struct rewrite *rewrite, uint32_t mask, uint32_t scores, inlay_dtype dtype, bool *out_whole)
 {
-    const inlay_value_info *info = rw_info(rewrite, mask), *score_info = rw_info(rewrite, scores);
+    const inlay_value_info *info = rewrite_value_info(rewrite, mask), *score_info = rewrite_value_info(rewrite, scores);
     const inlay_dim *last;
 
     if (info == NULL || info->rank == INLAY_RANK_UNKNOWN || info->rank < 2 || info->rank > score_info->rank ||
@@ -75,11 +76,11 @@ static bool is_mask(const struct rewrite *rewrite, uint32_t mask, uint32_t score
 /* Returns true for a constant [.., n, n] that is 0 up to the diagonal and below the threshold after it. */
 static bool is_triangle(struct rewrite *rewrite, uint32_t mask)
 {
-    const inlay_value_info *info = rw_info(rewrite, mask);
-    const float *elements = rw_floats(rewrite, mask);
-    int64_t size = rw_dim(info, -1);
+    const inlay_value_info *info = rewrite_value_info(rewrite, mask);
+    const float *elements = rewrite_floats(rewrite, mask);
+    int64_t size = rewrite_dim(info, -1);
 
-    if (elements == NULL || size < 2 || rw_dim(info, -2) != size)
+    if (elements == NULL || size < 2 || rewrite_dim(info, -2) != size)
         return false;
     for (uint32_t d = 0; d + 2 < info->rank; d++)
         if (info->dims[d].value != 1)
@@ -116,13 +117,14 @@ static bool is_window_mask(const inlay_value_info *info, const inlay_value_info 
 static uint32_t continue_with_mask(struct rewrite *rewrite, uint32_t scores, attention_mask mask, bool rows_open,
                                    bool windows, attention_masks *masks)
 {
-    const inlay_value_info *info = rw_info(rewrite, scores);
-    uint32_t count = masks->count, found, from = mask.choice != NULL ? rw_input(rewrite, mask.choice, 0) : mask.value;
+    const inlay_value_info *info = rewrite_value_info(rewrite, scores);
+    uint32_t count = masks->count, found,
+             from = mask.choice != NULL ? rewrite_input(rewrite, mask.choice, 0) : mask.value;
 
     INLAY_CHECK(count < ATTENTION_MASKS);
-    if (windows && !is_window_mask(rw_info(rewrite, from), info))
+    if (windows && !is_window_mask(rewrite_value_info(rewrite, from), info))
         return INLAY_NONE;
-    mask.windows = windows && rw_info(rewrite, from)->rank >= 4;
+    mask.windows = windows && rewrite_value_info(rewrite, from)->rank >= 4;
     if (mask.windows) {
         mask.groups = info->dims[0];
         mask.window_count = info->dims[1].value;
@@ -144,13 +146,13 @@ static uint32_t match_where_mask(struct rewrite *rewrite, uint32_t value, const 
     double c;
 
     for (uint32_t i = 1; i < 3; i++) {
-        uint32_t hidden = rw_input(rewrite, where, i), scores = rw_input(rewrite, where, 3 - i), found;
+        uint32_t hidden = rewrite_input(rewrite, where, i), scores = rewrite_input(rewrite, where, 3 - i), found;
         bool rows_open = false;
 
         mask.hidden = i;
-        if (!rw_scalar(rewrite, hidden, &c) || rw_info(rewrite, hidden)->rank > 1 ||
+        if (!rewrite_scalar(rewrite, hidden, &c) || rewrite_value_info(rewrite, hidden)->rank > 1 ||
             !matches_scores(rewrite, scores, value, &rows_open) ||
-            !is_mask(rewrite, rw_input(rewrite, where, 0), scores, INLAY_BOOL, &mask.whole))
+            !is_mask(rewrite, rewrite_input(rewrite, where, 0), scores, INLAY_BOOL, &mask.whole))
             continue;
         found = continue_with_mask(rewrite, scores, mask, rows_open, windows, masks);
         if (found != INLAY_NONE)
@@ -165,12 +167,12 @@ static uint32_t match_added_mask(struct rewrite *rewrite, uint32_t value, const 
     attention_mask mask = { .choice = NULL };
 
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t scores = rw_input(rewrite, sum, i), found;
+        uint32_t scores = rewrite_input(rewrite, sum, i), found;
         bool rows_open = false;
 
-        mask.value = rw_input(rewrite, sum, 1 - i);
+        mask.value = rewrite_input(rewrite, sum, 1 - i);
         if (!matches_scores(rewrite, scores, value, &rows_open) ||
-            !is_mask(rewrite, mask.value, scores, rw_info(rewrite, value)->dtype, &mask.whole))
+            !is_mask(rewrite, mask.value, scores, rewrite_value_info(rewrite, value)->dtype, &mask.whole))
             continue;
         found = continue_with_mask(rewrite, scores, mask, rows_open, windows, masks);
         if (found != INLAY_NONE)
@@ -182,7 +184,7 @@ static uint32_t match_added_mask(struct rewrite *rewrite, uint32_t value, const 
 /* Returns true for a Reshape that merges or splits batch and windows and keeps the last three axes. */
 static bool keeps_scores(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rw_info(rewrite, a), *output = rw_info(rewrite, b);
+    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
 
     if (input->rank != 4 && input->rank != 5)
         return false;
@@ -197,15 +199,16 @@ static bool keeps_scores(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 
 static uint32_t find_unmasked_scores(struct rewrite *rewrite, uint32_t value, bool windows, attention_masks *masks)
 {
-    const graph_node *node = rw_maker(rewrite, value);
-    uint32_t inner = node == NULL ? INLAY_NONE : rw_input(rewrite, node, 0);
+    const graph_node *node = rewrite_producer(rewrite, value);
+    uint32_t inner = node == NULL ? INLAY_NONE : rewrite_input(rewrite, node, 0);
 
-    if (node == NULL || !rw_is_only_use(rewrite, value))
+    if (node == NULL || !rewrite_has_one_use(rewrite, value))
         return INLAY_NONE;
-    if (!windows && rw_maker_op(rewrite, attention_unscaled(rewrite, value, &(double){ 1 }), "MatMul") != NULL)
+    if (!windows && rewrite_producer_op(rewrite, attention_unscaled(rewrite, value, &(double){ 1 }), "MatMul") != NULL)
         return value;
-    if (pass_is_op(node, "Reshape") && inner != INLAY_NONE && rw_info(rewrite, inner)->rank != INLAY_RANK_UNKNOWN &&
-        rw_info(rewrite, value)->rank == (windows ? 5u : 4u) && keeps_scores(rewrite, value, inner))
+    if (pass_is_op(node, "Reshape") && inner != INLAY_NONE &&
+        rewrite_value_info(rewrite, inner)->rank != INLAY_RANK_UNKNOWN &&
+        rewrite_value_info(rewrite, value)->rank == (windows ? 5u : 4u) && keeps_scores(rewrite, value, inner))
         return find_unmasked_scores(rewrite, inner, !windows, masks);
     if (masks->count == ATTENTION_MASKS)
         return INLAY_NONE;
@@ -228,19 +231,19 @@ uint32_t attention_scores(struct rewrite *rewrite, uint32_t value, attention_mas
 static uint32_t insert(struct rewrite *rewrite, const char *op, int64_t opset, const uint32_t *inputs, uint32_t count,
                        inlay_dtype dtype)
 {
-    graph_node *node = rw_make(rewrite, op, opset, NULL, inputs, count, 1);
+    graph_node *node = rewrite_make_node(rewrite, op, opset, NULL, inputs, count, 1);
 
-    return node == NULL || rw_insert(rewrite, node, dtype) != INLAY_OK ? INLAY_NONE : node->info.outputs[0];
+    return node == NULL || rewrite_insert_node(rewrite, node, dtype) != INLAY_OK ? INLAY_NONE : node->info.outputs[0];
 }
 
 /* Size of one axis of value, as int64 [1]. */
 static uint32_t emit_size(struct rewrite *rewrite, uint32_t value, int64_t axis)
 {
-    graph_node *shape = rw_make(rewrite, "Shape", 15, NULL, &value, 1, 1);
+    graph_node *shape = rewrite_make_node(rewrite, "Shape", 15, NULL, &value, 1, 1);
 
     if (shape == NULL || graph_set_attr_int(rewrite->graph, shape, "start", axis) != INLAY_OK ||
         graph_set_attr_int(rewrite->graph, shape, "end", axis + 1) != INLAY_OK ||
-        rw_insert(rewrite, shape, INLAY_INT64) != INLAY_OK)
+        rewrite_insert_node(rewrite, shape, INLAY_INT64) != INLAY_OK)
         return INLAY_NONE;
     return shape->info.outputs[0];
 }
@@ -255,7 +258,7 @@ struct key_zeros {
 
 static uint32_t shared_zeros(struct rewrite *rewrite, uint32_t k, inlay_dtype dtype)
 {
-    const inlay_value_info *info = rw_info(rewrite, k);
+    const inlay_value_info *info = rewrite_value_info(rewrite, k);
     const inlay_dim keys = info->dims[info->rank - 2];
     uint64_t bytes = (uint64_t)inlay_dtype_bits(dtype) / 8, zero_bits = 0;
     struct key_zeros *zeros;
@@ -265,7 +268,7 @@ static uint32_t shared_zeros(struct rewrite *rewrite, uint32_t k, inlay_dtype dt
             return zeros->value;
     zeros = arena_array(&rewrite->arena, 1, sizeof *zeros);
     if (zeros != NULL) {
-        const uint32_t inputs[] = { rw_constant(rewrite, dtype, 0, NULL, &zero_bits, bytes),
+        const uint32_t inputs[] = { rewrite_constant(rewrite, dtype, 0, NULL, &zero_bits, bytes),
                                     emit_size(rewrite, k, info->rank - 2) };
 
         *zeros = (struct key_zeros){ rewrite->pass_state, keys, dtype, INLAY_NONE };
@@ -280,17 +283,18 @@ static uint32_t shared_zeros(struct rewrite *rewrite, uint32_t k, inlay_dtype dt
 static uint32_t shape_of_groups(struct rewrite *rewrite, const attention_mask *mask, uint32_t q)
 {
     const int64_t sizes[4] = { mask->window_count, 1, 1, 1 };
-    uint32_t parts[2] = { emit_size(rewrite, q, 0), rw_constant_ints(rewrite, sizes, 1) };
+    uint32_t parts[2] = { emit_size(rewrite, q, 0), rewrite_constant_ints(rewrite, sizes, 1) };
     graph_node *concat;
 
     if (parts[0] == INLAY_NONE || parts[1] == INLAY_NONE)
         return INLAY_NONE;
     parts[0] = insert(rewrite, "Div", 14, parts, 2, INLAY_INT64);
-    parts[1] = rw_constant_ints(rewrite, sizes, 4);
-    concat =
-        parts[0] == INLAY_NONE || parts[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Concat", 13, NULL, parts, 2, 1);
+    parts[1] = rewrite_constant_ints(rewrite, sizes, 4);
+    concat = parts[0] == INLAY_NONE || parts[1] == INLAY_NONE
+                 ? NULL
+                 : rewrite_make_node(rewrite, "Concat", 13, NULL, parts, 2, 1);
     return concat == NULL || graph_set_attr_int(rewrite->graph, concat, "axis", 0) != INLAY_OK ||
-                   rw_insert(rewrite, concat, INLAY_INT64) != INLAY_OK
+                   rewrite_insert_node(rewrite, concat, INLAY_INT64) != INLAY_OK
                ? INLAY_NONE
                : concat->info.outputs[0];
 }
@@ -300,7 +304,7 @@ static uint32_t shape_of_groups(struct rewrite *rewrite, const attention_mask *m
 static uint32_t repeat_windows(struct rewrite *rewrite, const attention_mask *window_mask, uint32_t mask, uint32_t from,
                                uint32_t q, inlay_dtype dtype)
 {
-    const inlay_value_info *info = rw_info(rewrite, from);
+    const inlay_value_info *info = rewrite_value_info(rewrite, from);
     const bool one = window_mask->groups.kind == INLAY_DIM_FIXED && window_mask->groups.value == 1 && info->rank >= 4 &&
                      info->dims[info->rank - 4].value == window_mask->window_count;
     int64_t shape[4] = { -1 };
@@ -312,14 +316,14 @@ static uint32_t repeat_windows(struct rewrite *rewrite, const attention_mask *wi
         to = shape_of_groups(rewrite, window_mask, q);
         mask = to == INLAY_NONE ? INLAY_NONE : insert(rewrite, "Expand", 13, (const uint32_t[]){ mask, to }, 2, dtype);
     }
-    to = mask == INLAY_NONE ? INLAY_NONE : rw_constant_ints(rewrite, shape, 4);
+    to = mask == INLAY_NONE ? INLAY_NONE : rewrite_constant_ints(rewrite, shape, 4);
     return to == INLAY_NONE ? INLAY_NONE : insert(rewrite, "Reshape", 14, (const uint32_t[]){ mask, to }, 2, dtype);
 }
 
 /* The condition that selects hidden scores, without the window axis. */
 static uint32_t hidden_scores(struct rewrite *rewrite, const attention_mask *mask, uint32_t q)
 {
-    uint32_t condition = rw_input(rewrite, mask->choice, 0), hidden = condition;
+    uint32_t condition = rewrite_input(rewrite, mask->choice, 0), hidden = condition;
 
     if (mask->windows)
         hidden = repeat_windows(rewrite, mask, condition, condition, q, INLAY_BOOL);
@@ -341,33 +345,35 @@ static uint32_t add_mask(struct rewrite *rewrite, const attention_mask *mask, ui
 inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks *masks, uint32_t q, uint32_t value,
                                   uint32_t *out_bias, uint32_t *out_hidden)
 {
-    inlay_dtype dtype = rw_info(rewrite, q)->dtype;
+    inlay_dtype dtype = rewrite_value_info(rewrite, q)->dtype;
     uint32_t bias = INLAY_NONE, hidden = INLAY_NONE;
     bool whole = masks->count == 0;
 
     for (uint32_t i = 0; i < masks->count; i++)
         whole |= masks->list[i].whole;
     if (!whole && (bias = shared_zeros(rewrite, value, dtype)) == INLAY_NONE)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint32_t i = masks->count; i-- > 0;) {
         const attention_mask *one = &masks->list[i];
 
         if (one->choice == NULL) {
             bias = add_mask(rewrite, one, bias, q, dtype);
         } else {
-            const uint32_t low = rw_input(rewrite, one->choice, one->hidden), here = hidden_scores(rewrite, one, q);
+            const uint32_t low = rewrite_input(rewrite, one->choice, one->hidden),
+                           here = hidden_scores(rewrite, one, q);
 
             if (bias == INLAY_NONE)
-                bias = rw_constant(rewrite, dtype, 0, NULL, &(uint64_t){ 0 }, (uint64_t)inlay_dtype_bits(dtype) / 8);
+                bias =
+                    rewrite_constant(rewrite, dtype, 0, NULL, &(uint64_t){ 0 }, (uint64_t)inlay_dtype_bits(dtype) / 8);
             if (here == INLAY_NONE || bias == INLAY_NONE)
-                return rw_no_memory(rewrite);
+                return rewrite_no_memory(rewrite);
             hidden = hidden == INLAY_NONE ? here
                                           : insert(rewrite, "Or", 7, (const uint32_t[]){ hidden, here }, 2, INLAY_BOOL);
             bias = hidden == INLAY_NONE ? INLAY_NONE
                                         : insert(rewrite, "Where", 16, (const uint32_t[]){ here, low, bias }, 3, dtype);
         }
         if (bias == INLAY_NONE)
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
     }
     *out_bias = bias;
     *out_hidden = hidden;

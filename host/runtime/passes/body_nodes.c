@@ -9,11 +9,11 @@ bool body_nodes_begin(body_nodes *nodes, pass_ctx *ctx, struct graph *to, const 
     nodes->map = arena_array(&ctx->model->arena, (size_t)nodes->from->value_count + 1, sizeof *nodes->map);
     if (nodes->map == NULL)
         return false;
-    body_nodes_again(nodes, body);
+    body_nodes_reset(nodes, body);
     return true;
 }
 
-void body_nodes_again(body_nodes *nodes, const graph_body *body)
+void body_nodes_reset(body_nodes *nodes, const graph_body *body)
 {
     memset(nodes->map, 0xff, nodes->from->value_count * sizeof *nodes->map);
     for (uint32_t i = 0; i < body->capture_count; i++)

@@ -16,7 +16,7 @@ typedef struct body_nodes {
 bool body_nodes_begin(body_nodes *nodes, pass_ctx *ctx, struct graph *to, const graph_node *node,
                       const graph_body *body);
 /* Resets the map to the captures before the next copy. */
-void body_nodes_again(body_nodes *nodes, const graph_body *body);
+void body_nodes_reset(body_nodes *nodes, const graph_body *body);
 /* Appends the nodes to `to`, named "<node>/<name>" or "<node>/<copy>/<name>". Values that are not mapped yet become new
  * values. Bodies of the copied nodes are moved when the graph is finished, so nodes with bodies can be copied only
  * once. Returns false if out of memory. */

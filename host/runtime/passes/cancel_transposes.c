@@ -44,8 +44,8 @@ static uint32_t chain_input(const struct rewrite *rewrite, const graph_node *nod
     if (is_unary(node))
         return 0;
     for (uint32_t side = 0; is_binary(node) && side < (pass_is_op(node, "PRelu") ? 1 : 2); side++) {
-        uint32_t c = rw_input(rewrite, node, 1 - side);
-        if (rw_is_constant(rewrite, c) && varying_axis(rw_info(rewrite, c), rank) > -2)
+        uint32_t c = rewrite_input(rewrite, node, 1 - side);
+        if (rewrite_is_constant(rewrite, c) && varying_axis(rewrite_value_info(rewrite, c), rank) > -2)
             return side;
     }
     return UINT32_MAX;
@@ -54,38 +54,39 @@ static uint32_t chain_input(const struct rewrite *rewrite, const graph_node *nod
 /* The constant after perm: axis d of the result is axis perm[d] of the original. */
 static uint32_t permute_constant(struct rewrite *rewrite, uint32_t value, uint32_t rank, const int64_t *perm)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     int64_t axis = varying_axis(info, rank), *dims = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *dims);
 
     if (axis < 0)
         return value;
     for (uint32_t d = 0; dims != NULL && d < rank; d++)
         dims[d] = perm[d] == axis ? info->dims[(uint32_t)axis - (rank - info->rank)].value : 1;
-    return dims == NULL ? INLAY_NONE : rw_constant(rewrite, info->dtype, rank, dims, info->data, info->data_bytes);
+    return dims == NULL ? INLAY_NONE : rewrite_constant(rewrite, info->dtype, rank, dims, info->data, info->data_bytes);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *chain[MAX_CHAIN], *first, *merged, *copy;
-    uint32_t count = 0, value = rw_input(rewrite, node, 0), at, rank;
+    uint32_t count = 0, value = rewrite_input(rewrite, node, 0), at, rank;
     int64_t *before, *after, *both;
     bool done, is_identity = true;
 
-    if (!pass_is_op(node, "Transpose") || rw_info(rewrite, value)->rank == INLAY_RANK_UNKNOWN)
+    if (!pass_is_op(node, "Transpose") || rewrite_value_info(rewrite, value)->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
-    rank = rw_info(rewrite, value)->rank;
-    while (count < MAX_CHAIN && rw_is_only_use(rewrite, value) &&
-           (at = chain_input(rewrite, rw_maker(rewrite, value), rank)) != UINT32_MAX &&
-           rw_info(rewrite, rw_input(rewrite, rw_maker(rewrite, value), at))->rank == rank) {
-        chain[count++] = rw_maker(rewrite, value);
-        value = rw_input(rewrite, chain[count - 1], at);
+    rank = rewrite_value_info(rewrite, value)->rank;
+    while (count < MAX_CHAIN && rewrite_has_one_use(rewrite, value) &&
+           (at = chain_input(rewrite, rewrite_producer(rewrite, value), rank)) != UINT32_MAX &&
+           rewrite_value_info(rewrite, rewrite_input(rewrite, rewrite_producer(rewrite, value), at))->rank == rank) {
+        chain[count++] = rewrite_producer(rewrite, value);
+        value = rewrite_input(rewrite, chain[count - 1], at);
     }
-    first = count == 0 || !rw_is_only_use(rewrite, value) ? NULL : rw_maker_op(rewrite, value, "Transpose");
+    first =
+        count == 0 || !rewrite_has_one_use(rewrite, value) ? NULL : rewrite_producer_op(rewrite, value, "Transpose");
     before = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *before);
     after = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *after);
     both = arena_array(&rewrite->scratch, (size_t)rank + 1, sizeof *both);
     if (before == NULL || after == NULL || both == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (first == NULL || !transpose_perm(first, rank, before) || !transpose_perm(node, rank, after) ||
         rewrite->is_output[node->info.outputs[0]])
         return INLAY_OK;
@@ -93,31 +94,32 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         both[d] = before[after[d]];
         is_identity &= both[d] == (int64_t)d;
     }
-    value = rw_input(rewrite, first, 0);
+    value = rewrite_input(rewrite, first, 0);
     if (!is_identity) {
-        merged = rw_make(rewrite, "Transpose", node->opset, NULL, &value, 1, 1);
+        merged = rewrite_make_node(rewrite, "Transpose", node->opset, NULL, &value, 1, 1);
         if (merged == NULL || graph_set_attr_ints(rewrite->graph, merged, "perm", both, rank) != INLAY_OK ||
-            rw_insert(rewrite, merged, rw_info(rewrite, value)->dtype) != INLAY_OK)
-            return rw_no_memory(rewrite);
+            rewrite_insert_node(rewrite, merged, rewrite_value_info(rewrite, value)->dtype) != INLAY_OK)
+            return rewrite_no_memory(rewrite);
         value = merged->info.outputs[0];
     }
     for (uint32_t i = count; i-- > 0;) {
         at = chain_input(rewrite, chain[i], rank);
-        copy = rw_copy(rewrite, chain[i]);
+        copy = rewrite_copy_node(rewrite, chain[i]);
         if (copy == NULL)
-            return rw_no_memory(rewrite);
-        rw_set_input(rewrite, copy, at, value);
+            return rewrite_no_memory(rewrite);
+        rewrite_set_input(rewrite, copy, at, value);
         if (is_binary(chain[i])) {
-            value = permute_constant(rewrite, rw_input(rewrite, chain[i], 1 - at), rank, after);
+            value = permute_constant(rewrite, rewrite_input(rewrite, chain[i], 1 - at), rank, after);
             if (value == INLAY_NONE)
-                return rw_no_memory(rewrite);
-            rw_set_input(rewrite, copy, 1 - at, value);
+                return rewrite_no_memory(rewrite);
+            rewrite_set_input(rewrite, copy, 1 - at, value);
         }
-        if (rw_insert(rewrite, copy, rw_info(rewrite, chain[i]->info.outputs[0])->dtype) != INLAY_OK)
-            return rw_no_memory(rewrite);
+        if (rewrite_insert_node(rewrite, copy, rewrite_value_info(rewrite, chain[i]->info.outputs[0])->dtype) !=
+            INLAY_OK)
+            return rewrite_no_memory(rewrite);
         value = copy->info.outputs[0];
     }
-    return rw_forward(rewrite, node->info.outputs[0], value, &done);
+    return rewrite_forward(rewrite, node->info.outputs[0], value, &done);
 }
 
 inlay_status pass_cancel_transposes(pass_ctx *ctx, bool *out_changed)

@@ -52,7 +52,7 @@ static bool same_node(struct rewrite *rewrite, const graph_node *a, const graph_
         a->info.output_count != b->info.output_count || !same_attrs(a, b))
         return false;
     for (uint32_t i = 0; i < a->info.input_count; i++)
-        if (rw_input(rewrite, a, i) != rw_input(rewrite, b, i))
+        if (rewrite_input(rewrite, a, i) != rewrite_input(rewrite, b, i))
             return false;
     /* Outputs must match, too: an output may be omitted only if it is omitted in both nodes. */
     for (uint32_t i = 0; i < a->info.output_count; i++)
@@ -65,9 +65,10 @@ static bool same_node(struct rewrite *rewrite, const graph_node *a, const graph_
 
 static bool same_constant(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rw_info(rewrite, a), *output = rw_info(rewrite, b);
+    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
 
-    return input->data_bytes == output->data_bytes && input->dtype != INLAY_STRING && rw_same_type(rewrite, a, b) &&
+    return input->data_bytes == output->data_bytes && input->dtype != INLAY_STRING &&
+           rewrite_same_type(rewrite, a, b) &&
            (input->data == output->data || input->data_bytes == 0 ||
             (input->data_bytes <= SMALL_BYTES && memcmp(input->data, output->data, (size_t)input->data_bytes) == 0));
 }
@@ -79,7 +80,7 @@ static uint64_t hash_node(const struct rewrite *rewrite, const graph_node *node)
     uint64_t hash = hash_u64((uint64_t)(uintptr_t)node->row, (uint64_t)(uintptr_t)node->custom);
 
     for (uint32_t i = 0; i < node->info.input_count; i++)
-        hash = hash_u64(hash, rw_input(rewrite, node, i));
+        hash = hash_u64(hash, rewrite_input(rewrite, node, i));
     for (uint32_t i = 0; i < node->info.attr_count; i++)
         if (node->info.attrs[i].kind == INLAY_ATTR_INT)
             hash = hash_u64(hash, (uint64_t)node->info.attrs[i].i);
@@ -96,7 +97,7 @@ static inlay_status merge_constants(struct rewrite *rewrite, expression_table *t
         uint64_t hash;
         uint32_t entry;
 
-        if (!rw_is_constant(rewrite, value) || rewrite->uses[value] == 0 || rewrite->is_output[value])
+        if (!rewrite_is_constant(rewrite, value) || rewrite->uses[value] == 0 || rewrite->is_output[value])
             continue;
         hash = info->data_bytes <= SMALL_BYTES ? hash_bytes(info->data, (size_t)info->data_bytes, info->dtype)
                                                : hash_u64((uint64_t)(uintptr_t)info->data, info->dtype);
@@ -110,7 +111,7 @@ static inlay_status merge_constants(struct rewrite *rewrite, expression_table *t
             continue;
         }
         /* does not count as a change: merged constants need no further round */
-        status = rw_forward(rewrite, value, table->entries[entry].constant, &done);
+        status = rewrite_forward(rewrite, value, table->entries[entry].constant, &done);
     }
     return status;
 }
@@ -136,7 +137,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (table == NULL) { /* first node of the graph */
         table = rewrite->pass_state = arena_alloc(&rewrite->arena, sizeof *table);
         if (table == NULL || !init_table(rewrite, table))
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
         status = merge_constants(rewrite, table);
         if (status != INLAY_OK)
             return status;
@@ -156,7 +157,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         for (uint32_t i = 0; is_removable && i < node->info.output_count; i++) {
             bool done;
 
-            status = rw_forward(rewrite, node->info.outputs[i], first->info.outputs[i], &done);
+            status = rewrite_forward(rewrite, node->info.outputs[i], first->info.outputs[i], &done);
             if (status != INLAY_OK)
                 return status;
         }

@@ -19,10 +19,10 @@ static uint32_t emit_scalar(subgraph_builder *builder, int64_t value)
 {
     uint32_t constant = builder->status != INLAY_OK
                             ? INLAY_NONE
-                            : rw_constant(builder->rewrite, INLAY_INT64, 0, NULL, &value, sizeof value);
+                            : rewrite_constant(builder->rewrite, INLAY_INT64, 0, NULL, &value, sizeof value);
 
     if (constant == INLAY_NONE && builder->status == INLAY_OK)
-        builder->status = rw_no_memory(builder->rewrite);
+        builder->status = rewrite_no_memory(builder->rewrite);
     return constant;
 }
 
@@ -30,14 +30,14 @@ static uint32_t emit_scalar(subgraph_builder *builder, int64_t value)
  * there is none. All layers then compute sizes from the same input, so that common subexpressions merge. */
 static uint32_t input_with_dim(const subgraph_builder *builder, uint32_t value, int64_t *d)
 {
-    const inlay_value_info *info = rw_info(builder->rewrite, value), *in;
+    const inlay_value_info *info = rewrite_value_info(builder->rewrite, value), *in;
     const struct graph *graph = builder->rewrite->graph;
 
     if (graph->parent != NULL || info->rank == INLAY_RANK_UNKNOWN || *d >= info->rank ||
         info->dims[*d].kind != INLAY_DIM_SYMBOLIC)
         return value;
     for (uint32_t i = 0; i < graph->input_count; i++) {
-        in = rw_info(builder->rewrite, graph->inputs[i]);
+        in = rewrite_value_info(builder->rewrite, graph->inputs[i]);
         for (uint32_t e = 0; in->rank != INLAY_RANK_UNKNOWN && e < in->rank; e++)
             if (in->dims[e].kind == INLAY_DIM_SYMBOLIC && in->dims[e].symbol == info->dims[*d].symbol) {
                 *d = e;
@@ -81,7 +81,7 @@ static const int64_t by_head[] = { 0, 2, 1, 3 };
 /* [batch, rows, heads * size] to [batch, heads, rows, size]; values of rank 4 have that layout already. */
 static uint32_t split_heads(subgraph_builder *builder, uint32_t value, int64_t count)
 {
-    const int64_t wide = rw_dim(rw_info(builder->rewrite, value), -1);
+    const int64_t wide = rewrite_dim(rewrite_value_info(builder->rewrite, value), -1);
 
     if (builder_rank(builder, value) == 4)
         return value;
@@ -159,8 +159,8 @@ static uint32_t emit_causal_mask(subgraph_builder *builder, uint32_t q, uint32_t
 /* The reason why the node's mask cannot be used; NULL: it can, or there is no mask. input is [batch, ..]. */
 static const char *mask_error(const subgraph_builder *builder, uint32_t mask, uint32_t input)
 {
-    const int64_t count = mask == INLAY_NONE ? -1 : rw_dim(rw_info(builder->rewrite, mask), 0);
-    const int64_t batch = rw_dim(rw_info(builder->rewrite, input), 0);
+    const int64_t count = mask == INLAY_NONE ? -1 : rewrite_dim(rewrite_value_info(builder->rewrite, mask), 0);
+    const int64_t batch = rewrite_dim(rewrite_value_info(builder->rewrite, input), 0);
     const uint32_t rank = builder_rank(builder, mask);
 
     return mask == INLAY_NONE           ? NULL
@@ -174,7 +174,8 @@ static const char *mask_error(const subgraph_builder *builder, uint32_t mask, ui
 /* Returns true if dimension 0 of both is provably the same. */
 static bool same_first(const subgraph_builder *builder, uint32_t value, uint32_t input)
 {
-    const inlay_value_info *info = rw_info(builder->rewrite, value), *other = rw_info(builder->rewrite, input);
+    const inlay_value_info *info = rewrite_value_info(builder->rewrite, value),
+                           *other = rewrite_value_info(builder->rewrite, input);
 
     if (info->rank == INLAY_RANK_UNKNOWN || other->rank == INLAY_RANK_UNKNOWN ||
         info->dims[0].kind != other->dims[0].kind)
@@ -297,7 +298,7 @@ static uint32_t rank_or(const subgraph_builder *builder, uint32_t value, uint32_
 
 void decompose_multi_head_attention(subgraph_builder *builder)
 {
-    const int64_t count = rw_attr_int(builder->node, "num_heads", 0);
+    const int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
     const uint32_t bias = builder_input(builder, 3), past_k = builder_input(builder, 6),
                    past_v = builder_input(builder, 7), input = builder_input(builder, 0);
     attention_operands operands = { input,
@@ -309,7 +310,7 @@ void decompose_multi_head_attention(subgraph_builder *builder)
                                     0,
                                     0,
                                     0 };
-    const int64_t wide = rw_dim(rw_info(builder->rewrite, input), -1);
+    const int64_t wide = rewrite_dim(rewrite_value_info(builder->rewrite, input), -1);
     const bool packed = operands.v == INLAY_NONE;
     const uint32_t rank = operands.k == INLAY_NONE ? 5 : 3; /* of the queries */
     const uint32_t key_rank = rank_or(builder, operands.k, packed ? 5 : builder_rank(builder, operands.v));
@@ -351,11 +352,11 @@ void decompose_multi_head_attention(subgraph_builder *builder)
         operands.k = emit_concat(builder, past_k, operands.k, 2);
     if (past_v != INLAY_NONE)
         operands.v = emit_concat(builder, past_v, operands.v, 2);
-    operands.scale = rw_attr_float(builder->node, "scale", 0);
+    operands.scale = rewrite_attr_float(builder->node, "scale", 0);
     operands.hidden = lowest_score(builder_dtype(builder, operands.q));
     add_mask(builder, &operands, builder_input(builder, 4), input,
-             rw_attr_float(builder->node, "mask_filter_value", -10000));
-    if (rw_attr_int(builder->node, "unidirectional", 0) != 0)
+             rewrite_attr_float(builder->node, "mask_filter_value", -10000));
+    if (rewrite_attr_int(builder->node, "unidirectional", 0) != 0)
         operands.mask = emit_causal_mask(builder, operands.q, operands.k);
     output = join_heads(builder, emit_attention(builder, &operands));
     builder_set_output(builder, 0, output);
@@ -382,10 +383,10 @@ static uint32_t append_in_buffer(subgraph_builder *builder, uint32_t past, uint3
 /* One row of queries for each sequence. Keys and values are one row plus a past, or those of an encoder in rank 4. */
 void decompose_decoder_masked_attention(subgraph_builder *builder)
 {
-    const int64_t count = rw_attr_int(builder->node, "num_heads", 0);
+    const int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
     const uint32_t bias = builder_input(builder, 10), past_k = builder_input(builder, 5),
                    past_v = builder_input(builder, 6), input = builder_input(builder, 0);
-    const bool shares = rw_attr_int(builder->node, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
+    const bool shares = rewrite_attr_int(builder->node, "past_present_share_buffer", 0) != 0 && past_k != INLAY_NONE;
     attention_operands operands = { input,
                                     builder_input(builder, 1),
                                     builder_input(builder, 2),
@@ -395,7 +396,7 @@ void decompose_decoder_masked_attention(subgraph_builder *builder)
                                     0,
                                     0,
                                     0 };
-    const int64_t wide = rw_dim(rw_info(builder->rewrite, input), -1);
+    const int64_t wide = rewrite_dim(rewrite_value_info(builder->rewrite, input), -1);
     const uint32_t rank = rank_or(builder, operands.k, past_k != INLAY_NONE ? 3 : builder_rank(builder, operands.v));
     const bool open = rank == INLAY_RANK_UNKNOWN;
     const char *why =
@@ -431,10 +432,10 @@ void decompose_decoder_masked_attention(subgraph_builder *builder)
         present_k = operands.k = emit_concat(builder, past_k, operands.k, 2);
         present_v = operands.v = emit_concat(builder, past_v, operands.v, 2);
     }
-    operands.scale = rw_attr_float(builder->node, "scale", 0);
+    operands.scale = rewrite_attr_float(builder->node, "scale", 0);
     operands.hidden = lowest_score(builder_dtype(builder, operands.q));
     add_mask(builder, &operands, builder_input(builder, 3), input,
-             rw_attr_float(builder->node, "mask_filter_value", -10000));
+             rewrite_attr_float(builder->node, "mask_filter_value", -10000));
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));
     builder_set_output(builder, 1, present_k);
     builder_set_output(builder, 2, present_v);
@@ -468,19 +469,19 @@ static void split_product(subgraph_builder *builder, attention_operands *operand
 void decompose_attention(subgraph_builder *builder)
 {
     const bool quantized = builder->node->info.op_type.data[0] == 'Q';
-    const int64_t count = rw_attr_int(builder->node, "num_heads", 0);
+    const int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
     const uint32_t input = builder_input(builder, 0), weights = builder_input(builder, 1),
                    bias = builder_input(builder, 2);
     const uint32_t mask = builder_input(builder, quantized ? 5 : 3), past = builder_input(builder, quantized ? 8 : 4);
-    const int64_t wide = rw_dim(rw_info(builder->rewrite, weights), 1);
+    const int64_t wide = rewrite_dim(rewrite_value_info(builder->rewrite, weights), 1);
     attention_operands operands = { .bias = quantized ? INLAY_NONE : builder_input(builder, 5),
                                     .mask = INLAY_NONE,
                                     .sink = INLAY_NONE };
     uint32_t sizes = 0, all;
-    const int64_t *given = rw_attr_ints(builder->node, "qkv_hidden_sizes", &sizes);
-    const char *why = count <= 0                                        ? "num_heads is not positive"
-                      : rank_or(builder, input, 3) != 3                 ? "input is not of rank 3"
-                      : rw_attr_int(builder->node, "do_rotary", 0) != 0 ? "do_rotary is set"
+    const int64_t *given = rewrite_attr_ints(builder->node, "qkv_hidden_sizes", &sizes);
+    const char *why = count <= 0                                             ? "num_heads is not positive"
+                      : rank_or(builder, input, 3) != 3                      ? "input is not of rank 3"
+                      : rewrite_attr_int(builder->node, "do_rotary", 0) != 0 ? "do_rotary is set"
                       : !quantized && builder_input(builder, 6) != INLAY_NONE
                           ? "a past in a shared buffer (input 6) is not supported"
                       : given != NULL && sizes != 3 ? "qkv_hidden_sizes does not have 3 elements"
@@ -501,10 +502,10 @@ void decompose_attention(subgraph_builder *builder)
         operands.k = emit_concat(builder, gather_part(builder, past, 0, 0), operands.k, 2);
         operands.v = emit_concat(builder, gather_part(builder, past, 1, 0), operands.v, 2);
     }
-    operands.scale = rw_attr_float(builder->node, "scale", 0);
+    operands.scale = rewrite_attr_float(builder->node, "scale", 0);
     operands.hidden = lowest_score(builder_dtype(builder, operands.q));
-    add_mask(builder, &operands, mask, input, rw_attr_float(builder->node, "mask_filter_value", -10000));
-    if (rw_attr_int(builder->node, "unidirectional", 0) != 0)
+    add_mask(builder, &operands, mask, input, rewrite_attr_float(builder->node, "mask_filter_value", -10000));
+    if (rewrite_attr_int(builder->node, "unidirectional", 0) != 0)
         operands.mask = emit_causal_mask(builder, operands.q, operands.k);
     builder_set_output(builder, 0, join_heads(builder, emit_attention(builder, &operands)));
     if (builder_wants(builder, 1))
@@ -542,16 +543,16 @@ void decompose_rotary_embedding(subgraph_builder *builder)
 {
     const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input),
                    cosines = builder_input(builder, 2), sines = builder_input(builder, 3);
-    const int64_t half = rw_dim(rw_info(builder->rewrite, cosines), -1),
-                  wide = rw_dim(rw_info(builder->rewrite, input), -1);
-    const int64_t size = rw_attr_int(builder->node, "rotary_embedding_dim", 0);
-    const bool interleaved = rw_attr_int(builder->node, "interleaved", 0) != 0;
-    int64_t count = rw_attr_int(builder->node, "num_heads", 0);
+    const int64_t half = rewrite_dim(rewrite_value_info(builder->rewrite, cosines), -1),
+                  wide = rewrite_dim(rewrite_value_info(builder->rewrite, input), -1);
+    const int64_t size = rewrite_attr_int(builder->node, "rotary_embedding_dim", 0);
+    const bool interleaved = rewrite_attr_int(builder->node, "interleaved", 0) != 0;
+    int64_t count = rewrite_attr_int(builder->node, "num_heads", 0);
     uint32_t positions = builder_input(builder, 1), first;
-    const char *why = rank != INLAY_RANK_UNKNOWN && rank != 3 && rank != 4       ? "input is neither of rank 3 nor 4"
-                      : rw_attr_int(builder->node, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
-                      : rw_attr_float(builder->node, "scale", 1) != 1            ? "scale is not 1"
-                                                                                 : NULL;
+    const char *why = rank != INLAY_RANK_UNKNOWN && rank != 3 && rank != 4 ? "input is neither of rank 3 nor 4"
+                      : rewrite_attr_int(builder->node, "is_packed_batching", 0) != 0 ? "is_packed_batching is set"
+                      : rewrite_attr_float(builder->node, "scale", 1) != 1            ? "scale is not 1"
+                                                                                      : NULL;
 
     if (builder_refuse(builder, why) || decompose_by_rank(builder, 0, 3, 4) || decompose_by_rank(builder, 1, 1, 2))
         return;
@@ -648,7 +649,8 @@ static void split_groups(subgraph_builder *builder, attention_operands *operands
 {
     uint32_t *const parts[] = { &operands->q, &operands->k, &operands->v };
     const int64_t each[] = { count, shared, shared };
-    const int64_t wide = rw_dim(rw_info(builder->rewrite, operands->q), -1), size = wide / (count + 2 * shared);
+    const int64_t wide = rewrite_dim(rewrite_value_info(builder->rewrite, operands->q), -1),
+                  size = wide / (count + 2 * shared);
     uint32_t packed = operands->q;
     int64_t from = 0;
 
@@ -694,17 +696,18 @@ static uint32_t pad_bias(subgraph_builder *builder, uint32_t bias, uint32_t leng
 void decompose_group_query_attention(subgraph_builder *builder)
 {
     const graph_node *node = builder->node;
-    const int64_t count = rw_attr_int(node, "num_heads", 0), shared = rw_attr_int(node, "kv_num_heads", 0);
-    const int64_t window = rw_attr_int(node, "local_window_size", -1);
-    const bool is_rotary = rw_attr_int(node, "do_rotary", 0) != 0, smooth = rw_attr_int(node, "smooth_softmax", 0) > 0;
+    const int64_t count = rewrite_attr_int(node, "num_heads", 0), shared = rewrite_attr_int(node, "kv_num_heads", 0);
+    const int64_t window = rewrite_attr_int(node, "local_window_size", -1);
+    const bool is_rotary = rewrite_attr_int(node, "do_rotary", 0) != 0,
+               smooth = rewrite_attr_int(node, "smooth_softmax", 0) > 0;
     attention_operands operands = { .q = builder_input(builder, 0),
                                     .k = builder_input(builder, 1),
                                     .v = builder_input(builder, 2),
                                     .bias = builder_input(builder, 10),
                                     .mask = INLAY_NONE,
                                     .sink = builder_input(builder, 11),
-                                    .scale = rw_attr_float(node, "scale", 0),
-                                    .softcap = rw_attr_float(node, "softcap", 0) };
+                                    .scale = rewrite_attr_float(node, "scale", 0),
+                                    .softcap = rewrite_attr_float(node, "softcap", 0) };
     const inlay_dtype dtype = builder_dtype(builder, operands.q);
     const char *why =
         count <= 0 || shared <= 0 || count % shared != 0           ? "num_heads is not a multiple of kv_num_heads"
@@ -734,8 +737,8 @@ void decompose_group_query_attention(subgraph_builder *builder)
         emit_op(builder, "Add", 14, RESHAPED(builder, used, -1, 1), emit_range(builder, rows)); /* [batch, rows] */
     if (is_rotary) {
         const uint32_t given = builder_input(builder, 9) != INLAY_NONE ? builder_input(builder, 9) : positions;
-        const bool interleaved = rw_attr_int(node, "rotary_interleaved", 0) != 0;
-        const int64_t half = rw_dim(rw_info(builder->rewrite, builder_input(builder, 7)), -1);
+        const bool interleaved = rewrite_attr_int(node, "rotary_interleaved", 0) != 0;
+        const int64_t half = rewrite_dim(rewrite_value_info(builder->rewrite, builder_input(builder, 7)), -1);
         uint32_t *const both[] = { &operands.q, &operands.k };
 
         for (uint32_t i = 0; i < 2; i++)

@@ -35,9 +35,10 @@ static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, b
 void decompose_fused_mat_mul(subgraph_builder *builder)
 {
     const graph_node *node = builder->node;
-    const bool trans_a = rw_attr_int(node, "transA", 0) != 0, trans_b = rw_attr_int(node, "transB", 0) != 0;
-    const bool batch_a = rw_attr_int(node, "transBatchA", 0) != 0, batch_b = rw_attr_int(node, "transBatchB", 0) != 0;
-    const double alpha = rw_attr_float(node, "alpha", 1);
+    const bool trans_a = rewrite_attr_int(node, "transA", 0) != 0, trans_b = rewrite_attr_int(node, "transB", 0) != 0;
+    const bool batch_a = rewrite_attr_int(node, "transBatchA", 0) != 0,
+               batch_b = rewrite_attr_int(node, "transBatchB", 0) != 0;
+    const double alpha = rewrite_attr_float(node, "alpha", 1);
     uint32_t input, output;
 
     if (builder_refuse(builder, builder_rank(builder, builder_input(builder, 0)) == 0 ||
@@ -61,7 +62,7 @@ void decompose_fused_gemm(subgraph_builder *builder)
 
     for (uint32_t i = 0; i < 2; i++)
         if (graph_attr(builder->node, i == 0 ? "activation_alpha" : "activation_beta") != NULL)
-            params[count++] = rw_attr_float(builder->node, i == 0 ? "activation_alpha" : "activation_beta", 0);
+            params[count++] = rewrite_attr_float(builder->node, i == 0 ? "activation_alpha" : "activation_beta", 0);
     output =
         emit_op(builder, "Gemm", 13, builder_input(builder, 0), builder_input(builder, 1), builder_input(builder, 2));
     emit_attr_copies(builder, attributes);
@@ -117,8 +118,9 @@ void decompose_c_dist(subgraph_builder *builder)
     emit_attr_float(builder, "alpha", -2);
     output = emit_op(builder, "Add", 14, output, emit_transpose(builder, other_square, (const int64_t[]){ 1, 0 }, 2));
     output = emit_op(builder, "Max", 13, output, emit_number(builder, dtype, 0));
-    builder_set_output(
-        builder, 0, rw_attr_is(builder->node, "metric", "euclidean") ? emit_op(builder, "Sqrt", 13, output) : output);
+    builder_set_output(builder, 0,
+                       rewrite_attr_is(builder->node, "metric", "euclidean") ? emit_op(builder, "Sqrt", 13, output)
+                                                                             : output);
 }
 
 /* ------------------------------------------------------------------ convolutions */
@@ -207,7 +209,7 @@ void decompose_nhwc_max_pool(subgraph_builder *builder)
 void decompose_q_linear_conv(subgraph_builder *builder)
 {
     const uint32_t rank = builder_rank(builder, builder_input(builder, 0));
-    const bool last = rw_attr_int(builder->node, "channels_last", 0) != 0;
+    const bool last = rewrite_attr_int(builder->node, "channels_last", 0) != 0;
     uint32_t in[10], output;
 
     if (builder_refuse(builder, last ? image_error(builder) : NULL))
@@ -229,8 +231,8 @@ static uint32_t zero_point(subgraph_builder *builder, uint32_t i, inlay_dtype dt
     uint32_t value = builder_input(builder, i);
 
     if (value == INLAY_NONE && builder->status == INLAY_OK) {
-        value = rw_constant(builder->rewrite, dtype, 0, NULL, &none, 1);
-        builder->status = value == INLAY_NONE ? rw_no_memory(builder->rewrite) : INLAY_OK;
+        value = rewrite_constant(builder->rewrite, dtype, 0, NULL, &none, 1);
+        builder->status = value == INLAY_NONE ? rewrite_no_memory(builder->rewrite) : INLAY_OK;
     }
     return value;
 }
@@ -243,7 +245,7 @@ void decompose_q_linear_pool(subgraph_builder *builder)
     const inlay_dtype dtype = builder_dtype(builder, builder_input(builder, 0));
     uint32_t output;
 
-    if (rw_attr_int(builder->node, "channels_last", 0) == 0 || builder_refuse(builder, image_error(builder)))
+    if (rewrite_attr_int(builder->node, "channels_last", 0) == 0 || builder_refuse(builder, image_error(builder)))
         return;
     output = emit_typed(builder, "DequantizeLinear", 13, INLAY_FLOAT, builder_input(builder, 0),
                         builder_input(builder, 1), builder_input(builder, 2));
@@ -304,9 +306,9 @@ void decompose_conv_transpose_dynamic_pads(subgraph_builder *builder)
 /* Turns a vector of one element into a scalar; other values are returned unchanged. */
 static uint32_t squeeze_single(subgraph_builder *builder, uint32_t value)
 {
-    const inlay_value_info *info = rw_info(builder->rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(builder->rewrite, value);
 
-    if (value == INLAY_NONE || info->rank != 1 || rw_dim(info, 0) != 1)
+    if (value == INLAY_NONE || info->rank != 1 || rewrite_dim(info, 0) != 1)
         return value;
     return emit_op(builder, "Reshape", 13, value, emit_integers(builder, NULL, 0));
 }
@@ -324,11 +326,12 @@ static uint32_t expand_to_axis(subgraph_builder *builder, uint32_t value, uint32
 void decompose_quantize_linear(subgraph_builder *builder)
 {
     const bool is_dequantize = builder->node->info.op_type.data[0] == 'D';
-    const int64_t axis = rw_attr_int(builder->node, "axis", 1);
+    const int64_t axis = rewrite_attr_int(builder->node, "axis", 1);
     const uint32_t input = builder_input(builder, 0), rank = builder_rank(builder, input);
-    const inlay_value_info *scale_info = rw_info(builder->rewrite, builder_input(builder, 1));
+    const inlay_value_info *scale_info = rewrite_value_info(builder->rewrite, builder_input(builder, 1));
     const bool has_axis = graph_attr(builder->node, "axis") != NULL || (rank != INLAY_RANK_UNKNOWN && rank > 1);
-    const bool open = scale_info->rank != 0 && rw_dim(scale_info, 0) < 0 && has_axis; /* one scale or one per index */
+    const bool open =
+        scale_info->rank != 0 && rewrite_dim(scale_info, 0) < 0 && has_axis; /* one scale or one per index */
     uint32_t scale = squeeze_single(builder, builder_input(builder, 1)),
              zero = squeeze_single(builder, builder_input(builder, 2)), output;
     const inlay_dtype to = is_dequantize        ? builder_dtype(builder, scale)

@@ -7,11 +7,11 @@
 static bool is_inference(const struct rewrite *rewrite, const graph_node *node)
 {
     for (uint32_t i = 1; i < node->info.output_count; i++)
-        if (!rw_is_unused(rewrite, node, i))
+        if (!rewrite_is_unused(rewrite, node, i))
             return false;
-    if (node->info.since_version < 7 && rw_attr_int(node, "is_test", 0) == 0)
+    if (node->info.since_version < 7 && rewrite_attr_int(node, "is_test", 0) == 0)
         return false;
-    return rw_attr_int(node, "training_mode", 0) == 0 && rw_attr_int(node, "spatial", 1) == 1;
+    return rewrite_attr_int(node, "training_mode", 0) == 0 && rewrite_attr_int(node, "spatial", 1) == 1;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -23,20 +23,20 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
     if (!pass_is_op(node, "BatchNormalization") || !is_inference(rewrite, node))
         return INLAY_OK;
-    conv = conv_to_scale(rewrite, rw_input(rewrite, node, 0), &channels);
+    conv = conv_to_scale(rewrite, rewrite_input(rewrite, node, 0), &channels);
     if (conv == NULL)
         return INLAY_OK;
     for (uint32_t i = 0; i < 4; i++) {
-        params[i] = rw_floats(rewrite, rw_input(rewrite, node, i + 1));
-        if (params[i] == NULL ||
-            rw_info(rewrite, rw_input(rewrite, node, i + 1))->data_bytes != (uint64_t)channels * sizeof(float))
+        params[i] = rewrite_floats(rewrite, rewrite_input(rewrite, node, i + 1));
+        if (params[i] == NULL || rewrite_value_info(rewrite, rewrite_input(rewrite, node, i + 1))->data_bytes !=
+                                     (uint64_t)channels * sizeof(float))
             return INLAY_OK;
     }
     scale = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *scale);
     shift = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *shift);
     if (scale == NULL || shift == NULL)
-        return rw_no_memory(rewrite);
-    epsilon = rw_attr_float(node, "epsilon", 1e-5);
+        return rewrite_no_memory(rewrite);
+    epsilon = rewrite_attr_float(node, "epsilon", 1e-5);
     for (int64_t c = 0; c < channels; c++) {
         scale[c] = (double)params[0][c] / sqrt((double)params[3][c] + epsilon);
         shift[c] = (double)params[1][c] - (double)params[2][c] * scale[c];

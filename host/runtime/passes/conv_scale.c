@@ -10,47 +10,48 @@ enum { RELEASED_BYTES = 1 << 18 }; /* originals from this size on are released f
  * NULL: none, or its scales cannot be set for each output channel. */
 static graph_node *quantized_weights(const struct rewrite *rewrite, const graph_node *node)
 {
-    const uint32_t value = rw_input(rewrite, node, 1);
-    graph_node *dequantize = rw_maker_op(rewrite, value, "DequantizeLinear");
+    const uint32_t value = rewrite_input(rewrite, node, 1);
+    graph_node *dequantize = rewrite_producer_op(rewrite, value, "DequantizeLinear");
     const inlay_value_info *input, *scale;
 
-    if (dequantize == NULL || !rw_is_only_use(rewrite, value) || !pass_is_op(node, "Conv"))
+    if (dequantize == NULL || !rewrite_has_one_use(rewrite, value) || !pass_is_op(node, "Conv"))
         return NULL;
-    input = rw_info(rewrite, rw_input(rewrite, dequantize, 0));
-    scale = rw_info(rewrite, rw_input(rewrite, dequantize, 1));
-    if (!rw_is_constant(rewrite, rw_input(rewrite, dequantize, 0)) ||
-        !rw_is_constant(rewrite, rw_input(rewrite, dequantize, 1)) || scale->dtype != INLAY_FLOAT ||
-        rw_info(rewrite, value)->dtype != INLAY_FLOAT || input->rank < 3)
+    input = rewrite_value_info(rewrite, rewrite_input(rewrite, dequantize, 0));
+    scale = rewrite_value_info(rewrite, rewrite_input(rewrite, dequantize, 1));
+    if (!rewrite_is_constant(rewrite, rewrite_input(rewrite, dequantize, 0)) ||
+        !rewrite_is_constant(rewrite, rewrite_input(rewrite, dequantize, 1)) || scale->dtype != INLAY_FLOAT ||
+        rewrite_value_info(rewrite, value)->dtype != INLAY_FLOAT || input->rank < 3)
         return NULL;
     if (scale->rank == 0) /* the scale is repeated for each channel; a zero point would have to be repeated as well */
-        return rw_input(rewrite, dequantize, 2) == INLAY_NONE ? dequantize : NULL;
-    return rw_dim(scale, 0) == rw_dim(input, 0) &&
-                   (scale->rank == input->rank || rw_attr_int(dequantize, "axis", 1) == 0)
+        return rewrite_input(rewrite, dequantize, 2) == INLAY_NONE ? dequantize : NULL;
+    return rewrite_dim(scale, 0) == rewrite_dim(input, 0) &&
+                   (scale->rank == input->rank || rewrite_attr_int(dequantize, "axis", 1) == 0)
                ? dequantize
                : NULL;
 }
 
 graph_node *conv_to_scale(const struct rewrite *rewrite, uint32_t value, int64_t *out_channels)
 {
-    graph_node *node = rw_maker_op(rewrite, value, "Conv");
+    graph_node *node = rewrite_producer_op(rewrite, value, "Conv");
     bool transposed = node == NULL;
     const inlay_value_info *weight;
     uint32_t bias;
     int64_t groups;
 
     if (transposed)
-        node = rw_maker_op(rewrite, value, "ConvTranspose");
-    if (node == NULL || !rw_is_only_use(rewrite, value))
+        node = rewrite_producer_op(rewrite, value, "ConvTranspose");
+    if (node == NULL || !rewrite_has_one_use(rewrite, value))
         return NULL;
-    weight = rw_info(rewrite, rw_input(rewrite, node, 1));
-    bias = rw_input(rewrite, node, 2);
-    groups = rw_attr_int(node, "group", 1);
-    if ((!rw_is_constant(rewrite, rw_input(rewrite, node, 1)) && quantized_weights(rewrite, node) == NULL) ||
+    weight = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 1));
+    bias = rewrite_input(rewrite, node, 2);
+    groups = rewrite_attr_int(node, "group", 1);
+    if ((!rewrite_is_constant(rewrite, rewrite_input(rewrite, node, 1)) && quantized_weights(rewrite, node) == NULL) ||
         weight->dtype != INLAY_FLOAT || weight->rank < 3 || weight->dims[0].kind != INLAY_DIM_FIXED || groups < 1)
         return NULL;
     *out_channels = transposed ? weight->dims[1].value * groups : weight->dims[0].value;
-    if (bias != INLAY_NONE && (!rw_is_constant(rewrite, bias) || rw_info(rewrite, bias)->dtype != INLAY_FLOAT ||
-                               rw_info(rewrite, bias)->data_bytes != (uint64_t)*out_channels * sizeof(float)))
+    if (bias != INLAY_NONE &&
+        (!rewrite_is_constant(rewrite, bias) || rewrite_value_info(rewrite, bias)->dtype != INLAY_FLOAT ||
+         rewrite_value_info(rewrite, bias)->data_bytes != (uint64_t)*out_channels * sizeof(float)))
         return NULL;
     if (transposed && (weight->dims[0].value % groups != 0 || weight->dims[0].value == 0))
         return NULL;
@@ -72,13 +73,13 @@ static void scale_floats(const char *from, int64_t count, double factor, float *
  * elements are unchanged. */
 static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *dequantize, const double *factor)
 {
-    const uint32_t old = rw_input(rewrite, dequantize, 1);
-    const inlay_value_info *info = rw_info(rewrite, old);
-    const int64_t channels = rw_dim(rw_info(rewrite, rw_input(rewrite, dequantize, 0)), 0);
+    const uint32_t old = rewrite_input(rewrite, dequantize, 1);
+    const inlay_value_info *info = rewrite_value_info(rewrite, old);
+    const int64_t channels = rewrite_dim(rewrite_value_info(rewrite, rewrite_input(rewrite, dequantize, 0)), 0);
     const int64_t count = info->rank == 0 ? channels : (int64_t)(info->data_bytes / sizeof(float));
-    uint32_t inputs[3] = { rw_input(rewrite, dequantize, 0), INLAY_NONE, rw_input(rewrite, dequantize, 2) },
+    uint32_t inputs[3] = { rewrite_input(rewrite, dequantize, 0), INLAY_NONE, rewrite_input(rewrite, dequantize, 2) },
              rank = info->rank;
-    const float *from = rw_floats(rewrite, old);
+    const float *from = rewrite_floats(rewrite, old);
     float *to = graph_blob_alloc(rewrite->graph->model, count > 0 ? (size_t)count * sizeof *to : 1);
     int64_t dims[INLAY_MAX_RANK] = { channels };
     graph_node *new_node;
@@ -90,17 +91,18 @@ static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *dequantize, c
     INLAY_CHECK(channels == 0 || count % channels == 0);
     for (int64_t i = 0; i < count; i++)
         to[i] = (float)((double)from[rank == 0 ? 0 : i] * factor[i / (count / channels)]);
-    inputs[1] = rw_constant_blob(rewrite, INLAY_FLOAT, rank == 0 ? 1 : rank, dims, to, (uint64_t)count * sizeof *to);
+    inputs[1] =
+        rewrite_constant_blob(rewrite, INLAY_FLOAT, rank == 0 ? 1 : rank, dims, to, (uint64_t)count * sizeof *to);
     new_node = inputs[1] == INLAY_NONE ? NULL
-                                       : rw_make(rewrite, "DequantizeLinear", dequantize->opset, dequantize, inputs,
-                                                 inputs[2] == INLAY_NONE ? 2 : 3, 1);
+                                       : rewrite_make_node(rewrite, "DequantizeLinear", dequantize->opset, dequantize,
+                                                           inputs, inputs[2] == INLAY_NONE ? 2 : 3, 1);
     for (uint32_t i = 0; new_node != NULL && i < dequantize->own_attr_count; i++)
         if (graph_set_attr(rewrite->graph, new_node,
                            INLAY_AT(inlay_attr_info, dequantize->info.attrs, dequantize->info.attr_stride, i)) !=
             INLAY_OK)
             return INLAY_NONE;
     if (new_node == NULL || (rank == 0 && graph_set_attr_int(rewrite->graph, new_node, "axis", 0) != INLAY_OK) ||
-        rw_insert(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
+        rewrite_insert_node(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
         return INLAY_NONE;
     return new_node->info.outputs[0];
 }
@@ -109,11 +111,11 @@ static uint32_t scaled_scales(struct rewrite *rewrite, graph_node *dequantize, c
  * output channel g * M/g + j is column j of the rows of group g. */
 static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, const double *scale)
 {
-    uint32_t value = rw_input(rewrite, conv, 1);
-    const inlay_value_info *info = rw_info(rewrite, value);
+    uint32_t value = rewrite_input(rewrite, conv, 1);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     bool transposed = pass_is_op(conv, "ConvTranspose");
     int64_t rows = info->dims[0].value, columns = transposed ? info->dims[1].value : 1, inner, dims[INLAY_MAX_RANK];
-    int64_t group_rows = transposed ? rows / rw_attr_int(conv, "group", 1) : 1;
+    int64_t group_rows = transposed ? rows / rewrite_attr_int(conv, "group", 1) : 1;
     uint32_t rank = info->rank;
     uint64_t bytes = info->data_bytes;
     const char *from = info->data;
@@ -121,7 +123,7 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
 
     if (scale == NULL)
         return value;
-    if (!rw_is_constant(rewrite, value))
+    if (!rewrite_is_constant(rewrite, value))
         return scaled_scales(rewrite, quantized_weights(rewrite, conv), scale);
     to = rank > INLAY_MAX_RANK ? NULL : graph_blob_alloc(rewrite->graph->model, bytes > 0 ? (size_t)bytes : 1);
     if (to == NULL)
@@ -134,41 +136,41 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
                      scale[transposed ? i / columns / group_rows * columns + i % columns : i], to + i * inner);
     if (bytes >= RELEASED_BYTES)
         graph_blob_forget(rewrite->graph->model, from, (size_t)bytes);
-    return rw_constant_blob(rewrite, INLAY_FLOAT, rank, dims, to, bytes);
+    return rewrite_constant_blob(rewrite, INLAY_FLOAT, rank, dims, to, bytes);
 }
 
 inlay_status conv_scale(struct rewrite *rewrite, graph_node *conv, graph_node *last, int64_t channels,
                         const double *scale, const double *shift)
 {
-    uint32_t old = rw_input(rewrite, conv, 2), weight, bias;
-    const float *old_bias = old == INLAY_NONE ? NULL : rw_floats(rewrite, old);
+    uint32_t old = rewrite_input(rewrite, conv, 2), weight, bias;
+    const float *old_bias = old == INLAY_NONE ? NULL : rewrite_floats(rewrite, old);
     float *values = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *values);
     graph_node *new_node = NULL;
 
     if (values == NULL || (old != INLAY_NONE && old_bias == NULL))
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     INLAY_CHECK(channels >= 0);
     for (int64_t c = 0; c < channels; c++)
         values[c] = (float)((old_bias == NULL ? 0 : (double)old_bias[c]) * (scale == NULL ? 1 : scale[c]) + shift[c]);
     weight = scaled_weight(rewrite, conv, scale);
-    bias = rw_constant(rewrite, INLAY_FLOAT, 1, &channels, values, (uint64_t)channels * sizeof *values);
+    bias = rewrite_constant(rewrite, INLAY_FLOAT, 1, &channels, values, (uint64_t)channels * sizeof *values);
     if (weight != INLAY_NONE && bias != INLAY_NONE)
-        new_node = rw_make(rewrite, conv->info.op_type.data, conv->opset, conv,
-                           (const uint32_t[]){ rw_input(rewrite, conv, 0), weight, bias }, 3, 1);
+        new_node = rewrite_make_node(rewrite, conv->info.op_type.data, conv->opset, conv,
+                                     (const uint32_t[]){ rewrite_input(rewrite, conv, 0), weight, bias }, 3, 1);
     if (new_node == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
         if (graph_set_attr(rewrite->graph, new_node, &conv->info.attrs[i]) != INLAY_OK)
-            return rw_no_memory(rewrite);
-    return rw_replace(rewrite, last, new_node);
+            return rewrite_no_memory(rewrite);
+    return rewrite_replace_node(rewrite, last, new_node);
 }
 
 /* Reads a constant as one number for each channel of values[N, C, ...]: a scalar, or all dims 1 except that of the
  * channels. */
 static bool read_channels(struct rewrite *rewrite, uint32_t value, uint32_t rank, int64_t channels, double *out)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
-    const float *elements = rw_floats(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
+    const float *elements = rewrite_floats(rewrite, value);
     uint64_t count;
 
     if (elements == NULL || info->rank > rank)
@@ -196,17 +198,17 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if ((!mul && !div && !add && !sub) || node->info.since_version < 7)
         return INLAY_OK;
     for (; conv == NULL && side < (mul || add ? 2 : 1); side++)
-        if (rw_is_constant(rewrite, rw_input(rewrite, node, 1 - side)))
-            conv = conv_to_scale(rewrite, rw_input(rewrite, node, side), &channels);
+        if (rewrite_is_constant(rewrite, rewrite_input(rewrite, node, 1 - side)))
+            conv = conv_to_scale(rewrite, rewrite_input(rewrite, node, side), &channels);
     if (conv == NULL)
         return INLAY_OK;
-    rank = rw_info(rewrite, rw_input(rewrite, conv, 1))->rank;
+    rank = rewrite_value_info(rewrite, rewrite_input(rewrite, conv, 1))->rank;
     scale = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *scale);
     shift = arena_array(&rewrite->scratch, (size_t)channels + 1, sizeof *shift);
     values = mul || div ? scale : shift;
     if (scale == NULL || shift == NULL)
-        return rw_no_memory(rewrite);
-    if (!read_channels(rewrite, rw_input(rewrite, node, 2 - side), rank, channels, values))
+        return rewrite_no_memory(rewrite);
+    if (!read_channels(rewrite, rewrite_input(rewrite, node, 2 - side), rank, channels, values))
         return INLAY_OK;
     for (int64_t c = 0; c < channels; c++) {
         values[c] = div ? 1 / values[c] : sub ? -values[c] : values[c];

@@ -152,12 +152,12 @@ bool decompose_by_rank(subgraph_builder *builder, uint32_t i, uint32_t low, uint
     is = emit_typed(builder, "Equal", 13, INLAY_BOOL, is, emit_op(builder, "Squeeze", 13, emit_list(builder, low)));
     choice = builder->status != INLAY_OK || inputs == NULL
                  ? NULL
-                 : rw_make(builder->rewrite, "If", 16, node, &is, 1, dispatch.wanted);
+                 : rewrite_make_node(builder->rewrite, "If", 16, node, &is, 1, dispatch.wanted);
     if (choice == NULL || !add_branches(&dispatch, builder->rewrite->graph, choice, inputs, low, high)) {
-        builder->status = builder->status != INLAY_OK ? builder->status : rw_no_memory(builder->rewrite);
+        builder->status = builder->status != INLAY_OK ? builder->status : rewrite_no_memory(builder->rewrite);
         return true;
     }
-    builder->status = rw_insert(builder->rewrite, choice, INLAY_UNDEFINED);
+    builder->status = rewrite_insert_node(builder->rewrite, choice, INLAY_UNDEFINED);
     builder->last = choice;
     for (uint32_t output = 0; output < node->info.output_count && builder->status == INLAY_OK; output++) {
         if (!builder_wants(builder, output))

@@ -92,7 +92,7 @@ static inlay_dim size_of(const struct contraction *contraction, char letter)
     uint32_t k = has(&contraction->in[0], letter) ? 0 : 1;
 
     INLAY_CHECK(has(&contraction->in[k], letter));
-    return rw_info(contraction->rewrite, contraction->values[k])
+    return rewrite_value_info(contraction->rewrite, contraction->values[k])
         ->dims[strchr(contraction->in[k].letters, letter) - contraction->in[k].letters];
 }
 
@@ -101,11 +101,11 @@ static bool sizes_agree(const struct contraction *contraction)
 {
     for (uint32_t i = 0; i < contraction->in[0].count; i++) {
         const char *at = strchr(contraction->in[1].letters, contraction->in[0].letters[i]);
-        inlay_dim a = rw_info(contraction->rewrite, contraction->values[0])->dims[i], b;
+        inlay_dim a = rewrite_value_info(contraction->rewrite, contraction->values[0])->dims[i], b;
 
         if (at == NULL)
             continue;
-        b = rw_info(contraction->rewrite, contraction->values[1])->dims[at - contraction->in[1].letters];
+        b = rewrite_value_info(contraction->rewrite, contraction->values[1])->dims[at - contraction->in[1].letters];
         if (a.kind != b.kind || a.kind == INLAY_DIM_UNKNOWN ||
             (a.kind == INLAY_DIM_FIXED ? a.value != b.value : a.symbol != b.symbol))
             return false;
@@ -137,7 +137,7 @@ static uint32_t right_operand(const struct contraction *contraction)
 static bool sort_letters(struct contraction *contraction)
 {
     /* follow the other operand if the first is constant: a constant is transposed when it is folded */
-    uint32_t order = rw_is_constant(contraction->rewrite, contraction->values[0]) ? 1 : 0;
+    uint32_t order = rewrite_is_constant(contraction->rewrite, contraction->values[0]) ? 1 : 0;
 
     if (right_operand(contraction) == 0) {
         struct term term = contraction->in[0];
@@ -170,11 +170,11 @@ static bool sort_letters(struct contraction *contraction)
 static uint32_t emit(const struct contraction *contraction, const char *op, const uint32_t *inputs, uint32_t count,
                      const char *attr, const int64_t *ints, uint32_t int_count)
 {
-    graph_node *node = rw_make(contraction->rewrite, op, contraction->node->opset, NULL, inputs, count, 1);
+    graph_node *node = rewrite_make_node(contraction->rewrite, op, contraction->node->opset, NULL, inputs, count, 1);
 
     if (node == NULL ||
         (attr != NULL && graph_set_attr_ints(contraction->rewrite->graph, node, attr, ints, int_count) != INLAY_OK) ||
-        rw_insert(contraction->rewrite, node, contraction->dtype) != INLAY_OK)
+        rewrite_insert_node(contraction->rewrite, node, contraction->dtype) != INLAY_OK)
         return INLAY_NONE;
     return node->info.outputs[0];
 }
@@ -190,17 +190,17 @@ static uint32_t emit_with_axes(const struct contraction *contraction, const char
     if (value == INLAY_NONE || count == 0)
         return value;
     if (contraction->node->opset >= 13) {
-        inputs[1] = rw_constant_ints(contraction->rewrite, axes, count);
+        inputs[1] = rewrite_constant_ints(contraction->rewrite, axes, count);
         if (inputs[1] == INLAY_NONE)
             return INLAY_NONE;
     }
-    node = rw_make(contraction->rewrite, op, contraction->node->opset, NULL, inputs,
-                   contraction->node->opset >= 13 ? 2 : 1, 1);
+    node = rewrite_make_node(contraction->rewrite, op, contraction->node->opset, NULL, inputs,
+                             contraction->node->opset >= 13 ? 2 : 1, 1);
     if (node == NULL ||
         (contraction->node->opset < 13 &&
          graph_set_attr_ints(contraction->rewrite->graph, node, "axes", axes, count) != INLAY_OK) ||
         (is_sum && graph_set_attr_int(contraction->rewrite->graph, node, "keepdims", 0) != INLAY_OK) ||
-        rw_insert(contraction->rewrite, node, contraction->dtype) != INLAY_OK)
+        rewrite_insert_node(contraction->rewrite, node, contraction->dtype) != INLAY_OK)
         return INLAY_NONE;
     return node->info.outputs[0];
 }
@@ -273,7 +273,7 @@ static uint32_t emit_reshape(const struct contraction *contraction, uint32_t val
 
     if (sizes->count == 0 || value == INLAY_NONE)
         return value;
-    inputs[1] = rw_constant_ints(contraction->rewrite, sizes->dims, sizes->count);
+    inputs[1] = rewrite_constant_ints(contraction->rewrite, sizes->dims, sizes->count);
     return inputs[1] == INLAY_NONE ? INLAY_NONE : emit(contraction, "Reshape", inputs, 2, NULL, NULL, 0);
 }
 
@@ -414,7 +414,7 @@ static inlay_status lower_pair(struct rewrite *rewrite, graph_node *node, const 
 {
     struct contraction contraction = { .rewrite = rewrite,
                                        .node = node,
-                                       .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype,
+                                       .dtype = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->dtype,
                                        .out = equation->out };
     uint32_t output;
     bool done;
@@ -422,8 +422,8 @@ static inlay_status lower_pair(struct rewrite *rewrite, graph_node *node, const 
 
     for (uint32_t k = 0; k < 2; k++) {
         contraction.in[k] = equation->in[k];
-        contraction.values[k] = rw_input(rewrite, node, k);
-        if (rw_info(rewrite, contraction.values[k])->rank != equation->in[k].count)
+        contraction.values[k] = rewrite_input(rewrite, node, k);
+        if (rewrite_value_info(rewrite, contraction.values[k])->rank != equation->in[k].count)
             return INLAY_OK;
     }
     if (!sizes_agree(&contraction) || !sort_letters(&contraction))
@@ -434,7 +434,8 @@ static inlay_status lower_pair(struct rewrite *rewrite, graph_node *node, const 
         output = emit_matmul(&contraction, &layout);
     else
         return INLAY_OK;
-    return output == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], output, &done);
+    return output == INLAY_NONE ? rewrite_no_memory(rewrite)
+                                : rewrite_forward(rewrite, node->info.outputs[0], output, &done);
 }
 
 /* A single operand: sums, then a permutation of the axes. */
@@ -442,7 +443,7 @@ static inlay_status lower_single(struct rewrite *rewrite, graph_node *node, cons
 {
     struct contraction contraction = { .rewrite = rewrite,
                                        .node = node,
-                                       .dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype };
+                                       .dtype = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->dtype };
     int64_t axes[LETTERS];
     uint32_t count = 0, output;
     struct term kept = { 0 };
@@ -455,12 +456,13 @@ static inlay_status lower_single(struct rewrite *rewrite, graph_node *node, cons
             axes[count++] = i;
     }
     if (kept.count != equation->out.count ||
-        rw_info(rewrite, rw_input(rewrite, node, 0))->rank != equation->in[0].count)
+        rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->rank != equation->in[0].count)
         return INLAY_OK;
-    output =
-        emit_transpose(&contraction, emit_with_axes(&contraction, "ReduceSum", rw_input(rewrite, node, 0), axes, count),
-                       &kept, &equation->out);
-    return output == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], output, &done);
+    output = emit_transpose(&contraction,
+                            emit_with_axes(&contraction, "ReduceSum", rewrite_input(rewrite, node, 0), axes, count),
+                            &kept, &equation->out);
+    return output == INLAY_NONE ? rewrite_no_memory(rewrite)
+                                : rewrite_forward(rewrite, node->info.outputs[0], output, &done);
 }
 
 /* Replaces the first two operands by one, with the letters that are used later. */
@@ -483,23 +485,24 @@ static inlay_status split_first_pair(struct rewrite *rewrite, graph_node *node, 
         }
     if (kept.count > MAX_RANK)
         return INLAY_OK;
-    pair = rw_make(rewrite, "Einsum", node->opset, NULL, node->info.inputs, 2, 1);
+    pair = rewrite_make_node(rewrite, "Einsum", node->opset, NULL, node->info.inputs, 2, 1);
     used = (uint32_t)snprintf(text, sizeof text, "%s,%s->%s", equation->in[0].letters, equation->in[1].letters,
                               kept.letters);
     if (pair == NULL || graph_set_attr_string(rewrite->graph, pair, "equation", text) != INLAY_OK ||
-        rw_insert(rewrite, pair, rw_info(rewrite, rw_input(rewrite, node, 0))->dtype) != INLAY_OK)
-        return rw_no_memory(rewrite);
+        rewrite_insert_node(rewrite, pair, rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->dtype) !=
+            INLAY_OK)
+        return rewrite_no_memory(rewrite);
     inputs[0] = pair->info.outputs[0];
     used = (uint32_t)snprintf(text, sizeof text, "%s", kept.letters);
     for (uint32_t k = 2; k < equation->count; k++) {
-        inputs[k - 1] = rw_input(rewrite, node, k);
+        inputs[k - 1] = rewrite_input(rewrite, node, k);
         used += (uint32_t)snprintf(text + used, sizeof text - used, ",%s", equation->in[k].letters);
     }
     (void)snprintf(text + used, sizeof text - used, "->%s", equation->out.letters);
-    rest = rw_make(rewrite, "Einsum", node->opset, node, inputs, equation->count - 1, 1);
+    rest = rewrite_make_node(rewrite, "Einsum", node->opset, node, inputs, equation->count - 1, 1);
     if (rest == NULL || graph_set_attr_string(rewrite->graph, rest, "equation", text) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, rest);
+        return rewrite_no_memory(rewrite);
+    return rewrite_replace_node(rewrite, node, rest);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -512,9 +515,9 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         equation.count != node->info.input_count)
         return INLAY_OK;
     for (uint32_t k = 0; k < equation.count; k++)
-        if (rw_input(rewrite, node, k) == INLAY_NONE)
+        if (rewrite_input(rewrite, node, k) == INLAY_NONE)
             return INLAY_OK;
-    dtype = rw_info(rewrite, rw_input(rewrite, node, 0))->dtype;
+    dtype = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->dtype;
     if (dtype != INLAY_FLOAT && dtype != INLAY_DOUBLE)
         return INLAY_OK;
     return equation.count == 1   ? lower_single(rewrite, node, &equation)

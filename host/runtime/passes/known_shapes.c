@@ -23,16 +23,17 @@ static bool all_differ(const inlay_value_info *shape, const int64_t *others, uin
 static uint32_t find_dead_where(struct rewrite *rewrite, const graph_node *node)
 {
     const graph_node *equal =
-        pass_is_op(node, "Where") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Equal") : NULL;
-    const uint32_t other = equal == NULL ? INLAY_NONE : rw_input(rewrite, node, 2);
+        pass_is_op(node, "Where") ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Equal") : NULL;
+    const uint32_t other = equal == NULL ? INLAY_NONE : rewrite_input(rewrite, node, 2);
 
     for (uint32_t side = 0; equal != NULL && side < 2; side++) {
-        const uint32_t shape = rw_input(rewrite, equal, side);
+        const uint32_t shape = rewrite_input(rewrite, equal, side);
         const int64_t *others;
         uint32_t count;
 
-        if (rw_ints(rewrite, rw_input(rewrite, equal, 1 - side), &others, &count) &&
-            all_differ(rw_info(rewrite, shape), others, count) && rw_same_type(rewrite, other, node->info.outputs[0]))
+        if (rewrite_integers(rewrite, rewrite_input(rewrite, equal, 1 - side), &others, &count) &&
+            all_differ(rewrite_value_info(rewrite, shape), others, count) &&
+            rewrite_same_type(rewrite, other, node->info.outputs[0]))
             return other;
     }
     return INLAY_NONE;
@@ -42,7 +43,7 @@ static uint32_t find_dead_where(struct rewrite *rewrite, const graph_node *node)
 static bool find_input(const struct rewrite *rewrite, const inlay_dim *size, uint32_t *out_input, int64_t *out_axis)
 {
     for (uint32_t i = 0; i < rewrite->graph->input_count; i++) {
-        const inlay_value_info *input = rw_info(rewrite, rewrite->graph->inputs[i]);
+        const inlay_value_info *input = rewrite_value_info(rewrite, rewrite->graph->inputs[i]);
 
         for (uint32_t d = 0; input->kind == INLAY_VALUE_TENSOR && input->rank != INLAY_RANK_UNKNOWN && d < input->rank;
              d++)
@@ -58,29 +59,31 @@ static bool find_input(const struct rewrite *rewrite, const inlay_dim *size, uin
 /* Replaces a Gather of one size of a computed value by the same size of a graph input. */
 static inlay_status read_size_from_input(struct rewrite *rewrite, graph_node *node)
 {
-    const inlay_value_info *info = rw_info(rewrite, node->info.outputs[0]);
-    graph_node *shape = pass_is_op(node, "Gather") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Shape") : NULL,
+    const inlay_value_info *info = rewrite_value_info(rewrite, node->info.outputs[0]);
+    graph_node *shape = pass_is_op(node, "Gather")
+                            ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Shape")
+                            : NULL,
                *new_node;
     uint32_t reads[2];
     int64_t axis;
 
-    if (shape == NULL || node->made_by != NULL || rw_maker(rewrite, rw_input(rewrite, shape, 0)) == NULL ||
+    if (shape == NULL || node->made_by != NULL || rewrite_producer(rewrite, rewrite_input(rewrite, shape, 0)) == NULL ||
         info->element_count != 1 || info->elements[0].kind != INLAY_DIM_SYMBOLIC ||
         !find_input(rewrite, &info->elements[0], &reads[0], &axis))
         return INLAY_OK;
-    shape = rw_make(rewrite, "Shape", 13, shape, &reads[0], 1, 1);
-    if (shape == NULL || rw_insert(rewrite, shape, INLAY_INT64) != INLAY_OK)
-        return rw_no_memory(rewrite);
+    shape = rewrite_make_node(rewrite, "Shape", 13, shape, &reads[0], 1, 1);
+    if (shape == NULL || rewrite_insert_node(rewrite, shape, INLAY_INT64) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
     reads[0] = shape->info.outputs[0];
-    reads[1] = rw_constant(rewrite, INLAY_INT64, info->rank, (const int64_t[]){ 1 }, &axis, sizeof axis);
-    new_node = reads[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Gather", 13, node, reads, 2, 1);
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+    reads[1] = rewrite_constant(rewrite, INLAY_INT64, info->rank, (const int64_t[]){ 1 }, &axis, sizeof axis);
+    new_node = reads[1] == INLAY_NONE ? NULL : rewrite_make_node(rewrite, "Gather", 13, node, reads, 2, 1);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t value = node->info.output_count == 1 ? node->info.outputs[0] : INLAY_NONE, replacement;
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     int64_t *elements, dims[1];
     bool done;
 
@@ -88,7 +91,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     replacement = find_dead_where(rewrite, node);
     if (replacement != INLAY_NONE)
-        return rw_forward(rewrite, value, replacement, &done);
+        return rewrite_forward(rewrite, value, replacement, &done);
     if (info->elements == NULL || info->dtype != INLAY_INT64 || info->rank > 1 || info->element_count > 64 ||
         node->body_count > 0)
         return INLAY_OK;
@@ -97,12 +100,13 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
             return read_size_from_input(rewrite, node);
     elements = arena_array(&rewrite->scratch, (size_t)info->element_count + 1, sizeof *elements);
     if (elements == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint64_t i = 0; i < info->element_count; i++)
         elements[i] = info->elements[i].value;
     dims[0] = (int64_t)info->element_count;
-    replacement = rw_constant(rewrite, INLAY_INT64, info->rank, dims, elements, info->element_count * sizeof *elements);
-    return replacement == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, value, replacement, &done);
+    replacement =
+        rewrite_constant(rewrite, INLAY_INT64, info->rank, dims, elements, info->element_count * sizeof *elements);
+    return replacement == INLAY_NONE ? rewrite_no_memory(rewrite) : rewrite_forward(rewrite, value, replacement, &done);
 }
 
 inlay_status pass_known_shapes(pass_ctx *ctx, bool *out_changed)

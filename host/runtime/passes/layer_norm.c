@@ -10,16 +10,17 @@
 /* Matches value = ReduceMean(x) over the last axes with keepdims. Returns x and the first axis. */
 static uint32_t mean_of(struct rewrite *rewrite, uint32_t value, int64_t *out_axis)
 {
-    const graph_node *node = rw_maker_op(rewrite, value, "ReduceMean");
-    uint32_t input = node == NULL ? INLAY_NONE : rw_input(rewrite, node, 0), count = 0, rank;
+    const graph_node *node = rewrite_producer_op(rewrite, value, "ReduceMean");
+    uint32_t input = node == NULL ? INLAY_NONE : rewrite_input(rewrite, node, 0), count = 0, rank;
     const int64_t *axes;
     int64_t lowest = INT64_MAX;
 
-    if (node == NULL || rw_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN || rw_attr_int(node, "keepdims", 1) == 0)
+    if (node == NULL || rewrite_value_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN ||
+        rewrite_attr_int(node, "keepdims", 1) == 0)
         return INLAY_NONE;
-    rank = rw_info(rewrite, input)->rank;
-    axes = rw_attr_ints(node, "axes", &count);
-    if ((axes == NULL && !rw_ints(rewrite, rw_input(rewrite, node, 1), &axes, &count)) || count == 0)
+    rank = rewrite_value_info(rewrite, input)->rank;
+    axes = rewrite_attr_ints(node, "axes", &count);
+    if ((axes == NULL && !rewrite_integers(rewrite, rewrite_input(rewrite, node, 1), &axes, &count)) || count == 0)
         return INLAY_NONE;
     for (uint32_t i = 0; i < count; i++) {
         int64_t axis = axes[i] < 0 ? axes[i] + (int64_t)rank : axes[i];
@@ -34,27 +35,29 @@ static uint32_t mean_of(struct rewrite *rewrite, uint32_t value, int64_t *out_ax
 /* Matches value = x^2. Returns x. */
 static uint32_t square_of(const struct rewrite *rewrite, uint32_t value)
 {
-    const graph_node *node = rw_maker_op(rewrite, value, "Mul");
+    const graph_node *node = rewrite_producer_op(rewrite, value, "Mul");
 
     if (node != NULL)
-        return rw_input(rewrite, node, 0) == rw_input(rewrite, node, 1) ? rw_input(rewrite, node, 0) : INLAY_NONE;
-    node = rw_maker_op(rewrite, value, "Pow");
-    return node != NULL && rw_is_scalar(rewrite, rw_input(rewrite, node, 1), 2) ? rw_input(rewrite, node, 0)
-                                                                                : INLAY_NONE;
+        return rewrite_input(rewrite, node, 0) == rewrite_input(rewrite, node, 1) ? rewrite_input(rewrite, node, 0)
+                                                                                  : INLAY_NONE;
+    node = rewrite_producer_op(rewrite, value, "Pow");
+    return node != NULL && rewrite_is_scalar(rewrite, rewrite_input(rewrite, node, 1), 2)
+               ? rewrite_input(rewrite, node, 0)
+               : INLAY_NONE;
 }
 
 /* Matches value = Sqrt(ReduceMean(x^2) + epsilon). Returns x. */
 static uint32_t deviation_of(struct rewrite *rewrite, uint32_t value, int64_t *out_axis, double *out_epsilon)
 {
-    const graph_node *root = rw_maker_op(rewrite, value, "Sqrt");
-    const graph_node *sum = root == NULL ? NULL : rw_maker_op(rewrite, rw_input(rewrite, root, 0), "Add");
+    const graph_node *root = rewrite_producer_op(rewrite, value, "Sqrt");
+    const graph_node *sum = root == NULL ? NULL : rewrite_producer_op(rewrite, rewrite_input(rewrite, root, 0), "Add");
 
     for (uint32_t i = 0; sum != NULL && i < 2; i++) {
         uint32_t squares;
 
-        if (!rw_scalar(rewrite, rw_input(rewrite, sum, i), out_epsilon))
+        if (!rewrite_scalar(rewrite, rewrite_input(rewrite, sum, i), out_epsilon))
             continue;
-        squares = mean_of(rewrite, rw_input(rewrite, sum, 1 - i), out_axis);
+        squares = mean_of(rewrite, rewrite_input(rewrite, sum, 1 - i), out_axis);
         return squares == INLAY_NONE ? INLAY_NONE : square_of(rewrite, squares);
     }
     return INLAY_NONE;
@@ -67,18 +70,18 @@ static uint32_t normalised(struct rewrite *rewrite, const graph_node *node, int6
     if (node == NULL || node->info.since_version < 7)
         return INLAY_NONE;
     if (pass_is_op(node, "Div")) {
-        uint32_t a = rw_input(rewrite, node, 0);
-        return deviation_of(rewrite, rw_input(rewrite, node, 1), out_axis, out_epsilon) == a ? a : INLAY_NONE;
+        uint32_t a = rewrite_input(rewrite, node, 0);
+        return deviation_of(rewrite, rewrite_input(rewrite, node, 1), out_axis, out_epsilon) == a ? a : INLAY_NONE;
     }
     for (uint32_t i = 0; pass_is_op(node, "Mul") && i < 2; i++) {
-        uint32_t a = rw_input(rewrite, node, i);
-        const graph_node *inverse = rw_maker_op(rewrite, rw_input(rewrite, node, 1 - i), "Reciprocal");
-        const graph_node *one = rw_maker_op(rewrite, rw_input(rewrite, node, 1 - i), "Div");
+        uint32_t a = rewrite_input(rewrite, node, i);
+        const graph_node *inverse = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 1 - i), "Reciprocal");
+        const graph_node *one = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 1 - i), "Div");
 
-        if (inverse != NULL && deviation_of(rewrite, rw_input(rewrite, inverse, 0), out_axis, out_epsilon) == a)
+        if (inverse != NULL && deviation_of(rewrite, rewrite_input(rewrite, inverse, 0), out_axis, out_epsilon) == a)
             return a;
-        if (one != NULL && rw_is_scalar(rewrite, rw_input(rewrite, one, 0), 1) &&
-            deviation_of(rewrite, rw_input(rewrite, one, 1), out_axis, out_epsilon) == a)
+        if (one != NULL && rewrite_is_scalar(rewrite, rewrite_input(rewrite, one, 0), 1) &&
+            deviation_of(rewrite, rewrite_input(rewrite, one, 1), out_axis, out_epsilon) == a)
             return a;
     }
     return INLAY_NONE;
@@ -87,25 +90,26 @@ static uint32_t normalised(struct rewrite *rewrite, const graph_node *node, int6
 /* The value from which d subtracts its own mean; INLAY_NONE: d is something else. */
 static uint32_t centred(struct rewrite *rewrite, uint32_t d, int64_t axis)
 {
-    const graph_node *sub = rw_maker_op(rewrite, d, "Sub");
+    const graph_node *sub = rewrite_producer_op(rewrite, d, "Sub");
     int64_t mean_axis;
 
     if (sub == NULL || sub->info.since_version < 7 ||
-        mean_of(rewrite, rw_input(rewrite, sub, 1), &mean_axis) != rw_input(rewrite, sub, 0) || mean_axis != axis)
+        mean_of(rewrite, rewrite_input(rewrite, sub, 1), &mean_axis) != rewrite_input(rewrite, sub, 0) ||
+        mean_axis != axis)
         return INLAY_NONE;
-    return rw_input(rewrite, sub, 0);
+    return rewrite_input(rewrite, sub, 0);
 }
 
 /* Returns true if value has exactly the shape of input from axis on, as scale and bias must have. */
 static bool is_of_last_axes(const struct rewrite *rewrite, uint32_t value, uint32_t input, int64_t axis)
 {
-    const inlay_value_info *scale = rw_info(rewrite, value), *info = rw_info(rewrite, input);
+    const inlay_value_info *scale = rewrite_value_info(rewrite, value), *info = rewrite_value_info(rewrite, input);
 
     if (scale == NULL || scale->rank == INLAY_RANK_UNKNOWN || (int64_t)scale->rank != (int64_t)info->rank - axis ||
         scale->dtype != info->dtype)
         return false;
     for (uint32_t d = 0; d < scale->rank; d++)
-        if (rw_dim(scale, d) < 0 || rw_dim(scale, d) != rw_dim(info, axis + d))
+        if (rewrite_dim(scale, d) < 0 || rewrite_dim(scale, d) != rewrite_dim(info, axis + d))
             return false;
     return true;
 }
@@ -122,16 +126,16 @@ struct norm_pattern {
 static bool find_scaled(struct rewrite *rewrite, const graph_node *node, struct norm_pattern *pattern)
 {
     for (uint32_t i = 0; node != NULL && pass_is_op(node, "Mul") && node->info.since_version >= 7 && i < 2; i++) {
-        uint32_t value = rw_input(rewrite, node, i),
-                 a = normalised(rewrite, rw_maker(rewrite, value), &pattern->axis, &pattern->epsilon), input;
+        uint32_t value = rewrite_input(rewrite, node, i),
+                 a = normalised(rewrite, rewrite_producer(rewrite, value), &pattern->axis, &pattern->epsilon), input;
 
-        if (a == INLAY_NONE || !rw_is_only_use(rewrite, value))
+        if (a == INLAY_NONE || !rewrite_has_one_use(rewrite, value))
             continue;
         input = centred(rewrite, a, pattern->axis);
         pattern->is_centred = input != INLAY_NONE;
         pattern->input = pattern->is_centred ? input : a;
-        pattern->scale = rw_input(rewrite, node, 1 - i);
-        if (element_is_float(rw_info(rewrite, pattern->input)->dtype) &&
+        pattern->scale = rewrite_input(rewrite, node, 1 - i);
+        if (element_is_float(rewrite_value_info(rewrite, pattern->input)->dtype) &&
             is_of_last_axes(rewrite, pattern->scale, pattern->input, pattern->axis))
             return true;
     }
@@ -146,14 +150,15 @@ static inlay_status replace_by_norm(struct rewrite *rewrite, graph_node *node, c
     graph_node *new_node;
 
     /* Axes refer to squares and sums, whose rank exceeds that of the input if constants have more axes. */
-    if (!pass_allows(rewrite->ctx, opset) || !rw_keeps_rank(rewrite, node->info.outputs[0], pattern->input))
+    if (!pass_allows(rewrite->ctx, opset) || !rewrite_keeps_rank(rewrite, node->info.outputs[0], pattern->input))
         return INLAY_OK;
-    new_node = rw_make(rewrite, op, node->opset > opset ? node->opset : opset, node,
-                       (const uint32_t[]){ pattern->input, pattern->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
+    new_node =
+        rewrite_make_node(rewrite, op, node->opset > opset ? node->opset : opset, node,
+                          (const uint32_t[]){ pattern->input, pattern->scale, bias }, bias == INLAY_NONE ? 2 : 3, 1);
     if (new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "axis", pattern->axis) != INLAY_OK ||
         graph_set_attr_float(rewrite->graph, new_node, "epsilon", pattern->epsilon) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, new_node);
+        return rewrite_no_memory(rewrite);
+    return rewrite_replace_node(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -162,21 +167,22 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
     if (pass_is_op(node, "Add") && node->info.since_version >= 7) {
         for (uint32_t i = 0; i < 2; i++) {
-            uint32_t value = rw_input(rewrite, node, i), bias = rw_input(rewrite, node, 1 - i);
-            graph_node *norm = rw_maker_op(rewrite, value, "LayerNormalization");
+            uint32_t value = rewrite_input(rewrite, node, i), bias = rewrite_input(rewrite, node, 1 - i);
+            graph_node *norm = rewrite_producer_op(rewrite, value, "LayerNormalization");
 
-            if (value == INLAY_NONE || !rw_is_only_use(rewrite, value))
+            if (value == INLAY_NONE || !rewrite_has_one_use(rewrite, value))
                 continue;
-            if (norm != NULL && norm->info.output_count == 1 && rw_input(rewrite, norm, 2) == INLAY_NONE) {
-                pattern = (struct norm_pattern){ .input = rw_input(rewrite, norm, 0),
-                                                 .scale = rw_input(rewrite, norm, 1),
+            if (norm != NULL && norm->info.output_count == 1 && rewrite_input(rewrite, norm, 2) == INLAY_NONE) {
+                pattern = (struct norm_pattern){ .input = rewrite_input(rewrite, norm, 0),
+                                                 .scale = rewrite_input(rewrite, norm, 1),
                                                  .is_centred = true };
-                pattern.axis = rw_attr_int(norm, "axis", -1);
-                pattern.epsilon = rw_attr_float(norm, "epsilon", 1e-5);
-                if (rw_info(rewrite, pattern.input)->rank == INLAY_RANK_UNKNOWN)
+                pattern.axis = rewrite_attr_int(norm, "axis", -1);
+                pattern.epsilon = rewrite_attr_float(norm, "epsilon", 1e-5);
+                if (rewrite_value_info(rewrite, pattern.input)->rank == INLAY_RANK_UNKNOWN)
                     continue;
-                pattern.axis =
-                    pattern.axis < 0 ? pattern.axis + (int64_t)rw_info(rewrite, pattern.input)->rank : pattern.axis;
+                pattern.axis = pattern.axis < 0
+                                   ? pattern.axis + (int64_t)rewrite_value_info(rewrite, pattern.input)->rank
+                                   : pattern.axis;
                 if (is_of_last_axes(rewrite, bias, pattern.input, pattern.axis))
                     return replace_by_norm(rewrite, node, &pattern, bias);
             }

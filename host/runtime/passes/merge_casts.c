@@ -44,18 +44,19 @@ static bool represents_all(inlay_dtype a, inlay_dtype b)
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *new_node,
-        *inner = pass_is_op(node, "Cast") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Cast") : NULL;
+    graph_node *new_node, *inner = pass_is_op(node, "Cast")
+                                       ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Cast")
+                                       : NULL;
 
-    if (inner == NULL || rw_info(rewrite, node->info.outputs[0])->dtype == INLAY_STRING ||
-        !represents_all(rw_info(rewrite, rw_input(rewrite, inner, 0))->dtype,
-                        rw_info(rewrite, inner->info.outputs[0])->dtype))
+    if (inner == NULL || rewrite_value_info(rewrite, node->info.outputs[0])->dtype == INLAY_STRING ||
+        !represents_all(rewrite_value_info(rewrite, rewrite_input(rewrite, inner, 0))->dtype,
+                        rewrite_value_info(rewrite, inner->info.outputs[0])->dtype))
         return INLAY_OK;
-    new_node = rw_copy(rewrite, node);
+    new_node = rewrite_copy_node(rewrite, node);
     if (new_node == NULL)
-        return rw_no_memory(rewrite);
-    rw_set_input(rewrite, new_node, 0, rw_input(rewrite, inner, 0));
-    return rw_replace(rewrite, node, new_node);
+        return rewrite_no_memory(rewrite);
+    rewrite_set_input(rewrite, new_node, 0, rewrite_input(rewrite, inner, 0));
+    return rewrite_replace_node(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_casts(pass_ctx *ctx, bool *out_changed)

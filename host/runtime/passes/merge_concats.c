@@ -3,7 +3,7 @@
 
 static int64_t axis_of(const struct rewrite *rewrite, const graph_node *node)
 {
-    int64_t axis = rw_attr_int(node, "axis", 1), rank = rw_info(rewrite, node->info.outputs[0])->rank;
+    int64_t axis = rewrite_attr_int(node, "axis", 1), rank = rewrite_value_info(rewrite, node->info.outputs[0])->rank;
 
     return axis < 0 ? axis + rank : axis;
 }
@@ -11,11 +11,12 @@ static int64_t axis_of(const struct rewrite *rewrite, const graph_node *node)
 /* The Concat that produces input i, if it can be merged into the node. */
 static graph_node *mergeable_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
 {
-    uint32_t value = rw_input(rewrite, node, i);
-    graph_node *inner = rw_maker_op(rewrite, value, "Concat");
+    uint32_t value = rewrite_input(rewrite, node, i);
+    graph_node *inner = rewrite_producer_op(rewrite, value, "Concat");
 
-    return inner != NULL && rw_is_only_use(rewrite, value) && axis_of(rewrite, inner) == axis_of(rewrite, node) ? inner
-                                                                                                                : NULL;
+    return inner != NULL && rewrite_has_one_use(rewrite, value) && axis_of(rewrite, inner) == axis_of(rewrite, node)
+               ? inner
+               : NULL;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -24,7 +25,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     graph_node *new_node;
     bool any = false;
 
-    if (!pass_is_op(node, "Concat") || rw_info(rewrite, node->info.outputs[0])->rank == INLAY_RANK_UNKNOWN)
+    if (!pass_is_op(node, "Concat") || rewrite_value_info(rewrite, node->info.outputs[0])->rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.input_count; i++) {
         const graph_node *inner = mergeable_input(rewrite, node, i);
@@ -35,18 +36,18 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     inputs = arena_array(&rewrite->scratch, (size_t)total + 1, sizeof *inputs);
     if (inputs == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint32_t i = 0; i < node->info.input_count; i++) {
         const graph_node *inner = mergeable_input(rewrite, node, i);
         if (inner == NULL)
-            inputs[count++] = rw_input(rewrite, node, i);
+            inputs[count++] = rewrite_input(rewrite, node, i);
         for (uint32_t k = 0; inner != NULL && k < inner->info.input_count; k++)
-            inputs[count++] = rw_input(rewrite, inner, k);
+            inputs[count++] = rewrite_input(rewrite, inner, k);
     }
-    new_node = rw_make(rewrite, "Concat", node->opset, node, inputs, count, 1);
+    new_node = rewrite_make_node(rewrite, "Concat", node->opset, node, inputs, count, 1);
     if (new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "axis", axis_of(rewrite, node)) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, new_node);
+        return rewrite_no_memory(rewrite);
+    return rewrite_replace_node(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_concats(pass_ctx *ctx, bool *out_changed)

@@ -68,11 +68,11 @@ static bool read_branch(struct rewrite *rewrite, graph_node *node, uint32_t inpu
 {
     const inlay_value_info *info;
 
-    if (node == NULL || !pass_is_op(node, "MatMul") || rw_input(rewrite, node, 0) != input ||
-        !rw_is_constant(rewrite, rw_input(rewrite, node, 1)))
+    if (node == NULL || !pass_is_op(node, "MatMul") || rewrite_input(rewrite, node, 0) != input ||
+        !rewrite_is_constant(rewrite, rewrite_input(rewrite, node, 1)))
         return false;
-    *out = (struct branch){ .product = node, .weight = rw_input(rewrite, node, 1), .bias = INLAY_NONE };
-    info = rw_info(rewrite, out->weight);
+    *out = (struct branch){ .product = node, .weight = rewrite_input(rewrite, node, 1), .bias = INLAY_NONE };
+    info = rewrite_value_info(rewrite, out->weight);
     if (info->rank != 2 || info->dtype != INLAY_FLOAT || info->dims[0].value <= 0 || info->dims[1].value <= 0)
         return false;
     out->columns = info->dims[1].value;
@@ -83,15 +83,16 @@ static bool read_branch(struct rewrite *rewrite, graph_node *node, uint32_t inpu
 static void find_bias(struct rewrite *rewrite, const struct readers *readers, struct branch *branch)
 {
     uint32_t output = branch->product->info.outputs[0],
-             at = output < readers->values && rw_is_only_use(rewrite, output) ? readers->only[output] : INLAY_NONE;
+             at = output < readers->values && rewrite_has_one_use(rewrite, output) ? readers->only[output] : INLAY_NONE;
     graph_node *node = at == INLAY_NONE ? NULL : rewrite->graph->nodes[at];
 
     for (uint32_t i = 0; node != NULL && pass_is_op(node, "Add") && node->info.since_version >= 7 && i < 2; i++) {
-        uint32_t addend = rw_input(rewrite, node, 1 - i);
-        const inlay_value_info *info = rw_info(rewrite, addend);
+        uint32_t addend = rewrite_input(rewrite, node, 1 - i);
+        const inlay_value_info *info = rewrite_value_info(rewrite, addend);
 
-        if (rw_input(rewrite, node, i) == output && rw_is_constant(rewrite, addend) && info->dtype == INLAY_FLOAT &&
-            info->rank == 1 && info->dims[0].value == branch->columns && !rewrite->is_output[node->info.outputs[0]]) {
+        if (rewrite_input(rewrite, node, i) == output && rewrite_is_constant(rewrite, addend) &&
+            info->dtype == INLAY_FLOAT && info->rank == 1 && info->dims[0].value == branch->columns &&
+            !rewrite->is_output[node->info.outputs[0]]) {
             branch->sum = node;
             branch->bias = addend;
         }
@@ -145,7 +146,7 @@ static uint32_t concat_weights(struct rewrite *rewrite, const struct product_gro
         return INLAY_NONE;
     for (uint32_t k = 0; k < group->count; k++) {
         const struct branch *branch = &group->list[k];
-        const unsigned char *from = rw_info(rewrite, branch->weight)->data;
+        const unsigned char *from = rewrite_value_info(rewrite, branch->weight)->data;
 
         for (int64_t row = 0; row < group->rows; row++)
             memcpy(data + row * group->columns + at, from + (size_t)(row * branch->columns) * sizeof(float),
@@ -153,8 +154,8 @@ static uint32_t concat_weights(struct rewrite *rewrite, const struct product_gro
         at += branch->columns;
     }
     INLAY_CHECK(at == group->columns);
-    return rw_constant_blob(rewrite, INLAY_FLOAT, 2, (const int64_t[]){ group->rows, group->columns }, data,
-                            (uint64_t)(group->rows * group->columns) * sizeof *data);
+    return rewrite_constant_blob(rewrite, INLAY_FLOAT, 2, (const int64_t[]){ group->rows, group->columns }, data,
+                                 (uint64_t)(group->rows * group->columns) * sizeof *data);
 }
 
 static uint32_t concat_biases(struct rewrite *rewrite, const struct product_group *group)
@@ -165,10 +166,11 @@ static uint32_t concat_biases(struct rewrite *rewrite, const struct product_grou
     if (data == NULL)
         return INLAY_NONE;
     for (uint32_t k = 0; k < group->count; k++) {
-        memcpy(data + at, rw_info(rewrite, group->list[k].bias)->data, (size_t)group->list[k].columns * sizeof *data);
+        memcpy(data + at, rewrite_value_info(rewrite, group->list[k].bias)->data,
+               (size_t)group->list[k].columns * sizeof *data);
         at += group->list[k].columns;
     }
-    return rw_constant(rewrite, INLAY_FLOAT, 1, &group->columns, data, (uint64_t)group->columns * sizeof *data);
+    return rewrite_constant(rewrite, INLAY_FLOAT, 1, &group->columns, data, (uint64_t)group->columns * sizeof *data);
 }
 
 /* Returns true if the user requested the pass by name. */
@@ -186,20 +188,21 @@ static inlay_status make_merged_product(struct rewrite *rewrite, const struct pr
 {
     const graph_node *like = group->list[0].product;
     uint32_t weight = concat_weights(rewrite, group), bias;
-    graph_node *new_node =
-        weight == INLAY_NONE ? NULL
-                             : rw_make(rewrite, "MatMul", like->opset, like, (const uint32_t[]){ input, weight }, 2, 1);
+    graph_node *new_node = weight == INLAY_NONE ? NULL
+                                                : rewrite_make_node(rewrite, "MatMul", like->opset, like,
+                                                                    (const uint32_t[]){ input, weight }, 2, 1);
 
-    if (new_node == NULL || rw_insert(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(rewrite);
+    if (new_node == NULL || rewrite_insert_node(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
     *out_value = new_node->info.outputs[0];
     if (!group->biased)
         return INLAY_OK;
     bias = concat_biases(rewrite, group);
-    new_node =
-        bias == INLAY_NONE ? NULL : rw_make(rewrite, "Add", 0, NULL, (const uint32_t[]){ *out_value, bias }, 2, 1);
-    if (new_node == NULL || rw_insert(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(rewrite);
+    new_node = bias == INLAY_NONE
+                   ? NULL
+                   : rewrite_make_node(rewrite, "Add", 0, NULL, (const uint32_t[]){ *out_value, bias }, 2, 1);
+    if (new_node == NULL || rewrite_insert_node(rewrite, new_node, INLAY_FLOAT) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
     *out_value = new_node->info.outputs[0];
     return INLAY_OK;
 }
@@ -208,7 +211,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     struct readers *readers = rewrite->pass_state =
         rewrite->pass_state == NULL ? index_readers(rewrite) : rewrite->pass_state;
-    uint32_t input = rw_input(rewrite, node, 0), output = INLAY_NONE, lengths;
+    uint32_t input = rewrite_input(rewrite, node, 0), output = INLAY_NONE, lengths;
     int64_t sizes[MAX_BRANCHES], rows;
     struct product_group group = { .count = 0 };
     graph_node *split;
@@ -216,22 +219,22 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     struct branch branch;
 
     if (readers == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (!pass_allows(rewrite->ctx, 13))
         return INLAY_OK;
     if (!read_branch(rewrite, node, input, &branch))
         return INLAY_OK;
-    rows = count_rows(rw_info(rewrite, input));
-    if (rw_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN || rw_info(rewrite, input)->rank < 2 ||
-        (rows < 0 && !is_requested_by_name(rewrite->ctx)))
+    rows = count_rows(rewrite_value_info(rewrite, input));
+    if (rewrite_value_info(rewrite, input)->rank == INLAY_RANK_UNKNOWN ||
+        rewrite_value_info(rewrite, input)->rank < 2 || (rows < 0 && !is_requested_by_name(rewrite->ctx)))
         return INLAY_OK;
     collect_branches(rewrite, readers, node, input, &group);
     if (group.count < 2)
         return INLAY_OK;
-    group.rows = rw_info(rewrite, branch.weight)->dims[0].value;
+    group.rows = rewrite_value_info(rewrite, branch.weight)->dims[0].value;
     group.biased = group.list[0].sum != NULL;
     for (uint32_t k = 0; k < group.count; k++) {
-        if (rw_info(rewrite, group.list[k].weight)->dims[0].value != group.rows ||
+        if (rewrite_value_info(rewrite, group.list[k].weight)->dims[0].value != group.rows ||
             (group.list[k].sum != NULL) != group.biased)
             return INLAY_OK;
         sizes[k] = group.list[k].columns;
@@ -239,19 +242,20 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     status = make_merged_product(rewrite, &group, input, &output);
     if (status != INLAY_OK)
         return status;
-    lengths = rw_constant_ints(rewrite, sizes, group.count);
+    lengths = rewrite_constant_ints(rewrite, sizes, group.count);
     split = lengths == INLAY_NONE ? NULL
-                                  : rw_make(rewrite, "Split", node->opset > 13 ? node->opset : 13, NULL,
-                                            (const uint32_t[]){ output, lengths }, 2, group.count);
+                                  : rewrite_make_node(rewrite, "Split", node->opset > 13 ? node->opset : 13, NULL,
+                                                      (const uint32_t[]){ output, lengths }, 2, group.count);
     if (split == NULL ||
-        graph_set_attr_int(rewrite->graph, split, "axis", (int64_t)rw_info(rewrite, input)->rank - 1) != INLAY_OK ||
-        rw_insert(rewrite, split, INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(rewrite);
+        graph_set_attr_int(rewrite->graph, split, "axis", (int64_t)rewrite_value_info(rewrite, input)->rank - 1) !=
+            INLAY_OK ||
+        rewrite_insert_node(rewrite, split, INLAY_FLOAT) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
     for (uint32_t k = 0; k < group.count; k++) {
         graph_node *last = group.list[k].sum != NULL ? group.list[k].sum : group.list[k].product;
         bool done;
 
-        status = rw_forward(rewrite, last->info.outputs[0], split->info.outputs[k], &done);
+        status = rewrite_forward(rewrite, last->info.outputs[0], split->info.outputs[k], &done);
         if (status != INLAY_OK)
             return status;
     }

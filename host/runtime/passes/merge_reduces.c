@@ -13,10 +13,11 @@ static bool read_axes_for_rank(struct rewrite *rewrite, const graph_node *node, 
                                uint32_t *out_count)
 {
     uint32_t count = 0;
-    const int64_t *list = rw_attr_ints(node, "axes", &count);
+    const int64_t *list = rewrite_attr_ints(node, "axes", &count);
 
-    if (rank == INLAY_RANK_UNKNOWN || (list == NULL && !rw_ints(rewrite, rw_input(rewrite, node, 1), &list, &count)) ||
-        count == 0 || count > MAX_AXES)
+    if (rank == INLAY_RANK_UNKNOWN ||
+        (list == NULL && !rewrite_integers(rewrite, rewrite_input(rewrite, node, 1), &list, &count)) || count == 0 ||
+        count > MAX_AXES)
         return false;
     for (uint32_t i = 0; i < count; i++) {
         int64_t axis = list[i] < 0 ? list[i] + (int64_t)rank : list[i];
@@ -32,7 +33,8 @@ static bool read_axes_for_rank(struct rewrite *rewrite, const graph_node *node, 
 
 static bool read_axes(struct rewrite *rewrite, const graph_node *node, int64_t *axes, uint32_t *out_count)
 {
-    return read_axes_for_rank(rewrite, node, rw_info(rewrite, rw_input(rewrite, node, 0))->rank, axes, out_count);
+    return read_axes_for_rank(rewrite, node, rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->rank, axes,
+                              out_count);
 }
 
 /* Reductions for which two steps equal one. */
@@ -46,11 +48,11 @@ static graph_node *make_reduce(struct rewrite *rewrite, const graph_node *like, 
                                const int64_t *axes, uint32_t count, int64_t keep)
 {
     bool by_attr = graph_attr(like, "axes") != NULL;
-    uint32_t list = by_attr ? INLAY_NONE : rw_constant_ints(rewrite, axes, count);
+    uint32_t list = by_attr ? INLAY_NONE : rewrite_constant_ints(rewrite, axes, count);
     graph_node *new_node = list == INLAY_NONE && !by_attr
                                ? NULL
-                               : rw_make(rewrite, like->info.op_type.data, like->opset, node,
-                                         (const uint32_t[]){ input, list }, by_attr ? 1 : 2, 1);
+                               : rewrite_make_node(rewrite, like->info.op_type.data, like->opset, node,
+                                                   (const uint32_t[]){ input, list }, by_attr ? 1 : 2, 1);
 
     if (new_node == NULL || graph_set_attr_int(rewrite->graph, new_node, "keepdims", keep) != INLAY_OK ||
         (by_attr && graph_set_attr_ints(rewrite->graph, new_node, "axes", axes, count) != INLAY_OK))
@@ -60,16 +62,18 @@ static graph_node *make_reduce(struct rewrite *rewrite, const graph_node *like, 
 
 static inlay_status merge_two(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner = rw_maker_op(rewrite, rw_input(rewrite, node, 0), node->info.op_type.data), *new_node;
+    graph_node *inner = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), node->info.op_type.data),
+               *new_node;
     int64_t axes[2 * MAX_AXES], outer_axes[MAX_AXES];
     uint32_t count = 0, outer_count = 0;
 
     /* The axes of the outer one refer to the same dimensions only if the inner one has keepdims; the result then has
      * it, too. */
-    if (inner == NULL || rw_attr_int(node, "keepdims", 1) == 0 ||
-        !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) || rw_attr_int(inner, "keepdims", 1) == 0 ||
+    if (inner == NULL || rewrite_attr_int(node, "keepdims", 1) == 0 ||
+        !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) || rewrite_attr_int(inner, "keepdims", 1) == 0 ||
         pass_is_op(node, "ReduceLogSumExp") ||
-        (pass_is_op(node, "ReduceMean") && !element_is_float(rw_info(rewrite, node->info.outputs[0])->dtype)) ||
+        (pass_is_op(node, "ReduceMean") &&
+         !element_is_float(rewrite_value_info(rewrite, node->info.outputs[0])->dtype)) ||
         !read_axes(rewrite, inner, axes, &count) || !read_axes(rewrite, node, outer_axes, &outer_count))
         return INLAY_OK;
     for (uint32_t i = 0; i < outer_count; i++) {
@@ -78,28 +82,28 @@ static inlay_status merge_two(struct rewrite *rewrite, graph_node *node)
                 return INLAY_OK;
         axes[count++] = outer_axes[i];
     }
-    new_node = make_reduce(rewrite, node, node, rw_input(rewrite, inner, 0), axes, count, 1);
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+    new_node = make_reduce(rewrite, node, node, rewrite_input(rewrite, inner, 0), axes, count, 1);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 /* view: a Squeeze if the reduction keeps its axes (`keeps_axes`), otherwise an Unsqueeze. */
 static inlay_status merge_view(struct rewrite *rewrite, graph_node *view, bool keeps_axes)
 {
-    graph_node *inner = rw_maker(rewrite, rw_input(rewrite, view, 0)), *new_node;
+    graph_node *inner = rewrite_producer(rewrite, rewrite_input(rewrite, view, 0)), *new_node;
     int64_t axes[MAX_AXES], viewed[MAX_AXES];
     uint32_t count = 0, viewed_count = 0;
 
-    if (inner == NULL || !is_reduction(inner) || !rw_is_only_use(rewrite, rw_input(rewrite, view, 0)) ||
-        (rw_attr_int(inner, "keepdims", 1) != 0) != keeps_axes || !read_axes(rewrite, inner, axes, &count) ||
-        !read_axes_for_rank(rewrite, view, rw_info(rewrite, rw_input(rewrite, inner, 0))->rank, viewed,
+    if (inner == NULL || !is_reduction(inner) || !rewrite_has_one_use(rewrite, rewrite_input(rewrite, view, 0)) ||
+        (rewrite_attr_int(inner, "keepdims", 1) != 0) != keeps_axes || !read_axes(rewrite, inner, axes, &count) ||
+        !read_axes_for_rank(rewrite, view, rewrite_value_info(rewrite, rewrite_input(rewrite, inner, 0))->rank, viewed,
                             &viewed_count) ||
         viewed_count != count)
         return INLAY_OK;
     for (uint32_t i = 0; i < count; i++)
         if (axes[i] != viewed[i])
             return INLAY_OK;
-    new_node = make_reduce(rewrite, inner, view, rw_input(rewrite, inner, 0), axes, count, !keeps_axes);
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, view, new_node);
+    new_node = make_reduce(rewrite, inner, view, rewrite_input(rewrite, inner, 0), axes, count, !keeps_axes);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, view, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)

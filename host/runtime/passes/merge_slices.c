@@ -14,12 +14,13 @@ struct bounds {
 static bool read_bounds(struct rewrite *rewrite, const graph_node *node, struct bounds *bounds)
 {
     const int64_t *list[4];
-    uint32_t counts[4], rank = rw_info(rewrite, rw_input(rewrite, node, 0))->rank;
+    uint32_t counts[4], rank = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->rank;
 
     for (uint32_t i = 0; i < 4; i++)
-        if (rw_input(rewrite, node, i + 1) == INLAY_NONE && i >= 2)
+        if (rewrite_input(rewrite, node, i + 1) == INLAY_NONE && i >= 2)
             list[i] = NULL;
-        else if (!rw_ints(rewrite, rw_input(rewrite, node, i + 1), &list[i], &counts[i]) || counts[i] != counts[0])
+        else if (!rewrite_integers(rewrite, rewrite_input(rewrite, node, i + 1), &list[i], &counts[i]) ||
+                 counts[i] != counts[0])
             return false;
     if (rank == INLAY_RANK_UNKNOWN || counts[0] > MAX_AXES - bounds->count)
         return false;
@@ -116,7 +117,7 @@ static bool merge_axes(struct bounds *bounds, uint32_t first_count, const inlay_
         while (i < first_count && bounds->axes[i] != bounds->axes[k])
             i++;
         if (i < first_count) {
-            int64_t size = rw_dim(input, bounds->axes[k]);
+            int64_t size = rewrite_dim(input, bounds->axes[k]);
 
             if (size < 0 ? !merge_forward_bounds(bounds, i, k) : !merge_bounds(bounds, i, k, size))
                 return false;
@@ -143,29 +144,31 @@ static bool has_duplicate_axes(const struct bounds *bounds, uint32_t begin, uint
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner = pass_is_op(node, "Slice") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Slice") : NULL,
+    graph_node *inner = pass_is_op(node, "Slice")
+                            ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Slice")
+                            : NULL,
                *new_node;
     struct bounds bounds = { .count = 0 };
     uint32_t inputs[5], first_count;
 
     if (inner == NULL || node->info.since_version < 10 || inner->info.since_version < 10 ||
-        !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) || !read_bounds(rewrite, inner, &bounds))
+        !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) || !read_bounds(rewrite, inner, &bounds))
         return INLAY_OK;
     first_count = bounds.count;
     if (!read_bounds(rewrite, node, &bounds) || has_duplicate_axes(&bounds, 0, first_count) ||
         has_duplicate_axes(&bounds, first_count, bounds.count) ||
-        !merge_axes(&bounds, first_count, rw_info(rewrite, rw_input(rewrite, inner, 0))))
+        !merge_axes(&bounds, first_count, rewrite_value_info(rewrite, rewrite_input(rewrite, inner, 0))))
         return INLAY_OK;
-    inputs[0] = rw_input(rewrite, inner, 0);
-    inputs[1] = rw_constant_ints(rewrite, bounds.starts, bounds.count);
-    inputs[2] = rw_constant_ints(rewrite, bounds.ends, bounds.count);
-    inputs[3] = rw_constant_ints(rewrite, bounds.axes, bounds.count);
-    inputs[4] = rw_constant_ints(rewrite, bounds.steps, bounds.count);
+    inputs[0] = rewrite_input(rewrite, inner, 0);
+    inputs[1] = rewrite_constant_ints(rewrite, bounds.starts, bounds.count);
+    inputs[2] = rewrite_constant_ints(rewrite, bounds.ends, bounds.count);
+    inputs[3] = rewrite_constant_ints(rewrite, bounds.axes, bounds.count);
+    inputs[4] = rewrite_constant_ints(rewrite, bounds.steps, bounds.count);
     for (uint32_t i = 1; i < 5; i++)
         if (inputs[i] == INLAY_NONE)
-            return rw_no_memory(rewrite);
-    new_node = rw_make(rewrite, "Slice", node->opset, node, inputs, 5, 1);
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+            return rewrite_no_memory(rewrite);
+    new_node = rewrite_make_node(rewrite, "Slice", node->opset, node, inputs, 5, 1);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_slices(pass_ctx *ctx, bool *out_changed)

@@ -5,7 +5,7 @@
 bool transpose_perm(const graph_node *node, uint32_t rank, int64_t *out)
 {
     uint32_t count;
-    const int64_t *perm = rw_attr_ints(node, "perm", &count);
+    const int64_t *perm = rewrite_attr_ints(node, "perm", &count);
 
     if (perm != NULL && count != rank)
         return false;
@@ -16,10 +16,12 @@ bool transpose_perm(const graph_node *node, uint32_t rank, int64_t *out)
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner =
-                   pass_is_op(node, "Transpose") ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Transpose") : NULL,
+    graph_node *inner = pass_is_op(node, "Transpose")
+                            ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Transpose")
+                            : NULL,
                *new_node;
-    const inlay_value_info *input = inner == NULL ? NULL : rw_info(rewrite, rw_input(rewrite, inner, 0));
+    const inlay_value_info *input =
+        inner == NULL ? NULL : rewrite_value_info(rewrite, rewrite_input(rewrite, inner, 0));
     int64_t *first, *second, *both;
     bool is_identity = true;
 
@@ -29,7 +31,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     second = arena_array(&rewrite->scratch, (size_t)input->rank + 1, sizeof *second);
     both = arena_array(&rewrite->scratch, (size_t)input->rank + 1, sizeof *both);
     if (first == NULL || second == NULL || both == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (!transpose_perm(inner, input->rank, first) || !transpose_perm(node, input->rank, second))
         return INLAY_OK;
     for (uint32_t d = 0; d < input->rank; d++) {
@@ -38,16 +40,16 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     }
     if (is_identity) {
         bool done;
-        inlay_status status = rw_forward(rewrite, node->info.outputs[0], rw_input(rewrite, inner, 0), &done);
+        inlay_status status = rewrite_forward(rewrite, node->info.outputs[0], rewrite_input(rewrite, inner, 0), &done);
         if (status != INLAY_OK || done)
             return status;
     }
-    if (!rw_is_only_use(rewrite, rw_input(rewrite, node, 0)))
+    if (!rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)))
         return INLAY_OK; /* the inner Transpose has other readers and is computed anyway */
-    new_node = rw_make(rewrite, "Transpose", node->opset, node, inner->info.inputs, 1, 1);
+    new_node = rewrite_make_node(rewrite, "Transpose", node->opset, node, inner->info.inputs, 1, 1);
     if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", both, input->rank) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, new_node);
+        return rewrite_no_memory(rewrite);
+    return rewrite_replace_node(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_transposes(pass_ctx *ctx, bool *out_changed)

@@ -39,7 +39,7 @@ static int64_t *target_shape(struct rewrite *rewrite, const inlay_value_info *in
 /* Returns true if `extended` is value with leading axes of size 1; *out_ones is their number. */
 static bool has_leading_ones(const struct rewrite *rewrite, uint32_t extended, uint32_t value, uint32_t *out_ones)
 {
-    const inlay_value_info *output = rw_info(rewrite, extended), *input = rw_info(rewrite, value);
+    const inlay_value_info *output = rewrite_value_info(rewrite, extended), *input = rewrite_value_info(rewrite, value);
     uint32_t ones;
 
     if (input->rank == INLAY_RANK_UNKNOWN || output->rank == INLAY_RANK_UNKNOWN || output->rank <= input->rank)
@@ -60,7 +60,7 @@ static bool has_leading_ones(const struct rewrite *rewrite, uint32_t extended, u
 /* Removes leading axes of size 1 from value until it has that rank. *out is INLAY_NONE if it has other leading axes. */
 static inlay_status squeeze_leading_ones(struct rewrite *rewrite, uint32_t value, uint32_t rank, uint32_t *out)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     int64_t *axes, max_axes = 16;
     graph_node *squeeze;
     uint32_t list, extra;
@@ -81,11 +81,12 @@ static inlay_status squeeze_leading_ones(struct rewrite *rewrite, uint32_t value
             return INLAY_OK;
     for (uint32_t d = 0; axes != NULL && d < extra; d++)
         axes[d] = d;
-    list = axes == NULL ? INLAY_NONE : rw_constant_ints(rewrite, axes, extra);
-    squeeze =
-        list == INLAY_NONE ? NULL : rw_make(rewrite, "Squeeze", 13, NULL, (const uint32_t[]){ value, list }, 2, 1);
-    if (squeeze == NULL || rw_insert(rewrite, squeeze, info->dtype) != INLAY_OK)
-        return rw_no_memory(rewrite);
+    list = axes == NULL ? INLAY_NONE : rewrite_constant_ints(rewrite, axes, extra);
+    squeeze = list == INLAY_NONE
+                  ? NULL
+                  : rewrite_make_node(rewrite, "Squeeze", 13, NULL, (const uint32_t[]){ value, list }, 2, 1);
+    if (squeeze == NULL || rewrite_insert_node(rewrite, squeeze, info->dtype) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
     *out = squeeze->info.outputs[0];
     return INLAY_OK;
 }
@@ -95,41 +96,42 @@ static inlay_status squeeze_leading_ones(struct rewrite *rewrite, uint32_t value
 static inlay_status drop_leading_ones(struct rewrite *rewrite, graph_node *node, bool *out_done)
 {
     static const char *const names[] = { "Add", "Sub", "Mul", "Div" };
-    graph_node *op = rw_maker(rewrite, rw_input(rewrite, node, 0)), *new_node;
-    uint32_t output = rw_input(rewrite, node, 0), ones, inputs[2];
+    graph_node *op = rewrite_producer(rewrite, rewrite_input(rewrite, node, 0)), *new_node;
+    uint32_t output = rewrite_input(rewrite, node, 0), ones, inputs[2];
     inlay_status status;
     size_t k = 0;
 
     while (op != NULL && k < 4 && !pass_is_op(op, names[k]))
         k++;
-    if (op == NULL || k == 4 || op->info.since_version < 7 || !rw_is_only_use(rewrite, output))
+    if (op == NULL || k == 4 || op->info.since_version < 7 || !rewrite_has_one_use(rewrite, output))
         return INLAY_OK;
     for (uint32_t side = 0; side < 2; side++) {
-        uint32_t value = rw_input(rewrite, op, side), input;
-        const graph_node *first = rw_maker(rewrite, value);
+        uint32_t value = rewrite_input(rewrite, op, side), input;
+        const graph_node *first = rewrite_producer(rewrite, value);
 
-        if (!is_view(first) || !rw_is_only_use(rewrite, value) || !rw_same_type(rewrite, value, output))
+        if (!is_view(first) || !rewrite_has_one_use(rewrite, value) || !rewrite_same_type(rewrite, value, output))
             continue;
-        input = rw_input(rewrite, first, 0);
-        if (!rw_same_type(rewrite, input, node->info.outputs[0]) || !has_leading_ones(rewrite, value, input, &ones))
+        input = rewrite_input(rewrite, first, 0);
+        if (!rewrite_same_type(rewrite, input, node->info.outputs[0]) ||
+            !has_leading_ones(rewrite, value, input, &ones))
             continue;
         inputs[side] = input;
-        status = squeeze_leading_ones(rewrite, rw_input(rewrite, op, 1 - side), rw_info(rewrite, input)->rank,
-                                      &inputs[1 - side]);
+        status = squeeze_leading_ones(rewrite, rewrite_input(rewrite, op, 1 - side),
+                                      rewrite_value_info(rewrite, input)->rank, &inputs[1 - side]);
         if (status != INLAY_OK || inputs[1 - side] == INLAY_NONE)
             return status;
-        new_node = rw_make(rewrite, op->info.op_type.data, op->opset, op, inputs, 2, 1);
+        new_node = rewrite_make_node(rewrite, op->info.op_type.data, op->opset, op, inputs, 2, 1);
         *out_done = true;
-        return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+        return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
     }
     return INLAY_OK;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner = is_view(node) ? rw_maker(rewrite, rw_input(rewrite, node, 0)) : NULL, *new_node;
+    graph_node *inner = is_view(node) ? rewrite_producer(rewrite, rewrite_input(rewrite, node, 0)) : NULL, *new_node;
     bool computed = pass_is_op(node, "Reshape") && node->info.since_version >= 5 &&
-                    !rw_is_constant(rewrite, rw_input(rewrite, node, 1));
+                    !rewrite_is_constant(rewrite, rewrite_input(rewrite, node, 1));
     const inlay_value_info *output;
     int64_t *shape;
     uint32_t target;
@@ -143,23 +145,25 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     }
     if (!is_view(inner) && !computed)
         return INLAY_OK;
-    output = rw_info(rewrite, node->info.outputs[0]);
-    shape = target_shape(rewrite, rw_info(rewrite, rw_input(rewrite, is_view(inner) ? inner : node, 0)), output);
+    output = rewrite_value_info(rewrite, node->info.outputs[0]);
+    shape = target_shape(rewrite, rewrite_value_info(rewrite, rewrite_input(rewrite, is_view(inner) ? inner : node, 0)),
+                         output);
     if (shape == NULL)
         return INLAY_OK;
-    target = rw_constant_ints(rewrite, shape, output->rank);
+    target = rewrite_constant_ints(rewrite, shape, output->rank);
     if (computed && target != INLAY_NONE && !is_view(inner)) {
-        new_node = rw_copy(rewrite, node);
-        if (new_node == NULL || (rw_attr_int(node, "allowzero", 0) != 0 &&
+        new_node = rewrite_copy_node(rewrite, node);
+        if (new_node == NULL || (rewrite_attr_int(node, "allowzero", 0) != 0 &&
                                  graph_set_attr_int(rewrite->graph, new_node, "allowzero", 0) != INLAY_OK))
-            return rw_no_memory(rewrite);
-        rw_set_input(rewrite, new_node, 1, target);
-        return rw_replace(rewrite, node, new_node);
+            return rewrite_no_memory(rewrite);
+        rewrite_set_input(rewrite, new_node, 1, target);
+        return rewrite_replace_node(rewrite, node, new_node);
     }
-    new_node = target == INLAY_NONE ? NULL
-                                    : rw_make(rewrite, "Reshape", node->opset < 5 ? 5 : node->opset, node,
-                                              (const uint32_t[]){ rw_input(rewrite, inner, 0), target }, 2, 1);
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+    new_node = target == INLAY_NONE
+                   ? NULL
+                   : rewrite_make_node(rewrite, "Reshape", node->opset < 5 ? 5 : node->opset, node,
+                                       (const uint32_t[]){ rewrite_input(rewrite, inner, 0), target }, 2, 1);
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 inlay_status pass_merge_views(pass_ctx *ctx, bool *out_changed)

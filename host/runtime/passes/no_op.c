@@ -7,23 +7,23 @@
  * unless training_mode is set. With a ratio of 0 it never does anything. */
 static bool is_noop_dropout(const struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t mode = rw_input(rewrite, node, 2);
+    uint32_t mode = rewrite_input(rewrite, node, 2);
 
-    if (!rw_is_unused(rewrite, node, 1))
+    if (!rewrite_is_unused(rewrite, node, 1))
         return false;
     if (node->info.since_version < 7)
-        return rw_attr_int(node, "is_test", 0) != 0;
+        return rewrite_attr_int(node, "is_test", 0) != 0;
     if (mode == INLAY_NONE)
         return true;
-    return rw_is_scalar(rewrite, rw_input(rewrite, node, 1), 0) ||
-           (rw_is_constant(rewrite, mode) && rewrite->graph->values[mode].info.data_bytes == 1 &&
+    return rewrite_is_scalar(rewrite, rewrite_input(rewrite, node, 1), 0) ||
+           (rewrite_is_constant(rewrite, mode) && rewrite->graph->values[mode].info.data_bytes == 1 &&
             *(const uint8_t *)rewrite->graph->values[mode].info.data == 0);
 }
 
 static bool is_noop_transpose(const graph_node *node)
 {
     uint32_t count;
-    const int64_t *perm = rw_attr_ints(node, "perm", &count);
+    const int64_t *perm = rewrite_attr_ints(node, "perm", &count);
 
     for (uint32_t i = 0; i < count; i++)
         if (perm[i] != (int64_t)i)
@@ -35,11 +35,11 @@ static bool is_noop_transpose(const graph_node *node)
 static bool is_noop_pad(struct rewrite *rewrite, const graph_node *node)
 {
     uint32_t count = 0;
-    const int64_t *pads = rw_attr_ints(node, "pads", &count);
+    const int64_t *pads = rewrite_attr_ints(node, "pads", &count);
 
     if (pads == NULL)
-        pads = rw_attr_ints(node, "paddings", &count);
-    if (pads == NULL && !rw_ints(rewrite, rw_input(rewrite, node, 1), &pads, &count))
+        pads = rewrite_attr_ints(node, "paddings", &count);
+    if (pads == NULL && !rewrite_integers(rewrite, rewrite_input(rewrite, node, 1), &pads, &count))
         return false;
     for (uint32_t i = 0; i < count; i++)
         if (pads[i] != 0)
@@ -51,11 +51,11 @@ static bool is_noop_pad(struct rewrite *rewrite, const graph_node *node)
 static bool is_noop_slice(struct rewrite *rewrite, const graph_node *node)
 {
     const int64_t *steps;
-    uint32_t count, value = rw_input(rewrite, node, 4);
+    uint32_t count, value = rewrite_input(rewrite, node, 4);
 
     if (value == INLAY_NONE)
         return true;
-    if (!rw_ints(rewrite, value, &steps, &count))
+    if (!rewrite_integers(rewrite, value, &steps, &count))
         return false;
     for (uint32_t i = 0; i < count; i++)
         if (steps[i] < 0)
@@ -66,12 +66,12 @@ static bool is_noop_slice(struct rewrite *rewrite, const graph_node *node)
 /* Resize-11 takes scales as input 2, Resize-10 and Upsample-9 as input 1, Upsample-7 as an attribute. */
 static bool is_noop_resize(struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t value = rw_input(rewrite, node, node->info.since_version >= 11 ? 2 : 1), count = 0;
+    uint32_t value = rewrite_input(rewrite, node, node->info.since_version >= 11 ? 2 : 1), count = 0;
     const inlay_attr_info *scales = graph_attr(node, "scales");
-    const float *values = scales != NULL ? scales->floats : rw_floats(rewrite, value);
+    const float *values = scales != NULL ? scales->floats : rewrite_floats(rewrite, value);
 
-    if (rw_attr_is(node, "coordinate_transformation_mode", "tf_crop_and_resize") ||
-        rw_input(rewrite, node, 3) != INLAY_NONE)
+    if (rewrite_attr_is(node, "coordinate_transformation_mode", "tf_crop_and_resize") ||
+        rewrite_input(rewrite, node, 3) != INLAY_NONE)
         return false;
     count = scales != NULL        ? scales->count
             : value == INLAY_NONE ? 0
@@ -84,8 +84,8 @@ static bool is_noop_resize(struct rewrite *rewrite, const graph_node *node)
 
 static bool changes_nothing(struct rewrite *rewrite, const graph_node *node)
 {
-    uint32_t input = rw_input(rewrite, node, 0), output = node->info.outputs[0];
-    const inlay_value_info *in = rw_info(rewrite, input), *out = rw_info(rewrite, output);
+    uint32_t input = rewrite_input(rewrite, node, 0), output = node->info.outputs[0];
+    const inlay_value_info *in = rewrite_value_info(rewrite, input), *out = rewrite_value_info(rewrite, output);
 
     if (in->kind != out->kind || !pass_is_op(node, node->info.op_type.data))
         return false;
@@ -100,13 +100,13 @@ static bool changes_nothing(struct rewrite *rewrite, const graph_node *node)
     if (pass_is_op(node, "Pad"))
         return is_noop_pad(rewrite, node);
     if (pass_is_op(node, "Clip"))
-        return node->info.since_version >= 11 && rw_input(rewrite, node, 1) == INLAY_NONE &&
-               rw_input(rewrite, node, 2) == INLAY_NONE;
+        return node->info.since_version >= 11 && rewrite_input(rewrite, node, 1) == INLAY_NONE &&
+               rewrite_input(rewrite, node, 2) == INLAY_NONE;
     if (pass_is_among(node, "Resize Upsample"))
         return is_noop_resize(rewrite, node);
     if (pass_is_among(node, "Sum Max Min Mean Concat"))
         return node->info.input_count == 1;
-    if (!rw_same_type(rewrite, input, output))
+    if (!rewrite_same_type(rewrite, input, output))
         return false;
     if (pass_is_op(node, "Slice"))
         return is_noop_slice(rewrite, node);
@@ -120,9 +120,9 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     bool done;
 
     if (node->body_count > 0 || node->info.output_count == 0 || node->info.outputs[0] == INLAY_NONE ||
-        rw_input(rewrite, node, 0) == INLAY_NONE || !changes_nothing(rewrite, node))
+        rewrite_input(rewrite, node, 0) == INLAY_NONE || !changes_nothing(rewrite, node))
         return INLAY_OK;
-    return rw_forward(rewrite, node->info.outputs[0], node->info.inputs[0], &done);
+    return rewrite_forward(rewrite, node->info.outputs[0], node->info.inputs[0], &done);
 }
 
 inlay_status pass_no_op(pass_ctx *ctx, bool *out_changed)

@@ -12,18 +12,19 @@ enum { MAX_RANK = 16 };
 static bool read_pad(struct rewrite *rewrite, const graph_node *node, uint32_t rank, int64_t *pads, double *out_value)
 {
     const inlay_attr_info *value = graph_attr(node, "value");
-    uint32_t count = 0, pad_value = rw_input(rewrite, node, 2);
-    const int64_t *list = rw_attr_ints(node, "pads", &count);
+    uint32_t count = 0, pad_value = rewrite_input(rewrite, node, 2);
+    const int64_t *list = rewrite_attr_ints(node, "pads", &count);
 
-    if (!rw_attr_is(node, "mode", "constant") && !rw_attr_is(node, "mode", ""))
+    if (!rewrite_attr_is(node, "mode", "constant") && !rewrite_attr_is(node, "mode", ""))
         return false;
-    if (rw_input(rewrite, node, 3) != INLAY_NONE ||
-        (list == NULL && !rw_ints(rewrite, rw_input(rewrite, node, 1), &list, &count)))
+    if (rewrite_input(rewrite, node, 3) != INLAY_NONE ||
+        (list == NULL && !rewrite_integers(rewrite, rewrite_input(rewrite, node, 1), &list, &count)))
         return false;
     *out_value = value != NULL ? value->f : 0;
     if (pad_value != INLAY_NONE &&
-        (!rw_is_constant(rewrite, pad_value) || rw_info(rewrite, pad_value)->data_bytes == 0 ||
-         !element_number(rw_info(rewrite, pad_value)->dtype, rw_info(rewrite, pad_value)->data, 0, out_value, NULL)))
+        (!rewrite_is_constant(rewrite, pad_value) || rewrite_value_info(rewrite, pad_value)->data_bytes == 0 ||
+         !element_number(rewrite_value_info(rewrite, pad_value)->dtype, rewrite_value_info(rewrite, pad_value)->data, 0,
+                         out_value, NULL)))
         return false;
     if (count != 2 * rank)
         return false;
@@ -51,9 +52,10 @@ static bool reduce_pads(const graph_node *node, uint32_t axes, const int64_t *be
                         int64_t *after)
 {
     uint32_t strides_count, count;
-    const int64_t *strides = rw_attr_ints(node, "strides", &strides_count);
+    const int64_t *strides = rewrite_attr_ints(node, "strides", &strides_count);
 
-    if (rw_attr_ints(node, "output_shape", &count) != NULL || own == NULL || (strides != NULL && strides_count != axes))
+    if (rewrite_attr_ints(node, "output_shape", &count) != NULL || own == NULL ||
+        (strides != NULL && strides_count != axes))
         return false;
     for (uint32_t i = 0; i < 2 * axes; i++) {
         int64_t cut;
@@ -70,33 +72,33 @@ static bool reduce_pads(const graph_node *node, uint32_t axes, const int64_t *be
 static inlay_status replace_with_pads(struct rewrite *rewrite, graph_node *node, const graph_node *pad,
                                       const int64_t *pads, uint32_t count)
 {
-    graph_node *new_node = rw_copy(rewrite, node);
+    graph_node *new_node = rewrite_copy_node(rewrite, node);
 
     if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "pads", pads, count) != INLAY_OK ||
         (pass_is_op(node, "AveragePool") &&
          graph_set_attr_int(rewrite->graph, new_node, "count_include_pad", 1) != INLAY_OK))
-        return rw_no_memory(rewrite);
-    rw_set_input(rewrite, new_node, 0, rw_input(rewrite, pad, 0));
-    return rw_replace(rewrite, node, new_node);
+        return rewrite_no_memory(rewrite);
+    rewrite_set_input(rewrite, new_node, 0, rewrite_input(rewrite, pad, 0));
+    return rewrite_replace_node(rewrite, node, new_node);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     bool average = pass_is_op(node, "AveragePool");
     double value, wanted = average ? 0 : implicit_pad_value(node);
-    graph_node *pad = isnan(wanted) ? NULL : rw_maker_op(rewrite, rw_input(rewrite, node, 0), "Pad");
+    graph_node *pad = isnan(wanted) ? NULL : rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Pad");
     int64_t before[2 * MAX_RANK], after[2 * MAX_RANK];
     const int64_t *own;
-    uint32_t count, rank = pad == NULL ? 0 : rw_info(rewrite, rw_input(rewrite, node, 0))->rank;
+    uint32_t count, rank = pad == NULL ? 0 : rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->rank;
     bool none = true;
 
     if (pad == NULL || rank == INLAY_RANK_UNKNOWN || rank > MAX_RANK || rank < 3 ||
-        !rw_is_only_use(rewrite, rw_input(rewrite, node, 0)) || rw_attr_int(node, "ceil_mode", 0) != 0 ||
+        !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)) || rewrite_attr_int(node, "ceil_mode", 0) != 0 ||
         node->info.output_count != 1 ||
-        (!rw_attr_is(node, "auto_pad", "") && !rw_attr_is(node, "auto_pad", "NOTSET")) ||
+        (!rewrite_attr_is(node, "auto_pad", "") && !rewrite_attr_is(node, "auto_pad", "NOTSET")) ||
         !read_pad(rewrite, pad, rank, before, &value) || value != wanted)
         return INLAY_OK;
-    own = rw_attr_ints(node, "pads", &count);
+    own = rewrite_attr_ints(node, "pads", &count);
     if (own != NULL && count != 2 * (rank - 2))
         return INLAY_OK;
     for (uint32_t d = 0; d < rank - 2; d++) {
@@ -110,12 +112,12 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
                    : INLAY_OK;
     /* A window must not lie entirely in padding: providers reject pads as large as the kernel. */
     if (!pass_is_op(node, "Conv")) {
-        const int64_t *kernel = rw_attr_ints(node, "kernel_shape", &count);
+        const int64_t *kernel = rewrite_attr_ints(node, "kernel_shape", &count);
         for (uint32_t d = 0; d < rank - 2; d++)
             if (kernel == NULL || count != rank - 2 || after[d] >= kernel[d] || after[d + rank - 2] >= kernel[d])
                 return INLAY_OK;
     }
-    if (average && !none && rw_attr_int(node, "count_include_pad", 0) == 0)
+    if (average && !none && rewrite_attr_int(node, "count_include_pad", 0) == 0)
         return INLAY_OK; /* it would count the zeros of Pad but not its own */
     return replace_with_pads(rewrite, node, pad, after, 2 * (rank - 2));
 }

@@ -22,19 +22,19 @@ int64_t quant_count(const inlay_value_info *value)
 bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, inlay_dtype dtype, struct quant *quant)
 {
     const inlay_value_info *scale, *zero;
-    int64_t rank = (int64_t)rw_info(rewrite, rw_input(rewrite, node, 0))->rank;
+    int64_t rank = (int64_t)rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0))->rank;
 
-    quant->scale = rw_input(rewrite, node, 1);
-    quant->zero = rw_input(rewrite, node, 2);
+    quant->scale = rewrite_input(rewrite, node, 1);
+    quant->zero = rewrite_input(rewrite, node, 2);
     quant->dtype = dtype;
-    scale = rw_info(rewrite, quant->scale);
-    zero = rw_info(rewrite, quant->zero);
-    if (!is_byte(dtype) || scale == NULL || !rw_is_constant(rewrite, quant->scale) || scale->dtype != INLAY_FLOAT ||
-        scale->rank > 1 || rw_attr_int(node, "block_size", 0) != 0)
+    scale = rewrite_value_info(rewrite, quant->scale);
+    zero = rewrite_value_info(rewrite, quant->zero);
+    if (!is_byte(dtype) || scale == NULL || !rewrite_is_constant(rewrite, quant->scale) ||
+        scale->dtype != INLAY_FLOAT || scale->rank > 1 || rewrite_attr_int(node, "block_size", 0) != 0)
         return false;
     quant->count = quant_count(scale);
     if (zero != NULL &&
-        (!rw_is_constant(rewrite, quant->zero) || zero->dtype != dtype || quant_count(zero) != quant->count))
+        (!rewrite_is_constant(rewrite, quant->zero) || zero->dtype != dtype || quant_count(zero) != quant->count))
         return false;
     for (int64_t i = 0; i < quant->count; i++) {
         double value;
@@ -44,21 +44,21 @@ bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, in
     }
     if (rank == (int64_t)INLAY_RANK_UNKNOWN)
         return quant->count == 1;
-    quant->axis = rw_attr_int(node, "axis", 1);
+    quant->axis = rewrite_attr_int(node, "axis", 1);
     quant->axis = quant->axis < 0 ? quant->axis + rank : quant->axis;
     return quant->count == 1 || (quant->count > 1 && quant->axis >= 0 && quant->axis < rank);
 }
 
 bool quant_read(const struct rewrite *rewrite, uint32_t value, struct quant *quant)
 {
-    const graph_node *node = rw_maker_op(rewrite, value, "DequantizeLinear");
+    const graph_node *node = rewrite_producer_op(rewrite, value, "DequantizeLinear");
 
     memset(quant, 0, sizeof *quant);
     if (node == NULL)
         return false;
-    quant->value = rw_input(rewrite, node, 0);
-    return quant->value != INLAY_NONE && rw_info(rewrite, value)->dtype == INLAY_FLOAT &&
-           quant_read_scales(rewrite, node, rw_info(rewrite, quant->value)->dtype, quant);
+    quant->value = rewrite_input(rewrite, node, 0);
+    return quant->value != INLAY_NONE && rewrite_value_info(rewrite, value)->dtype == INLAY_FLOAT &&
+           quant_read_scales(rewrite, node, rewrite_value_info(rewrite, quant->value)->dtype, quant);
 }
 
 double quant_scale(const struct rewrite *rewrite, const struct quant *quant, int64_t i)
@@ -66,7 +66,8 @@ double quant_scale(const struct rewrite *rewrite, const struct quant *quant, int
     double value = 1;
 
     INLAY_CHECK(i >= 0 && (quant->count <= 1 || i < quant->count));
-    (void)element_number(INLAY_FLOAT, rw_info(rewrite, quant->scale)->data, quant->count > 1 ? i : 0, &value, NULL);
+    (void)element_number(INLAY_FLOAT, rewrite_value_info(rewrite, quant->scale)->data, quant->count > 1 ? i : 0, &value,
+                         NULL);
     return value;
 }
 
@@ -76,7 +77,8 @@ int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int
 
     INLAY_CHECK(i >= 0 && (quant->count <= 1 || i < quant->count));
     if (quant->zero != INLAY_NONE)
-        (void)element_integer(quant->dtype, rw_info(rewrite, quant->zero)->data, quant->count > 1 ? i : 0, &value);
+        (void)element_integer(quant->dtype, rewrite_value_info(rewrite, quant->zero)->data, quant->count > 1 ? i : 0,
+                              &value);
     return value;
 }
 
@@ -84,7 +86,7 @@ uint32_t quant_byte(struct rewrite *rewrite, inlay_dtype dtype, int64_t value)
 {
     int8_t byte = (int8_t)value;
 
-    return rw_constant(rewrite, dtype, 0, NULL, &byte, 1);
+    return rewrite_constant(rewrite, dtype, 0, NULL, &byte, 1);
 }
 
 uint32_t quant_zero_value(struct rewrite *rewrite, const struct quant *quant)
@@ -95,18 +97,18 @@ uint32_t quant_zero_value(struct rewrite *rewrite, const struct quant *quant)
 inlay_status quant_scale_product(struct rewrite *rewrite, graph_node *node, const graph_node *product, uint32_t scale,
                                  bool last, uint32_t *out)
 {
-    graph_node *cast = rw_make(rewrite, "Cast", 13, node, product->info.outputs, 1, 1), *mul;
+    graph_node *cast = rewrite_make_node(rewrite, "Cast", 13, node, product->info.outputs, 1, 1), *mul;
     inlay_status status;
 
     if (cast == NULL || graph_set_attr_int(rewrite->graph, cast, "to", INLAY_FLOAT) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    INLAY_TRY(rw_insert(rewrite, cast, INLAY_FLOAT));
-    mul = rw_make(rewrite, "Mul", 13, node, (const uint32_t[]){ cast->info.outputs[0], scale }, 2, 1);
+        return rewrite_no_memory(rewrite);
+    INLAY_TRY(rewrite_insert_node(rewrite, cast, INLAY_FLOAT));
+    mul = rewrite_make_node(rewrite, "Mul", 13, node, (const uint32_t[]){ cast->info.outputs[0], scale }, 2, 1);
     if (mul == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (last)
-        return rw_replace(rewrite, node, mul);
-    status = rw_insert(rewrite, mul, INLAY_FLOAT);
+        return rewrite_replace_node(rewrite, node, mul);
+    status = rewrite_insert_node(rewrite, mul, INLAY_FLOAT);
     *out = mul->info.outputs[0];
 done:
     return status;
@@ -114,7 +116,7 @@ done:
 
 bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint32_t like, inlay_dtype dtype)
 {
-    inlay_value_info made = *rw_info(rewrite, like);
+    inlay_value_info made = *rewrite_value_info(rewrite, like);
 
     if (rewrite->ctx->offers_integers == NULL)
         return true;
@@ -130,28 +132,29 @@ bool quant_is_offered(const struct rewrite *rewrite, graph_node *new_node, uint3
 /* Returns true if value is omitted or a constant of zeros. */
 static bool is_zero(const struct rewrite *rewrite, uint32_t value)
 {
-    const inlay_value_info *zero = rw_info(rewrite, value);
+    const inlay_value_info *zero = rewrite_value_info(rewrite, value);
     int64_t element;
 
     for (int64_t i = 0; zero != NULL && i < quant_count(zero); i++)
-        if (!rw_is_constant(rewrite, value) || !element_integer(zero->dtype, zero->data, i, &element) || element != 0)
+        if (!rewrite_is_constant(rewrite, value) || !element_integer(zero->dtype, zero->data, i, &element) ||
+            element != 0)
             return false;
     return true;
 }
 
 bool quant_bias(const struct rewrite *rewrite, uint32_t value, int64_t filters, double *out, double *out_factor)
 {
-    const graph_node *dequantize = rw_maker_op(rewrite, value, "DequantizeLinear");
-    const uint32_t whole = dequantize == NULL ? value : rw_input(rewrite, dequantize, 0);
-    const uint32_t factor = dequantize == NULL ? INLAY_NONE : rw_input(rewrite, dequantize, 1);
-    const inlay_value_info *info = rw_info(rewrite, whole), *scale = rw_info(rewrite, factor);
+    const graph_node *dequantize = rewrite_producer_op(rewrite, value, "DequantizeLinear");
+    const uint32_t whole = dequantize == NULL ? value : rewrite_input(rewrite, dequantize, 0);
+    const uint32_t factor = dequantize == NULL ? INLAY_NONE : rewrite_input(rewrite, dequantize, 1);
+    const inlay_value_info *info = rewrite_value_info(rewrite, whole), *scale = rewrite_value_info(rewrite, factor);
 
-    if (!rw_is_constant(rewrite, whole) || info->dtype != (dequantize == NULL ? INLAY_FLOAT : INLAY_INT32) ||
+    if (!rewrite_is_constant(rewrite, whole) || info->dtype != (dequantize == NULL ? INLAY_FLOAT : INLAY_INT32) ||
         quant_count(info) != filters)
         return false;
-    if (dequantize != NULL && (scale == NULL || !rw_is_constant(rewrite, factor) || scale->dtype != INLAY_FLOAT ||
+    if (dequantize != NULL && (scale == NULL || !rewrite_is_constant(rewrite, factor) || scale->dtype != INLAY_FLOAT ||
                                scale->rank > 1 || (quant_count(scale) != 1 && quant_count(scale) != filters) ||
-                               !is_zero(rewrite, rw_input(rewrite, dequantize, 2))))
+                               !is_zero(rewrite, rewrite_input(rewrite, dequantize, 2))))
         return false;
     for (int64_t i = 0; i < filters; i++) {
         out_factor[i] = 1;

@@ -19,7 +19,7 @@ typedef struct split_weights {
 
 static int64_t filters_of(const struct rewrite *rewrite, const struct quant *weights)
 {
-    return rw_dim(rw_info(rewrite, weights->value), 0);
+    return rewrite_dim(rewrite_value_info(rewrite, weights->value), 0);
 }
 
 /* Weight i minus its zero point; `each`: number of weights of a filter. */
@@ -36,7 +36,7 @@ static int64_t weight_at(const struct rewrite *rewrite, const struct quant *weig
  * memory. */
 static bool split_into_terms(struct rewrite *rewrite, const struct quant *weights, split_weights *out)
 {
-    const inlay_value_info *info = rw_info(rewrite, weights->value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, weights->value);
     const int64_t count = quant_count(info), each = count / filters_of(rewrite, weights);
     int64_t dims[INLAY_MAX_RANK];
 
@@ -58,8 +58,9 @@ static bool split_into_terms(struct rewrite *rewrite, const struct quant *weight
 
             term[i] = (int8_t)(k == 0 ? first : value - first); /* value is in [-255, 255] */
         }
-        out->value[k] =
-            term == NULL ? INLAY_NONE : rw_constant_blob(rewrite, INLAY_INT8, info->rank, dims, term, (uint64_t)count);
+        out->value[k] = term == NULL
+                            ? INLAY_NONE
+                            : rewrite_constant_blob(rewrite, INLAY_INT8, info->rank, dims, term, (uint64_t)count);
         if (out->value[k] == INLAY_NONE)
             return false;
     }
@@ -84,7 +85,7 @@ static uint32_t along_filters(struct rewrite *rewrite, uint32_t rank, int64_t fi
 
     for (uint32_t d = 1; d + 1 < rank; d++)
         dims[d] = 1;
-    return rw_constant(rewrite, INLAY_FLOAT, rank - 1, dims, values, (uint64_t)filters * sizeof *values);
+    return rewrite_constant(rewrite, INLAY_FLOAT, rank - 1, dims, values, (uint64_t)filters * sizeof *values);
 }
 
 /* Inserts ConvInteger, Cast and Mul. If `last`, Mul replaces conv; otherwise *out receives its output. INLAY_NONE: no
@@ -94,18 +95,19 @@ static inlay_status insert_conv(struct rewrite *rewrite, graph_node *conv, const
 {
     const uint32_t inputs[] = { quant->value, weights->value[term],
                                 quant_byte(rewrite, quant->dtype, quant_zero(rewrite, quant, 0)), weights->zero };
-    graph_node *new_node = rw_make(rewrite, "ConvInteger", 10, conv, inputs, weights->zero == INLAY_NONE ? 3 : 4, 1);
+    graph_node *new_node =
+        rewrite_make_node(rewrite, "ConvInteger", 10, conv, inputs, weights->zero == INLAY_NONE ? 3 : 4, 1);
     inlay_status status;
 
     *out = INLAY_NONE;
     if (new_node == NULL || inputs[2] == INLAY_NONE)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
         if (graph_set_attr(rewrite->graph, new_node, &conv->info.attrs[i]) != INLAY_OK)
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
     if (!quant_is_offered(rewrite, new_node, conv->info.outputs[0], INLAY_INT32))
         return INLAY_OK;
-    INLAY_TRY(rw_insert(rewrite, new_node, INLAY_INT32));
+    INLAY_TRY(rewrite_insert_node(rewrite, new_node, INLAY_INT32));
     status = quant_scale_product(rewrite, conv, new_node, scale, last, out);
 done:
     return status;
@@ -129,13 +131,13 @@ static inlay_status replace_by_sum(struct rewrite *rewrite, graph_node *conv, co
         parts[count++] = bias;
     sum = parts[0];
     for (uint32_t i = 1; i < count; i++) {
-        graph_node *add = rw_make(rewrite, "Add", 13, conv, (const uint32_t[]){ sum, parts[i] }, 2, 1);
+        graph_node *add = rewrite_make_node(rewrite, "Add", 13, conv, (const uint32_t[]){ sum, parts[i] }, 2, 1);
 
         if (add == NULL)
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
         if (i + 1 == count)
-            return rw_replace(rewrite, conv, add);
-        INLAY_TRY(rw_insert(rewrite, add, INLAY_FLOAT));
+            return rewrite_replace_node(rewrite, conv, add);
+        INLAY_TRY(rewrite_insert_node(rewrite, add, INLAY_FLOAT));
         sum = add->info.outputs[0];
     }
 done:
@@ -147,12 +149,12 @@ static bool sums_fit_int32(const struct rewrite *rewrite, const struct quant *we
 {
     const int64_t filters = filters_of(rewrite, weights);
 
-    return filters > 0 && quant_count(rw_info(rewrite, weights->value)) / filters <= INT32_MAX / (255 * 255);
+    return filters > 0 && quant_count(rewrite_value_info(rewrite, weights->value)) / filters <= INT32_MAX / (255 * 255);
 }
 
 inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
 {
-    const uint32_t bias = rw_input(rewrite, node, 2);
+    const uint32_t bias = rewrite_input(rewrite, node, 2);
     uint32_t scale, added = INLAY_NONE;
     double *numbers;
     struct quant quant, weights;
@@ -160,9 +162,9 @@ inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
     split_weights split;
     float *floats;
 
-    if (!quant_read(rewrite, rw_input(rewrite, node, 0), &quant) ||
-        !quant_read(rewrite, rw_input(rewrite, node, 1), &weights) || quant.count != 1 ||
-        !rw_is_constant(rewrite, weights.value) || rw_info(rewrite, weights.value)->rank < 3 ||
+    if (!quant_read(rewrite, rewrite_input(rewrite, node, 0), &quant) ||
+        !quant_read(rewrite, rewrite_input(rewrite, node, 1), &weights) || quant.count != 1 ||
+        !rewrite_is_constant(rewrite, weights.value) || rewrite_value_info(rewrite, weights.value)->rank < 3 ||
         !sums_fit_int32(rewrite, &weights))
         return INLAY_OK;
     filters = filters_of(rewrite, &weights);
@@ -171,18 +173,18 @@ inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
     numbers = arena_array(&rewrite->scratch, 2 * (size_t)filters, sizeof *numbers);
     floats = arena_array(&rewrite->scratch, (size_t)filters, sizeof *floats);
     if (numbers == NULL || floats == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (bias != INLAY_NONE) {
         if (!quant_bias(rewrite, bias, filters, numbers, numbers + filters))
             return INLAY_OK;
         for (int64_t i = 0; i < filters; i++)
             floats[i] = (float)(numbers[i] * numbers[filters + i]);
-        added = along_filters(rewrite, rw_info(rewrite, weights.value)->rank, filters, floats);
+        added = along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
     }
     for (int64_t i = 0; i < filters; i++)
         floats[i] = (float)(quant_scale(rewrite, &quant, 0) * quant_scale(rewrite, &weights, i));
-    scale = along_filters(rewrite, rw_info(rewrite, weights.value)->rank, filters, floats);
+    scale = along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
     if (scale == INLAY_NONE || (bias != INLAY_NONE && added == INLAY_NONE) || !find_terms(rewrite, &weights, &split))
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     return replace_by_sum(rewrite, node, &quant, &split, scale, added);
 }

@@ -50,15 +50,16 @@ static graph_node *make_linear(struct rewrite *rewrite, const graph_node *node, 
                                uint32_t scale, inlay_dtype dtype, int64_t axis)
 {
     static const uint8_t none = 0;
-    uint32_t zero = rw_input(rewrite, node, scale + 1);
+    uint32_t zero = rewrite_input(rewrite, node, scale + 1);
 
     if (zero == INLAY_NONE) /* the zero point determines the type of the result */
-        zero = rw_constant(rewrite, dtype, 0, NULL, &none, 1);
+        zero = rewrite_constant(rewrite, dtype, 0, NULL, &none, 1);
     {
-        graph_node *new_node = zero == INLAY_NONE
-                                   ? NULL
-                                   : rw_make(rewrite, op, 13, node,
-                                             (const uint32_t[]){ input, rw_input(rewrite, node, scale), zero }, 3, 1);
+        graph_node *new_node =
+            zero == INLAY_NONE
+                ? NULL
+                : rewrite_make_node(rewrite, op, 13, node,
+                                    (const uint32_t[]){ input, rewrite_input(rewrite, node, scale), zero }, 3, 1);
 
         return new_node == NULL || (axis >= 0 && graph_set_attr_int(rewrite->graph, new_node, "axis", axis) != INLAY_OK)
                    ? NULL
@@ -70,18 +71,18 @@ static graph_node *make_linear(struct rewrite *rewrite, const graph_node *node, 
 static inlay_status dequantize(struct rewrite *rewrite, const graph_node *node, uint32_t at, int64_t axis,
                                uint32_t *out)
 {
-    const uint32_t input = rw_input(rewrite, node, at);
-    const inlay_value_info *scale = rw_info(rewrite, rw_input(rewrite, node, at + 1));
+    const uint32_t input = rewrite_input(rewrite, node, at);
+    const inlay_value_info *scale = rewrite_value_info(rewrite, rewrite_input(rewrite, node, at + 1));
     graph_node *new_node;
     inlay_status status;
 
-    if (rw_info(rewrite, input)->dtype == INLAY_FLOAT) { /* QLinearConcat accepts float operands */
+    if (rewrite_value_info(rewrite, input)->dtype == INLAY_FLOAT) { /* QLinearConcat accepts float operands */
         *out = input;
         return INLAY_OK;
     }
-    new_node = make_linear(rewrite, node, "DequantizeLinear", input, at + 1, rw_info(rewrite, input)->dtype,
+    new_node = make_linear(rewrite, node, "DequantizeLinear", input, at + 1, rewrite_value_info(rewrite, input)->dtype,
                            scale->rank != 0 && axis >= 0 ? axis : -1);
-    status = new_node == NULL ? rw_no_memory(rewrite) : rw_insert(rewrite, new_node, INLAY_FLOAT);
+    status = new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_insert_node(rewrite, new_node, INLAY_FLOAT);
     if (status == INLAY_OK)
         *out = new_node->info.outputs[0];
     return status;
@@ -107,24 +108,26 @@ static bool copy_attributes(struct rewrite *rewrite, const graph_node *node, gra
  * or their shapes do not match the bias. */
 static inlay_status constant_bias_unit(struct rewrite *rewrite, const graph_node *node, uint32_t *out)
 {
-    const uint32_t bias = rw_input(rewrite, node, 6), a = rw_input(rewrite, node, 1), b = rw_input(rewrite, node, 4);
-    const float *one = rw_floats(rewrite, a), *each = rw_floats(rewrite, b);
-    const inlay_value_info *info = rw_info(rewrite, bias), *scales = rw_info(rewrite, b);
-    const int64_t count = scales->rank == 0 ? 1 : rw_dim(scales, 0);
-    const double alpha = rw_attr_float(node, "alpha", 1);
+    const uint32_t bias = rewrite_input(rewrite, node, 6), a = rewrite_input(rewrite, node, 1),
+                   b = rewrite_input(rewrite, node, 4);
+    const float *one = rewrite_floats(rewrite, a), *each = rewrite_floats(rewrite, b);
+    const inlay_value_info *info = rewrite_value_info(rewrite, bias), *scales = rewrite_value_info(rewrite, b);
+    const int64_t count = scales->rank == 0 ? 1 : rewrite_dim(scales, 0);
+    const double alpha = rewrite_attr_float(node, "alpha", 1);
     float *units;
 
     *out = INLAY_NONE;
     if (one == NULL || each == NULL || count < 1 || scales->rank > 1 ||
-        rw_info(rewrite, a)->data_bytes != sizeof *one || (count > 1 && (info->rank != 1 || rw_dim(info, 0) != count)))
+        rewrite_value_info(rewrite, a)->data_bytes != sizeof *one ||
+        (count > 1 && (info->rank != 1 || rewrite_dim(info, 0) != count)))
         return INLAY_OK;
     units = arena_array(&rewrite->scratch, (size_t)count, sizeof *units);
     if (units == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (int64_t i = 0; i < count; i++)
         units[i] = (float)(alpha * (double)one[0] * (double)each[i]);
-    *out = rw_constant(rewrite, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
-    return *out == INLAY_NONE ? rw_no_memory(rewrite) : INLAY_OK;
+    *out = rewrite_constant(rewrite, INLAY_FLOAT, count > 1, &count, units, (uint64_t)count * sizeof *units);
+    return *out == INLAY_NONE ? rewrite_no_memory(rewrite) : INLAY_OK;
 }
 
 /* Converts the bias of QGemm, int32 in units of alpha times both scales, to floats: by DequantizeLinear, which other
@@ -137,13 +140,13 @@ static inlay_status dequantize_bias(struct rewrite *rewrite, graph_node *node, u
 
     INLAY_TRY(constant_bias_unit(rewrite, node, &units));
     if (units != INLAY_NONE) {
-        *out = emit_typed(&builder, "DequantizeLinear", 13, INLAY_FLOAT, rw_input(rewrite, node, 6), units);
+        *out = emit_typed(&builder, "DequantizeLinear", 13, INLAY_FLOAT, rewrite_input(rewrite, node, 6), units);
         emit_attr_int(&builder, "axis", 0);
     } else {
-        units = emit_op(&builder, "Mul", 14, rw_input(rewrite, node, 1), rw_input(rewrite, node, 4));
-        units =
-            emit_op(&builder, "Mul", 14, units, emit_number(&builder, INLAY_FLOAT, rw_attr_float(node, "alpha", 1)));
-        *out = emit_op(&builder, "Mul", 14, emit_cast(&builder, rw_input(rewrite, node, 6), INLAY_FLOAT), units);
+        units = emit_op(&builder, "Mul", 14, rewrite_input(rewrite, node, 1), rewrite_input(rewrite, node, 4));
+        units = emit_op(&builder, "Mul", 14, units,
+                        emit_number(&builder, INLAY_FLOAT, rewrite_attr_float(node, "alpha", 1)));
+        *out = emit_op(&builder, "Mul", 14, emit_cast(&builder, rewrite_input(rewrite, node, 6), INLAY_FLOAT), units);
     }
     status = builder.status;
 done:
@@ -155,22 +158,23 @@ static inlay_status replace_by_function(struct rewrite *rewrite, graph_node *nod
                                         const uint32_t *inputs, uint32_t count)
 {
     const bool is_softmax = strcmp(function->op, "Softmax") == 0;
-    graph_node *new_node = rw_make(rewrite, function->op, is_softmax ? rw_attr_int(node, "opset", 13) : function->opset,
-                                   node, inputs, count, 1);
-    const uint32_t first = rw_input(rewrite, node, function->first);
+    graph_node *new_node =
+        rewrite_make_node(rewrite, function->op, is_softmax ? rewrite_attr_int(node, "opset", 13) : function->opset,
+                          node, inputs, count, 1);
+    const uint32_t first = rewrite_input(rewrite, node, function->first);
     graph_node *end;
     inlay_status status;
 
     if (new_node == NULL || !copy_attributes(rewrite, node, new_node))
-        return rw_no_memory(rewrite);
-    if (rw_input(rewrite, node, function->result) == INLAY_NONE) /* QGemm without a scale returns floats */
-        return rw_replace(rewrite, node, new_node);
-    status = rw_insert(rewrite, new_node, INLAY_FLOAT);
+        return rewrite_no_memory(rewrite);
+    if (rewrite_input(rewrite, node, function->result) == INLAY_NONE) /* QGemm without a scale returns floats */
+        return rewrite_replace_node(rewrite, node, new_node);
+    status = rewrite_insert_node(rewrite, new_node, INLAY_FLOAT);
     if (status != INLAY_OK)
         return status;
     end = make_linear(rewrite, node, "QuantizeLinear", new_node->info.outputs[0], function->result,
-                      rw_info(rewrite, first)->dtype, -1);
-    return end == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, end);
+                      rewrite_value_info(rewrite, first)->dtype, -1);
+    return end == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, end);
 }
 
 /* The reason why the node cannot be decomposed; NULL: it can. */
@@ -181,8 +185,8 @@ static const char *operand_error(const struct rewrite *rewrite, const graph_node
         (function->count == 0 && node->info.input_count != function->first + 3 * operands))
         return "its inputs are not groups of operand, scale and zero point";
     for (uint32_t i = 0; i < operands; i++)
-        if (rw_input(rewrite, node, function->first + 3 * i) == INLAY_NONE ||
-            rw_input(rewrite, node, function->first + 3 * i + 1) == INLAY_NONE)
+        if (rewrite_input(rewrite, node, function->first + 3 * i) == INLAY_NONE ||
+            rewrite_input(rewrite, node, function->first + 3 * i + 1) == INLAY_NONE)
             return "an operand or its scale is missing";
     return NULL;
 }
@@ -194,7 +198,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     uint32_t *inputs, count = 0, operands;
     inlay_status status = INLAY_OK;
 
-    if (function == NULL || rw_attr_int(node, "channels_last", 0) != 0)
+    if (function == NULL || rewrite_attr_int(node, "channels_last", 0) != 0)
         return INLAY_OK;
     operands = function->count > 0 ? function->count : (node->info.input_count - function->first) / 3;
     node->not_lowered = operand_error(rewrite, node, function, operands);
@@ -202,16 +206,16 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         return INLAY_OK;
     inputs = arena_array(&rewrite->scratch, (size_t)operands + 2, sizeof *inputs);
     if (inputs == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (function->condition)
-        inputs[count++] = rw_input(rewrite, node, 0);
-    if (gemm && rw_input(rewrite, node, 6) != INLAY_NONE)
+        inputs[count++] = rewrite_input(rewrite, node, 0);
+    if (gemm && rewrite_input(rewrite, node, 6) != INLAY_NONE)
         INLAY_TRY(dequantize_bias(rewrite, node, &inputs[2]));
     for (uint32_t i = 0; i < operands; i++)
         INLAY_TRY(dequantize(rewrite, node, function->first + 3 * i,
-                             gemm && i == 1 ? rw_attr_int(node, "transB", 0) == 0 : -1, &inputs[count++]));
+                             gemm && i == 1 ? rewrite_attr_int(node, "transB", 0) == 0 : -1, &inputs[count++]));
     status = replace_by_function(rewrite, node, function, inputs,
-                                 count + (gemm && rw_input(rewrite, node, 6) != INLAY_NONE));
+                                 count + (gemm && rewrite_input(rewrite, node, 6) != INLAY_NONE));
 done:
     return status;
 }

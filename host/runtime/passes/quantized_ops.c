@@ -46,19 +46,21 @@ static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_value, const
     int64_t zero = quant_zero(rewrite, quant, 0);
 
     *bounds = type;
-    while (rw_is_only_use(rewrite, *io_value)) {
-        const graph_node *relu = rw_maker_op(rewrite, *io_value, "Relu"),
-                         *clip = rw_maker_op(rewrite, *io_value, "Clip");
+    while (rewrite_has_one_use(rewrite, *io_value)) {
+        const graph_node *relu = rewrite_producer_op(rewrite, *io_value, "Relu"),
+                         *clip = rewrite_producer_op(rewrite, *io_value, "Clip");
         double low = relu != NULL ? 0 : -INFINITY, high = INFINITY;
 
         if (relu == NULL && clip == NULL)
             return true;
         if (clip != NULL && clip->info.since_version < 11) {
-            low = rw_attr_float(clip, "min", -INFINITY);
-            high = rw_attr_float(clip, "max", INFINITY);
+            low = rewrite_attr_float(clip, "min", -INFINITY);
+            high = rewrite_attr_float(clip, "max", INFINITY);
         } else if (clip != NULL) {
-            if ((rw_input(rewrite, clip, 1) != INLAY_NONE && !rw_scalar(rewrite, rw_input(rewrite, clip, 1), &low)) ||
-                (rw_input(rewrite, clip, 2) != INLAY_NONE && !rw_scalar(rewrite, rw_input(rewrite, clip, 2), &high)) ||
+            if ((rewrite_input(rewrite, clip, 1) != INLAY_NONE &&
+                 !rewrite_scalar(rewrite, rewrite_input(rewrite, clip, 1), &low)) ||
+                (rewrite_input(rewrite, clip, 2) != INLAY_NONE &&
+                 !rewrite_scalar(rewrite, rewrite_input(rewrite, clip, 2), &high)) ||
                 isnan(low) || isnan(high) || low > high)
                 return false;
         }
@@ -69,7 +71,7 @@ static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_value, const
             return false; /* the bounds do not overlap; too rare to handle */
         bounds->low = (int64_t)low > bounds->low ? (int64_t)low : bounds->low;
         bounds->high = (int64_t)high < bounds->high ? (int64_t)high : bounds->high;
-        *io_value = rw_input(rewrite, relu != NULL ? relu : clip, 0);
+        *io_value = rewrite_input(rewrite, relu != NULL ? relu : clip, 0);
     }
     return false;
 }
@@ -118,58 +120,61 @@ static inlay_status replace_conv(struct rewrite *rewrite, graph_node *node, cons
     if ((bounds->low != type.low || bounds->high != type.high) &&
         !pass_allows(rewrite->ctx, 12)) /* Clip supports 8-bit types since version 12 */
         return INLAY_OK;
-    new_node = rw_make(rewrite, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
+    new_node = rewrite_make_node(rewrite, "QLinearConv", 10, conv, inputs, bias != INLAY_NONE ? 9 : 8, 1);
     if (new_node == NULL || inputs[2] == INLAY_NONE || inputs[5] == INLAY_NONE || inputs[7] == INLAY_NONE)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint32_t i = 0; i < conv->info.attr_count; i++)
         if (graph_set_attr(rewrite->graph, new_node, &conv->info.attrs[i]) != INLAY_OK)
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
     if (!quant_is_offered(rewrite, new_node, node->info.outputs[0], output->dtype))
         return INLAY_OK;
     if (bounds->low == type.low && bounds->high == type.high)
-        return rw_replace(rewrite, node, new_node);
-    status = rw_insert(rewrite, new_node, output->dtype);
+        return rewrite_replace_node(rewrite, node, new_node);
+    status = rewrite_insert_node(rewrite, new_node, output->dtype);
     if (status != INLAY_OK)
         return status;
     low = quant_byte(rewrite, output->dtype, bounds->low);
     high = quant_byte(rewrite, output->dtype, bounds->high);
     clip = low == INLAY_NONE || high == INLAY_NONE
                ? NULL
-               : rw_make(rewrite, "Clip", 13, node, (const uint32_t[]){ new_node->info.outputs[0], low, high }, 3, 1);
-    return clip == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, clip);
+               : rewrite_make_node(rewrite, "Clip", 13, node,
+                                   (const uint32_t[]){ new_node->info.outputs[0], low, high }, 3, 1);
+    return clip == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, clip);
 }
 
 /* A convolution whose result is read only by QuantizeLinear. */
 static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
 {
-    uint32_t value = rw_input(rewrite, node, 0), bias = INLAY_NONE;
+    uint32_t value = rewrite_input(rewrite, node, 0), bias = INLAY_NONE;
     const graph_node *conv;
     struct quant quant, weights, output = { 0 };
     int64_t filters;
     struct bounds bounds;
 
-    if (value == INLAY_NONE || rw_info(rewrite, value)->dtype != INLAY_FLOAT || rw_attr_int(node, "precision", 0) > 1 ||
-        !quant_read_scales(rewrite, node, rw_info(rewrite, node->info.outputs[0])->dtype, &output) ||
+    if (value == INLAY_NONE || rewrite_value_info(rewrite, value)->dtype != INLAY_FLOAT ||
+        rewrite_attr_int(node, "precision", 0) > 1 ||
+        !quant_read_scales(rewrite, node, rewrite_value_info(rewrite, node->info.outputs[0])->dtype, &output) ||
         output.count != 1 || !read_bounds(rewrite, &value, &output, &bounds))
         return INLAY_OK;
-    conv = rw_maker_op(rewrite, value, "Conv");
-    if (conv == NULL || !rw_is_only_use(rewrite, value) || !quant_read(rewrite, rw_input(rewrite, conv, 0), &quant) ||
-        !quant_read(rewrite, rw_input(rewrite, conv, 1), &weights) || quant.count != 1 ||
-        !rw_is_constant(rewrite, weights.value) || !are_symmetric(rewrite, &weights))
+    conv = rewrite_producer_op(rewrite, value, "Conv");
+    if (conv == NULL || !rewrite_has_one_use(rewrite, value) ||
+        !quant_read(rewrite, rewrite_input(rewrite, conv, 0), &quant) ||
+        !quant_read(rewrite, rewrite_input(rewrite, conv, 1), &weights) || quant.count != 1 ||
+        !rewrite_is_constant(rewrite, weights.value) || !are_symmetric(rewrite, &weights))
         return INLAY_OK;
-    filters = rw_dim(rw_info(rewrite, weights.value), 0);
+    filters = rewrite_dim(rewrite_value_info(rewrite, weights.value), 0);
     if (filters < 1 || (weights.count > 1 && (weights.axis != 0 || weights.count != filters)))
         return INLAY_OK;
-    if (rw_input(rewrite, conv, 2) != INLAY_NONE) {
+    if (rewrite_input(rewrite, conv, 2) != INLAY_NONE) {
         int32_t *values = arena_array(&rewrite->scratch, (size_t)filters, sizeof *values);
 
         if (values == NULL)
-            return rw_no_memory(rewrite);
-        if (!read_bias(rewrite, rw_input(rewrite, conv, 2), &quant, &weights, &output, filters, values))
+            return rewrite_no_memory(rewrite);
+        if (!read_bias(rewrite, rewrite_input(rewrite, conv, 2), &quant, &weights, &output, filters, values))
             return INLAY_OK;
-        bias = rw_constant(rewrite, INLAY_INT32, 1, &filters, values, (uint64_t)filters * sizeof *values);
+        bias = rewrite_constant(rewrite, INLAY_INT32, 1, &filters, values, (uint64_t)filters * sizeof *values);
         if (bias == INLAY_NONE)
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
     }
     return replace_conv(rewrite, node, conv, &quant, &weights, &output, bias, &bounds);
 }
@@ -193,11 +198,11 @@ static bool is_dequantized(const struct rewrite *rewrite, uint32_t value)
 
     if (quant_read(rewrite, value, &quant))
         return quant.count == 1;
-    for (; rw_is_only_use(rewrite, value) && (node = rw_maker(rewrite, value)) != NULL;
-         value = rw_input(rewrite, node, 0)) {
+    for (; rewrite_has_one_use(rewrite, value) && (node = rewrite_producer(rewrite, value)) != NULL;
+         value = rewrite_input(rewrite, node, 0)) {
         if (pass_is_op(node, "Conv"))
-            return quant_read(rewrite, rw_input(rewrite, node, 0), &quant) &&
-                   quant_read(rewrite, rw_input(rewrite, node, 1), &weights);
+            return quant_read(rewrite, rewrite_input(rewrite, node, 0), &quant) &&
+                   quant_read(rewrite, rewrite_input(rewrite, node, 1), &weights);
         if (!pass_is_op(node, "Relu") && !pass_is_op(node, "Clip"))
             break;
     }
@@ -209,8 +214,9 @@ static bool is_dequantized(const struct rewrite *rewrite, uint32_t value)
  * values. */
 static inlay_status match_data_movement(struct rewrite *rewrite, graph_node *node)
 {
-    const uint32_t value = rw_input(rewrite, node, 0);
-    graph_node *old = pass_is_op(node, "QuantizeLinear") ? rw_maker(rewrite, value) : NULL, *quantize_node, *new_node;
+    const uint32_t value = rewrite_input(rewrite, node, 0);
+    graph_node *old = pass_is_op(node, "QuantizeLinear") ? rewrite_producer(rewrite, value) : NULL, *quantize_node,
+               *new_node;
     uint32_t inputs[3];
     bool moved;
     struct quant quant = { 0 };
@@ -218,35 +224,38 @@ static inlay_status match_data_movement(struct rewrite *rewrite, graph_node *nod
 
     moved = old != NULL && (pass_is_among(old, "Reshape Flatten Squeeze Unsqueeze Transpose") ||
                             (pass_is_op(old, "MaxPool") && old->info.since_version >= 12));
-    if (!moved || rw_info(rewrite, value)->dtype != INLAY_FLOAT || !rw_is_only_use(rewrite, value) ||
-        old->info.input_count > 2 || (old->info.output_count > 1 && !rw_is_unused(rewrite, old, 1)) ||
+    if (!moved || rewrite_value_info(rewrite, value)->dtype != INLAY_FLOAT || !rewrite_has_one_use(rewrite, value) ||
+        old->info.input_count > 2 || (old->info.output_count > 1 && !rewrite_is_unused(rewrite, old, 1)) ||
         node->info.input_count > 3 ||
-        !quant_read_scales(rewrite, node, rw_info(rewrite, node->info.outputs[0])->dtype, &quant) || quant.count != 1 ||
-        !is_dequantized(rewrite, rw_input(rewrite, old, 0)))
+        !quant_read_scales(rewrite, node, rewrite_value_info(rewrite, node->info.outputs[0])->dtype, &quant) ||
+        quant.count != 1 || !is_dequantized(rewrite, rewrite_input(rewrite, old, 0)))
         return INLAY_OK;
     inputs[0] = node->info.outputs[0]; /* stands for an 8-bit input, for the question to the provider only */
-    inputs[1] = rw_input(rewrite, old, 1);
-    new_node = copy_attrs(rewrite, old,
-                          rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    inputs[1] = rewrite_input(rewrite, old, 1);
+    new_node = copy_attrs(
+        rewrite, old,
+        rewrite_make_node(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
     if (new_node == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     new_node->info.since_version = old->info.since_version;
     if (!quant_is_offered(rewrite, new_node, node->info.outputs[0], quant.dtype))
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.input_count; i++)
-        inputs[i] = rw_input(rewrite, i == 0 ? old : node, i);
-    quantize_node = copy_attrs(
-        rewrite, node, rw_make(rewrite, "QuantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
+        inputs[i] = rewrite_input(rewrite, i == 0 ? old : node, i);
+    quantize_node =
+        copy_attrs(rewrite, node,
+                   rewrite_make_node(rewrite, "QuantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
     if (quantize_node == NULL)
-        return rw_no_memory(rewrite);
-    status = rw_insert(rewrite, quantize_node, quant.dtype);
+        return rewrite_no_memory(rewrite);
+    status = rewrite_insert_node(rewrite, quantize_node, quant.dtype);
     if (status != INLAY_OK)
         return status;
     inputs[0] = quantize_node->info.outputs[0];
-    inputs[1] = rw_input(rewrite, old, 1);
-    new_node = copy_attrs(rewrite, old,
-                          rw_make(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
-    return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+    inputs[1] = rewrite_input(rewrite, old, 1);
+    new_node = copy_attrs(
+        rewrite, old,
+        rewrite_make_node(rewrite, old->info.op_type.data, old->opset, old, inputs, old->info.input_count, 1));
+    return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
 }
 
 /* ------------------------------------------------------------------ matrix multiplications */
@@ -256,7 +265,7 @@ static uint32_t transpose_weights(struct rewrite *rewrite, const struct quant *w
                                   int64_t n)
 {
     enum { TILE = 64 }; /* source and target tile together fit into the first-level cache */
-    const int8_t *from = rw_info(rewrite, weights->value)->data;
+    const int8_t *from = rewrite_value_info(rewrite, weights->value)->data;
     const int64_t dims[] = { k, n };
     int8_t *to;
 
@@ -270,7 +279,7 @@ static uint32_t transpose_weights(struct rewrite *rewrite, const struct quant *w
             for (int64_t y = i; y < k && y < i + TILE; y++)
                 for (int64_t x = j; x < n && x < j + TILE; x++)
                     to[y * n + x] = from[x * k + y];
-    return rw_constant_blob(rewrite, weights->dtype, 2, dims, to, (uint64_t)(k * n));
+    return rewrite_constant_blob(rewrite, weights->dtype, 2, dims, to, (uint64_t)(k * n));
 }
 
 /* Inserts MatMulInteger -> Cast -> Mul. If `last`, Mul replaces node; otherwise *out receives its output. INLAY_NONE:
@@ -278,15 +287,15 @@ static uint32_t transpose_weights(struct rewrite *rewrite, const struct quant *w
 static inlay_status insert_product(struct rewrite *rewrite, graph_node *node, const uint32_t *inputs, uint32_t scale,
                                    bool last, uint32_t *out)
 {
-    graph_node *product = rw_make(rewrite, "MatMulInteger", 10, node, inputs, 4, 1);
+    graph_node *product = rewrite_make_node(rewrite, "MatMulInteger", 10, node, inputs, 4, 1);
     inlay_status status;
 
     if (product == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     *out = INLAY_NONE;
     if (!quant_is_offered(rewrite, product, node->info.outputs[0], INLAY_INT32))
         return INLAY_OK;
-    INLAY_TRY(rw_insert(rewrite, product, INLAY_INT32));
+    INLAY_TRY(rewrite_insert_node(rewrite, product, INLAY_INT32));
     status = quant_scale_product(rewrite, node, product, scale, last, out);
 done:
     return status;
@@ -295,47 +304,47 @@ done:
 /* MatMul with constant weights, or such a Gemm whose C is a constant row. */
 static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node)
 {
-    bool gemm = pass_is_op(node, "Gemm"), trans = gemm && rw_attr_int(node, "transB", 0) != 0;
-    double alpha = gemm ? rw_attr_float(node, "alpha", 1) : 1;
-    uint32_t c = gemm ? rw_input(rewrite, node, 2) : INLAY_NONE, inputs[4], scale, sum = INLAY_NONE;
+    bool gemm = pass_is_op(node, "Gemm"), trans = gemm && rewrite_attr_int(node, "transB", 0) != 0;
+    double alpha = gemm ? rewrite_attr_float(node, "alpha", 1) : 1;
+    uint32_t c = gemm ? rewrite_input(rewrite, node, 2) : INLAY_NONE, inputs[4], scale, sum = INLAY_NONE;
     int64_t k, columns;
     graph_node *add;
     float *scales;
     struct quant quant, weights;
     inlay_status status;
 
-    if (!quant_read(rewrite, rw_input(rewrite, node, 0), &quant) ||
-        !quant_read(rewrite, rw_input(rewrite, node, 1), &weights) || quant.count != 1 ||
-        !rw_is_constant(rewrite, weights.value) || rw_info(rewrite, weights.value)->rank != 2 ||
-        (gemm && (rw_attr_int(node, "transA", 0) != 0 || node->info.since_version < 7)) || !isfinite(alpha))
+    if (!quant_read(rewrite, rewrite_input(rewrite, node, 0), &quant) ||
+        !quant_read(rewrite, rewrite_input(rewrite, node, 1), &weights) || quant.count != 1 ||
+        !rewrite_is_constant(rewrite, weights.value) || rewrite_value_info(rewrite, weights.value)->rank != 2 ||
+        (gemm && (rewrite_attr_int(node, "transA", 0) != 0 || node->info.since_version < 7)) || !isfinite(alpha))
         return INLAY_OK;
-    if (c != INLAY_NONE && (!rw_is_constant(rewrite, c) || rw_info(rewrite, c)->dtype != INLAY_FLOAT ||
-                            rw_info(rewrite, c)->rank != 1 || rw_attr_float(node, "beta", 1) != 1))
+    if (c != INLAY_NONE && (!rewrite_is_constant(rewrite, c) || rewrite_value_info(rewrite, c)->dtype != INLAY_FLOAT ||
+                            rewrite_value_info(rewrite, c)->rank != 1 || rewrite_attr_float(node, "beta", 1) != 1))
         return INLAY_OK;
-    k = rw_dim(rw_info(rewrite, weights.value), trans ? 1 : 0);
-    columns = rw_dim(rw_info(rewrite, weights.value), trans ? 0 : 1);
+    k = rewrite_dim(rewrite_value_info(rewrite, weights.value), trans ? 1 : 0);
+    columns = rewrite_dim(rewrite_value_info(rewrite, weights.value), trans ? 0 : 1);
     if (k < 1 || columns < 1 || (weights.count > 1 && (weights.axis != (trans ? 0 : 1) || weights.count != columns)) ||
-        (c != INLAY_NONE && rw_dim(rw_info(rewrite, c), 0) != columns) || k > INT32_MAX / (255 * 255))
+        (c != INLAY_NONE && rewrite_dim(rewrite_value_info(rewrite, c), 0) != columns) || k > INT32_MAX / (255 * 255))
         return INLAY_OK;
     scales = arena_array(&rewrite->scratch, (size_t)weights.count, sizeof *scales);
     if (scales == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (int64_t i = 0; i < weights.count; i++)
         scales[i] = (float)(quant_scale(rewrite, &quant, 0) * quant_scale(rewrite, &weights, i) * alpha);
-    scale = rw_constant(rewrite, INLAY_FLOAT, weights.count > 1, &weights.count, scales,
-                        (uint64_t)weights.count * sizeof *scales);
+    scale = rewrite_constant(rewrite, INLAY_FLOAT, weights.count > 1, &weights.count, scales,
+                             (uint64_t)weights.count * sizeof *scales);
     inputs[0] = quant.value;
     inputs[1] = transpose_weights(rewrite, &weights, trans, k, columns);
     inputs[2] = quant_byte(rewrite, quant.dtype, quant_zero(rewrite, &quant, 0));
     inputs[3] = quant_zero_value(rewrite, &weights);
     for (uint32_t i = 0; i < 4; i++)
         if (inputs[i] == INLAY_NONE || scale == INLAY_NONE)
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
     INLAY_TRY(insert_product(rewrite, node, inputs, scale, c == INLAY_NONE, &sum));
     if (c == INLAY_NONE || sum == INLAY_NONE)
         return INLAY_OK;
-    add = rw_make(rewrite, "Add", 13, node, (const uint32_t[]){ sum, c }, 2, 1);
-    status = add == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, add);
+    add = rewrite_make_node(rewrite, "Add", 13, node, (const uint32_t[]){ sum, c }, 2, 1);
+    status = add == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, add);
 done:
     return status;
 }

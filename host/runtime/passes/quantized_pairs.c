@@ -10,31 +10,31 @@ static bool is_narrow(inlay_dtype dtype)
 
 static bool same_value(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rw_info(rewrite, a), *output = rw_info(rewrite, b);
+    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
 
     if (a == b)
         return true;
-    return input != NULL && output != NULL && rw_is_constant(rewrite, a) && rw_is_constant(rewrite, b) &&
-           rw_same_type(rewrite, a, b) && input->data_bytes == output->data_bytes &&
+    return input != NULL && output != NULL && rewrite_is_constant(rewrite, a) && rewrite_is_constant(rewrite, b) &&
+           rewrite_same_type(rewrite, a, b) && input->data_bytes == output->data_bytes &&
            memcmp(input->data, output->data, (size_t)input->data_bytes) == 0;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     graph_node *dequantize = pass_is_op(node, "QuantizeLinear")
-                                 ? rw_maker_op(rewrite, rw_input(rewrite, node, 0), "DequantizeLinear")
+                                 ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "DequantizeLinear")
                                  : NULL;
-    uint32_t input = dequantize == NULL ? INLAY_NONE : rw_input(rewrite, dequantize, 0);
+    uint32_t input = dequantize == NULL ? INLAY_NONE : rewrite_input(rewrite, dequantize, 0);
     bool done;
 
-    if (input == INLAY_NONE || !is_narrow(rw_info(rewrite, input)->dtype) ||
-        rw_info(rewrite, input)->dtype != rw_info(rewrite, node->info.outputs[0])->dtype ||
-        !same_value(rewrite, rw_input(rewrite, node, 1), rw_input(rewrite, dequantize, 1)) ||
-        !same_value(rewrite, rw_input(rewrite, node, 2), rw_input(rewrite, dequantize, 2)) ||
-        rw_attr_int(node, "axis", 1) != rw_attr_int(dequantize, "axis", 1) ||
-        rw_attr_int(node, "block_size", 0) != rw_attr_int(dequantize, "block_size", 0))
+    if (input == INLAY_NONE || !is_narrow(rewrite_value_info(rewrite, input)->dtype) ||
+        rewrite_value_info(rewrite, input)->dtype != rewrite_value_info(rewrite, node->info.outputs[0])->dtype ||
+        !same_value(rewrite, rewrite_input(rewrite, node, 1), rewrite_input(rewrite, dequantize, 1)) ||
+        !same_value(rewrite, rewrite_input(rewrite, node, 2), rewrite_input(rewrite, dequantize, 2)) ||
+        rewrite_attr_int(node, "axis", 1) != rewrite_attr_int(dequantize, "axis", 1) ||
+        rewrite_attr_int(node, "block_size", 0) != rewrite_attr_int(dequantize, "block_size", 0))
         return INLAY_OK;
-    return rw_forward(rewrite, node->info.outputs[0], input, &done);
+    return rewrite_forward(rewrite, node->info.outputs[0], input, &done);
 }
 
 inlay_status pass_quantized_pairs(pass_ctx *ctx, bool *out_changed)

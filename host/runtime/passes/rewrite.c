@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-inlay_status rw_no_memory(const struct rewrite *rewrite)
+inlay_status rewrite_no_memory(const struct rewrite *rewrite)
 {
     return no_memory(rewrite->ctx->diag, "to optimise graph '%s' (pass %s)", rewrite->graph->name, rewrite->ctx->pass);
 }
@@ -66,7 +66,7 @@ static bool count_uses(struct rewrite *rewrite)
     return true;
 }
 
-uint32_t rw_resolve(const struct rewrite *rewrite, uint32_t value)
+uint32_t rewrite_resolve(const struct rewrite *rewrite, uint32_t value)
 {
     INLAY_CHECK(value == INLAY_NONE || value < rewrite->capacity);
     while (value != INLAY_NONE && rewrite->forward[value] != INLAY_NONE)
@@ -87,7 +87,7 @@ static uint32_t node_index(const struct rewrite *rewrite, const graph_node *node
 static bool all_unused(const struct rewrite *rewrite, const graph_node *node)
 {
     for (uint32_t i = 0; i < node->info.output_count; i++)
-        if (!rw_is_unused(rewrite, node, i))
+        if (!rewrite_is_unused(rewrite, node, i))
             return false;
     return true;
 }
@@ -116,7 +116,7 @@ static void release_use(struct rewrite *rewrite, uint32_t value)
     for (;;) {
         graph_node *node;
 
-        value = rw_resolve(rewrite, value);
+        value = rewrite_resolve(rewrite, value);
         if (value != INLAY_NONE && rewrite->uses[value] > 0 && --rewrite->uses[value] == 0 &&
             (at = rewrite->producer[value]) != INLAY_NONE && (node = rewrite->graph->nodes[at]) != NULL &&
             all_unused(rewrite, node)) {
@@ -143,7 +143,7 @@ static void release_use(struct rewrite *rewrite, uint32_t value)
 
 static void add_use(struct rewrite *rewrite, uint32_t value)
 {
-    value = rw_resolve(rewrite, value);
+    value = rewrite_resolve(rewrite, value);
     if (value != INLAY_NONE)
         rewrite->uses[value]++;
 }
@@ -193,7 +193,7 @@ static inlay_status rewrite_graph(pass_ctx *ctx, struct graph *graph, rewrite_fn
     bool any = false;
 
     if (!count_uses(&rewrite)) {
-        status = rw_no_memory(&rewrite);
+        status = rewrite_no_memory(&rewrite);
         goto done;
     }
     for (uint32_t i = 0; status == INLAY_OK && i < nodes && pass_may(ctx); i++) {
@@ -228,25 +228,25 @@ inlay_status rewrite_each_graph(pass_ctx *ctx, rewrite_fn fn, bool *out_changed)
 
 /* ------------------------------------------------------------------ queries */
 
-uint32_t rw_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
+uint32_t rewrite_input(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
 {
-    return i < node->info.input_count ? rw_resolve(rewrite, node->info.inputs[i]) : INLAY_NONE;
+    return i < node->info.input_count ? rewrite_resolve(rewrite, node->info.inputs[i]) : INLAY_NONE;
 }
 
-graph_node *rw_maker(const struct rewrite *rewrite, uint32_t value)
+graph_node *rewrite_producer(const struct rewrite *rewrite, uint32_t value)
 {
-    value = rw_resolve(rewrite, value);
+    value = rewrite_resolve(rewrite, value);
     return value == INLAY_NONE || rewrite->producer[value] == INLAY_NONE
                ? NULL
                : rewrite->graph->nodes[rewrite->producer[value]];
 }
 
-graph_node *rw_maker_op(const struct rewrite *rewrite, uint32_t value, const char *op_type)
+graph_node *rewrite_producer_op(const struct rewrite *rewrite, uint32_t value, const char *op_type)
 {
-    graph_node *node = rw_maker(rewrite, value);
+    graph_node *node = rewrite_producer(rewrite, value);
 
-    return node != NULL && pass_is_op(node, op_type) && node->info.outputs[0] == rw_resolve(rewrite, value) ? node
-                                                                                                            : NULL;
+    return node != NULL && pass_is_op(node, op_type) && node->info.outputs[0] == rewrite_resolve(rewrite, value) ? node
+                                                                                                                 : NULL;
 }
 
 /* Marks the values that reach a DynamicQuantizeLinear. Outputs of a body may be quantized outside of it, and inputs of
@@ -272,28 +272,28 @@ static bool find_quantized(struct rewrite *rewrite)
         if (!later || pass_is_op(node, "Shape") || pass_is_op(node, "Size"))
             continue;
         for (uint32_t k = 0; k < node->info.input_count; k++)
-            if (rw_input(rewrite, node, k) != INLAY_NONE)
-                marks[rw_input(rewrite, node, k)] = true;
+            if (rewrite_input(rewrite, node, k) != INLAY_NONE)
+                marks[rewrite_input(rewrite, node, k)] = true;
         for (uint32_t k = 0; k < node->capture_count; k++)
-            marks[rw_resolve(rewrite, node->captures[k])] = true;
+            marks[rewrite_resolve(rewrite, node->captures[k])] = true;
     }
     return true;
 }
 
-bool rw_is_quantized_later(struct rewrite *rewrite, uint32_t value)
+bool rewrite_is_quantized_later(struct rewrite *rewrite, uint32_t value)
 {
     if (!rewrite->ctx->quantizes || (rewrite->quantized == NULL && !find_quantized(rewrite)))
         return false;
     return value >= rewrite->quantized_count || rewrite->quantized[value];
 }
 
-bool rw_is_only_use(const struct rewrite *rewrite, uint32_t value)
+bool rewrite_has_one_use(const struct rewrite *rewrite, uint32_t value)
 {
-    value = rw_resolve(rewrite, value);
+    value = rewrite_resolve(rewrite, value);
     return value != INLAY_NONE && rewrite->uses[value] == 1 && !rewrite->is_output[value];
 }
 
-bool rw_is_unused(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
+bool rewrite_is_unused(const struct rewrite *rewrite, const graph_node *node, uint32_t i)
 {
     uint32_t value = i < node->info.output_count ? node->info.outputs[i] : INLAY_NONE;
 
@@ -308,9 +308,9 @@ static bool same_dim(const inlay_dim *a, const inlay_dim *b)
     return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->kind == INLAY_DIM_SYMBOLIC && a->symbol == b->symbol;
 }
 
-bool rw_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b)
+bool rewrite_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rw_info(rewrite, a), *output = rw_info(rewrite, b);
+    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
 
     if (input == NULL || output == NULL || input->kind != output->kind || input->dtype != output->dtype ||
         input->dtype == INLAY_UNDEFINED || input->rank != output->rank || input->rank == INLAY_RANK_UNKNOWN)
@@ -324,32 +324,32 @@ bool rw_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 /* Returns true if value is computed only from input and constants of rank 0. Gives up (false) after *visits nodes. */
 static bool made_of_scalars(const struct rewrite *rewrite, uint32_t value, uint32_t input, uint32_t *visits)
 {
-    const graph_node *node = rw_maker(rewrite, value);
+    const graph_node *node = rewrite_producer(rewrite, value);
 
     if (value == input || value == INLAY_NONE)
         return true;
-    if (rw_is_constant(rewrite, value))
-        return rw_info(rewrite, value)->rank == 0;
+    if (rewrite_is_constant(rewrite, value))
+        return rewrite_value_info(rewrite, value)->rank == 0;
     if (node == NULL || *visits == 0)
         return false;
     --*visits;
     for (uint32_t i = 0; i < node->info.input_count; i++)
-        if (!made_of_scalars(rewrite, rw_input(rewrite, node, i), input, visits))
+        if (!made_of_scalars(rewrite, rewrite_input(rewrite, node, i), input, visits))
             return false;
     return true;
 }
 
-bool rw_keeps_rank(const struct rewrite *rewrite, uint32_t output, uint32_t input)
+bool rewrite_keeps_rank(const struct rewrite *rewrite, uint32_t output, uint32_t input)
 {
-    const uint32_t rank = rw_info(rewrite, input)->rank;
+    const uint32_t rank = rewrite_value_info(rewrite, input)->rank;
     uint32_t visits = 64;
 
-    if (rank != INLAY_RANK_UNKNOWN && rw_info(rewrite, output)->rank != INLAY_RANK_UNKNOWN)
-        return rank == rw_info(rewrite, output)->rank;
+    if (rank != INLAY_RANK_UNKNOWN && rewrite_value_info(rewrite, output)->rank != INLAY_RANK_UNKNOWN)
+        return rank == rewrite_value_info(rewrite, output)->rank;
     return made_of_scalars(rewrite, output, input, &visits);
 }
 
-int64_t rw_dim(const inlay_value_info *value, int64_t d)
+int64_t rewrite_dim(const inlay_value_info *value, int64_t d)
 {
     if (value == NULL || value->rank == INLAY_RANK_UNKNOWN)
         return -1;
@@ -357,7 +357,7 @@ int64_t rw_dim(const inlay_value_info *value, int64_t d)
     return d < 0 || d >= (int64_t)value->rank || value->dims[d].kind != INLAY_DIM_FIXED ? -1 : value->dims[d].value;
 }
 
-bool rw_is_constant(const struct rewrite *rewrite, uint32_t value)
+bool rewrite_is_constant(const struct rewrite *rewrite, uint32_t value)
 {
     INLAY_CHECK(value == INLAY_NONE || value < rewrite->graph->value_count);
     return value != INLAY_NONE && (rewrite->graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
@@ -372,18 +372,18 @@ static int64_t elements_of(const inlay_value_info *value)
     return count;
 }
 
-bool rw_scalar(const struct rewrite *rewrite, uint32_t value, double *out)
+bool rewrite_scalar(const struct rewrite *rewrite, uint32_t value, double *out)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
 
-    return rw_is_constant(rewrite, value) && element_is_float(info->dtype) && elements_of(info) == 1 &&
+    return rewrite_is_constant(rewrite, value) && element_is_float(info->dtype) && elements_of(info) == 1 &&
            element_number(info->dtype, info->data, 0, out, NULL);
 }
 
-bool rw_is_near(const struct rewrite *rewrite, uint32_t value, double is, double expected)
+bool rewrite_is_near(const struct rewrite *rewrite, uint32_t value, double is, double expected)
 {
     /* the widest relative spacing of the type's numbers */
-    const inlay_dtype dtype = rw_info(rewrite, value)->dtype;
+    const inlay_dtype dtype = rewrite_value_info(rewrite, value)->dtype;
     const double spacing = dtype == INLAY_BFLOAT16  ? 0x1p-7
                            : dtype == INLAY_FLOAT16 ? 0x1p-10
                            : dtype == INLAY_FLOAT   ? 0x1p-23
@@ -392,23 +392,25 @@ bool rw_is_near(const struct rewrite *rewrite, uint32_t value, double is, double
     return fabs(is - expected) <= 2 * spacing * fabs(expected);
 }
 
-bool rw_is_scalar(const struct rewrite *rewrite, uint32_t value, double expected)
+bool rewrite_is_scalar(const struct rewrite *rewrite, uint32_t value, double expected)
 {
     double is;
 
-    if (!rw_scalar(rewrite, value, &is))
+    if (!rewrite_scalar(rewrite, value, &is))
         return false;
-    return expected == floor(expected) || is == expected ? is == expected : rw_is_near(rewrite, value, is, expected);
+    return expected == floor(expected) || is == expected ? is == expected
+                                                         : rewrite_is_near(rewrite, value, is, expected);
 }
 
-bool rw_ints(struct rewrite *rewrite, uint32_t value, const int64_t **out, uint32_t *out_count)
+bool rewrite_integers(struct rewrite *rewrite, uint32_t value, const int64_t **out, uint32_t *out_count)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     int64_t count, *list;
 
     *out = NULL;
     *out_count = 0;
-    if (!rw_is_constant(rewrite, value) || info->rank > 1 || (info->dtype != INLAY_INT64 && info->dtype != INLAY_INT32))
+    if (!rewrite_is_constant(rewrite, value) || info->rank > 1 ||
+        (info->dtype != INLAY_INT64 && info->dtype != INLAY_INT32))
         return false;
     count = elements_of(info);
     list = count > (1 << 20) ? NULL : arena_array(&rewrite->scratch, (size_t)count + 1, sizeof *list);
@@ -422,12 +424,12 @@ bool rw_ints(struct rewrite *rewrite, uint32_t value, const int64_t **out, uint3
     return true;
 }
 
-const float *rw_floats(struct rewrite *rewrite, uint32_t value)
+const float *rewrite_floats(struct rewrite *rewrite, uint32_t value)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     float *copy;
 
-    if (!rw_is_constant(rewrite, value) || info->dtype != INLAY_FLOAT)
+    if (!rewrite_is_constant(rewrite, value) || info->dtype != INLAY_FLOAT)
         return NULL;
     if ((uintptr_t)info->data % _Alignof(float) == 0)
         return info->data;
@@ -437,28 +439,28 @@ const float *rw_floats(struct rewrite *rewrite, uint32_t value)
     return copy;
 }
 
-int64_t rw_attr_int(const graph_node *node, const char *name, int64_t otherwise)
+int64_t rewrite_attr_int(const graph_node *node, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);
 
     return attribute != NULL && attribute->kind == INLAY_ATTR_INT ? attribute->i : otherwise;
 }
 
-double rw_attr_float(const graph_node *node, const char *name, double otherwise)
+double rewrite_attr_float(const graph_node *node, const char *name, double otherwise)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);
 
     return attribute != NULL && attribute->kind == INLAY_ATTR_FLOAT ? attribute->f : otherwise;
 }
 
-bool rw_attr_is(const graph_node *node, const char *name, const char *text)
+bool rewrite_attr_is(const graph_node *node, const char *name, const char *text)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);
 
     return strcmp(attribute != NULL && attribute->kind == INLAY_ATTR_STRING ? attribute->s.data : "", text) == 0;
 }
 
-const int64_t *rw_attr_ints(const graph_node *node, const char *name, uint32_t *out_count)
+const int64_t *rewrite_attr_ints(const graph_node *node, const char *name, uint32_t *out_count)
 {
     const inlay_attr_info *attribute = graph_attr(node, name);
     bool has = attribute != NULL && attribute->kind == INLAY_ATTR_INTS;
@@ -469,26 +471,26 @@ const int64_t *rw_attr_ints(const graph_node *node, const char *name, uint32_t *
 
 /* ------------------------------------------------------------------ changes */
 
-graph_node *rw_make(struct rewrite *rewrite, const char *op_type, int64_t opset, const graph_node *like,
-                    const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
+graph_node *rewrite_make_node(struct rewrite *rewrite, const char *op_type, int64_t opset, const graph_node *like,
+                              const uint32_t *inputs, uint32_t input_count, uint32_t output_count)
 {
     graph_node *node = graph_add_node(rewrite->graph, op_type, NULL, like != NULL ? like->info.name.data : NULL,
                                       input_count, output_count);
 
     if (node == NULL)
         return NULL;
-    rewrite->graph->nodes[rewrite->graph->node_count - 1] = NULL; /* reserves a slot; rw_insert fills it */
+    rewrite->graph->nodes[rewrite->graph->node_count - 1] = NULL; /* reserves a slot; rewrite_insert_node fills it */
     if (opset != 0)
         node->opset = opset;
     for (uint32_t i = 0; i < input_count; i++)
-        ((uint32_t *)(uintptr_t)node->info.inputs)[i] = rw_resolve(rewrite, inputs[i]);
+        ((uint32_t *)(uintptr_t)node->info.inputs)[i] = rewrite_resolve(rewrite, inputs[i]);
     return node;
 }
 
-graph_node *rw_copy(struct rewrite *rewrite, const graph_node *node)
+graph_node *rewrite_copy_node(struct rewrite *rewrite, const graph_node *node)
 {
-    graph_node *copy = rw_make(rewrite, node->info.op_type.data, node->opset, node, node->info.inputs,
-                               node->info.input_count, node->info.output_count);
+    graph_node *copy = rewrite_make_node(rewrite, node->info.op_type.data, node->opset, node, node->info.inputs,
+                                         node->info.input_count, node->info.output_count);
 
     if (copy == NULL)
         return NULL;
@@ -502,14 +504,14 @@ graph_node *rw_copy(struct rewrite *rewrite, const graph_node *node)
     return copy;
 }
 
-void rw_set_input(const struct rewrite *rewrite, graph_node *new_node, uint32_t i, uint32_t value)
+void rewrite_set_input(const struct rewrite *rewrite, graph_node *new_node, uint32_t i, uint32_t value)
 {
     const bool is_in_graph = node_index(rewrite, new_node) != INLAY_NONE;
 
     INLAY_CHECK(!is_in_graph || rewrite->graph->model->trusts_file);
     if (!is_in_graph) {
         INLAY_CHECK(i < new_node->info.input_count);
-        ((uint32_t *)(uintptr_t)new_node->info.inputs)[i] = rw_resolve(rewrite, value);
+        ((uint32_t *)(uintptr_t)new_node->info.inputs)[i] = rewrite_resolve(rewrite, value);
     }
 }
 
@@ -543,7 +545,7 @@ static bool infer_inserted(struct rewrite *rewrite)
             if (status != INLAY_OK)
                 out[o]->info.rank = INLAY_RANK_UNKNOWN;
             if (out[o]->info.dtype == INLAY_UNDEFINED)
-                out[o]->info.dtype = dtype; /* the type that rw_insert set */
+                out[o]->info.dtype = dtype; /* the type that rewrite_insert_node set */
         }
     }
     return true;
@@ -561,17 +563,17 @@ static inlay_status check_replacement(struct rewrite *rewrite, const graph_node 
 
     *out_refused = false;
     if (made == NULL || out == NULL || !infer_inserted(rewrite))
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     status = graph_bind_node(rewrite->graph, new_node, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (status != INLAY_OK || new_node->body_count > 0)
         return INLAY_OK; /* binding after the pass reports the error */
     for (uint32_t output = 0; output < outputs; output++)
         out[output] = old->info.outputs[output] == INLAY_NONE ? NULL : &made[output];
     status = graph_infer_apart(rewrite->graph, new_node, out, &rewrite->scratch, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint32_t output = 0; status == INLAY_OK && output < outputs; output++)
         differs |=
             out[output] != NULL && type_guard_differs(out[output], &rewrite->graph->values[old->info.outputs[output]]);
@@ -579,7 +581,7 @@ static inlay_status check_replacement(struct rewrite *rewrite, const graph_node 
     return INLAY_OK;
 }
 
-inlay_status rw_replace(struct rewrite *rewrite, graph_node *old, graph_node *new_node)
+inlay_status rewrite_replace_node(struct rewrite *rewrite, graph_node *old, graph_node *new_node)
 {
     uint32_t at = node_index(rewrite, old), reads = old->info.input_count + old->capture_count;
     uint32_t both =
@@ -604,13 +606,13 @@ inlay_status rw_replace(struct rewrite *rewrite, graph_node *old, graph_node *ne
     return INLAY_OK;
 }
 
-inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32_t *values, uint32_t count)
+inlay_status rewrite_replace_by_values(struct rewrite *rewrite, graph_node *old, const uint32_t *values, uint32_t count)
 {
     uint32_t at = node_index(rewrite, old), reads = old->info.input_count + old->capture_count;
     bool differs = false;
 
     if (!infer_inserted(rewrite))
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (uint32_t output = 0; output < count && output < old->info.output_count; output++)
         if (values[output] != 0 && old->info.outputs[output] != INLAY_NONE)
             differs |= type_guard_differs(&rewrite->graph->values[values[output] - 1],
@@ -625,7 +627,7 @@ inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32
 
         if (values[output] == 0 || from == INLAY_NONE)
             continue;
-        source = rw_maker(rewrite, to);
+        source = rewrite_producer(rewrite, to);
         INLAY_CHECK(source != NULL);
         for (uint32_t i = 0; i < source->info.output_count; i++)
             if (source->info.outputs[i] == to)
@@ -643,19 +645,19 @@ inlay_status rw_take_over(struct rewrite *rewrite, graph_node *old, const uint32
     return INLAY_OK;
 }
 
-inlay_status rw_insert(struct rewrite *rewrite, graph_node *new_node, inlay_dtype dtype)
+inlay_status rewrite_insert_node(struct rewrite *rewrite, graph_node *new_node, inlay_dtype dtype)
 {
     struct graph *graph = rewrite->graph;
     uint32_t at = graph->node_count;
 
     INLAY_CHECK(at > 0);
     while (graph->nodes[--at] != NULL)
-        ; /* the slot that rw_make reserved; sorting later moves the node to just before its first reader */
+        ; /* the slot that rewrite_make_node reserved; sorting later moves the node to just before its first reader */
     for (uint32_t i = 0; i < new_node->info.output_count; i++) {
         uint32_t value = graph_add_value(graph, NULL, 0);
 
         if (value == INLAY_NONE || !reserve_values(rewrite))
-            return rw_no_memory(rewrite);
+            return rewrite_no_memory(rewrite);
         graph->values[value].info.kind = INLAY_VALUE_TENSOR;
         graph->values[value].info.dtype = dtype;
         graph->values[value].info.rank = INLAY_RANK_UNKNOWN;
@@ -672,18 +674,18 @@ inlay_status rw_insert(struct rewrite *rewrite, graph_node *new_node, inlay_dtyp
     return INLAY_OK;
 }
 
-inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, bool *out_done)
+inlay_status rewrite_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, bool *out_done)
 {
-    graph_node *producer = rw_maker(rewrite, from), *source;
+    graph_node *producer = rewrite_producer(rewrite, from), *source;
     uint32_t at;
 
-    to = rw_resolve(rewrite, to);
+    to = rewrite_resolve(rewrite, to);
     *out_done = false;
     if (from == INLAY_NONE || to == INLAY_NONE || from == to ||
-        (producer == NULL && (!rw_is_constant(rewrite, from) || rewrite->is_output[from])))
+        (producer == NULL && (!rewrite_is_constant(rewrite, from) || rewrite->is_output[from])))
         return INLAY_OK;
     if (!infer_inserted(rewrite))
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     if (type_guard_refuses(rewrite->graph->model,
                            type_guard_differs(&rewrite->graph->values[from], &rewrite->graph->values[to])))
         return INLAY_OK;
@@ -704,7 +706,7 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
         release_use(rewrite, from);
         rewrite->forward[from] = to;
     } else {
-        source = rw_maker(rewrite, to);
+        source = rewrite_producer(rewrite, to);
         if (source == NULL || rewrite->is_output[to] || producer->info.output_count != 1)
             return INLAY_OK;
         note(rewrite, producer, "%s is not needed for '%s'", producer->info.op_type.data,
@@ -726,8 +728,8 @@ inlay_status rw_forward(struct rewrite *rewrite, uint32_t from, uint32_t to, boo
     return INLAY_OK;
 }
 
-uint32_t rw_constant(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *data,
-                     uint64_t bytes)
+uint32_t rewrite_constant(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                          const void *data, uint64_t bytes)
 {
     void *copy = graph_blob_alloc(rewrite->graph->model, bytes > 0 ? (size_t)bytes : 1);
 
@@ -736,11 +738,11 @@ uint32_t rw_constant(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, 
         return INLAY_NONE;
     if (bytes > 0)
         memcpy(copy, data, (size_t)bytes);
-    return rw_constant_blob(rewrite, dtype, rank, dims, copy, bytes);
+    return rewrite_constant_blob(rewrite, dtype, rank, dims, copy, bytes);
 }
 
-uint32_t rw_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                          const void *data, uint64_t bytes)
+uint32_t rewrite_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                               const void *data, uint64_t bytes)
 {
     uint32_t value = graph_add_value(rewrite->graph, NULL, 0);
 
@@ -751,9 +753,9 @@ uint32_t rw_constant_blob(struct rewrite *rewrite, inlay_dtype dtype, uint32_t r
     return value;
 }
 
-uint32_t rw_constant_ints(struct rewrite *rewrite, const int64_t *values, uint32_t count)
+uint32_t rewrite_constant_ints(struct rewrite *rewrite, const int64_t *values, uint32_t count)
 {
     int64_t dims[1] = { count };
 
-    return rw_constant(rewrite, INLAY_INT64, 1, dims, values, (uint64_t)count * sizeof *values);
+    return rewrite_constant(rewrite, INLAY_INT64, 1, dims, values, (uint64_t)count * sizeof *values);
 }

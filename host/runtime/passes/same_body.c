@@ -164,7 +164,7 @@ bool same_bodies(struct rewrite *rewrite, const graph_node *a, const graph_node 
         if (strcmp(body->attr, y->attr) != 0 || body->in_list != y->in_list || body->capture_count != y->capture_count)
             return false;
         for (uint32_t k = 0; k < body->capture_count; k++)
-            if (rw_resolve(rewrite, body->capture_outer[k]) != rw_resolve(rewrite, y->capture_outer[k]))
+            if (rewrite_resolve(rewrite, body->capture_outer[k]) != rewrite_resolve(rewrite, y->capture_outer[k]))
                 return false;
         if (!same_graphs(rewrite, body->graph, y->graph, body, y, 0))
             return false;

@@ -20,8 +20,8 @@ static bool read_position(struct rewrite *rewrite, const graph_node *node, uint3
     uint32_t count;
 
     *out = places - 1;
-    if (rw_input(rewrite, node, i) != INLAY_NONE) {
-        if (!rw_ints(rewrite, rw_input(rewrite, node, i), &ints, &count) || count != 1)
+    if (rewrite_input(rewrite, node, i) != INLAY_NONE) {
+        if (!rewrite_integers(rewrite, rewrite_input(rewrite, node, i), &ints, &count) || count != 1)
             return false;
         *out = ints[0];
     }
@@ -36,8 +36,8 @@ static bool find_position(struct rewrite *rewrite, const graph_node *node, uint3
     const int64_t *ints;
     uint32_t count;
 
-    if (rw_input(rewrite, node, i) != INLAY_NONE && rw_ints(rewrite, rw_input(rewrite, node, i), &ints, &count) &&
-        count == 1 && ints[0] < 0) {
+    if (rewrite_input(rewrite, node, i) != INLAY_NONE &&
+        rewrite_integers(rewrite, rewrite_input(rewrite, node, i), &ints, &count) && count == 1 && ints[0] < 0) {
         *out = ints[0] + elements;
         return *out >= 0;
     }
@@ -57,7 +57,7 @@ static bool apply_node(struct rewrite *rewrite, const graph_node *node, struct t
     if (creates_sequence(node)) {
         list->count = 0;
         for (uint32_t i = 0; i < node->info.input_count && i < MAX_ELEMENTS; i++)
-            list->values[list->count++] = rw_input(rewrite, node, i);
+            list->values[list->count++] = rewrite_input(rewrite, node, i);
         return node->info.input_count <= MAX_ELEMENTS;
     }
     if (pass_is_op(node, "SequenceInsert")) {
@@ -65,7 +65,7 @@ static bool apply_node(struct rewrite *rewrite, const graph_node *node, struct t
             return false;
         INLAY_CHECK(at >= 0 && at <= (int64_t)list->count);
         memmove(list->values + at + 1, list->values + at, (list->count - (size_t)at) * sizeof *list->values);
-        list->values[at] = rw_input(rewrite, node, 1);
+        list->values[at] = rewrite_input(rewrite, node, 1);
         list->count++;
         return true;
     }
@@ -86,16 +86,16 @@ static inlay_status read_list(struct rewrite *rewrite, uint32_t value, struct te
     *out = (struct tensor_list){ arena_array(&rewrite->scratch, MAX_ELEMENTS, sizeof *out->values), 0 };
     *out_known = false;
     if (nodes == NULL || out->values == NULL)
-        return rw_no_memory(rewrite);
+        return rewrite_no_memory(rewrite);
     for (;;) { /* back to the node that creates the sequence */
-        node = rw_maker(rewrite, value);
+        node = rewrite_producer(rewrite, value);
         if (node == NULL || count == MAX_ELEMENTS ||
             !(creates_sequence(node) || pass_is_op(node, "SequenceInsert") || pass_is_op(node, "SequenceErase")))
             return INLAY_OK;
         nodes[count++] = node;
         if (creates_sequence(node))
             break;
-        value = rw_input(rewrite, node, 0);
+        value = rewrite_input(rewrite, node, 0);
     }
     while (count > 0)
         if (!apply_node(rewrite, nodes[--count], out))
@@ -111,10 +111,10 @@ static inlay_status replace_element(struct rewrite *rewrite, graph_node *node)
     int64_t at;
     struct tensor_list list;
 
-    status = read_list(rewrite, rw_input(rewrite, node, 0), &list, &known);
+    status = read_list(rewrite, rewrite_input(rewrite, node, 0), &list, &known);
     if (status != INLAY_OK || !known || !find_position(rewrite, node, 1, list.count, false, &at))
         return status;
-    return rw_forward(rewrite, node->info.outputs[0], list.values[at], &done);
+    return rewrite_forward(rewrite, node->info.outputs[0], list.values[at], &done);
 }
 
 static inlay_status replace_length(struct rewrite *rewrite, graph_node *node)
@@ -125,12 +125,13 @@ static inlay_status replace_length(struct rewrite *rewrite, graph_node *node)
     uint32_t value;
     struct tensor_list list;
 
-    status = read_list(rewrite, rw_input(rewrite, node, 0), &list, &known);
+    status = read_list(rewrite, rewrite_input(rewrite, node, 0), &list, &known);
     if (status != INLAY_OK || !known)
         return status;
     length = list.count;
-    value = rw_constant(rewrite, INLAY_INT64, 0, NULL, &length, sizeof length);
-    return value == INLAY_NONE ? rw_no_memory(rewrite) : rw_forward(rewrite, node->info.outputs[0], value, &done);
+    value = rewrite_constant(rewrite, INLAY_INT64, 0, NULL, &length, sizeof length);
+    return value == INLAY_NONE ? rewrite_no_memory(rewrite)
+                               : rewrite_forward(rewrite, node->info.outputs[0], value, &done);
 }
 
 /* Only along an existing axis; with new_axis the node is kept. */
@@ -141,34 +142,34 @@ static inlay_status replace_concat(struct rewrite *rewrite, graph_node *node)
     bool known;
     struct tensor_list list;
 
-    if (rw_attr_int(node, "new_axis", 0) != 0)
+    if (rewrite_attr_int(node, "new_axis", 0) != 0)
         return INLAY_OK;
-    status = read_list(rewrite, rw_input(rewrite, node, 0), &list, &known);
+    status = read_list(rewrite, rewrite_input(rewrite, node, 0), &list, &known);
     if (status != INLAY_OK || !known || list.count == 0)
         return status;
-    new_node = rw_make(rewrite, "Concat", node->opset, node, list.values, list.count, 1);
+    new_node = rewrite_make_node(rewrite, "Concat", node->opset, node, list.values, list.count, 1);
     if (new_node == NULL ||
-        graph_set_attr_int(rewrite->graph, new_node, "axis", rw_attr_int(node, "axis", 0)) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    return rw_replace(rewrite, node, new_node);
+        graph_set_attr_int(rewrite->graph, new_node, "axis", rewrite_attr_int(node, "axis", 0)) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
+    return rewrite_replace_node(rewrite, node, new_node);
 }
 
 /* Reads the sizes of the parts and returns their number; 0: unknown. */
 static uint32_t read_parts(struct rewrite *rewrite, const graph_node *node, int64_t size, int64_t **out)
 {
-    uint32_t split = rw_input(rewrite, node, 1), count = 0;
+    uint32_t split = rewrite_input(rewrite, node, 1), count = 0;
     const int64_t *ints;
     int64_t step = 1, sum = 0;
 
     *out = arena_array(&rewrite->scratch, MAX_ELEMENTS, sizeof **out);
-    if (*out == NULL || (split == INLAY_NONE && rw_attr_int(node, "keepdims", 1) == 0))
+    if (*out == NULL || (split == INLAY_NONE && rewrite_attr_int(node, "keepdims", 1) == 0))
         return 0;
     if (split != INLAY_NONE) {
-        if (!rw_ints(rewrite, split, &ints, &count))
+        if (!rewrite_integers(rewrite, split, &ints, &count))
             return 0;
         step = ints != NULL && count == 1 ? ints[0] : 0;
     }
-    if (split != INLAY_NONE && rw_info(rewrite, split)->rank == 1) {
+    if (split != INLAY_NONE && rewrite_value_info(rewrite, split)->rank == 1) {
         for (uint32_t i = 0; i < count && i < MAX_ELEMENTS; sum += ints[i++]) {
             if (ints[i] < 0 || ints[i] > size)
                 return 0;
@@ -185,27 +186,27 @@ static uint32_t read_parts(struct rewrite *rewrite, const graph_node *node, int6
 
 static inlay_status replace_split(struct rewrite *rewrite, graph_node *node)
 {
-    const inlay_value_info *input = rw_info(rewrite, rw_input(rewrite, node, 0));
-    int64_t axis = rw_attr_int(node, "axis", 0), *sizes;
-    uint32_t inputs[2] = { rw_input(rewrite, node, 0), INLAY_NONE }, count;
+    const inlay_value_info *input = rewrite_value_info(rewrite, rewrite_input(rewrite, node, 0));
+    int64_t axis = rewrite_attr_int(node, "axis", 0), *sizes;
+    uint32_t inputs[2] = { rewrite_input(rewrite, node, 0), INLAY_NONE }, count;
     graph_node *parts, *construct;
     inlay_status status;
 
     if (node->opset < 13 || input->rank == INLAY_RANK_UNKNOWN || axis < -(int64_t)input->rank ||
         axis >= (int64_t)input->rank)
         return INLAY_OK;
-    count = read_parts(rewrite, node, rw_dim(input, axis), &sizes);
+    count = read_parts(rewrite, node, rewrite_dim(input, axis), &sizes);
     if (count == 0)
         return INLAY_OK;
-    inputs[1] = rw_constant_ints(rewrite, sizes, count);
-    parts = inputs[1] == INLAY_NONE ? NULL : rw_make(rewrite, "Split", node->opset, node, inputs, 2, count);
+    inputs[1] = rewrite_constant_ints(rewrite, sizes, count);
+    parts = inputs[1] == INLAY_NONE ? NULL : rewrite_make_node(rewrite, "Split", node->opset, node, inputs, 2, count);
     if (parts == NULL || graph_set_attr_int(rewrite->graph, parts, "axis", axis) != INLAY_OK)
-        return rw_no_memory(rewrite);
-    status = rw_insert(rewrite, parts, input->dtype);
+        return rewrite_no_memory(rewrite);
+    status = rewrite_insert_node(rewrite, parts, input->dtype);
     if (status != INLAY_OK)
         return status;
-    construct = rw_make(rewrite, "SequenceConstruct", node->opset, node, parts->info.outputs, count, 1);
-    return construct == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, construct);
+    construct = rewrite_make_node(rewrite, "SequenceConstruct", node->opset, node, parts->info.outputs, count, 1);
+    return construct == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, construct);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)

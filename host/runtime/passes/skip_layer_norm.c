@@ -14,22 +14,24 @@ static const char CONTRIBUTED[] = "com.microsoft";
 /* Returns true if value is a constant vector of `count` elements of that type. */
 static bool is_vector(const struct rewrite *rewrite, uint32_t value, int64_t count, inlay_dtype dtype)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
 
-    return rw_is_constant(rewrite, value) && info->rank == 1 && rw_dim(info, 0) == count && info->dtype == dtype;
+    return rewrite_is_constant(rewrite, value) && info->rank == 1 && rewrite_dim(info, 0) == count &&
+           info->dtype == dtype;
 }
 
 /* Removes a bias that is added to input; *out_bias is INLAY_NONE if there is none. */
 static uint32_t without_bias(const struct rewrite *rewrite, uint32_t input, int64_t size, uint32_t *out_bias)
 {
-    const graph_node *add = rw_maker_op(rewrite, input, "Add");
+    const graph_node *add = rewrite_producer_op(rewrite, input, "Add");
 
     *out_bias = INLAY_NONE;
-    for (uint32_t i = 0; add != NULL && add->info.since_version >= 7 && rw_is_only_use(rewrite, input) && i < 2; i++)
-        if (is_vector(rewrite, rw_input(rewrite, add, i), size, rw_info(rewrite, input)->dtype) &&
-            rw_same_type(rewrite, rw_input(rewrite, add, 1 - i), input)) {
-            *out_bias = rw_input(rewrite, add, i);
-            return rw_input(rewrite, add, 1 - i);
+    for (uint32_t i = 0; add != NULL && add->info.since_version >= 7 && rewrite_has_one_use(rewrite, input) && i < 2;
+         i++)
+        if (is_vector(rewrite, rewrite_input(rewrite, add, i), size, rewrite_value_info(rewrite, input)->dtype) &&
+            rewrite_same_type(rewrite, rewrite_input(rewrite, add, 1 - i), input)) {
+            *out_bias = rewrite_input(rewrite, add, i);
+            return rewrite_input(rewrite, add, 1 - i);
         }
     return input;
 }
@@ -42,34 +44,34 @@ struct skip_norm_pattern {
 
 static bool find_pattern(const struct rewrite *rewrite, const graph_node *node, struct skip_norm_pattern *pattern)
 {
-    uint32_t sum = rw_input(rewrite, node, 0),
-             rank = sum == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(rewrite, sum)->rank;
-    const graph_node *add = rw_maker_op(rewrite, sum, "Add");
-    int64_t axis = rw_attr_int(node, "axis", -1), size;
+    uint32_t sum = rewrite_input(rewrite, node, 0),
+             rank = sum == INLAY_NONE ? INLAY_RANK_UNKNOWN : rewrite_value_info(rewrite, sum)->rank;
+    const graph_node *add = rewrite_producer_op(rewrite, sum, "Add");
+    int64_t axis = rewrite_attr_int(node, "axis", -1), size;
     inlay_dtype dtype;
 
     pattern->centred = pass_is_op(node, "LayerNormalization");
     if ((!pattern->centred && !pass_is_op(node, "RMSNormalization")) || add == NULL || add->info.since_version < 7 ||
         rank == INLAY_RANK_UNKNOWN || rank < 2 || (axis != -1 && axis != (int64_t)rank - 1) ||
-        rw_attr_int(node, "stash_type", INLAY_FLOAT) != INLAY_FLOAT || node->info.output_count != 1)
+        rewrite_attr_int(node, "stash_type", INLAY_FLOAT) != INLAY_FLOAT || node->info.output_count != 1)
         return false;
-    dtype = rw_info(rewrite, sum)->dtype;
-    size = rw_dim(rw_info(rewrite, sum), -1);
+    dtype = rewrite_value_info(rewrite, sum)->dtype;
+    size = rewrite_dim(rewrite_value_info(rewrite, sum), -1);
     *pattern = (struct skip_norm_pattern){ .centred = pattern->centred,
                                            .sum = sum,
-                                           .gamma = rw_input(rewrite, node, 1),
-                                           .beta = rw_input(rewrite, node, 2),
-                                           .epsilon = rw_attr_float(node, "epsilon", 1e-5) };
+                                           .gamma = rewrite_input(rewrite, node, 1),
+                                           .beta = rewrite_input(rewrite, node, 2),
+                                           .epsilon = rewrite_attr_float(node, "epsilon", 1e-5) };
     if (size < 1 || !element_is_float(dtype) || !is_vector(rewrite, pattern->gamma, size, dtype) ||
         (pattern->beta != INLAY_NONE && !is_vector(rewrite, pattern->beta, size, dtype)))
         return false;
     for (uint32_t i = 0; i < 2; i++)
-        if (!rw_same_type(rewrite, rw_input(rewrite, add, i), sum))
+        if (!rewrite_same_type(rewrite, rewrite_input(rewrite, add, i), sum))
             return false;
     /* A bias usually belongs to a matrix multiplication, which is usually the second operand. */
     for (uint32_t i = 2; i-- > 0;) {
-        pattern->skip = rw_input(rewrite, add, 1 - i);
-        pattern->input = without_bias(rewrite, rw_input(rewrite, add, i), size, &pattern->bias);
+        pattern->skip = rewrite_input(rewrite, add, 1 - i);
+        pattern->input = without_bias(rewrite, rewrite_input(rewrite, add, i), size, &pattern->bias);
         if (pattern->bias != INLAY_NONE)
             break;
     }
@@ -85,8 +87,8 @@ static graph_node *make_skip_norm(struct rewrite *rewrite, const graph_node *nod
                      : pattern->centred && pattern->beta != INLAY_NONE ? 4
                                                                        : 3;
     graph_node *new_node =
-        rw_make(rewrite, pattern->centred ? "SkipLayerNormalization" : "SkipSimplifiedLayerNormalization", 1, node,
-                pattern->centred ? centred : simple, count, outputs);
+        rewrite_make_node(rewrite, pattern->centred ? "SkipLayerNormalization" : "SkipSimplifiedLayerNormalization", 1,
+                          node, pattern->centred ? centred : simple, count, outputs);
 
     if (new_node == NULL || graph_set_attr_float(rewrite->graph, new_node, "epsilon", pattern->epsilon) != INLAY_OK)
         return NULL;
@@ -104,19 +106,20 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
     if (!find_pattern(rewrite, node, &pattern))
         return INLAY_OK;
-    if (rw_is_only_use(rewrite, pattern.sum)) {
+    if (rewrite_has_one_use(rewrite, pattern.sum)) {
         new_node = make_skip_norm(rewrite, node, &pattern, 1);
-        return new_node == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, new_node);
+        return new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, new_node);
     }
     if (rewrite->is_output[pattern.sum]) /* graph outputs keep their node */
         return INLAY_OK;
     new_node = make_skip_norm(rewrite, node, &pattern, 4);
-    if (new_node == NULL || rw_insert(rewrite, new_node, rw_info(rewrite, pattern.sum)->dtype) != INLAY_OK)
-        return rw_no_memory(rewrite);
+    if (new_node == NULL ||
+        rewrite_insert_node(rewrite, new_node, rewrite_value_info(rewrite, pattern.sum)->dtype) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
     outputs = (uint32_t *)(uintptr_t)new_node->info.outputs;
     outputs[1] = outputs[2] = INLAY_NONE; /* mean and deviation */
-    status = rw_forward(rewrite, node->info.outputs[0], outputs[0], &done);
-    return status != INLAY_OK ? status : rw_forward(rewrite, pattern.sum, outputs[3], &done);
+    status = rewrite_forward(rewrite, node->info.outputs[0], outputs[0], &done);
+    return status != INLAY_OK ? status : rewrite_forward(rewrite, pattern.sum, outputs[3], &done);
 }
 
 inlay_status pass_skip_layer_norm(pass_ctx *ctx, bool *out_changed)

@@ -6,7 +6,7 @@
 static uint32_t fail(subgraph_builder *builder, inlay_status status)
 {
     if (builder->status == INLAY_OK)
-        builder->status = status == INLAY_OK ? rw_no_memory(builder->rewrite) : status;
+        builder->status = status == INLAY_OK ? rewrite_no_memory(builder->rewrite) : status;
     return INLAY_NONE;
 }
 
@@ -23,12 +23,12 @@ uint32_t emit_node(subgraph_builder *builder, const char *op_type, int64_t opset
         count++;
     while (count > 0 && inputs[count - 1] == INLAY_NONE) /* drop omitted trailing inputs */
         count--;
-    new_node = rw_make(builder->rewrite, op_type, opset, builder->node, inputs, count, outputs);
+    new_node = rewrite_make_node(builder->rewrite, op_type, opset, builder->node, inputs, count, outputs);
     if (new_node == NULL)
         return fail(builder, INLAY_OK);
     if (dtype == INLAY_UNDEFINED && count > 0 && inputs[0] != INLAY_NONE)
-        dtype = rw_info(builder->rewrite, inputs[0])->dtype;
-    status = rw_insert(builder->rewrite, new_node, dtype);
+        dtype = rewrite_value_info(builder->rewrite, inputs[0])->dtype;
+    status = rewrite_insert_node(builder->rewrite, new_node, dtype);
     if (status != INLAY_OK)
         return fail(builder, status);
     builder->last = new_node;
@@ -92,12 +92,12 @@ void emit_attr_copies(subgraph_builder *builder, const char *const *names)
 
 inlay_dtype builder_dtype(const subgraph_builder *builder, uint32_t value)
 {
-    return value == INLAY_NONE ? INLAY_UNDEFINED : rw_info(builder->rewrite, value)->dtype;
+    return value == INLAY_NONE ? INLAY_UNDEFINED : rewrite_value_info(builder->rewrite, value)->dtype;
 }
 
 uint32_t builder_rank(const subgraph_builder *builder, uint32_t value)
 {
-    return value == INLAY_NONE ? INLAY_RANK_UNKNOWN : rw_info(builder->rewrite, value)->rank;
+    return value == INLAY_NONE ? INLAY_RANK_UNKNOWN : rewrite_value_info(builder->rewrite, value)->rank;
 }
 
 uint32_t emit_number(subgraph_builder *builder, inlay_dtype dtype, double value)
@@ -111,17 +111,17 @@ uint32_t emit_number(subgraph_builder *builder, inlay_dtype dtype, double value)
     brain = (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
     if (builder->status != INLAY_OK)
         return INLAY_NONE;
-    value_index = dtype == INLAY_DOUBLE    ? rw_constant(builder->rewrite, dtype, 0, NULL, &value, sizeof value)
-                  : dtype == INLAY_FLOAT16 ? rw_constant(builder->rewrite, dtype, 0, NULL, &half, sizeof half)
+    value_index = dtype == INLAY_DOUBLE    ? rewrite_constant(builder->rewrite, dtype, 0, NULL, &value, sizeof value)
+                  : dtype == INLAY_FLOAT16 ? rewrite_constant(builder->rewrite, dtype, 0, NULL, &half, sizeof half)
                   : dtype == INLAY_BFLOAT16
-                      ? rw_constant(builder->rewrite, dtype, 0, NULL, &brain, sizeof brain)
-                      : rw_constant(builder->rewrite, INLAY_FLOAT, 0, NULL, &narrow, sizeof narrow);
+                      ? rewrite_constant(builder->rewrite, dtype, 0, NULL, &brain, sizeof brain)
+                      : rewrite_constant(builder->rewrite, INLAY_FLOAT, 0, NULL, &narrow, sizeof narrow);
     return value_index == INLAY_NONE ? fail(builder, INLAY_OK) : value_index;
 }
 
 uint32_t emit_integers(subgraph_builder *builder, const int64_t *values, uint32_t count)
 {
-    uint32_t value = builder->status != INLAY_OK ? INLAY_NONE : rw_constant_ints(builder->rewrite, values, count);
+    uint32_t value = builder->status != INLAY_OK ? INLAY_NONE : rewrite_constant_ints(builder->rewrite, values, count);
 
     return value == INLAY_NONE ? fail(builder, INLAY_OK) : value;
 }
@@ -189,8 +189,8 @@ void builder_set_output(subgraph_builder *builder, uint32_t output, uint32_t val
     INLAY_CHECK(output < BUILDER_OUTPUTS);
     if (builder->status != INLAY_OK || output >= node->info.output_count || node->info.outputs[output] == INLAY_NONE)
         return;
-    if (rw_maker(builder->rewrite, value) == NULL ||
-        rw_maker(builder->rewrite, value) ==
+    if (rewrite_producer(builder->rewrite, value) == NULL ||
+        rewrite_producer(builder->rewrite, value) ==
             node) /* an input or a constant needs a node that gives it the output's name */
         value = emit_op(builder, "Identity", 13, value);
     for (uint32_t i = 0; i < BUILDER_OUTPUTS; i++)
@@ -203,5 +203,5 @@ inlay_status builder_finish(subgraph_builder *builder)
 {
     return builder->status != INLAY_OK
                ? builder->status
-               : rw_take_over(builder->rewrite, builder->node, builder->outputs, BUILDER_OUTPUTS);
+               : rewrite_replace_by_values(builder->rewrite, builder->node, builder->outputs, BUILDER_OUTPUTS);
 }

@@ -41,7 +41,7 @@ void emit_attr_copies(subgraph_builder *builder, const char *const *names);
 /* Input i of the node to decompose. */
 static inline uint32_t builder_input(const subgraph_builder *builder, uint32_t i)
 {
-    return rw_input(builder->rewrite, builder->node, i);
+    return rewrite_input(builder->rewrite, builder->node, i);
 }
 inlay_dtype builder_dtype(const subgraph_builder *builder, uint32_t value);
 /* INLAY_RANK_UNKNOWN if the rank is not known. */

@@ -155,7 +155,7 @@ static bool append_iteration(struct loop_unroller *unroller, int64_t t)
     uint8_t go = 1;
 
     INLAY_CHECK(t >= 0 && t < unroller->trips);
-    body_nodes_again(&unroller->nodes, unroller->body);
+    body_nodes_reset(&unroller->nodes, unroller->body);
     unroller->nodes.copy = unroller->trips == 1 ? -1 : t;
     unroller->nodes.map[body->inputs[0]] = add_scalar_input(unroller, 0, INLAY_INT64, &t, sizeof t);
     unroller->nodes.map[body->inputs[1]] = add_scalar_input(unroller, 1, INLAY_BOOL, &go, sizeof go);

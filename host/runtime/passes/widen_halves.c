@@ -28,25 +28,25 @@ static const char followers[] =
 
 static bool is_narrow(const struct rewrite *rewrite, uint32_t value)
 {
-    return value != INLAY_NONE &&
-           (rw_info(rewrite, value)->dtype == INLAY_FLOAT16 || rw_info(rewrite, value)->dtype == INLAY_BFLOAT16);
+    return value != INLAY_NONE && (rewrite_value_info(rewrite, value)->dtype == INLAY_FLOAT16 ||
+                                   rewrite_value_info(rewrite, value)->dtype == INLAY_BFLOAT16);
 }
 
 /* Returns true if value is the DequantizeLinear of a constant. */
 static bool is_weights(const struct rewrite *rewrite, uint32_t value)
 {
-    const graph_node *dequantize = rw_maker_op(rewrite, value, "DequantizeLinear");
+    const graph_node *dequantize = rewrite_producer_op(rewrite, value, "DequantizeLinear");
 
-    return dequantize != NULL && rw_is_constant(rewrite, rw_input(rewrite, dequantize, 0));
+    return dequantize != NULL && rewrite_is_constant(rewrite, rewrite_input(rewrite, dequantize, 0));
 }
 
 /* The float that this pass rounded to value, or low-bit weights dequantized to float; INLAY_NONE: neither. */
 static uint32_t float_source(const struct rewrite *rewrite, uint32_t value)
 {
-    const graph_node *cast = rw_maker_op(rewrite, value, "Cast");
-    const uint32_t from = cast == NULL || !is_narrow(rewrite, value) ? INLAY_NONE : rw_input(rewrite, cast, 0);
+    const graph_node *cast = rewrite_producer_op(rewrite, value, "Cast");
+    const uint32_t from = cast == NULL || !is_narrow(rewrite, value) ? INLAY_NONE : rewrite_input(rewrite, cast, 0);
 
-    return from != INLAY_NONE && rw_info(rewrite, from)->dtype == INLAY_FLOAT &&
+    return from != INLAY_NONE && rewrite_value_info(rewrite, from)->dtype == INLAY_FLOAT &&
                    ((cast->made_by != NULL && strcmp(cast->made_by, pass_name_text) == 0) || is_weights(rewrite, from))
                ? from
                : INLAY_NONE;
@@ -62,12 +62,12 @@ static bool should_widen(const struct rewrite *rewrite, const graph_node *node)
         if (node->info.outputs[i] != INLAY_NONE)
             return false;
     if (pass_is_among(node, "Conv ConvTranspose Gemm MatMul"))
-        return !rewrite->ctx->lowers ||
-               (node->info.input_count > 1 && is_weights(rewrite, float_source(rewrite, rw_input(rewrite, node, 1))));
+        return !rewrite->ctx->lowers || (node->info.input_count > 1 &&
+                                         is_weights(rewrite, float_source(rewrite, rewrite_input(rewrite, node, 1))));
     if (rewrite->ctx->lowers)
         return false;
     for (uint32_t i = 0; i < node->info.input_count; i++)
-        if (float_source(rewrite, rw_input(rewrite, node, i)) != INLAY_NONE)
+        if (float_source(rewrite, rewrite_input(rewrite, node, i)) != INLAY_NONE)
             return pass_is_among(node, followers);
     return false;
 }
@@ -75,7 +75,7 @@ static bool should_widen(const struct rewrite *rewrite, const graph_node *node)
 /* Creates a Cast of value. NULL: out of memory. */
 static graph_node *make_cast(struct rewrite *rewrite, const graph_node *like, uint32_t value, inlay_dtype to)
 {
-    graph_node *cast = rw_make(rewrite, "Cast", 13, like, &value, 1, 1);
+    graph_node *cast = rewrite_make_node(rewrite, "Cast", 13, like, &value, 1, 1);
 
     return cast == NULL || graph_set_attr_int(rewrite->graph, cast, "to", (int64_t)to) != INLAY_OK ? NULL : cast;
 }
@@ -93,7 +93,7 @@ static graph_node *copy_attrs(struct rewrite *rewrite, const graph_node *node, g
 /* Converts a constant to floats. INLAY_NONE: out of memory. */
 static uint32_t widen_constant(struct rewrite *rewrite, uint32_t value)
 {
-    const inlay_value_info *info = rw_info(rewrite, value);
+    const inlay_value_info *info = rewrite_value_info(rewrite, value);
     const uint64_t count = info->data_bytes / sizeof(uint16_t);
     float *floats = graph_blob_alloc(rewrite->graph->model, count > 0 ? (size_t)count * sizeof *floats : 1);
     int64_t dims[INLAY_MAX_RANK];
@@ -106,39 +106,40 @@ static uint32_t widen_constant(struct rewrite *rewrite, uint32_t value)
         (void)element_number(info->dtype, info->data, (int64_t)i, &number, NULL);
         floats[i] = (float)number;
     }
-    return floats == NULL ? INLAY_NONE
-                          : rw_constant_blob(rewrite, INLAY_FLOAT, info->rank, dims, floats, count * sizeof *floats);
+    return floats == NULL
+               ? INLAY_NONE
+               : rewrite_constant_blob(rewrite, INLAY_FLOAT, info->rank, dims, floats, count * sizeof *floats);
 }
 
 /* The product of an element of up to 8 bits and such a scale is exact in float32, so it is rounded once in either form.
  */
 static inlay_status match_scales(struct rewrite *rewrite, graph_node *node)
 {
-    const uint32_t input = rw_input(rewrite, node, 0), scale = rw_input(rewrite, node, 1);
+    const uint32_t input = rewrite_input(rewrite, node, 0), scale = rewrite_input(rewrite, node, 1);
     uint32_t inputs[3];
     graph_node *new_node, *cast;
     inlay_status status;
 
-    if (!is_narrow(rewrite, scale) || !rw_is_constant(rewrite, scale) || !rw_is_constant(rewrite, input) ||
-        node->info.input_count > 3 || rw_info(rewrite, input)->dtype == INLAY_INT16 ||
-        rw_info(rewrite, input)->dtype == INLAY_UINT16 || rw_info(rewrite, input)->dtype == INLAY_INT32 ||
-        rw_info(rewrite, node->info.outputs[0])->dtype != rw_info(rewrite, scale)->dtype ||
-        rw_info(rewrite, scale)->rank > INLAY_MAX_RANK || rw_attr_int(node, "output_dtype", 0) != 0)
+    if (!is_narrow(rewrite, scale) || !rewrite_is_constant(rewrite, scale) || !rewrite_is_constant(rewrite, input) ||
+        node->info.input_count > 3 || rewrite_value_info(rewrite, input)->dtype == INLAY_INT16 ||
+        rewrite_value_info(rewrite, input)->dtype == INLAY_UINT16 ||
+        rewrite_value_info(rewrite, input)->dtype == INLAY_INT32 ||
+        rewrite_value_info(rewrite, node->info.outputs[0])->dtype != rewrite_value_info(rewrite, scale)->dtype ||
+        rewrite_value_info(rewrite, scale)->rank > INLAY_MAX_RANK || rewrite_attr_int(node, "output_dtype", 0) != 0)
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.input_count; i++)
-        inputs[i] = i == 1 ? widen_constant(rewrite, scale) : rw_input(rewrite, node, i);
-    new_node =
-        inputs[1] == INLAY_NONE
-            ? NULL
-            : copy_attrs(rewrite, node,
-                         rw_make(rewrite, "DequantizeLinear", node->opset, node, inputs, node->info.input_count, 1));
+        inputs[i] = i == 1 ? widen_constant(rewrite, scale) : rewrite_input(rewrite, node, i);
+    new_node = inputs[1] == INLAY_NONE ? NULL
+                                       : copy_attrs(rewrite, node,
+                                                    rewrite_make_node(rewrite, "DequantizeLinear", node->opset, node,
+                                                                      inputs, node->info.input_count, 1));
     if (new_node == NULL)
-        return rw_no_memory(rewrite);
-    status = rw_insert(rewrite, new_node, INLAY_FLOAT);
+        return rewrite_no_memory(rewrite);
+    status = rewrite_insert_node(rewrite, new_node, INLAY_FLOAT);
     if (status != INLAY_OK)
         return status;
-    cast = make_cast(rewrite, node, new_node->info.outputs[0], rw_info(rewrite, scale)->dtype);
-    return cast == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, cast);
+    cast = make_cast(rewrite, node, new_node->info.outputs[0], rewrite_value_info(rewrite, scale)->dtype);
+    return cast == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, cast);
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
@@ -151,14 +152,15 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
 
     if (pass_is_op(node, "DequantizeLinear"))
         return match_scales(rewrite, node);
-    if (pass_is_op(node, "Cast") && rw_info(rewrite, node->info.outputs[0])->dtype == INLAY_FLOAT &&
-        is_weights(rewrite, float_source(rewrite, rw_input(rewrite, node, 0))))
-        return rw_forward(rewrite, node->info.outputs[0], float_source(rewrite, rw_input(rewrite, node, 0)), &done);
-    if (!should_widen(rewrite, node) || rw_is_quantized_later(rewrite, node->info.outputs[0]))
+    if (pass_is_op(node, "Cast") && rewrite_value_info(rewrite, node->info.outputs[0])->dtype == INLAY_FLOAT &&
+        is_weights(rewrite, float_source(rewrite, rewrite_input(rewrite, node, 0))))
+        return rewrite_forward(rewrite, node->info.outputs[0], float_source(rewrite, rewrite_input(rewrite, node, 0)),
+                               &done);
+    if (!should_widen(rewrite, node) || rewrite_is_quantized_later(rewrite, node->info.outputs[0]))
         return INLAY_OK;
-    dtype = rw_info(rewrite, node->info.outputs[0])->dtype;
+    dtype = rewrite_value_info(rewrite, node->info.outputs[0])->dtype;
     for (uint32_t i = 0; i < node->info.input_count; i++) {
-        inputs[i] = rw_input(rewrite, node, i);
+        inputs[i] = rewrite_input(rewrite, node, i);
         if (!is_narrow(rewrite, inputs[i]))
             continue;
         if (float_source(rewrite, inputs[i]) != INLAY_NONE) {
@@ -167,19 +169,20 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
         }
         cast = make_cast(rewrite, NULL, inputs[i], INLAY_FLOAT);
         if (cast == NULL)
-            return rw_no_memory(rewrite);
-        status = rw_insert(rewrite, cast, INLAY_FLOAT);
+            return rewrite_no_memory(rewrite);
+        status = rewrite_insert_node(rewrite, cast, INLAY_FLOAT);
         if (status != INLAY_OK)
             return status;
         inputs[i] = cast->info.outputs[0];
     }
     new_node = copy_attrs(
-        rewrite, node, rw_make(rewrite, node->info.op_type.data, node->opset, node, inputs, node->info.input_count, 1));
-    status = new_node == NULL ? rw_no_memory(rewrite) : rw_insert(rewrite, new_node, INLAY_FLOAT);
+        rewrite, node,
+        rewrite_make_node(rewrite, node->info.op_type.data, node->opset, node, inputs, node->info.input_count, 1));
+    status = new_node == NULL ? rewrite_no_memory(rewrite) : rewrite_insert_node(rewrite, new_node, INLAY_FLOAT);
     if (status != INLAY_OK)
         return status;
     cast = make_cast(rewrite, node, new_node->info.outputs[0], dtype);
-    return cast == NULL ? rw_no_memory(rewrite) : rw_replace(rewrite, node, cast);
+    return cast == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, cast);
 }
 
 /* Files are written with their original types. */

@@ -13,7 +13,7 @@ enum plan_source {
     PLACE_INPUT,   /* the memory of input `index` */
     PLACE_OUTPUT,  /* the memory of output `index` */
     PLACE_DATA,    /* constant host memory */
-    PLACE_DYNAMIC, /* an rt_value of the run, known after its step has run */
+    PLACE_DYNAMIC, /* an run_value of the run, known after its step has run */
     /* an alias of place `index`, which may be an input or an output, in its own domain: for devices that share memory
      * with the host */
     PLACE_VIEW
@@ -25,7 +25,7 @@ typedef struct plan_place {
     uint32_t index;
     uint32_t first, last; /* SLAB: first and last plan step that uses it */
     /* SLAB: the domain whose slab contains it; a host place may be in the slab of a device with shared memory */
-    uint32_t lies_in;
+    uint32_t memory_domain;
     bool viewed;       /* SLAB: it has a view */
     bool kept;         /* its contents stay valid for the next run with the same captured values */
     uint32_t last_use; /* last program step that reads any value in it */
@@ -56,12 +56,12 @@ typedef struct plan_step {
 } plan_step;
 
 /* Consecutive steps that form independent branches, which may run concurrently. */
-typedef struct plan_wave {
+typedef struct branch_group {
     uint32_t first, end; /* plan steps [first, end) */
     uint32_t branch_count;
     uint32_t *begins; /* [branch_count + 1] start of each branch in steps */
     uint32_t *steps;  /* [end - first] plan steps, in order within a branch */
-} plan_wave;
+} branch_group;
 
 struct plan;
 struct plan {
@@ -85,8 +85,8 @@ struct plan {
     uint32_t dynamic_count;
     uint32_t port_views; /* views of inputs and outputs */
     uint64_t held_bytes; /* bytes added to the environment's held_bytes */
-    plan_wave *waves;    /* in the order of their steps; disjoint */
-    uint32_t wave_count;
+    branch_group *waves; /* in the order of their steps; disjoint */
+    uint32_t branch_group_count;
 };
 
 /* The description of an input for planning. */

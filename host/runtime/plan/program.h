@@ -68,9 +68,9 @@ enum { PLANS_REMEMBERED = 128 };
 typedef struct program_uses {
     uint32_t *last; /* [value_count] last step that reads the value; step_count for outputs; INLAY_NONE if unread */
     /* [value_count] a domain other than the host's in which some step reads the value; otherwise the host's */
-    uint32_t *read_in;
+    uint32_t *reader_domain;
     uint32_t *region_domain; /* [value_count] the same for regions only: bodies copy the values that they read */
-    bool *read_here;         /* [value_count] some step reads it in host memory */
+    bool *read_on_host;      /* [value_count] some step reads it in host memory */
 } program_uses;
 
 /* Constants with the alignment that regions require. */
@@ -182,7 +182,7 @@ const void *program_constant(struct program *program, uint32_t value);
  * not a constant. */
 const void *program_align_constant(struct program *program, uint32_t value, uint32_t alignment);
 /* Releases the file pages of a constant that was copied, and subtracts them from the held bytes. */
-void program_forget(const struct program *program, const inlay_value_info *value);
+void program_release_pages(const struct program *program, const inlay_value_info *value);
 /* A provider with a device that runs a part of the program or of its bodies; NULL: none. */
 const partition_provider *program_device(const struct program *program);
 /* In a child of fork(): false if another thread was using the program, or one of its bodies, during the fork. */

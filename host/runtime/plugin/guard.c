@@ -128,7 +128,7 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
     /* The run adds the names of node and provider. */
     if (status == INLAY_OK)
         return status;
-    status = boundary_settle(status, &own);
+    status = boundary_finish_status(status, &own);
     if (args->diag != NULL && INLAY_HAS(args->diag, tensor)) {
         INLAY_CHECK(args->diag != &own);
         own.struct_size = args->diag->struct_size;

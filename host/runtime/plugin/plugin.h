@@ -158,9 +158,9 @@ const struct plugin_module *provider_module(const inlay_provider *table, const v
 void provider_close(const struct provider *shown);
 /* Quiesces the device of a provider that hangs and will never be closed: waits at most limit_ms for its work to end,
  * because exit handlers of the process destroy objects that the driver still uses. */
-void provider_leave(const struct provider *shown, uint64_t limit_ms);
+void provider_quiesce_lost(const struct provider *shown, uint64_t limit_ms);
 /* Adds a reference, to be released by provider_close(). Returns shown. */
-const struct provider *provider_hold(const struct provider *shown);
+const struct provider *provider_retain(const struct provider *shown);
 /* The folder for cache files of providers opened from now on (inlay_create_args.cache_dir); copied. NULL: none. */
 void plugin_set_cache(plugin_set *set, const char *dir);
 const char *plugin_set_cache_dir(const plugin_set *set);

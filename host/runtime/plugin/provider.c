@@ -271,7 +271,7 @@ static void *run_quiesce(void *arg)
 }
 
 /* The job is leaked if the thread does not end. */
-void provider_leave(const struct provider *handle, uint64_t limit_ms)
+void provider_quiesce_lost(const struct provider *handle, uint64_t limit_ms)
 {
     struct quiesce_job *quiesce_job = handle->table->quiesce != NULL ? malloc(sizeof *quiesce_job) : NULL;
     pthread_t thread;
@@ -294,7 +294,7 @@ void provider_leave(const struct provider *handle, uint64_t limit_ms)
     free(quiesce_job);
 }
 
-const struct provider *provider_hold(const struct provider *handle)
+const struct provider *provider_retain(const struct provider *handle)
 {
     registry_lock();
     INLAY_CHECK(((const open_provider *)(uintptr_t)handle)->references > 0);

@@ -31,7 +31,7 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
 {
     struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
     uint32_t count = 0;
-    char a[NICE_BYTES];
+    char a[FORMATTED_BYTES];
 
     for (uint32_t i = 0; sums != NULL && i < report->row_count; i++) {
         const profile_row *row = &report->rows[i];
@@ -57,7 +57,7 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
     say(sink, "%-28s %-12s %8s %10s %7s %10s\n", "operator", "provider", "calls", "time", "share", "GFLOP/s");
     for (uint32_t k = 0; k < count && k < SHOWN_SUMS; k++) {
         say_column(sink, sums[k].op, 28);
-        say(sink, " %-12s %8.0f %10s %6.1f%% %10.1f\n", sums[k].row->provider, sums[k].calls, nice_ns(sums[k].ns, a),
+        say(sink, " %-12s %8.0f %10s %6.1f%% %10.1f\n", sums[k].row->provider, sums[k].calls, format_ns(sums[k].ns, a),
             report->run_ns > 0 ? sums[k].ns / report->run_ns * 100 : 0,
             sums[k].ns > 0 ? sums[k].flops / sums[k].ns : 0);
     }
@@ -69,28 +69,28 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
 static void say_row(const profile_report *report, const profile_row *row, const explain_sink *sink)
 {
     double ns = row->calls > 0 ? row->ns / row->calls : 0, roof = profile_roofline(report, row);
-    char name[PROFILE_NAME], op[PROFILE_NAME], a[NICE_BYTES], b[NICE_BYTES];
+    char name[PROFILE_NAME], op[PROFILE_NAME], a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
     say_column(sink, profile_name(row->sample, name), 36);
     say(sink, " ");
     say_column(sink, profile_op(row->sample, op), 18);
-    say(sink, " %-12s %10s %5.1f%% %8.1f %7.1f", row->provider, nice_ns(row->ns, a), row->share * 100,
+    say(sink, " %-12s %10s %5.1f%% %8.1f %7.1f", row->provider, format_ns(row->ns, a), row->share * 100,
         ns > 0 ? row->flops / ns : 0, ns > 0 ? row->bytes / ns : 0);
     if (roof >= 0)
         say(sink, " %5.0f%%", roof * 100);
     else
         say(sink, " %6s", "-");
-    say(sink, " %9s\n", nice_bytes(row->live_bytes, b));
+    say(sink, " %9s\n", format_bytes(row->live_bytes, b));
 }
 
 void profile_text(const profile_report *report, const explain_sink *sink)
 {
     const profile_row **order = calloc((size_t)report->row_count + 1, sizeof *order);
-    char a[NICE_BYTES], b[NICE_BYTES];
+    char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
-    say(sink, "a run took %s (median of %u)", nice_ns(report->run_ns, a), report->profile->run_count);
-    say(sink, ", planned memory %s (lower bound %s)\n", nice_bytes(report->slab_bytes, a),
-        nice_bytes(report->lower_bound_bytes, b));
+    say(sink, "a run took %s (median of %u)", format_ns(report->run_ns, a), report->profile->run_count);
+    say(sink, ", planned memory %s (lower bound %s)\n", format_bytes(report->slab_bytes, a),
+        format_bytes(report->lower_bound_bytes, b));
     if (report->peak_flops > 0)
         say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured", report->peak_flops / 1e9,
             report->peak_bytes / 1e9);

@@ -20,7 +20,7 @@ uint64_t session_host_limit(const inlay_options *options)
     return 0;
 }
 
-/* Weights that lie in the file. What providers copy is forgotten, and counted no more (program_forget). */
+/* Weights that lie in the file. What providers copy is forgotten, and counted no more (program_release_pages). */
 static uint64_t mapped_bytes(const struct graph *graph)
 {
     uint64_t sum = 0, at;
@@ -52,7 +52,7 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
     if (least < session->host_limit)
         return session->host_limit - least;
     if (over != NULL)
-        (void)run_memory_over(session->memory, "the model", least + coming, over);
+        (void)run_memory_limit_error(session->memory, "the model", least + coming, over);
     return 0;
 }
 
@@ -104,8 +104,8 @@ inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
                              __ATOMIC_RELAXED);
     plan = only_plan(session);
     if (!run_memory_fits(session->memory, plan != NULL ? plan_run_bytes(plan) + context_bytes(plan) : 0, 0, &least))
-        status = run_memory_over(session->memory, plan != NULL ? "the model" : "the model, without what runs need,",
-                                 least, diag);
+        status = run_memory_limit_error(session->memory,
+                                        plan != NULL ? "the model" : "the model, without what runs need,", least, diag);
     plan_unref(plan);
     return status;
 }

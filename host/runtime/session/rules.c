@@ -15,8 +15,8 @@ static uint32_t count_items(const inlay_options *options, uint32_t option)
 
 /* "PATTERN=PROVIDER"; the pattern may be left out where `bare` allows it. Names of nodes may hold '=', those of
  * providers don't. */
-static inlay_status read_wish(inlay_session *session, const char *option, const char *text, bool bare,
-                              partition_wish *out, inlay_diag *diag)
+static inlay_status read_wish(inlay_session *session, const char *option, const char *text, bool bare, node_rule *out,
+                              inlay_diag *diag)
 {
     const char *equals = strrchr(text, '=');
 
@@ -29,10 +29,10 @@ static inlay_status read_wish(inlay_session *session, const char *option, const 
 }
 
 static inlay_status read_wishes(inlay_session *session, const inlay_options *options, uint32_t option, const char *name,
-                                const partition_wish **out_list, uint32_t *out_count, inlay_diag *diag)
+                                const node_rule **out_list, uint32_t *out_count, inlay_diag *diag)
 {
     uint32_t count = count_items(options, option);
-    partition_wish *list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
+    node_rule *list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
 
     *out_list = list;
     *out_count = count;

@@ -529,7 +529,8 @@ static void leave(const inlay_session *session)
 
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         if (provider_is_lost(session->open[i]->state))
-            provider_leave(session->open[i], limit == 0 || limit > most / GRACE_PIECES ? most : limit * GRACE_PIECES);
+            provider_quiesce_lost(session->open[i],
+                                  limit == 0 || limit > most / GRACE_PIECES ? most : limit * GRACE_PIECES);
 }
 
 void session_close(inlay_session *session)

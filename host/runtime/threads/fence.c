@@ -227,7 +227,7 @@ void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
         timeline->why = (inlay_diag)INLAY_DIAG_INIT;
         if (why != NULL && INLAY_HAS(why, tensor))
             timeline->why = *why;
-        timeline->status = boundary_settle(status, &timeline->why);
+        timeline->status = boundary_finish_status(status, &timeline->why);
     }
     due = take_due(timeline, false);
     status = timeline->status;

@@ -405,7 +405,8 @@ done:
     return status;
 }
 
-inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir, inlay_diag *diag)
+inlay_status bundle_run_result(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir,
+                               inlay_diag *diag)
 {
     struct maker maker = { .job = (bundle_job *)(uintptr_t)job, .diag = diag };
     char *argv[MAX_ARGS + 8], path[PATH_MAX + 8];

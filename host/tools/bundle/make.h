@@ -43,6 +43,6 @@ INLAY_NODISCARD inlay_status bundle_make(bundle_job *job, bundle_collection *col
 INLAY_NODISCARD inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag);
 /* Runs the resulting program, or one with the same parts for a library: inputs are "NAME=FILE.npy", outputs are written
  * to DIR/0.npy ... INLAY_UNSUPPORTED: this machine cannot run it. */
-INLAY_NODISCARD inlay_status bundle_try(const bundle_job *job, char *const *inputs, uint32_t count, const char *dir,
-                                        inlay_diag *diag);
+INLAY_NODISCARD inlay_status bundle_run_result(const bundle_job *job, char *const *inputs, uint32_t count,
+                                               const char *dir, inlay_diag *diag);
 #endif

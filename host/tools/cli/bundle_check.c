@@ -47,7 +47,7 @@ static inlay_status run_program(struct check *check)
         if (files[i] == NULL)
             return no_memory(check->diag, "to run the bundle");
     }
-    status = bundle_try(check->job, files, count, check->out, check->diag);
+    status = bundle_run_result(check->job, files, count, check->out, check->diag);
 done:
     return status;
 }

@@ -286,7 +286,7 @@ int cmd_doctor(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
     const model_load_options load = { .out_fault = NULL };
-    doctor_args args = { .seconds = 0.5, .feed.as_priced = true };
+    doctor_args args = { .seconds = 0.5, .feed.costed_sizes = true };
     struct doctor doctor = { .progress = progress };
     doctor_costs costs = { .run_ms = -1 };
     struct fix_result done = { 0 };

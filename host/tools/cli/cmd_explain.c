@@ -153,7 +153,7 @@ done:
 int cmd_explain(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
-    explain_args args = { .seconds = 1, .feed.as_priced = true };
+    explain_args args = { .seconds = 1, .feed.costed_sizes = true };
     inlay_diag diag = INLAY_DIAG_INIT;
     cli_common common;
     int code = CLI_OK;

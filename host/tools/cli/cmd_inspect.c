@@ -390,7 +390,7 @@ static inlay_status inspect_quantization(graph_model *model, quant_report *out, 
     bool ignored = false;
     inlay_status status = pass_constant_nodes(&passes, &ignored);
 
-    return status != INLAY_OK ? status : quant_look(model, out) ? INLAY_OK : no_memory(diag, "to inspect the model");
+    return status != INLAY_OK ? status : quant_inspect(model, out) ? INLAY_OK : no_memory(diag, "to inspect the model");
 }
 
 int cmd_inspect(int argc, char **argv)

@@ -2,11 +2,11 @@
 #include "base/isa.h"
 #include "simd/cpu.h"
 #include "cli/cli.h"
-#include "cli/fresh.h"
+#include "cli/fork_server.h"
 #include "cli/inputs.h"
 #include "config/options.h"
 #include "data/dataset.h"
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 #include "quantize/quantize.h"
 #include "report/front.h"
 #include "session/session.h"
@@ -64,9 +64,9 @@ static error_t take_weights(const cli_option *option, void *field, char *arg, st
     else if (strcmp(arg, "f16") == 0)
         command->args.bits = 16;
     else if (strcmp(arg, "auto") == 0)
-        command->args.bits = NARROW_MIXED;
+        command->args.bits = LOW_BIT_MIXED;
     else if (strcmp(arg, "exact") == 0)
-        command->args.bits = NARROW_EXACT;
+        command->args.bits = LOW_BIT_EXACT;
     else
         argp_failure(state, CLI_USAGE, 0, "--weights %s: expected 4, 8, auto, f16 or exact", arg);
     command->args.must = true;
@@ -99,12 +99,12 @@ static bool finish(void *user, struct argp_state *state)
         argp_failure(state, CLI_USAGE, 0, "--block %u: expected 16, 32, 64, 128 or 256", command->args.block);
     if (!command->has_mode)
         command->args.mode = command->data != NULL && !command->args.must ? QUANTIZE_STATIC : QUANTIZE_WEIGHTS;
-    if (command->args.bits != 4 && command->args.bits != NARROW_MIXED &&
+    if (command->args.bits != 4 && command->args.bits != LOW_BIT_MIXED &&
         (command->args.nbits || command->args.block != 32))
         argp_error(state, "--block and --format nbits require --weights 4 or auto");
     if (command->args.mode != QUANTIZE_STATIC && command->args.qoperator)
         argp_error(state, "--format qoperator requires --mode static");
-    if (command->args.bits == NARROW_MIXED && command->data == NULL)
+    if (command->args.bits == LOW_BIT_MIXED && command->data == NULL)
         argp_error(state, "--weights auto requires --data: samples determine which weights may have 4 bits");
     if (command->args.mode == QUANTIZE_STATIC && command->data == NULL)
         argp_error(state, "--mode static requires --data: the ranges of activations come from samples");
@@ -323,7 +323,7 @@ static inlay_status open_description(cli_common *common, const char *path, inlay
 
     *out_session = NULL;
     cli_attach(common);
-    INLAY_TRY(judge_options(common->options, "level", "0", &own.options, diag));
+    INLAY_TRY(evaluate_options(common->options, "level", "0", &own.options, diag));
     cli_attach(&own);
     INLAY_TRY(session_prepare(&source, own.options, &watch, &session, diag));
     session->log = NULL; /* the lifetime of `own` ends here */
@@ -380,7 +380,7 @@ static double time_fresh(void *user, const char *path)
     INLAY_TRY(open_samples(timing->command, &timing->common, &session, &set, &diag));
     list = dataset_samples(set);
     /* Uses the cache, as users do: mapped packed weights have other page placement than weights packed just now. */
-    INLAY_TRY(judge_alone(&list, path, timing->common.options, QUANTIZE_TIMED_S, &ms, &diag));
+    INLAY_TRY(evaluate_time_alone(&list, path, timing->common.options, QUANTIZE_TIMED_S, &ms, &diag));
 done:
     dataset_close(set);
     inlay_session_destroy(session);
@@ -389,7 +389,7 @@ done:
 
 static bool request_time(void *user, const char *path, double *out_ms)
 {
-    return fresh_ask(user, path, out_ms);
+    return fork_server_call(user, path, out_ms);
 }
 
 int cmd_quantize(int argc, char **argv)
@@ -400,7 +400,7 @@ int cmd_quantize(int argc, char **argv)
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };
     struct timing timing = { .command = &command };
-    struct fresh server;
+    struct fork_server server;
     inlay_session *session = NULL;
     struct dataset *set = NULL;
     struct samples list;
@@ -414,7 +414,7 @@ int cmd_quantize(int argc, char **argv)
     command.args.note = common.verbose ? print_note : NULL;
     common.many_sessions = true; /* one bar for all */
     timing.common = common;
-    if (fresh_begin(&server, time_fresh, &timing)) {
+    if (fork_server_start(&server, time_fresh, &timing)) {
         command.args.timer = request_time;
         command.args.timer_user = &server;
     }
@@ -435,7 +435,7 @@ int cmd_quantize(int argc, char **argv)
 done:
     if (status != INLAY_OK)
         code = cli_fail(&common, &diag);
-    fresh_end(&server);
+    fork_server_stop(&server);
     quantize_report_deinit(&report);
     dataset_close(set);
     inlay_session_destroy(session);

@@ -36,7 +36,7 @@ inlay_status first_run_make(struct feed *feed, const struct grow *grow, const cl
     inlay_status status;
 
     *out = (first_run){ 0 };
-    feed->tells_later = true;
+    feed->defer_report = true;
     feed->starts = grows ? grow->specs : NULL;
     feed->start_count = grows ? grow->count : 0;
     do {
@@ -46,8 +46,8 @@ inlay_status first_run_make(struct feed *feed, const struct grow *grow, const cl
         INLAY_TRY(grows ? grow_bind(grow, 0, out->inputs, session, out->context, diag)
                         : feed_bind(out->inputs, session, out->context, diag));
         status = timing_run(out->context, options, &out->ms, diag);
-    } while (!grows && feed_again(feed, status));
-    feed_tell(feed, cli_caller(common), session, out->inputs);
+    } while (!grows && feed_next_sizes(feed, status));
+    feed_report_sizes(feed, cli_caller(common), session, out->inputs);
 done:
     return status;
 }

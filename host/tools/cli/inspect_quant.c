@@ -221,7 +221,7 @@ static bool inspect_graph(const struct graph *graph, quant_report *report)
     return ok;
 }
 
-bool quant_look(const graph_model *model, quant_report *out)
+bool quant_inspect(const graph_model *model, quant_report *out)
 {
     bool ok;
 

@@ -24,7 +24,7 @@ typedef struct quant_report {
 } quant_report;
 
 /* Inspects all graphs of a model as it was loaded. false: no memory. */
-INLAY_NODISCARD bool quant_look(const graph_model *model, quant_report *out);
+INLAY_NODISCARD bool quant_inspect(const graph_model *model, quant_report *out);
 /* Inspects the pairs of one graph (inspect_pairs.c). The findings so far stay valid after a failure. */
 INLAY_NODISCARD bool quant_inspect_pairs(const struct graph *graph, quant_report *report);
 void quant_release(quant_report *report);

@@ -122,7 +122,7 @@ int main(int argc, char **argv)
     output_guard("inlay");
     argp_err_exit_status = CLI_USAGE;
     cli_restart_init(argc, argv);
-    passes_set_gradient(gradient_spell_out);
+    passes_set_gradient(gradient_expand);
     code = run(argc, argv);
     return code != CLI_OK && cli_cancelled() ? CLI_CANCELLED : code; /* the interrupt may have caused another error */
 }

@@ -19,7 +19,7 @@ inlay_status measured_runs(const struct feed *given, double seconds, const cli_c
     own.trial = true;
     own.made = NULL;
     INLAY_TRY(feed_make(&own, cli_caller(common), session, &inputs, diag));
-    if (!common->quiet && !feed_is_as_priced(inputs, session))
+    if (!common->quiet && !feed_has_costed_sizes(inputs, session))
         (void)fprintf(stderr,
                       "%s: the predicted costs are for other sizes than those of the inputs; --assume or --dim NAME=N "
                       "makes them equal\n",

@@ -2,7 +2,7 @@
 #include "base/nearest.h"
 #include "cli/inputs.h"
 #include "model/model.h"
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 #include "timing/callers.h"
 #include "inlay/check.h"
 #include <math.h>
@@ -79,7 +79,7 @@ static inlay_status point_options(const sweep_args *args, const sweep_point *poi
     char text[256];
     inlay_status status;
 
-    INLAY_TRY(judge_options(common->options, NULL, NULL, &options, diag));
+    INLAY_TRY(evaluate_options(common->options, NULL, NULL, &options, diag));
     for (uint32_t i = 0; i < args->axis_count; i++) {
         const sweep_axis *axis = &args->axes[i];
 
@@ -238,8 +238,8 @@ static void choose(struct sweep *sweep, bool again)
     for (uint32_t i = 0; i < sweep->count; i++) {
         sweep_point *point = &sweep->points[i];
         INLAY_CHECK(point->slices <= SWEEP_SLICES);
-        sweep_settle(point);
-        sweep_settle(point);
+        sweep_estimate(point);
+        sweep_estimate(point);
         sweep->noisy += point->noisy;
         point->fits = point->slices > 0 && (sweep->args->latency_ms <= 0 || point->p95_ms <= sweep->args->latency_ms);
         if (point->fits && point->again >= again &&

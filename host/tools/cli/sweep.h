@@ -65,7 +65,7 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
 /* Measures all points and chooses the best. */
 INLAY_NODISCARD inlay_status sweep_run(struct sweep *sweep, cli_common *common, inlay_diag *diag);
 /* Computes rate, interval and noise of a point from its slices. */
-void sweep_settle(sweep_point *point);
+void sweep_estimate(sweep_point *point);
 
 /* Prints the table or JSON to stdout and writes the requested files. *out_code is the exit code. */
 INLAY_NODISCARD inlay_status sweep_report(const struct sweep *sweep, const cli_common *common, int *out_code,

@@ -2,7 +2,7 @@
 #include "cli/inputs.h"
 #include "data/compare.h"
 #include "data/dataset.h"
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 
 static inlay_status compare_runs(const struct subject *a, const struct subject *b, double rtol, double atol,
                                  inlay_diag *diag)
@@ -43,7 +43,7 @@ inlay_status verify_equal_outputs(const cli_common *common, const char *a, const
 
     *out = (verify_equal_times){ 0 };
     quiet.quiet = true;
-    INLAY_TRY(judge_options(common->options, NULL, NULL, &options, diag));
+    INLAY_TRY(evaluate_options(common->options, NULL, NULL, &options, diag));
     for (int k = 0; k < 2; k++)
         INLAY_TRY(subject_open(paths[k], options, &both[k], diag));
     INLAY_TRY(dataset_open(NULL, count, quiet, both[1].session, &set, diag));
@@ -63,7 +63,7 @@ inlay_status verify_equal_outputs(const cli_common *common, const char *a, const
         out->samples++;
     }
     if (seconds > 0)
-        INLAY_TRY(judge_time(&list, &both[0], &both[1], seconds, &out->a_ms, &out->b_ms, diag));
+        INLAY_TRY(evaluate_time(&list, &both[0], &both[1], seconds, &out->a_ms, &out->b_ms, diag));
 done:
     cli_progress_clear();
     if (set != NULL)

@@ -159,7 +159,7 @@ static const int64_t *usual_dims(const inlay_session *session, uint32_t input, u
 static const int64_t lengths[] = { 0 /* the default */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
-bool feed_again(struct feed *feed, inlay_status status)
+bool feed_next_sizes(struct feed *feed, inlay_status status)
 {
     if (!feed->guessed || feed->attempt + 1 >= LENGTHS || status == INLAY_CANCELLED ||
         status == INLAY_DEADLINE_EXCEEDED || status == INLAY_OUT_OF_MEMORY || status == INLAY_UNSUPPORTED ||
@@ -260,7 +260,8 @@ static inlay_status assume_shape(const struct request *request, int64_t *dims, u
     return INLAY_OK;
 }
 
-void feed_tell(const struct feed *feed, feed_caller caller, const inlay_session *session, inlay_value *const *values)
+void feed_report_sizes(const struct feed *feed, feed_caller caller, const inlay_session *session,
+                       inlay_value *const *values)
 {
     struct feed quiet = *feed;
 
@@ -457,7 +458,7 @@ static inlay_status make_all(struct feed *feed, const feed_caller *caller, const
         struct request request = { feed, caller, session, &info, i, diag, NULL };
 
         INLAY_TRY(inlay_session_input(session, i, &info));
-        request.usual = feed->as_priced ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
+        request.usual = feed->costed_sizes ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
         INLAY_TRY(make_value(&request, &values[i]));
     }
     *out_values = values;
@@ -500,17 +501,17 @@ inlay_status feed_make(struct feed *feed, feed_caller caller, const inlay_sessio
         if (status != INLAY_OK)
             return status;
         if (!feed->trial || !feed->guessed ||
-            !feed_again(feed, try_values(*out_values, session, caller.cancel, diag))) {
+            !feed_next_sizes(feed, try_values(*out_values, session, caller.cancel, diag))) {
             /* A failure at all sizes is reported when the model is run. */
-            if (!feed->tells_later)
-                feed_tell(feed, caller, session, *out_values);
+            if (!feed->defer_report)
+                feed_report_sizes(feed, caller, session, *out_values);
             return INLAY_OK;
         }
         feed_release(*out_values, session);
     }
 }
 
-bool feed_is_as_priced(inlay_value *const *values, const inlay_session *session)
+bool feed_has_costed_sizes(inlay_value *const *values, const inlay_session *session)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(session); i++) {
         const inlay_value *value = values[i];

@@ -251,7 +251,7 @@ done:
     return status;
 }
 
-inlay_status gradient_spell_out(pass_ctx *ctx, bool *out_changed)
+inlay_status gradient_expand(pass_ctx *ctx, bool *out_changed)
 {
     return pass_each_graph(ctx, ctx->model->main, visit, out_changed);
 }

@@ -6,7 +6,7 @@
 #include "passes/body_nodes.h"
 
 /* Replaces each Gradient by the operators that compute it; for passes_set_gradient(). */
-INLAY_NODISCARD inlay_status gradient_spell_out(pass_ctx *ctx, bool *out_changed);
+INLAY_NODISCARD inlay_status gradient_expand(pass_ctx *ctx, bool *out_changed);
 
 /* ------------------------------------------------------------------ between the two files */
 

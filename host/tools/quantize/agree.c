@@ -451,7 +451,7 @@ double agree_rms(const struct agree *agree)
     return agree->elements == 0 ? 0 : sqrt(agree->error_squares / (double)agree->elements);
 }
 
-double agree_off(const struct agree *agree)
+double agree_distance(const struct agree *agree)
 {
     if (!diverges(agree->metric) || agree->rows == 0)
         return agree_relative(agree);

@@ -206,7 +206,7 @@ static inlay_status run_samples(struct balancing *balancing, const char *path, c
     struct subject subject = { 0 };
     inlay_status status;
 
-    INLAY_TRY(judge_options(options, NULL, NULL, &tapped, diag));
+    INLAY_TRY(evaluate_options(options, NULL, NULL, &tapped, diag));
     for (uint32_t k = 0; k < balancing->count; k++)
         INLAY_TRY(inlay_options_set(tapped, "tap",
                                     balancing->editor.graph->values[balancing->items[k].value].info.name.data, diag));

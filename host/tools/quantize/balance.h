@@ -6,7 +6,7 @@
  * followed only by operators such as Relu. All readers must be layers. The model computes the same up to rounding. */
 #ifndef QUANTIZE_BALANCE_H
 #define QUANTIZE_BALANCE_H
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 #include "quantize/layers.h"
 
 /* Balances the model at path, whose layers list holds, using the first samples; *out_count: number of balanced

@@ -11,7 +11,7 @@ inlay_status base_open(const quantize_args *args, int64_t opset, inlay_session *
     inlay_status status;
 
     *out_session = NULL;
-    INLAY_TRY(judge_options(args->options, "level", "1", &options, diag));
+    INLAY_TRY(evaluate_options(args->options, "level", "1", &options, diag));
     INLAY_TRY(inlay_options_set(options, "no_pass", "quantized_ops",
                                 diag)); /* keep float operators between DequantizeLinear and QuantizeLinear */
     INLAY_TRY(session_prepare(&source, options, &watch, &session, diag));

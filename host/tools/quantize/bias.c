@@ -18,8 +18,8 @@ static int64_t group_of(const struct layer *layer)
 }
 
 /* Weights are [outputs, inputs, rest], or [inputs, outputs] for a matrix whose channel axis is not the first. */
-bool bias_lost(const struct layer *layer, const float *weights, const narrowed_bytes *bytes, const double *means,
-               int64_t channels, double *out)
+bool bias_correction(const struct layer *layer, const float *weights, const int8_weights *bytes, const double *means,
+                     int64_t channels, double *out)
 {
     const inlay_value_info *info = &layer->graph->values[layer->weight].info;
     const int64_t outputs = layer_channels(layer), groups = group_of(layer);
@@ -105,7 +105,7 @@ static bool has_place(const struct editor *editor, const struct layer *layer, ui
 }
 
 const float *bias_corrected(struct editor *editor, const struct layer *layer, const float *weights,
-                            const narrowed_bytes *bytes, const double *means, int64_t channels)
+                            const int8_weights *bytes, const double *means, int64_t channels)
 {
     const int64_t outputs = layer_channels(layer);
     double *lost;
@@ -119,7 +119,7 @@ const float *bias_corrected(struct editor *editor, const struct layer *layer, co
     if (lost == NULL || bias == NULL) {
         editor->failed = true;
         bias = NULL;
-    } else if (!bias_lost(layer, weights, bytes, means, channels, lost)) {
+    } else if (!bias_correction(layer, weights, bytes, means, channels, lost)) {
         bias = NULL;
     }
     for (int64_t channel = 0; bias != NULL && channel < outputs; channel++) {

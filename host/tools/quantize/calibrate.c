@@ -166,7 +166,7 @@ static inlay_status find_values(struct pass *pass, const calibrate_value *values
 static inlay_status tap_options(const inlay_options *options, const struct samples *set, const calibrate_value *values,
                                 uint32_t count, inlay_options **out, inlay_diag *diag)
 {
-    inlay_status status = judge_options(options, NULL, NULL, out, diag);
+    inlay_status status = evaluate_options(options, NULL, NULL, out, diag);
 
     for (uint32_t k = 0; k < count && status == INLAY_OK; k++)
         if (inlay_session_find_input(set->of, values[k].name) == INLAY_NONE &&

@@ -4,7 +4,7 @@
  * is one histogram for each tensor, independent of the number of samples. */
 #ifndef QUANTIZE_CALIBRATE_H
 #define QUANTIZE_CALIBRATE_H
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 
 enum { CALIBRATE_BINS = 2048 };
 

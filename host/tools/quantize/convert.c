@@ -1,5 +1,5 @@
 #include "quantize/convert.h"
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 #include "modelkit/opset.h"
 #include "session/session.h"
 #include <stdio.h>

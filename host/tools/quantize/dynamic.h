@@ -2,7 +2,7 @@
  * range they have in that run. */
 #ifndef QUANTIZE_DYNAMIC_H
 #define QUANTIZE_DYNAMIC_H
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 
 enum { DYNAMIC_OPSET = 11 }; /* the first opset with DynamicQuantizeLinear */
 

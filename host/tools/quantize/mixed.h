@@ -8,7 +8,7 @@
  * it. */
 #ifndef QUANTIZE_MIXED_H
 #define QUANTIZE_MIXED_H
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 #include "quantize/quantize.h"
 #include "data/scratch.h"
 

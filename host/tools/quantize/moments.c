@@ -320,7 +320,7 @@ static inlay_status run_round(struct collector *collector, int (*progress)(void 
     inlay_value **values = NULL;
     inlay_status status;
 
-    INLAY_TRY(judge_options(collector->options, NULL, NULL, &tapped, collector->diag));
+    INLAY_TRY(evaluate_options(collector->options, NULL, NULL, &tapped, collector->diag));
     for (uint32_t k = 0; k < collector->count; k++)
         if (collector->operands[k].sums != NULL &&
             inlay_session_find_input(collector->set->of, collector->operands[k].name) == INLAY_NONE &&

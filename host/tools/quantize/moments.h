@@ -2,8 +2,8 @@
  * for 4-bit weights. */
 #ifndef QUANTIZE_MOMENTS_H
 #define QUANTIZE_MOMENTS_H
-#include "quantize/judge.h"
-#include "quantize/narrow.h"
+#include "quantize/evaluate.h"
+#include "quantize/low_bit.h"
 
 enum { MOMENTS_MOST_DEPTH = 8192 }; /* no moments for larger depths: the matrix would take a quarter of a gigabyte */
 

@@ -6,7 +6,7 @@
 #ifndef QUANTIZE_PRUNE_H
 #define QUANTIZE_PRUNE_H
 #include "quantize/layers.h"
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 
 enum { PRUNE_WIDTH = 16 };
 

@@ -268,7 +268,7 @@ static void quantize_layer_weights(struct rewriting *rewriting, const struct lay
     const qdq_range *range =
         range_of(rewriting->how, rewriting->graph->values[layer->node->info.inputs[0]].info.name.data);
     float *weights = layer_weights(layer);
-    narrowed_bytes bytes = { NULL, NULL };
+    int8_weights bytes = { NULL, NULL };
     const float *better = NULL;
     uint32_t wide;
 

@@ -3,7 +3,7 @@
 #ifndef QUANTIZE_QDQ_H
 #define QUANTIZE_QDQ_H
 #include "quantize/calibrate.h"
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 
 /* Which values are quantized. */
 typedef enum qdq_placement {

@@ -5,7 +5,7 @@
 #include "quantize/dynamic.h"
 #include "quantize/mixed.h"
 #include "quantize/moments.h"
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 #include "quantize/pack.h"
 #include "quantize/prune.h"
 #include "data/scratch.h"
@@ -54,7 +54,7 @@ static const char *describe(const quantize_args *args, struct arena *arena)
     if (args->mode == QUANTIZE_DYNAMIC)
         return "integer matrix multiplications, ranges found in each run";
     switch (args->bits) {
-    case NARROW_MIXED:
+    case LOW_BIT_MIXED:
         return arena_format(arena, "weights in 4 and 8 bits, at most %.3g on average, blocks of %u%s", args->most_bits,
                             args->block, args->nbits ? " (MatMulNBits)" : "");
     case 4:
@@ -62,7 +62,7 @@ static const char *describe(const quantize_args *args, struct arena *arena)
                             args->nbits ? " (MatMulNBits)" : "");
     case 8:
         return "weights in 8 bits";
-    case NARROW_EXACT:
+    case LOW_BIT_EXACT:
         return "weights that float16 holds exactly as float16";
     default:
         return "weights as float16";
@@ -79,11 +79,11 @@ static const char *describe_done(const quantize_args *args, const layer_form *fo
         fours += forms[i].bits == 4;
         eights += forms[i].bits == 8;
     }
-    if (args->mode == QUANTIZE_DYNAMIC || (args->bits != 4 && args->bits != NARROW_MIXED) || eights == 0)
+    if (args->mode == QUANTIZE_DYNAMIC || (args->bits != 4 && args->bits != LOW_BIT_MIXED) || eights == 0)
         return describe(args, arena);
     if (fours == 0)
         return "weights in 8 bits, because no layer can have 4";
-    if (args->bits == NARROW_MIXED)
+    if (args->bits == LOW_BIT_MIXED)
         return describe(args, arena);
     return arena_format(arena, "weights of %u layer%s in 4 bits, blocks of %u%s, of %u in 8 bits", fours,
                         fours == 1 ? "" : "s", args->block, args->nbits ? " (MatMulNBits)" : "", eights);
@@ -205,7 +205,7 @@ static inlay_status gather_statistics(struct job *job, graph_model *model, const
                              &context->known, job->diag));
     how->inputs = context->known.layers;
     INLAY_TRY(scale_channels(job, model, list, how, context, path));
-    if (args->bits == NARROW_MIXED)
+    if (args->bits == LOW_BIT_MIXED)
         INLAY_TRY(choose_bits(job, path, list, how, context));
 done:
     return status;
@@ -216,7 +216,7 @@ static inlay_status reduce_weights(struct job *job)
     const quantize_args *args = job->args;
     const bool is_dynamic = args->mode == QUANTIZE_DYNAMIC;
     low_bit_context context = { 0 };
-    low_bit_options how = { .bits = args->bits == NARROW_MIXED ? 4 : args->bits,
+    low_bit_options how = { .bits = args->bits == LOW_BIT_MIXED ? 4 : args->bits,
                             .block = args->block,
                             .nbits = args->nbits,
                             .progress = args->progress,
@@ -336,7 +336,8 @@ static inlay_status compare_speed(struct job *job)
         INLAY_TRY(report_progress(job, 0.9, "timing"));
         for (uint32_t i = round; i < round + 2; i++)
             if (args->timer == NULL || !args->timer(args->timer_user, paths[i % 2], &ms[i % 2]))
-                INLAY_TRY(judge_alone(args->data, paths[i % 2], job->plain, QUANTIZE_TIMED_S, &ms[i % 2], job->diag));
+                INLAY_TRY(
+                    evaluate_time_alone(args->data, paths[i % 2], job->plain, QUANTIZE_TIMED_S, &ms[i % 2], job->diag));
         pace_add(&pace, ms[0], ms[1]);
     }
     pace_times(&pace, &report->ms_before, &report->ms_after);
@@ -449,7 +450,7 @@ inlay_status quantize_model(const quantize_args *given, quantize_report *report,
     *report = (quantize_report){ 0 };
     report->what = describe(args, &report->arena);
     INLAY_TRY(scratch_make(args->output, args->external, &job.scratch, diag));
-    INLAY_TRY(judge_options(args->options, NULL, NULL, &job.plain, diag));
+    INLAY_TRY(evaluate_options(args->options, NULL, NULL, &job.plain, diag));
     INLAY_TRY(report_progress(&job, 0.1, "loading"));
     INLAY_TRY(resolve_goal(&job, args));
     if (args->mode == QUANTIZE_STATIC) {

@@ -6,7 +6,7 @@
 #ifndef QUANTIZE_QUANTIZE_H
 #define QUANTIZE_QUANTIZE_H
 #include "base/arena.h"
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 
 typedef enum quantize_mode { QUANTIZE_WEIGHTS, QUANTIZE_STATIC, QUANTIZE_DYNAMIC } quantize_mode;
 typedef enum quantize_method {

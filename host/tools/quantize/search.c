@@ -86,8 +86,8 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
     INLAY_TRY(subject_open(result->path, search->plain, &after, search->diag));
     INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after,
                                  &result->agreement, search->diag));
-    INLAY_TRY(judge_time(search->args->data, search->before, &after, TIME_BUDGET_S, &result->ms_before,
-                         &result->ms_after, search->diag));
+    INLAY_TRY(evaluate_time(search->args->data, search->before, &after, TIME_BUDGET_S, &result->ms_before,
+                            &result->ms_after, search->diag));
     *out_agrees = search_holds(search, &result->agreement);
     *out_good = *out_agrees && result->ms_after < result->ms_before * max_time_ratio(search);
     if (!*out_agrees)
@@ -323,7 +323,7 @@ inlay_status search_integers(const quantize_args *args, const struct scratch *sc
     inlay_status status;
 
     *out = (search_result){ .what = "integers" };
-    INLAY_TRY(judge_options(args->options, NULL, NULL, &search.plain, diag));
+    INLAY_TRY(evaluate_options(args->options, NULL, NULL, &search.plain, diag));
     INLAY_TRY(stats_open(args->stats, args->model, args->data, args->metric, &known, diag));
     search.known = known;
     INLAY_TRY(make_base(&search));

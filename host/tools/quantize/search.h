@@ -7,7 +7,7 @@
 #ifndef QUANTIZE_SEARCH_H
 #define QUANTIZE_SEARCH_H
 #include "quantize/base.h"
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 #include "data/scratch.h"
 #include <limits.h>
 

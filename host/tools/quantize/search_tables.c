@@ -89,7 +89,7 @@ inlay_status search_tables(struct search *search)
                                  search->diag));
     if (!search_holds(search, &verdict))
         goto done;
-    INLAY_TRY(judge_time(search->args->data, search->before, &after, 1, &ms[0], &ms[1], search->diag));
+    INLAY_TRY(evaluate_time(search->args->data, search->before, &after, 1, &ms[0], &ms[1], search->diag));
     if (!search->args->must && ms[1] / ms[0] > result->ms_after / result->ms_before * SLOWER)
         goto done;
     memcpy(result->path, path, sizeof result->path);

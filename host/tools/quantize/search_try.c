@@ -261,7 +261,8 @@ static inlay_status run_candidate(struct search *search, const struct candidate 
     if (out != NULL)
         INLAY_TRY(evaluate_candidate(search, &after, most_samples, out));
     if (ms != NULL)
-        INLAY_TRY(judge_time(search->args->data, search->before, &after, TIME_BUDGET_S, &ms[0], &ms[1], search->diag));
+        INLAY_TRY(
+            evaluate_time(search->args->data, search->before, &after, TIME_BUDGET_S, &ms[0], &ms[1], search->diag));
 done:
     subject_close(&after);
     return status;

@@ -1,7 +1,7 @@
 /* quantize/times.h - the time of each layer of a model, from a profile of its kernels. */
 #ifndef QUANTIZE_TIMES_H
 #define QUANTIZE_TIMES_H
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 
 /* Runs the subject on the first sample. out is [count]: nanoseconds in the kernels and regions named after the layer's
  * node, 0 if there is none. *out_run_ns: nanoseconds of the whole run. Profiling is switched off again afterwards. */

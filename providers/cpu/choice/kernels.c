@@ -8,7 +8,7 @@ static const double KERNEL_WORTH_A_PACK = 1.25, KERNEL_WORTH_A_MATRIX = 1.5;
 uint32_t kernel_find(const char *name)
 {
     for (uint32_t k = 0; k < KERNEL_COUNT; k++)
-        if (strcmp(kernel_kernels[k].name, name) == 0)
+        if (strcmp(kernel_table[k].name, name) == 0)
             return k;
     return KERNEL_COUNT;
 }
@@ -51,7 +51,7 @@ static void keep_strict(kernel_choice *choice)
 
     strict.count = 0;
     for (uint32_t i = 0; i < choice->count; i++)
-        if (kernel_kernels[choice->kernel[i]].is_strict)
+        if (kernel_table[choice->kernel[i]].is_strict)
             insert(&strict, strict.count, choice->kernel[i], choice->ns[i]);
     if (strict.count == 0)
         return;
@@ -70,11 +70,11 @@ static void rank_by_model(cpu_build *build, const cpu_group *group, const kernel
 
         if ((k >= KERNEL_PACKED) != layer->product)
             continue;
-        if (!kernel_kernels[k].runs(build, group, layer, &why)) {
+        if (!kernel_table[k].runs(build, group, layer, &why)) {
             choice->why = why != NULL ? why : choice->why;
             continue;
         }
-        ns = kernel_kernels[k].ns(build, group, layer) + kernel_gates_ns(build, group, kernel_kernels[k].gate_ns) +
+        ns = kernel_table[k].ns(build, group, layer) + kernel_gates_ns(build, group, kernel_table[k].gate_ns) +
              kernel_layout_change_ns(build, group, layer, k);
         while (at < choice->count && choice->ns[at] <= ns)
             at++;
@@ -130,7 +130,7 @@ static void rank_by_time(const cpu_build *build, kernel_choice *choice)
 /* Prefers the best built-in kernel if generating oneDNN's code is not worth its time. */
 static void avoid_library(const cpu_build *build, kernel_choice *choice)
 {
-    for (uint32_t i = 0; build->spares_library && choice->source == KERNEL_BY_MODEL && i < choice->count; i++) {
+    for (uint32_t i = 0; build->avoids_library && choice->source == KERNEL_BY_MODEL && i < choice->count; i++) {
         const uint8_t k = choice->kernel[i];
 
         if (k == KERNEL_LIBRARY || k == KERNEL_BLOCKS || k == KERNEL_LIBRARY_WINOGRAD)
@@ -147,7 +147,7 @@ static void avoid_library(const cpu_build *build, kernel_choice *choice)
  */
 static double priced_ns(const cpu_build *build, const kernel_layer *layer, uint8_t kernel, double ns)
 {
-    const double points = (double)kernel_kernels[kernel].points;
+    const double points = (double)kernel_table[kernel].points;
 
     return ns +
            build->state->pack_price * points * points * (double)(layer->window.in * layer->window.out) * sizeof(float);
@@ -244,15 +244,15 @@ static inlay_status check_error(cpu_build *build, const kernel_layer *layer, ker
 {
     const uint8_t kernel = choice->kernel[0];
     const uint32_t constant = build->compiled->values[build->op->in[1]].constant;
-    const tile_trust **trust = &choice->trusts[kernel];
+    const winograd_accuracy **trust = &choice->trusts[kernel];
     inlay_status status = INLAY_OK;
 
-    *out_fine = kernel_kernels[kernel].points == 0;
+    *out_fine = kernel_table[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
-    INLAY_TRY(cpu_constant_trust(build->compiled, &build->compiled->constants[constant], &layer->weights,
-                                 kernel_kernels[kernel].points, trust, build->diag));
-    *out_fine = tiles_are_trusted(build->state, *trust);
+    INLAY_TRY(cpu_constant_accuracy(build->compiled, &build->compiled->constants[constant], &layer->weights,
+                                    kernel_table[kernel].points, trust, build->diag));
+    *out_fine = winograd_is_accurate(build->state, *trust);
     if (*out_fine)
         return INLAY_OK;
     remove_candidate(choice, 0);
@@ -287,7 +287,7 @@ inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel
         INLAY_TRY(check_error(build, layer, &choice, &fine));
         if (!fine)
             continue;
-        INLAY_TRY(kernel_kernels[choice.kernel[0]].lower(build, group, layer, &done));
+        INLAY_TRY(kernel_table[choice.kernel[0]].lower(build, group, layer, &done));
         if (done) {
             if (build->attempt == NULL)
                 kernel_packs_note(build, choice.kernel[0]);
@@ -300,7 +300,7 @@ inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel
         bool done = false;
 
         choice = (kernel_choice){ .op = group->op, .count = 1, .source = KERNEL_ONLY, .kernel = { KERNEL_LIBRARY } };
-        INLAY_TRY(kernel_kernels[KERNEL_LIBRARY].lower(build, group, layer, &done));
+        INLAY_TRY(kernel_table[KERNEL_LIBRARY].lower(build, group, layer, &done));
         if (done)
             return kernel_remember(build, &choice);
     }

@@ -81,15 +81,15 @@ typedef struct kernel_layer {
 
 /* A tiled 1x1 convolution that is deferred to its only consumer, a depthwise convolution. The consumer computes it
  * row by row, so that the intermediate rows stay in the nearest caches. */
-typedef struct kernel_ahead {
+typedef struct deferred_producer {
     const cpu_group *group;
     kernel_layer layer;
-} kernel_ahead;
+} deferred_producer;
 /* Defers the layer if that is expected to be faster (kernels/defer.c). *out_waits: it was stored in build->ahead and
  * nothing was emitted. */
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 
-typedef struct kernel_kernel {
+typedef struct kernel_entry {
     const char *name; /* in keys and explanations */
     int64_t points;   /* Winograd kernels: transform points along an axis; 0: any other kernel */
     /* Whether it can run the layer. It may set *out_why to the reason why not. */
@@ -99,8 +99,8 @@ typedef struct kernel_kernel {
     inlay_status (*lower)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
     double gate_ns; /* time of a fused Sigmoid or Swish for 16 elements */
     bool is_strict; /* adds no more terms in a row than `precision` `strict` allows (sgemm_chain) */
-} kernel_kernel;
-extern const kernel_kernel kernel_kernels[KERNEL_COUNT];
+} kernel_entry;
+extern const kernel_entry kernel_table[KERNEL_COUNT];
 /* Returns KERNEL_COUNT if no kernel has that name. */
 uint32_t kernel_find(const char *name);
 /* Reads the options of numerical precision (options.c). *out_reduced: bfloat16 was requested. */
@@ -115,7 +115,7 @@ struct kernel_choice {
     uint8_t kernel[KERNEL_COUNT];
     double ns[KERNEL_COUNT]; /* predicted, or measured */
     /* By kernel: the error of Winograd kernels as measured with the weights; NULL: not measured. */
-    const struct tile_trust *trusts[KERNEL_COUNT];
+    const struct winograd_accuracy *trusts[KERNEL_COUNT];
     const char *why; /* static text, for instance why Winograd was rejected; NULL */
     bool moved;      /* the first kernel was put there by a kernel_attempt */
     uint64_t key[2]; /* of the layer, without a kernel */
@@ -149,9 +149,9 @@ bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer);
 bool kernel_input_is_ready(const cpu_build *build);
 /* Remembers, by content hash, the kernel that the weights of a session were packed for (kernels_packs.c).
  * Thread-safe. */
-typedef struct kernel_packs kernel_packs;
-kernel_packs *kernel_packs_create(void); /* NULL: out of memory */
-void kernel_packs_destroy(kernel_packs *packs);
+typedef struct pack_registry pack_registry;
+pack_registry *pack_registry_create(void); /* NULL: out of memory */
+void pack_registry_destroy(pack_registry *packs);
 /* The kernel that the weights of build->op were first packed for. KERNEL_COUNT: none yet, or the weights are small. */
 uint32_t kernel_packs_find(const cpu_build *build);
 void kernel_packs_note(const cpu_build *build, uint8_t kernel);
@@ -161,7 +161,7 @@ inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice);
 /* Extension inlay.kernels/1 (kernels/tune.c). */
 inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *instance,
                          inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
-inlay_status kernel_time(void *state, inlay_compiled *compiled, const inlay_kernel_trial *how, inlay_diag *diag);
+inlay_status kernel_tune(void *state, inlay_compiled *compiled, const inlay_kernel_trial *how, inlay_diag *diag);
 
 /* Models of time (kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the instance's threads. The
  * kernel decides the order of additions, so that results are bit-identical for any number of threads. */

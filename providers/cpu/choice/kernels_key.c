@@ -94,7 +94,7 @@ void kernel_key(const kernel_choice *choice, uint32_t kernel, uint64_t out[2])
     INLAY_CHECK(kernel < KERNEL_COUNT);
     kernel_key_words words = { { choice->key[0], choice->key[1] } };
 
-    for (const char *letter = kernel_kernels[kernel].name; *letter != '\0'; letter++)
+    for (const char *letter = kernel_table[kernel].name; *letter != '\0'; letter++)
         mix(&words, (uint64_t)(unsigned char)*letter);
     memcpy(out, words.word, sizeof words.word);
 }

@@ -21,16 +21,16 @@ static __attribute__((constructor)) void guard_lock(void)
     lock_at_fork(&lock);
 }
 
-struct kernel_packs {
+struct pack_registry {
     struct pack_record *buckets[BUCKETS];
 };
 
-kernel_packs *kernel_packs_create(void)
+pack_registry *pack_registry_create(void)
 {
-    return calloc(1, sizeof(kernel_packs));
+    return calloc(1, sizeof(pack_registry));
 }
 
-void kernel_packs_destroy(kernel_packs *packs)
+void pack_registry_destroy(pack_registry *packs)
 {
     if (packs == NULL)
         return;
@@ -53,7 +53,7 @@ static const cpu_constant *large_weights(const cpu_build *build)
     return constant != NULL && constant->content_hash != 0 && constant->bytes >= MIN_BYTES ? constant : NULL;
 }
 
-static struct pack_record *find(const kernel_packs *packs, uint64_t content)
+static struct pack_record *find(const pack_registry *packs, uint64_t content)
 {
     struct pack_record *pack_record = packs->buckets[content % BUCKETS];
 
@@ -64,7 +64,7 @@ static struct pack_record *find(const kernel_packs *packs, uint64_t content)
 
 uint32_t kernel_packs_find(const cpu_build *build)
 {
-    kernel_packs *packs = build->state->packed_for;
+    pack_registry *packs = build->state->packed_for;
     const cpu_constant *constant = large_weights(build);
     const struct pack_record *pack_record;
     uint32_t kernel;
@@ -80,7 +80,7 @@ uint32_t kernel_packs_find(const cpu_build *build)
 
 void kernel_packs_note(const cpu_build *build, uint8_t kernel)
 {
-    kernel_packs *packs = build->state->packed_for;
+    pack_registry *packs = build->state->packed_for;
     INLAY_CHECK(kernel < KERNEL_COUNT);
     const cpu_constant *constant = large_weights(build);
     struct pack_record *pack_record;

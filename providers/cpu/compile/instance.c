@@ -200,8 +200,8 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     cpu_read_rooms(&build, rooms);
     INLAY_TRY(read_shapes(&build, values, stride, value_count));
     INLAY_TRY(cpu_fuse(&build));
-    build.spares_library = true; /* as the question is asked */
-    build.spares_library = kernel_skips_onednn_startup(&build);
+    build.avoids_library = true; /* as the question is asked */
+    build.avoids_library = kernel_skips_onednn_startup(&build);
     INLAY_TRY(lower(&build));
     INLAY_TRY(cpu_plan(&build));
     INLAY_TRY(cpu_context_prepare(compiled->state, build.instance, diag));

@@ -401,7 +401,7 @@ bool depthwise_runs(const cpu_build *build, const kernel_layer *layer)
 }
 
 /* Adds its weights, ring and bias to the step's arguments; `own` holds their placements. */
-static inlay_status read_producer(cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead,
+static inlay_status read_producer(cpu_build *build, struct depthwise *depthwise, const deferred_producer *ahead,
                                   cpu_place *own, const cpu_place **places, uint32_t *io_count)
 {
     struct producer *producer = &depthwise->producer;
@@ -428,7 +428,7 @@ done:
 }
 
 /* The division of work and the strides with a deferred producer. */
-static void init_producer(const cpu_build *build, struct depthwise *depthwise, const kernel_ahead *ahead)
+static void init_producer(const cpu_build *build, struct depthwise *depthwise, const deferred_producer *ahead)
 {
     const double taps = (double)(depthwise->window.kernel[0] * depthwise->window.kernel[1]) * depthwise->window.share;
     struct producer *producer = &depthwise->producer;
@@ -453,7 +453,7 @@ inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const t
                             const cpu_place **places, uint32_t count)
 {
     const memory_desc *input = &places[ARG_X]->md, *output = &places[ARG_Y]->md;
-    const kernel_ahead *ahead = build->ahead[build->op->in[0]];
+    const deferred_producer *ahead = build->ahead[build->op->in[0]];
     struct depthwise *depthwise;
     cpu_place weights, own[3];
     inlay_status status;

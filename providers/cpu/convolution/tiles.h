@@ -70,7 +70,7 @@ void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t d
 
 /* Defers a product of an image by one factor for each channel to its only consumer, a pointwise convolution, which
  * then scales its weights instead, if there are fewer weights. *out_done: deferred. */
-inlay_status tiles_take_scale(cpu_build *build, const cpu_group *group, bool *out_done);
+inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *out_done);
 /* The slice of a concatenation that the value will become. *out_found is false if it becomes none, or is copied. */
 inlay_status tiles_concat_slice(cpu_build *build, uint32_t value, cpu_place *out, bool *out_found);
 bool tiles_is_concat_slice(const cpu_build *build, uint32_t value);

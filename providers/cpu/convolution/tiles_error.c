@@ -18,7 +18,7 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(tiles_measure_trust, "cpu_conv");
+OPTIONAL_WITH(winograd_measure_accuracy, "cpu_conv");
 
 enum { NOISE, RELU, EVEN, EDGE, UNEQUAL, BRIGHT, LONE, INNER, KINDS };
 enum {
@@ -103,7 +103,7 @@ static uint32_t classify_weights(const struct sample *sample)
 
 /* The weight of each input channel in the guard: its largest weight relative to the largest of all. Channels without
  * weights are included, because their pixels must not overflow either. */
-static uint32_t weigh_inputs(const struct sample *sample, tile_trust *trust)
+static uint32_t weigh_inputs(const struct sample *sample, winograd_accuracy *trust)
 {
     float top = 0;
 
@@ -285,7 +285,7 @@ static void compare(const struct sample *sample, int64_t kind, int64_t row, int6
 }
 
 /* Applies the guard of a run to one test image. */
-static void guard(const struct sample *sample, int64_t kind, const tile_trust *trust, test_image *out)
+static void guard(const struct sample *sample, int64_t kind, const winograd_accuracy *trust, test_image *out)
 {
     const float *input = sample->input + kind * sample->points * sample->points * sample->in;
     double pixels[TILE_ALPHA * TILE_ALPHA], squares[TILE_ALPHA * TILE_ALPHA], largest = 0, smallest = INFINITY;
@@ -315,7 +315,7 @@ static void guard(const struct sample *sample, int64_t kind, const tile_trust *t
     out->uneven = largest / smallest;
 }
 
-static test_image evaluate_image(const struct sample *sample, int64_t kind, const tile_trust *trust)
+static test_image evaluate_image(const struct sample *sample, int64_t kind, const winograd_accuracy *trust)
 {
     static const uint8_t large[CHECKED][2] = { { 0, 0 }, { 1, 2 }, { 2, 1 }, { 3, 3 } };
     static const uint8_t small[CHECKED][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 }, { 1, 1 } };
@@ -328,7 +328,7 @@ static test_image evaluate_image(const struct sample *sample, int64_t kind, cons
     return image;
 }
 
-static void evaluate(const struct sample *sample, tile_trust *trust)
+static void evaluate(const struct sample *sample, winograd_accuracy *trust)
 {
     double ordinary = 0;
 
@@ -381,19 +381,19 @@ static void drop(struct sample *sample)
     free(sample->m);
 }
 
-uint64_t tiles_trust_bytes(int64_t in)
+uint64_t winograd_accuracy_bytes(int64_t in)
 {
-    return sizeof(tile_trust) + (uint64_t)in * sizeof(float);
+    return sizeof(winograd_accuracy) + (uint64_t)in * sizeof(float);
 }
 
-bool tiles_measure_trust(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
-                         tile_trust *out)
+bool winograd_measure_accuracy(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
+                               winograd_accuracy *out)
 {
     struct sample sample = { .set = tiles_of_cpu(), .source = source, .points = points };
     bool reserved;
 
     INLAY_CHECK(points == 4 || points == 6);
-    memset(out, 0, tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0));
+    memset(out, 0, winograd_accuracy_bytes(plain->ndims > 1 ? plain->dims[1] : 0));
     out->verdict = TILE_EXTREME;
     if (sample.set == NULL || plain->ndims != 4 || !memory_desc_is_plain(plain) || plain->dims[2] != 3 ||
         plain->dims[3] != 3)
@@ -419,7 +419,7 @@ bool tiles_measure_trust(const cpu_state *state, const memory_desc *plain, const
     return reserved;
 }
 
-bool tiles_are_trusted(const cpu_state *state, const tile_trust *trust)
+bool winograd_is_accurate(const cpu_state *state, const winograd_accuracy *trust)
 {
     if (trust->verdict != TILE_MEASURED)
         return false;
@@ -428,7 +428,7 @@ bool tiles_are_trusted(const cpu_state *state, const tile_trust *trust)
     return trust->error <= TILE_MOST_ERROR && trust->times_plain <= TILE_MOST_TIMES && trust->uneven > 0;
 }
 
-void tiles_say_distrust(const cpu_state *state, const tile_trust *trust, char *text, size_t bytes)
+void winograd_explain_inaccuracy(const cpu_state *state, const winograd_accuracy *trust, char *text, size_t bytes)
 {
     const double limit = state->fast ? TILE_FAST_ERROR : TILE_MOST_ERROR;
 

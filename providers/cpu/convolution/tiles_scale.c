@@ -65,7 +65,7 @@ static bool is_pointwise(const cpu_op *op, uint32_t value)
     return true;
 }
 
-inlay_status tiles_take_scale(cpu_build *build, const cpu_group *group, bool *out_done)
+inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *out_done)
 {
     const cpu_op *op = build->op;
     uint32_t output = op->out[0], rank = build->ranks[output], consumer, image, factors;

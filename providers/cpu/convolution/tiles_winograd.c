@@ -37,7 +37,7 @@ typedef struct winograd_conv {
     int64_t panels;
     bool shares_blocks; /* true: threads share the blocks; false: threads share the work within a block */
     tile_epilogue epilogue;
-    const tile_trust *trust; /* NULL: no guard */
+    const winograd_accuracy *trust; /* NULL: no guard */
 } winograd_conv;
 
 enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
@@ -443,7 +443,7 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
 {
     const int64_t *input_dims = build->dims[op->in[0]], *output_dims = build->dims[op->out[0]];
     const cpu_place *places[5 + CPU_MAX_POSTS + 2];
-    const tile_trust *trust = NULL;
+    const winograd_accuracy *trust = NULL;
     cpu_place place, original, scratch;
     library_dims begins, ends;
     inlay_status status;
@@ -459,7 +459,7 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
     if (status == INLAY_OK && !build->state->fast) {
         cpu_constant *constant = &build->compiled->constants[build->compiled->values[op->in[1]].constant];
 
-        status = cpu_constant_trust(build->compiled, constant, weights, points, &trust, build->diag);
+        status = cpu_constant_accuracy(build->compiled, constant, weights, points, &trust, build->diag);
         if (status == INLAY_OK)
             status = cpu_read_plain(build, op->in[1], &original);
     }

@@ -293,7 +293,9 @@ static inlay_status try_primitive(cpu_build *build, library_alg alg, const cpu_p
                                   bool overwrite, uint32_t result, cpu_place *out, bool *out_done)
 {
     inlay_diag *diag = build->diag;
-    const library_op desc = { .kind = LIBRARY_BINARY, .alg = alg, .input = x0->md, .weights = x1->md, .output = x0->md };
+    const library_op desc = {
+        .kind = LIBRARY_BINARY, .alg = alg, .input = x0->md, .weights = x1->md, .output = x0->md
+    };
     library_description pd = NULL;
     inlay_status status;
 
@@ -450,7 +452,7 @@ static inlay_status lower_binary(cpu_build *build, const cpu_group *group)
     inlay_status status;
     bool overwrite = cpu_is_last_use(build, op->in[0]) && op->in[0] != op->in[1], done;
 
-    INLAY_TRY(tiles_take_scale(build, group, &done));
+    INLAY_TRY(tiles_defer_scale(build, group, &done));
     if (done)
         goto done;
 

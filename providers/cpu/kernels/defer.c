@@ -65,7 +65,7 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
         !depthwise_supports_producer(&depthwise.window))
         return INLAY_OK;
     choice.ns[0] =
-        kernel_tiles_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_kernels[KERNEL_TILES].gate_ns);
+        kernel_tiles_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_table[KERNEL_TILES].gate_ns);
     alone = kernel_tiles_ns(build, group, layer);
     if (kernel_pace(KERNEL_TILES) > 1 && kernel_library_ns(build, group, layer) < alone)
         alone = kernel_library_ns(build, group, layer);
@@ -78,7 +78,7 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     build->ahead[group->out] = malloc(sizeof *build->ahead[group->out]);
     if (build->ahead[group->out] == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
-    *build->ahead[group->out] = (kernel_ahead){ group, *layer };
+    *build->ahead[group->out] = (deferred_producer){ group, *layer };
     build->instance->buffers[layer->input.buffer].pending++; /* the input must stay valid until then */
     *out_waits = true;
     return kernel_remember(build, &choice);

@@ -37,7 +37,7 @@ static void predict(cpu_build *build, const cpu_group *group, const kernel_layer
 
     *out_builtin = -1;
     for (size_t i = 0; i < sizeof builtin / sizeof builtin[0]; i++) {
-        const kernel_kernel *kernel = &kernel_kernels[builtin[i]];
+        const kernel_entry *kernel = &kernel_table[builtin[i]];
         double ns;
 
         if (!kernel->runs(build, group, layer, &why))
@@ -46,7 +46,7 @@ static void predict(cpu_build *build, const cpu_group *group, const kernel_layer
         *out_builtin = *out_builtin < 0 || ns < *out_builtin ? ns : *out_builtin;
     }
     *out_library =
-        kernel_library_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_kernels[KERNEL_LIBRARY].gate_ns);
+        kernel_library_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_table[KERNEL_LIBRARY].gate_ns);
 }
 
 bool kernel_skips_onednn_startup(cpu_build *build)

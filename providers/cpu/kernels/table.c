@@ -30,7 +30,7 @@ static bool tiles_run(cpu_build *build, const cpu_group *group, const kernel_lay
     (void)group, (void)out_why;
     return kernel_has_tiles(build, layer) &&
            (build->state->reproducible || build->state->strict || is_wide(build, layer) ||
-            layer->window.share >= (build->spares_library ? LEAST_SPARING : LEAST_INSIDE));
+            layer->window.share >= (build->avoids_library ? LEAST_SPARING : LEAST_INSIDE));
 }
 
 static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
@@ -272,7 +272,7 @@ static bool never_runs(cpu_build *build, const cpu_group *group, const kernel_la
 }
 
 /* Of kernels with equal times the first is taken. */
-const kernel_kernel kernel_kernels[KERNEL_COUNT] = {
+const kernel_entry kernel_table[KERNEL_COUNT] = {
     [KERNEL_TILES] = { "tiles", 0, tiles_run, kernel_tiles_ns, tiles_direct, BUILTIN_GATE, true },
     [KERNEL_WINOGRAD_4] = { "winograd_4x4", 6, winograd_4_runs, winograd_4_ns, winograd_4, BUILTIN_GATE, false },
     [KERNEL_WINOGRAD_2] = { "winograd_2x2", 4, winograd_2_runs, winograd_2_ns, winograd_2, BUILTIN_GATE, false },

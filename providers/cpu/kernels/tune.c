@@ -162,7 +162,7 @@ static inlay_status note(tuning_job *tuning, const timed_instance *timed)
             if (!cpu_grow(&tuning->list, tuning->count, &tuning->capacity, sizeof *tuning->list))
                 return inlay_fail(tuning->diag, INLAY_OUT_OF_MEMORY, "no memory to time kernels");
             timing = &tuning->list[tuning->count++];
-            *timing = (kernel_timing){ .key = key, .name = kernel_kernels[choice->kernel[0]].name };
+            *timing = (kernel_timing){ .key = key, .name = kernel_table[choice->kernel[0]].name };
         }
         timing->ns += timed_ns(timed, choice->op);
         timing->count++;
@@ -255,7 +255,7 @@ static inlay_status keep_all(tuning_job *tuning)
     return status;
 }
 
-inlay_status kernel_time(void *state, inlay_compiled *compiled, const inlay_kernel_trial *request, inlay_diag *diag)
+inlay_status kernel_tune(void *state, inlay_compiled *compiled, const inlay_kernel_trial *request, inlay_diag *diag)
 {
     tuning_job tuning = {
         .state = state, .compiled = compiled, .request = request, .begin_ns = (double)clock_ns(), .diag = diag
@@ -283,10 +283,10 @@ static const char *say_why(const cpu_state *state, const kernel_choice *choice, 
     for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
         int prefix;
 
-        if (choice->trusts[k] == NULL || tiles_are_trusted(state, choice->trusts[k]))
+        if (choice->trusts[k] == NULL || winograd_is_accurate(state, choice->trusts[k]))
             continue;
-        prefix = snprintf(text, bytes, "not %s: ", kernel_kernels[k].name);
-        tiles_say_distrust(state, choice->trusts[k], text + prefix, bytes - (size_t)prefix);
+        prefix = snprintf(text, bytes, "not %s: ", kernel_table[k].name);
+        winograd_explain_inaccuracy(state, choice->trusts[k], text + prefix, bytes - (size_t)prefix);
         return text;
     }
     return choice->why;
@@ -305,14 +305,14 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
     for (uint32_t i = 0; status == INLAY_OK && i < instance->choice_count; i++) {
         const kernel_choice *choice = &instance->choices[i];
         const bool other = choice->count > 1;
-        const tile_trust *trust = choice->trusts[choice->kernel[0]];
+        const winograd_accuracy *trust = choice->trusts[choice->kernel[0]];
         const inlay_kernel info = {
             .struct_size = sizeof info,
             .node = compiled->ops[choice->op].node,
             .reason = reasons[choice->source],
-            .name = kernel_kernels[choice->kernel[0]].name,
+            .name = kernel_table[choice->kernel[0]].name,
             .ns = choice->ns[0],
-            .runner_up = other ? kernel_kernels[choice->kernel[1]].name : NULL,
+            .runner_up = other ? kernel_table[choice->kernel[1]].name : NULL,
             .runner_up_ns = other ? choice->ns[1] : -1,
             .why = say_why(state, choice, text, sizeof text),
             .error = trust != NULL ? trust->error : 0,

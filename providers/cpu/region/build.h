@@ -143,11 +143,12 @@ struct cpu_build {
     uint32_t *uses;                /* [value_count] reads yet to be lowered */
     cpu_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place
                                      (CPU_HAS_HOME) */
-    uint64_t *rooms;             /* [value_count] rows that there is room for along the axis of a state that is in place
+    uint64_t *rooms;  /* [value_count] rows that there is room for along the axis of a state that is in place
                                     (append.c); 0: it is none */
-    uint32_t *scales;            /* [value_count] a factor for each channel that its only reader multiplies weights
+    uint32_t *scales; /* [value_count] a factor for each channel that its only reader multiplies weights
                                     by, INLAY_NONE: the value is whole */
-    struct kernel_ahead **ahead; /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
+    struct deferred_producer *
+        *ahead; /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
                                 NULL: it is made ahead of that, as usual */
     cpu_group *groups;
     uint32_t group_count;
@@ -155,7 +156,7 @@ struct cpu_build {
     cpu_memo *memo; /* descriptors that were made (memo.c) */
     uint32_t step_capacity, arg_capacity, slot_capacity, md_capacity, buffer_capacity, choice_capacity;
     const struct kernel_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
-    bool spares_library; /* convolutions of our own, where there are such (kernel_skips_onednn_startup) */
+    bool avoids_library; /* convolutions of our own, where there are such (kernel_skips_onednn_startup) */
 };
 
 /* What an instance's key has of a value before its dims. */
@@ -455,8 +456,8 @@ inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, co
                              void *target, inlay_diag *diag);
 /* What Winograd's convolution with that many points (4, 6) does with these weights (tiles.h); measured once, and kept
  * with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
-inlay_status cpu_constant_trust(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
-                                int64_t points, const struct tile_trust **out_trust, inlay_diag *diag);
+inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
+                                   int64_t points, const struct winograd_accuracy **out_trust, inlay_diag *diag);
 /* Is there a pack that other layouts can be made from? Winograd's weights are none. */
 bool cpu_constant_is_packed(const cpu_constant *constant);
 void cpu_constant_deinit(cpu_constant *constant);

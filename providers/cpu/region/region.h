@@ -55,13 +55,13 @@ typedef struct cpu_state {
     uint32_t limbs;                       /* of the activations of those: nbits_mode */
     bool by_model;                        /* and models may ask for fewer bits */
     bool strict;                          /* precision strict */
-    bool reproducible;               /* kernels by their kind alone, and rows summed alike however many there are */
-    bool alone;                      /* there is no library: kernels of our own alone */
-    bool library_alone;              /* there are no kernels of our own beside the library's */
-    bool fast;                       /* precision fast: kernels whose error has no bound may run */
-    uint32_t kernel;                 /* KN_*: that convolutions run by where it can; KERNEL_COUNT: the best */
-    struct kernel_packs *packed_for; /* kernels.h; locks itself */
-    struct cpu_scratch **scratch;    /* atomic: memory that no build is using, or NULL */
+    bool reproducible;                /* kernels by their kind alone, and rows summed alike however many there are */
+    bool alone;                       /* there is no library: kernels of our own alone */
+    bool library_alone;               /* there are no kernels of our own beside the library's */
+    bool fast;                        /* precision fast: kernels whose error has no bound may run */
+    uint32_t kernel;                  /* KN_*: that convolutions run by where it can; KERNEL_COUNT: the best */
+    struct pack_registry *packed_for; /* kernels.h; locks itself */
+    struct cpu_scratch **scratch;     /* atomic: memory that no build is using, or NULL */
 } cpu_state;
 
 /* ------------------------------------------------------------------ operators */
@@ -303,7 +303,7 @@ typedef struct cpu_constant {
     bool sparse_fours;  /* sparse_blocks are -1, but of each four k at most two are not zero (fours.h) */
     int64_t
         sparse_blocks; /* of a matrix of floats (sparse.h), one more; 0: not counted yet, -1: too many are not zero */
-    struct tile_trust *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */
+    struct winograd_accuracy *trusts[2]; /* Winograd's with 4 and 6 points (tiles.h); NULL: not measured yet */
 } cpu_constant;
 
 typedef struct cpu_value {

@@ -208,15 +208,15 @@ done:
 
 /* ------------------------------------------------------------------ measurements that the host keeps */
 
-inlay_status cpu_constant_trust(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
-                                int64_t points, const tile_trust **out_trust, inlay_diag *diag)
+inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
+                                   int64_t points, const winograd_accuracy **out_trust, inlay_diag *diag)
 {
     const bool kept = compiled->compiling != NULL && compiled->state->packs != NULL && constant->copy == NULL &&
                       constant->content_hash != 0;
     const uint64_t key[] = { constant->content_hash, UINT64_C(0x7472757374000001), (uint64_t)points,
                              (uint64_t)plain->dims[0], (uint64_t)plain->dims[1] };
-    const uint64_t bytes = tiles_trust_bytes(plain->ndims > 1 ? plain->dims[1] : 0);
-    tile_trust **known = &constant->trusts[points == 6], *trust = NULL;
+    const uint64_t bytes = winograd_accuracy_bytes(plain->ndims > 1 ? plain->dims[1] : 0);
+    winograd_accuracy **known = &constant->trusts[points == 6], *trust = NULL;
     const void *source;
     void *copy = NULL, *room = NULL;
     uint32_t found = 0;
@@ -237,7 +237,7 @@ inlay_status cpu_constant_trust(inlay_compiled *compiled, cpu_constant *constant
         status = read_source(compiled, constant, &source, &copy, diag);
         if (status != INLAY_OK)
             goto done;
-        if (!tiles_measure_trust(compiled->state, plain, source, points, trust)) {
+        if (!winograd_measure_accuracy(compiled->state, plain, source, points, trust)) {
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure what weights do to an error");
             goto done;
         }

@@ -152,7 +152,7 @@ static inlay_status set_room(const run_states *states, struct slot *slot, uint32
 /* ------------------------------------------------------------------ before a run */
 
 /* The size of a symbol in this run according to the bound inputs; -1: no input has it. */
-static int64_t symbol_size(const run_states *states, const rt_value *in, uint32_t symbol)
+static int64_t symbol_size(const run_states *states, const run_value *in, uint32_t symbol)
 {
     const struct graph *graph = states->prog->graph;
 
@@ -167,7 +167,7 @@ static int64_t symbol_size(const run_states *states, const rt_value *in, uint32_
 }
 
 /* The dims of a state before the first run: no rows; a state that does not grow is filled with zeros. */
-static inlay_status initial_dims(const run_states *states, uint32_t k, const rt_value *in, int64_t *dims,
+static inlay_status initial_dims(const run_states *states, uint32_t k, const run_value *in, int64_t *dims,
                                  inlay_diag *diag)
 {
     const inlay_value_info *info = info_of(states, k);
@@ -187,7 +187,7 @@ static inlay_status initial_dims(const run_states *states, uint32_t k, const rt_
 }
 
 /* Allocates a state that has no rows yet, unless its memory from the last sequence fits. */
-static inlay_status allocate_initial(const run_states *states, uint32_t k, const rt_value *in, inlay_diag *diag)
+static inlay_status allocate_initial(const run_states *states, uint32_t k, const run_value *in, inlay_diag *diag)
 {
     const uint32_t axis = state_of(states, k)->axis;
     const inlay_value_info *info = info_of(states, k);
@@ -221,7 +221,7 @@ static inlay_status make_next(const run_states *states, struct slot *slot, uint3
     return make_like(states, axis, slot->current, rows + rows / 2, &slot->next, diag);
 }
 
-static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *runner, rt_value *in, inlay_diag *diag)
+static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *runner, run_value *in, inlay_diag *diag)
 {
     const program_state *state = state_of(states, k);
     const uint32_t axis = state->axis;
@@ -247,7 +247,7 @@ static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *run
     if (status != INLAY_OK)
         return status;
     slot->bound = true;
-    in[state->input] = rt_from_value(slot->current);
+    in[state->input] = run_value_of(slot->current);
     in[state->input].owner = NULL;
     in[state->input].room = (uint32_t)slot->room;
     if (in_place) {
@@ -260,7 +260,7 @@ static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *run
     return INLAY_OK;
 }
 
-inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value *in, inlay_diag *diag)
+inlay_status run_states_bind(run_states *states, struct runner *runner, run_value *in, inlay_diag *diag)
 {
     const struct graph *graph = states->prog->graph;
     inlay_status status = INLAY_OK;
@@ -316,8 +316,8 @@ static inlay_status commit_state(run_states *states, uint32_t k, const struct ru
     return INLAY_OK;
 }
 
-inlay_status run_states_take(run_states *states, struct runner *runner, inlay_status status, bool *out_again,
-                             inlay_diag *diag)
+inlay_status run_states_commit(run_states *states, struct runner *runner, inlay_status status, bool *out_again,
+                               inlay_diag *diag)
 {
     const inlay_status run = status;
 

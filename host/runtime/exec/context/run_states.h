@@ -17,10 +17,11 @@ void run_states_destroy(run_states *states); /* NULL is a no-op */
 /* The state whose input is graph input i; INLAY_NONE: none. */
 uint32_t run_states_of_input(const program_env *env, uint32_t i);
 /* Before a run: binds the state inputs that the caller has not bound (kind 0) to the current states. */
-INLAY_NODISCARD inlay_status run_states_bind(run_states *states, struct runner *runner, rt_value *in, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_states_bind(run_states *states, struct runner *runner, run_value *in,
+                                             inlay_diag *diag);
 /* After a run with this status. *out_again: it must be run again, with other memory. */
-INLAY_NODISCARD inlay_status run_states_take(run_states *states, struct runner *runner, inlay_status status,
-                                             bool *out_again, inlay_diag *diag);
+INLAY_NODISCARD inlay_status run_states_commit(run_states *states, struct runner *runner, inlay_status status,
+                                               bool *out_again, inlay_diag *diag);
 
 /* The number of rows of the longest state that grows. */
 int64_t run_states_length(const run_states *states);

@@ -35,11 +35,11 @@ uint32_t find_body(const host_call *call, const char *attr)
     return body == NULL ? INLAY_NONE : (uint32_t)(body - call->node->bodies);
 }
 
-rt_value *body_inputs(host_call *call, uint32_t body)
+run_value *body_inputs(host_call *call, uint32_t body)
 {
     const graph_body *definition = &call->node->bodies[body];
     const struct graph *graph = definition->graph;
-    rt_value *in =
+    run_value *in =
         arena_array(&call->bound->dynamic.scratch, (size_t)graph->input_count + graph->captured_count + 1, sizeof *in);
 
     for (uint32_t i = 0; in != NULL && i < graph->captured_count; i++) {
@@ -275,7 +275,7 @@ inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t firs
         value_ref(value);
         pool_give(loop->call->runner->shared, loop->held[i]);
         loop->held[i] = value;
-        loop->in[first_input + i] = rt_from_value(value);
+        loop->in[first_input + i] = run_value_of(value);
     }
     for (uint32_t i = 0; i < loop->scans; i++) {
         const inlay_value *value = loop->body->out.values[first_output + loop->carried + i];
@@ -292,7 +292,7 @@ inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input)
 {
     for (uint32_t i = 0; i < loop->carried; i++) {
         uint32_t value_index = i < loop->call->node->info.output_count ? loop->call->node->info.outputs[i] : INLAY_NONE;
-        rt_value *current = &loop->in[first_input + i];
+        run_value *current = &loop->in[first_input + i];
         inlay_value *value = NULL;
         inlay_status status;
 

@@ -11,7 +11,7 @@ INLAY_NODISCARD inlay_status body_runner(host_call *call, uint32_t body, struct 
 /* The index of the body in attribute `attr`; INLAY_NONE: no such attribute. */
 uint32_t find_body(const host_call *call, const char *attr);
 /* Allocates the inputs of a body from the node's scratch memory and fills in the captured ones. NULL: out of memory. */
-rt_value *body_inputs(host_call *call, uint32_t body);
+run_value *body_inputs(host_call *call, uint32_t body);
 /* Passes a result of the body on as output `output` of the node. */
 void pass_output(host_call *call, uint32_t output, const struct runner *body, uint32_t body_output);
 /* INLAY_INVALID_MODEL unless the body has this number of inputs and outputs. */
@@ -47,7 +47,7 @@ struct loop {
     host_call *call;
     struct runner *body;
     const struct graph *graph;
-    rt_value *in;
+    run_value *in;
     uint32_t carried;     /* loop-carried values */
     uint32_t scans;       /* scan outputs */
     inlay_value **held;   /* [carried] references to the values in `in`; NULL for the node's own inputs */

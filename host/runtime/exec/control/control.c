@@ -6,25 +6,25 @@
 #include <string.h>
 
 /* A one-element tensor for a body: iteration number or condition. Exporters declare them as [] or as [1]. */
-static rt_value one_element(const struct graph *graph, uint32_t input, inlay_dtype dtype, const void *element)
+static run_value one_element(const struct graph *graph, uint32_t input, inlay_dtype dtype, const void *element)
 {
     static const int64_t one = 1;
     const graph_value *value = &graph->values[graph->inputs[input]];
     bool vector = value->declared && value->declared_rank == 1;
 
-    return (rt_value){ .kind = INLAY_KIND_TENSOR,
-                       .dtype = dtype,
-                       .rank = vector,
-                       .dims = &one,
-                       .buffer = { .handle = (uintptr_t)element, .bytes = inlay_dtype_bits(dtype) / 8 } };
+    return (run_value){ .kind = INLAY_KIND_TENSOR,
+                        .dtype = dtype,
+                        .rank = vector,
+                        .dims = &one,
+                        .buffer = { .handle = (uintptr_t)element, .bytes = inlay_dtype_bits(dtype) / 8 } };
 }
 
-static inlay_status read_bool(const host_call *call, const rt_value *value, const char *what, bool *out)
+static inlay_status read_bool(const host_call *call, const run_value *value, const char *what, bool *out)
 {
-    if (value->kind != INLAY_KIND_TENSOR || value->dtype != INLAY_BOOL || rt_count(value) != 1) {
+    if (value->kind != INLAY_KIND_TENSOR || value->dtype != INLAY_BOOL || run_value_count(value) != 1) {
         char text[128];
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the %s of %s node '%s' must be one bool, not %s", what,
-                          call->node->info.op_type.data, call->node->info.name.data, rt_describe(value, text));
+                          call->node->info.op_type.data, call->node->info.name.data, run_value_describe(value, text));
     }
     *out = *(const uint8_t *)inlay_buffer_host(&value->buffer) != 0;
     return INLAY_OK;
@@ -35,7 +35,7 @@ static inlay_status read_bool(const host_call *call, const rt_value *value, cons
 static inlay_status run_if(host_call *call)
 {
     inlay_status status;
-    rt_value cond = host_value(call, call->node->info.inputs[0]);
+    run_value cond = host_value(call, call->node->info.inputs[0]);
     struct loop loop = { .call = call };
     uint32_t index;
     bool yes = false;
@@ -68,8 +68,8 @@ static inlay_status run_loop(host_call *call)
     inlay_status status = INLAY_OK;
     uint32_t carried = node->input_count > 2 ? node->input_count - 2 : 0;
     uint32_t scans = node->output_count > carried ? node->output_count - carried : 0;
-    rt_value limit = host_value(call, node->input_count > 0 ? node->inputs[0] : INLAY_NONE);
-    rt_value cond = host_value(call, node->input_count > 1 ? node->inputs[1] : INLAY_NONE);
+    run_value limit = host_value(call, node->input_count > 0 ? node->inputs[0] : INLAY_NONE);
+    run_value cond = host_value(call, node->input_count > 1 ? node->inputs[1] : INLAY_NONE);
     int64_t most = INT64_MAX, iteration;
     uint8_t go_byte = 1;
     bool go = true;
@@ -80,7 +80,7 @@ static inlay_status run_loop(host_call *call)
     scans = loop.graph->output_count > carried ? loop.graph->output_count - carried - 1 : 0;
     INLAY_TRY(body_arity(call, loop.graph, carried + 2, carried + 1 + (scans > loop.scans ? scans : loop.scans)));
     if (limit.kind != 0) {
-        if (limit.dtype != INLAY_INT64 || rt_count(&limit) != 1) {
+        if (limit.dtype != INLAY_INT64 || run_value_count(&limit) != 1) {
             status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the trip count of Loop node '%s' must be one int64",
                                 node->name.data);
             goto done;
@@ -93,14 +93,14 @@ static inlay_status run_loop(host_call *call)
         loop.in[2 + i] = host_value(call, node->inputs[2 + i]);
     loop_choose_residency(&loop, 2, 1, true);
     for (iteration = 0; go && iteration < most; iteration++) {
-        rt_value again;
+        run_value again;
 
         go_byte = 1;
         loop.in[0] = one_element(loop.graph, 0, INLAY_INT64, &iteration);
         loop.in[1] = one_element(loop.graph, 1, INLAY_BOOL, &go_byte);
         INLAY_TRY(run_poll(&call->runner->shared->run));
         INLAY_TRY(loop_run(&loop));
-        again = rt_from_value(loop.body->out.values[0]);
+        again = run_value_of(loop.body->out.values[0]);
         INLAY_TRY(read_bool(call, &again, "body's condition", &go));
         INLAY_TRY(loop_advance(&loop, 2, 1));
     }
@@ -138,7 +138,7 @@ static inlay_status map_collect(host_call *call, const struct loop *loop, inlay_
 static inlay_status run_sequence_map(host_call *call)
 {
     const inlay_node_info *node = &call->node->info;
-    rt_value first = host_value(call, node->inputs[0]);
+    run_value first = host_value(call, node->inputs[0]);
     inlay_status status = INLAY_OK;
     inlay_value **items = NULL;
     int64_t length = 0;
@@ -157,13 +157,13 @@ static inlay_status run_sequence_map(host_call *call)
     }
     for (int64_t item = 0; item < length; item++) {
         for (uint32_t i = 0; i < node->input_count; i++) {
-            rt_value value = host_value(call, node->inputs[i]);
+            run_value value = host_value(call, node->inputs[i]);
             if (value.kind == INLAY_KIND_SEQUENCE && value.owner->count != length) {
                 status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "node '%s' maps sequences of %lld and %lld items",
                                     node->name.data, (long long)length, (long long)value.owner->count);
                 goto done;
             }
-            loop.in[i] = value.kind == INLAY_KIND_SEQUENCE ? rt_from_value(value.owner->items[item]) : value;
+            loop.in[i] = value.kind == INLAY_KIND_SEQUENCE ? run_value_of(value.owner->items[item]) : value;
         }
         INLAY_TRY(run_poll(&call->runner->shared->run));
         INLAY_TRY(loop_run(&loop));

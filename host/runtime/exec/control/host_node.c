@@ -9,7 +9,7 @@ static inlay_status move_inputs_to_host(const host_call *call)
 
     for (uint32_t i = 0; i < region->input_count; i++) {
         const uint32_t value = region->inputs[i];
-        rt_value current = runner_value(call->bound, value);
+        run_value current = runner_value(call->bound, value);
         inlay_status status = INLAY_OK;
 
         if (current.buffer.domain != INLAY_DOMAIN_HOST && !program_passes_to_bodies(call->step->plan->step, value) &&

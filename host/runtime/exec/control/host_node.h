@@ -17,7 +17,7 @@ INLAY_NODISCARD inlay_status host_node_run(struct runner *runner, struct bound *
 
 /* The value in host memory, or in the domain where the node only passes it on (program_passes_to_bodies()). kind 0 if
  * `value` is INLAY_NONE or absent. */
-rt_value host_value(const host_call *call, uint32_t value);
+run_value host_value(const host_call *call, uint32_t value);
 /* Sets value `value_index` of the graph; takes over the reference. The value is dropped if value_index is
  * INLAY_NONE. */
 void host_set_value(host_call *call, uint32_t value_index, inlay_value *value);

@@ -1,9 +1,9 @@
 /* exec/control/host_value.c - values that host nodes read and write. */
 #include "exec/control/host_node.h"
 
-rt_value host_value(const host_call *call, uint32_t value)
+run_value host_value(const host_call *call, uint32_t value)
 {
-    rt_value current = runner_value(call->bound, value);
+    run_value current = runner_value(call->bound, value);
     const partition_region *region = call->step->plan->step->region;
     const struct plan *plan = call->bound->plan;
     const plan_place *place = current.kind == INLAY_KIND_TENSOR ? &plan->places[plan->values[value].place] : NULL;
@@ -13,7 +13,7 @@ rt_value host_value(const host_call *call, uint32_t value)
     if (place->source == PLACE_DYNAMIC)
         return program_passes_to_bodies(call->step->plan->step, value)
                    ? current
-                   : rt_from_value(call->bound->dynamic.mirrors[value]);
+                   : run_value_of(call->bound->dynamic.mirrors[value]);
     /* Computed by a device: the plan has a copy before this step, unless bodies read it on the device. */
     for (uint32_t i = 0; i < region->input_count; i++)
         if (region->inputs[i] == value) {

@@ -9,17 +9,17 @@
  * in host memory, and in memory shared with the device if the device reads it. */
 static bool is_carried_in(const struct loop *loop, uint32_t i, uint32_t domain)
 {
-    const rt_value *value = &loop->in[loop->first_input + i];
+    const run_value *value = &loop->in[loop->first_input + i];
     const bool shared = domain_is_shared(loop->body->prog->env, domain);
 
     if (value->kind != INLAY_KIND_TENSOR || value->dtype == INLAY_STRING)
         return true;
     return value->buffer.domain == (shared ? (uint32_t)INLAY_DOMAIN_HOST : domain) &&
-           (!shared || loop->body->prog->uses.read_in[loop->graph->inputs[loop->first_input + i]] != domain ||
+           (!shared || loop->body->prog->uses.reader_domain[loop->graph->inputs[loop->first_input + i]] != domain ||
             value->alias.handle != 0);
 }
 
-static void use_host_alias(rt_value *value)
+static void use_host_alias(run_value *value)
 {
     const inlay_buffer device_buffer = value->buffer;
 
@@ -35,7 +35,7 @@ static void use_host_alias(rt_value *value)
 static uint32_t shared_reader_domain(const struct loop *loop, uint32_t i)
 {
     const inlay_node_info *node = &loop->call->node->info;
-    const uint32_t within = loop->body->prog->uses.read_in[loop->graph->inputs[loop->first_input + i]];
+    const uint32_t within = loop->body->prog->uses.reader_domain[loop->graph->inputs[loop->first_input + i]];
     const uint32_t after = i < node->output_count && node->outputs[i] != INLAY_NONE
                                ? next_reader_domain(loop->call->runner, node->outputs[i])
                                : (uint32_t)INLAY_DOMAIN_HOST;
@@ -91,7 +91,7 @@ void branch_choose_residency(struct loop *loop)
     }
 }
 
-static inlay_status upload(const struct loop *loop, const rt_value *value, uint32_t domain, inlay_value **out)
+static inlay_status upload(const struct loop *loop, const run_value *value, uint32_t domain, inlay_value **out)
 {
     inlay_status status;
 
@@ -107,20 +107,20 @@ static inlay_status upload(const struct loop *loop, const rt_value *value, uint3
 
 inlay_status loop_upload_carried(struct loop *loop)
 {
-    rt_value *before = arena_copy(&loop->call->bound->dynamic.scratch, &loop->in[loop->first_input],
-                                  (loop->carried + 1) * sizeof *before);
+    run_value *before = arena_copy(&loop->call->bound->dynamic.scratch, &loop->in[loop->first_input],
+                                   (loop->carried + 1) * sizeof *before);
     inlay_status status = before != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
     INLAY_CHECK(loop->domains != NULL);
     loop->needs_upload = false;
     for (uint32_t i = 0; i < loop->carried && status == INLAY_OK; i++) {
-        rt_value *in = &loop->in[loop->first_input + i];
+        run_value *in = &loop->in[loop->first_input + i];
 
         if (is_carried_in(loop, i, loop->domains[i]))
             continue;
         status = upload(loop, in, loop->domains[i], &loop->held[i]);
         if (status == INLAY_OK)
-            *in = rt_from_value(loop->held[i]);
+            *in = run_value_of(loop->held[i]);
     }
     if (status == INLAY_OK || before == NULL)
         return status;
@@ -139,7 +139,7 @@ inlay_status loop_download_carried(struct loop *loop)
     loop->needs_upload = false;
     loop->body->out.domains = NULL;
     for (uint32_t i = 0; i < loop->carried; i++) {
-        rt_value *in = &loop->in[loop->first_input + i];
+        run_value *in = &loop->in[loop->first_input + i];
         inlay_value *host_copy;
         inlay_status status;
 
@@ -150,7 +150,7 @@ inlay_status loop_download_carried(struct loop *loop)
             return status;
         pool_give(loop->call->runner->shared, loop->held[i]);
         loop->held[i] = host_copy;
-        *in = rt_from_value(host_copy);
+        *in = run_value_of(host_copy);
     }
     release_device_values(loop->body, loop->body->out.values);
     release_device_values(loop->body, loop->body->out.spares);

@@ -51,7 +51,7 @@ static inlay_status set_output(host_call *call, inlay_status status, inlay_value
 static inlay_status run_zip(host_call *call)
 {
     const inlay_attr_info *labels = attr(call, "classlabels_int64s");
-    const rt_value value = host_value(call, call->node->info.inputs[0]);
+    const run_value value = host_value(call, call->node->info.inputs[0]);
     int64_t columns, rows;
     inlay_value *keys = NULL, *values = NULL, *list = NULL, **maps = NULL;
     inlay_status status = INLAY_OK;
@@ -161,7 +161,7 @@ static void row_put(struct row *row, int64_t at, const inlay_value *values, int6
 
 static inlay_status read_map(const host_call *call, const inlay_value **out_keys, const inlay_value **out_values)
 {
-    const rt_value value = host_value(call, call->node->info.inputs[0]);
+    const run_value value = host_value(call, call->node->info.inputs[0]);
 
     if (value.kind != INLAY_KIND_MAP || value.owner == NULL || value.owner->count != 2)
         return fail(call, INLAY_INVALID_MODEL, "input 0 must be a map");

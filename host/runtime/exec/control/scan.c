@@ -5,8 +5,8 @@
 #include <string.h>
 
 typedef struct scan_input {
-    rt_value whole;
-    rt_value slice;
+    run_value whole;
+    run_value slice;
     int64_t dims[INLAY_MAX_RANK];
     int64_t outer, length;
     size_t inner;
@@ -175,9 +175,9 @@ done:
 /* ---- Scan-8: a leading batch axis, and a sequence length per batch entry. Each batch entry is scanned separately. */
 
 /* Entry `index` of a tensor with a leading batch axis. */
-static rt_value batch_entry(const rt_value *value, int64_t index)
+static run_value batch_entry(const run_value *value, int64_t index)
 {
-    rt_value entry = *value;
+    run_value entry = *value;
     size_t bytes = value->dims[0] > 0 ? (size_t)value->buffer.bytes / (size_t)value->dims[0] : 0;
 
     INLAY_CHECK(index >= 0 && index < value->dims[0]);
@@ -237,7 +237,7 @@ static inlay_status scan8_entry(host_call *call, int64_t index, int64_t batch, u
     const inlay_node_info *node = &call->node->info;
     uint32_t outs = node->output_count > states ? node->output_count - states : 0;
     scan_input *scans = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *scans);
-    rt_value *wholes = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *wholes);
+    run_value *wholes = arena_array(&call->bound->dynamic.scratch, (size_t)count + 1, sizeof *wholes);
     inlay_status status = INLAY_OK;
     struct loop loop = { .call = call };
 
@@ -248,7 +248,7 @@ static inlay_status scan8_entry(host_call *call, int64_t index, int64_t batch, u
     INLAY_TRY(loop_init(&loop, call, states, outs));
     INLAY_TRY(body_arity(call, loop.graph, states + count, states + outs));
     for (uint32_t i = 0; i < states; i++) {
-        rt_value whole = host_value(call, node->inputs[1 + i]);
+        run_value whole = host_value(call, node->inputs[1 + i]);
         if (whole.kind != INLAY_KIND_TENSOR || whole.rank == 0 || whole.dims[0] != batch) {
             status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "state %u of Scan node '%s' has another batch size",
                                 i, node->name.data);
@@ -299,7 +299,7 @@ inlay_status run_scan8(host_call *call)
     const inlay_node_info *node = &call->node->info;
     const inlay_attr_info *attr = graph_attr(call->node, "num_scan_inputs");
     uint32_t count = attr != NULL && attr->i > 0 && attr->i < node->input_count ? (uint32_t)attr->i : 0;
-    rt_value lens = host_value(call, node->inputs[0]), first;
+    run_value lens = host_value(call, node->inputs[0]), first;
     uint32_t states;
 
     if (count == 0)
@@ -310,7 +310,7 @@ inlay_status run_scan8(host_call *call)
     if (first.kind != INLAY_KIND_TENSOR || first.rank < 2 || first.dims[0] == 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Scan node '%s' (version 8) scans [batch, sequence, ...]",
                           node->name.data);
-    if (lens.kind != 0 && (lens.dtype != INLAY_INT64 || rt_count(&lens) != first.dims[0]))
+    if (lens.kind != 0 && (lens.dtype != INLAY_INT64 || run_value_count(&lens) != first.dims[0]))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sequence_lens of Scan node '%s' must have %lld elements",
                           node->name.data, (long long)first.dims[0]);
     for (int64_t index = 0; index < first.dims[0]; index++) {

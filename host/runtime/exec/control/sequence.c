@@ -13,7 +13,7 @@ static inlay_status fail(const host_call *call, inlay_status code, const char *w
                       what);
 }
 
-static rt_value input(const host_call *call, uint32_t i)
+static run_value input(const host_call *call, uint32_t i)
 {
     return host_value(call, i < call->node->info.input_count ? call->node->info.inputs[i] : INLAY_NONE);
 }
@@ -48,13 +48,13 @@ static inlay_status set_scalar_output(host_call *call, inlay_dtype dtype, const 
 /* The integer scalar of input i, or `otherwise` if it is omitted. */
 static inlay_status read_index(const host_call *call, uint32_t i, int64_t otherwise, int64_t *out)
 {
-    rt_value value = input(call, i);
+    run_value value = input(call, i);
     int32_t narrow;
 
     *out = otherwise;
     if (value.kind == 0)
         return INLAY_OK;
-    if (value.kind != INLAY_KIND_TENSOR || rt_count(&value) != 1 ||
+    if (value.kind != INLAY_KIND_TENSOR || run_value_count(&value) != 1 ||
         (value.dtype != INLAY_INT64 && value.dtype != INLAY_INT32))
         return fail(call, INLAY_SHAPE_MISMATCH, "the position must be one int32 or int64");
     if (value.dtype == INLAY_INT64) {
@@ -68,7 +68,7 @@ static inlay_status read_index(const host_call *call, uint32_t i, int64_t otherw
 
 static inlay_status read_sequence(const host_call *call, inlay_value **out_list)
 {
-    rt_value value = input(call, 0);
+    run_value value = input(call, 0);
 
     if (value.kind != INLAY_KIND_SEQUENCE || value.owner == NULL)
         return fail(call, INLAY_INVALID_MODEL, "input 0 must be a sequence");
@@ -96,12 +96,12 @@ static inlay_status run_construct(host_call *call)
     if (items == NULL)
         return fail(call, INLAY_OUT_OF_MEMORY, "no memory for the list");
     for (uint32_t i = 0; i < count; i++) {
-        rt_value value = input(call, i);
+        run_value value = input(call, i);
         if (value.kind == 0) {
             status = fail(call, INLAY_INVALID_MODEL, "an item is missing");
             goto done;
         }
-        INLAY_TRY(rt_to_value(&value, &items[i], call->diag));
+        INLAY_TRY(run_value_to_object(&value, &items[i], call->diag));
     }
     status = set_list_output(call, INLAY_KIND_SEQUENCE, count > 0 ? items[0]->dtype : INLAY_FLOAT, items, count);
 done:
@@ -140,7 +140,7 @@ static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, 
 static inlay_status run_insert(host_call *call)
 {
     inlay_value *list = NULL, *item = NULL;
-    rt_value value = input(call, 1);
+    run_value value = input(call, 1);
     int64_t at = 0;
     inlay_status status = read_sequence(call, &list);
 
@@ -148,7 +148,7 @@ static inlay_status run_insert(host_call *call)
         return status;
     status = read_index(call, 2, list->count, &at);
     if (status == INLAY_OK)
-        status = rt_to_value(&value, &item, call->diag);
+        status = run_value_to_object(&value, &item, call->diag);
     if (status == INLAY_OK)
         status = edit(call, list, item, at);
     value_unref(item);
@@ -226,7 +226,7 @@ static int64_t int_attr(const host_call *call, const char *name, int64_t otherwi
 }
 
 /* Computes the lengths of the parts. The caller frees *out_lengths. */
-static inlay_status split_lengths(const host_call *call, const rt_value *split, int64_t total, int64_t **out_lengths,
+static inlay_status split_lengths(const host_call *call, const run_value *split, int64_t total, int64_t **out_lengths,
                                   int64_t *out_count)
 {
     int64_t each = 1, count, sum = 0, *lengths;
@@ -277,13 +277,13 @@ static inlay_status split_lengths(const host_call *call, const rt_value *split, 
 /* The elements of a string tensor still point to the source's text: replaces *value by a deep copy. */
 static inlay_status copy_strings_deeply(const host_call *call, inlay_value **value)
 {
-    rt_value view = rt_from_value(*value);
+    run_value view = run_value_of(*value);
     inlay_value *deep = NULL;
     inlay_status status;
 
     if ((*value)->dtype != INLAY_STRING)
         return INLAY_OK;
-    status = rt_to_value(&view, &deep, call->diag);
+    status = run_value_to_object(&view, &deep, call->diag);
     if (status != INLAY_OK)
         return status;
     value_unref(*value);
@@ -293,7 +293,7 @@ static inlay_status copy_strings_deeply(const host_call *call, inlay_value **val
 
 static inlay_status run_split(host_call *call)
 {
-    rt_value value = input(call, 0), split = input(call, 1);
+    run_value value = input(call, 0), split = input(call, 1);
     int64_t axis = int_attr(call, "axis", 0), count = 0, *lengths = NULL, at = 0;
     bool keep = int_attr(call, "keepdims", 1) != 0 || split.kind != 0;
     inlay_value **items = NULL;
@@ -389,7 +389,7 @@ done:
 
 static inlay_status run_optional(host_call *call)
 {
-    rt_value value = input(call, 0);
+    run_value value = input(call, 0);
     inlay_value *item = NULL;
     inlay_status status;
 
@@ -397,7 +397,7 @@ static inlay_status run_optional(host_call *call)
         return set_list_output(call, INLAY_KIND_OPTIONAL,
                                call->node->type_attr != NULL ? call->node->type_attr->info.dtype : INLAY_FLOAT, NULL,
                                0);
-    status = rt_to_value(&value, &item, call->diag);
+    status = run_value_to_object(&value, &item, call->diag);
     if (status == INLAY_OK)
         status = set_list_output(call, INLAY_KIND_OPTIONAL, item->dtype, &item, 1);
     value_unref(item);
@@ -406,7 +406,7 @@ static inlay_status run_optional(host_call *call)
 
 static inlay_status run_has_element(host_call *call)
 {
-    rt_value value = input(call, 0);
+    run_value value = input(call, 0);
     uint8_t has = value.kind == INLAY_KIND_OPTIONAL ? value.owner->count > 0 : value.kind != 0;
 
     return set_scalar_output(call, INLAY_BOOL, &has);
@@ -414,7 +414,7 @@ static inlay_status run_has_element(host_call *call)
 
 static inlay_status run_get_element(host_call *call)
 {
-    rt_value value = input(call, 0);
+    run_value value = input(call, 0);
     inlay_value *item = NULL;
     inlay_status status;
 
@@ -425,19 +425,19 @@ static inlay_status run_get_element(host_call *call)
     }
     if (value.kind == 0)
         return fail(call, INLAY_INVALID_ARGUMENT, "the optional is empty");
-    status = rt_to_value(&value, &item, call->diag);
+    status = run_value_to_object(&value, &item, call->diag);
     return status == INLAY_OK ? set_output(call, 0, item) : status;
 }
 
 static inlay_status run_identity(host_call *call)
 {
-    rt_value value = input(call, 0);
+    run_value value = input(call, 0);
     inlay_value *copy = NULL;
     inlay_status status;
 
     if (value.kind == 0)
         return set_list_output(call, INLAY_KIND_OPTIONAL, INLAY_FLOAT, NULL, 0);
-    status = rt_to_value(&value, &copy, call->diag);
+    status = run_value_to_object(&value, &copy, call->diag);
     return status == INLAY_OK ? set_output(call, 0, copy) : status;
 }
 

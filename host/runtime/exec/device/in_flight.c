@@ -190,7 +190,7 @@ static inlay_status copy_failed(const struct runner *runner, const bound_step *s
 {
     char why[sizeof diag->text];
 
-    status = boundary_settle(status, diag);
+    status = boundary_finish_status(status, diag);
     (void)snprintf(why, sizeof why, "%s", diag->text);
     return inlay_fail(diag, status, "copying '%s', provider %s: %.300s",
                       runner->prog->graph->values[step->plan->copy_value].info.name.data,
@@ -209,7 +209,7 @@ inlay_status runner_step_failed(struct runner *runner, const bound_step *step, i
         return boundary_status(status);
     if (planned == NULL)
         return copy_failed(runner, step, status, diag);
-    status = boundary_settle(status, diag);
+    status = boundary_finish_status(status, diag);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED) {
         const char *word = status == INLAY_CANCELLED ? "the run was cancelled" : "the run took longer than its limit";
         return inlay_fail(diag, status, "%s, at node '%s'", word, planned->node->info.name.data);

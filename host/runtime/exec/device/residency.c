@@ -120,7 +120,7 @@ inlay_status copy_between_domains(struct runner *runner, const inlay_buffer *fro
     return status;
 }
 
-inlay_status copy_to_domain(struct runner *runner, const rt_value *value, uint32_t domain, inlay_value **out,
+inlay_status copy_to_domain(struct runner *runner, const run_value *value, uint32_t domain, inlay_value **out,
                             inlay_diag *diag)
 {
     inlay_status status;
@@ -152,7 +152,7 @@ uint32_t live_domain(const program_env *env, uint32_t domain)
 uint32_t next_reader_domain(const struct runner *runner, uint32_t value)
 {
     const uint32_t k = runner->prog->output_of[value];
-    uint32_t domain = runner->prog->uses.read_in[value];
+    uint32_t domain = runner->prog->uses.reader_domain[value];
 
     if (domain == INLAY_DOMAIN_HOST && k != INLAY_NONE)
         domain = runner->out.wanted[k] == NULL && runner->out.domains != NULL ? runner->out.domains[k]
@@ -171,7 +171,7 @@ uint32_t residency_domain(const struct runner *runner, uint32_t value)
 }
 
 inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t index, uint32_t domain,
-                            rt_value *current, inlay_diag *diag)
+                            run_value *current, inlay_diag *diag)
 {
     inlay_value *made;
     inlay_status status;
@@ -194,7 +194,7 @@ inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t
         bound->dynamic.mirrors[index] = made;
         bound->dynamic.has_objects = true;
     }
-    *current = rt_from_value(bound->dynamic.mirrors[index]);
+    *current = run_value_of(bound->dynamic.mirrors[index]);
     return INLAY_OK;
 }
 
@@ -203,7 +203,7 @@ inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t
 /* Each copy waits for the previous one, so one timeline is sufficient for all of them. */
 void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
 {
-    const rt_value source = runner_value(bound, index);
+    const run_value source = runner_value(bound, index);
     const uint32_t domain = live_domain(runner->prog->env, runner->prog->uses.region_domain[index]);
     const partition_provider *provider =
         domain != INLAY_DOMAIN_HOST ? &runner->prog->env->providers[plan_owner_of(runner->prog->env, domain)] : NULL;
@@ -370,8 +370,9 @@ bool init_output_shares(struct runner *runner)
                                                              : (uint32_t)INLAY_DOMAIN_HOST;
 
         runner->out.shares[k].made = made != INLAY_DOMAIN_HOST;
-        runner->out.shares[k].domain =
-            made != INLAY_DOMAIN_HOST || !output_can_be_resident(graph, value) ? made : program->uses.read_in[value];
+        runner->out.shares[k].domain = made != INLAY_DOMAIN_HOST || !output_can_be_resident(graph, value)
+                                           ? made
+                                           : program->uses.reader_domain[value];
         if (!domain_is_shared(program->env, runner->out.shares[k].domain))
             runner->out.shares[k].domain = INLAY_DOMAIN_HOST;
     }

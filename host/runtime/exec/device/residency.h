@@ -27,7 +27,7 @@ INLAY_NODISCARD inlay_status shared_value_create(uint32_t domain, inlay_dtype dt
 /* Returns whether the value is such a device tensor, in that domain, and the caller holds the only reference. */
 bool device_value_is_exclusive(const inlay_value *value, uint32_t domain);
 /* Copies the value to the domain; the copy is complete on return. */
-INLAY_NODISCARD inlay_status copy_to_domain(struct runner *runner, const rt_value *value, uint32_t domain,
+INLAY_NODISCARD inlay_status copy_to_domain(struct runner *runner, const run_value *value, uint32_t domain,
                                             inlay_value **out, inlay_diag *diag);
 /* Copies between two domains of the session, or within one; complete on return. */
 INLAY_NODISCARD inlay_status copy_between_domains(struct runner *runner, const inlay_buffer *from,
@@ -40,7 +40,7 @@ uint32_t residency_domain(const struct runner *runner, uint32_t value);
 /* Makes *value, the current state of value `index`, readable in the domain; it is copied at most once per run. Lists
  * and absent values are left unchanged. */
 INLAY_NODISCARD inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t index, uint32_t domain,
-                                            rt_value *value, inlay_diag *diag);
+                                            run_value *value, inlay_diag *diag);
 /* Starts copying value `index`, which the run created in host memory, to the domain where a later step reads it. Errors
  * are reported when the value is read. */
 void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index);

@@ -33,7 +33,7 @@ typedef struct dynamic_call {
 
 /* ------------------------------------------------------------------ sizing */
 
-static bool info_from_value(const rt_value *value, inlay_value_info *info, struct arena *arena)
+static bool info_from_value(const run_value *value, inlay_value_info *info, struct arena *arena)
 {
     inlay_dim *dims = arena_array(arena, (size_t)value->rank + 1, sizeof *dims);
 
@@ -71,7 +71,7 @@ static bool shape_known(const inlay_value_state *state)
 }
 
 /* Only the entries of this region change: the bound plan's infos and states of other values belong to the plan. */
-static inlay_status infer_shapes(dynamic_call *call, const rt_value *in)
+static inlay_status infer_shapes(dynamic_call *call, const run_value *in)
 {
     const partition_region *region = call->step->plan->step->region;
     const struct graph *graph = call->runner->prog->graph;
@@ -169,7 +169,7 @@ static inlay_status specialize(dynamic_call *call)
 
 /* *out_sized = false: shapes are unknown, or the provider needs more data, and `more` says that data on a device is
  * still unread. */
-static inlay_status try_size(dynamic_call *call, const rt_value *in, bool more, bool *out_sized)
+static inlay_status try_size(dynamic_call *call, const run_value *in, bool more, bool *out_sized)
 {
     const partition_region *region = call->step->plan->step->region;
     char *signature = arena_alloc(&call->bound->dynamic.scratch, signature_bytes(in, region->input_count) + 1);
@@ -197,7 +197,7 @@ static inlay_status try_size(dynamic_call *call, const rt_value *in, bool more, 
 
 /* Tensors with few elements that are on a device are copied to the host if the sizes depend on them; the first run
  * finds out whether they do. */
-static inlay_status size_step(dynamic_call *call, rt_value *in)
+static inlay_status size_step(dynamic_call *call, run_value *in)
 {
     const partition_region *region = call->step->plan->step->region;
     dynamic_cache *cache = call->cache;
@@ -392,7 +392,7 @@ static inlay_status move_inputs_to_domains(dynamic_call *call)
 
     for (uint32_t i = 0; i < step->region->input_count; i++) {
         const uint32_t value = step->region->inputs[i];
-        rt_value current = runner_value(call->bound, value);
+        run_value current = runner_value(call->bound, value);
         inlay_status status;
 
         if (call->in[i].buffer.domain == step->placements[i].domain)
@@ -476,7 +476,7 @@ static inlay_status move_to_place(dynamic_call *call, uint32_t i)
 static inlay_status set_result(dynamic_call *call, uint32_t i)
 {
     const uint32_t value = call->step->plan->step->region->outputs[i];
-    rt_value result = rt_from_value(call->made[i]);
+    run_value result = run_value_of(call->made[i]);
     inlay_value *stored = call->made[i];
 
     if (result.buffer.domain != INLAY_DOMAIN_HOST && residency_domain(call->runner, value) != result.buffer.domain) {
@@ -548,7 +548,7 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
                           .provider = planned->provider,
                           .diag = diag,
                           .domain = partition_default_domain(planned->provider) };
-    rt_value *in;
+    run_value *in;
 
     arena_reset(&bound->dynamic.scratch);
     in = arena_array(&bound->dynamic.scratch, tensors, sizeof *in);

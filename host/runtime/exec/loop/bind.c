@@ -39,7 +39,7 @@ struct binder {
  * run with large inputs must not hold its memory forever. */
 static bool is_oversized(const struct runner *runner, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
+    for (uint32_t i = 0; i < MAX_BOUND_PLANS; i++)
         if (runner->plans.kept[i] != NULL && runner->plans.kept[i]->plan->slab_bytes[0] > bytes)
             bytes = runner->plans.kept[i]->plan->slab_bytes[0];
     return runner->plans.slab_bytes > SLAB_SMALL && runner->plans.slab_bytes / 4 > bytes;
@@ -217,8 +217,8 @@ static bool written_range(const struct binder *binder, uint32_t place, uint32_t 
     const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
     const uint64_t begin = pl->source == PLACE_SLAB ? pl->offset : 0;
 
-    *out = (busy_range){ begin, begin + pl->bytes, pl->lies_in, pl->source == PLACE_OUTPUT ? pl->index : INLAY_NONE,
-                         step };
+    *out = (busy_range){ begin, begin + pl->bytes, pl->memory_domain,
+                         pl->source == PLACE_OUTPUT ? pl->index : INLAY_NONE, step };
     return pl->source == PLACE_SLAB || pl->source == PLACE_OUTPUT;
 }
 
@@ -273,10 +273,10 @@ static bool places_meet(const struct bound *bound, uint32_t input, uint32_t outp
     const plan_place *place = &bound->plan->places[plan_bytes_of(bound->plan, input)];
     const plan_place *other_place = &bound->plan->places[plan_bytes_of(bound->plan, output)];
 
-    return input == output ||
-           (place->source == PLACE_SLAB && other_place->source == PLACE_SLAB &&
-            place->lies_in == other_place->lies_in && place->offset < other_place->offset + other_place->bytes &&
-            other_place->offset < place->offset + place->bytes);
+    return input == output || (place->source == PLACE_SLAB && other_place->source == PLACE_SLAB &&
+                               place->memory_domain == other_place->memory_domain &&
+                               place->offset < other_place->offset + other_place->bytes &&
+                               other_place->offset < place->offset + place->bytes);
 }
 
 /* Returns whether the copy can join the preceding copies in one request. No copy of a request may depend on another

@@ -19,7 +19,7 @@ static bool step_reads(const bound_step *step, uint32_t value)
 static void move_values_to_host(struct runner *runner, struct bound *bound)
 {
     for (uint32_t value = 0; bound->dynamic.mirrors != NULL && value < runner->prog->graph->value_count; value++) {
-        rt_value *fallback = &bound->dynamic.values[value];
+        run_value *fallback = &bound->dynamic.values[value];
         inlay_value *mirror = bound->dynamic.mirrors[value], *host_copy = NULL;
 
         if (step_reads(bound->current_step, value) || prefetch_wait(runner, bound, value, NULL) != INLAY_OK)
@@ -47,7 +47,7 @@ void evict_device_values(struct runner *runner, bool idle, bool all)
         return;
     if (!idle && runner->plans.busy != NULL && runner->plans.busy->current_step != NULL)
         at = runner->plans.busy->current_step->plan->step;
-    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+    for (uint32_t i = 0; i < MAX_BOUND_PLANS; i++) {
         if (runner->plans.kept[i] == NULL || runner->plans.kept[i] == runner->plans.busy)
             continue;
         if (runner->plans.now == runner->plans.kept[i])

@@ -25,7 +25,7 @@ inlay_status runner_enforce_memory_limit(struct runner *runner, const struct bou
 
     if (run_memory_fits(memory, need, own_bytes(runner), &least))
         return INLAY_OK;
-    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+    for (uint32_t i = 0; i < MAX_BOUND_PLANS; i++) {
         struct bound *other = runner->plans.kept[i];
 
         if (other == NULL || other == bound)
@@ -44,5 +44,5 @@ inlay_status runner_enforce_memory_limit(struct runner *runner, const struct bou
     if (run_memory_fits(memory, need, own_bytes(runner), &least))
         return INLAY_OK;
     (void)snprintf(what, sizeof what, "graph '%.100s' at these sizes", runner->prog->graph->name);
-    return run_memory_over(memory, what, least, diag);
+    return run_memory_limit_error(memory, what, least, diag);
 }

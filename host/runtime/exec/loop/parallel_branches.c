@@ -25,7 +25,7 @@ inlay_status parallel_branches_create(struct bound *bound, inlay_diag *diag)
     parallel_branches *parallel;
 
     bound->parallel = NULL;
-    for (uint32_t k = 0; k < plan->wave_count; k++) {
+    for (uint32_t k = 0; k < plan->branch_group_count; k++) {
         most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
         for (uint32_t j = plan->waves[k].first; j < plan->waves[k].end; j++)
             if (!bound->steps[j].simple)
@@ -74,14 +74,14 @@ void parallel_branches_record(parallel_branches *parallel, uint64_t began_ns)
 typedef struct wave_run {
     struct runner *runner;
     struct bound *bound;
-    const plan_wave *wave;
+    const branch_group *wave;
     const crash_scene *scene; /* of the run */
 } wave_run;
 
 /* Runs the steps of branch k in order. Each branch has its own diag. */
 static inlay_status run_branch(const wave_run *run, uint32_t k, uint32_t *out_step)
 {
-    const plan_wave *wave = run->wave;
+    const branch_group *wave = run->wave;
     const float_state floats = float_state_get();
     run_shared *shared = run->runner->shared;
     inlay_status status = INLAY_OK;
@@ -117,7 +117,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK; /* every branch runs to its end, so the reported failure does not depend on timing */
 }
 
-inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const plan_wave *wave,
+inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const branch_group *wave,
                                    bound_step **out_failed)
 {
     wave_run run = { runner, bound, wave, &crash_here };

@@ -17,7 +17,7 @@ void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index
         runner->shared->hang.unwinding)
         return;
     pool_give(runner->shared, bound->dynamic.values[value_index].owner);
-    bound->dynamic.values[value_index] = rt_from_value(value);
+    bound->dynamic.values[value_index] = run_value_of(value);
     if (bound->dynamic.mirrors != NULL) {
         pool_give(runner->shared, bound->dynamic.mirrors[value_index]);
         bound->dynamic.mirrors[value_index] = NULL;
@@ -26,7 +26,7 @@ void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index
 
 /* ------------------------------------------------------------------ before the steps */
 
-void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_value *inputs)
+void runner_bind_inputs(struct runner *runner, struct bound *bound, const run_value *inputs)
 {
     const struct graph *graph = runner->prog->graph;
     uint32_t count = graph->input_count + graph->captured_count;
@@ -52,7 +52,7 @@ void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_val
 
 /* Returns whether the output `want` shares bytes with an input, so that a step could overwrite an input that is still
  * needed. */
-static bool overlaps_inputs(const struct runner *runner, const inlay_value *want, const rt_value *inputs)
+static bool overlaps_inputs(const struct runner *runner, const inlay_value *want, const run_value *inputs)
 {
     const struct graph *graph = runner->prog->graph;
     const bool on_host = want->buffer.domain == INLAY_DOMAIN_HOST;
@@ -89,7 +89,7 @@ static bool output_is_exclusive(const inlay_value *value, uint32_t domain, inlay
 /* Binds output k to memory that the host shares with a device; the caller's memory if possible. *device_buffer: the
  * buffer as the device addresses it. */
 static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_value_state *state, uint64_t bytes,
-                                const rt_value *inputs, inlay_buffer *device_buffer, inlay_diag *diag)
+                                const run_value *inputs, inlay_buffer *device_buffer, inlay_diag *diag)
 {
     const uint32_t domain = runner->out.shares[k].now;
     inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k], *swap;
@@ -163,7 +163,7 @@ static inlay_status bind_on_host(struct runner *runner, uint32_t k, const inlay_
 /* Binds the output whose place is `place`. *to is the buffer that steps write, *other its alias in the other domain of
  * shared memory. */
 static inlay_status bind_output(struct runner *runner, const plan_place *place, const inlay_value_state *state,
-                                const rt_value *inputs, inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
+                                const run_value *inputs, inlay_buffer *to, inlay_buffer *other, inlay_diag *diag)
 {
     const uint32_t k = place->index;
     inlay_value **out = &runner->out.values[k], *want = runner->out.wanted[k];
@@ -200,7 +200,7 @@ static inlay_status bind_output(struct runner *runner, const plan_place *place, 
     return status;
 }
 
-inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, const rt_value *inputs, inlay_diag *diag)
+inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, const run_value *inputs, inlay_diag *diag)
 {
     const struct graph *graph = runner->prog->graph;
     const struct plan *plan = bound->plan;
@@ -275,7 +275,7 @@ uint32_t runner_output_key(const struct runner *runner, plan_input *out)
 
 /* Creates an object for output k from its current value: in host memory, unless the caller wants it in another
  * domain. */
-static inlay_status create_output_object(struct runner *runner, struct bound *bound, uint32_t k, rt_value *now,
+static inlay_status create_output_object(struct runner *runner, struct bound *bound, uint32_t k, run_value *now,
                                          inlay_value **made, inlay_diag *diag)
 {
     const bool movable = now->kind == INLAY_KIND_TENSOR && now->dtype != INLAY_STRING;
@@ -323,7 +323,7 @@ inlay_status runner_gather_outputs(struct runner *runner, struct bound *bound, i
     for (uint32_t k = 0; k < graph->output_count && status == INLAY_OK; k++) {
         uint32_t value = graph->outputs[k], place = value == INLAY_NONE ? INLAY_NONE : bound->plan->values[value].place;
         inlay_value *made = NULL;
-        rt_value now;
+        run_value now;
 
         if (place != INLAY_NONE && bound->plan->places[place].source == PLACE_OUTPUT &&
             bound->plan->places[place].index == k)

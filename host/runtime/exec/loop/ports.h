@@ -6,9 +6,9 @@
 /* Sets dynamic value `value_index` to the object; takes over the reference. NULL clears it. */
 void runner_set(struct runner *runner, struct bound *bound, uint32_t value_index, inlay_value *value);
 /* Makes the plan read the inputs in the caller's memory. */
-void runner_bind_inputs(struct runner *runner, struct bound *bound, const rt_value *inputs);
+void runner_bind_inputs(struct runner *runner, struct bound *bound, const run_value *inputs);
 /* Allocates the outputs that steps write directly. */
-INLAY_NODISCARD inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, const rt_value *inputs,
+INLAY_NODISCARD inlay_status runner_bind_outputs(struct runner *runner, struct bound *bound, const run_value *inputs,
                                                  inlay_diag *diag);
 /* If an output is wanted in device memory, the domains of all outputs are part of the plan's key. Writes these entries;
  * returns how many. */

@@ -30,7 +30,7 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
     inlay_status status;
 
     runner->plans.clock++;
-    for (uint32_t i = 0; i < BOUNDS_KEPT; i++) {
+    for (uint32_t i = 0; i < MAX_BOUND_PLANS; i++) {
         struct bound *bound = runner->plans.kept[i];
         INLAY_CHECK(bound == NULL || bound->plan != NULL);
         if (bound != NULL && plan_fits(bound->plan, runner->in.key, count)) {
@@ -60,7 +60,7 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
 
 /* Waits for the fences of the caller's values. Only stream-aware providers may wait for work that is submitted later;
  * for all others the host waits here. */
-static inlay_status wait_for_caller(const struct runner *runner, const rt_value *inputs, inlay_diag *diag)
+static inlay_status wait_for_caller(const struct runner *runner, const run_value *inputs, inlay_diag *diag)
 {
     const uint32_t input_count = runner->prog->graph->input_count,
                    count = input_count + runner->prog->graph->output_count;
@@ -114,7 +114,7 @@ static inlay_status run_steps_with_branches(struct runner *runner, struct bound 
     inlay_status status = INLAY_OK;
     uint32_t at = 0;
 
-    for (uint32_t k = 0; bound->parallel->concurrent && k < plan->wave_count && status == INLAY_OK; k++) {
+    for (uint32_t k = 0; bound->parallel->concurrent && k < plan->branch_group_count && status == INLAY_OK; k++) {
         bound_step *failed;
 
         status = steps_walk(runner, bound, at, plan->waves[k].first, diag);
@@ -147,7 +147,8 @@ static void propagate_control(struct runner *runner, struct bound *bound)
 }
 
 /* Runs the fallback program and takes over its outputs. */
-static inlay_status run_fallback(struct runner *runner, struct program *other, const rt_value *inputs, inlay_diag *diag)
+static inlay_status run_fallback(struct runner *runner, struct program *other, const run_value *inputs,
+                                 inlay_diag *diag)
 {
     uint32_t count = runner->prog->graph->output_count;
     struct runner *fallback = runner->fallback.runners;
@@ -245,20 +246,20 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
 }
 
 /* The value of plan_input.also for input i: set if a step reads the input through its alias in the other domain. */
-static uint32_t alias_domain(const struct program *program, uint32_t i, const rt_value *value)
+static uint32_t alias_domain(const struct program *program, uint32_t i, const run_value *value)
 {
     const struct graph *graph = program->graph;
     const uint32_t value_index = i < graph->input_count ? graph->inputs[i] : graph->captured[i - graph->input_count];
 
     if (value->alias.handle == 0 ||
-        (value->alias.domain == INLAY_DOMAIN_HOST ? !program->uses.read_here[value_index]
-                                                  : program->uses.read_in[value_index] != value->alias.domain))
+        (value->alias.domain == INLAY_DOMAIN_HOST ? !program->uses.read_on_host[value_index]
+                                                  : program->uses.reader_domain[value_index] != value->alias.domain))
         return 0;
     return 1 + value->alias.domain;
 }
 
 /* Writes the key of the run, its input and output descriptions, to runner->in.key; returns the number of entries. */
-static uint32_t make_key(struct runner *runner, const rt_value *inputs)
+static uint32_t make_key(struct runner *runner, const run_value *inputs)
 {
     const uint32_t count = runner->prog->graph->input_count + runner->prog->graph->captured_count;
 
@@ -276,7 +277,7 @@ static uint32_t make_key(struct runner *runner, const rt_value *inputs)
 }
 
 /* Binds inputs and outputs, runs all steps, and waits until nothing is in flight. */
-static inlay_status run_steps(struct runner *runner, struct bound *bound, const rt_value *inputs, inlay_diag *diag)
+static inlay_status run_steps(struct runner *runner, struct bound *bound, const run_value *inputs, inlay_diag *diag)
 {
     crash_scene before;
     inlay_status status;
@@ -321,7 +322,7 @@ static void end_steps(struct runner *runner, struct bound *bound)
 }
 
 /* Runs the runner's own plan. *out_other is NULL, or the program that must run instead. */
-static inlay_status run_own(struct runner *runner, const rt_value *inputs, uint32_t count, struct program **out_other,
+static inlay_status run_own(struct runner *runner, const run_value *inputs, uint32_t count, struct program **out_other,
                             inlay_diag *diag)
 {
     struct bound *bound = NULL;
@@ -353,7 +354,7 @@ static bool can_exclude_device(const struct runner *runner, inlay_status status)
            (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY || status == INLAY_LIMIT_EXCEEDED);
 }
 
-static inlay_status run_once(struct runner *runner, const rt_value *inputs, inlay_diag *caller)
+static inlay_status run_once(struct runner *runner, const run_value *inputs, inlay_diag *caller)
 {
     inlay_diag *diag = &runner->shared->diag; /* its address is in the arguments of the steps */
     struct program *other = NULL;
@@ -394,7 +395,7 @@ static inlay_status run_once(struct runner *runner, const rt_value *inputs, inla
 
 /* Runs again after a lost device, since the values that it held are computed by the other providers in the second run.
  * Needed because the runners of bodies may learn of the loss in the middle of a loop. */
-inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_diag *diag)
+inlay_status runner_run(struct runner *runner, const run_value *inputs, inlay_diag *diag)
 {
     const inlay_status status = run_once(runner, inputs, diag);
 
@@ -443,7 +444,7 @@ void runner_destroy(struct runner *runner)
         runner_destroy(runner->fallback.runners);
         runner->fallback.runners = next;
     }
-    for (uint32_t i = 0; i < BOUNDS_KEPT; i++)
+    for (uint32_t i = 0; i < MAX_BOUND_PLANS; i++)
         bound_destroy(runner, runner->plans.kept[i]);
     if (runner->plans.spare != NULL)
         arena_deinit(&runner->plans.spare->arena);

@@ -13,5 +13,5 @@ void runner_destroy(struct runner *runner);
 
 /* Runs the program. inputs: the graph's inputs, then its captured values; borrowed. On success runner.out.values hold
  * the results. On failure they are NULL and diag names the node. */
-INLAY_NODISCARD inlay_status runner_run(struct runner *runner, const rt_value *inputs, inlay_diag *diag);
+INLAY_NODISCARD inlay_status runner_run(struct runner *runner, const run_value *inputs, inlay_diag *diag);
 #endif

@@ -7,12 +7,12 @@ inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *boun
 {
     inlay_buffer out = { .bytes = place->bytes, .domain = domain };
 
-    if (place->lies_in == INLAY_DOMAIN_HOST) {
+    if (place->memory_domain == INLAY_DOMAIN_HOST) {
         /* A tensor without elements has an address, too, so that it cannot be mistaken for an omitted one. */
         out.handle = bound->plan->slab_bytes[0] > 0 ? (uintptr_t)runner->plans.slab + place->offset
                                                     : (uintptr_t)&bound->memory.base;
     } else if (domain == INLAY_DOMAIN_HOST) {
-        const void *map = bound->memory.maps[place->lies_in];
+        const void *map = bound->memory.maps[place->memory_domain];
 
         out.handle = map != NULL ? (uintptr_t)map + place->offset : (uintptr_t)&bound->memory.base;
     } else {
@@ -29,33 +29,34 @@ inlay_buffer bound_alias(const struct bound *bound, uint32_t place)
     if (slot->source == PLACE_INPUT)
         return bound->plan->places[place].source == PLACE_VIEW ? bound->ports.inputs[slot->index].buffer
                                                                : bound->ports.inputs[slot->index].alias;
-    if (slot->source != PLACE_SLAB || slot->lies_in == INLAY_DOMAIN_HOST || bound->memory.maps[slot->lies_in] == NULL)
+    if (slot->source != PLACE_SLAB || slot->memory_domain == INLAY_DOMAIN_HOST ||
+        bound->memory.maps[slot->memory_domain] == NULL)
         return (inlay_buffer){ 0 };
     /* The place is in a device's slab, so the runner's slab is not needed. */
-    INLAY_CHECK(slot->lies_in < bound->plan->domain_count);
+    INLAY_CHECK(slot->memory_domain < bound->plan->domain_count);
     return bound_in_slab(NULL, bound, slot,
-                         bound->plan->places[place].domain == INLAY_DOMAIN_HOST ? slot->lies_in
+                         bound->plan->places[place].domain == INLAY_DOMAIN_HOST ? slot->memory_domain
                                                                                 : (uint32_t)INLAY_DOMAIN_HOST);
 }
 
-rt_value runner_value(const struct bound *bound, uint32_t value)
+run_value runner_value(const struct bound *bound, uint32_t value)
 {
     const struct plan *plan = bound->plan;
     uint32_t place = value == INLAY_NONE ? INLAY_NONE : plan->values[value].place;
     const inlay_value_state *state;
 
     if (place == INLAY_NONE)
-        return (rt_value){ 0 };
+        return (run_value){ 0 };
     state = &plan->states[value];
     /* Objects and lists arrive as dynamic values of an input place; so do absent optional inputs. */
     if (plan->places[place].source == PLACE_DYNAMIC ||
         (plan->places[place].source == PLACE_INPUT &&
          (bound->dynamic.values[value].kind != 0 || state->rank == INLAY_RANK_UNKNOWN)))
         return bound->dynamic.values[value];
-    return (rt_value){ .kind = INLAY_KIND_TENSOR,
-                       .dtype = state->dtype,
-                       .rank = state->rank,
-                       .dims = state->dims,
-                       .buffer = bound->memory.buffers[place],
-                       .alias = bound_alias(bound, place) };
+    return (run_value){ .kind = INLAY_KIND_TENSOR,
+                        .dtype = state->dtype,
+                        .rank = state->rank,
+                        .dims = state->dims,
+                        .buffer = bound->memory.buffers[place],
+                        .alias = bound_alias(bound, place) };
 }

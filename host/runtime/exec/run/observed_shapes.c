@@ -35,7 +35,7 @@ void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, 
         memcpy(shape->dims, dims, rank * sizeof *dims);
 }
 
-const cost_input *seen_sizes(const struct runner *runner, struct arena *arena)
+const cost_input *observed_sizes(const struct runner *runner, struct arena *arena)
 {
     const struct bound *bound = runner->plans.now;
     uint32_t count = runner->prog->graph->value_count;
@@ -54,7 +54,7 @@ const cost_input *seen_sizes(const struct runner *runner, struct arena *arena)
     return sizes;
 }
 
-inlay_value_state *seen_states(const struct runner *runner, struct arena *arena)
+inlay_value_state *observed_states(const struct runner *runner, struct arena *arena)
 {
     const inlay_value_state *assumed = runner->prog->parts.profile;
     uint32_t count = runner->prog->graph->value_count;

@@ -71,12 +71,12 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
     return make_tensor(shared, dtype, rank, dims, out_value, diag);
 }
 
-inlay_status pool_value(run_shared *shared, const rt_value *value, inlay_value **out_value, inlay_diag *diag)
+inlay_status pool_value(run_shared *shared, const run_value *value, inlay_value **out_value, inlay_diag *diag)
 {
     inlay_status status;
 
     if (value->kind != INLAY_KIND_TENSOR || value->owner != NULL || value->dtype == INLAY_STRING)
-        return rt_to_value(value, out_value, diag);
+        return run_value_to_object(value, out_value, diag);
     status = pool_take(shared, value->dtype, value->rank, value->dims, out_value, diag);
     if (status == INLAY_OK && (*out_value)->buffer.bytes > 0)
         memcpy(value_data(*out_value), inlay_buffer_host(&value->buffer), (size_t)(*out_value)->buffer.bytes);

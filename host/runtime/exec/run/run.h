@@ -73,8 +73,8 @@ INLAY_NODISCARD inlay_status run_take(run_shared *shared, uint64_t bytes, uint64
 /* A tensor from the pool, or a new one: unshared, not cleared. INLAY_LIMIT_EXCEEDED beyond max_run_bytes. */
 INLAY_NODISCARD inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                        inlay_value **out_value, inlay_diag *diag);
-/* Creates an object for the value as rt_to_value() does, but copies use memory from the pool. */
-INLAY_NODISCARD inlay_status pool_value(run_shared *shared, const rt_value *value, inlay_value **out_value,
+/* Creates an object for the value as run_value_to_object() does, but copies use memory from the pool. */
+INLAY_NODISCARD inlay_status pool_value(run_shared *shared, const run_value *value, inlay_value **out_value,
                                         inlay_diag *diag);
 /* Takes over the reference and returns the tensor to the pool if that was the last one. NULL is a no-op. */
 void pool_give(run_shared *shared, inlay_value *value);
@@ -118,7 +118,7 @@ typedef struct observed_shape {
 
 /* Values whose sizes the plan does not know. All pointers but `values` are NULL if the plan knows all sizes. */
 typedef struct bound_dynamic {
-    rt_value *values; /* [value_count] DYNAMIC values of the run */
+    run_value *values; /* [value_count] DYNAMIC values of the run */
     /* [value_count] copies of values in another domain, made when a step there read them; a reference each */
     inlay_value **mirrors;
     inlay_fence *mirror_fences; /* [value_count] fences of mirrors that are still being copied; timeline 0: complete */
@@ -145,7 +145,7 @@ typedef struct bound_memory {
 typedef struct bound_ports {
     struct patch *patches; /* [patch_count] of INPUT and OUTPUT places */
     uint32_t patch_count;
-    const rt_value *inputs; /* of the run in progress */
+    const run_value *inputs; /* of the run in progress */
 } bound_ports;
 
 /* State of asynchronous work. */
@@ -208,12 +208,12 @@ typedef struct runner_fallback {
     struct runner *next;    /* next in the list, if this is such a runner */
 } runner_fallback;
 
-enum { BOUNDS_KEPT = 4 };
+enum { MAX_BOUND_PLANS = 4 };
 
 /* The plans that a runner has bound, and the host slab, which they share because only one of them runs at a time and no
  * run leaves values there. */
 typedef struct runner_plans {
-    struct bound *kept[BOUNDS_KEPT];
+    struct bound *kept[MAX_BOUND_PLANS];
     struct bound *now;   /* of the last run */
     struct bound *busy;  /* of the run in progress; NULL = none, so that all of `kept` may be freed */
     struct bound *spare; /* a destroyed bound plan whose arena the next one reuses; or NULL */
@@ -253,10 +253,10 @@ bool observed_shapes_create(struct bound *bound, uint32_t value_count);
 void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, const int64_t *dims);
 /* The shapes of the last run, [value_count] from the arena; rank INLAY_RANK_UNKNOWN for values that it did not compute.
  * Valid until the next run. NULL: out of memory. */
-const cost_input *seen_sizes(const struct runner *runner, struct arena *arena);
+const cost_input *observed_sizes(const struct runner *runner, struct arena *arena);
 /* The same as states. Values that the last run did not compute have the shapes that were assumed when the graph was
  * partitioned. Requires a completed run. */
-inlay_value_state *seen_states(const struct runner *runner, struct arena *arena);
+inlay_value_state *observed_states(const struct runner *runner, struct arena *arena);
 /* The runner of `program`: `runner` itself or one of its bodies, recursively. NULL: that program did not run. runner
  * may be NULL. */
 const struct runner *runner_of(const struct runner *runner, const struct program *program);
@@ -269,5 +269,5 @@ inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *boun
 /* The alias of a place: the same memory as the other of host and device addresses it; handle 0: none. */
 inlay_buffer bound_alias(const struct bound *bound, uint32_t place);
 /* The current state of a value: a place, or a dynamic value. kind 0: absent. */
-rt_value runner_value(const struct bound *bound, uint32_t value);
+run_value runner_value(const struct bound *bound, uint32_t value);
 #endif

@@ -59,7 +59,7 @@ static void end_value(const struct provider *provider, inlay_value *value, devic
     INLAY_CHECK(value->free_memory == NULL && value->owner == NULL);
     buffer.bytes = value->buffer.bytes;
     value->buffer = buffer;
-    owner->provider = provider_hold(provider);
+    owner->provider = provider_retain(provider);
     value->owner = owner;
     value->free_memory = free_device_memory;
 }
@@ -178,7 +178,7 @@ static struct value_import *request_import(const inlay_value *value, const struc
     if (import != NULL &&
         provider->table->import_host(provider->state, domain, value_data((inlay_value *)(uintptr_t)value),
                                      value->capacity, &import->buffer, &why) == INLAY_OK) {
-        import->provider = provider_hold(provider);
+        import->provider = provider_retain(provider);
         import->buffer.bytes = value->capacity;
     }
     return import;

@@ -6,19 +6,19 @@
 /* maximum number of elements in non-integer tensors (scales, ranges) whose data may decide a shape */
 enum { SMALL_OTHERS = 8 };
 
-bool signature_may_decide_shape(const rt_value *value)
+bool signature_may_decide_shape(const run_value *value)
 {
     const bool integer = value->dtype == INLAY_INT64 || value->dtype == INLAY_INT32;
 
-    return value->dtype != INLAY_STRING && rt_count(value) <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
+    return value->dtype != INLAY_STRING && run_value_count(value) <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
 }
 
-bool signature_has_data(const rt_value *value)
+bool signature_has_data(const run_value *value)
 {
     return value->buffer.domain == INLAY_DOMAIN_HOST && signature_may_decide_shape(value);
 }
 
-size_t signature_bytes(const rt_value *in, uint32_t count)
+size_t signature_bytes(const run_value *in, uint32_t count)
 {
     size_t bytes = 0;
 
@@ -27,7 +27,7 @@ size_t signature_bytes(const rt_value *in, uint32_t count)
     return bytes;
 }
 
-size_t signature_write(char *to, const rt_value *in, uint32_t count)
+size_t signature_write(char *to, const run_value *in, uint32_t count)
 {
     char *cursor = to;
 

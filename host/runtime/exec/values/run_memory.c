@@ -61,7 +61,7 @@ bool run_memory_fits(const run_memory *memory, uint64_t more, uint64_t mine, uin
     return *out_least <= memory->cap;
 }
 
-inlay_status run_memory_over(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag)
+inlay_status run_memory_limit_error(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag)
 {
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                      "%s needs memory_limit host=%llu at least; it is %llu, of which %llu are "
@@ -98,7 +98,7 @@ static inlay_status over_budget(const run_memory *memory, uint64_t bytes, inlay_
     uint64_t least;
 
     if (!run_memory_fits(memory, bytes, 0, &least))
-        return run_memory_over(memory, "the run", least, diag);
+        return run_memory_limit_error(memory, "the run", least, diag);
     (void)inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
                      "%llu bytes more would exceed memory_budget: %llu of %llu are in use; "
                      "raise it, or run fewer contexts or smaller inputs",
@@ -144,7 +144,7 @@ void run_memory_give(run_memory *source, void *memory, uint64_t bytes)
         (void)__atomic_sub_fetch(&source->used, bytes, __ATOMIC_RELAXED);
 }
 
-void run_memory_look(const run_memory *memory, inlay_memory_info *out)
+void run_memory_get_info(const run_memory *memory, inlay_memory_info *out)
 {
     *out = (inlay_memory_info){ .struct_size = sizeof *out,
                                 .used_bytes = __atomic_load_n(&memory->used, __ATOMIC_RELAXED),

@@ -20,7 +20,7 @@ uint64_t *run_memory_held(run_memory *memory);
  * are freed first. Always true without a cap. If false, *out_least is the minimum cap required. memory may be NULL. */
 bool run_memory_fits(const run_memory *memory, uint64_t more, uint64_t mine, uint64_t *out_least);
 /* Returns INLAY_LIMIT_EXCEEDED; the message names the minimum cap for `what`. */
-inlay_status run_memory_over(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag);
+inlay_status run_memory_limit_error(const run_memory *memory, const char *what, uint64_t least, inlay_diag *diag);
 run_memory *run_memory_ref(run_memory *memory); /* NULL is a no-op, here and below */
 void run_memory_unref(run_memory *memory);
 
@@ -30,5 +30,5 @@ INLAY_NODISCARD inlay_status run_memory_take(run_memory *memory, uint64_t bytes,
                                              inlay_diag *diag);
 /* `memory` NULL is a no-op; `bytes` as passed to run_memory_take(). `source` NULL: malloc. */
 void run_memory_give(run_memory *source, void *memory, uint64_t bytes);
-void run_memory_look(const run_memory *memory, inlay_memory_info *out);
+void run_memory_get_info(const run_memory *memory, inlay_memory_info *out);
 #endif

@@ -2,23 +2,23 @@
 #include "exec/values/value.h"
 #include <string.h>
 
-rt_value rt_from_value(inlay_value *value)
+run_value run_value_of(inlay_value *value)
 {
-    rt_value described = { 0 };
+    run_value described = { 0 };
 
     if (value == NULL)
         return described;
-    described = (rt_value){ .kind = value->kind,
-                            .dtype = value->dtype,
-                            .rank = value->rank,
-                            .dims = value->dims,
-                            .buffer = value->buffer,
-                            .owner = value };
+    described = (run_value){ .kind = value->kind,
+                             .dtype = value->dtype,
+                             .rank = value->rank,
+                             .dims = value->dims,
+                             .buffer = value->buffer,
+                             .owner = value };
     (void)value_is_shared(value, INLAY_NONE, &described.alias);
     return described;
 }
 
-inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_diag *diag)
+inlay_status run_value_to_object(const run_value *value, inlay_value **out_value, inlay_diag *diag)
 {
     inlay_status status;
 
@@ -36,7 +36,7 @@ inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_d
     return status;
 }
 
-int64_t rt_count(const rt_value *value)
+int64_t run_value_count(const run_value *value)
 {
     int64_t count = 1;
 
@@ -45,7 +45,7 @@ int64_t rt_count(const rt_value *value)
     return count;
 }
 
-const char *rt_describe(const rt_value *value, char text[128])
+const char *run_value_describe(const run_value *value, char text[128])
 {
     static const char *const kinds[] = { "nothing", "tensor", "sequence", "optional", "map" };
     size_t at;

@@ -1,7 +1,7 @@
 /* exec/values/value.h - runtime values: reference-counted tensors, sequences, optionals and maps.
  *
  * inlay_value is the public object (inlay.h) and owns memory. Within a run most tensors have no object: they are places
- * in the slab, described by an rt_value, which borrows. */
+ * in the slab, described by an run_value, which borrows. */
 #ifndef EXEC_VALUE_H
 #define EXEC_VALUE_H
 #include "inlay/inlay.h"
@@ -89,7 +89,7 @@ INLAY_NODISCARD inlay_status value_create_list(uint32_t kind, inlay_dtype dtype,
                                                uint32_t count, inlay_value **out_value, inlay_diag *diag);
 
 /* A value of a run. Borrowed: valid as long as its owner or its place in the slab. kind 0: absent. */
-typedef struct rt_value {
+typedef struct run_value {
     uint32_t kind;
     inlay_dtype dtype;
     uint32_t rank;
@@ -99,13 +99,13 @@ typedef struct rt_value {
     inlay_buffer buffer;
     inlay_buffer alias; /* the same memory as another domain addresses it; handle 0: none */
     inlay_value *owner; /* the object, if any; lists always have one */
-} rt_value;
+} run_value;
 
 /* Describes an object; value NULL gives an absent value. */
-rt_value rt_from_value(inlay_value *value);
+run_value run_value_of(inlay_value *value);
 /* An object for the value: a new reference if it has one, otherwise a copy. String elements are copied deeply. */
-INLAY_NODISCARD inlay_status rt_to_value(const rt_value *value, inlay_value **out_value, inlay_diag *diag);
-int64_t rt_count(const rt_value *value); /* elements of a tensor */
+INLAY_NODISCARD inlay_status run_value_to_object(const run_value *value, inlay_value **out_value, inlay_diag *diag);
+int64_t run_value_count(const run_value *value); /* elements of a tensor */
 /* "float[2,3]" for messages; returns text. */
-const char *rt_describe(const rt_value *value, char text[128]);
+const char *run_value_describe(const run_value *value, char text[128]);
 #endif

@@ -61,7 +61,7 @@ static const char *node_name_at(const void *ctx, uint32_t i)
 }
 
 /* A pattern without a match is treated as a typing error. */
-static inlay_status check_pattern(const struct session_graphs *session, const char *rule, const partition_wish *wish)
+static inlay_status check_pattern(const struct session_graphs *session, const char *rule, const node_rule *wish)
 {
     bool by_type = strncmp(wish->pattern, "op:", 3) == 0, on_host = false;
     node_names names = { .session = session, .op_types = by_type };
@@ -257,8 +257,8 @@ static inlay_status share_partitions(struct session_graphs *session)
 
     INLAY_CHECK(most > 0);
     for (uint32_t j = 0; j < session->count; j++) {
-        total += session->jobs[j].out->stretch_count;
-        graphs += session->jobs[j].out->stretch_count > 0;
+        total += session->jobs[j].out->partition_count;
+        graphs += session->jobs[j].out->partition_count > 0;
     }
     if (total <= most || session->count == 1)
         return INLAY_OK;
@@ -268,7 +268,7 @@ static inlay_status share_partitions(struct session_graphs *session)
                           "that providers run; raise the limit of %u partitions",
                           (unsigned long long)graphs, most);
     for (uint32_t j = 0; j < session->count; j++) {
-        uint32_t has = session->jobs[j].out->stretch_count, share;
+        uint32_t has = session->jobs[j].out->partition_count, share;
         struct partition again;
         inlay_status status;
 
@@ -332,14 +332,14 @@ static inlay_status enforce_require(struct session_graphs *session, const char *
     for (uint32_t j = 0; j < session->count; j++) {
         struct partition again;
         uint32_t most = session->rules->max_partitions > 0
-                            ? session->jobs[j].out->stretch_count + session->rules->max_partitions
+                            ? session->jobs[j].out->partition_count + session->rules->max_partitions
                             : 0;
         inlay_status status;
 
         if (session->jobs[j].out->idle)
             continue;
         for (uint32_t k = 0; session->rules->max_partitions > 0 && k < session->count; k++)
-            most -= session->jobs[k].out->stretch_count;
+            most -= session->jobs[k].out->partition_count;
         status = choose_again(session, j, most, name, &again, &why);
         if (status == INLAY_OUT_OF_MEMORY)
             return session_no_memory(session);

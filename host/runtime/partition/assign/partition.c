@@ -149,7 +149,7 @@ static inlay_status check_followed(struct problem *problem, const char *path, co
                               "against pin, forbid or no_cpu",
                               path, problem->graph->nodes[node]->info.name.data, problem->graph->name,
                               problem->request->providers[problem->partition->offers[choice[node]].provider].name);
-    verdict = partition_judge(problem, choice);
+    verdict = partition_evaluate(problem, choice);
     if (!verdict.runs)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "option plan: %s has groups that wait for each other in graph "

@@ -124,7 +124,7 @@ static bool list_regions(struct problem *problem, const uint32_t *choice, struct
         partition->cost_ns += region->cost_ns + region->launch_ns;
         partition->launch_ns += region->launch_ns;
     }
-    partition->stretch_count = schedule->partitions;
+    partition->partition_count = schedule->partitions;
     return true;
 }
 
@@ -241,7 +241,7 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
         return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", graph->name);
     problem->final_order = false;
     if (!partition_keeps_memory(problem, choice)) /* the choice was judged before, so it does */
-        (void)partition_judge(problem, choice);
+        (void)partition_evaluate(problem, choice);
     if (problem->failed)
         goto no_memory;
     problem->lists_copies = true;

@@ -50,9 +50,8 @@ static json_t *offer_json(const partition_job *job, uint32_t region, uint32_t of
             json_decref(nodes);
             return NULL;
         }
-    all =
-        json_pack("{s:s, s:i, s:o, s:f, s:s}", "provider", job->request.providers[chosen->provider].name, "region",
-                  (int)region, "nodes", nodes, "ns", chosen->cost.ns, "price", cost_source_name(chosen->cost_source));
+    all = json_pack("{s:s, s:i, s:o, s:f, s:s}", "provider", job->request.providers[chosen->provider].name, "region",
+                    (int)region, "nodes", nodes, "ns", chosen->cost.ns, "price", cost_source_name(chosen->cost_source));
     if (all != NULL && variant > 0 && json_object_set_new(all, "variant", json_integer(variant)) != 0) {
         json_decref(all);
         return NULL;
@@ -74,7 +73,7 @@ static json_t *graph_json(const partition_job *job)
             }
     return json_pack("{s:s, s:s, s:f, s:i, s:i, s:o}", "graph", job->path, "hash",
                      hash_text(job->request.snapshot->content_hash, hash), "cost_ns", partition->cost_ns, "partitions",
-                     (int)partition->stretch_count, "copies", (int)partition->copy_count, "offers", offers);
+                     (int)partition->partition_count, "copies", (int)partition->copy_count, "offers", offers);
 }
 
 struct sink {

@@ -182,7 +182,7 @@ static uint32_t read_in_bodies(const struct finder *finder, const graph_node *no
     return domain;
 }
 
-/* A domain other than the host's where the value is read, or the host's if there is none; see program.uses.read_in. */
+/* A domain other than the host's where the value is read, or the host's if there is none; see program.uses.reader_domain. */
 static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;

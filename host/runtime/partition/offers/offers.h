@@ -45,7 +45,7 @@ INLAY_NODISCARD inlay_status report_uncovered_node(const partition_request *requ
                                                    const uint8_t *candidates, const uint8_t *usable, uint32_t node,
                                                    struct arena *scratch, inlay_diag *diag);
 /* Returns whether the rule applies to this node. */
-bool partition_matches(const partition_wish *wish, const inlay_node_info *node);
+bool partition_matches(const node_rule *wish, const inlay_node_info *node);
 
 /* ------------------------------------------------------------------ requests */
 

@@ -5,7 +5,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-bool partition_matches(const partition_wish *wish, const inlay_node_info *node)
+bool partition_matches(const node_rule *wish, const inlay_node_info *node)
 {
     if (strncmp(wish->pattern, "op:", 3) == 0)
         return fnmatch(wish->pattern + 3, node->op_type.data, 0) == 0;

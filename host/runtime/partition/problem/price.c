@@ -343,7 +343,7 @@ bool partition_keeps_memory(struct problem *problem, const uint32_t *choice)
     return keeps;
 }
 
-partition_verdict partition_judge(struct problem *problem, const uint32_t *choice)
+partition_verdict partition_evaluate(struct problem *problem, const uint32_t *choice)
 {
     partition_verdict verdict = { .price = partition_base_price(problem, choice),
                                   .runs = true,

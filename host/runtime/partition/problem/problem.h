@@ -189,7 +189,7 @@ double partition_base_price(struct problem *problem, const uint32_t *choice);
 bool partition_has_required(const struct problem *problem, const uint32_t *choice);
 /* Evaluates the objective. The choice must be complete. Afterwards problem->schedule and problem->memory are those of
  * the choice if limits need them. */
-partition_verdict partition_judge(struct problem *problem, const uint32_t *choice);
+partition_verdict partition_evaluate(struct problem *problem, const uint32_t *choice);
 /* Returns whether the scheduled choice keeps the memory limits. */
 bool partition_keeps_memory(struct problem *problem, const uint32_t *choice);
 /* Computes the memory of the choice for all providers; requires partition_schedule_choice(). */

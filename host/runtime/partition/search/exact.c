@@ -109,7 +109,7 @@ static bool is_open(const struct branch *branch, uint32_t offer)
 
 static void judge_leaf(struct branch *branch)
 {
-    partition_verdict verdict = partition_judge(branch->problem, branch->choice);
+    partition_verdict verdict = partition_evaluate(branch->problem, branch->choice);
 
     if (!verdict.runs || (branch->verdict.feasible && !verdict.feasible))
         return;

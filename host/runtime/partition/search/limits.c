@@ -49,7 +49,7 @@ static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
 
     problem->prices.boundary_ns = 0;
     problem_set_prices(problem, NULL);
-    verdict = partition_judge(problem, choice);
+    verdict = partition_evaluate(problem, choice);
     if (!verdict.runs)
         return verdict;
     if (problem->bounds.max_partitions > 0 && problem->schedule.partitions < bounds->fewest)

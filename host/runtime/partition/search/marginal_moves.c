@@ -165,7 +165,7 @@ static bool undo(struct marginal_moves *moves, uint32_t first, uint32_t end, dou
         if (i >= first && i < end)
             moves->trial[node] = moves->preferred[node];
     }
-    verdict = partition_judge(problem, moves->trial);
+    verdict = partition_evaluate(problem, moves->trial);
     if (problem->failed || !verdict.runs || !verdict.feasible || verdict.price > max_price)
         return false;
     memcpy(moves->choice, moves->trial, problem->nodes * sizeof *moves->trial);
@@ -188,7 +188,7 @@ bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
     find_changes(&moves);
     list_changes(&moves);
     if (moves.count > 0) {
-        const double max_price = partition_judge(problem, choice).price + slack_of(&moves);
+        const double max_price = partition_evaluate(problem, choice).price + slack_of(&moves);
         const uint32_t step = moves.count / MAX_STEPS + 1;
 
         if (!undo(&moves, 0, moves.count, max_price))

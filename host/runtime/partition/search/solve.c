@@ -58,7 +58,7 @@ static bool accept(struct search *search)
         return false;
     if (!dissolve_cyclic_groups(problem, search->trial))
         return false;
-    verdict = partition_judge(problem, search->trial);
+    verdict = partition_evaluate(problem, search->trial);
     if (problem->failed || !improves(verdict, search->verdict))
         return false;
     memcpy(search->choice, search->trial, problem->nodes * sizeof *search->choice);
@@ -210,7 +210,7 @@ static bool move_islands(struct search *search)
 
 static void descend(struct search *search)
 {
-    search->verdict = partition_judge(search->problem, search->choice);
+    search->verdict = partition_evaluate(search->problem, search->choice);
     search->failed_proposals = search->round = 0;
     for (uint32_t round = 0; round < MAX_SWEEPS && !search->problem->failed; round++) {
         if (sweep(search))

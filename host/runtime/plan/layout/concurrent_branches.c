@@ -298,7 +298,7 @@ static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
 {
     struct plan *plan = search->planner->plan;
     const uint32_t threads = branch_threads(search->planner->prog), count = end - first;
-    plan_wave *wave = &plan->waves[plan->wave_count];
+    branch_group *wave = &plan->waves[plan->branch_group_count];
     uint32_t *thread = arena_array(search->planner->scratch, count, sizeof *thread);
     double load[MAX_BRANCHES] = { 0 };
     uint32_t branches = 0;
@@ -340,15 +340,15 @@ static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
         wave->begins[wave->branch_count] = at;
     }
     INLAY_CHECK(wave->branch_count >= 1 && wave->begins[wave->branch_count] == count);
-    plan->wave_count++;
+    plan->branch_group_count++;
     return INLAY_OK;
 }
 
 /* The group that a step belongs to; NULL: none. */
-static const plan_wave *wave_at(const struct plan *plan, uint32_t step)
+static const branch_group *wave_at(const struct plan *plan, uint32_t step)
 {
     INLAY_CHECK(step <= plan->step_count);
-    for (uint32_t k = 0; k < plan->wave_count; k++)
+    for (uint32_t k = 0; k < plan->branch_group_count; k++)
         if (step >= plan->waves[k].first && step < plan->waves[k].end)
             return &plan->waves[k];
     return NULL;
@@ -357,7 +357,7 @@ static const plan_wave *wave_at(const struct plan *plan, uint32_t step)
 /* A place that is used in a group is in use during the whole group. */
 static void extend_to_group(const struct plan *plan, const plan_place *place, uint32_t *first, uint32_t *last)
 {
-    const plan_wave *begin = wave_at(plan, place->first), *end = wave_at(plan, place->last);
+    const branch_group *begin = wave_at(plan, place->first), *end = wave_at(plan, place->last);
 
     *first = begin != NULL ? begin->first : place->first;
     *last = end != NULL ? end->end - 1 : place->last;
@@ -376,7 +376,7 @@ static bool fits_in_memory(const struct planner *planner)
         const plan_place *place = &plan->places[i];
         uint32_t first, last;
 
-        if (place->source != PLACE_SLAB || place->lies_in != INLAY_DOMAIN_HOST || place->bytes > INT64_MAX / 4)
+        if (place->source != PLACE_SLAB || place->memory_domain != INLAY_DOMAIN_HOST || place->bytes > INT64_MAX / 4)
             continue;
         extend_to_group(plan, place, &first, &last);
         delta[2 * place->first] += (int64_t)place->bytes;
@@ -404,7 +404,7 @@ inlay_status planner_find_concurrent_branches(struct planner *planner)
     wave_search search = { .planner = planner, .forced = prog->env->inter_threads > 1 };
     inlay_status status = INLAY_OK;
 
-    plan->wave_count = 0;
+    plan->branch_group_count = 0;
     if (branch_threads(prog) < 2 || prog->planning.no_waves || plan->step_count < 2 || prog->env->state_count > 0)
         return INLAY_OK;
     if (!search_init(&search))
@@ -435,9 +435,9 @@ inlay_status planner_find_concurrent_branches(struct planner *planner)
         if (status != INLAY_OK)
             return status;
     }
-    if (plan->wave_count > 0 && !search.forced && !fits_in_memory(planner))
-        plan->wave_count = 0;
-    for (uint32_t i = 0; plan->wave_count > 0 && i < plan->place_count; i++)
+    if (plan->branch_group_count > 0 && !search.forced && !fits_in_memory(planner))
+        plan->branch_group_count = 0;
+    for (uint32_t i = 0; plan->branch_group_count > 0 && i < plan->place_count; i++)
         if (plan->places[i].source == PLACE_SLAB)
             extend_to_group(plan, &plan->places[i], &plan->places[i].first, &plan->places[i].last);
     return INLAY_OK;

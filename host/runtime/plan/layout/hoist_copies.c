@@ -53,7 +53,7 @@ static void count_bytes(struct hoisting *hoisting)
 
     for (uint32_t i = 0; i < plan->place_count; i++) {
         const plan_place *place = &plan->places[i];
-        uint64_t *live = &hoisting->live[(size_t)place->lies_in * hoisting->positions];
+        uint64_t *live = &hoisting->live[(size_t)place->memory_domain * hoisting->positions];
 
         if (place->source != PLACE_SLAB || place->bytes > UINT64_MAX / 2 / plan->place_count)
             continue;
@@ -78,13 +78,13 @@ static void count_bytes(struct hoisting *hoisting)
 static uint32_t move_up(const struct hoisting *hoisting, const plan_step *step, uint32_t from)
 {
     const plan_place *to = &hoisting->planner->plan->places[step->out[0]];
-    uint64_t *live = &hoisting->live[(size_t)to->lies_in * hoisting->positions];
+    uint64_t *live = &hoisting->live[(size_t)to->memory_domain * hoisting->positions];
     const uint32_t first = hoisting->made[plan_bytes_of(hoisting->planner->plan, step->in[0])];
 
     for (; from > first; from--) {
         if (to->source != PLACE_SLAB || to->kept)
             continue;
-        if (live[from - 1] + to->bytes > hoisting->most[to->lies_in])
+        if (live[from - 1] + to->bytes > hoisting->most[to->memory_domain])
             break;
         live[from - 1] += to->bytes;
     }

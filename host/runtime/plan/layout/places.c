@@ -23,7 +23,7 @@ uint32_t planner_place(struct planner *planner, plan_place place)
         plan->places = places;
         plan->place_capacity = capacity;
     }
-    place.lies_in = place.domain;
+    place.memory_domain = place.domain;
     plan->places[plan->place_count] = place;
     return plan->place_count++;
 }
@@ -113,10 +113,10 @@ static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, 
     }
     if (place->source != PLACE_SLAB || place->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
         (domain != INLAY_DOMAIN_HOST && place->domain != INLAY_DOMAIN_HOST) ||
-        (place->lies_in != INLAY_DOMAIN_HOST && place->lies_in != device) ||
+        (place->memory_domain != INLAY_DOMAIN_HOST && place->memory_domain != device) ||
         !plan_is_unified(planner->prog->env, device))
         return INLAY_NONE;
-    place->lies_in = device;
+    place->memory_domain = device;
     place->viewed = true;
     return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
                                                 .domain = domain,
@@ -132,9 +132,9 @@ void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t
     plan_place *slot = &planner->plan->places[place];
 
     if (slot->source != PLACE_SLAB || slot->kept || slot->domain != INLAY_DOMAIN_HOST ||
-        slot->lies_in != INLAY_DOMAIN_HOST || !plan_is_unified(planner->prog->env, domain))
+        slot->memory_domain != INLAY_DOMAIN_HOST || !plan_is_unified(planner->prog->env, domain))
         return;
-    slot->lies_in = domain;
+    slot->memory_domain = domain;
     slot->viewed = true;
 }
 
@@ -306,7 +306,7 @@ inlay_status planner_assign_offsets(struct planner *planner)
 
         for (uint32_t i = 0; i < plan->place_count; i++) {
             const plan_place *place = &plan->places[i];
-            if (place->source != PLACE_SLAB || place->lies_in != domain)
+            if (place->source != PLACE_SLAB || place->memory_domain != domain)
                 continue;
             /* Offsets are sums of sizes, which come from the model. */
             if (__builtin_add_overflow(total, place->bytes, &total) || total > UINT64_MAX / 2)

@@ -94,7 +94,7 @@ static uint32_t reading_place(struct planner *planner, const program_step *step,
     const bool has_place = planner->plan->places[now].source != PLACE_DYNAMIC && planner->plan->values[value].known;
 
     if (has_place && program_passes_to_bodies(step, value)) {
-        planner_share_with_device(planner, now, planner->prog->uses.read_in[value]);
+        planner_share_with_device(planner, now, planner->prog->uses.reader_domain[value]);
         return now;
     }
     return planner_place_in(

@@ -100,7 +100,7 @@ static void forget_constants(const struct program *program, const partition_regi
             uint32_t value = node->inputs[i];
             if (value == INLAY_NONE || fates[value] == INLAY_CONST_BORROWED)
                 continue;
-            program_forget(program, &program->graph->values[value].info);
+            program_release_pages(program, &program->graph->values[value].info);
             fates[value] = INLAY_CONST_BORROWED;
         }
     }
@@ -258,23 +258,24 @@ static uint32_t read_in_bodies(const program_step *step, uint32_t value)
 
         for (uint32_t i = 0; i < body->capture_count && domain == INLAY_DOMAIN_HOST; i++)
             if (body->capture_outer[i] == value)
-                domain = program->uses.read_in[body->capture_inner[i]];
+                domain = program->uses.reader_domain[body->capture_inner[i]];
         for (uint32_t i = 0; i < step->node->info.input_count && domain == INLAY_DOMAIN_HOST; i++)
             if (i < program->graph->input_count && step->node->info.inputs[i] == value)
-                domain = program->uses.read_in[program->graph->inputs[i]];
+                domain = program->uses.reader_domain[program->graph->inputs[i]];
     }
     return domain;
 }
 
 static bool find_readers(struct program *program)
 {
-    program->uses.read_in =
-        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_in);
+    program->uses.reader_domain =
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.reader_domain);
     program->uses.region_domain =
         arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.region_domain);
-    program->uses.read_here =
-        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_here);
-    if (program->uses.read_in == NULL || program->uses.region_domain == NULL || program->uses.read_here == NULL)
+    program->uses.read_on_host =
+        arena_array(&program->arena, (size_t)program->graph->value_count + 1, sizeof *program->uses.read_on_host);
+    if (program->uses.reader_domain == NULL || program->uses.region_domain == NULL ||
+        program->uses.read_on_host == NULL)
         return false;
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
@@ -285,16 +286,16 @@ static bool find_readers(struct program *program)
             const uint32_t domain = step->provider != NULL ? step->placements[k].domain : read_in_bodies(step, value);
 
             if (domain != INLAY_DOMAIN_HOST)
-                program->uses.read_in[value] = domain;
+                program->uses.reader_domain[value] = domain;
             if (domain != INLAY_DOMAIN_HOST && step->provider != NULL)
                 program->uses.region_domain[value] = domain;
-            program->uses.read_here[value] |=
+            program->uses.read_on_host[value] |=
                 domain == INLAY_DOMAIN_HOST || step->provider == NULL; /* some body may read it in host memory */
         }
     }
     for (uint32_t k = 0; k < program->graph->output_count; k++)
         if (program->graph->outputs[k] != INLAY_NONE)
-            program->uses.read_here[program->graph->outputs[k]] = true;
+            program->uses.read_on_host[program->graph->outputs[k]] = true;
     return true;
 }
 

@@ -25,10 +25,10 @@ static void copy_constant(const struct program *program, const inlay_value_info 
         memcpy(to + at, from, bytes);
         graph_blob_forget(program->model, from, bytes);
     }
-    program_forget(program, value); /* pages at the borders of pieces */
+    program_release_pages(program, value); /* pages at the borders of pieces */
 }
 
-void program_forget(const struct program *program, const inlay_value_info *value)
+void program_release_pages(const struct program *program, const inlay_value_info *value)
 {
     uint64_t at;
 

@@ -1,4 +1,4 @@
-#include "quantize/narrow.h"
+#include "quantize/low_bit.h"
 #include "inlay/check.h"
 #include "base/element.h"
 #include "base/memory.h"
@@ -51,7 +51,7 @@ static bool convert_float16(const struct rewrite *rewrite, uint16_t *out)
 
         out[i] = element_half(rewrite->weights[i]);
         (void)element_number(INLAY_FLOAT16, out, i, &back, NULL);
-        if (!isfinite(back) || (rewrite->how->bits == NARROW_EXACT && (float)back != rewrite->weights[i]))
+        if (!isfinite(back) || (rewrite->how->bits == LOW_BIT_EXACT && (float)back != rewrite->weights[i]))
             return false;
     }
     return true;
@@ -67,8 +67,8 @@ static uint32_t make_float16(struct rewrite *rewrite)
     if (halves == NULL)
         return INLAY_NONE;
     if (!convert_float16(rewrite, halves)) {
-        rewrite->form.reason = rewrite->how->bits == NARROW_EXACT ? "not all weights are float16 numbers"
-                                                                  : "weights out of the range of float16";
+        rewrite->form.reason = rewrite->how->bits == LOW_BIT_EXACT ? "not all weights are float16 numbers"
+                                                                   : "weights out of the range of float16";
         return INLAY_NONE;
     }
     value = edit_constant(rewrite->editor, rewrite->stem, "_half", INLAY_FLOAT16, rank_of(rewrite->layer),
@@ -82,7 +82,7 @@ static uint32_t make_float16(struct rewrite *rewrite)
 
 /* ------------------------------------------------------------------ 8 bits */
 
-uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
+uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const float *weights, int8_weights *out_bytes,
                       layer_form *form)
 {
     const char *stem = layer->graph->values[layer->weight].info.name.data;
@@ -93,7 +93,7 @@ uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const fl
     graph_node *node;
     uint32_t inputs[2], out;
 
-    *out_bytes = (narrowed_bytes){ codes, scales };
+    *out_bytes = (int8_weights){ codes, scales };
     if (codes == NULL || scales == NULL)
         return INLAY_NONE;
     (void)dims_of(layer, dims);
@@ -497,7 +497,7 @@ static void rewrite_layer(struct rewrite *rewrite, const layer_list *list)
     if (wants_blocks && !rewrite->how->nbits && low_bit_is_matrix(rewrite->layer)) {
         with = make_blocks(rewrite);
     } else if (rewrite->bits == 4 || rewrite->bits == 8) {
-        narrowed_bytes bytes;
+        int8_weights bytes;
 
         rewrite->form.reason = wants_blocks ? "4 bits are available for matrix multiplications only" : NULL;
         with = low_bit_int8(rewrite->editor, rewrite->layer, rewrite->weights, &bytes, &rewrite->form);

@@ -18,8 +18,8 @@ struct subject {
 
 /* Copies the given options without cache and progress, and sets option `name` to `value` unless name is NULL. The
  * caller destroys the copy. */
-INLAY_NODISCARD inlay_status judge_options(const inlay_options *given, const char *name, const char *value,
-                                           inlay_options **out_options, inlay_diag *diag);
+INLAY_NODISCARD inlay_status evaluate_options(const inlay_options *given, const char *name, const char *value,
+                                              inlay_options **out_options, inlay_diag *diag);
 /* The same without the options of these names, a list that ends with NULL. */
 INLAY_NODISCARD inlay_status evaluate_options_without(const inlay_options *given, const char *const *names,
                                                       inlay_options **out_options, inlay_diag *diag);
@@ -71,12 +71,13 @@ INLAY_NODISCARD inlay_status evaluate_subset(const struct samples *set, const ui
 INLAY_NODISCARD inlay_status evaluate_metric(const struct samples *set, const struct subject *subject,
                                              agree_metric *out, inlay_diag *diag);
 /* Times one run of each on the first sample, in milliseconds: see timing_models(). */
-INLAY_NODISCARD inlay_status judge_time(const struct samples *set, const struct subject *a, const struct subject *b,
-                                        double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag);
+INLAY_NODISCARD inlay_status evaluate_time(const struct samples *set, const struct subject *a, const struct subject *b,
+                                           double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag);
 /* Times one run on the first sample in milliseconds (lower quartile), in a session that is opened and closed here. No
  * other session occupies caches or memory, as when a user runs the model. */
-INLAY_NODISCARD inlay_status judge_alone(const struct samples *set, const char *path, const inlay_options *options,
-                                         double budget_s, double *out_ms, inlay_diag *diag);
+INLAY_NODISCARD inlay_status evaluate_time_alone(const struct samples *set, const char *path,
+                                                 const inlay_options *options, double budget_s, double *out_ms,
+                                                 inlay_diag *diag);
 /* Describes a tensor in host memory as a view; false: the value is not one. */
 bool evaluate_view(const inlay_value *value, inlay_tensor_view *out);
 #endif

@@ -16,7 +16,7 @@ static double student(uint32_t freedom)
     return freedom < sizeof table / sizeof table[0] ? table[freedom] : table[sizeof table / sizeof table[0] - 1];
 }
 
-void sweep_settle(sweep_point *point)
+void sweep_estimate(sweep_point *point)
 {
     double sum = 0, squares = 0, half;
 

@@ -7,8 +7,8 @@
 
 enum { LOW_BIT_MIN_WEIGHTS = 1024 }; /* smaller weights are not worth an extra node */
 enum {
-    NARROW_EXACT = 1, /* float16 where that loses nothing */
-    NARROW_MIXED = 2
+    LOW_BIT_EXACT = 1, /* float16 where that loses nothing */
+    LOW_BIT_MIXED = 2
 }; /* 4 or 8 bits, chosen layer by layer (mixed.h); low_bit_options.bits is then 4 */
 
 /* The 4-bit codes of a layer's weights, [rows, depth], with a scale and a zero point for each block. */
@@ -21,7 +21,7 @@ struct nibbles {
 void nibbles_free(struct nibbles *nibbles);
 
 typedef struct low_bit_options {
-    uint32_t bits;               /* 4, 8, 16 (float16) or NARROW_EXACT */
+    uint32_t bits;               /* 4, 8, 16 (float16) or LOW_BIT_EXACT */
     const uint8_t *bits_of;      /* [list.count] overrides bits for each layer, 32: stays float; or NULL */
     struct nibbles *known;       /* [list.count] cache of codes, filled on first use; or NULL */
     uint32_t block;              /* weights that share a scale, with 4 bits: 16, 32, 64, 128 or 256 */
@@ -39,13 +39,13 @@ typedef struct layer_form {
 } layer_form;
 
 /* int8 weights; memory is the model's. */
-typedef struct narrowed_bytes {
+typedef struct int8_weights {
     const int8_t *codes;
     const float *scales; /* [channels] */
-} narrowed_bytes;
+} int8_weights;
 
 /* Adds int8 weights and a DequantizeLinear; returns its output, or INLAY_NONE when out of memory. */
-uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const float *weights, narrowed_bytes *out_bytes,
+uint32_t low_bit_int8(struct editor *editor, const struct layer *layer, const float *weights, int8_weights *out_bytes,
                       layer_form *form);
 /* Is the weight the matrix of a MatMul or Gemm, as 4 bits require? */
 bool low_bit_is_matrix(const struct layer *layer);

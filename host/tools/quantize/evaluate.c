@@ -1,4 +1,4 @@
-#include "quantize/judge.h"
+#include "quantize/evaluate.h"
 #include "inlay/check.h"
 #include "session/session.h"
 #include <fcntl.h>
@@ -59,8 +59,8 @@ done:
     return status;
 }
 
-inlay_status judge_options(const inlay_options *given, const char *name, const char *value, inlay_options **out_options,
-                           inlay_diag *diag)
+inlay_status evaluate_options(const inlay_options *given, const char *name, const char *value,
+                              inlay_options **out_options, inlay_diag *diag)
 {
     inlay_status status = evaluate_options_without(given, NULL, out_options, diag);
 
@@ -322,7 +322,7 @@ static double distance_between(const struct agree *was, const struct agree *now)
                                .error_squares = now->error_squares - was->error_squares,
                                .want_squares = now->want_squares - was->want_squares };
 
-    return agree_off(&one);
+    return agree_distance(&one);
 }
 
 /* Raises *distance to the largest output distance of the sample. */
@@ -386,8 +386,8 @@ inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, u
         const agree_score score = agree_result(&outputs.sums[i]);
         inlay_io_info info = { .struct_size = sizeof info };
 
-        if (outputs.sums[i].scored > 0 && !(agree_off(&outputs.sums[i]) <= out->error))
-            out->error = agree_off(&outputs.sums[i]);
+        if (outputs.sums[i].scored > 0 && !(agree_distance(&outputs.sums[i]) <= out->error))
+            out->error = agree_distance(&outputs.sums[i]);
         if (outputs.sums[i].scored == 0 || (any && agree_holds(outputs.sums[i].metric, score.value, out->score.value)))
             continue;
         any = true;
@@ -477,8 +477,8 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-inlay_status judge_time(const struct samples *set, const struct subject *first, const struct subject *second,
-                        double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag)
+inlay_status evaluate_time(const struct samples *set, const struct subject *first, const struct subject *second,
+                           double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag)
 {
     const timed_model both[] = { { first->session, first->context }, { second->session, second->context } };
     double times[2];
@@ -491,8 +491,8 @@ inlay_status judge_time(const struct samples *set, const struct subject *first, 
     return status;
 }
 
-inlay_status judge_alone(const struct samples *set, const char *path, const inlay_options *options, double budget_s,
-                         double *out_ms, inlay_diag *diag)
+inlay_status evaluate_time_alone(const struct samples *set, const char *path, const inlay_options *options,
+                                 double budget_s, double *out_ms, inlay_diag *diag)
 {
     struct subject subject = { 0 };
     inlay_status status = subject_open(path, options, &subject, diag);

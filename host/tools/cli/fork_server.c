@@ -1,4 +1,4 @@
-#include "cli/fresh.h"
+#include "cli/fork_server.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <limits.h>
@@ -32,7 +32,7 @@ static bool transmit(int fd, const void *data, size_t bytes)
 }
 
 /* Runs the work in a child process, so that it leaves no state for the next one. */
-static void work_once(int fd, fresh_work work, void *user, const char *text)
+static void work_once(int fd, fork_server_work work, void *user, const char *text)
 {
     const pid_t pid = fork();
     double answer = NAN;
@@ -49,12 +49,12 @@ static void work_once(int fd, fresh_work work, void *user, const char *text)
         (void)transmit(fd, &answer, sizeof answer);
 }
 
-bool fresh_begin(struct fresh *fresh, fresh_work work, void *user)
+bool fork_server_start(struct fork_server *fresh, fork_server_work work, void *user)
 {
     char text[PATH_MAX];
     int sockets[2];
 
-    *fresh = (struct fresh){ .pid = -1, .in = -1 };
+    *fresh = (struct fork_server){ .pid = -1, .in = -1 };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return false;
     fresh->pid = fork();
@@ -68,11 +68,11 @@ bool fresh_begin(struct fresh *fresh, fresh_work work, void *user)
     (void)close(sockets[1]);
     fresh->in = sockets[0];
     if (fresh->pid < 0)
-        fresh_end(fresh);
+        fork_server_stop(fresh);
     return fresh->in >= 0;
 }
 
-bool fresh_ask(const struct fresh *fresh, const char *text, double *out)
+bool fork_server_call(const struct fork_server *fresh, const char *text, double *out)
 {
     char message[PATH_MAX] = { 0 };
 
@@ -83,12 +83,12 @@ bool fresh_ask(const struct fresh *fresh, const char *text, double *out)
     return transmit(fresh->in, message, sizeof message) && receive(fresh->in, out, sizeof *out) && !isnan(*out);
 }
 
-void fresh_end(struct fresh *fresh)
+void fork_server_stop(struct fork_server *fresh)
 {
     if (fresh->in < 0)
         return;
     (void)close(fresh->in);
     while (fresh->pid > 0 && waitpid(fresh->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    *fresh = (struct fresh){ .pid = -1, .in = -1 };
+    *fresh = (struct fork_server){ .pid = -1, .in = -1 };
 }
