@@ -417,7 +417,7 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     exchange->job.model =
         repository_find(exchange->server->repository, completion->asked.model, strlen(completion->asked.model), 0);
     if (exchange->job.model == NULL) {
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "models lists those for texts/models lists those for texts");
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists the models for texts");
         return false;
     }
     if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {

@@ -187,11 +187,11 @@ mkdir -p f0 f7
 holds "a loop of so many turns" sh -c './fibonacci n=seven.npy -o f7 && [ "$(od -An -tf4 -j 128 f7/0.npy | tr -s " " | cut -d " " -f 2)" = 13 ]'
 holds "a loop of no turn" sh -c './fibonacci n=minus.npy -o f0 && [ "$(od -An -tf4 -j 128 f0/0.npy | tr -s " " | cut -d " " -f 2)" = 0 ]'
 fails 2 "no dimension is called 'M'" net.onnx -o none --dim M=2
-fails 2 "from 1" net.onnx -o none --dim N=0
+fails 2 "with N >= 1" net.onnx -o none --dim N=0
 fails 2 "no input is called 'q'" branches.onnx -o none --set q=1
 fails 2 "cannot be the number" branches.onnx -o none --set x=1
 fails 2 "cannot be combined" mlp.onnx -o none --library --object
-fails 3 "no program 'no-such-compiler'" mlp.onnx -o none --cc no-such-compiler
+fails 3 "cannot find 'no-such-compiler'" mlp.onnx -o none --cc no-such-compiler
 fails 3 "cannot be opened" nothing.onnx -o none
 fails 3 "no run-time part for target 'vax'" mlp.onnx -o none --target vax
 

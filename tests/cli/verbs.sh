@@ -140,7 +140,7 @@ refuses 2 'seconds' bench "$add" --seconds soon
 refuses 2 'expected NAME=VALUE' run "$add" --option nonsense
 refuses 2 'no_such_option' run "$add" --option no_such_option=1
 refuses 2 'NAME=FILE' run "$add" --input nonsense
-refuses 2 'it has x, y' run "$add" --input z=random
+refuses 2 'the model has x, y' run "$add" --input z=random
 refuses 2 'random:' run "$add" --input x=random:2,-3
 refuses 2 'seed' run "$add" --seed x
 refuses 3 'no-such: No such file' run "$add" --inputs "$work/no-such"
@@ -196,7 +196,7 @@ json 3 '.ok == false and .files[0].ok == false and (.files[0].mistakes | length)
 expect 2 "^inlay run: $work/bad.yaml:2: unknown key" run "$add" --config "$work/bad.yaml"
 json 2 '.error.text | contains("unknown key")' run "$add" --config "$work/bad.yaml" --json
 chmod o+w "$user"
-refuses 3 'anybody may write to it' run "$add"
+refuses 3 'all users may write to it' run "$add"
 rm "$user"
 expect 0 "^$user: does not exist$" config check
 
@@ -223,7 +223,7 @@ refuses 2 'random' run "$add" --input "x=$work/in/x.txt"
 refuses 3 'gone.npy' run "$add" --input "x=$work/in/gone.npy"
 head -c 100 "$work/a/sum.npy" >"$work/in/short.npy"
 cp "$work/text.onnx" "$work/in/text.npy"
-refuses 3 'text.npy: not a .npy file' run "$add" --input "x=$work/in/text.npy"
+refuses 3 'text.npy is not a .npy file' run "$add" --input "x=$work/in/text.npy"
 refuses 3 'short.npy' run "$add" --input "x=$work/in/short.npy"
 expect 1 'x' run "$add" --input x=random:2,2 --input y=random:3,3
 printf 'x' >"$work/file"

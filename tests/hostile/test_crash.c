@@ -116,7 +116,7 @@ static void in_assess_and_compile(void **state)
         /* Not named, it is no more missed than one that was never there: the command does what it was asked. */
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
         says(err, rows[row].words);
-        says(err, "starting again without it");
+        says(err, "restarting without the plugin");
         says(out, "boom");
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
         assert_null(strstr(err, "starting again"));
@@ -129,7 +129,7 @@ static void in_assess_and_compile(void **state)
                        rows[row].evil);
         assert_int_not_equal(cli(command), 0);
         says(err, rows[row].words);
-        says(err, "starting again without it");
+        says(err, "restarting without the plugin");
         says(err, "no provider '");
         folder_remove(&place);
     }

@@ -317,8 +317,8 @@ static void other_machines(void **state)
         { EI_DATA, { ELFDATA2MSB, 0 }, NULL },
         { 16, { ET_EXEC, 0 }, "not a shared object" },
         { 16, { ET_REL, 0 }, "not a shared object" },
-        { 18, { EM_386, 0 }, "another machine: 32-bit x86" },
-        { 18, { 0x39, 0x05 }, "another machine: machine 1337" },
+        { 18, { EM_386, 0 }, "built for 32-bit x86, but this machine is x86-64" },
+        { 18, { 0x39, 0x05 }, "machine 1337" },
         { 0, { 'M', 'Z' }, "not an ELF file" },
     };
     unsigned char *data, *copy;

@@ -141,7 +141,7 @@ says 0 '^1 change written' edit model.onnx --fix-dim x:0=5 -o e3.onnx
 does 0 '.inputs[0].shape == [5,64]' inspect e3.onnx
 fails 2 "no dimension is called 'M'" edit model.onnx --fix-dim M=1 -o out.onnx
 fails 2 "did you mean 'x'" edit model.onnx --rename-input xx=z -o out.onnx
-fails 2 'another value is called' edit model.onnx --rename-input x=h -o out.onnx
+fails 2 'another value already has the name' edit model.onnx --rename-input x=h -o out.onnx
 fails 2 'would be invalid' edit clean4.onnx --fix-dim x:1=5 -o out.onnx
 fails 2 "no metadata 'author'" edit model.onnx --remove-metadata author -o out.onnx
 fails 3 'nowhere' edit model.onnx --fix-dim N=1 -o nowhere/out.onnx

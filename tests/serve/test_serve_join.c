@@ -142,7 +142,7 @@ static void test_who_is_not_padded(void **state)
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [y=1]\n", 0644);
     client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "input 'y' is unknown or not padded");
     serving_file(&server, "models/wrong/config.yaml", "pad: [x=1]\n", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "without buckets");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "pad: needs buckets");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [x]\n", 0644);
     client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "not INPUT=NUMBER");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\n", 0644);

@@ -60,7 +60,8 @@ static inlay_status write_files(struct saver *saver, const char *path)
     if (outside) {
         if (!output_target(path, target))
             return inlay_fail(saver->diag, INLAY_INVALID_ARGUMENT,
-                              "%.200s is no regular file: there is no place beside it for the file '%.200s' of tensors",
+                              "%.200s is not a regular file, so the tensors cannot be written to "
+                              "'%.200s' in its folder",
                               path, saver->options->external_file);
         data_path = beside(path, saver->options->external_file);
         if (data_path == NULL)

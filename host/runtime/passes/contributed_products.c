@@ -14,7 +14,8 @@ static uint32_t operand(subgraph_builder *builder, uint32_t input, bool trans, b
 
     if ((!trans && !batch) || rank == 1) /* a vector has no axes to swap */
         return input;
-    return emit_einsum(builder, input, !batch ? "...ab->...ba" : trans ? "a...b->...ba" : "a...b->...ab");
+    if (rank == INLAY_RANK_UNKNOWN)
+        return emit_einsum(builder, input, !batch ? "...ab->...ba" : trans ? "a...b->...ba" : "a...b->...ab");
     INLAY_CHECK(rank >= 2 && rank <= INLAY_MAX_RANK);
     for (uint32_t d = 0; d < rank; d++)
         perm[d] = d;

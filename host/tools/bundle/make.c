@@ -168,7 +168,7 @@ static inlay_status link_object(struct maker *maker, const char *output)
     int code;
 
     argv[count++] = (char *)(uintptr_t)maker_compiler(maker);
-    argv[count++] = (char *)"-rename_count";
+    argv[count++] = (char *)"-r";
     argv[count++] = (char *)"-nostdlib";
     argv[count++] = (char *)"-o";
     argv[count++] = (char *)(uintptr_t)output;

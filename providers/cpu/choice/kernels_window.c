@@ -64,8 +64,8 @@ kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out
 
     *out_first = 0;
     if (!window->flat)
-        INLAY_CHECK(window->kernel[0] > 0 && window->kernel[1] > 0);
-    return inner;
+        return inner;
+    INLAY_CHECK(window->kernel[0] > 0 && window->kernel[1] > 0);
     for (int i = 0; i < 2; i++) {
         while (first[i] + 1 < end[i] && !tap_is_used(window, i, first[i]))
             first[i]++;

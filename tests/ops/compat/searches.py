@@ -481,7 +481,7 @@ def refusals():
         yield name, made, {"prompt": PROMPTS}, text
     whisper = search("BeamSearch", beam_settings("prompt", PROMPTS, BEAMS["plain"]), [info("sequences", None, I32)],
                      decoder=decoder(w), model_type=2)
-    yield "whisper", whisper, {"prompt": PROMPTS}, "neither a decoder alone nor the encoder"
+    yield "whisper", whisper, {"prompt": PROMPTS}, "supported are decoder-only models"
 
 
 def broken_states(count):
