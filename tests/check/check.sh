@@ -66,20 +66,20 @@ finds note 'open note: ' --group open
 finds open 'open .*signal 11 .* in dlopen and inlay_plugin_open'
 finds exports 'file exports: 1 more: bad_helper' --group file
 
-finds rounding 'manners Relu-14: rounding, flushing' --group results
-finds handler 'manners Relu-14: .*working directory.*umask.*handler of signal 10' --group results
-finds prints 'manners Relu-14: something was printed' --group results
-finds flushes 'manners Relu-14: rounding, flushing' --group results
-finds mask 'manners Relu-14: signal 12 was blocked' --group results
-finds locale 'manners Relu-14: the locale was changed' --group results
-finds stderr 'manners Relu-14: something was printed' --group results
-finds thread_left 'manners Relu-14: 1 more after execute' --group results
+finds rounding 'process Relu-14: rounding, flushing' --group results
+finds handler 'process Relu-14: .*working directory.*umask.*handler of signal 10' --group results
+finds prints 'process Relu-14: something was printed' --group results
+finds flushes 'process Relu-14: rounding, flushing' --group results
+finds mask 'process Relu-14: signal 12 was blocked' --group results
+finds locale 'process Relu-14: the locale was changed' --group results
+finds stderr 'process Relu-14: something was printed' --group results
+finds thread_left 'process Relu-14: 1 more after execute' --group results
 finds keeps 'results Relu-14 .*in execute: it touched memory of the graph that compile was shown, after compile' \
     --group results
 finds split "regions bad: .*compile returned 'internal error': the nodes do not hang together" --group regions
 finds swapped 'regions bad: .*(output [0-9]+: |behind the end of an output)' --group regions
 finds own 'results Scale-1 float\[[0-9]+,10\] float\[10\].*it wrote outside output 0' --group results --op Scale
-finds forks 'manners Relu-14.*: it forked in execute' --group results
+finds forks 'process Relu-14.*: it forked in execute' --group results
 finds closes 'results Relu-14.*: it closed descriptor 4.* in execute' --group results
 finds race 'results Relu-14 .*with (2|4|16) threads: ' --group results
 finds large 'results Relu-14 .*: \[.* got' --group results
@@ -113,7 +113,7 @@ warns() { # NAME PATTERN GROUP: nothing fails, and a warning is like PATTERN
     "$inlay" plugin-check "$dir/$1.so" --quick --group "$3" --op Relu >"$work/out" || complain "$1: it failed"
     grep -qE -- "^WARN  $2" "$work/out" || complain "$1: no warning like '$2'" "$(cat "$work/out")"
 }
-warns thread_each 'manners Relu-14: 1 started in one execute' results
+warns thread_each 'process Relu-14: 1 started in one execute' results
 warns cost_dear 'cost Relu-14 .*: predicted .*, measured' cost # a guess, which draws no work
 warns both 'offers bad: [0-9]+ nodes are both offered and refused, such as Relu' offers
 checks=$((checks + 1))

@@ -329,9 +329,9 @@ graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known)
 }
 
 /* Shapes of outputs that follow from the elements of inputs, as the host finds them when it reaches the node. */
-static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_diag *diag)
+static inlay_status infer_with_data(const op_case *entry, case_instance *built, inlay_diag *diag)
 {
-    const struct graph *graph = one->model->main;
+    const struct graph *graph = built->model->main;
     const graph_node *node = graph->nodes[0];
     inlay_value_info in[CASE_INPUTS], out[CASE_OUTPUTS];
     const inlay_value_info *ins[CASE_INPUTS];
@@ -340,7 +340,7 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
 
     for (uint32_t i = 0; i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
-        inlay_dim *dims = arena_array(&one->arena, tensor->rank, sizeof *dims);
+        inlay_dim *dims = arena_array(&built->arena, tensor->rank, sizeof *dims);
 
         ins[i] = NULL;
         if (tensor->dtype == INLAY_UNDEFINED)
@@ -362,11 +362,11 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
         out[output] = graph->values[node->info.outputs[output]].info;
         outs[output] = &out[output];
     }
-    status = graph_infer_node(one->model, node, ins, outs, &one->arena, diag);
+    status = graph_infer_node(built->model, node, ins, outs, &built->arena, diag);
     for (uint32_t output = 0; status == INLAY_OK && output < entry->out_count; output++) {
-        inlay_value_state *state = &one->states[node->info.outputs[output]];
+        inlay_value_state *state = &built->states[node->info.outputs[output]];
         int64_t *dims =
-            out[output].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->arena, out[output].rank, sizeof *dims);
+            out[output].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&built->arena, out[output].rank, sizeof *dims);
 
         for (uint32_t d = 0; dims != NULL && d < out[output].rank; d++)
             dims[d] = out[output].dims[d].kind == INLAY_DIM_FIXED ? out[output].dims[d].value : -1;
@@ -377,9 +377,9 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
 
 /* Where an output's size depends on data the host reaches the node with its small integer inputs in hand, and shows
  * them to specialize. */
-static void show_data(const op_case *entry, case_one *one)
+static void show_data(const op_case *entry, case_instance *built)
 {
-    const struct graph *graph = one->model->main;
+    const struct graph *graph = built->model->main;
     const graph_node *node = graph->nodes[0];
     bool depends = false;
 
@@ -395,41 +395,41 @@ static void show_data(const op_case *entry, case_one *one)
 
         if ((tensor->dtype != INLAY_INT64 && tensor->dtype != INLAY_INT32) || tensor->count > 64)
             continue;
-        one->states[node->info.inputs[i]].data = tensor->data;
-        one->states[node->info.inputs[i]].data_bytes = tensor->bytes;
+        built->states[node->info.inputs[i]].data = tensor->data;
+        built->states[node->info.inputs[i]].data_bytes = tensor->bytes;
     }
 }
 
-static inlay_status make_states(const op_case *entry, case_one *one, inlay_diag *diag)
+static inlay_status make_states(const op_case *entry, case_instance *built, inlay_diag *diag)
 {
-    const struct graph *graph = one->model->main;
+    const struct graph *graph = built->model->main;
     const graph_node *node = graph->nodes[0];
 
-    one->states = arena_array(&one->arena, graph->value_count + (size_t)1, sizeof *one->states);
-    if (one->states == NULL)
+    built->states = arena_array(&built->arena, graph->value_count + (size_t)1, sizeof *built->states);
+    if (built->states == NULL)
         return no_memory(diag, "for a graph of one node");
     for (uint32_t i = 0; i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
 
         if (tensor->dtype == INLAY_UNDEFINED)
             continue;
-        one->states[node->info.inputs[i]] =
+        built->states[node->info.inputs[i]] =
             (inlay_value_state){ .dims = tensor->dims, .rank = tensor->rank, .dtype = tensor->dtype };
         if (tensor->constant) {
-            one->states[node->info.inputs[i]].data = tensor->data;
-            one->states[node->info.inputs[i]].data_bytes = tensor->bytes;
+            built->states[node->info.inputs[i]].data = tensor->data;
+            built->states[node->info.inputs[i]].data_bytes = tensor->bytes;
         } else {
-            one->input_of[one->input_count] = i;
-            one->inputs[one->input_count++] = node->info.inputs[i];
+            built->input_of[built->input_count] = i;
+            built->inputs[built->input_count++] = node->info.inputs[i];
         }
     }
     for (uint32_t output = 0; output < entry->out_count; output++)
-        one->outputs[one->output_count++] = node->info.outputs[output];
-    show_data(entry, one);
-    return infer_with_data(entry, one, diag);
+        built->outputs[built->output_count++] = node->info.outputs[output];
+    show_data(entry, built);
+    return infer_with_data(entry, built, diag);
 }
 
-inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known, case_one *out,
+inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known, case_instance *out,
                         inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -449,13 +449,13 @@ inlay_status case_graph(const op_case *entry, const graph_operators *operators, 
     INLAY_TRY(make_states(entry, out, diag));
 done:
     if (status != INLAY_OK)
-        case_one_deinit(out);
+        case_instance_deinit(out);
     return status;
 }
 
-void case_one_deinit(case_one *one)
+void case_instance_deinit(case_instance *built)
 {
-    graph_model_destroy(one->model);
-    arena_deinit(&one->arena);
-    one->model = NULL;
+    graph_model_destroy(built->model);
+    arena_deinit(&built->arena);
+    built->model = NULL;
 }

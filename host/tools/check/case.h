@@ -54,7 +54,7 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
 
 /* ------------------------------------------------------------------ the graph */
 
-typedef struct case_one {
+typedef struct case_instance {
     graph_model *model;
     inlay_graph snapshot;
     inlay_value_state *states;      /* [snapshot.value_count] at the case's shapes, as a plan would know them */
@@ -63,15 +63,15 @@ typedef struct case_one {
     uint32_t outputs[CASE_OUTPUTS];
     uint32_t input_count, output_count;
     struct arena arena;
-} case_one;
+} case_instance;
 
 /* How much a graph says of the shapes of inputs that are no constants. */
 enum { CASE_SIZES = 0, CASE_SYMBOLS = 1, CASE_RANK_UNKNOWN = 2 };
 
 /* A model of one node, bound and inferred. What the host itself would refuse fails as it does there. */
 INLAY_NODISCARD inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known,
-                                        case_one *out, inlay_diag *diag);
-void case_one_deinit(case_one *one);
+                                        case_instance *out, inlay_diag *diag);
+void case_instance_deinit(case_instance *built);
 /* Adds the case's node, with inputs of its own, to a graph that is being built. NULL: no memory. The values of
  * its outputs are the last of the graph. */
 graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known);

@@ -86,7 +86,7 @@ struct check {
     check_beacon *beacon;
     FILE *report;
     uint32_t unit; /* number of the next unit */
-    bool told_fork;
+    bool fork_reported;
 };
 
 /* The child's main(); returns its exit code. */

@@ -23,15 +23,15 @@ static void end_fork(void)
 }
 
 /* What would leave the report without an end. */
-static void look_after(struct check *check)
+static void detect_interference(struct check *check)
 {
     if (fcntl(CHECK_REPORT_FD, F_GETFD) < 0) {
         check->beacon->closed = 1;
         _exit(1);
     }
-    if (__atomic_exchange_n(&check->beacon->forked, 0, __ATOMIC_RELAXED) != 0 && !check->told_fork) {
-        check->told_fork = true;
-        check_fail(check, "manners", check->beacon->subject, "no fork",
+    if (__atomic_exchange_n(&check->beacon->forked, 0, __ATOMIC_RELAXED) != 0 && !check->fork_reported) {
+        check->fork_reported = true;
+        check_fail(check, "process", check->beacon->subject, "no fork",
                    "use threads, or posix_spawn for another program: a copy of the host's process is of no use",
                    "it forked in %s", check->beacon->phase);
     }
@@ -39,7 +39,7 @@ static void look_after(struct check *check)
 
 void check_phase(struct check *check, const char *phase)
 {
-    look_after(check);
+    detect_interference(check);
     (void)snprintf(check->beacon->phase, sizeof check->beacon->phase, "%s", phase);
     check_tick(check);
 }
@@ -171,7 +171,7 @@ int check_child(const check_args *args)
             groups[group].run(&c);
     check_phase(&c, "the end of the process");
     if (waitpid(-1, NULL, WNOHANG) == 0)
-        check_fail(&c, "manners", args->group, "no process that outlives the plugin", "wait for those that it starts",
+        check_fail(&c, "process", args->group, "no process that outlives the plugin", "wait for those that it starts",
                    "processes that it started are still running");
     (void)fputs("done\n", c.report);
     return fclose(c.report) == 0 ? 0 : 1;

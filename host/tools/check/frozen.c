@@ -188,11 +188,11 @@ bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, struc
     struct room room = { .extra = extra, .borrowed = borrowed };
 
     (void)copy_graph(&room, from);
-    if (!fenced_alloc(room.used, 64, 0, "behind the snapshot", &out->memory))
+    if (!guarded_alloc(room.used, 64, 0, "behind the snapshot", &out->memory))
         return false;
     room = (struct room){ .base = out->memory.data, .extra = extra, .borrowed = borrowed };
     out->graph = copy_graph(&room, from);
-    fenced_protect(&out->memory, true);
+    guarded_protect(&out->memory, true);
     crash_name_range(out->memory.data, out->memory.bytes, "of the snapshot, which is read-only");
     return true;
 }
@@ -214,5 +214,5 @@ void frozen_destroy(struct frozen *frozen)
     if (frozen->memory.map == NULL)
         return;
     crash_forget_range(frozen->memory.data);
-    fenced_free(&frozen->memory);
+    guarded_free(&frozen->memory);
 }

@@ -1,12 +1,12 @@
 /* check/frozen.h - a copy of a snapshot in memory that cannot be written to, laid out as by a host of another age. */
 #ifndef CHECK_FROZEN_H
 #define CHECK_FROZEN_H
-#include "check/fenced.h"
+#include "check/guarded.h"
 #include "inlay/plugin.h"
 
 struct frozen {
     const inlay_graph *graph;
-    struct fenced memory;
+    struct guarded memory;
 };
 
 /* Copies the whole graph, texts and constants too; with borrowed, constants stay where they are, as compile's do.

@@ -31,7 +31,7 @@ enum { SECOND_COUNT = sizeof second / sizeof second[0] };
 
 /* ------------------------------------------------------------------ reading recipes */
 
-struct maker {
+struct generator {
     const case_source *source;
     const case_range *range;
     case_fn fn;
@@ -67,15 +67,15 @@ static const char *read_numbers(op_case *entry, const char *at, const double **o
     return *at == ']' ? at + 1 : at;
 }
 
-static inlay_dtype type_of(const struct maker *maker, const op_formal *formal)
+static inlay_dtype type_of(const struct generator *generator, const op_formal *formal)
 {
-    return formal != NULL && formal->type_param >= 0 ? maker->types[formal->type_param] : INLAY_UNDEFINED;
+    return formal != NULL && formal->type_param >= 0 ? generator->types[formal->type_param] : INLAY_UNDEFINED;
 }
 
 /* Reads one input of a recipe and adds it. NULL: it cannot be. */
-static const char *read_input(const struct maker *maker, op_case *entry, const char *at, bool constants)
+static const char *read_input(const struct generator *generator, op_case *entry, const char *at, bool constants)
 {
-    const op_formal *formal = op_input_formal(maker->source->schema, entry->in_count);
+    const op_formal *formal = op_input_formal(generator->source->schema, entry->in_count);
     int64_t dims[CASE_RANK];
     uint32_t rank = 0;
     case_tensor *tensor;
@@ -89,12 +89,13 @@ static const char *read_input(const struct maker *maker, op_case *entry, const c
     while (isdigit((unsigned char)*at) && rank < CASE_RANK) {
         dims[rank] = strtoll(at, &end, 10);
         if (*end == 'n')
-            dims[rank] *= maker->range->scale, end++;
+            dims[rank] *= generator->range->scale, end++;
         rank++;
         at = *end == ',' ? end + 1 : end;
     }
-    tensor =
-        type_of(maker, formal) != INLAY_UNDEFINED ? case_input(entry, type_of(maker, formal), rank, dims, false) : NULL;
+    tensor = type_of(generator, formal) != INLAY_UNDEFINED
+                 ? case_input(entry, type_of(generator, formal), rank, dims, false)
+                 : NULL;
     if (tensor == NULL)
         return NULL;
     for (at = skip(at); *at != ';' && *at != '\0'; at = skip(at)) {
@@ -162,11 +163,11 @@ static const char *read_attr(op_case *entry, const char *at)
 
 /* ------------------------------------------------------------------ one case */
 
-static void hand_over(struct maker *maker, op_case *entry)
+static void emit_case(struct generator *generator, op_case *entry)
 {
-    entry->random = maker->source->random;
-    if (!maker->stopped && case_fill(entry, case_random(&maker->state)) == INLAY_OK)
-        maker->stopped = !maker->fn(maker->user, entry);
+    entry->random = generator->source->random;
+    if (!generator->stopped && case_fill(entry, case_random(&generator->state)) == INLAY_OK)
+        generator->stopped = !generator->fn(generator->user, entry);
 }
 
 static bool has_attr(const op_case *entry, const char *name)
@@ -178,13 +179,13 @@ static bool has_attr(const op_case *entry, const char *name)
 }
 
 /* Something for the attributes without which there is no node. */
-static bool add_required(const struct maker *maker, op_case *entry)
+static bool add_required(const struct generator *generator, op_case *entry)
 {
     static const int64_t one = 1;
     static const float half = 0.5F;
 
-    for (uint32_t i = 0; i < maker->source->schema->attr_count; i++) {
-        const op_attr *attribute = &maker->source->schema->attrs[i];
+    for (uint32_t i = 0; i < generator->source->schema->attr_count; i++) {
+        const op_attr *attribute = &generator->source->schema->attrs[i];
         const size_t bytes = strlen(attribute->name);
         inlay_attr_info a = { .kind = attribute->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
 
@@ -203,16 +204,16 @@ static bool add_required(const struct maker *maker, op_case *entry)
     return true;
 }
 
-static void make_from(struct maker *maker, const struct recipe *recipe, bool constants)
+static void generate_from_recipe(struct generator *generator, const struct recipe *recipe, bool constants)
 {
     const char *at = recipe->inputs;
     bool ok = true;
     op_case entry;
 
-    case_init(&entry, maker->source->domain, maker->source->op_type, maker->source->opset);
+    case_init(&entry, generator->source->domain, generator->source->op_type, generator->source->opset);
     entry.out_count = recipe->outputs;
     while (ok && *at != '\0') {
-        at = read_input(maker, &entry, at, constants);
+        at = read_input(generator, &entry, at, constants);
         ok = at != NULL;
         at += ok && *at == ';';
     }
@@ -220,17 +221,17 @@ static void make_from(struct maker *maker, const struct recipe *recipe, bool con
         at = read_attr(&entry, at);
         ok = at != NULL;
     }
-    if (ok && maker->source->own != NULL)
-        ok = add_required(maker, &entry);
+    if (ok && generator->source->own != NULL)
+        ok = add_required(generator, &entry);
     if (ok)
-        hand_over(maker, &entry);
+        emit_case(generator, &entry);
     case_deinit(&entry);
 }
 
 /* A list of the same shape for as many inputs as the operator takes; all: the optional ones too. */
-static void make_generic(struct maker *maker, const char *first, const char *other, bool all)
+static void generate_uniform(struct generator *generator, const char *first, const char *other, bool all)
 {
-    const op_schema *schema = maker->source->schema;
+    const op_schema *schema = generator->source->schema;
     uint32_t count = schema->min_inputs, outputs = schema->min_outputs > 0 ? schema->min_outputs : 1;
     char text[256] = "";
     size_t used = 0;
@@ -241,7 +242,7 @@ static void make_generic(struct maker *maker, const char *first, const char *oth
         return;
     for (uint32_t i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ";" : "", i == 0 ? first : other);
-    make_from(maker, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
+    generate_from_recipe(generator, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -252,35 +253,36 @@ static bool grows(const char *inputs)
 }
 
 /* All shapes at the types at hand; few: the first ones only. */
-static void make_shapes(struct maker *maker, bool few)
+static void generate_shapes(struct generator *generator, bool few)
 {
-    const op_schema *schema = maker->source->schema;
+    const op_schema *schema = generator->source->schema;
     bool found = false;
     uint32_t made = 0;
 
-    for (uint32_t i = 0; i < RECIPE_COUNT && !maker->stopped; i++) {
+    for (uint32_t i = 0; i < RECIPE_COUNT && !generator->stopped; i++) {
         const struct recipe *recipe = &recipes[i];
 
-        if (strcmp(recipe->op_type, maker->source->op_type) != 0)
+        if (strcmp(recipe->op_type, generator->source->op_type) != 0)
             continue;
         found = true;
-        if ((maker->range->scaled && !grows(recipe->inputs)) || (few && made >= 3))
+        if ((generator->range->scaled && !grows(recipe->inputs)) || (few && made >= 3))
             continue;
         made++;
-        make_from(maker, recipe, true);
+        generate_from_recipe(generator, recipe, true);
         if (strchr(recipe->inputs, '!') != NULL && !few)
-            make_from(maker, recipe, false);
+            generate_from_recipe(generator, recipe, false);
     }
-    for (uint32_t i = 0; i < SHAPE_COUNT && !found && !maker->stopped; i++) {
-        if ((maker->range->scaled && !grows(shapes[i])) || (few && i >= 2) ||
-            (maker->range->quick && !maker->range->scaled && i >= QUICK_SHAPES))
+    for (uint32_t i = 0; i < SHAPE_COUNT && !found && !generator->stopped; i++) {
+        if ((generator->range->scaled && !grows(shapes[i])) || (few && i >= 2) ||
+            (generator->range->quick && !generator->range->scaled && i >= QUICK_SHAPES))
             continue;
-        make_generic(maker, shapes[i], shapes[i], false);
-        if (schema->max_inputs > schema->min_inputs && !maker->range->scaled)
-            make_generic(maker, shapes[i], shapes[i], true);
+        generate_uniform(generator, shapes[i], shapes[i], false);
+        if (schema->max_inputs > schema->min_inputs && !generator->range->scaled)
+            generate_uniform(generator, shapes[i], shapes[i], true);
     }
-    for (uint32_t i = 0; i < SECOND_COUNT && !found && !few && !maker->range->scaled && schema->min_inputs == 2; i++)
-        make_generic(maker, "3,5", second[i], false);
+    for (uint32_t i = 0; i < SECOND_COUNT && !found && !few && !generator->range->scaled && schema->min_inputs == 2;
+         i++)
+        generate_uniform(generator, "3,5", second[i], false);
 }
 
 /* ------------------------------------------------------------------ examples at other sizes
@@ -304,7 +306,7 @@ static int64_t resized(int64_t dim, int64_t only, struct resize resize)
 }
 
 /* The range of an example's integers, so that indexes stay what they are. */
-static void take_range(const inlay_tensor_view *from, case_tensor *tensor)
+static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
 {
     int64_t count = from->bytes * 8 / (inlay_dtype_bits(from->dtype) > 0 ? inlay_dtype_bits(from->dtype) : 8), value;
 
@@ -317,12 +319,13 @@ static void take_range(const inlay_tensor_view *from, case_tensor *tensor)
 }
 
 /* only: the size that changes; -1: all do. */
-static void make_resized(struct maker *maker, const inlay_op_example *example, int64_t only, struct resize resize)
+static void generate_resized(struct generator *generator, const inlay_op_example *example, int64_t only,
+                             struct resize resize)
 {
     bool ok = example->output_count <= CASE_OUTPUTS;
     op_case entry;
 
-    case_init(&entry, maker->source->domain, maker->source->op_type, maker->source->opset);
+    case_init(&entry, generator->source->domain, generator->source->op_type, generator->source->opset);
     entry.out_count = example->output_count;
     for (uint32_t i = 0; ok && i < example->input_count; i++) {
         const inlay_tensor_view *from = &example->inputs[i];
@@ -334,17 +337,17 @@ static void make_resized(struct maker *maker, const inlay_op_example *example, i
         tensor = case_input(&entry, from->dtype, from->rank, dims, false);
         ok = tensor != NULL;
         if (ok)
-            take_range(from, tensor);
+            copy_range(from, tensor);
     }
     for (uint32_t i = 0; ok && i < example->attr_count; i++)
         ok = case_attr(&entry, INLAY_AT(inlay_attr_info, example->attrs, example->attr_stride, i));
     if (ok)
-        hand_over(maker, &entry);
+        emit_case(generator, &entry);
     case_deinit(&entry);
 }
 
 /* Is it the first dim of that size? */
-static bool is_first(const inlay_op_example *example, uint32_t input, uint32_t dim)
+static bool is_first_of_size(const inlay_op_example *example, uint32_t input, uint32_t dim)
 {
     for (uint32_t i = 0; i <= input; i++)
         for (uint32_t d = 0; d < (i == input ? dim : example->inputs[i].rank); d++)
@@ -353,24 +356,25 @@ static bool is_first(const inlay_op_example *example, uint32_t input, uint32_t d
     return true;
 }
 
-static void make_from_examples(struct maker *maker)
+static void generate_from_examples(struct generator *generator)
 {
-    const inlay_operator *op = maker->source->own;
-    const uint32_t sizes = maker->range->quick ? QUICK_RESIZES : RESIZES;
+    const inlay_operator *op = generator->source->own;
+    const uint32_t sizes = generator->range->quick ? QUICK_RESIZES : RESIZES;
 
     for (uint32_t input = 0; input < op->example_count && input < MOST_EXAMPLES; input++) {
         const inlay_op_example *example = INLAY_AT(inlay_op_example, op->examples, op->example_stride, input);
 
-        if (maker->range->scaled) {
-            make_resized(maker, example, -1, (struct resize){ 2 * maker->range->scale, 1 });
+        if (generator->range->scaled) {
+            generate_resized(generator, example, -1, (struct resize){ 2 * generator->range->scale, 1 });
             continue;
         }
-        for (uint32_t resize = 0; resize < sizes && !maker->stopped; resize++)
-            make_resized(maker, example, -1, resizes[resize]);
+        for (uint32_t resize = 0; resize < sizes && !generator->stopped; resize++)
+            generate_resized(generator, example, -1, resizes[resize]);
         for (uint32_t i = 0; i < example->input_count; i++)
             for (uint32_t d = 0; d < example->inputs[i].rank; d++)
-                for (uint32_t resize = 0; resize < sizes && is_first(example, i, d) && !maker->stopped; resize++)
-                    make_resized(maker, example, example->inputs[i].dims[d], resizes[resize]);
+                for (uint32_t resize = 0; resize < sizes && is_first_of_size(example, i, d) && !generator->stopped;
+                     resize++)
+                    generate_resized(generator, example, example->inputs[i].dims[d], resizes[resize]);
     }
 }
 
@@ -403,48 +407,48 @@ static int32_t main_param(const op_schema *schema)
     return schema->input_count > 0 ? schema->inputs[0].type_param : -1;
 }
 
-static void set_types(struct maker *maker, int32_t param, inlay_dtype dtype)
+static void set_types(struct generator *generator, int32_t param, inlay_dtype dtype)
 {
-    const op_schema *schema = maker->source->schema;
+    const op_schema *schema = generator->source->schema;
 
     for (uint32_t i = 0; i < schema->type_count && i < PARAMS; i++)
-        maker->types[i] = (int32_t)i == param ? dtype : usual_type(&schema->types[i], dtype);
+        generator->types[i] = (int32_t)i == param ? dtype : usual_type(&schema->types[i], dtype);
 }
 
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user)
 {
     const op_schema *schema = source->schema;
-    struct maker maker = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+    struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
     int32_t first = main_param(schema);
     inlay_dtype usual = INLAY_FLOAT;
 
     if (first >= 0 && !allows(&schema->types[first], usual))
         usual = usual_type(&schema->types[first], INLAY_UNDEFINED);
-    set_types(&maker, first, usual);
-    make_shapes(&maker, false);
+    set_types(&generator, first, usual);
+    generate_shapes(&generator, false);
     if (source->own != NULL)
-        make_from_examples(&maker);
+        generate_from_examples(&generator);
     if (range->scaled || first < 0)
         return;
-    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT && !maker.stopped; dtype++) {
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT && !generator.stopped; dtype++) {
         if (dtype == usual || !allows(&schema->types[first], dtype))
             continue;
-        set_types(&maker, first, dtype);
-        make_shapes(&maker, range->quick);
+        set_types(&generator, first, dtype);
+        generate_shapes(&generator, range->quick);
     }
     /* The other parameters of inputs, each in turn. */
-    for (uint32_t i = 1; i < schema->input_count && !maker.stopped; i++) {
+    for (uint32_t i = 1; i < schema->input_count && !generator.stopped; i++) {
         int32_t param = schema->inputs[i].type_param;
 
-        for (inlay_dtype dtype = 1; param >= 0 && param != first && dtype < INLAY_DTYPE_COUNT && !maker.stopped;
+        for (inlay_dtype dtype = 1; param >= 0 && param != first && dtype < INLAY_DTYPE_COUNT && !generator.stopped;
              dtype++) {
             if (!allows(&schema->types[param], dtype))
                 continue;
-            set_types(&maker, first, usual);
-            if (maker.types[param] == dtype)
+            set_types(&generator, first, usual);
+            if (generator.types[param] == dtype)
                 continue;
-            maker.types[param] = dtype;
-            make_shapes(&maker, true);
+            generator.types[param] = dtype;
+            generate_shapes(&generator, true);
         }
     }
 }
@@ -456,7 +460,7 @@ static void *schema_alloc(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-static bool give_source(case_source source, const char *signature, source_fn fn, void *user)
+static bool emit_source(case_source source, const char *signature, source_fn fn, void *user)
 {
     op_schema schema;
     struct arena arena = { 0 };
@@ -470,9 +474,9 @@ static bool give_source(case_source source, const char *signature, source_fn fn,
     return go_on;
 }
 
-static bool give_own(const inlay_operator *op, source_fn fn, void *user)
+static bool emit_custom_operator(const inlay_operator *op, source_fn fn, void *user)
 {
-    return give_source((case_source){ .domain = op->domain,
+    return emit_source((case_source){ .domain = op->domain,
                                       .op_type = op->op_type,
                                       .opset = op->since_version,
                                       .own = op,
@@ -503,7 +507,7 @@ void generate_operator(const inlay_operator *op, case_fn fn, void *user, const c
 {
     one_source source = { fn, user, range };
 
-    (void)give_own(op, generate_one, &source);
+    (void)emit_custom_operator(op, generate_one, &source);
 }
 
 void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,
@@ -519,7 +523,7 @@ void generate_sources(const inlay_operator *const *custom, uint32_t custom_count
             if ((row->flags & (OP_HOST | OP_DEPRECATED)) != 0 || (newest && !is_newest(tables[table], row_index)) ||
                 (match != NULL && fnmatch(match, row->op_type, 0) != 0))
                 continue;
-            if (!give_source((case_source){ .domain = tables[table]->domain,
+            if (!emit_source((case_source){ .domain = tables[table]->domain,
                                             .op_type = row->op_type,
                                             .opset = row->since_version,
                                             .random = (row->flags & OP_RANDOM) != 0 },
@@ -529,6 +533,6 @@ void generate_sources(const inlay_operator *const *custom, uint32_t custom_count
     }
     for (uint32_t i = 0; i < custom_count; i++)
         if (match == NULL || fnmatch(match, custom[i]->op_type, 0) == 0)
-            if (!give_own(custom[i], fn, user))
+            if (!emit_custom_operator(custom[i], fn, user))
                 return;
 }

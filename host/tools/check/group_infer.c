@@ -5,7 +5,7 @@
 
 struct trial {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const char *subject;
     uint32_t accepted, refused;
     char silent[256]; /* a case that was refused without a word */
@@ -28,16 +28,16 @@ static bool try_case(void *user, op_case *entry)
     for (uint32_t known = CASE_SIZES; known <= CASE_RANK_UNKNOWN; known++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        case_one one;
+        case_instance built;
 
         check_subject(trial->check, "%s", case_text(entry, text, sizeof text));
         check_phase(trial->check, known == CASE_SIZES     ? "infer"
                                   : known == CASE_SYMBOLS ? "infer with symbolic sizes"
                                                           : "infer with inputs of unknown rank");
-        status = case_graph(entry, &trial->world->operators, known, &one, &diag);
+        status = case_graph(entry, &trial->fixture->operators, known, &built, &diag);
         if (status == INLAY_OK) {
             trial->accepted++;
-            case_one_deinit(&one);
+            case_instance_deinit(&built);
         } else {
             trial->refused++;
             if (says_nothing(status, &diag))
@@ -53,13 +53,13 @@ static bool try_attributes(void *user, op_case *entry)
     static const int64_t numbers[] = { 0, -1, 1 << 20, INT64_MIN, INT64_MAX };
     struct trial *trial = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    case_one one;
+    case_instance built;
 
     /* The defaults are the schema's: a bound graph tells their names. */
-    if (case_graph(entry, &trial->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &trial->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
-    for (uint32_t a = 0; a < one.model->main->nodes[0]->info.attr_count; a++) {
-        inlay_attr_info attr = one.model->main->nodes[0]->info.attrs[a];
+    for (uint32_t a = 0; a < built.model->main->nodes[0]->info.attr_count; a++) {
+        inlay_attr_info attr = built.model->main->nodes[0]->info.attrs[a];
         uint32_t count = entry->attr_count;
 
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && attr.kind == INLAY_ATTR_INT; i++) {
@@ -69,15 +69,15 @@ static bool try_attributes(void *user, op_case *entry)
             entry->attr_count = count;
         }
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     return false;
 }
 
-static void try_operator(struct check *check, const struct world *world, const inlay_operator *op)
+static void try_operator(struct check *check, const struct fixture *fixture, const inlay_operator *op)
 {
     const case_range range = { .seed = check->args->seed, .scale = 1, .quick = check->args->quick };
     char subject[160];
-    struct trial trial = { .check = check, .world = world, .subject = subject };
+    struct trial trial = { .check = check, .fixture = fixture, .subject = subject };
 
     (void)snprintf(subject, sizeof subject, "%.140s-%u", op->op_type, op->since_version);
     if (!check_unit(check, "%s", subject))
@@ -96,12 +96,12 @@ static void try_operator(struct check *check, const struct world *world, const i
 
 void check_group_infer(struct check *check)
 {
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, "infer", false, &world))
+    if (!fixture_open(check, "infer", false, &fixture))
         return;
-    for (uint32_t i = 0; i < world.plugins[0].table.operator_count; i++)
-        if (world.plugins[0].operators[i].signature != NULL && world.plugins[0].operators[i].op_type != NULL)
-            try_operator(check, &world, &world.plugins[0].operators[i]);
-    world_close(&world);
+    for (uint32_t i = 0; i < fixture.plugins[0].table.operator_count; i++)
+        if (fixture.plugins[0].operators[i].signature != NULL && fixture.plugins[0].operators[i].op_type != NULL)
+            try_operator(check, &fixture, &fixture.plugins[0].operators[i]);
+    fixture_close(&fixture);
 }

@@ -1,5 +1,5 @@
 /* What is left behind: by each way through a provider, by failed allocations, by unloading. */
-#include "check/bench.h"
+#include "check/harness.h"
 #include "check/generate.h"
 #include "check/process.h"
 #include <malloc.h>
@@ -9,105 +9,106 @@
 enum { CASES = 24, WARM_UP = 3, CYCLES = 20, QUICK_CYCLES = 6, MOST_FAILURES = 400, LIBRARY_BYTES = 4096, RELOADS = 3 };
 
 /* A case of each of a few operators. */
-struct picks {
+struct selected_cases {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const loaded_provider *provider;
     op_case cases[CASES];
-    case_one ones[CASES];
+    case_instance ones[CASES];
     uint32_t count;
     bool taken; /* from the operator at hand */
 };
 
 static bool pick_case(void *user, op_case *entry)
 {
-    struct picks *picks = user;
+    struct selected_cases *selected = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_answer answer;
-    case_one one;
+    harness_answer answer;
+    case_instance built;
 
-    if (case_graph(entry, &picks->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &selected->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
-    check_phase(picks->check, "assess");
-    bench_assess(picks->provider, &one, &answer);
-    case_one_deinit(&one);
-    if (answer.kind != BENCH_OFFERED)
+    check_phase(selected->check, "assess");
+    harness_assess(selected->provider, &built, &answer);
+    case_instance_deinit(&built);
+    if (answer.kind != HARNESS_OFFERED)
         return true;
-    picks->cases[picks->count] = *entry;
+    selected->cases[selected->count] = *entry;
     entry->arena = (struct arena){ 0 }; /* ours now */
-    if (case_graph(&picks->cases[picks->count], &picks->world->operators, CASE_SIZES, &picks->ones[picks->count],
-                   &diag) == INLAY_OK)
-        picks->count++;
+    if (case_graph(&selected->cases[selected->count], &selected->fixture->operators, CASE_SIZES,
+                   &selected->ones[selected->count], &diag) == INLAY_OK)
+        selected->count++;
     else
-        case_deinit(&picks->cases[picks->count]);
-    picks->taken = true;
+        case_deinit(&selected->cases[selected->count]);
+    selected->taken = true;
     return false;
 }
 
-static bool pick_source(void *user, const case_source *source)
+static bool select_source(void *user, const case_source *source)
 {
-    struct picks *picks = user;
-    const case_range range = { .seed = picks->check->args->seed, .scale = 1, .quick = true };
-    uint64_t dice = picks->check->args->seed + (uint64_t)source->op_type[0] * 31 + strlen(source->op_type);
+    struct selected_cases *selected = user;
+    const case_range range = { .seed = selected->check->args->seed, .scale = 1, .quick = true };
+    uint64_t dice = selected->check->args->seed + (uint64_t)source->op_type[0] * 31 + strlen(source->op_type);
 
     /* Of a provider with hundreds of operators, some: those of others come with another seed. */
-    if (picks->provider->table != NULL && picks->count > 8 && case_random(&dice) % 4 != 0)
+    if (selected->provider->table != NULL && selected->count > 8 && case_random(&dice) % 4 != 0)
         return true;
-    check_subject(picks->check, "%s-%lld", source->op_type, (long long)source->opset);
-    generate_cases(source, &range, pick_case, picks);
-    return picks->count < CASES;
+    check_subject(selected->check, "%s-%lld", source->op_type, (long long)source->opset);
+    generate_cases(source, &range, pick_case, selected);
+    return selected->count < CASES;
 }
 
-static void drop_picks(struct picks *picks)
+static void release_cases(struct selected_cases *selected)
 {
-    for (uint32_t i = 0; i < picks->count; i++) {
-        case_one_deinit(&picks->ones[i]);
-        case_deinit(&picks->cases[i]);
+    for (uint32_t i = 0; i < selected->count; i++) {
+        case_instance_deinit(&selected->ones[i]);
+        case_deinit(&selected->cases[i]);
     }
 }
 
 /* ------------------------------------------------------------------ cycles */
 
 /* Compile, specialize, run, and all the way back. Statuses don't matter here. */
-static void run_case(const struct picks *picks, const loaded_provider *provider, uint32_t i)
+static void run_case(const struct selected_cases *selected, const loaded_provider *provider, uint32_t i)
 {
-    const bench_how how = { 0 };
+    const harness_options how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result result;
-    struct bench bench;
+    harness_result result;
+    struct harness harness;
 
-    if (bench_open(picks->check, provider, &picks->ones[i], &picks->cases[i], 1, &bench, &diag) != INLAY_OK)
+    if (harness_open(selected->check, provider, &selected->ones[i], &selected->cases[i], 1, &harness, &diag) !=
+        INLAY_OK)
         return;
-    (void)!bench_run(&bench, &how, &result, &diag);
-    bench_result_deinit(&result);
-    bench_close(&bench);
+    (void)!harness_run(&harness, &how, &result, &diag);
+    harness_result_deinit(&result);
+    harness_close(&harness);
 }
 
 /* One life of a provider: create, all cases, destroy. Where an allocation is to fail, one case behind it shows that
  * the provider goes on; the others have nothing to do with it. */
-static void live(const struct picks *picks, uint32_t index, bool until_failed)
+static void run_lifecycle(const struct selected_cases *selected, uint32_t index, bool until_failed)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_provider provider;
     bool over = false;
 
-    check_phase(picks->check, "create");
-    if (loaded_create(&picks->world->plugins[0], index, picks->check->args, &provider, &diag) != INLAY_OK)
+    check_phase(selected->check, "create");
+    if (loaded_create(&selected->fixture->plugins[0], index, selected->check->args, &provider, &diag) != INLAY_OK)
         return;
-    for (uint32_t i = 0; i < picks->count && !over; i++) {
+    for (uint32_t i = 0; i < selected->count && !over; i++) {
         over = until_failed && heap_has_failed();
-        run_case(picks, &provider, i);
+        run_case(selected, &provider, i);
     }
-    check_phase(picks->check, "destroy");
+    check_phase(selected->check, "destroy");
     loaded_destroy(&provider);
-    check_phase(picks->check, "the checker");
+    check_phase(selected->check, "the checker");
 }
 
 static void report_heap(struct check *check, const char *subject, const heap_counts *left, uint32_t cycles)
 {
     char at[64], words[220] = "";
 
-    heap_blame(at, sizeof at);
+    heap_main_caller(at, sizeof at);
     if (at[0] != '\0')
         (void)snprintf(words, sizeof words, ", most from the call at %s of the file (addr2line -e FILE %s)", at, at);
     if (left->live_blocks >= cycles)
@@ -152,9 +153,9 @@ static size_t heap_in_use(void)
     return mallinfo2().uordblks;
 }
 
-static void check_cycles(const struct picks *picks, uint32_t index, const char *name)
+static void check_cycles(const struct selected_cases *selected, uint32_t index, const char *name)
 {
-    const uint32_t cycles = picks->check->args->quick ? QUICK_CYCLES : CYCLES;
+    const uint32_t cycles = selected->check->args->quick ? QUICK_CYCLES : CYCLES;
     process_state before, after;
     size_t in_use;
     heap_counts left;
@@ -162,54 +163,54 @@ static void check_cycles(const struct picks *picks, uint32_t index, const char *
 
     (void)snprintf(subject, sizeof subject, "%s, from create to destroy", name);
     for (uint32_t i = 0; i < WARM_UP; i++)
-        live(picks, index, false);
+        run_lifecycle(selected, index, false);
     heap_mark();
-    before = process_look();
+    before = process_read_state();
     in_use = heap_in_use();
     for (uint32_t i = 0; i < cycles; i++)
-        live(picks, index, false);
-    left = heap_look();
-    after = process_look();
-    report_heap(picks->check, subject, &left, cycles);
+        run_lifecycle(selected, index, false);
+    left = heap_read_counts();
+    after = process_read_state();
+    report_heap(selected->check, subject, &left, cycles);
     if (left.live_blocks < cycles)
-        report_libraries(picks->check, subject, in_use, heap_in_use(), cycles);
-    report_process(picks->check, subject, &before, &after, cycles);
+        report_libraries(selected->check, subject, in_use, heap_in_use(), cycles);
+    report_process(selected->check, subject, &before, &after, cycles);
 }
 
 /* ------------------------------------------------------------------ failing allocations */
 
-static void check_failures(const struct picks *picks, uint32_t index, const char *name)
+static void check_failures(const struct selected_cases *selected, uint32_t index, const char *name)
 {
     heap_counts left;
     uint64_t n = 1;
     char subject[200];
 
     (void)snprintf(subject, sizeof subject, "%s, when memory runs out", name);
-    check_subject(picks->check, "%s", subject);
+    check_subject(selected->check, "%s", subject);
     heap_mark();
     for (; n <= MOST_FAILURES; n++) {
         heap_fail_at(n);
-        live(picks, index, true);
+        run_lifecycle(selected, index, true);
         if (!heap_has_failed())
             break; /* there are no more allocations */
     }
     heap_fail_at(0);
-    left = heap_look();
-    report_heap(picks->check, subject, &left, (uint32_t)n < 8 ? (uint32_t)n + 1 : 8);
+    left = heap_read_counts();
+    report_heap(selected->check, subject, &left, (uint32_t)n < 8 ? (uint32_t)n + 1 : 8);
 }
 
 /* ------------------------------------------------------------------ unloading */
 
-static void check_unload(struct check *check, struct world *world)
+static void check_unload(struct check *check, struct fixture *fixture)
 {
     char path[4096];
-    bool closes = (world->plugins[0].table.flags & INLAY_PLUGIN_DLCLOSE) != 0;
-    process_state before = process_look(), after;
+    bool closes = (fixture->plugins[0].table.flags & INLAY_PLUGIN_DLCLOSE) != 0;
+    process_state before = process_read_state(), after;
 
-    (void)snprintf(path, sizeof path, "%s", world->plugins[0].path);
+    (void)snprintf(path, sizeof path, "%s", fixture->plugins[0].path);
     check_phase(check, "shutdown and dlclose");
-    world_close(world);
-    after = process_look();
+    fixture_close(fixture);
+    after = process_read_state();
     if (!closes) {
         check_pass(check, "unload", NULL, "it stays mapped, as it asks for (no INLAY_PLUGIN_DLCLOSE)");
     } else {
@@ -240,31 +241,33 @@ static void check_unload(struct check *check, struct world *world)
 void check_group_leaks(struct check *check)
 {
     const inlay_operator *custom[64];
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, "leaks", false, &world))
+    if (!fixture_open(check, "leaks", false, &fixture))
         return;
-    for (uint32_t i = 0; i < world.plugins[0].table.provider_count; i++) {
-        const char *name = world.plugins[0].providers[i].name;
-        struct picks *picks = NULL;
+    for (uint32_t i = 0; i < fixture.plugins[0].table.provider_count; i++) {
+        const char *name = fixture.plugins[0].providers[i].name;
+        struct selected_cases *selected = NULL;
 
-        for (uint32_t k = 0; k < world.own_count && picks == NULL; k++)
-            if (world.own[k].table == &world.plugins[0].providers[i] && (picks = calloc(1, sizeof *picks)) != NULL)
-                *picks = (struct picks){ .check = check, .world = &world, .provider = &world.own[k] };
-        if (picks == NULL)
+        for (uint32_t k = 0; k < fixture.own_count && selected == NULL; k++)
+            if (fixture.own[k].table == &fixture.plugins[0].providers[i] &&
+                (selected = calloc(1, sizeof *selected)) != NULL)
+                *selected = (struct selected_cases){ .check = check, .fixture = &fixture, .provider = &fixture.own[k] };
+        if (selected == NULL)
             continue;
-        generate_sources(custom, world_operators(&world, custom, 64), check->args->op, true, pick_source, picks);
-        if (!heap_watch(world.plugins[0].handle))
+        generate_sources(custom, fixture_operators(&fixture, custom, 64), check->args->op, true, select_source,
+                         selected);
+        if (!heap_watch(fixture.plugins[0].handle))
             check_skip(check, "leaks", name, "its calls of malloc cannot be seen here");
         if (check_unit(check, "%s, from create to destroy", name))
-            check_cycles(picks, i, name);
+            check_cycles(selected, i, name);
         if (check_unit(check, "%s, when memory runs out", name))
-            check_failures(picks, i, name);
-        drop_picks(picks);
-        free(picks);
+            check_failures(selected, i, name);
+        release_cases(selected);
+        free(selected);
     }
     if (check_unit(check, "unloading"))
-        check_unload(check, &world);
+        check_unload(check, &fixture);
     else
-        world_close(&world);
+        fixture_close(&fixture);
 }

@@ -407,7 +407,7 @@ static void check_borrowed_symbols(struct check *check, const loaded_plugin *plu
 
 void check_group_open(struct check *check)
 {
-    const process_state before = process_look();
+    const process_state before = process_read_state();
     const process_snapshot own = process_snapshot_take();
     char changed[600];
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -426,7 +426,7 @@ void check_group_open(struct check *check)
         check->beacon->broken = 1;
         return;
     }
-    after = process_look();
+    after = process_read_state();
     if (after.threads > before.threads)
         check_fail(check, "open", "pure", "no thread before create", "start threads in create, or use the host's pool",
                    "%d threads were started", after.threads - before.threads);
@@ -446,6 +446,6 @@ void check_group_open(struct check *check)
     check_phase(check, "shutdown and dlclose");
     loaded_close(&plugin);
     if (process_snapshot_compare(&own, changed, sizeof changed) > 0)
-        check_fail(check, "manners", "open, create and destroy", "what a plugin leaves alone as it was",
+        check_fail(check, "process", "open, create and destroy", "what a plugin leaves alone as it was",
                    "see \"What a plugin leaves alone\" in inlay/plugin.h; inlay_host.log is for words", "%s", changed);
 }

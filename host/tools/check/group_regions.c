@@ -1,7 +1,7 @@
 /* Regions of odd forms, for providers whose offers ask to be merged: unconnected parts, nodes of other shapes side by
  * side, a value that is read twice, many outputs, foreign nodes between. What a region computes is compared with its
  * nodes, run one by one on the same provider. */
-#include "check/agree.h"
+#include "check/compare_results.h"
 #include "check/region_graph.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,15 @@ enum { REGIONS = 400, QUICK_REGIONS = 60 };
 
 /* ------------------------------------------------------------------ offers */
 
-static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
 {
     struct regions *regions = ctx;
-    struct offered *offered = &regions->offers[regions->offer_count];
+    struct region_offer *offered = &regions->offers[regions->offer_count];
 
     if (regions->offer_count == OFFERS || offer->node_count == 0 || offer->node_count > PARTS ||
         (offer->flags & INLAY_OFFER_MERGE) == 0)
         return INLAY_OK;
-    *offered = (struct offered){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
+    *offered = (struct region_offer){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
     memcpy(offered->nodes, offer->nodes, offer->node_count * sizeof *offer->nodes);
     for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++)
         if (offered->placement_count < CASE_INPUTS + CASE_OUTPUTS)
@@ -28,7 +28,7 @@ static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
     return INLAY_OK;
 }
 
-static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
 {
     (void)ctx, (void)refusal;
     return INLAY_OK;
@@ -42,7 +42,7 @@ static struct part *part_at(struct regions *regions, uint32_t index)
     return NULL;
 }
 
-static struct offered *single_of(struct regions *regions, const struct part *part)
+static struct region_offer *single_of(struct regions *regions, const struct part *part)
 {
     for (uint32_t offer = 0; offer < regions->offer_count; offer++)
         if (regions->offers[offer].node_count == 1 && regions->offers[offer].nodes[0] == part->index)
@@ -135,7 +135,7 @@ static bool choose_region(struct regions *regions, const inlay_graph *graph)
     make_convex(regions);
     keep_connected(regions);
     for (uint32_t offer = 0; offer < regions->offer_count; offer++) {
-        struct offered *offered = &regions->offers[offer];
+        struct region_offer *offered = &regions->offers[offer];
         bool fits = offered->node_count > 1 && region_roll(regions, 2) == 0;
 
         for (uint32_t k = 0; fits && k < offered->node_count; k++) {
@@ -166,31 +166,32 @@ static bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
 }
 
 /* What enters, as inputs of a case; in the order of the host: by node, each value once. */
-static bool find_inputs(struct regions *regions, case_one *one, op_case *whole)
+static bool find_inputs(struct regions *regions, case_instance *built, op_case *whole)
 {
-    for (uint32_t n = 0; n < one->snapshot.node_count; n++) {
+    for (uint32_t n = 0; n < built->snapshot.node_count; n++) {
         const struct part *part = part_at(regions, n);
 
         for (uint32_t i = 0; part != NULL && part->inside && i < part->entry.in_count; i++) {
             uint32_t value = part->node->info.inputs[i];
 
-            if (value == INLAY_NONE || part->entry.in[i].constant || is_listed(one->inputs, one->input_count, value) ||
+            if (value == INLAY_NONE || part->entry.in[i].constant ||
+                is_listed(built->inputs, built->input_count, value) ||
                 (part->from[i] != INLAY_NONE && regions->parts[part->from[i]].inside))
                 continue;
-            if (one->input_count == CASE_INPUTS)
+            if (built->input_count == CASE_INPUTS)
                 return false;
             whole->in[whole->in_count] = part->entry.in[i];
-            one->input_of[one->input_count] = whole->in_count++;
-            one->inputs[one->input_count++] = value;
+            built->input_of[built->input_count] = whole->in_count++;
+            built->inputs[built->input_count++] = value;
         }
     }
     return true;
 }
 
 /* What leaves, and what it has to be. */
-static bool find_outputs(struct regions *regions, case_one *one, bench_result *want)
+static bool find_outputs(struct regions *regions, case_instance *built, harness_result *want)
 {
-    const inlay_graph *graph = &one->snapshot;
+    const inlay_graph *graph = &built->snapshot;
 
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct part *part = part_at(regions, n);
@@ -204,39 +205,39 @@ static bool find_outputs(struct regions *regions, case_one *one, bench_result *w
                     leaves |= regions->parts[k].node->info.inputs[i] == value;
             if (!leaves)
                 continue;
-            if (one->output_count == CASE_OUTPUTS || output >= part->made.out_count)
+            if (built->output_count == CASE_OUTPUTS || output >= part->made.out_count)
                 return false;
             want->out[want->out_count++] = part->made.out[output];
-            one->outputs[one->output_count++] = value;
+            built->outputs[built->output_count++] = value;
         }
     }
     return true;
 }
 
 /* The region as the bench takes it. */
-static bool describe(struct regions *regions, case_one *one, bench_region *out, inlay_placement *placements,
+static bool describe(struct regions *regions, case_instance *built, harness_region *out, inlay_placement *placements,
                      uint32_t *count)
 {
-    uint32_t *nodes = arena_array(&one->arena, PARTS, sizeof *nodes);
-    uint64_t *cookies = arena_array(&one->arena, OFFERS, sizeof *cookies);
+    uint32_t *nodes = arena_array(&built->arena, PARTS, sizeof *nodes);
+    uint64_t *cookies = arena_array(&built->arena, OFFERS, sizeof *cookies);
 
-    *out = (bench_region){ .nodes = nodes, .cookies = cookies };
+    *out = (harness_region){ .nodes = nodes, .cookies = cookies };
     *count = 0;
     if (nodes == NULL || cookies == NULL)
         return false;
-    for (uint32_t n = 0; n < one->snapshot.node_count; n++)
+    for (uint32_t n = 0; n < built->snapshot.node_count; n++)
         if (part_at(regions, n) != NULL && part_at(regions, n)->inside)
             nodes[out->node_count++] = n;
     for (uint32_t offer = 0; offer < regions->offer_count; offer++) {
-        const struct offered *offered = &regions->offers[offer];
+        const struct region_offer *offered = &regions->offers[offer];
 
         if (!offered->used)
             continue;
         cookies[out->offer_count++] = offered->cookie;
         for (uint32_t i = 0; i < offered->placement_count; i++)
             if (*count < CASE_INPUTS + CASE_OUTPUTS &&
-                (is_listed(one->inputs, one->input_count, offered->placements[i].value) ||
-                 is_listed(one->outputs, one->output_count, offered->placements[i].value)))
+                (is_listed(built->inputs, built->input_count, offered->placements[i].value) ||
+                 is_listed(built->outputs, built->output_count, offered->placements[i].value)))
                 placements[(*count)++] = offered->placements[i];
     }
     return true;
@@ -253,9 +254,9 @@ static void name_nodes(const struct regions *regions, char *text, size_t bytes)
         used += (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", part->inside ? "" : "(",
                                  part->entry.op_type);
         for (uint32_t i = 0; i < part->entry.in_count && used < bytes; i++)
-            if (part->from[i] != INLAY_NONE || part->twin[i] != INLAY_NONE)
+            if (part->from[i] != INLAY_NONE || part->shared[i] != INLAY_NONE)
                 used += (size_t)snprintf(text + used, bytes - used, "%c%u", part->from[i] != INLAY_NONE ? '<' : '=',
-                                         part->from[i] != INLAY_NONE ? part->from[i] : part->twin[i]);
+                                         part->from[i] != INLAY_NONE ? part->from[i] : part->shared[i]);
         if (!part->inside && used < bytes)
             used += (size_t)snprintf(text + used, bytes - used, ")");
     }
@@ -275,15 +276,16 @@ static void complain(struct regions *regions, const char *expected, const char *
                nodes, got);
 }
 
-static void run_region(struct regions *regions, const case_one *one, const op_case *whole, const bench_region *region,
-                       const inlay_placement *placements, uint32_t placement_count, const bench_result *want)
+static void run_region(struct regions *regions, const case_instance *built, const op_case *whole,
+                       const harness_region *region, const inlay_placement *placements, uint32_t placement_count,
+                       const harness_result *want)
 {
-    const bench_how hows[2] = { { 0 }, { .tight = true, .fill = 0xff } };
+    const harness_options hows[2] = { { 0 }, { .tight = true, .fill = 0xff } };
     inlay_diag diag = INLAY_DIAG_INIT;
     char text[400];
-    struct bench bench;
-    inlay_status status = bench_open_region(regions->check, regions->provider, one, whole, region, placements,
-                                            placement_count, &bench, &diag);
+    struct harness harness;
+    inlay_status status = harness_open_region(regions->check, regions->provider, built, whole, region, placements,
+                                              placement_count, &harness, &diag);
 
     regions->tried++;
     if (status == INLAY_UNSUPPORTED) {
@@ -291,65 +293,65 @@ static void run_region(struct regions *regions, const case_one *one, const op_ca
         return;
     }
     if (status != INLAY_OK) {
-        (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", bench.phase, inlay_status_text(status),
+        (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", harness.phase, inlay_status_text(status),
                        diag.text);
         complain(regions, "that a region of merged offers compiles, or is declined with INLAY_UNSUPPORTED",
                  "see \"Regions\" in inlay/plugin.h; INLAY_OFFER_CONNECTED asks for connected ones", text);
         return;
     }
     for (int i = 0; i < 2 && regions->failed < 4; i++) {
-        bench_result got;
+        harness_result got;
 
-        status = bench_run(&bench, &hows[i], &got, &diag);
+        status = harness_run(&harness, &hows[i], &got, &diag);
         if (got.fault[0] != '\0')
             complain(regions, "that the contract of execute is kept", got.fault_fix, got.fault);
         else if (status != INLAY_OK)
             complain(regions, "that a region that compiles runs", "decline in compile what cannot be run", diag.text);
-        else if (!agree(&got, want, text, sizeof text))
+        else if (!compare_results(&got, want, text, sizeof text))
             complain(regions, "what its nodes compute one by one",
                      "see \"Regions\" in inlay/plugin.h: which forms a region may have", text);
-        bench_result_deinit(&got);
+        harness_result_deinit(&got);
     }
-    bench_close(&bench);
+    harness_close(&harness);
 }
 
 static void try_region(struct regions *regions)
 {
     const inlay_assess_sink sink = {
-        .struct_size = sizeof sink, .ctx = regions, .offer = hear_offer, .refuse = hear_refusal
+        .struct_size = sizeof sink, .ctx = regions, .offer = collect_offer, .refuse = collect_refusal
     };
     static const uint8_t candidates[PARTS] = { 1, 1, 1, 1, 1, 1, 1 };
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result *want = calloc(1, sizeof *want);
+    harness_result *want = calloc(1, sizeof *want);
     op_case *whole = calloc(1, sizeof *whole);
     const uint32_t parts = 2 + region_roll(regions, PARTS - 1);
     uint32_t placement_count;
-    bench_region region;
-    case_one one = { .model = NULL };
+    harness_region region;
+    case_instance built = { .model = NULL };
 
     while (want != NULL && whole != NULL && regions->part_count < parts && region_add_part(regions))
         continue;
     regions->offer_count = 0;
-    if (regions->part_count >= 2 && region_make_model(regions, &one) && region_make_states(&one)) {
+    if (regions->part_count >= 2 && region_make_model(regions, &built) && region_make_states(&built)) {
         check_phase(regions->check, "assess");
-        if (regions->provider->table->assess(regions->provider->state, &one.snapshot, candidates, &sink, &diag) ==
+        if (regions->provider->table->assess(regions->provider->state, &built.snapshot, candidates, &sink, &diag) ==
                 INLAY_OK &&
-            choose_region(regions, &one.snapshot)) {
+            choose_region(regions, &built.snapshot)) {
             case_init(whole, "", "region", 0);
-            if (find_inputs(regions, &one, whole) && find_outputs(regions, &one, want) && one.output_count > 0 &&
-                describe(regions, &one, &region, placements, &placement_count))
-                run_region(regions, &one, whole, &region, placements, placement_count, want);
+            if (find_inputs(regions, &built, whole) && find_outputs(regions, &built, want) && built.output_count > 0 &&
+                describe(regions, &built, &region, placements, &placement_count))
+                run_region(regions, &built, whole, &region, placements, placement_count, want);
         }
         check_phase(regions->check, "the checker");
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     region_drop_parts(regions);
     free(want);
     free(whole);
 }
 
-static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider,
+static void try_provider(struct check *check, const struct fixture *fixture, const loaded_provider *provider,
                          const inlay_operator *const *custom, uint32_t custom_count)
 {
     struct regions *regions = calloc(1, sizeof *regions);
@@ -358,7 +360,7 @@ static void try_provider(struct check *check, const struct world *world, const l
     if (regions == NULL)
         return;
     *regions = (struct regions){
-        .check = check, .world = world, .provider = provider, .pool = calloc(POOL, sizeof *regions->pool)
+        .check = check, .fixture = fixture, .provider = provider, .pool = calloc(POOL, sizeof *regions->pool)
     };
     if (regions->pool != NULL)
         generate_sources(custom, custom_count, check->args->op, true, region_take_source, regions);
@@ -386,5 +388,5 @@ static void try_provider(struct check *check, const struct world *world, const l
 
 void check_group_regions(struct check *check)
 {
-    world_each(check, "regions", try_provider);
+    fixture_each(check, "regions", try_provider);
 }

@@ -96,19 +96,19 @@ static bool fails(void)
 
 #define CALLER __builtin_return_address(0)
 
-static void *see_malloc(size_t bytes)
+static void *counted_malloc(size_t bytes)
 {
     void *p = fails() ? NULL : malloc(bytes);
     remember(p, bytes, CALLER);
     return p;
 }
-static void *see_calloc(size_t count, size_t bytes)
+static void *counted_calloc(size_t count, size_t bytes)
 {
     void *p = fails() ? NULL : calloc(count, bytes);
     remember(p, count * bytes, CALLER);
     return p;
 }
-static void *see_realloc(void *old, size_t bytes)
+static void *counted_realloc(void *old, size_t bytes)
 {
     void *p;
 
@@ -119,30 +119,30 @@ static void *see_realloc(void *old, size_t bytes)
     remember(p, bytes, CALLER);
     return p;
 }
-static void *see_aligned_alloc(size_t alignment, size_t bytes)
+static void *counted_aligned_alloc(size_t alignment, size_t bytes)
 {
     void *p = fails() ? NULL : aligned_alloc(alignment, bytes);
     remember(p, bytes, CALLER);
     return p;
 }
-static int see_posix_memalign(void **out, size_t alignment, size_t bytes)
+static int counted_posix_memalign(void **out, size_t alignment, size_t bytes)
 {
     int error = fails() ? ENOMEM : posix_memalign(out, alignment, bytes);
     remember(error == 0 ? *out : NULL, bytes, CALLER);
     return error;
 }
-static char *see_strdup(const char *text)
+static char *counted_strdup(const char *text)
 {
     char *p = strdup(text);
     remember(p, strlen(text) + 1, CALLER);
     return p;
 }
-static int see_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
+static int counted_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
 {
     (void)__atomic_add_fetch(&counts.threads, 1, __ATOMIC_RELAXED);
     return pthread_create(out, attributes, start, user);
 }
-static void see_free(void *p)
+static void counted_free(void *p)
 {
     forget(p);
     free(p);
@@ -157,7 +157,7 @@ struct hook {
 
 #define HOOK(name)                                                                                                     \
     {                                                                                                                  \
-#name, (void (*)(void))see_##name                                                                              \
+#name, (void (*)(void))counted_##name                                                                          \
     }
 static const struct hook hooks[] = { HOOK(malloc),         HOOK(calloc), HOOK(realloc),        HOOK(aligned_alloc),
                                      HOOK(posix_memalign), HOOK(strdup), HOOK(pthread_create), HOOK(free) };
@@ -226,7 +226,7 @@ bool heap_watch(void *handle)
     return hook_list(map, jumps, jump_bytes, symbols, names) && hook_list(map, others, other_bytes, symbols, names);
 }
 
-heap_counts heap_look(void)
+heap_counts heap_read_counts(void)
 {
     heap_counts now;
 
@@ -254,7 +254,7 @@ bool heap_has_failed(void)
     return __atomic_load_n(&fail_at, __ATOMIC_RELAXED) == 0;
 }
 
-void heap_blame(char *text, size_t bytes)
+void heap_main_caller(char *text, size_t bytes)
 {
     void *callers[32];
     uint32_t seen[32], count = 0, best = 0;

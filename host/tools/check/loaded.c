@@ -169,12 +169,12 @@ void loaded_destroy(loaded_provider *provider)
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
-    const struct world *world = ctx;
+    const struct fixture *fixture = ctx;
     const inlay_operator *best = NULL;
 
-    for (uint32_t plugin = 0; plugin < world->plugin_count; plugin++) {
-        for (uint32_t i = 0; i < world->plugins[plugin].table.operator_count; i++) {
-            const inlay_operator *op = &world->plugins[plugin].operators[i];
+    for (uint32_t plugin = 0; plugin < fixture->plugin_count; plugin++) {
+        for (uint32_t i = 0; i < fixture->plugins[plugin].table.operator_count; i++) {
+            const inlay_operator *op = &fixture->plugins[plugin].operators[i];
 
             if ((int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
                 strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0)
@@ -192,29 +192,29 @@ static bool same_file(const char *a, const char *b)
 }
 
 /* Adds a plugin that the first is compared with; one that cannot be opened is left out, with a line. */
-static void add_peer(struct check *check, const char *name, struct world *world, const char *path)
+static void add_peer(struct check *check, const char *name, struct fixture *fixture, const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    loaded_plugin *plugin = &world->plugins[world->plugin_count];
+    loaded_plugin *plugin = &fixture->plugins[fixture->plugin_count];
 
     if (loaded_open(path, plugin, &diag) != INLAY_OK) {
         check_skip(check, name, path, "it cannot be compared with: %s", diag.text);
         return;
     }
-    world->plugin_count++;
-    for (uint32_t i = 0; i < plugin->table.provider_count && world->peer_count < WORLD_PROVIDERS; i++)
-        if (loaded_create(plugin, i, NULL, &world->peers[world->peer_count], &diag) == INLAY_OK)
-            world->peer_count++;
+    fixture->plugin_count++;
+    for (uint32_t i = 0; i < plugin->table.provider_count && fixture->peer_count < FIXTURE_PROVIDERS; i++)
+        if (loaded_create(plugin, i, NULL, &fixture->peers[fixture->peer_count], &diag) == INLAY_OK)
+            fixture->peer_count++;
 }
 
-bool world_open(struct check *check, const char *name, bool with_reference, struct world *world)
+bool fixture_open(struct check *check, const char *name, bool with_reference, struct fixture *fixture)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    loaded_plugin *plugin = &world->plugins[0];
+    loaded_plugin *plugin = &fixture->plugins[0];
     char dir[PATH_MAX], path[PATH_MAX + 32];
     inlay_status status;
 
-    *world = (struct world){ 0 };
+    *fixture = (struct fixture){ 0 };
     check_phase(check, "inlay_plugin_open");
     check->beacon->open = 1;
     status = loaded_open(check->args->file, plugin, &diag);
@@ -224,59 +224,59 @@ bool world_open(struct check *check, const char *name, bool with_reference, stru
         check_skip(check, name, NULL, "the plugin cannot be opened: %s", diag.text);
         return false;
     }
-    world->plugin_count = 1;
-    world->operators = (graph_operators){ .find = find_operator, .ctx = world };
+    fixture->plugin_count = 1;
+    fixture->operators = (graph_operators){ .find = find_operator, .ctx = fixture };
     check_phase(check, "create");
-    for (uint32_t i = 0; i < plugin->table.provider_count && world->own_count < WORLD_PROVIDERS; i++) {
+    for (uint32_t i = 0; i < plugin->table.provider_count && fixture->own_count < FIXTURE_PROVIDERS; i++) {
         if (check->args->provider != NULL && strcmp(check->args->provider, plugin->providers[i].name) != 0)
             continue;
-        if (loaded_create(plugin, i, check->args, &world->own[world->own_count], &diag) == INLAY_OK)
-            world->own_count++;
+        if (loaded_create(plugin, i, check->args, &fixture->own[fixture->own_count], &diag) == INLAY_OK)
+            fixture->own_count++;
         else
             check_skip(check, name, plugin->providers[i].name, "it cannot be created here: %s", diag.text);
     }
     check_phase(check, "the checker");
     if (check->args->with != NULL)
-        add_peer(check, name, world, check->args->with);
+        add_peer(check, name, fixture, check->args->with);
     if (plugin_default_dir(dir, sizeof dir) != NULL) {
         (void)snprintf(path, sizeof path, "%s/inlay-reference.so", dir);
-        world->is_reference = same_file(path, check->args->file);
-        if (with_reference && !world->is_reference && access(path, F_OK) == 0)
-            add_peer(check, name, world, path);
+        fixture->is_reference = same_file(path, check->args->file);
+        if (with_reference && !fixture->is_reference && access(path, F_OK) == 0)
+            add_peer(check, name, fixture, path);
     }
     return true;
 }
 
-uint32_t world_operators(const struct world *world, const inlay_operator **list, uint32_t room)
+uint32_t fixture_operators(const struct fixture *fixture, const inlay_operator **list, uint32_t room)
 {
     uint32_t count = 0;
 
-    for (uint32_t plugin = 0; plugin < world->plugin_count; plugin++)
-        for (uint32_t i = 0; i < world->plugins[plugin].table.operator_count && count < room; i++)
-            list[count++] = &world->plugins[plugin].operators[i];
+    for (uint32_t plugin = 0; plugin < fixture->plugin_count; plugin++)
+        for (uint32_t i = 0; i < fixture->plugins[plugin].table.operator_count && count < room; i++)
+            list[count++] = &fixture->plugins[plugin].operators[i];
     return count;
 }
 
-void world_close(struct world *world)
+void fixture_close(struct fixture *fixture)
 {
-    for (uint32_t i = 0; i < world->own_count; i++)
-        loaded_destroy(&world->own[i]);
-    for (uint32_t i = 0; i < world->peer_count; i++)
-        loaded_destroy(&world->peers[i]);
-    for (uint32_t i = world->plugin_count; i-- > 0;)
-        loaded_close(&world->plugins[i]);
+    for (uint32_t i = 0; i < fixture->own_count; i++)
+        loaded_destroy(&fixture->own[i]);
+    for (uint32_t i = 0; i < fixture->peer_count; i++)
+        loaded_destroy(&fixture->peers[i]);
+    for (uint32_t i = fixture->plugin_count; i-- > 0;)
+        loaded_close(&fixture->plugins[i]);
 }
 
-void world_each(struct check *check, const char *name, world_fn fn)
+void fixture_each(struct check *check, const char *name, fixture_fn fn)
 {
     const inlay_operator *custom[64];
     uint32_t custom_count;
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, name, false, &world))
+    if (!fixture_open(check, name, false, &fixture))
         return;
-    custom_count = world_operators(&world, custom, 64);
-    for (uint32_t i = 0; i < world.own_count; i++)
-        fn(check, &world, &world.own[i], custom, custom_count);
-    world_close(&world);
+    custom_count = fixture_operators(&fixture, custom, 64);
+    for (uint32_t i = 0; i < fixture.own_count; i++)
+        fn(check, &fixture, &fixture.own[i], custom, custom_count);
+    fixture_close(&fixture);
 }

@@ -39,13 +39,13 @@ void loaded_destroy(loaded_provider *provider);
 
 /* ------------------------------------------------------------------ all that a group needs */
 
-enum { WORLD_PLUGINS = 3, WORLD_PROVIDERS = 16 };
-struct world {
-    loaded_plugin plugins[WORLD_PLUGINS]; /* the one that is checked first */
+enum { FIXTURE_PLUGINS = 3, FIXTURE_PROVIDERS = 16 };
+struct fixture {
+    loaded_plugin plugins[FIXTURE_PLUGINS]; /* the one that is checked first */
     uint32_t plugin_count;
-    loaded_provider own[WORLD_PROVIDERS]; /* that are checked */
+    loaded_provider own[FIXTURE_PROVIDERS]; /* that are checked */
     uint32_t own_count;
-    loaded_provider peers[WORLD_PROVIDERS]; /* that they are compared with */
+    loaded_provider peers[FIXTURE_PROVIDERS]; /* that they are compared with */
     uint32_t peer_count;
     bool is_reference; /* the plugin is the reference provider: there is nobody to compare with */
     graph_operators operators;
@@ -53,12 +53,12 @@ struct world {
 
 /* Opens the plugin and the one of --with, and creates their providers; with_reference: the reference provider too, if
  * it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
-bool world_open(struct check *check, const char *name, bool with_reference, struct world *world);
-void world_close(struct world *world);
+bool fixture_open(struct check *check, const char *name, bool with_reference, struct fixture *fixture);
+void fixture_close(struct fixture *fixture);
 /* The operators that its plugins bring, at most room of them; returns how many. */
-uint32_t world_operators(const struct world *world, const inlay_operator **list, uint32_t room);
-/* Opens a world as world_open() does, without the reference provider, for fn with each provider that is checked. */
-typedef void (*world_fn)(struct check *check, const struct world *world, const loaded_provider *provider,
-                         const inlay_operator *const *custom, uint32_t custom_count);
-void world_each(struct check *check, const char *name, world_fn fn);
+uint32_t fixture_operators(const struct fixture *fixture, const inlay_operator **list, uint32_t room);
+/* Opens a world as fixture_open() does, without the reference provider, for fn with each provider that is checked. */
+typedef void (*fixture_fn)(struct check *check, const struct fixture *fixture, const loaded_provider *provider,
+                           const inlay_operator *const *custom, uint32_t custom_count);
+void fixture_each(struct check *check, const char *name, fixture_fn fn);
 #endif

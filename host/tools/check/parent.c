@@ -238,7 +238,7 @@ static inlay_status follow(const struct watch *watch, struct child *child, bool 
 /* ------------------------------------------------------------------ the end of a child */
 
 /* The last line that the child printed, for sanitizers and failed assertions say there what happened. */
-static void last_words(const struct child *child, char *text, size_t bytes)
+static void read_last_output(const struct child *child, char *text, size_t bytes)
 {
     char tail[2048];
     const off_t most = sizeof tail - 1, size = lseek(child->output, 0, SEEK_END), from = size > most ? size - most : 0;
@@ -255,8 +255,8 @@ static void last_words(const struct child *child, char *text, size_t bytes)
     (void)snprintf(text, bytes, "; it printed: %.300s", line != NULL ? line + 1 : tail);
 }
 
-static void say_crash(const struct watch *watch, const struct child *child, const char *group, int wait_status,
-                      bool hung)
+static void report_crash(const struct watch *watch, const struct child *child, const char *group, int wait_status,
+                         bool hung)
 {
     const check_beacon *beacon = child->beacon;
     int sig = beacon->signal != 0 ? beacon->signal : WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
@@ -265,7 +265,7 @@ static void say_crash(const struct watch *watch, const struct child *child, cons
         .result = CHECK_FAIL, .check = group, .subject = beacon->subject, .got = got, .expected = expected
     };
 
-    last_words(child, words, sizeof words);
+    read_last_output(child, words, sizeof words);
     if (beacon->closed != 0) {
         (void)snprintf(expected, sizeof expected, "that it closes only what it opened");
         (void)snprintf(got, sizeof got, "it closed descriptor %d, the checker's own, in %s", CHECK_REPORT_FD,
@@ -327,7 +327,7 @@ static inlay_status run_once(const struct watch *watch, const char *group, uint3
     if (status == INLAY_OK && !hung)
         hung = !await_end(watch, &child, &wait_status);
     if (status == INLAY_OK && (hung || !child.done || wait_status != 0)) {
-        say_crash(watch, &child, group, wait_status, hung);
+        report_crash(watch, &child, group, wait_status, hung);
         *out_end = child.done                            ? ENDED
                    : child.beacon->open != 0             ? CANNOT_OPEN
                    : child.beacon->unit == CHECK_NO_UNIT ? CRASHED_OUTSIDE

@@ -21,7 +21,7 @@ static int count_entries(const char *path)
     return count;
 }
 
-process_state process_look(void)
+process_state process_read_state(void)
 {
     process_state state = { .threads = count_entries("/proc/self/task"),
                             .files = count_entries("/proc/self/fd"),

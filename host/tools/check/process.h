@@ -12,7 +12,7 @@ typedef struct process_state {
 } process_state;
 
 /* From /proc/self; -1 where it cannot be read. */
-process_state process_look(void);
+process_state process_read_state(void);
 /* Is any part of the file at path mapped? */
 bool process_has_mapped(const char *path);
 
@@ -34,7 +34,7 @@ typedef struct heap_counts {
 
 /* Begins to look at the plugin whose dlopen handle that is. False: its imports cannot be rewritten. */
 bool heap_watch(void *handle);
-heap_counts heap_look(void);
+heap_counts heap_read_counts(void);
 /* Forgets the blocks that are alive now: later looks don't show them. */
 void heap_mark(void);
 /* The call-th allocation from now fails; 0: none does. */
@@ -43,5 +43,5 @@ void heap_fail_at(uint64_t call);
 bool heap_has_failed(void);
 /* The place in the plugin that most of the blocks since heap_mark come from (of its last allocation if all were freed),
  * as "0x1234" from the start of its file, for addr2line. "" = it never allocated. */
-void heap_blame(char *text, size_t bytes);
+void heap_main_caller(char *text, size_t bytes);
 #endif

@@ -11,42 +11,42 @@ uint32_t region_roll(struct regions *regions, uint32_t sides)
 
 /* ------------------------------------------------------------------ nodes that run alone */
 
-static bool run_alone(struct regions *regions, const op_case *entry, bench_result *out, uint32_t *out_flags)
+static bool run_alone(struct regions *regions, const op_case *entry, harness_result *out, uint32_t *out_flags)
 {
-    const bench_how how = { 0 };
+    const harness_options how = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    case_one one;
+    case_instance built;
     inlay_status status;
-    struct bench bench;
+    struct harness harness;
 
     memset(out, 0, sizeof *out);
-    if (case_graph(entry, &regions->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &regions->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return false;
-    status = bench_open(regions->check, regions->provider, &one, entry, 1, &bench, &diag);
+    status = harness_open(regions->check, regions->provider, &built, entry, 1, &harness, &diag);
     if (status == INLAY_OK) {
-        *out_flags = bench.answer.offer.flags;
-        status = bench_run(&bench, &how, out, &diag);
-        bench_close(&bench);
+        *out_flags = harness.answer.offer.flags;
+        status = harness_run(&harness, &how, out, &diag);
+        harness_close(&harness);
         if (status != INLAY_OK || out->fault[0] != '\0') {
-            bench_result_deinit(out);
+            harness_result_deinit(out);
             status = INLAY_INTERNAL;
         }
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     return status == INLAY_OK;
 }
 
 static bool take_case(void *user, op_case *entry)
 {
     struct regions *regions = user;
-    bench_result made;
+    harness_result made;
     uint32_t flags = 0;
 
     if (regions->count == POOL || regions->of_source == CASES_EACH)
         return false;
     if (entry->random || entry->out_count > 4 || !run_alone(regions, entry, &made, &flags))
         return true;
-    bench_result_deinit(&made);
+    harness_result_deinit(&made);
     if ((flags & INLAY_OFFER_MERGE) == 0)
         return true;
     regions->of_source++;
@@ -88,7 +88,7 @@ static bool link_to_output(struct regions *regions, struct part *part, uint32_t 
 
     while (tries-- > 0) {
         uint32_t m = region_roll(regions, regions->part_count), o;
-        const bench_result *made = &regions->parts[m].made;
+        const harness_result *made = &regions->parts[m].made;
 
         if (made->out_count == 0)
             continue;
@@ -114,11 +114,11 @@ static void link_to_input(struct regions *regions, struct part *part, uint32_t i
         return;
     k = other == part ? region_roll(regions, i) : region_roll(regions, other->entry.in_count);
     tensor = &other->entry.in[k];
-    if (tensor->constant || other->from[k] != INLAY_NONE || other->twin[k] != INLAY_NONE ||
+    if (tensor->constant || other->from[k] != INLAY_NONE || other->shared[k] != INLAY_NONE ||
         !same_type(&part->entry.in[i], tensor->dtype, tensor->rank, tensor->dims))
         return;
-    part->twin[i] = m;
-    part->twin_of[i] = k;
+    part->shared[i] = m;
+    part->shared_input[i] = k;
     part->entry.in[i].data = tensor->data;
 }
 
@@ -126,9 +126,9 @@ static void link_to_input(struct regions *regions, struct part *part, uint32_t i
 static const op_case *pick_case(struct regions *regions)
 {
     const uint32_t start = region_roll(regions, regions->count);
-    const bench_result *made =
+    const harness_result *made =
         regions->part_count > 0 ? &regions->parts[region_roll(regions, regions->part_count)].made : NULL;
-    const bench_output *output;
+    const harness_output *output;
 
     if (made == NULL || made->out_count == 0 || region_roll(regions, 4) == 0)
         return &regions->pool[start];
@@ -151,7 +151,7 @@ bool region_add_part(struct regions *regions)
     for (uint32_t tries = 0; tries < PICKS; tries++) {
         memset(part, 0, sizeof *part);
         memset(part->from, 0xff, sizeof part->from);
-        memset(part->twin, 0xff, sizeof part->twin);
+        memset(part->shared, 0xff, sizeof part->shared);
         part->entry = *pick_case(regions);
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
             if (!is_free(&part->entry.in[i]))
@@ -171,7 +171,7 @@ bool region_add_part(struct regions *regions)
 void region_drop_parts(struct regions *regions)
 {
     for (uint32_t j = 0; j < regions->part_count; j++)
-        bench_result_deinit(&regions->parts[j].made);
+        harness_result_deinit(&regions->parts[j].made);
     regions->part_count = 0;
 }
 
@@ -200,13 +200,13 @@ static bool choose_outputs(struct regions *regions, struct graph *graph)
     return graph->outputs != NULL;
 }
 
-bool region_make_model(struct regions *regions, case_one *one)
+bool region_make_model(struct regions *regions, case_instance *built)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = graph_model_create();
 
-    memset(one, 0, sizeof *one);
-    one->model = model;
+    memset(built, 0, sizeof *built);
+    built->model = model;
     for (uint32_t j = 0; model != NULL && j < regions->part_count; j++) {
         struct part *part = &regions->parts[j];
 
@@ -216,13 +216,13 @@ bool region_make_model(struct regions *regions, case_one *one)
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
             if (part->from[i] != INLAY_NONE)
                 set_input(part->node, i, regions->parts[part->from[i]].node->info.outputs[part->of[i]]);
-            else if (part->twin[i] != INLAY_NONE)
-                set_input(part->node, i, regions->parts[part->twin[i]].node->info.inputs[part->twin_of[i]]);
+            else if (part->shared[i] != INLAY_NONE)
+                set_input(part->node, i, regions->parts[part->shared[i]].node->info.inputs[part->shared_input[i]]);
         }
     }
     if (model == NULL || !choose_outputs(regions, model->main) || graph_finish(model->main, &diag) != INLAY_OK ||
-        graph_bind(model, &regions->world->operators, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK ||
-        graph_snapshot(model->main, &one->arena, &one->snapshot, &diag) != INLAY_OK)
+        graph_bind(model, &regions->fixture->operators, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK ||
+        graph_snapshot(model->main, &built->arena, &built->snapshot, &diag) != INLAY_OK)
         return false;
     for (uint32_t j = 0; j < regions->part_count; j++)
         for (uint32_t node = 0; node < model->main->node_count; node++)
@@ -240,23 +240,23 @@ bool region_sizes_known(const inlay_value_info *value)
 }
 
 /* The shapes of all values, as a plan knows them. */
-bool region_make_states(case_one *one)
+bool region_make_states(case_instance *built)
 {
-    const inlay_graph *graph = &one->snapshot;
+    const inlay_graph *graph = &built->snapshot;
 
-    one->states = arena_array(&one->arena, graph->value_count + (size_t)1, sizeof *one->states);
-    for (uint32_t value = 0; one->states != NULL && value < graph->value_count; value++) {
+    built->states = arena_array(&built->arena, graph->value_count + (size_t)1, sizeof *built->states);
+    for (uint32_t value = 0; built->states != NULL && value < graph->value_count; value++) {
         const inlay_value_info *info = inlay_graph_value(graph, value);
         int64_t *dims =
-            info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->arena, info->rank + (size_t)1, sizeof *dims);
-        one->states[value] = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype };
+            info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&built->arena, info->rank + (size_t)1, sizeof *dims);
+        built->states[value] = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype };
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
-        one->states[value].dims = dims;
+        built->states[value].dims = dims;
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
-            one->states[value].data = info->data;
-            one->states[value].data_bytes = info->data_bytes;
+            built->states[value].data = info->data;
+            built->states[value].data_bytes = info->data_bytes;
         }
     }
-    return one->states != NULL;
+    return built->states != NULL;
 }

@@ -1,11 +1,11 @@
-/* check/fenced.h - memory between two forbidden pages. */
-#ifndef CHECK_FENCED_H
-#define CHECK_FENCED_H
+/* check/guarded.h - memory between two forbidden pages. */
+#ifndef CHECK_GUARDED_H
+#define CHECK_GUARDED_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct fenced {
+struct guarded {
     char *map; /* NULL: none */
     size_t map_bytes;
     char *data;
@@ -15,9 +15,9 @@ struct fenced {
 
 /* bytes at a multiple of alignment, as near to the forbidden page as that allows; filled with fill. what is said when
  * the page is touched. False: no memory. */
-bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct fenced *out);
+bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct guarded *out);
 /* Were the bytes before or behind written to? */
-bool fenced_is_hurt(const struct fenced *fenced);
-void fenced_protect(struct fenced *fenced, bool read_only);
-void fenced_free(struct fenced *fenced);
+bool guarded_is_damaged(const struct guarded *guarded);
+void guarded_protect(struct guarded *guarded, bool read_only);
+void guarded_free(struct guarded *guarded);
 #endif

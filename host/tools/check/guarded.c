@@ -1,15 +1,15 @@
-#include "check/bench.h"
+#include "check/harness.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum { PATTERN = 0xca };
 
-bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct fenced *out)
+bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct guarded *out)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room, pages;
 
-    *out = (struct fenced){ .bytes = bytes };
+    *out = (struct guarded){ .bytes = bytes };
     if (alignment == 0 || bytes > SIZE_MAX / 4)
         return false;
     if (alignment > page)
@@ -24,7 +24,7 @@ bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what
     }
     out->data = out->map + page + (page - (uintptr_t)out->map % page) % page;
     if (pages > 0 && mprotect(out->data, pages, PROT_READ | PROT_WRITE) != 0) {
-        fenced_free(out);
+        guarded_free(out);
         return false;
     }
     memset(out->data, PATTERN, pages);
@@ -35,35 +35,35 @@ bool fenced_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what
     return true;
 }
 
-bool fenced_is_hurt(const struct fenced *fenced)
+bool guarded_is_damaged(const struct guarded *guarded)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = fenced->map == NULL ? 0 : (uintptr_t)fenced->data % page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = guarded->map == NULL ? 0 : (uintptr_t)guarded->data % page;
 
-    for (size_t i = 0; i < before && fenced->bytes > 0; i++)
-        if ((uint8_t)fenced->data[-(ptrdiff_t)i - 1] != PATTERN)
+    for (size_t i = 0; i < before && guarded->bytes > 0; i++)
+        if ((uint8_t)guarded->data[-(ptrdiff_t)i - 1] != PATTERN)
             return true;
-    for (size_t i = 0; i < fenced->slack; i++)
-        if ((uint8_t)fenced->data[fenced->bytes + i] != PATTERN)
+    for (size_t i = 0; i < guarded->slack; i++)
+        if ((uint8_t)guarded->data[guarded->bytes + i] != PATTERN)
             return true;
     return false;
 }
 
-void fenced_protect(struct fenced *fenced, bool read_only)
+void guarded_protect(struct guarded *guarded, bool read_only)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *start = fenced->data - (uintptr_t)fenced->data % page;
+    char *start = guarded->data - (uintptr_t)guarded->data % page;
 
-    if (fenced->bytes > 0)
-        (void)mprotect(start, (size_t)(fenced->data + fenced->bytes + fenced->slack - start),
+    if (guarded->bytes > 0)
+        (void)mprotect(start, (size_t)(guarded->data + guarded->bytes + guarded->slack - start),
                        read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
-void fenced_free(struct fenced *fenced)
+void guarded_free(struct guarded *guarded)
 {
-    if (fenced->map == NULL)
+    if (guarded->map == NULL)
         return;
-    if (fenced->data != NULL)
-        crash_forget_range(fenced->data + fenced->bytes + fenced->slack);
-    (void)munmap(fenced->map, fenced->map_bytes);
-    fenced->map = NULL;
+    if (guarded->data != NULL)
+        crash_forget_range(guarded->data + guarded->bytes + guarded->slack);
+    (void)munmap(guarded->map, guarded->map_bytes);
+    guarded->map = NULL;
 }

@@ -1,5 +1,5 @@
 /* Memory of a provider's own domains, with margins that show who writes outside. */
-#include "check/bench.h"
+#include "check/harness.h"
 #include "threads/fence.h"
 #include <string.h>
 

@@ -1,13 +1,14 @@
-/* check/bench.h - a case clamped into a provider: compiled, specialised and run, with memory that tells who oversteps.
+/* check/harness.h - a case clamped into a provider: compiled, specialised and run, with memory that tells who
+ * oversteps.
  *
- *     bench_open(c, provider, &one, k, threads, &b)      assess, compile, specialize
- *     bench_run(&b, &how, &result)                       any number of times
- *     bench_close(&b)
+ *     harness_open(c, provider, &one, k, threads, &b)      assess, compile, specialize
+ *     harness_run(&b, &how, &result)                       any number of times
+ *     harness_close(&b)
  *
  * Every tensor of a run lies between forbidden pages. What cannot touch a page's end, because it must start at a
  * multiple of 64, is followed by bytes of a pattern that are looked at afterwards. */
-#ifndef CHECK_BENCH_H
-#define CHECK_BENCH_H
+#ifndef CHECK_HARNESS_H
+#define CHECK_HARNESS_H
 #include "base/memory.h"
 #include "check/case.h"
 #include "check/frozen.h"
@@ -48,37 +49,37 @@ INLAY_NODISCARD inlay_status device_tensor_read(device_link *link, const device_
 
 /* ------------------------------------------------------------------ what a provider says of a case */
 
-enum { BENCH_REFUSED, BENCH_OFFERED, BENCH_SILENT, BENCH_FAILED };
-typedef struct bench_answer {
-    uint32_t kind; /* BENCH_REFUSED ... */
+enum { HARNESS_REFUSED, HARNESS_OFFERED, HARNESS_SILENT, HARNESS_FAILED };
+typedef struct harness_answer {
+    uint32_t kind; /* HARNESS_REFUSED ... */
     inlay_offer offer;
     uint32_t node;                                          /* that offer.nodes points to */
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS]; /* copies */
     char why[256];
-} bench_answer;
+} harness_answer;
 
-void bench_assess(const loaded_provider *provider, const case_one *one, bench_answer *out);
+void harness_assess(const loaded_provider *provider, const case_instance *built, harness_answer *out);
 /* cost of the offer at the case's shapes. */
-inlay_status bench_cost(const loaded_provider *provider, const case_one *one, const bench_answer *answer,
-                        uint32_t threads, inlay_cost *out);
+inlay_status harness_cost(const loaded_provider *provider, const case_instance *built, const harness_answer *answer,
+                          uint32_t threads, inlay_cost *out);
 
 /* ------------------------------------------------------------------ the bench */
 
 /* Several nodes of a graph, compiled as one. */
-typedef struct bench_region {
+typedef struct harness_region {
     const uint32_t *nodes;   /* [node_count] ascending */
     const uint64_t *cookies; /* [offer_count] */
     uint32_t node_count, offer_count;
-} bench_region;
+} harness_region;
 
-struct bench {
+struct harness {
     struct check *check;
     const loaded_provider *provider;
-    const case_one *one;
+    const case_instance *built;
     const op_case *entry;
-    bench_answer answer;
-    const bench_region *region; /* NULL: the one node of the case */
-    struct frozen seen;         /* the graph that compile was shown: it is gone when the call returns */
+    harness_answer answer;
+    const harness_region *region; /* NULL: the one node of the case */
+    struct frozen seen;           /* the graph that compile was shown: it is gone when the call returns */
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[CASE_OUTPUTS];
@@ -92,17 +93,18 @@ struct bench {
 
 /* Assess, compile, specialize. A failure leaves nothing to close; bench->phase names it. An offer that was refused is
  * INLAY_UNSUPPORTED with phase "assess". */
-INLAY_NODISCARD inlay_status bench_open(struct check *check, const loaded_provider *provider, const case_one *one,
-                                        const op_case *entry, uint32_t threads, struct bench *bench, inlay_diag *diag);
+INLAY_NODISCARD inlay_status harness_open(struct check *check, const loaded_provider *provider,
+                                          const case_instance *built, const op_case *entry, uint32_t threads,
+                                          struct harness *harness, inlay_diag *diag);
 /* The same of a region: `one` says what enters and leaves, k's inputs are what enters. placements: of its offers. */
-INLAY_NODISCARD inlay_status bench_open_region(struct check *check, const loaded_provider *provider,
-                                               const case_one *one, const op_case *entry, const bench_region *region,
-                                               const inlay_placement *placements, uint32_t placement_count,
-                                               struct bench *bench, inlay_diag *diag);
-void bench_close(struct bench *bench);
+INLAY_NODISCARD inlay_status harness_open_region(struct check *check, const loaded_provider *provider,
+                                                 const case_instance *built, const op_case *entry,
+                                                 const harness_region *region, const inlay_placement *placements,
+                                                 uint32_t placement_count, struct harness *harness, inlay_diag *diag);
+void harness_close(struct harness *harness);
 
 /* How to run. {0} is a run as the host does it. */
-typedef struct bench_how {
+typedef struct harness_options {
     bool tight;             /* inputs and outputs aligned to their elements only, as a user's may be */
     uint8_t fill;           /* what the workspace and outputs hold before */
     bool in_place;          /* use the alias that the plan offers */
@@ -110,19 +112,19 @@ typedef struct bench_how {
     bool queued;            /* inputs are still being made when execute is called; asynchronous providers only */
     inlay_status poison;    /* with queued: what becomes of the first input instead, INLAY_OK = it is made */
     const uint32_t *cancel; /* NULL = never */
-} bench_how;
+} harness_options;
 
-typedef struct bench_output {
+typedef struct harness_output {
     inlay_dtype dtype;
     uint32_t rank;
     int64_t dims[INLAY_MAX_RANK];
     int64_t count;
     void *data; /* in the result's arena */
     uint64_t bytes;
-} bench_output;
+} harness_output;
 
-typedef struct bench_result {
-    bench_output out[CASE_OUTPUTS];
+typedef struct harness_result {
+    harness_output out[CASE_OUTPUTS];
     uint32_t out_count;
     double ns;           /* of execute, until its work was done */
     uint64_t threads;    /* that the plugin started meanwhile, likewise */
@@ -130,10 +132,10 @@ typedef struct bench_result {
     char fault[256];     /* a breach of the contract that was seen, or empty */
     const char *fault_fix;
     struct arena arena;
-} bench_result;
+} harness_result;
 
 /* Runs once. INLAY_OK with a fault: outputs may be there, but a rule was broken. Any thread, bench is read-only. */
-INLAY_NODISCARD inlay_status bench_run(const struct bench *bench, const bench_how *how, bench_result *out,
-                                       inlay_diag *diag);
-void bench_result_deinit(bench_result *result);
+INLAY_NODISCARD inlay_status harness_run(const struct harness *harness, const harness_options *how, harness_result *out,
+                                         inlay_diag *diag);
+void harness_result_deinit(harness_result *result);
 #endif
