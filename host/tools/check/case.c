@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ case_tensor *case_input(op_case *entry, inlay_dtype dtype, uint32_t rank, const 
 
     if (tensor == NULL)
         return NULL;
+    INLAY_CHECK(rank == 0 || dims != NULL);
     *tensor = (case_tensor){ .dtype = dtype, .rank = rank, .low = -8, .high = 8, .constant = constant };
     if (rank > 0)
         memcpy(tensor->dims, dims, rank * sizeof *dims);
@@ -71,7 +73,7 @@ static void put_float(inlay_dtype dtype, void *data, int64_t i, double value)
     else if (dtype == INLAY_FLOAT16)
         ((uint16_t *)data)[i] = element_half(f);
     else
-        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); /* bfloat16, cut */
+        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); /* bfloat16, truncated */
 }
 
 static void put_integer(inlay_dtype dtype, void *data, int64_t i, int64_t value)
@@ -140,9 +142,10 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
         for (int64_t i = 0; i < count; i++)
             ((uint8_t *)data)[i] = case_random(state) >> 40 & 1;
     } else if (is_integer(dtype)) {
+        INLAY_CHECK(low <= high);
         for (int64_t i = 0; i < count; i++)
             put_integer(dtype, data, i, low + (int64_t)(case_random(state) % (uint64_t)(high - low + 1)));
-    } else { /* 8-bit floats and packed ones: any bits are a value */
+    } else { /* 8-bit floats and packed types: every bit pattern is a value */
         for (uint64_t i = 0; i < ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8; i++)
             ((uint8_t *)data)[i] = (uint8_t)(case_random(state) >> 32) & 0x77;
     }
@@ -272,7 +275,7 @@ static bool append(struct arena *arena, uint32_t **list, uint32_t *count, uint32
     return true;
 }
 
-/* An input of the graph, or a constant, for the case's input. INLAY_NONE: no memory. */
+/* Adds a graph input or a constant for an input of the case. INLAY_NONE: no memory. */
 static uint32_t add_input(const case_tensor *tensor, struct graph *graph, uint32_t known)
 {
     struct arena *arena = &graph->model->arena;
@@ -328,7 +331,7 @@ graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known)
     return node;
 }
 
-/* Shapes of outputs that follow from the elements of inputs, as the host finds them when it reaches the node. */
+/* Infers the output shapes that depend on the elements of inputs, as the host does when it reaches the node. */
 static inlay_status infer_with_data(const op_case *entry, case_instance *built, inlay_diag *diag)
 {
     const struct graph *graph = built->model->main;
@@ -375,8 +378,7 @@ static inlay_status infer_with_data(const op_case *entry, case_instance *built, 
     return status;
 }
 
-/* Where an output's size depends on data the host reaches the node with its small integer inputs in hand, and shows
- * them to specialize. */
+/* If an output size depends on data, the host passes the elements of small integer inputs to specialize. */
 static void show_data(const op_case *entry, case_instance *built)
 {
     const struct graph *graph = built->model->main;
@@ -384,11 +386,11 @@ static void show_data(const op_case *entry, case_instance *built)
     bool depends = false;
 
     for (uint32_t output = 0; output < entry->out_count; output++) {
-        const inlay_value_info *y = &graph->values[node->info.outputs[output]].info;
+        const inlay_value_info *info = &graph->values[node->info.outputs[output]].info;
 
-        depends = depends || y->rank == INLAY_RANK_UNKNOWN;
-        for (uint32_t d = 0; !depends && d < y->rank; d++)
-            depends = y->dims[d].kind == INLAY_DIM_UNKNOWN;
+        depends = depends || info->rank == INLAY_RANK_UNKNOWN;
+        for (uint32_t d = 0; !depends && d < info->rank; d++)
+            depends = info->dims[d].kind == INLAY_DIM_UNKNOWN;
     }
     for (uint32_t i = 0; depends && i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
@@ -405,6 +407,7 @@ static inlay_status make_states(const op_case *entry, case_instance *built, inla
     const struct graph *graph = built->model->main;
     const graph_node *node = graph->nodes[0];
 
+    INLAY_CHECK(built->input_count == 0 && built->output_count == 0 && entry->in_count <= CASE_INPUTS);
     built->states = arena_array(&built->arena, graph->value_count + (size_t)1, sizeof *built->states);
     if (built->states == NULL)
         return no_memory(diag, "for a graph of one node");
@@ -434,6 +437,7 @@ inlay_status case_graph(const op_case *entry, const graph_operators *operators, 
 {
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(known <= CASE_RANK_UNKNOWN);
     memset(out, 0, sizeof *out);
     out->model = graph_model_create();
     if (out->model == NULL)

@@ -1,6 +1,7 @@
 #include "check/compare_results.h"
 #include "base/element.h"
 #include "data/compare.h"
+#include "inlay/check.h"
 
 double result_rtol(inlay_dtype dtype)
 {
@@ -39,6 +40,7 @@ bool compare_results(const harness_result *got, const harness_result *want, char
 {
     char inner[400];
 
+    INLAY_CHECK(got->out_count == want->out_count);
     for (uint32_t o = 0; o < want->out_count && o < got->out_count; o++) {
         const inlay_tensor_view view = view_of(&want->out[o]);
         const double rtol = result_rtol(view.dtype), atol = rtol * compare_largest(&view, want->out[o].count);

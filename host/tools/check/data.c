@@ -4,7 +4,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* The number of the file that holds a graph's input: files stand for the inputs in their order. INLAY_NONE: none. */
+/* The number of the file input_<N>.pb with a graph input: files are numbered in the order of the inputs without default
+ * values. INLAY_NONE: not a graph input. */
 static uint32_t file_of(const struct graph *graph, uint32_t value)
 {
     uint32_t file = 0;

@@ -1,5 +1,6 @@
 #include "check/generate.h"
 #include "base/element.h"
+#include "inlay/check.h"
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -21,11 +22,11 @@ static const struct recipe recipes[] = {
 };
 enum { RECIPE_COUNT = sizeof recipes / sizeof recipes[0] };
 
-/* Shapes for operators without a recipe; the last one grows. */
+/* Shapes for operators without a recipe; the last one grows with the scale. */
 static const char *const shapes[] = { "3,5",   "()",      "7",    "2,3,4",     "2,0,3",
                                       "65,33", "1,3,9,9", "1031", "2,1,3,1,2", "64n,48n" };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0], QUICK_SHAPES = 6 };
-/* For operators of two inputs: what the second is beside [3, 5], to be broadcast. */
+/* For operators of two inputs: shapes of the second input to broadcast with [3, 5]. */
 static const char *const second[] = { "()", "5", "3,1", "1,1,1", "2,3,5" };
 enum { SECOND_COUNT = sizeof second / sizeof second[0] };
 
@@ -36,7 +37,7 @@ struct generator {
     const case_range *range;
     case_fn fn;
     void *user;
-    inlay_dtype types[PARAMS]; /* of each type parameter */
+    inlay_dtype types[PARAMS]; /* for each type parameter of the schema */
     bool stopped;
     uint64_t state;
 };
@@ -48,7 +49,7 @@ static const char *skip(const char *at)
     return at;
 }
 
-/* Reads "[1,2.5]" or a single number into memory of the case. */
+/* Parses "[1,2.5]" or a single number into memory of the case. */
 static const char *read_numbers(op_case *entry, const char *at, const double **out, uint32_t *out_count)
 {
     double numbers[MAX_NUMBERS];
@@ -72,7 +73,7 @@ static inlay_dtype type_of(const struct generator *generator, const op_formal *f
     return formal != NULL && formal->type_param >= 0 ? generator->types[formal->type_param] : INLAY_UNDEFINED;
 }
 
-/* Reads one input of a recipe and adds it. NULL: it cannot be. */
+/* Parses one input of a recipe and adds it to the case. NULL: the operator does not take it. */
 static const char *read_input(const struct generator *generator, op_case *entry, const char *at, bool constants)
 {
     const op_formal *formal = op_input_formal(generator->source->schema, entry->in_count);
@@ -129,7 +130,7 @@ static bool read_list(op_case *entry, inlay_attr_info *attribute, const char **a
     return ints != NULL;
 }
 
-/* Reads "name=value" and adds it. */
+/* Parses "name=value" and adds the attribute. */
 static const char *read_attr(op_case *entry, const char *at)
 {
     size_t name = strcspn(at, "=");
@@ -178,7 +179,7 @@ static bool has_attr(const op_case *entry, const char *name)
     return false;
 }
 
-/* Something for the attributes without which there is no node. */
+/* Adds default values for required attributes. */
 static bool add_required(const struct generator *generator, op_case *entry)
 {
     static const int64_t one = 1;
@@ -228,7 +229,7 @@ static void generate_from_recipe(struct generator *generator, const struct recip
     case_deinit(&entry);
 }
 
-/* A list of the same shape for as many inputs as the operator takes; all: the optional ones too. */
+/* Generates a case with the shape `first` for the first input and `other` for the others; all: optional inputs, too. */
 static void generate_uniform(struct generator *generator, const char *first, const char *other, bool all)
 {
     const op_schema *schema = generator->source->schema;
@@ -252,12 +253,12 @@ static bool grows(const char *inputs)
     return strchr(inputs, 'n') != NULL;
 }
 
-/* All shapes at the types at hand; few: the first ones only. */
+/* Generates all shapes in the current types; few: the first shapes only. */
 static void generate_shapes(struct generator *generator, bool few)
 {
     const op_schema *schema = generator->source->schema;
     bool found = false;
-    uint32_t made = 0;
+    uint32_t generated = 0;
 
     for (uint32_t i = 0; i < RECIPE_COUNT && !generator->stopped; i++) {
         const struct recipe *recipe = &recipes[i];
@@ -265,9 +266,9 @@ static void generate_shapes(struct generator *generator, bool few)
         if (strcmp(recipe->op_type, generator->source->op_type) != 0)
             continue;
         found = true;
-        if ((generator->range->scaled && !grows(recipe->inputs)) || (few && made >= 3))
+        if ((generator->range->scaled && !grows(recipe->inputs)) || (few && generated >= 3))
             continue;
-        made++;
+        generated++;
         generate_from_recipe(generator, recipe, true);
         if (strchr(recipe->inputs, '!') != NULL && !few)
             generate_from_recipe(generator, recipe, false);
@@ -287,8 +288,8 @@ static void generate_shapes(struct generator *generator, bool few)
 
 /* ------------------------------------------------------------------ examples at other sizes
  *
- * Equal sizes of an example stay equal: what has to fit together does. All sizes change, or all that are the same
- * number. */
+ * Equal sizes of an example stay equal, so that dependent shapes still match. Either all sizes change, or all those of
+ * the same value. */
 
 struct resize {
     int64_t times, plus;
@@ -305,7 +306,7 @@ static int64_t resized(int64_t dim, int64_t only, struct resize resize)
     return only >= 0 && dim != only ? dim : to < 0 ? 0 : to;
 }
 
-/* The range of an example's integers, so that indexes stay what they are. */
+/* Sets the range of random integers to that of the example, so that indices stay valid. */
 static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
 {
     int64_t count = from->bytes * 8 / (inlay_dtype_bits(from->dtype) > 0 ? inlay_dtype_bits(from->dtype) : 8), value;
@@ -318,7 +319,7 @@ static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
     }
 }
 
-/* only: the size that changes; -1: all do. */
+/* only: the size to change; -1: all sizes. */
 static void generate_resized(struct generator *generator, const inlay_op_example *example, int64_t only,
                              struct resize resize)
 {
@@ -346,7 +347,7 @@ static void generate_resized(struct generator *generator, const inlay_op_example
     case_deinit(&entry);
 }
 
-/* Is it the first dim of that size? */
+/* Is it the first dimension of that size? */
 static bool is_first_of_size(const inlay_op_example *example, uint32_t input, uint32_t dim)
 {
     for (uint32_t i = 0; i <= input; i++)
@@ -385,7 +386,7 @@ static bool allows(const op_type_param *param, inlay_dtype dtype)
     return dtype != INLAY_UNDEFINED && (param->types.tensor & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-/* The type of a parameter that nothing was said about. */
+/* The default type of a parameter: `like` if it is allowed. */
 static inlay_dtype usual_type(const op_type_param *param, inlay_dtype like)
 {
     static const inlay_dtype order[] = { INLAY_INT64, INLAY_FLOAT, INLAY_UINT8, INLAY_INT32, INLAY_BOOL };
@@ -401,7 +402,7 @@ static inlay_dtype usual_type(const op_type_param *param, inlay_dtype like)
     return INLAY_UNDEFINED;
 }
 
-/* The parameter of the first input; -1: there is none. */
+/* The type parameter of the first input; -1: none. */
 static int32_t main_param(const op_schema *schema)
 {
     return schema->input_count > 0 ? schema->inputs[0].type_param : -1;
@@ -411,6 +412,7 @@ static void set_types(struct generator *generator, int32_t param, inlay_dtype dt
 {
     const op_schema *schema = generator->source->schema;
 
+    INLAY_CHECK(param < (int32_t)schema->type_count);
     for (uint32_t i = 0; i < schema->type_count && i < PARAMS; i++)
         generator->types[i] = (int32_t)i == param ? dtype : usual_type(&schema->types[i], dtype);
 }
@@ -422,6 +424,7 @@ void generate_cases(const case_source *source, const case_range *range, case_fn 
     int32_t first = main_param(schema);
     inlay_dtype usual = INLAY_FLOAT;
 
+    INLAY_CHECK(range->scale >= 1);
     if (first >= 0 && !allows(&schema->types[first], usual))
         usual = usual_type(&schema->types[first], INLAY_UNDEFINED);
     set_types(&generator, first, usual);
@@ -436,7 +439,7 @@ void generate_cases(const case_source *source, const case_range *range, case_fn 
         set_types(&generator, first, dtype);
         generate_shapes(&generator, range->quick);
     }
-    /* The other parameters of inputs, each in turn. */
+    /* Vary the other type parameters of inputs one at a time. */
     for (uint32_t i = 1; i < schema->input_count && !generator.stopped; i++) {
         int32_t param = schema->inputs[i].type_param;
 
@@ -486,6 +489,7 @@ static bool emit_custom_operator(const inlay_operator *op, source_fn fn, void *u
 
 static bool is_newest(const op_table *table, uint32_t row)
 {
+    INLAY_CHECK(row < table->count);
     return row + 1 == table->count || strcmp(table->rows[row + 1].op_type, table->rows[row].op_type) != 0;
 }
 

@@ -1,21 +1,25 @@
-/* What cost says against what a run takes, at growing sizes. */
+/* Compares predicted costs with measured times at growing sizes. */
 #include "base/pace.h"
 #include "check/harness.h"
 #include "check/generate.h"
 #include "timing/timing.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SIZES = 3, RUNS = 5, RELIABLE_NS = 20000 };
-static const double failure_factor = 100, warning_factor = 3; /* times too much or too little: a failure, a warning */
+static const double
+    failure_factor = 100,
+    warning_factor =
+        3; /* ratio of predicted and measured time above which (or below whose inverse) a line is a failure, a warning */
 
-/* The last case of a scale that was offered, measured. */
+/* Prediction and measurement of the last offered case of a scale. */
 struct sample {
-    double predicted, measured; /* nanoseconds, the median; measured 0 = there is none */
-    double least;               /* of the runs: what a busy machine leaves alone */
+    double predicted, measured; /* nanoseconds, the median; measured 0 = no measurement */
+    double least;               /* the shortest run, which a busy machine disturbs least */
     double flops;
-    bool guessed; /* by the provider's own word */
+    bool guessed; /* the provider called its prediction a guess */
     char text[200];
 };
 
@@ -24,18 +28,18 @@ struct cost_check {
     const struct fixture *fixture;
     const loaded_provider *provider;
     struct sample samples[SIZES];
-    struct sample *now;
+    struct sample *sample;
 };
 
 /* A run that fails is not timed; other groups report it. */
 static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 {
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag failure = INLAY_DIAG_INIT;
     harness_result result;
 
     (void)diag;
-    *out_ms = harness_run(subject, &how, &result, &failure) == INLAY_OK ? result.ns * 1e-6 : -1;
+    *out_ms = harness_run(subject, &options, &result, &failure) == INLAY_OK ? result.ns * 1e-6 : -1;
     harness_result_deinit(&result);
     return INLAY_OK;
 }
@@ -51,6 +55,7 @@ static void measure(struct harness *harness, struct sample *out)
         timing_sort(&times);
         out->measured = times.ms[times.count / 2] * 1e6;
         out->least = times.ms[0] * 1e6;
+        INLAY_CHECK(out->least <= out->measured);
     }
     free(times.ms);
 }
@@ -65,25 +70,25 @@ static bool try_case(void *user, op_case *entry)
 
     if (case_graph(entry, &cost_check->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
-    check_subject(cost_check->check, "%s", case_text(entry, cost_check->now->text, sizeof cost_check->now->text));
+    check_subject(cost_check->check, "%s", case_text(entry, cost_check->sample->text, sizeof cost_check->sample->text));
     if (harness_open(cost_check->check, cost_check->provider, &built, entry, 1, &harness, &diag) == INLAY_OK) {
         check_phase(cost_check->check, "cost");
         if (harness_cost(cost_check->provider, &built, &harness.answer, 1, &cost) == INLAY_OK) {
-            cost_check->now->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* all that it is a region of */
+            cost_check->sample->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* the case is a whole region */
             if ((cost_check->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
                 cost.confidence != INLAY_CONFIDENCE_MEASURED)
-                cost_check->now->predicted *= pace_of_cpu();
-            cost_check->now->flops = cost.flops;
-            cost_check->now->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
-            measure(&harness, cost_check->now);
+                cost_check->sample->predicted *= pace_of_cpu();
+            cost_check->sample->flops = cost.flops;
+            cost_check->sample->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
+            measure(&harness, cost_check->sample);
         }
         harness_close(&harness);
     }
     case_instance_deinit(&built);
-    return cost_check->now->measured <= 0;
+    return cost_check->sample->measured <= 0;
 }
 
-/* Times in words: "12.5 us". */
+/* Formats a time: "12.5 us". */
 static const char *time_text(double ns, char text[32])
 {
     if (!(fabs(ns) >= 1e3))
@@ -95,7 +100,7 @@ static const char *time_text(double ns, char text[32])
     return text;
 }
 
-static void judge(const struct cost_check *cost_check)
+static void report_result(const struct cost_check *cost_check)
 {
     const struct sample *big = NULL, *small = NULL;
     char a[32], b[32];
@@ -115,7 +120,7 @@ static void judge(const struct cost_check *cost_check)
     if (big == NULL)
         return;
     if (small->predicted > failure_factor * big->predicted) {
-        check_fail(cost_check->check, "cost", big->text, "that more work costs more",
+        check_fail(cost_check->check, "cost", big->text, "a higher cost for more work",
                    "compute the cost from the shapes in request->values", "%s, but for %s it was %s",
                    time_text(big->predicted, a), small->text, time_text(small->predicted, b));
         return;
@@ -126,15 +131,15 @@ static void judge(const struct cost_check *cost_check)
         return;
     }
     ratio = big->predicted / big->measured;
-    /* Too dear a guess draws no work: a device that nobody asked for may keep away so. */
+    /* A guess that is too high attracts no work, so a device that was not requested may avoid work by it. */
     if ((ratio > failure_factor && !big->guessed) || big->predicted < big->least / failure_factor)
-        check_fail(cost_check->check, "cost", big->text, "a prediction that partitions can be made by",
-                   "compute ns from the operations and bytes of the shapes at hand (kit: set cost->flops)",
+        check_fail(cost_check->check, "cost", big->text, "a prediction accurate enough for partitioning",
+                   "compute ns from the operations and bytes of the given shapes (kit: set cost->flops)",
                    "predicted %s, measured %s: %.3g times", time_text(big->predicted, a), time_text(big->measured, b),
                    ratio);
     else if (ratio > warning_factor || ratio < 1 / warning_factor)
         check_warn(cost_check->check, "cost", big->text, "a prediction within a factor of 3",
-                   "tell the number of operations, or measure: set cost->ns and confidence",
+                   "report the number of operations, or measure: set cost->ns and confidence",
                    "predicted %s, measured %s: %.2g times", time_text(big->predicted, a), time_text(big->measured, b),
                    ratio);
     else
@@ -154,13 +159,13 @@ static bool try_source(void *user, const case_source *source)
         const case_range range = {
             .seed = cost_check->check->args->seed, .scale = scales[i], .quick = true, .scaled = true
         };
-        cost_check->now = &cost_check->samples[i];
+        cost_check->sample = &cost_check->samples[i];
         if (!cost_check->check->args->quick || i != 1)
             generate_cases(source, &range, try_case, cost_check);
         if (cost_check->check->args->quick && cost_check->samples[0].measured <= 0)
-            return true; /* large tensors take long to make, and what is not offered when small hardly is when large */
+            return true; /* large tensors take long to generate, and a case not offered when small is hardly offered when large */
     }
-    judge(cost_check);
+    report_result(cost_check);
     return true;
 }
 
@@ -178,7 +183,7 @@ void check_group_cost(struct check *check)
     if (check->args->no_timing) {
         check_skip(check, "cost", NULL, "--no-timing");
     } else if (fixture.plugins[0].sanitizers != 0) {
-        check_skip(check, "cost", NULL, "the plugin is built with a sanitizer, so times say nothing");
+        check_skip(check, "cost", NULL, "the plugin is built with a sanitizer, so times are meaningless");
     }
     for (uint32_t i = 0; i < fixture.own_count && timed; i++) {
         struct cost_check cost_check = { .check = check, .fixture = &fixture, .provider = &fixture.own[i] };

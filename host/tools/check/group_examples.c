@@ -1,5 +1,6 @@
-/* The examples of the plugin's operators, by whatever provider takes them: the plugin's own first. */
+/* Runs the examples of the plugin's operators on the first provider that offers them: the plugin's own first. */
 #include "check/compare_results.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static bool view_fits(const inlay_tensor_view *view)
@@ -14,11 +15,13 @@ static bool view_fits(const inlay_tensor_view *view)
     return (count * inlay_dtype_bits(view->dtype) + 7) / 8 == view->bytes && (count == 0 || view->data != NULL);
 }
 
-/* The case that an example describes. False: it does not make sense, and a line said so. */
+/* Converts an example to a case. False: the example is invalid, or too large for a case. */
 static bool case_of(struct check *check, const char *subject, const inlay_operator *op, const inlay_op_example *example,
                     op_case *entry)
 {
     case_init(entry, op->domain, op->op_type, op->since_version);
+    if (example->output_count > CASE_OUTPUTS)
+        return false;
     entry->random = (op->flags & INLAY_OPERATOR_RANDOM) != 0;
     entry->out_count = example->output_count;
     for (uint32_t i = 0; i < example->input_count + example->output_count; i++) {
@@ -53,23 +56,24 @@ static void compare(struct check *check, const char *subject, const inlay_op_exa
 {
     char text[400];
 
+    INLAY_CHECK(result->out_count == example->output_count);
     for (uint32_t output = 0; output < example->output_count; output++) {
         if (compare_result_tensor(&result->out[output], &example->outputs[output], example->rtol, example->atol, text,
                                   sizeof text))
             continue;
-        check_fail(check, "examples", subject, "the outputs that the example gives",
+        check_fail(check, "examples", subject, "the outputs of the example",
                    "correct the kernel or the example; widen its rtol and atol if the difference is rounding",
                    "provider %s: output %u: %s", by, output, text);
         return;
     }
-    check_pass(check, "examples", subject, "provider %s computes it", by);
+    check_pass(check, "examples", subject, "correct on provider %s", by);
 }
 
-/* Tries one provider. False: it does not offer the example. */
+/* Runs the example on one provider. False: the provider does not offer it. */
 static bool run_by(struct check *check, const char *subject, const loaded_provider *provider,
                    const case_instance *built, const op_case *entry, const inlay_op_example *example)
 {
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result result;
     inlay_status status;
@@ -78,15 +82,15 @@ static bool run_by(struct check *check, const char *subject, const loaded_provid
     if (harness_open(check, provider, built, entry, 1, &harness, &diag) != INLAY_OK) {
         if (strcmp(harness.phase, "assess") == 0)
             return false;
-        check_fail(check, "examples", subject, "that it can be compiled and specialised",
+        check_fail(check, "examples", subject, "the example can be compiled and specialised",
                    "refuse in assess what cannot be run", "provider %s, %s: %s", provider->name, harness.phase,
                    diag.text);
         return true;
     }
-    status = harness_run(&harness, &how, &result, &diag);
+    status = harness_run(&harness, &options, &result, &diag);
     if (status != INLAY_OK)
-        check_fail(check, "examples", subject, "that it runs", "correct the kernel", "provider %s: %s", provider->name,
-                   diag.text);
+        check_fail(check, "examples", subject, "the example runs", "correct the kernel", "provider %s: %s",
+                   provider->name, diag.text);
     else
         compare(check, subject, example, &result, provider->name);
     harness_result_deinit(&result);

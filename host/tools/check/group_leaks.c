@@ -1,14 +1,15 @@
-/* What is left behind: by each way through a provider, by failed allocations, by unloading. */
+/* Finds leaks: after each life cycle of a provider, after failed allocations, after unloading. */
 #include "check/harness.h"
 #include "check/generate.h"
 #include "check/process.h"
+#include "inlay/check.h"
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CASES = 24, WARM_UP = 3, CYCLES = 20, QUICK_CYCLES = 6, MOST_FAILURES = 400, LIBRARY_BYTES = 4096, RELOADS = 3 };
 
-/* A case of each of a few operators. */
+/* One case of each of a few operators. */
 struct selected_cases {
     struct check *check;
     const struct fixture *fixture;
@@ -16,7 +17,7 @@ struct selected_cases {
     op_case cases[CASES];
     case_instance ones[CASES];
     uint32_t count;
-    bool taken; /* from the operator at hand */
+    bool taken; /* a case of the current operator is selected */
 };
 
 static bool pick_case(void *user, op_case *entry)
@@ -33,8 +34,9 @@ static bool pick_case(void *user, op_case *entry)
     case_instance_deinit(&built);
     if (answer.kind != HARNESS_OFFERED)
         return true;
+    INLAY_CHECK(selected->count < CASES);
     selected->cases[selected->count] = *entry;
-    entry->arena = (struct arena){ 0 }; /* ours now */
+    entry->arena = (struct arena){ 0 }; /* selected->cases owns it now */
     if (case_graph(&selected->cases[selected->count], &selected->fixture->operators, CASE_SIZES,
                    &selected->ones[selected->count], &diag) == INLAY_OK)
         selected->count++;
@@ -50,7 +52,7 @@ static bool select_source(void *user, const case_source *source)
     const case_range range = { .seed = selected->check->args->seed, .scale = 1, .quick = true };
     uint64_t dice = selected->check->args->seed + (uint64_t)source->op_type[0] * 31 + strlen(source->op_type);
 
-    /* Of a provider with hundreds of operators, some: those of others come with another seed. */
+    /* Selects a quarter of the operators of a large provider; another seed selects others. */
     if (selected->provider->table != NULL && selected->count > 8 && case_random(&dice) % 4 != 0)
         return true;
     check_subject(selected->check, "%s-%lld", source->op_type, (long long)source->opset);
@@ -68,10 +70,10 @@ static void release_cases(struct selected_cases *selected)
 
 /* ------------------------------------------------------------------ cycles */
 
-/* Compile, specialize, run, and all the way back. Statuses don't matter here. */
+/* Compiles, specialises, runs and releases a case. The statuses do not matter here. */
 static void run_case(const struct selected_cases *selected, const loaded_provider *provider, uint32_t i)
 {
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result result;
     struct harness harness;
@@ -79,19 +81,20 @@ static void run_case(const struct selected_cases *selected, const loaded_provide
     if (harness_open(selected->check, provider, &selected->ones[i], &selected->cases[i], 1, &harness, &diag) !=
         INLAY_OK)
         return;
-    (void)!harness_run(&harness, &how, &result, &diag);
+    (void)!harness_run(&harness, &options, &result, &diag);
     harness_result_deinit(&result);
     harness_close(&harness);
 }
 
-/* One life of a provider: create, all cases, destroy. Where an allocation is to fail, one case behind it shows that
- * the provider goes on; the others have nothing to do with it. */
+/* One life cycle of a provider: create, all cases, destroy. until_failed: stops one case after the injected allocation
+ * failure, which shows that the provider still works. */
 static void run_lifecycle(const struct selected_cases *selected, uint32_t index, bool until_failed)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_provider provider;
     bool over = false;
 
+    INLAY_CHECK(index < selected->fixture->plugins[0].table.provider_count);
     check_phase(selected->check, "create");
     if (loaded_create(&selected->fixture->plugins[0], index, selected->check->args, &provider, &diag) != INLAY_OK)
         return;
@@ -108,28 +111,31 @@ static void report_heap(struct check *check, const char *subject, const heap_cou
 {
     char at[64], words[220] = "";
 
+    INLAY_CHECK(cycles > 0);
     heap_main_caller(at, sizeof at);
     if (at[0] != '\0')
-        (void)snprintf(words, sizeof words, ", most from the call at %s of the file (addr2line -e FILE %s)", at, at);
+        (void)snprintf(words, sizeof words, ", most allocated at offset %s of the file (addr2line -e FILE %s)", at, at);
     if (left->live_blocks >= cycles)
-        check_fail(check, "leaks", subject, "that nothing is left behind",
-                   "free in release_instance, release_compiled and destroy what was allocated before",
-                   "%llu bytes in %llu blocks after %u times%s", (unsigned long long)left->live_bytes,
+        check_fail(check, "leaks", subject, "no block is leaked",
+                   "free the blocks in release_instance, release_compiled and destroy",
+                   "%llu bytes in %llu blocks after %u cycles%s", (unsigned long long)left->live_bytes,
                    (unsigned long long)left->live_blocks, cycles, words);
     else
-        check_pass(check, "leaks", subject, "%llu blocks are left after %u times",
+        check_pass(check, "leaks", subject, "%llu blocks are live after %u cycles",
                    (unsigned long long)left->live_blocks, cycles);
 }
 
-/* Blocks of libraries, which heap_watch does not see, show in the allocator's own sums. */
+/* Blocks of libraries, which heap_watch() does not count, appear in the statistics of the allocator. */
 static void report_libraries(struct check *check, const char *subject, size_t before, size_t after, uint32_t cycles)
 {
-    size_t each = after > before ? (after - before) / cycles : 0;
+    size_t each = 0;
 
+    INLAY_CHECK(cycles > 0);
+    if (after > before)
+        each = (after - before) / cycles;
     if (each > LIBRARY_BYTES)
-        check_warn(check, "leaks", subject, "that the heap does not grow",
-                   "see what the libraries that it uses leave behind",
-                   "%zu bytes more each time, not by the plugin's own calls", each);
+        check_warn(check, "leaks", subject, "the heap does not grow", "look for leaks of the libraries that it uses",
+                   "%zu bytes more in each cycle, not allocated by the plugin itself", each);
 }
 
 static void report_process(struct check *check, const char *subject, const process_state *before,
@@ -137,15 +143,15 @@ static void report_process(struct check *check, const char *subject, const proce
 {
     if (after->files > before->files)
         check_fail(check, "leaks", subject, "no file descriptor after destroy", "close what create opened",
-                   "%d more after %u times", after->files - before->files, cycles);
+                   "%d more after %u cycles", after->files - before->files, cycles);
     if (after->threads > before->threads)
         check_fail(check, "leaks", subject, "no thread after destroy", "join in destroy what create started",
-                   "%d more after %u times", after->threads - before->threads, cycles);
+                   "%d more after %u cycles", after->threads - before->threads, cycles);
     if (after->resident_kb > before->resident_kb + 1024 * (long)cycles)
-        check_warn(check, "leaks", subject, "that memory does not grow", "look at mappings that are never undone",
-                   "%ld KiB more after %u times", after->resident_kb - before->resident_kb, cycles);
+        check_warn(check, "leaks", subject, "resident memory does not grow", "look for mappings without munmap",
+                   "%ld KiB more after %u cycles", after->resident_kb - before->resident_kb, cycles);
     if (after->files <= before->files && after->threads <= before->threads)
-        check_pass(check, "leaks", subject, "no file descriptor and no thread is left");
+        check_pass(check, "leaks", subject, "no file descriptor and no thread is leaked");
 }
 
 static size_t heap_in_use(void)
@@ -192,7 +198,7 @@ static void check_failures(const struct selected_cases *selected, uint32_t index
         heap_fail_at(n);
         run_lifecycle(selected, index, true);
         if (!heap_has_failed())
-            break; /* there are no more allocations */
+            break; /* no more allocations */
     }
     heap_fail_at(0);
     left = heap_read_counts();
@@ -212,13 +218,13 @@ static void check_unload(struct check *check, struct fixture *fixture)
     fixture_close(fixture);
     after = process_read_state();
     if (!closes) {
-        check_pass(check, "unload", NULL, "it stays mapped, as it asks for (no INLAY_PLUGIN_DLCLOSE)");
+        check_pass(check, "unload", NULL, "the plugin stays mapped, as requested (no INLAY_PLUGIN_DLCLOSE)");
     } else {
         inlay_diag diag = INLAY_DIAG_INIT;
         loaded_plugin again;
 
         if (process_has_mapped(path))
-            check_warn(check, "unload", NULL, "that it can be unmapped, as INLAY_PLUGIN_DLCLOSE says",
+            check_warn(check, "unload", NULL, "the plugin can be unmapped, as INLAY_PLUGIN_DLCLOSE declares",
                        "drop the flag; thread-local variables, -z nodelete or unique C++ symbols hold it",
                        "it is still mapped after dlclose");
         else
@@ -226,15 +232,15 @@ static void check_unload(struct check *check, struct fixture *fixture)
         for (int i = 0; i < RELOADS; i++) {
             check_phase(check, "loading it again");
             if (loaded_open(path, &again, &diag) != INLAY_OK) {
-                check_fail(check, "unload", NULL, "that it can be loaded again", "leave nothing behind in shutdown",
-                           "%s", diag.text);
+                check_fail(check, "unload", NULL, "the plugin can be loaded again",
+                           "undo in shutdown what inlay_plugin_open did", "%s", diag.text);
                 return;
             }
             loaded_close(&again);
         }
     }
     if (after.threads > before.threads)
-        check_fail(check, "unload", NULL, "no thread more after shutdown", "start none in shutdown", "%d more",
+        check_fail(check, "unload", NULL, "no additional thread after shutdown", "start none in shutdown", "%d more",
                    after.threads - before.threads);
 }
 
@@ -258,7 +264,7 @@ void check_group_leaks(struct check *check)
         generate_sources(custom, fixture_operators(&fixture, custom, 64), check->args->op, true, select_source,
                          selected);
         if (!heap_watch(fixture.plugins[0].handle))
-            check_skip(check, "leaks", name, "its calls of malloc cannot be seen here");
+            check_skip(check, "leaks", name, "its calls of malloc cannot be counted on this machine");
         if (check_unit(check, "%s, from create to destroy", name))
             check_cycles(selected, i, name);
         if (check_unit(check, "%s, when memory runs out", name))

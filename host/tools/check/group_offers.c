@@ -1,21 +1,22 @@
-/* assess and cost on made-up graphs: nodes of all operators, as a host would show them, in odd shapes. */
+/* Calls assess and cost on random graphs with nodes of all operators in unusual shapes. */
 #include "base/hash.h"
 #include "check/harness.h"
 #include "check/generate.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL = 2048, CASES_EACH = 3, MANY_NODES = 3000, FEW_NODES = 24, QUICK_GRAPHS = 40, GRAPHS = 400 };
+enum { MAX_POOL = 2048, CASES_EACH = 3, MANY_NODES = 3000, FEW_NODES = 24, QUICK_GRAPHS = 40, GRAPHS = 400 };
 
-/* Cases to make graphs of: a few of each operator, those that the provider offers first. */
+/* Cases to build graphs from: a few of each operator; the cases that the provider offers come first. */
 struct pool {
     struct check *check;
     const struct fixture *fixture;
     const loaded_provider *provider;
     op_case *cases; /* [count] */
     uint32_t count, offered;
-    uint32_t of_source; /* taken from the operator at hand */
+    uint32_t source_cases; /* taken from the current operator */
     uint64_t state;
 };
 
@@ -26,7 +27,7 @@ static bool take_case(void *user, op_case *entry)
     harness_answer answer = { .kind = HARNESS_REFUSED };
     case_instance built;
 
-    if (pool->count == POOL || pool->of_source == CASES_EACH)
+    if (pool->count == MAX_POOL || pool->source_cases == CASES_EACH)
         return false;
     if (case_random(&pool->state) % 3 == 0 ||
         case_graph(entry, &pool->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
@@ -34,9 +35,10 @@ static bool take_case(void *user, op_case *entry)
     check_phase(pool->check, "assess");
     harness_assess(pool->provider, &built, &answer);
     case_instance_deinit(&built);
-    pool->of_source++;
+    pool->source_cases++;
+    INLAY_CHECK(pool->offered <= pool->count && pool->count < MAX_POOL);
     pool->cases[pool->count] = *entry;
-    entry->arena = (struct arena){ 0 }; /* it is the pool's now */
+    entry->arena = (struct arena){ 0 }; /* the pool owns it now */
     if (answer.kind == HARNESS_OFFERED) {
         op_case swap = pool->cases[pool->offered];
 
@@ -52,16 +54,17 @@ static bool take_source(void *user, const case_source *source)
     struct pool *pool = user;
     const case_range range = { .seed = pool->check->args->seed, .scale = 1, .quick = true };
 
-    pool->of_source = 0;
+    pool->source_cases = 0;
     check_subject(pool->check, "%s-%lld", source->op_type, (long long)source->opset);
     generate_cases(source, &range, take_case, pool);
-    return pool->count < POOL;
+    return pool->count < MAX_POOL;
 }
 
 /* ------------------------------------------------------------------ graphs */
 
-/* Bends a case that is the caller's copy; what the host then refuses is left out. */
-static uint32_t bend(op_case *entry, uint64_t *state)
+/* Changes a copy of a case at random and returns how much of its shapes the graph states (CASE_SIZES ...). The caller
+ * skips cases that the host then refuses. */
+static uint32_t mutate(op_case *entry, uint64_t *state)
 {
     static const int64_t sizes[] = { 0, 1, 2, 1 << 20, (int64_t)1 << 40 };
     static const int64_t numbers[] = { -1, 0, 1, 2, -100, INT32_MAX, INT64_MIN, INT64_MAX };
@@ -92,12 +95,12 @@ static bool is_legal(const struct pool *pool, const op_case *entry, uint32_t kno
     return ok;
 }
 
-/* Lets nodes read what earlier ones make, where type and shape fit. */
-static void chain(struct graph *graph, uint64_t *state)
+/* Connects inputs of nodes to outputs of earlier nodes with the same type and shape. */
+static void connect_nodes(struct graph *graph, uint64_t *state)
 {
     for (uint32_t node = 1; node < graph->node_count && node < 200; node++) {
-        uint32_t maker = (uint32_t)(case_random(state) % node), input = 0;
-        const inlay_node_info *from = &graph->nodes[maker]->info, *to = &graph->nodes[node]->info;
+        uint32_t producer = (uint32_t)(case_random(state) % node), input = 0;
+        const inlay_node_info *from = &graph->nodes[producer]->info, *to = &graph->nodes[node]->info;
 
         if (from->output_count == 0 || to->input_count == 0 || from->outputs[0] == INLAY_NONE)
             continue;
@@ -109,7 +112,7 @@ static void chain(struct graph *graph, uint64_t *state)
     }
 }
 
-/* A graph of count nodes. NULL: memory is out. */
+/* Builds a graph of at most count nodes. NULL: no memory, or an invalid graph. */
 static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t *state, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
@@ -119,7 +122,7 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
     for (uint32_t n = 0; n < count && pool->count > 0; n++) {
         uint32_t among = pool->offered > 0 && case_random(state) % 4 != 0 ? pool->offered : pool->count;
         op_case entry = pool->cases[case_random(state) % among]; /* shares the arena, and is never deinitialised */
-        uint32_t known = count > FEW_NODES ? CASE_SIZES : bend(&entry, state);
+        uint32_t known = count > FEW_NODES ? CASE_SIZES : mutate(&entry, state);
 
         if (count <= FEW_NODES && !is_legal(pool, &entry, known))
             continue;
@@ -130,7 +133,7 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
     }
     if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &pool->fixture->operators, diag) == INLAY_OK &&
         graph_infer(model, diag) == INLAY_OK) {
-        chain(model->main, state);
+        connect_nodes(model->main, state);
         if (graph_finish(model->main, diag) == INLAY_OK)
             return model;
     }
@@ -143,10 +146,10 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
 struct assessment {
     const inlay_graph *graph;
     const uint8_t *candidates;
-    uint8_t *answered; /* [node_count] 1 = offered, 2 = refused, 4 = offered alone */
+    uint8_t *answered; /* [node_count] flags: 1 = offered, 2 = refused, 4 = offered alone */
     uint64_t hash;
     uint32_t offers;
-    uint64_t cookie; /* of the first offer of one node ... */
+    uint64_t cookie; /* of the first offer with a single node ... */
     uint32_t node;   /* ... and that node; INLAY_NONE: none yet */
     char fault[300];
     const char *fix;
@@ -204,7 +207,7 @@ static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
             fault(assessment, "set placement_stride to sizeof placements[0]", "an offer's placements cannot be read");
         else if (INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i)->value >=
                  assessment->graph->value_count)
-            fault(assessment, "place values of the snapshot", "an offer places a value that there is not");
+            fault(assessment, "place values of the snapshot", "an offer places a value that does not exist");
     }
     if (assessment->node == INLAY_NONE && offer->node_count == 1 && assessment->fault[0] == '\0') {
         assessment->node = offer->nodes[0];
@@ -225,7 +228,7 @@ static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
         fault(assessment, "refuse indexes of graph->nodes", "a refusal names node %u of %u", refusal->node,
               assessment->graph->node_count);
     } else if (refusal->text == NULL || refusal->text[0] == '\0') {
-        fault(assessment, "write a sentence: `inlay explain` shows it", "node %u (%s) was refused without a sentence",
+        fault(assessment, "write the reason: `inlay explain` shows it", "node %u (%s) was refused without a reason",
               refusal->node, op_of(assessment, refusal->node));
     } else if (refusal->code < INLAY_REFUSE_OPERATOR || refusal->code > INLAY_REFUSE_OPTION) {
         fault(assessment, "use INLAY_REFUSE_...", "node %u (%s) was refused with code %u", refusal->node,
@@ -249,14 +252,14 @@ struct offer_check {
     bool failed;
 };
 
-static void complain(struct offer_check *check_state, const char *expected, const char *fix, const char *got)
+static void report_failure(struct offer_check *test, const char *expected, const char *fix, const char *got)
 {
-    check_state->failed = true;
-    check_fail(check_state->check, "offers", check_state->provider->name, expected, fix, "%s", got);
+    test->failed = true;
+    check_fail(test->check, "offers", test->provider->name, expected, fix, "%s", got);
 }
 
-/* Hears what the provider says of the graph; false: something was wrong and was told. */
-static bool assess_graph(struct offer_check *check_state, const inlay_graph *graph, struct assessment *assessment,
+/* Collects the provider's offers and refusals. False: a violation of the contract was reported, or no memory. */
+static bool assess_graph(struct offer_check *test, const inlay_graph *graph, struct assessment *assessment,
                          const char *when)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -267,33 +270,31 @@ static bool assess_graph(struct offer_check *check_state, const inlay_graph *gra
     char got[700];
 
     *assessment = (struct assessment){ .graph = graph,
-                                       .candidates = check_state->candidates,
+                                       .candidates = test->candidates,
                                        .node = INLAY_NONE,
                                        .hash = 1,
                                        .answered = calloc(graph->node_count + (size_t)1, 1) };
     if (assessment->answered == NULL)
         return false;
-    check_phase(check_state->check, when);
-    status = check_state->provider->table->assess(check_state->provider->state, graph, check_state->candidates, &sink,
-                                                  &diag);
-    check_phase(check_state->check, "the checker");
+    check_phase(test->check, when);
+    status = test->provider->table->assess(test->provider->state, graph, test->candidates, &sink, &diag);
+    check_phase(test->check, "the checker");
     if (status != INLAY_OK) {
         (void)snprintf(got, sizeof got, "%s returned '%s': %.300s", when, inlay_status_text(status), diag.text);
-        complain(check_state, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail",
-                 got);
+        report_failure(test, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail",
+                       got);
         return false;
     }
     for (uint32_t n = 0; n < graph->node_count && assessment->fault[0] == '\0'; n++)
-        if (check_state->candidates[n] != 0 && assessment->answered[n] == 0)
-            fault(assessment, "call sink->refuse with a code and a sentence for every node that is in no offer",
+        if (test->candidates[n] != 0 && assessment->answered[n] == 0)
+            fault(assessment, "call sink->refuse with a code and a reason for every node that is in no offer",
                   "node %u (%s) is neither offered nor refused", n, op_of(assessment, n));
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if (assessment->answered[n] == (1 | 2 | 4) && check_state->both++ == 0)
-            (void)snprintf(check_state->example_of_both, sizeof check_state->example_of_both, "%s",
-                           op_of(assessment, n));
+        if (assessment->answered[n] == (1 | 2 | 4) && test->both++ == 0)
+            (void)snprintf(test->example_of_both, sizeof test->example_of_both, "%s", op_of(assessment, n));
     if (assessment->fault[0] != '\0')
-        complain(check_state, "offers and refusals as inlay/plugin.h describes them", assessment->fix,
-                 assessment->fault);
+        report_failure(test, "offers and refusals as inlay/plugin.h describes them", assessment->fix,
+                       assessment->fault);
     return assessment->fault[0] == '\0';
 }
 
@@ -302,8 +303,8 @@ static bool is_number(double x)
     return isfinite(x) && x >= 0;
 }
 
-/* cost with all sizes unknown must answer, or say that it cannot, and never crash. */
-static void query_cost(struct offer_check *check_state, const inlay_graph *graph, const struct assessment *assessment)
+/* cost with unknown sizes and with unknown ranks must return a valid cost or an error, and never crash. */
+static void query_cost(struct offer_check *test, const inlay_graph *graph, const struct assessment *assessment)
 {
     inlay_value_state *states = calloc(graph->value_count + (size_t)1, sizeof *states);
     const inlay_offer offer = {
@@ -319,6 +320,7 @@ static void query_cost(struct offer_check *check_state, const inlay_graph *graph
     static const int64_t unknown[INLAY_MAX_RANK] = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
     char got[300];
 
+    INLAY_CHECK(assessment->node < graph->node_count);
     for (uint32_t value = 0; states != NULL && value < graph->value_count; value++) {
         const inlay_value_info *info = inlay_graph_value(graph, value);
 
@@ -329,46 +331,45 @@ static void query_cost(struct offer_check *check_state, const inlay_graph *graph
     for (int known = 0; states != NULL && known < 2; known++) {
         inlay_cost cost = { .struct_size = sizeof cost };
 
-        check_phase(check_state->check, known ? "cost with an unknown rank" : "cost with unknown sizes");
-        if (check_state->provider->table->cost(check_state->provider->state, &request, &cost) == INLAY_OK &&
+        check_phase(test->check, known ? "cost with an unknown rank" : "cost with unknown sizes");
+        if (test->provider->table->cost(test->provider->state, &request, &cost) == INLAY_OK &&
             (!is_number(cost.ns) || !is_number(cost.flops) || cost.confidence > INLAY_CONFIDENCE_MEASURED)) {
             (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u",
                            op_of(assessment, assessment->node), cost.ns, cost.flops, cost.confidence);
-            complain(check_state, "numbers from 0 up and a confidence of 0 to 2, whatever is known",
-                     "give an upper bound or a guess where sizes are -1", got);
+            report_failure(test, "finite numbers >= 0 and a confidence of 0 to 2 for all shapes",
+                           "give an upper bound or a guess where sizes are -1", got);
         }
         for (uint32_t value = 0; value < graph->value_count; value++) {
             states[value].rank = INLAY_RANK_UNKNOWN;
             states[value].dims = NULL;
         }
     }
-    check_phase(check_state->check, "the checker");
+    check_phase(test->check, "the checker");
     free(states);
 }
 
-static void try_snapshot(struct offer_check *check_state, const inlay_graph *graph)
+static void try_snapshot(struct offer_check *test, const inlay_graph *graph)
 {
     struct assessment first = { 0 }, second = { 0 }, wide = { 0 };
     struct frozen plain, wider;
 
     if (!frozen_create(graph, 0, false, &plain))
         return;
-    if (assess_graph(check_state, plain.graph, &first, "assess") &&
-        assess_graph(check_state, plain.graph, &second, "a second assess of the same graph")) {
+    if (assess_graph(test, plain.graph, &first, "assess") &&
+        assess_graph(test, plain.graph, &second, "a second assess of the same graph")) {
         if (first.hash != second.hash)
-            complain(check_state, "the same answers for the same graph",
-                     "let assess depend on nothing but its arguments",
-                     "a second assess of the same graph said something else");
-        check_state->offers += first.offers;
+            report_failure(test, "the same answers for the same graph", "let assess depend on its arguments only",
+                           "a second assess of the same graph gave other answers");
+        test->offers += first.offers;
         if (first.node != INLAY_NONE)
-            query_cost(check_state, plain.graph, &first);
+            query_cost(test, plain.graph, &first);
     }
-    if (!check_state->failed && frozen_create(graph, 32, false, &wider)) {
-        if (assess_graph(check_state, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
+    if (!test->failed && frozen_create(graph, 32, false, &wider)) {
+        if (assess_graph(test, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
             wide.hash != first.hash)
-            complain(check_state, "the same answers when structs and elements have grown at the end",
-                     "walk arrays with their stride (inlay_graph_node, inlay_graph_value, INLAY_AT)",
-                     "assess said something else");
+            report_failure(test, "the same answers if structs and array elements are longer",
+                           "walk arrays with their stride (inlay_graph_node, inlay_graph_value, INLAY_AT)",
+                           "assess gave other answers");
         frozen_destroy(&wider);
     }
     free(first.answered);
@@ -377,7 +378,7 @@ static void try_snapshot(struct offer_check *check_state, const inlay_graph *gra
     frozen_destroy(&plain);
 }
 
-static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, struct offer_check *check_state)
+static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, struct offer_check *test)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t state = seed;
@@ -389,15 +390,15 @@ static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, st
 
     if (model == NULL)
         return;
-    if (guarded_alloc(model->main->node_count, 1, 0, "behind the end of candidates", &memory) &&
+    if (guarded_alloc(model->main->node_count, 1, 0, "past the end of candidates", &memory) &&
         graph_snapshot(model->main, &arena, &snapshot, &diag) == INLAY_OK) {
         candidates = (uint8_t *)memory.data;
         for (uint32_t n = 0; n < snapshot.node_count; n++)
             candidates[n] = seed % 4 == 3 ? case_random(&state) % 4 == 0 : case_random(&state) % 8 != 0;
         guarded_protect(&memory, true);
-        check_state->candidates = candidates;
-        check_state->node_count += snapshot.node_count;
-        try_snapshot(check_state, &snapshot);
+        test->candidates = candidates;
+        test->node_count += snapshot.node_count;
+        try_snapshot(test, &snapshot);
     }
     guarded_free(&memory);
     arena_deinit(&arena);
@@ -411,9 +412,9 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
                         .fixture = fixture,
                         .provider = provider,
                         .state = check->args->seed,
-                        .cases = calloc(POOL, sizeof *all.cases) };
+                        .cases = calloc(MAX_POOL, sizeof *all.cases) };
     const uint32_t graphs = check->args->quick ? QUICK_GRAPHS : GRAPHS;
-    struct offer_check check_state = { .check = check, .provider = provider };
+    struct offer_check test = { .check = check, .provider = provider };
     uint32_t tried = 0;
 
     if (all.cases == NULL)
@@ -421,26 +422,25 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
     generate_sources(custom, custom_count, NULL, check->args->quick, take_source, &all);
     if (all.offered == 0)
         check_warn(check, "offers", provider->name, "at least one operator",
-                   "see what assess refuses: inlay explain MODEL",
-                   "it offers none of %u operators in their usual shapes", all.count);
-    for (uint32_t i = 0; i < graphs && !check_state.failed; i++) {
+                   "see what assess refuses: inlay explain MODEL", "none of %u operators is offered in a common shape",
+                   all.count);
+    for (uint32_t i = 0; i < graphs && !test.failed; i++) {
         uint64_t seed = check->args->seed * 1000 + i;
         uint32_t count = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? MANY_NODES : 1 + (uint32_t)(seed * 7 % FEW_NODES);
 
         if (!check_unit(check, "%s: graph %u of %u nodes", provider->name, i, count))
             continue;
-        try_graph(&all, count, seed, &check_state);
+        try_graph(&all, count, seed, &test);
         tried++;
     }
-    if (!check_state.failed && tried > 0)
-        check_pass(check, "offers", provider->name,
-                   "%u graphs, %u nodes, %u offers: each node answered, the same each time", tried,
-                   check_state.node_count, check_state.offers);
-    if (check_state.both > 0)
+    if (!test.failed && tried > 0)
+        check_pass(check, "offers", provider->name, "%u graphs, %u nodes, %u offers: every node answered, consistently",
+                   tried, test.node_count, test.offers);
+    if (test.both > 0)
         check_warn(check, "offers", provider->name, "an offer or a refusal",
-                   "refuse only what is in no offer: the refusal of an "
+                   "refuse only nodes that are in no offer: the refusal of an "
                    "offered node is not shown",
-                   "%u nodes are both offered and refused, such as %s", check_state.both, check_state.example_of_both);
+                   "%u nodes are both offered and refused, such as %s", test.both, test.example_of_both);
     for (uint32_t i = 0; i < all.count; i++)
         case_deinit(&all.cases[i]);
     free(all.cases);

@@ -1,8 +1,9 @@
-/* Regions of odd forms, for providers whose offers ask to be merged: unconnected parts, nodes of other shapes side by
- * side, a value that is read twice, many outputs, foreign nodes between. What a region computes is compared with its
- * nodes, run one by one on the same provider. */
+/* Compiles regions of unusual shape, for providers whose offers may be merged: unconnected parts, nodes of different
+ * shapes, values with several consumers, many outputs, nodes outside of the region in between. The results of a region
+ * are compared with those of its nodes, run one by one on the same provider. */
 #include "check/compare_results.h"
 #include "check/region_graph.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
     struct regions *regions = ctx;
     struct region_offer *offered = &regions->offers[regions->offer_count];
 
-    if (regions->offer_count == OFFERS || offer->node_count == 0 || offer->node_count > PARTS ||
+    if (regions->offer_count == MAX_OFFERS || offer->node_count == 0 || offer->node_count > MAX_PARTS ||
         (offer->flags & INLAY_OFFER_MERGE) == 0)
         return INLAY_OK;
     *offered = (struct region_offer){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
@@ -42,7 +43,7 @@ static struct part *part_at(struct regions *regions, uint32_t index)
     return NULL;
 }
 
-static struct region_offer *single_of(struct regions *regions, const struct part *part)
+static struct region_offer *single_offer(struct regions *regions, const struct part *part)
 {
     for (uint32_t offer = 0; offer < regions->offer_count; offer++)
         if (regions->offers[offer].node_count == 1 && regions->offers[offer].nodes[0] == part->index)
@@ -50,20 +51,22 @@ static struct region_offer *single_of(struct regions *regions, const struct part
     return NULL;
 }
 
-/* Takes out of the region what a value would come back to from outside. Parts stand in an order that can be run. */
+/* Makes the region convex: removes parts that depend on the region through a part outside of it. The parts are in
+ * topological order. */
 static void make_convex(struct regions *regions)
 {
-    bool behind[PARTS] = { false }; /* it depends on the region, and is not of it */
+    bool behind[MAX_PARTS] = { false }; /* outside of the region, but depends on it */
 
     for (uint32_t j = 0; j < regions->part_count; j++) {
         struct part *part = &regions->parts[j];
         bool reads_behind = false, reads_inside = false;
 
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
-            if (part->from[i] == INLAY_NONE)
+            if (part->producer[i] == INLAY_NONE)
                 continue;
-            reads_behind |= behind[part->from[i]];
-            reads_inside |= regions->parts[part->from[i]].inside;
+            INLAY_CHECK(part->producer[i] < j);
+            reads_behind |= behind[part->producer[i]];
+            reads_inside |= regions->parts[part->producer[i]].inside;
         }
         if (reads_behind)
             part->inside = false;
@@ -74,44 +77,45 @@ static void make_convex(struct regions *regions)
 static bool linked(const struct regions *regions, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < regions->parts[b].entry.in_count; i++)
-        if (regions->parts[b].from[i] == a)
+        if (regions->parts[b].producer[i] == a)
             return true;
     return false;
 }
 
-/* The parts that hang together with part `first`; returns whether that is all of the region. */
+/* Finds the parts connected with part `first`; returns whether these are the whole region. */
 static bool find_connected(const struct regions *regions, uint32_t first, bool *in)
 {
-    bool more = true, all = true;
+    bool changed = true, all = true;
 
-    memset(in, 0, PARTS * sizeof *in);
+    memset(in, 0, MAX_PARTS * sizeof *in);
     in[first] = true;
-    while (more) {
-        more = false;
+    while (changed) {
+        changed = false;
         for (uint32_t a = 0; a < regions->part_count; a++)
             for (uint32_t b = a + 1; b < regions->part_count; b++)
                 if (regions->parts[a].inside && regions->parts[b].inside && in[a] != in[b] && linked(regions, a, b))
-                    in[a] = in[b] = more = true;
+                    in[a] = in[b] = changed = true;
     }
     for (uint32_t j = 0; j < regions->part_count; j++)
         all &= in[j] || !regions->parts[j].inside;
     return all;
 }
 
+/* If one of the offers requires connected regions, removes the parts not connected with the first. */
 static void keep_connected(struct regions *regions)
 {
     uint32_t first = 0;
-    bool in[PARTS], asked = false;
+    bool in[MAX_PARTS], wants_connected = false;
 
     while (first < regions->part_count && !regions->parts[first].inside)
         first++;
     if (first == regions->part_count || find_connected(regions, first, in))
         return;
     for (uint32_t j = 0; j < regions->part_count; j++)
-        asked |=
-            regions->parts[j].inside && (single_of(regions, &regions->parts[j])->flags & INLAY_OFFER_CONNECTED) != 0;
-    regions->unconnected += !asked;
-    for (uint32_t j = 0; asked && j < regions->part_count; j++)
+        wants_connected |=
+            regions->parts[j].inside && (single_offer(regions, &regions->parts[j])->flags & INLAY_OFFER_CONNECTED) != 0;
+    regions->unconnected += !wants_connected;
+    for (uint32_t j = 0; wants_connected && j < regions->part_count; j++)
         regions->parts[j].inside &= in[j];
 }
 
@@ -123,14 +127,14 @@ static bool has_known_sizes(const inlay_graph *graph, const struct part *part)
     return true;
 }
 
-/* Which parts make the region, and by which offers. False: fewer than two. */
+/* Chooses the parts of the region and the offers that cover them. False: fewer than two parts. */
 static bool choose_region(struct regions *regions, const inlay_graph *graph)
 {
-    bool taken[PARTS] = { false };
+    bool taken[MAX_PARTS] = { false };
     uint32_t inside = 0;
 
     for (uint32_t j = 0; j < regions->part_count; j++)
-        regions->parts[j].inside = single_of(regions, &regions->parts[j]) != NULL &&
+        regions->parts[j].inside = single_offer(regions, &regions->parts[j]) != NULL &&
                                    has_known_sizes(graph, &regions->parts[j]) && region_roll(regions, 6) != 0;
     make_convex(regions);
     keep_connected(regions);
@@ -150,7 +154,7 @@ static bool choose_region(struct regions *regions, const inlay_graph *graph)
     for (uint32_t j = 0; j < regions->part_count; j++) {
         inside += regions->parts[j].inside;
         if (regions->parts[j].inside && !taken[j])
-            single_of(regions, &regions->parts[j])->used = true;
+            single_offer(regions, &regions->parts[j])->used = true;
     }
     return inside >= 2;
 }
@@ -165,7 +169,7 @@ static bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
     return false;
 }
 
-/* What enters, as inputs of a case; in the order of the host: by node, each value once. */
+/* Collects the inputs of the region as inputs of a case, in the order of the host: by node, each value once. */
 static bool find_inputs(struct regions *regions, case_instance *built, op_case *whole)
 {
     for (uint32_t n = 0; n < built->snapshot.node_count; n++) {
@@ -176,7 +180,7 @@ static bool find_inputs(struct regions *regions, case_instance *built, op_case *
 
             if (value == INLAY_NONE || part->entry.in[i].constant ||
                 is_listed(built->inputs, built->input_count, value) ||
-                (part->from[i] != INLAY_NONE && regions->parts[part->from[i]].inside))
+                (part->producer[i] != INLAY_NONE && regions->parts[part->producer[i]].inside))
                 continue;
             if (built->input_count == CASE_INPUTS)
                 return false;
@@ -188,7 +192,7 @@ static bool find_inputs(struct regions *regions, case_instance *built, op_case *
     return true;
 }
 
-/* What leaves, and what it has to be. */
+/* Collects the outputs of the region and their expected values. */
 static bool find_outputs(struct regions *regions, case_instance *built, harness_result *want)
 {
     const inlay_graph *graph = &built->snapshot;
@@ -205,21 +209,22 @@ static bool find_outputs(struct regions *regions, case_instance *built, harness_
                     leaves |= regions->parts[k].node->info.inputs[i] == value;
             if (!leaves)
                 continue;
-            if (built->output_count == CASE_OUTPUTS || output >= part->made.out_count)
+            if (built->output_count == CASE_OUTPUTS || output >= part->result.out_count)
                 return false;
-            want->out[want->out_count++] = part->made.out[output];
+            want->out[want->out_count++] = part->result.out[output];
             built->outputs[built->output_count++] = value;
         }
     }
+    INLAY_CHECK(want->out_count == built->output_count);
     return true;
 }
 
-/* The region as the bench takes it. */
+/* Describes the region for harness_open_region(). */
 static bool describe(struct regions *regions, case_instance *built, harness_region *out, inlay_placement *placements,
                      uint32_t *count)
 {
-    uint32_t *nodes = arena_array(&built->arena, PARTS, sizeof *nodes);
-    uint64_t *cookies = arena_array(&built->arena, OFFERS, sizeof *cookies);
+    uint32_t *nodes = arena_array(&built->arena, MAX_PARTS, sizeof *nodes);
+    uint64_t *cookies = arena_array(&built->arena, MAX_OFFERS, sizeof *cookies);
 
     *out = (harness_region){ .nodes = nodes, .cookies = cookies };
     *count = 0;
@@ -254,15 +259,15 @@ static void name_nodes(const struct regions *regions, char *text, size_t bytes)
         used += (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", part->inside ? "" : "(",
                                  part->entry.op_type);
         for (uint32_t i = 0; i < part->entry.in_count && used < bytes; i++)
-            if (part->from[i] != INLAY_NONE || part->shared[i] != INLAY_NONE)
-                used += (size_t)snprintf(text + used, bytes - used, "%c%u", part->from[i] != INLAY_NONE ? '<' : '=',
-                                         part->from[i] != INLAY_NONE ? part->from[i] : part->shared[i]);
+            if (part->producer[i] != INLAY_NONE || part->shared[i] != INLAY_NONE)
+                used += (size_t)snprintf(text + used, bytes - used, "%c%u", part->producer[i] != INLAY_NONE ? '<' : '=',
+                                         part->producer[i] != INLAY_NONE ? part->producer[i] : part->shared[i]);
         if (!part->inside && used < bytes)
             used += (size_t)snprintf(text + used, bytes - used, ")");
     }
 }
 
-static void complain(struct regions *regions, const char *expected, const char *fix, const char *got)
+static void report_failure(struct regions *regions, const char *expected, const char *fix, const char *got)
 {
     char nodes[200];
 
@@ -271,8 +276,8 @@ static void complain(struct regions *regions, const char *expected, const char *
         return;
     name_nodes(regions, nodes, sizeof nodes);
     check_fail(regions->check, "regions", regions->provider->name, expected, fix,
-               "%s: %.400s (region: nodes without brackets; <k reads what "
-               "node k makes, =k what it reads)",
+               "%s: %.400s (region: nodes without brackets; <k reads an "
+               "output of node k, =k an input of it)",
                nodes, got);
 }
 
@@ -280,7 +285,7 @@ static void run_region(struct regions *regions, const case_instance *built, cons
                        const harness_region *region, const inlay_placement *placements, uint32_t placement_count,
                        const harness_result *want)
 {
-    const harness_options hows[2] = { { 0 }, { .tight = true, .fill = 0xff } };
+    const harness_options variants[2] = { { 0 }, { .tight = true, .fill = 0xff } };
     inlay_diag diag = INLAY_DIAG_INIT;
     char text[400];
     struct harness harness;
@@ -295,21 +300,22 @@ static void run_region(struct regions *regions, const case_instance *built, cons
     if (status != INLAY_OK) {
         (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", harness.phase, inlay_status_text(status),
                        diag.text);
-        complain(regions, "that a region of merged offers compiles, or is declined with INLAY_UNSUPPORTED",
-                 "see \"Regions\" in inlay/plugin.h; INLAY_OFFER_CONNECTED asks for connected ones", text);
+        report_failure(regions, "a region of merged offers compiles, or is declined with INLAY_UNSUPPORTED",
+                       "see \"Regions\" in inlay/plugin.h; INLAY_OFFER_CONNECTED restricts them to connected ones",
+                       text);
         return;
     }
     for (int i = 0; i < 2 && regions->failed < 4; i++) {
         harness_result got;
 
-        status = harness_run(&harness, &hows[i], &got, &diag);
+        status = harness_run(&harness, &variants[i], &got, &diag);
         if (got.fault[0] != '\0')
-            complain(regions, "that the contract of execute is kept", got.fault_fix, got.fault);
+            report_failure(regions, "the contract of execute is kept", got.fault_fix, got.fault);
         else if (status != INLAY_OK)
-            complain(regions, "that a region that compiles runs", "decline in compile what cannot be run", diag.text);
+            report_failure(regions, "a compiled region runs", "decline in compile what cannot be run", diag.text);
         else if (!compare_results(&got, want, text, sizeof text))
-            complain(regions, "what its nodes compute one by one",
-                     "see \"Regions\" in inlay/plugin.h: which forms a region may have", text);
+            report_failure(regions, "the results of its nodes, run one by one",
+                           "see \"Regions\" in inlay/plugin.h for the possible shapes of a region", text);
         harness_result_deinit(&got);
     }
     harness_close(&harness);
@@ -320,12 +326,12 @@ static void try_region(struct regions *regions)
     const inlay_assess_sink sink = {
         .struct_size = sizeof sink, .ctx = regions, .offer = collect_offer, .refuse = collect_refusal
     };
-    static const uint8_t candidates[PARTS] = { 1, 1, 1, 1, 1, 1, 1 };
+    static const uint8_t candidates[MAX_PARTS] = { 1, 1, 1, 1, 1, 1, 1 };
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result *want = calloc(1, sizeof *want);
     op_case *whole = calloc(1, sizeof *whole);
-    const uint32_t parts = 2 + region_roll(regions, PARTS - 1);
+    const uint32_t parts = 2 + region_roll(regions, MAX_PARTS - 1);
     uint32_t placement_count;
     harness_region region;
     case_instance built = { .model = NULL };
@@ -360,7 +366,7 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
     if (regions == NULL)
         return;
     *regions = (struct regions){
-        .check = check, .fixture = fixture, .provider = provider, .pool = calloc(POOL, sizeof *regions->pool)
+        .check = check, .fixture = fixture, .provider = provider, .pool = calloc(MAX_POOL, sizeof *regions->pool)
     };
     if (regions->pool != NULL)
         generate_sources(custom, custom_count, check->args->op, true, region_take_source, regions);
@@ -370,15 +376,15 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
             try_region(regions);
     }
     if (regions->count == 0)
-        check_skip(check, "regions", provider->name, "no offer asks to be merged: each is compiled alone");
+        check_skip(check, "regions", provider->name, "no offer may be merged: each is compiled alone");
     else if (regions->tried > 0 && regions->declined == regions->tried)
-        check_warn(check, "regions", provider->name, "that some region of several offers compiles",
-                   "offer without INLAY_OFFER_MERGE what compiles alone only", "all %u regions were declined",
-                   regions->tried);
+        check_warn(check, "regions", provider->name, "a region of several offers compiles",
+                   "do not set INLAY_OFFER_MERGE on offers that can only be compiled alone",
+                   "all %u regions were declined", regions->tried);
     else if (regions->failed == 0 && regions->tried > 0)
         check_pass(check, "regions", provider->name,
-                   "%u regions of %u kinds of node, %u of them not connected, %u declined: what "
-                   "the nodes compute alone",
+                   "%u regions of %u kinds of node, %u of them not connected, %u declined: same "
+                   "results as the nodes alone",
                    regions->tried, regions->count, regions->unconnected, regions->declined);
     for (uint32_t i = 0; i < regions->count; i++)
         case_deinit(&regions->pool[i]);

@@ -1,92 +1,94 @@
-/* Every operator that a provider offers, in many shapes and types, against a peer; and against itself: in other memory,
- * with other threads, again, in two threads at once. */
+/* Compares the results of every offered operator, in many shapes and types, with those of another provider, and with
+ * those of further runs: in other memory, with more threads, repeated, on two threads concurrently. */
 #include "check/compare_results.h"
 #include "check/data.h"
 #include "check/generate.h"
 #include "check/process.h"
 #include "probe/process_snapshot.h"
 #include "threads/threads.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_COMPLAINTS = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
+enum { MAX_REPORTED_FAILURES = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
 
-/* What is known of one operator so far. */
+/* Results of the checks of one operator so far. */
 struct tally {
     struct check *check;
     const struct fixture *fixture;
     const loaded_provider *provider;
     const case_source *source;
     char subject[160];
-    uint32_t sources;  /* operators that --op let through */
-    uint32_t cases;    /* of the operator at hand, that the provider offered and ran */
-    uint32_t compared; /* of these, with a peer */
-    uint32_t complaints;
-    uint32_t heap_cases; /* that called malloc while running */
+    uint32_t sources;  /* operators that match --op */
+    uint32_t cases;    /* cases of the current operator that the provider offered and ran */
+    uint32_t compared; /* of these, compared with another provider */
+    uint32_t failures;
+    uint32_t heap_cases; /* cases that called malloc in execute */
     char heap_at[300];
-    uint32_t variants; /* further runs that agreed */
-    bool concurrent;   /* tried already */
-    bool large;        /* the case at hand is one */
+    uint32_t variants; /* further runs */
+    bool concurrent;   /* run_concurrently() was called for the operator */
+    bool large;        /* the current case is a large one */
     uint32_t large_cases;
-    bool lost;             /* the device went, and that was looked at */
-    bool threads_reported; /* of threads that a run starts */
+    bool lost;             /* the device was lost, and check_loss() was called */
+    bool threads_reported; /* a line about threads started by a run was written */
 };
 
-/* What n stands for in large cases: tensors of a hundred thousand elements, and one or two of a kind. */
+/* Value of n in large cases (tensors of about a hundred thousand elements), and their number for each operator. */
 enum { LARGE_SCALE = 24, QUICK_SCALE = 6, LARGE_CASES = 2, LARGE_CASES_QUICK = 1 };
 
-static void complain(struct tally *tally, const op_case *entry, const char *expected, const char *fix, const char *got)
+static void report_failure(struct tally *tally, const op_case *entry, const char *expected, const char *fix,
+                           const char *got)
 {
     char text[256];
 
-    if (tally->complaints++ < MAX_COMPLAINTS)
+    if (tally->failures++ < MAX_REPORTED_FAILURES)
         check_fail(tally->check, "results", case_text(entry, text, sizeof text), expected, fix, "%s", got);
 }
 
-/* The device is lost: what is called on it still comes back, and once it is closed it can be opened again. */
+/* After the loss of the device, calls must still return, and a new provider must run the case. */
 static void check_loss(struct tally *tally, const struct harness *harness)
 {
     const uint32_t index = (uint32_t)(tally->provider->table - tally->provider->plugin->providers);
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_provider again = { .state = NULL };
     harness_result result;
     struct harness other;
     inlay_status status;
 
+    INLAY_CHECK(index < tally->provider->plugin->table.provider_count);
     tally->lost = true;
     check_phase(tally->check, "execute on a device that is lost");
-    (void)!harness_run(harness, &how, &result, &diag);
+    (void)!harness_run(harness, &options, &result, &diag);
     harness_result_deinit(&result);
     check_phase(tally->check, "create, for a device that was lost");
     status = loaded_create(tally->provider->plugin, index, tally->check->args, &again, &diag);
     if (status == INLAY_OK)
         status = harness_open(tally->check, &again, harness->built, harness->entry, 1, &other, &diag);
     if (status == INLAY_OK) {
-        status = harness_run(&other, &how, &result, &diag);
+        status = harness_run(&other, &options, &result, &diag);
         harness_result_deinit(&result);
         harness_close(&other);
     }
     loaded_destroy(&again);
     check_phase(tally->check, "the checker");
     if (status != INLAY_OK)
-        check_fail(tally->check, "loss", tally->provider->name,
-                   "that a provider that is opened anew runs, after 'device lost'",
-                   "keep what a loss leaves in the state, which destroy ends", "'%s': %.300s",
+        check_fail(tally->check, "loss", tally->provider->name, "a newly created provider runs after 'device lost'",
+                   "keep the consequences of a loss in the state, which destroy frees", "'%s': %.300s",
                    inlay_status_text(status), diag.text);
     else
         check_pass(tally->check, "loss", tally->provider->name,
-                   "after 'device lost' calls come back, and a provider that is opened anew "
-                   "runs; nothing more of this one is checked");
+                   "after 'device lost' calls return, and a newly created provider "
+                   "runs; the other checks of this provider are skipped");
 }
 
-/* A run, its fault told. False: there is nothing to compare. */
-static bool run(struct tally *tally, const struct harness *harness, const harness_options *how, harness_result *result,
-                const char *what)
+/* Runs the case and reports a violation of the contract. False: no results to compare. */
+static bool run(struct tally *tally, const struct harness *harness, const harness_options *options,
+                harness_result *result, const char *what)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     char got[700];
-    inlay_status status = harness_run(harness, how, result, &diag);
+    inlay_status status = harness_run(harness, options, result, &diag);
 
     if (status == INLAY_DEVICE_LOST) {
         if (!tally->lost)
@@ -96,20 +98,20 @@ static bool run(struct tally *tally, const struct harness *harness, const harnes
     if (status != INLAY_OK && result->fault[0] == '\0') {
         (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status),
                        diag.text);
-        complain(tally, harness->entry, "that a case that was offered, compiled and specialised runs",
-                 "refuse in assess (kit: supports) what cannot be run", got);
+        report_failure(tally, harness->entry, "a case that was offered, compiled and specialised runs",
+                       "refuse in assess (kit: supports) what cannot be run", got);
         return false;
     }
     if (result->fault[0] != '\0') {
         (void)snprintf(got, sizeof got, "%s: %s", what, result->fault);
-        complain(tally, harness->entry, "that the contract of execute is kept", result->fault_fix, got);
+        report_failure(tally, harness->entry, "the contract of execute is kept", result->fault_fix, got);
     }
     return status == INLAY_OK && result->fault[0] == '\0';
 }
 
-/* ------------------------------------------------------------------ against itself */
+/* ------------------------------------------------------------------ further runs on the same provider */
 
-static void compare_variant(struct tally *tally, const struct harness *harness, const harness_options *how,
+static void compare_variant(struct tally *tally, const struct harness *harness, const harness_options *options,
                             const harness_result *want, const char *what, const char *fix)
 {
     harness_result result;
@@ -117,11 +119,11 @@ static void compare_variant(struct tally *tally, const struct harness *harness, 
 
     if (tally->lost)
         return;
-    if (run(tally, harness, how, &result, what)) {
+    if (run(tally, harness, options, &result, what)) {
         tally->variants++;
         if (!harness->entry->random && !compare_results(&result, want, text, sizeof text)) {
             (void)snprintf(got, sizeof got, "%s: %s", what, text);
-            complain(tally, harness->entry, "the result of the first run", fix, got);
+            report_failure(tally, harness->entry, "the result of the first run", fix, got);
         }
     }
     harness_result_deinit(&result);
@@ -136,14 +138,14 @@ typedef struct other_run {
 
 static void *run_in_thread(void *user)
 {
-    static const harness_options how = { .silent = true };
+    static const harness_options options = { .quiet = true };
     other_run *run = user;
 
-    run->status = harness_run(run->harness, &how, &run->result, &run->diag);
+    run->status = harness_run(run->harness, &options, &run->result, &run->diag);
     return NULL;
 }
 
-/* Two contexts share what was compiled and specialised; each brings its own workspace. */
+/* Two threads run the same compiled instance, each with a separate workspace. */
 static void run_concurrently(struct tally *tally, const struct harness *harness, const harness_result *want)
 {
     other_run run[2] = { { .harness = harness, .diag = INLAY_DIAG_INIT },
@@ -165,18 +167,18 @@ static void run_concurrently(struct tally *tally, const struct harness *harness,
         if (run[i].status == INLAY_DEVICE_LOST)
             gone = true;
         else if (run[i].status != INLAY_OK)
-            complain(tally, harness->entry, "that two threads can run it at once",
-                     "keep what a run changes in its workspace, not in the state", run[i].diag.text);
+            report_failure(tally, harness->entry, "two threads can run it concurrently",
+                           "keep mutable data of a run in its workspace, not in the state", run[i].diag.text);
         else if (!harness->entry->random && !compare_results(&run[i].result, want, text, sizeof text))
-            complain(tally, harness->entry, "the same results in two threads at once",
-                     "keep what a run changes in its workspace, not in the state", text);
+            report_failure(tally, harness->entry, "the same results on two threads concurrently",
+                           "keep mutable data of a run in its workspace, not in the state", text);
         harness_result_deinit(&run[i].result);
     }
     if (gone)
         check_loss(tally, harness);
 }
 
-/* Behind copies that are not done, and behind one that fails; then once more, as if nothing had been. */
+/* Runs while the inputs are still being copied, then with copies that fail, then normally again. */
 static void compare_queued(struct tally *tally, const struct harness *harness, const harness_result *want)
 {
     static const inlay_status poisons[] = { INLAY_CANCELLED, INLAY_DEVICE_LOST };
@@ -200,7 +202,7 @@ static void compare_queued(struct tally *tally, const struct harness *harness, c
     for (int i = 0; i < 2; i++) {
         const harness_options poisoned = { .queued = true, .poison = poisons[i] };
 
-        check_phase(tally->check, "execute behind a fence that fails");
+        check_phase(tally->check, "execute after a fence that fails");
         status = harness_run(harness, &poisoned, &result, &diag);
         check_phase(tally->check, "the checker");
         harness_result_deinit(&result);
@@ -210,12 +212,12 @@ static void compare_queued(struct tally *tally, const struct harness *harness, c
             check_loss(tally, harness);
             return;
         }
-        (void)snprintf(got, sizeof got, "behind a fence that failed with '%s': '%s' %.400s",
+        (void)snprintf(got, sizeof got, "after a fence that failed with '%s': '%s' %.400s",
                        inlay_status_text(poisons[i]), inlay_status_text(status), diag.text);
-        complain(tally, harness->entry, "the status of the fence that it waited for",
-                 "pass what fence_wait returns on to fence_signal, and leave the work out", got);
+        report_failure(tally, harness->entry, "the status of the fence that it waited for",
+                       "pass the status of fence_wait to fence_signal, and skip the work", got);
     }
-    compare_variant(tally, harness, &again, want, "after a run that failed", "leave no trace of a run in the state");
+    compare_variant(tally, harness, &again, want, "after a failed run", "do not keep data of a run in the state");
 }
 
 static void compare_with_itself(struct tally *tally, const struct harness *harness, const harness_result *want)
@@ -224,15 +226,15 @@ static void compare_with_itself(struct tally *tally, const struct harness *harne
     bool aliased = false;
 
     compare_variant(tally, harness, &tight, want,
-                    "with a user's buffers, aligned to their elements only, and a workspace "
+                    "with buffers aligned to their elements only, and a workspace "
                     "that is not cleared",
-                    "use unaligned loads for inputs and outputs; clear what has to be zero");
-    compare_variant(tally, harness, &again, want, "the second time", "leave no trace of a run in the state");
+                    "use unaligned loads for inputs and outputs; clear memory that must be zero");
+    compare_variant(tally, harness, &again, want, "the second run", "do not keep data of a run in the state");
     for (uint32_t o = 0; o < harness->built->output_count; o++)
         aliased |= harness->plans[o].alias != INLAY_NONE;
     if (aliased)
-        compare_variant(tally, harness, &in_place, want, "in place, in the buffer that the plan says may be shared",
-                        "drop the alias (kit: KIT_IN_PLACE), or read an element before its place is written");
+        compare_variant(tally, harness, &in_place, want, "in place, with the alias that the output plan allows",
+                        "drop the alias (kit: KIT_IN_PLACE), or read each element before overwriting it");
     compare_queued(tally, harness, want);
     if (!tally->concurrent && harness->built->output_count > 0)
         run_concurrently(tally, harness, want);
@@ -243,52 +245,53 @@ static void compare_workers(struct tally *tally, const op_case *entry, const cas
                             const harness_result *want, uint32_t workers)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
     struct harness harness;
 
+    INLAY_CHECK(workers == 2 || workers == 4 || workers == 16);
     if (tally->lost)
         return;
     if (harness_open(tally->check, tally->provider, built, entry, workers, &harness, &diag) != INLAY_OK) {
-        complain(tally, entry, "that it compiles for more threads too", "do not depend on max_threads being 1",
-                 diag.text);
+        report_failure(tally, entry, "the case compiles for several threads", "do not require max_threads to be 1",
+                       diag.text);
         return;
     }
     for (int again = 0; again < (tally->large && !tally->check->args->quick ? 2 : 1); again++)
-        compare_variant(tally, &harness, &how, want,
+        compare_variant(tally, &harness, &options, want,
                         workers == 2   ? "with 2 threads"
                         : workers == 4 ? "with 4 threads"
                                        : "with 16 threads",
-                        "let ranges of a parallel loop not share what they write, and take scratch by worker");
+                        "write disjoint memory in the ranges of a parallel loop, and use scratch memory of the worker");
     harness_close(&harness);
 }
 
-/* More threads than CPUs, too: which range is done when is up to the scheduler then. */
+/* Also runs more threads than CPUs: then the scheduler determines the order of the ranges. */
 static void compare_threads(struct tally *tally, const op_case *entry, const case_instance *built,
                             const harness_result *want)
 {
     compare_workers(tally, entry, built, want, 2);
     if (tally->large || !tally->check->args->quick)
         compare_workers(tally, entry, built, want, 4);
-    if (!tally->check->args->quick) /* more threads than CPUs wait for each other: seconds */
+    if (!tally->check->args->quick) /* takes seconds if there are more threads than CPUs */
         compare_workers(tally, entry, built, want, 16);
 }
 
-/* ------------------------------------------------------------------ against others */
+/* ------------------------------------------------------------------ other providers */
 
-/* The first peer that runs the case. */
+/* Runs the case on the first peer that supports it. False: none. */
 static bool run_peer(struct tally *tally, const op_case *entry, const case_instance *built, harness_result *result)
 {
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
 
     for (uint32_t i = 0; i < tally->fixture->peer_count; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
         struct harness harness;
 
-        check_phase(tally->check, "the provider that is compared with");
+        check_phase(tally->check, "another provider, for comparison");
         if (harness_open(tally->check, &tally->fixture->peers[i], built, entry, 1, &harness, &diag) != INLAY_OK)
             continue;
-        status = harness_run(&harness, &how, result, &diag);
+        status = harness_run(&harness, &options, result, &diag);
         harness_close(&harness);
         if (status == INLAY_OK)
             return true;
@@ -311,24 +314,23 @@ static void note_heap(struct tally *tally, const op_case *entry, const harness_r
     }
 }
 
-/* One run on one thread, that of the caller: whoever is there afterwards was started by the plugin. */
+/* The first run, on the caller's thread only: threads that exist afterwards were started by the plugin. */
 static bool run_first(struct tally *tally, const struct harness *harness, harness_result *first)
 {
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
     int threads = tally->threads_reported ? -1 : process_snapshot_threads(), more;
-    bool ran = run(tally, harness, &how, first, "one thread");
+    bool ran = run(tally, harness, &options, first, "one thread");
 
     more = threads < 0 ? 0 : process_snapshot_threads() - threads;
     if (more > 0 && tally->provider->table->domain_count > 0)
         check_warn(tally->check, "process", tally->subject, "no thread that outlives a run of one thread",
-                   "see that it is the driver's, which starts some when it likes, and not the plugin's",
-                   "%d more after execute", more);
+                   "verify that the driver started it, not the plugin", "%d more after execute", more);
     else if (more > 0)
         check_fail(tally->check, "process", tally->subject, "no thread that outlives a run of one thread",
-                   "start threads in create and join them in destroy; inlay_host.parallel_for has the host's",
+                   "start threads in create and join them in destroy, or use those of inlay_host.parallel_for",
                    "%d more after execute", more);
     else if (!tally->threads_reported && first->threads > 0)
-        check_warn(tally->check, "process", tally->subject, "no thread that a run starts",
+        check_warn(tally->check, "process", tally->subject, "no thread started by a run",
                    "start threads in create, or use inlay_host.parallel_for: starting one takes longer than most "
                    "kernels",
                    "%llu started in one execute", (unsigned long long)first->threads);
@@ -339,7 +341,7 @@ static bool run_first(struct tally *tally, const struct harness *harness, harnes
 static void try_offered(struct tally *tally, const op_case *entry, const case_instance *built, bool legal,
                         const harness_result *want)
 {
-    const harness_options how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result first;
     struct harness harness;
@@ -350,16 +352,16 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
         if (strcmp(harness.phase, "assess") != 0 && legal) {
             (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", harness.phase, inlay_status_text(status),
                            diag.text);
-            complain(tally, entry, "that what was offered can be compiled and specialised",
-                     "refuse in assess (kit: supports) what cannot be run", text);
+            report_failure(tally, entry, "an offered case can be compiled and specialised",
+                           "refuse in assess (kit: supports) what cannot be run", text);
         }
         return;
     }
     tally->cases++;
     heap_mark();
-    /* Where no peer ran it nobody knows whether it should run: elements may be out of range. */
+    /* If no peer ran the case, it may be illegal, such as indices out of range: a failed run is no defect then. */
     if (!legal) {
-        status = harness_run(&harness, &how, &first, &diag);
+        status = harness_run(&harness, &options, &first, &diag);
         harness_result_deinit(&first);
     }
     if (status == INLAY_OK && run_first(tally, &harness, &first)) {
@@ -367,8 +369,8 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
         if (want != NULL && !entry->random) {
             tally->compared++;
             if (!compare_results(&first, want, text, sizeof text))
-                complain(tally, entry, "what the other provider computes",
-                         "see the operator's page in ONNX for the corner at hand", text);
+                report_failure(tally, entry, "the result of the other provider",
+                               "see the ONNX specification of the operator for this case", text);
         }
         compare_with_itself(tally, &harness, &first);
         compare_threads(tally, entry, built, &first);
@@ -391,7 +393,7 @@ static bool try_case(void *user, op_case *entry)
     if (tally->lost)
         return false;
     if (case_graph(entry, &tally->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
-        return true; /* no model would come this far */
+        return true; /* the host refuses the case */
     check_phase(tally->check, "assess");
     harness_assess(tally->provider, &built, &answer);
     if (answer.kind == HARNESS_OFFERED) {
@@ -403,7 +405,7 @@ static bool try_case(void *user, op_case *entry)
     case_instance_deinit(&built);
     if (tally->large && answer.kind == HARNESS_OFFERED)
         tally->large_cases++;
-    return tally->complaints < 8 &&
+    return tally->failures < 8 &&
            (!tally->large || tally->large_cases < (tally->check->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
 }
 
@@ -422,7 +424,7 @@ static bool try_source(void *user, const case_source *source)
     tally->source = source;
     tally->sources++;
     (void)snprintf(tally->subject, sizeof tally->subject, "%s-%lld", source->op_type, (long long)source->opset);
-    tally->cases = tally->compared = tally->complaints = tally->heap_cases = tally->variants = 0;
+    tally->cases = tally->compared = tally->failures = tally->heap_cases = tally->variants = 0;
     tally->concurrent = tally->large = tally->threads_reported = false;
     tally->large_cases = 0;
     if (!check_unit(tally->check, "%s", tally->subject))
@@ -434,28 +436,29 @@ static bool try_source(void *user, const case_source *source)
         generate_cases(source, &large, try_case, tally);
     tally->large = false;
     if (process_snapshot_compare(&before, changed, sizeof changed) > 0)
-        check_fail(tally->check, "process", tally->subject, "what a plugin leaves alone as it was",
-                   "see \"What a plugin leaves alone\" in inlay/plugin.h; inlay_host.log is for words", "%s", changed);
-    if (tally->complaints > MAX_COMPLAINTS)
-        check_fail(tally->check, "results", tally->subject, "agreement", "see the lines above", "%u further complaints",
-                   tally->complaints - MAX_COMPLAINTS);
-    else if (tally->complaints == 0 && tally->cases > 0)
+        check_fail(tally->check, "process", tally->subject, "unchanged process state",
+                   "see \"What a plugin leaves alone\" in inlay/plugin.h; write messages with inlay_host.log", "%s",
+                   changed);
+    if (tally->failures > MAX_REPORTED_FAILURES)
+        check_fail(tally->check, "results", tally->subject, "no failure", "see the lines above", "%u further failures",
+                   tally->failures - MAX_REPORTED_FAILURES);
+    else if (tally->failures == 0 && tally->cases > 0)
         check_pass(tally->check, "results", tally->subject,
-                   "%u cases, %u compared with another provider, %u runs in other memory, "
+                   "%u cases, %u compared with another provider, %u further runs with other memory, "
                    "threads and order",
                    tally->cases, tally->compared, tally->variants);
-    else if (source->own != NULL && tally->cases == 0 && tally->complaints == 0 && tally->fixture->own_count == 1)
+    else if (source->own != NULL && tally->cases == 0 && tally->failures == 0 && tally->fixture->own_count == 1)
         check_warn(tally->check, "results", tally->subject, "a case that the plugin's own provider runs",
-                   "add an inlay_op_example: cases of other sizes are made of it",
-                   "no shape that was tried is offered, so nothing of it was checked");
+                   "add an inlay_op_example: cases of other sizes are generated from it",
+                   "no generated shape is offered, so the operator was not checked");
     if (tally->heap_cases > 0)
         check_warn(tally->check, "heap", tally->subject, "no heap use in execute",
-                   "ask for workspace in specialize (kit: kit_plan.workspace_bytes); addr2line names the place",
+                   "request workspace in specialize (kit: kit_plan.workspace_bytes); addr2line shows the call",
                    "%u of %u cases, first %s", tally->heap_cases, tally->cases, tally->heap_at);
     return true;
 }
 
-/* ONNX's own cases, from the folder that the user named. */
+/* Runs a test case of ONNX from the folder of --data. */
 static bool try_data(void *user, op_case *entry)
 {
     struct tally *tally = user;
@@ -473,11 +476,11 @@ static void try_folder(struct tally *tally, const char *dir)
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count;
 
-    tally->cases = tally->compared = tally->complaints = tally->heap_cases = tally->variants = 0;
+    tally->cases = tally->compared = tally->failures = tally->heap_cases = tally->variants = 0;
     if (data_cases(dir, tally->check->args->op, try_data, tally, &count, &diag) != INLAY_OK)
         check_fail(tally->check, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*",
                    "%s", diag.text);
-    else if (tally->complaints == 0)
+    else if (tally->failures == 0)
         check_pass(tally->check, "results", dir,
                    "%u of its %u cases of one operator are offered, %u compared with another "
                    "provider",
@@ -494,8 +497,8 @@ void check_group_results(struct check *check)
         return;
     if (fixture.peer_count == 0 && !fixture.is_reference && fixture.own_count > 0)
         check_skip(check, "results", "peers",
-                   "there is no reference provider beside this executable and no --with: what "
-                   "comes out is compared with nothing but itself");
+                   "no reference provider is installed and --with is not given: results "
+                   "are only compared with further runs");
     (void)heap_watch(fixture.plugins[0].handle);
     custom_count = fixture_operators(&fixture, custom, 64);
     for (uint32_t i = 0; i < fixture.own_count; i++) {
@@ -503,8 +506,9 @@ void check_group_results(struct check *check)
 
         generate_sources(custom, custom_count, check->args->op, check->args->quick, try_source, &tally);
         if (tally.sources == 0)
-            check_fail(check, "results", tally.provider->name, "an operator that --op names",
-                       "give a glob on types, such as 'Conv*'", "no operator's type matches '%s'", check->args->op);
+            check_fail(check, "results", tally.provider->name, "an operator that --op matches",
+                       "give a pattern of operator types, such as 'Conv*'", "no operator's type matches '%s'",
+                       check->args->op);
         if (check->args->data != NULL)
             try_folder(&tally, check->args->data);
     }

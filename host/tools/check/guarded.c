@@ -1,11 +1,12 @@
 #include "check/harness.h"
+#include "inlay/check.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum { PATTERN = 0xca };
 
-bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct guarded *out)
+bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room, pages;
 
@@ -13,7 +14,7 @@ bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *wha
     if (alignment == 0 || bytes > SIZE_MAX / 4)
         return false;
     if (alignment > page)
-        page = alignment; /* then the mapping is cut from a larger one */
+        page = alignment; /* the mapping is larger than needed then, and data is aligned within it */
     room = (bytes + alignment - 1) / alignment * alignment;
     pages = (room + page - 1) / page * page;
     out->map_bytes = pages + 3 * page;
@@ -31,7 +32,7 @@ bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *wha
     out->data += pages - room;
     out->slack = room - bytes;
     memset(out->data, fill, bytes);
-    crash_name_range(out->data + room, (size_t)(out->map + out->map_bytes - out->data) - room, what);
+    crash_describe_range(out->data + room, (size_t)(out->map + out->map_bytes - out->data) - room, description);
     return true;
 }
 
@@ -53,6 +54,7 @@ void guarded_protect(struct guarded *guarded, bool read_only)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *start = guarded->data - (uintptr_t)guarded->data % page;
 
+    INLAY_CHECK(guarded->map != NULL && guarded->data > guarded->map);
     if (guarded->bytes > 0)
         (void)mprotect(start, (size_t)(guarded->data + guarded->bytes + guarded->slack - start),
                        read_only ? PROT_READ : PROT_READ | PROT_WRITE);

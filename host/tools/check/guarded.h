@@ -1,4 +1,4 @@
-/* check/guarded.h - memory between two forbidden pages. */
+/* check/guarded.h - memory between two inaccessible pages (guard pages). */
 #ifndef CHECK_GUARDED_H
 #define CHECK_GUARDED_H
 #include <stdbool.h>
@@ -10,13 +10,13 @@ struct guarded {
     size_t map_bytes;
     char *data;
     size_t bytes;
-    size_t slack; /* bytes of the pattern behind data */
+    size_t slack; /* bytes of the pattern after data */
 };
 
-/* bytes at a multiple of alignment, as near to the forbidden page as that allows; filled with fill. what is said when
- * the page is touched. False: no memory. */
-bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *what, struct guarded *out);
-/* Were the bytes before or behind written to? */
+/* Allocates bytes at a multiple of alignment (a power of two), as near to the guard page after them as that allows, and
+ * sets them to fill. description appears in the crash report if the page is touched. False: no memory. */
+bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out);
+/* Were the bytes before or after the data overwritten? */
 bool guarded_is_damaged(const struct guarded *guarded);
 void guarded_protect(struct guarded *guarded, bool read_only);
 void guarded_free(struct guarded *guarded);

@@ -1,8 +1,9 @@
-/* From a case to a specialised instance. */
+/* Assesses, compiles and specialises a case. */
 #include "check/harness.h"
 #include "base/known.h"
 #include "base/checked.h"
 #include "threads/run.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { ALIGN = 64, MAX_WORKSPACE = 1 << 30, MAX_ALIGN = 1 << 21 };
@@ -36,7 +37,7 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
 
     if (answer->kind == HARNESS_SILENT) {
         answer->kind = HARNESS_REFUSED;
-        (void)snprintf(answer->why, sizeof answer->why, "%s", refusal->text != NULL ? refusal->text : "");
+        (void)snprintf(answer->reason, sizeof answer->reason, "%s", refusal->text != NULL ? refusal->text : "");
     }
     return INLAY_OK;
 }
@@ -52,7 +53,7 @@ void harness_assess(const loaded_provider *provider, const case_instance *built,
     *out = (harness_answer){ .kind = HARNESS_SILENT };
     if (provider->table->assess(provider->state, &built->snapshot, &candidate, &sink, &diag) != INLAY_OK) {
         out->kind = HARNESS_FAILED;
-        (void)snprintf(out->why, sizeof out->why, "%.250s", diag.text);
+        (void)snprintf(out->reason, sizeof out->reason, "%.250s", diag.text);
     }
     out->offer.nodes = &out->node;
     out->offer.placements = out->placements;
@@ -105,8 +106,8 @@ static uint32_t default_domain(const loaded_provider *provider)
                                                 : provider->first_domain + provider->table->default_domain - 1;
 }
 
-/* A case stands alone, so each value lies where the offer likes it best, row-major. False: the offer names places for
- * the value, and none that is row-major in host memory or in a domain of the provider's. */
+/* Chooses the first row-major placement of the value that the offer names, in host memory or a domain of the provider;
+ * without any, its default domain. False: the offer names placements for the value, but no such one. */
 static bool negotiate(const struct harness *harness, uint32_t value, inlay_placement *out)
 {
     const loaded_provider *own = harness->provider;
@@ -156,8 +157,9 @@ static inlay_status compile(struct harness *harness, inlay_diag *diag)
                                       .max_threads = harness->threads };
     inlay_status status;
 
-    harness->fates = arena_alloc(&harness->arena, built->snapshot.value_count + (size_t)1);
-    if (placements == NULL || constants == NULL || hooks == NULL || harness->fates == NULL)
+    INLAY_CHECK(built->input_count <= CASE_INPUTS && built->output_count <= CASE_OUTPUTS);
+    harness->constant_decisions = arena_alloc(&harness->arena, built->snapshot.value_count + (size_t)1);
+    if (placements == NULL || constants == NULL || hooks == NULL || harness->constant_decisions == NULL)
         return no_memory(diag, "to compile a case");
     *constants = (struct constants){ &built->snapshot, &harness->arena };
     *hooks = (run_compile_hooks){ .ctx = constants, .align_constant = align_constant };
@@ -165,27 +167,28 @@ static inlay_status compile(struct harness *harness, inlay_diag *diag)
         const bool is_input = i < built->input_count;
 
         if (!negotiate(harness, is_input ? built->inputs[i] : built->outputs[i - built->input_count], &placements[i]))
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "the offer stands for values in other places or layouts only");
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "the offer requires placements or layouts that the checker does not provide");
         *(is_input ? &harness->in_domains[i] : &harness->out_domains[i - built->input_count]) = placements[i].domain;
     }
-    request.constants = harness->fates;
+    request.constants = harness->constant_decisions;
     if (harness->region != NULL) {
         request.nodes = harness->region->nodes;
         request.node_count = harness->region->node_count;
         request.cookies = harness->region->cookies;
         request.offer_count = harness->region->offer_count;
     }
-    if (!frozen_create(&built->snapshot, 0, true, &harness->seen))
+    if (!frozen_create(&built->snapshot, 0, true, &harness->snapshot))
         return no_memory(diag, "to compile a case");
-    request.graph = harness->seen.graph;
+    request.graph = harness->snapshot.graph;
     status = harness->provider->table->compile(harness->provider->state, &request, &harness->compiled, diag);
-    frozen_hide(&harness->seen);
+    frozen_hide(&harness->snapshot);
     return status;
 }
 
 /* ------------------------------------------------------------------ specialize */
 
-/* Is what specialize said about the outputs within the rules? */
+/* Validates the output plans and the workspace that specialize returned. */
 static inlay_status check_plans(const struct harness *harness, inlay_diag *diag)
 {
     for (uint32_t output = 0; output < harness->built->output_count; output++) {
@@ -196,19 +199,19 @@ static inlay_status check_plans(const struct harness *harness, inlay_diag *diag)
         for (uint32_t d = 0; known && d < state->rank; d++)
             known = state->dims[d] >= 0;
         if (plan->kind > INLAY_OUTPUT_ALLOCATED)
-            return inlay_fail(diag, INLAY_INTERNAL, "output %u is of kind %u, which there is not", output, plan->kind);
+            return inlay_fail(diag, INLAY_INTERNAL, "output %u has the unknown kind %u", output, plan->kind);
         if (plan->kind == INLAY_OUTPUT_KNOWN && !known)
             return inlay_fail(diag, INLAY_INTERNAL,
-                              "output %u is of kind KNOWN, but its shape depends on data: it "
+                              "output %u has kind KNOWN, but its shape depends on data: it "
                               "must be BOUNDED or ALLOCATED",
                               output);
         if (plan->alias != INLAY_NONE && plan->alias >= harness->built->input_count)
-            return inlay_fail(diag, INLAY_INTERNAL, "output %u may share the buffer of input %u, which there is not",
+            return inlay_fail(diag, INLAY_INTERNAL, "output %u may share the buffer of input %u, which does not exist",
                               output, plan->alias);
     }
     if (harness->workspace_bytes > MAX_WORKSPACE || harness->workspace_alignment > MAX_ALIGN ||
         harness->workspace_alignment == 0 || (harness->workspace_alignment & (harness->workspace_alignment - 1)) != 0)
-        return inlay_fail(diag, INLAY_INTERNAL, "the workspace is of %llu bytes, aligned to %llu",
+        return inlay_fail(diag, INLAY_INTERNAL, "the workspace has %llu bytes, aligned to %llu",
                           (unsigned long long)harness->workspace_bytes,
                           (unsigned long long)harness->workspace_alignment);
     return INLAY_OK;
@@ -236,7 +239,7 @@ static inlay_status specialize(struct harness *harness, inlay_diag *diag)
     return status == INLAY_OK ? check_plans(harness, diag) : status;
 }
 
-/* compile and specialize, once the answers of assess are there. */
+/* Calls compile and specialize for the offer in harness->answer. */
 static inlay_status prepare(struct harness *harness, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -260,13 +263,14 @@ inlay_status harness_open(struct check *check, const loaded_provider *provider, 
     *harness = (struct harness){
         .check = check, .provider = provider, .built = built, .entry = entry, .threads = threads, .phase = "assess"
     };
+    INLAY_CHECK(threads > 0);
     check_phase(check, "assess");
     harness_assess(provider, built, &harness->answer);
     if (harness->answer.kind == HARNESS_OFFERED)
         return prepare(harness, diag);
     check_phase(check, "the checker");
     return inlay_fail(diag, harness->answer.kind == HARNESS_FAILED ? INLAY_INTERNAL : INLAY_UNSUPPORTED, "%s",
-                      harness->answer.why);
+                      harness->answer.reason);
 }
 
 inlay_status harness_open_region(struct check *check, const loaded_provider *provider, const case_instance *built,
@@ -276,6 +280,8 @@ inlay_status harness_open_region(struct check *check, const loaded_provider *pro
     *harness = (struct harness){
         .check = check, .provider = provider, .built = built, .entry = entry, .threads = 1, .region = region
     };
+    INLAY_CHECK(region->node_count > 0 && region->offer_count > 0);
+    INLAY_CHECK(placement_count <= CASE_INPUTS + CASE_OUTPUTS);
     harness->answer.kind = HARNESS_OFFERED;
     if (placement_count > 0)
         memcpy(harness->answer.placements, placements, placement_count * sizeof *placements);
@@ -296,7 +302,7 @@ void harness_close(struct harness *harness)
     }
     harness->instance = NULL;
     harness->compiled = NULL;
-    frozen_destroy(&harness->seen);
+    frozen_destroy(&harness->snapshot);
     arena_deinit(&harness->arena);
     check_phase(harness->check, "the checker");
 }

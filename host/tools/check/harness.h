@@ -1,12 +1,11 @@
-/* check/harness.h - a case clamped into a provider: compiled, specialised and run, with memory that tells who
- * oversteps.
+/* check/harness.h - compiles, specialises and runs a case on a provider, in memory that detects writes out of bounds.
  *
- *     harness_open(c, provider, &one, k, threads, &b)      assess, compile, specialize
- *     harness_run(&b, &how, &result)                       any number of times
- *     harness_close(&b)
+ *     harness_open(check, provider, &built, entry, threads, &harness, &diag)      assess, compile, specialize
+ *     harness_run(&harness, &options, &result, &diag)                             any number of times
+ *     harness_close(&harness)
  *
- * Every tensor of a run lies between forbidden pages. What cannot touch a page's end, because it must start at a
- * multiple of 64, is followed by bytes of a pattern that are looked at afterwards. */
+ * Every tensor of a run is placed between guard pages. If its alignment leaves bytes between its end and the page, they
+ * are filled with a pattern that is verified after the run. */
 #ifndef CHECK_HARNESS_H
 #define CHECK_HARNESS_H
 #include "base/memory.h"
@@ -16,23 +15,23 @@
 
 /* ------------------------------------------------------------------ memory of a device
  *
- * A buffer of the provider's that is larger than the tensor in it on both sides. */
+ * A tensor inside a larger buffer of the provider, with a margin on both sides. */
 
 typedef struct device_tensor {
-    inlay_buffer whole; /* as buffer_alloc gave it; handle 0: none */
-    inlay_buffer given; /* the part that the tensor lies in */
-    uint64_t margin;    /* bytes on each side of it, of a pattern */
+    inlay_buffer whole; /* as returned by buffer_alloc; handle 0: none */
+    inlay_buffer given; /* the part that the plugin receives as the tensor */
+    uint64_t margin;    /* bytes of the pattern on each side of it */
 } device_tensor;
 
-/* What copies need: the provider, and a timeline to wait on. */
+/* The provider and the timeline that copies signal. */
 typedef struct device_link {
     const loaded_provider *provider;
     uint64_t timeline, point;
 } device_link;
 
-/* The next point of the timeline. */
+/* Advances the timeline by one point and returns it. */
 inlay_fence device_point(device_link *link);
-/* Waits if the provider is asynchronous; its fences mean nothing otherwise. */
+/* Waits if the provider is asynchronous; other providers do not signal fences. */
 INLAY_NODISCARD inlay_status device_wait(const device_link *link, inlay_fence fence, inlay_diag *diag);
 /* Copies between host memory and a buffer, and waits. */
 INLAY_NODISCARD inlay_status device_copy(device_link *link, void *host, const inlay_buffer *device, uint64_t bytes,
@@ -43,27 +42,27 @@ INLAY_NODISCARD inlay_status device_tensor_alloc(const loaded_provider *provider
 /* Writes the margins and the tensor: data, or where it is NULL fill. */
 INLAY_NODISCARD inlay_status device_tensor_fill(device_link *link, const device_tensor *tensor, const void *data,
                                                 uint8_t fill, struct arena *arena, inlay_diag *diag);
-/* Reads the tensor into memory of a; hurt: somebody wrote into the margins. */
+/* Reads the tensor into memory of the arena. *out_damaged: the margins were overwritten. */
 INLAY_NODISCARD inlay_status device_tensor_read(device_link *link, const device_tensor *tensor, struct arena *arena,
-                                                void **out_data, bool *out_hurt, inlay_diag *diag);
+                                                void **out_data, bool *out_damaged, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ what a provider says of a case */
+/* ------------------------------------------------------------------ assess and cost */
 
 enum { HARNESS_REFUSED, HARNESS_OFFERED, HARNESS_SILENT, HARNESS_FAILED };
 typedef struct harness_answer {
     uint32_t kind; /* HARNESS_REFUSED ... */
     inlay_offer offer;
-    uint32_t node;                                          /* that offer.nodes points to */
+    uint32_t node;                                          /* offer.nodes points to it */
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS]; /* copies */
-    char why[256];
+    char reason[256];
 } harness_answer;
 
 void harness_assess(const loaded_provider *provider, const case_instance *built, harness_answer *out);
-/* cost of the offer at the case's shapes. */
+/* Calls cost for the offer at the shapes of the case. */
 inlay_status harness_cost(const loaded_provider *provider, const case_instance *built, const harness_answer *answer,
                           uint32_t threads, inlay_cost *out);
 
-/* ------------------------------------------------------------------ the bench */
+/* ------------------------------------------------------------------ the harness */
 
 /* Several nodes of a graph, compiled as one. */
 typedef struct harness_region {
@@ -79,38 +78,39 @@ struct harness {
     const op_case *entry;
     harness_answer answer;
     const harness_region *region; /* NULL: the one node of the case */
-    struct frozen seen;           /* the graph that compile was shown: it is gone when the call returns */
+    struct frozen snapshot;       /* the graph passed to compile; inaccessible once compile has returned */
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[CASE_OUTPUTS];
-    uint32_t in_domains[CASE_INPUTS], out_domains[CASE_OUTPUTS]; /* where the tensors lie */
-    uint8_t *fates;                                              /* [value_count] of constants */
+    uint32_t in_domains[CASE_INPUTS], out_domains[CASE_OUTPUTS]; /* memory domains of the tensors */
+    uint8_t *constant_decisions;                                 /* [value_count] inlay_compile_request.constants */
     struct arena arena;
     uint64_t workspace_bytes, workspace_alignment;
     uint32_t threads;
     const char *phase; /* that failed */
 };
 
-/* Assess, compile, specialize. A failure leaves nothing to close; bench->phase names it. An offer that was refused is
- * INLAY_UNSUPPORTED with phase "assess". */
+/* Runs assess, compile and specialize. After a failure there is nothing to close, and harness->phase names the phase. A
+ * refused case is INLAY_UNSUPPORTED in phase "assess". */
 INLAY_NODISCARD inlay_status harness_open(struct check *check, const loaded_provider *provider,
                                           const case_instance *built, const op_case *entry, uint32_t threads,
                                           struct harness *harness, inlay_diag *diag);
-/* The same of a region: `one` says what enters and leaves, k's inputs are what enters. placements: of its offers. */
+/* The same for a region: `built` holds its inputs and outputs, `entry` the elements of its inputs. placements: those
+ * that its offers name. */
 INLAY_NODISCARD inlay_status harness_open_region(struct check *check, const loaded_provider *provider,
                                                  const case_instance *built, const op_case *entry,
                                                  const harness_region *region, const inlay_placement *placements,
                                                  uint32_t placement_count, struct harness *harness, inlay_diag *diag);
 void harness_close(struct harness *harness);
 
-/* How to run. {0} is a run as the host does it. */
+/* Options of a run. {0}: as the host runs it. */
 typedef struct harness_options {
-    bool tight;             /* inputs and outputs aligned to their elements only, as a user's may be */
-    uint8_t fill;           /* what the workspace and outputs hold before */
-    bool in_place;          /* use the alias that the plan offers */
-    bool silent;            /* names no phases: for runs in threads of their own */
-    bool queued;            /* inputs are still being made when execute is called; asynchronous providers only */
-    inlay_status poison;    /* with queued: what becomes of the first input instead, INLAY_OK = it is made */
+    bool tight;             /* inputs and outputs aligned to their elements only, as buffers of users may be */
+    uint8_t fill;           /* initial bytes of workspace and outputs */
+    bool in_place;          /* use the aliases that the output plans allow */
+    bool quiet;             /* do not report phases: for runs on other threads than the checker's */
+    bool queued;            /* inputs are still being copied when execute is called; asynchronous providers only */
+    inlay_status poison;    /* with queued: status of the fence that the copies wait for; INLAY_OK = success */
     const uint32_t *cancel; /* NULL = never */
 } harness_options;
 
@@ -126,16 +126,17 @@ typedef struct harness_output {
 typedef struct harness_result {
     harness_output out[CASE_OUTPUTS];
     uint32_t out_count;
-    double ns;           /* of execute, until its work was done */
-    uint64_t threads;    /* that the plugin started meanwhile, likewise */
-    uint64_t heap_calls; /* that the plugin made meanwhile, if it is watched */
-    char fault[256];     /* a breach of the contract that was seen, or empty */
+    double ns;           /* duration of execute, including asynchronous work */
+    uint64_t threads;    /* started by the plugin during execute, if heap_watch() was called */
+    uint64_t heap_calls; /* allocations by the plugin during execute, likewise */
+    char fault[256];     /* the first violation of the contract, or empty */
     const char *fault_fix;
     struct arena arena;
 } harness_result;
 
-/* Runs once. INLAY_OK with a fault: outputs may be there, but a rule was broken. Any thread, bench is read-only. */
-INLAY_NODISCARD inlay_status harness_run(const struct harness *harness, const harness_options *how, harness_result *out,
-                                         inlay_diag *diag);
+/* Runs once. INLAY_OK with a fault: the plugin violated the contract, and outputs may be missing. Any thread: the
+ * harness is read-only. Deinitialise *out after a failure, too. */
+INLAY_NODISCARD inlay_status harness_run(const struct harness *harness, const harness_options *options,
+                                         harness_result *out, inlay_diag *diag);
 void harness_result_deinit(harness_result *result);
 #endif

@@ -1,23 +1,25 @@
-/* One run: memory for every tensor, the call, and a look at what it left behind. */
+/* Runs a specialised case once: allocates every tensor, calls execute, and checks memory and results. */
 #include "base/checked.h"
 #include "base/clock.h"
 #include "check/harness.h"
 #include "check/process.h"
 #include "threads/fence.h"
 #include "threads/run.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
 
 enum { ALIGN = 64, MAX_OUTPUT = 1 << 30, GARBAGE = 0x7f };
 
-/* Everything that a run holds. */
+/* The memory, arguments and fences of a run. */
 struct run_state {
     const struct harness *harness;
-    const harness_options *how;
+    const harness_options *options;
     harness_result *result;
     struct guarded in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
-    device_tensor device[CASE_INPUTS + CASE_OUTPUTS + 1]; /* whole.handle 0: on the host; the last is the workspace */
+    device_tensor
+        device[CASE_INPUTS + CASE_OUTPUTS + 1]; /* whole.handle 0: in host memory; the last element is the workspace */
     int64_t in_dims[CASE_INPUTS][CASE_RANK], out_dims[CASE_OUTPUTS][INLAY_MAX_RANK];
     inlay_tensor_arg ins[CASE_INPUTS], outs[CASE_OUTPUTS];
     bool allocated[CASE_OUTPUTS];
@@ -41,7 +43,7 @@ static void fault(harness_result *result, const char *fix, const char *format, .
 
 static void phase(const struct run_state *run, const char *what)
 {
-    if (!run->how->silent)
+    if (!run->options->quiet)
         check_phase(run->harness->check, what);
 }
 
@@ -55,13 +57,14 @@ static uint32_t work_domain(const struct run_state *run)
                                                 : provider->first_domain + provider->table->default_domain - 1;
 }
 
-/* The buffer of a tensor: the host's memory itself, or one on the device that begins as the host's does. */
+/* Creates the buffer of a tensor: the host memory itself, or a device buffer with a copy of its content. */
 static inlay_status place_buffer(struct run_state *run, uint32_t index, uint32_t domain, const struct guarded *host,
                                  inlay_buffer *out, inlay_diag *diag)
 {
     device_tensor *tensor = &run->device[index];
     inlay_status status;
 
+    INLAY_CHECK(index < sizeof run->device / sizeof run->device[0]);
     *out = (inlay_buffer){ .handle = (uintptr_t)host->data, .bytes = host->bytes };
     if (domain == INLAY_DOMAIN_HOST)
         return INLAY_OK;
@@ -69,7 +72,7 @@ static inlay_status place_buffer(struct run_state *run, uint32_t index, uint32_t
     status = device_tensor_alloc(run->harness->provider, domain, host->bytes, tensor, diag);
     phase(run, "buffer_copy");
     if (status == INLAY_OK)
-        status = device_tensor_fill(&run->link, tensor, host->data, run->how->fill, &run->result->arena, diag);
+        status = device_tensor_fill(&run->link, tensor, host->data, run->options->fill, &run->result->arena, diag);
     *out = tensor->given;
     return status;
 }
@@ -83,17 +86,18 @@ static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, c
     int64_t count;
 
     if (output >= run->harness->built->output_count || run->harness->plans[output].kind != INLAY_OUTPUT_ALLOCATED) {
-        fault(run->result, "ask for ALLOCATED outputs only, by their place in the request's outputs",
+        fault(run->result, "call it for ALLOCATED outputs only, with their index in the outputs of the request",
               "it called output_alloc for output %u", output);
         return INLAY_INVALID_ARGUMENT;
     }
     if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) ||
         !dtype_bytes(run->outs[output].dtype, count, &bytes) || bytes > MAX_OUTPUT) {
-        fault(run->result, "compute the shape from the inputs", "it asked for an output of an impossible shape");
+        fault(run->result, "compute the shape from the inputs", "it requested an output of an impossible shape");
         return INLAY_SHAPE_MISMATCH;
     }
     guarded_free(&run->out[output]);
-    if (!guarded_alloc(bytes, ALIGN, run->how->fill, "behind an output that it allocated", &run->out[output]))
+    if (!guarded_alloc(bytes, ALIGN, run->options->fill, "past the end of an output that it allocated",
+                       &run->out[output]))
         return INLAY_OUT_OF_MEMORY;
     run->allocated[output] = true;
     run->outs[output].rank = rank;
@@ -126,7 +130,7 @@ static size_t element_alignment(inlay_dtype dtype)
 
 static size_t alignment_of(const struct run_state *run, inlay_dtype dtype)
 {
-    return run->how->tight ? element_alignment(dtype) : ALIGN;
+    return run->options->tight ? element_alignment(dtype) : ALIGN;
 }
 
 static inlay_status prepare_inputs(struct run_state *run, inlay_diag *diag)
@@ -135,7 +139,7 @@ static inlay_status prepare_inputs(struct run_state *run, inlay_diag *diag)
         const case_tensor *tensor = &run->harness->entry->in[run->harness->built->input_of[i]];
         inlay_status status;
 
-        if (!guarded_alloc((size_t)tensor->bytes, alignment_of(run, tensor->dtype), 0, "behind the end of an input",
+        if (!guarded_alloc((size_t)tensor->bytes, alignment_of(run, tensor->dtype), 0, "past the end of an input",
                            &run->in[i]))
             return no_memory(diag, "for an input");
         if (tensor->bytes > 0)
@@ -150,14 +154,15 @@ static inlay_status prepare_inputs(struct run_state *run, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* The input whose buffer output o uses, INLAY_NONE if it has its own. */
-static uint32_t alias_of(const struct run_state *run, uint32_t o)
+/* The input whose buffer the output shares, INLAY_NONE if it has a separate buffer. */
+static uint32_t alias_of(const struct run_state *run, uint32_t output)
 {
-    const inlay_output_plan *plan = &run->harness->plans[o];
+    const inlay_output_plan *plan = &run->harness->plans[output];
 
-    if (!run->how->in_place || plan->kind != INLAY_OUTPUT_KNOWN)
+    INLAY_CHECK(output < run->harness->built->output_count);
+    if (!run->options->in_place || plan->kind != INLAY_OUTPUT_KNOWN)
         return INLAY_NONE;
-    for (uint32_t other = 0; other < o; other++)
+    for (uint32_t other = 0; other < output; other++)
         if (run->harness->plans[other].alias == plan->alias)
             return INLAY_NONE;
     return plan->alias;
@@ -185,14 +190,14 @@ static inlay_status prepare_output(struct run_state *run, uint32_t out, inlay_di
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "output %u would take %zu bytes", out, bytes);
     if (alias != INLAY_NONE) {
         if (run->in[alias].bytes < bytes) {
-            fault(run->result, "offer an alias for equal sizes only",
-                  "output %u of %zu bytes may share input %u of %zu", out, bytes, alias, run->in[alias].bytes);
-            return inlay_fail(diag, INLAY_INTERNAL, "an alias that does not fit");
+            fault(run->result, "set an alias for equal sizes only", "output %u of %zu bytes may share input %u of %zu",
+                  out, bytes, alias, run->in[alias].bytes);
+            return inlay_fail(diag, INLAY_INTERNAL, "the alias is too small");
         }
         run->outs[out].buffer = run->ins[alias].buffer;
         return INLAY_OK;
     }
-    if (!guarded_alloc(bytes, alignment_of(run, state->dtype), run->how->fill, "behind the end of an output",
+    if (!guarded_alloc(bytes, alignment_of(run, state->dtype), run->options->fill, "past the end of an output",
                        &run->out[out]))
         return no_memory(diag, "for an output");
     return place_buffer(run, CASE_INPUTS + out, run->harness->out_domains[out], &run->out[out], &run->outs[out].buffer,
@@ -220,7 +225,7 @@ static inlay_status collect_output(struct run_state *run, uint32_t out_index, in
     if (!dims_count(out->dims, out->rank, &out->count) || !dtype_bytes(out->dtype, out->count, &bytes) ||
         bytes > memory->bytes) {
         fault(run->result, "write the dims of BOUNDED outputs, within max_bytes",
-              "output %u has dims that its %zu bytes do not hold", out_index, memory->bytes);
+              "output %u has dims that exceed its %zu bytes", out_index, memory->bytes);
         return INLAY_OK;
     }
     out->bytes = bytes;
@@ -234,25 +239,25 @@ static inlay_status collect_output(struct run_state *run, uint32_t out_index, in
     return INLAY_OK;
 }
 
-/* Margins on the device, and inputs there. */
+/* Verifies the margins of device buffers, and that the inputs there are unchanged. */
 static inlay_status check_device_memory(struct run_state *run, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < sizeof run->device / sizeof run->device[0]; i++) {
         const case_tensor *tensor =
             i < run->harness->built->input_count ? &run->harness->entry->in[run->harness->built->input_of[i]] : NULL;
-        bool hurt, shared = false;
+        bool damaged, shared = false;
         inlay_status status;
         void *data;
 
         if (run->device[i].whole.handle == 0)
             continue;
-        status = device_tensor_read(&run->link, &run->device[i], &run->result->arena, &data, &hurt, diag);
+        status = device_tensor_read(&run->link, &run->device[i], &run->result->arena, &data, &damaged, diag);
         if (status != INLAY_OK)
             return status;
         for (uint32_t o = 0; o < run->harness->built->output_count; o++)
             shared |= alias_of(run, o) == i;
-        if (hurt)
-            fault(run->result, "keep to offset and bytes of the inlay_buffer, in copies, too",
+        if (damaged)
+            fault(run->result, "respect offset and bytes of the inlay_buffer, also in copies",
                   "it wrote outside %s %u in device memory",
                   i < CASE_INPUTS                  ? "input"
                   : i < CASE_INPUTS + CASE_OUTPUTS ? "output"
@@ -266,11 +271,11 @@ static inlay_status check_device_memory(struct run_state *run, inlay_diag *diag)
 
 static void check_host_memory(struct run_state *run)
 {
-    const char *more = "the kernel writes further than it should: look at the tail of its loop";
+    const char *more = "the kernel writes out of bounds: check the remainder of its loop";
 
     if (guarded_is_damaged(&run->workspace))
-        fault(run->result, "ask for more in specialize (kit: kit_plan.workspace_bytes), or write less",
-              "it wrote outside the %llu bytes of workspace that it asked for",
+        fault(run->result, "request more in specialize (kit: kit_plan.workspace_bytes), or write less",
+              "it wrote outside the %llu bytes of workspace that it requested",
               (unsigned long long)run->harness->workspace_bytes);
     for (uint32_t i = 0; i < run->harness->built->input_count; i++) {
         const case_tensor *tensor = &run->harness->entry->in[run->harness->built->input_of[i]];
@@ -304,10 +309,10 @@ static void release(struct run_state *run)
     (void)pthread_mutex_destroy(&run->lock);
 }
 
-/* ------------------------------------------------------------------ inputs that are still being made
+/* ------------------------------------------------------------------ inputs that are still being copied
  *
- * What a host does with several devices: copies and execute are queued behind a gate that opens later. The source of a
- * copy holds garbage until then, so who does not wait computes with garbage. */
+ * As in a host with several devices, copies and execute are queued behind a fence (the gate) that is signalled later.
+ * The source of a copy holds garbage until then, so a provider that does not wait computes with garbage. */
 
 struct gate {
     struct run_state *run;
@@ -323,20 +328,20 @@ static void *open_gate(void *user)
     static const struct timespec pause = { 0, 2000000 };
     struct gate *gate = user;
     struct run_state *run = gate->run;
-    const inlay_status status = run->how->poison;
-    inlay_diag why = INLAY_DIAG_INIT;
+    const inlay_status status = run->options->poison;
+    inlay_diag reason = INLAY_DIAG_INIT;
 
     (void)nanosleep(&pause, NULL);
     for (uint32_t i = 0; i < run->harness->built->input_count; i++)
         if (gate->sources[i] != NULL)
             memcpy(gate->sources[i], run->in[i].data, run->in[i].bytes);
     if (status != INLAY_OK)
-        (void)inlay_fail(&why, status, "the checker lets this fence fail");
-    fence_signal(gate->open, status, status != INLAY_OK ? &why : NULL);
+        (void)inlay_fail(&reason, status, "the checker signals this fence with a failure");
+    fence_signal(gate->open, status, status != INLAY_OK ? &reason : NULL);
     return NULL;
 }
 
-/* A copy into an input, which holds garbage until it is done. */
+/* Queues the copy into a device input, which holds garbage until the copy is done. */
 static inlay_status queue_input(struct run_state *run, struct gate *gate, uint32_t i, inlay_diag *diag)
 {
     const loaded_provider *provider = run->harness->provider;
@@ -344,6 +349,7 @@ static inlay_status queue_input(struct run_state *run, struct gate *gate, uint32
     char *source = arena_alloc(&run->result->arena, run->in[i].bytes + 1);
     inlay_status status;
 
+    INLAY_CHECK(run->wait_count < CASE_INPUTS);
     if (source == NULL)
         return no_memory(diag, "for an input");
     memset(source, GARBAGE, run->in[i].bytes + 1);
@@ -372,7 +378,7 @@ static inlay_status queue_inputs(struct run_state *run, struct gate *gate, inlay
     inlay_status status = INLAY_OK;
 
     *gate = (struct gate){ .run = run, .open.value = 1 };
-    /* All of it before the first copy is queued: those that wait here would stand behind it. */
+    /* Fill all inputs before the first copy is queued: a synchronous fill would wait behind it. */
     for (uint32_t i = 0; i < run->harness->built->input_count; i++)
         if (is_queued(run, i))
             INLAY_TRY(device_tensor_fill(&run->link, &run->device[i], NULL, GARBAGE, &run->result->arena, diag));
@@ -381,7 +387,7 @@ static inlay_status queue_inputs(struct run_state *run, struct gate *gate, inlay
         if (is_queued(run, i))
             INLAY_TRY(queue_input(run, gate, i, diag));
 done:
-    /* Also after a failure, for what is queued already. */
+    /* Also after a failure, because queued copies wait for the gate. */
     gate->is_running = gate->open.timeline != 0 && pthread_create(&gate->thread, NULL, open_gate, gate) == 0;
     if (!gate->is_running && gate->open.timeline != 0)
         (void)open_gate(gate);
@@ -396,7 +402,7 @@ static void close_gate(struct run_state *run, struct gate *gate)
     if (gate->is_running)
         (void)pthread_join(gate->thread, NULL);
     for (uint32_t wait = 0; wait < run->wait_count; wait++)
-        settled = fence_settle(run->waits[wait], &ignored); /* done or failed: the source is not read any more */
+        settled = fence_settle(run->waits[wait], &ignored); /* done or failed: the source is no longer read */
     (void)settled;
     for (uint32_t i = 0; i < CASE_INPUTS; i++)
         timeline_destroy(gate->timelines[i]);
@@ -406,7 +412,7 @@ static void close_gate(struct run_state *run, struct gate *gate)
 
 /* ------------------------------------------------------------------ the call */
 
-/* What the provider keeps for the addresses of this run. */
+/* Calls bind for the addresses of this run. */
 static inlay_status bind_run(const struct run_state *run, inlay_exec_args *args, inlay_diag *diag)
 {
     const struct harness *harness = run->harness;
@@ -431,7 +437,7 @@ static inlay_status call(struct run_state *run, inlay_diag *diag)
 {
     static const uint32_t never;
     const struct harness *harness = run->harness;
-    const uint32_t *cancel = run->how->cancel != NULL ? run->how->cancel : &never;
+    const uint32_t *cancel = run->options->cancel != NULL ? run->options->cancel : &never;
     inlay_run hooks = { .cancel = cancel,
                         .max_threads = harness->threads,
                         .ctx = run,
@@ -446,7 +452,7 @@ static inlay_status call(struct run_state *run, inlay_diag *diag)
                              .arg_stride = sizeof run->ins[0],
                              .cancel = cancel,
                              .diag = diag };
-    const bool queued = run->how->queued && (harness->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
+    const bool queued = run->options->queued && (harness->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
     inlay_status status = INLAY_OK;
     heap_counts before;
     double begin;
@@ -460,7 +466,8 @@ static inlay_status call(struct run_state *run, inlay_diag *diag)
     args.waits = run->waits;
     args.wait_count = run->wait_count;
     args.signal = device_point(&run->link);
-    if (queued || (harness->provider->table->flags & INLAY_PROVIDER_ASYNC) == 0) /* others run with and without */
+    if (queued || (harness->provider->table->flags & INLAY_PROVIDER_ASYNC) ==
+                      0) /* asynchronous providers run both with and without a binding */
         INLAY_TRY(bind_run(run, &args, diag));
     before = heap_read_counts();
     phase(run, "execute");
@@ -481,20 +488,23 @@ done:
     return status;
 }
 
-inlay_status harness_run(const struct harness *harness, const harness_options *how, harness_result *out,
+inlay_status harness_run(const struct harness *harness, const harness_options *options, harness_result *out,
                          inlay_diag *diag)
 {
-    struct run_state run = { .harness = harness, .how = how, .result = out, .link.provider = harness->provider };
+    struct run_state run = {
+        .harness = harness, .options = options, .result = out, .link.provider = harness->provider
+    };
     inlay_status status;
 
+    INLAY_CHECK(harness->built->output_count <= CASE_OUTPUTS);
     memset(out, 0, sizeof *out);
     (void)pthread_mutex_init(&run.lock, NULL);
     INLAY_TRY(timeline_create(&run.link.timeline, diag));
     INLAY_TRY(prepare_inputs(&run, diag));
     for (uint32_t o = 0; o < harness->built->output_count; o++)
         INLAY_TRY(prepare_output(&run, o, diag));
-    if (!guarded_alloc((size_t)harness->workspace_bytes, (size_t)harness->workspace_alignment, how->fill,
-                       "behind the end of the workspace that it asked for", &run.workspace)) {
+    if (!guarded_alloc((size_t)harness->workspace_bytes, (size_t)harness->workspace_alignment, options->fill,
+                       "past the end of the workspace that it requested", &run.workspace)) {
         status = no_memory(diag, "for a workspace of %llu bytes", (unsigned long long)harness->workspace_bytes);
         goto done;
     }

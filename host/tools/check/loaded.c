@@ -1,4 +1,4 @@
-/* Opening, creating, and the two ways back. */
+/* Opens plugins and creates their providers, and undoes both. */
 #include "check/loaded.h"
 #include "base/known.h"
 #include "base/memory.h"
@@ -6,6 +6,7 @@
 #include "plugin/note.h"
 #include "plugin/plugin.h"
 #include "threads/threads.h"
+#include "inlay/check.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,29 +14,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST = 4096, DOMAIN_STEP = 64 };
+enum { MAX_ENTRIES = 4096, DOMAIN_STEP = 64 };
 
 static inlay_status adopt_lists(loaded_plugin *plugin, inlay_diag *diag)
 {
-    inlay_plugin *t = &plugin->table;
+    inlay_plugin *table = &plugin->table;
 
-    if (t->provider_count > MOST || (t->provider_count > 0 && (t->providers == NULL || t->provider_stride < 64)) ||
-        t->operator_count > MOST || (t->operator_count > 0 && (t->operators == NULL || t->operator_stride < 64)))
+    if (table->provider_count > MAX_ENTRIES ||
+        (table->provider_count > 0 && (table->providers == NULL || table->provider_stride < 64)) ||
+        table->operator_count > MAX_ENTRIES ||
+        (table->operator_count > 0 && (table->operators == NULL || table->operator_stride < 64)))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%u providers, %u bytes apart, and %u operators, %u bytes "
                           "apart",
-                          t->provider_count, t->provider_stride, t->operator_count, t->operator_stride);
-    plugin->providers = arena_array(&plugin->arena, t->provider_count, sizeof *plugin->providers);
-    plugin->operators = arena_array(&plugin->arena, t->operator_count, sizeof *plugin->operators);
+                          table->provider_count, table->provider_stride, table->operator_count, table->operator_stride);
+    plugin->providers = arena_array(&plugin->arena, table->provider_count, sizeof *plugin->providers);
+    plugin->operators = arena_array(&plugin->arena, table->operator_count, sizeof *plugin->operators);
     if (plugin->providers == NULL || plugin->operators == NULL)
         return no_memory(diag, "to describe the plugin");
-    for (uint32_t i = 0; i < t->provider_count; i++) {
-        const inlay_provider *raw = INLAY_AT(inlay_provider, t->providers, t->provider_stride, i);
+    for (uint32_t i = 0; i < table->provider_count; i++) {
+        const inlay_provider *raw = INLAY_AT(inlay_provider, table->providers, table->provider_stride, i);
 
         known_take(&plugin->providers[i], sizeof plugin->providers[i], raw, raw->struct_size);
     }
-    for (uint32_t i = 0; i < t->operator_count; i++) {
-        const inlay_operator *raw = INLAY_AT(inlay_operator, t->operators, t->operator_stride, i);
+    for (uint32_t i = 0; i < table->operator_count; i++) {
+        const inlay_operator *raw = INLAY_AT(inlay_operator, table->operators, table->operator_stride, i);
 
         known_take(&plugin->operators[i], sizeof plugin->operators[i], raw, raw->struct_size);
     }
@@ -74,14 +77,14 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
     }
     symbol = dlsym(out->handle, INLAY_PLUGIN_OPEN_SYMBOL);
     if (symbol == NULL) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it exports no %s", INLAY_PLUGIN_OPEN_SYMBOL);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it does not export %s", INLAY_PLUGIN_OPEN_SYMBOL);
         goto done;
     }
     memcpy(&out->open, &symbol, sizeof out->open); /* ISO C has no cast from object to function pointers */
     INLAY_TRY(out->open(host_table(), &out->raw, diag));
     if (out->raw == NULL || !INLAY_HAS(out->raw, operator_stride) || out->raw->abi_major != INLAY_ABI_MAJOR) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s gave no description of ABI %u", INLAY_PLUGIN_OPEN_SYMBOL,
-                            INLAY_ABI_MAJOR);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s returned no description for ABI %u",
+                            INLAY_PLUGIN_OPEN_SYMBOL, INLAY_ABI_MAJOR);
         goto done;
     }
     known_take(&out->table, sizeof out->table, out->raw, out->raw->struct_size);
@@ -102,7 +105,7 @@ void loaded_close(loaded_plugin *plugin)
     *plugin = (loaded_plugin){ 0 };
 }
 
-/* The settings of --option, in memory of the arena. NULL: there is no memory. */
+/* Parses the settings of --option into memory of the arena. NULL: no memory. */
 static provider_setting *settings_of(const check_args *args, struct arena *arena)
 {
     uint32_t count = args != NULL ? args->option_count : 0;
@@ -119,15 +122,15 @@ static provider_setting *settings_of(const check_args *args, struct arena *arena
     return list;
 }
 
-inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const check_args *asked, loaded_provider *out,
-                           inlay_diag *diag)
+inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const check_args *settings_from,
+                           loaded_provider *out, inlay_diag *diag)
 {
     static uint32_t next_domain = 1;
     const inlay_provider *table = &plugin->providers[index];
     struct arena arena = { 0 };
     inlay_option *options = arena_array(&arena, table->option_count + (size_t)1, sizeof *options);
     inlay_option_value *values = arena_array(&arena, table->option_count + (size_t)1, sizeof *values);
-    provider_setting *settings = settings_of(asked, &arena);
+    provider_setting *settings = settings_of(settings_from, &arena);
     inlay_create_args args = { .struct_size = sizeof args,
                                .options = values,
                                .option_count = table->option_count,
@@ -136,6 +139,7 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
                                .max_threads = threads_budget() };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(index < plugin->table.provider_count);
     *out = (loaded_provider){ .plugin = plugin, .table = table, .name = table->name, .first_domain = next_domain };
     next_domain += DOMAIN_STEP;
     if (options == NULL || values == NULL || settings == NULL) {
@@ -146,7 +150,7 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
         known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, table->options, table->option_stride, i),
                    table->option_stride);
     INLAY_TRY(provider_parse_options(table->name, options, table->option_count, settings,
-                                     asked != NULL ? asked->option_count : 0, values, diag));
+                                     settings_from != NULL ? settings_from->option_count : 0, values, diag));
     INLAY_TRY(table->create(table->ctx, host_table(), &args, &out->state, diag));
 done:
     arena_deinit(&arena);
@@ -165,7 +169,7 @@ void loaded_destroy(loaded_provider *provider)
     *provider = (loaded_provider){ 0 };
 }
 
-/* ------------------------------------------------------------------ the world */
+/* ------------------------------------------------------------------ fixtures */
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
@@ -191,14 +195,15 @@ static bool same_file(const char *a, const char *b)
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Adds a plugin that the first is compared with; one that cannot be opened is left out, with a line. */
+/* Adds a plugin to compare with. One that cannot be opened is skipped, with a line in the report. */
 static void add_peer(struct check *check, const char *name, struct fixture *fixture, const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_plugin *plugin = &fixture->plugins[fixture->plugin_count];
 
+    INLAY_CHECK(fixture->plugin_count < FIXTURE_PLUGINS);
     if (loaded_open(path, plugin, &diag) != INLAY_OK) {
-        check_skip(check, name, path, "it cannot be compared with: %s", diag.text);
+        check_skip(check, name, path, "it is not compared with: %s", diag.text);
         return;
     }
     fixture->plugin_count++;
@@ -216,11 +221,11 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
 
     *fixture = (struct fixture){ 0 };
     check_phase(check, "inlay_plugin_open");
-    check->beacon->open = 1;
+    check->progress->open = 1;
     status = loaded_open(check->args->file, plugin, &diag);
-    check->beacon->open = 0;
+    check->progress->open = 0;
     if (status != INLAY_OK) {
-        check->beacon->broken = 1;
+        check->progress->broken = 1;
         check_skip(check, name, NULL, "the plugin cannot be opened: %s", diag.text);
         return false;
     }
@@ -233,7 +238,7 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
         if (loaded_create(plugin, i, check->args, &fixture->own[fixture->own_count], &diag) == INLAY_OK)
             fixture->own_count++;
         else
-            check_skip(check, name, plugin->providers[i].name, "it cannot be created here: %s", diag.text);
+            check_skip(check, name, plugin->providers[i].name, "it cannot be created on this machine: %s", diag.text);
     }
     check_phase(check, "the checker");
     if (check->args->with != NULL)

@@ -118,7 +118,7 @@ static bool assess_case(void *user, op_case *entry)
             row->taken[provider] |= INLAY_DTYPE_BIT(dtype);
             table->takes[provider] = true;
         } else if (strcmp(table->providers[provider].name, "reference") == 0) {
-            (void)snprintf(table->why[dtype], sizeof table->why[dtype], "%.120s", answer.why);
+            (void)snprintf(table->why[dtype], sizeof table->why[dtype], "%.120s", answer.reason);
         }
     }
     case_instance_deinit(&built);
