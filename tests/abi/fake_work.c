@@ -1,4 +1,4 @@
-/* The regions of the fake device: compiled, sized, bound to a context. */
+/* The regions of the fake device: compile, specialize, bind. */
 #include "fake_work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static inlay_status read_operand(struct device *device, const inlay_compile_requ
     out->from = FROM_INPUT;
     out->index = find(request->inputs, request->input_count, value);
     if (out->index == INLAY_NONE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "fake: a value that neither enters nor is made");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "fake: a value that is neither an input nor computed");
     return INLAY_OK;
 }
 
@@ -114,7 +114,7 @@ inlay_status compile(void *state, const inlay_compile_request *request, inlay_co
         count(&device->counters.seen_blobs, 1);
     else if (request->store_cache != NULL && request->store_cache(request->ctx, "fake blob", 9) == INLAY_OK)
         count(&device->counters.stored_blobs, 1);
-    if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* its offers say nothing of it */
+    if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* its offers do not state it */
         for (uint32_t i = 0; i < compiled->constant_count; i++)
             *request->resident_bytes += compiled->constants[i].bytes;
     *out_compiled = compiled;
@@ -167,12 +167,12 @@ void release_instance(void *state, inlay_compiled *compiled, inlay_instance *ins
     count(&((struct device *)state)->counters.live_regions, -1);
 }
 
-/* ------------------------------------------------------------------ what is kept for one context */
+/* ------------------------------------------------------------------ bindings to a context */
 
 struct inlay_binding {
     uint32_t count;
     inlay_buffer workspace;
-    inlay_buffer buffers[]; /* of inputs and outputs; handle 0: another one in each run */
+    inlay_buffer buffers[]; /* of inputs and outputs; handle 0: differs in each run */
 };
 
 inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
@@ -184,7 +184,7 @@ inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instanc
     (void)instance;
     if (compiled->steps[0].op == OP_NONZERO) {
         free(binding);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: nothing to keep");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: nothing to bind");
     }
     if (binding == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: bind");
@@ -208,7 +208,7 @@ void release_binding(void *state, inlay_compiled *compiled, inlay_instance *inst
     count(&((struct device *)state)->counters.live_bindings, -1);
 }
 
-/* Are these the addresses that were promised to stay? */
+/* Checks that the addresses are those of the binding. */
 void check_binding(struct device *device, const inlay_exec_args *args)
 {
     const inlay_binding *binding = args->binding;
@@ -219,13 +219,13 @@ void check_binding(struct device *device, const inlay_exec_args *args)
     if (args->workspace.handle != binding->workspace.handle || args->workspace.offset != binding->workspace.offset)
         count(&device->counters.misuse, 1);
     for (uint32_t i = 0; i < binding->count; i++) {
-        const inlay_buffer *now =
+        const inlay_buffer *current =
             i < args->input_count
                 ? &INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
                 : &INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - args->input_count)->buffer;
 
         if (binding->buffers[i].handle != 0 &&
-            (now->handle != binding->buffers[i].handle || now->offset != binding->buffers[i].offset))
+            (current->handle != binding->buffers[i].handle || current->offset != binding->buffers[i].offset))
             count(&device->counters.misuse, 1);
     }
 }
