@@ -361,7 +361,7 @@ static void dlpack_names_the_device(void **state)
     mine.context = out;
     mine.deleter = count_deleted;
     assert_int_equal(inlay_value_from_dlpack_versioned(&mine, &back, &diag), INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_session_value_from_dlpack(rig.session, "nobody", &mine, &back, &diag), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_session_value_from_dlpack(rig.session, "missing", &mine, &back, &diag), INLAY_NOT_FOUND);
     assert_int_equal(deleted, 0);
     assert_int_equal(inlay_session_value_from_dlpack(rig.session, "fake", &mine, &back, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 0, back, &diag), INLAY_OK);

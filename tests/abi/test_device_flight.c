@@ -414,7 +414,7 @@ static void values_stay_on_the_device(void **state)
                      INLAY_UNSUPPORTED);
     assert_int_equal(inlay_session_value_create_on(rig.session, "reference", INLAY_FLOAT, 2, dims, &home, &diag),
                      INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_session_value_create_on(rig.session, "nobody", INLAY_FLOAT, 2, dims, &home, &diag),
+    assert_int_equal(inlay_session_value_create_on(rig.session, "missing", INLAY_FLOAT, 2, dims, &home, &diag),
                      INLAY_NOT_FOUND);
     assert_null(inlay_value_data(state_now));
     assert_string_equal(inlay_value_device(state_now), "fake");

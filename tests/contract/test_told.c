@@ -15,7 +15,7 @@ static struct {
 } notes;
 
 static const inlay_host *host;
-static const inlay_option no_options[] = { { .name = "nothing", .doc = "is not read", .kind = INLAY_OPTION_BOOL } };
+static const inlay_option unused_options[] = { { .name = "nothing", .doc = "is not read", .kind = INLAY_OPTION_BOOL } };
 
 static inlay_status create(void *ctx, const inlay_host *new_host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
@@ -167,12 +167,12 @@ static inlay_status infer(void *ctx, inlay_infer *call, inlay_diag *diag)
 }
 
 static const inlay_provider provider = { .struct_size = sizeof provider,
-                                         .name = "told",
+                                         .name = "recorder",
                                          .description = "takes notes",
                                          .device_kind = INLAY_DEVICE_CPU,
-                                         .options = no_options,
+                                         .options = unused_options,
                                          .option_count = 1,
-                                         .option_stride = sizeof no_options[0],
+                                         .option_stride = sizeof unused_options[0],
                                          .create = create,
                                          .destroy = destroy,
                                          .assess = assess,
@@ -186,7 +186,7 @@ static const inlay_provider provider = { .struct_size = sizeof provider,
 
 /* INLAY_OPERATOR_RANDOM: two equal nodes must not be merged. */
 static const inlay_operator twice = { .struct_size = sizeof twice,
-                                      .domain = "com.told",
+                                      .domain = "com.recorder",
                                       .op_type = "Twice",
                                       .signature = "x:T -> y:T; T=float",
                                       .doc = "As much again.",
@@ -194,14 +194,14 @@ static const inlay_operator twice = { .struct_size = sizeof twice,
                                       .flags = INLAY_OPERATOR_RANDOM,
                                       .infer = infer };
 
-static inlay_status open_told(const inlay_host *caller, const inlay_plugin **out_plugin, inlay_diag *diag)
+static inlay_status open_recorder(const inlay_host *caller, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
     static const inlay_plugin plugin = { .struct_size = sizeof plugin,
                                          .abi_major = INLAY_ABI_MAJOR,
                                          .abi_minor = INLAY_ABI_MINOR,
-                                         .name = "told",
+                                         .name = "recorder",
                                          .version = "2.5.1",
-                                         .build_id = "told",
+                                         .build_id = "recorder",
                                          .provider_count = 1,
                                          .providers = &provider,
                                          .provider_stride = sizeof provider,
@@ -223,8 +223,8 @@ static void write_model(struct wire *wire)
 
     *wire = (struct wire){ 0 };
     wire_int(wire, 5, 42); /* model_version */
-    wire_text(wire, 6, "A model that is told.");
-    mw_opset(wire, 8, "com.told", 1);
+    wire_text(wire, 6, "A model with documentation.");
+    mw_opset(wire, 8, "com.recorder", 1);
     graph = mw_begin(wire, 8, 17);
     mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
     mw_value(wire, MW_INPUT, "b", INLAY_FLOAT, "");
@@ -232,7 +232,7 @@ static void write_model(struct wire *wire)
     rig_scalar(wire, "one", INLAY_FLOAT, 1);
     for (int i = 0; i < 2; i++) {
         node = mw_node_begin(wire, "Twice", "x", i == 0 ? "p" : "q");
-        wire_text(wire, 7, "com.told");
+        wire_text(wire, 7, "com.recorder");
         wire_end(wire, node);
     }
     mw_node(wire, "Add", "p,q", "s");
@@ -245,8 +245,9 @@ static void write_model(struct wire *wire)
 
 static struct rig open_model(void)
 {
-    const char *const options[] = { "providers",       "told,reference", "probe", "never", "cache_dir",
-                                    "/tmp/inlay-told", "assume",         "N=5",   NULL };
+    const char *const options[] = { "providers", "recorder,reference",  "probe",  "never",
+                                    "cache_dir", "/tmp/inlay-recorder", "assume", "N=5",
+                                    NULL };
     struct wire wire;
 
     write_model(&wire);
@@ -258,7 +259,7 @@ static int registered(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    return inlay_plugin_register(open_told, &diag) == INLAY_OK ? 0 : -1;
+    return inlay_plugin_register(open_recorder, &diag) == INLAY_OK ? 0 : -1;
 }
 
 /* ------------------------------------------------------------------ information for plugins */
@@ -301,7 +302,7 @@ static void a_session(void **state)
 
     (void)state;
     assert_int_equal(inlay_session_model(rig.session, &model), INLAY_OK);
-    assert_string_equal(model.doc, "A model that is told.");
+    assert_string_equal(model.doc, "A model with documentation.");
     assert_string_equal(model.graph_name, "g");
     assert_int_equal(model.model_version, 42);
     for (uint32_t i = 0; i < 2; i++) {
@@ -309,15 +310,15 @@ static void a_session(void **state)
         assert_int_equal(io.optional, i);
     }
     assert_int_equal(inlay_session_provider(rig.session, 0, &provider_info), INLAY_OK);
-    assert_string_equal(provider_info.name, "told");
+    assert_string_equal(provider_info.name, "recorder");
     assert_true(provider_info.plugin_path[0] != '/'); /* it does not come from a file */
     assert_string_equal(provider_info.plugin_version, "2.5.1");
     rig_close(&rig);
 }
 
-static void hear_device(void *user, const inlay_device *device)
+static void on_device(void *user, const inlay_device *device)
 {
-    if (strcmp(device->provider, "told") != 0)
+    if (strcmp(device->provider, "recorder") != 0)
         return;
     ++*(int *)user;
     assert_true(device->struct_size >= sizeof *device);
@@ -335,7 +336,7 @@ static void devices(void **state)
     int count = 0;
 
     (void)state;
-    assert_int_equal(inlay_device_list(NULL, hear_device, &count, &diag), INLAY_OK);
+    assert_int_equal(inlay_device_list(NULL, on_device, &count, &diag), INLAY_OK);
     assert_int_equal(count, 1);
 }
 
@@ -365,7 +366,7 @@ struct steps {
     bool has_identity; /* an event names the Identity node */
 };
 
-static void hear_step(void *user, const inlay_optimize_event *event)
+static void on_optimizer_event(void *user, const inlay_optimize_event *event)
 {
     struct steps *steps = user;
 
@@ -386,7 +387,7 @@ static void hear_step(void *user, const inlay_optimize_event *event)
 
 static void steps_of_the_optimiser(void **state)
 {
-    char path[] = "/tmp/inlay-told-XXXXXX", out[64], beside[40];
+    char path[] = "/tmp/inlay-recorder-XXXXXX", out[64], beside[40];
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
     inlay_extract_args part = INLAY_EXTRACT_ARGS_INIT;
     const char *const last[] = { "y" }, *const first[] = { "t" };
@@ -404,10 +405,10 @@ static void steps_of_the_optimiser(void **state)
     (void)snprintf(out, sizeof out, "%s.onnx", path);
     (void)snprintf(beside, sizeof beside, "%s.data", strrchr(path, '/') + 1);
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(options, "providers", "told,reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "recorder,reference", &diag), INLAY_OK);
     args.out_path = out;
     args.external_file = beside;
-    args.event = hear_step;
+    args.event = on_optimizer_event;
     args.user = &steps;
     args.with_costs = 1;
     if (inlay_optimize(path, options, &args, &diag) != INLAY_OK)
