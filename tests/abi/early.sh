@@ -1,6 +1,6 @@
 #!/bin/sh
-# Neither the programs nor the library contain an ifunc. Its resolver would run before constructors, so a preloaded library
-# that emulates another CPU would run too late.
+# Neither the programs nor the library contain an ifunc. Its resolver would run before constructors, so a preloaded
+# library that emulates another CPU would run too late.
 #   early.sh FILE...
 set -u
 bad=0

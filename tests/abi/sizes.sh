@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the sizes of the stripped shared objects. Thread-local storage is limited, too: dlopen() refuses a library whose
-# static TLS does not fit into the surplus of the loader, 512 bytes.
+# Checks the sizes of the stripped shared objects. Thread-local storage is limited, too: dlopen() refuses a library
+# whose static TLS does not fit into the surplus of the loader, 512 bytes.
 #   sizes.sh (FILE LIMIT_BYTES)...    the limit applies to the sum of this file and those before it
 set -u
 bad=0 sum=0

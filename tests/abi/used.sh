@@ -1,8 +1,8 @@
 #!/bin/bash
-# Checks that a test uses each field of each public struct in plugin.h, inlay.h and the headers that they include. Each test
-# is compiled with headers in which the fields are renamed: the fields that the compiler then reports as missing are used
-# there. An unknown member may hide errors about others, so the fields found get their names back, and the rest is
-# searched for again.
+# Checks that a test uses each field of each public struct in plugin.h, inlay.h and the headers that they include.
+# Each test is compiled with headers in which the fields are renamed: the fields that the compiler then reports as
+# missing are used there. An unknown member may hide errors about others, so the fields found get their names back,
+# and the rest is searched for again.
 #   used.sh SOURCE_DIR COMPILER      writes STRUCT.FIELD FILE for each to stdout
 set -uo pipefail
 source=$1

@@ -16,7 +16,8 @@ complain() {
     printf '    %s\n' "$@"
 }
 
-# finds NAME PATTERN [FLAG...]   the plugin NAME must fail with a line that matches PATTERN, and the report must be complete.
+# finds NAME PATTERN [FLAG...]   the plugin NAME must fail with a line that matches PATTERN, and the report must be
+# complete.
 finds() {
     local name=$1 pattern=$2 code
     shift 2
@@ -143,7 +144,8 @@ checks=$((checks + 1))
 operators=$(grep -c '^PASS  results ' "$work/out")
 [ "$operators" -ge 180 ] || complain "cases of $operators operators only"
 
-# ONNX test cases with constant weights: all are offered, except 3-D convolutions by providers without a kernel for them.
+# ONNX test cases with constant weights: all are offered, except 3-D convolutions by providers without a kernel for
+# them.
 for provider in "$@"; do
     checks=$((checks + 1))
     "$inlay" plugin-check "$provider" --quick --group results --op Conv --data "$data/pytorch-converted" >"$work/out" ||

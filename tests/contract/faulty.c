@@ -9,8 +9,8 @@
  *             endless  writes texts without a terminating zero, and control characters
  *             float    leaves the thread with upward rounding and flush-to-zero
  *
- * and, for providers that decline late, FAULTY_DECLINES: "compile" declines every third region, "specialize" what has
- * an odd number of rows, "both" both. */
+ * FAULTY_DECLINES makes it decline offers that it made: "compile" declines every third region, "specialize" odd numbers
+ * of rows, "both" does both. */
 #include "inlay/kit.h"
 #include <fenv.h>
 #include <stdlib.h>
