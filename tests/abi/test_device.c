@@ -470,7 +470,7 @@ static void compiled_blobs_are_kept(void **state)
     assert_int_equal(system(line), 0);
 }
 
-static void a_refusing_device_is_left_out(void **state)
+static void a_refusing_device_is_skipped(void **state)
 {
     static const char *const refusing[] = { "refuse", "true", NULL };
     onnx_bytes bytes = { .count = 0 };
@@ -502,7 +502,7 @@ int main(void)
         cmocka_unit_test(closing_with_work_in_flight),
         cmocka_unit_test(many_threads_one_session),
         cmocka_unit_test(compiled_blobs_are_kept),
-        cmocka_unit_test(a_refusing_device_is_left_out),
+        cmocka_unit_test(a_refusing_device_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

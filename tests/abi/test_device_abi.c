@@ -49,7 +49,7 @@ static void devices_are_listed_without_opening(void **state)
 /* ------------------------------------------------------------------ copies, fences, bindings */
 
 /* In every run one request uploads both inputs, and another one downloads the result. */
-static void copies_go_together(void **state)
+static void copies_share_a_request(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
     struct rig rig;
@@ -380,7 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_listed_without_opening),
-        cmocka_unit_test(copies_go_together),
+        cmocka_unit_test(copies_share_a_request),
         cmocka_unit_test(a_device_knows_its_own_fences),
         cmocka_unit_test(fences_of_other_devices),
         cmocka_unit_test(notices_come_once),

@@ -106,7 +106,7 @@ static void unified_memory_copies_nothing(void **state)
 
 /* Inputs in the caller's memory are read in place, with their current content; each is imported once. Inputs that the
  * device cannot import are copied. */
-static void inputs_are_read_where_they_are(void **state)
+static void inputs_are_read_in_place(void **state)
 {
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
     static _Alignas(64) float memory[64];
@@ -210,7 +210,7 @@ static void unified_memory_at_many_sizes(void **state)
 
 /* With unified memory the device computes results directly in host memory: the caller owns them as long as needed, and
  * they are not copied when used as inputs. Outputs bound to memory that the device cannot import are copied. */
-static void results_are_made_at_home(void **state)
+static void results_in_host_memory(void **state)
 {
     static const int64_t any[] = { -1, 3 };
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
@@ -584,16 +584,11 @@ static void runs_return_before_they_are_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_listed),
-        cmocka_unit_test(unified_memory_copies_nothing),
-        cmocka_unit_test(inputs_are_read_where_they_are),
-        cmocka_unit_test(unified_memory_at_many_sizes),
-        cmocka_unit_test(results_are_made_at_home),
-        cmocka_unit_test(native_handles_are_wrapped),
-        cmocka_unit_test(dlpack_names_the_device),
-        cmocka_unit_test(runs_come_after_streams),
-        cmocka_unit_test(streams_come_after_runs),
-        cmocka_unit_test(runs_return_before_they_are_done),
+        cmocka_unit_test(devices_are_listed),       cmocka_unit_test(unified_memory_copies_nothing),
+        cmocka_unit_test(inputs_are_read_in_place), cmocka_unit_test(unified_memory_at_many_sizes),
+        cmocka_unit_test(results_in_host_memory),   cmocka_unit_test(native_handles_are_wrapped),
+        cmocka_unit_test(dlpack_names_the_device),  cmocka_unit_test(runs_come_after_streams),
+        cmocka_unit_test(streams_come_after_runs),  cmocka_unit_test(runs_return_before_they_are_done),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static void inputs_go_first(void **state)
 
 /* Results of the host are uploaded when they are computed, even if other regions run before their consumer. Results of
  * a region for the host, and graph outputs, are downloaded before the next region begins. */
-static void values_go_when_they_are_made(void **state)
+static void results_are_uploaded_when_computed(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
     float want[2][6];
@@ -85,7 +85,7 @@ static void values_go_when_they_are_made(void **state)
 }
 
 /* With a memory limit, nothing is prefetched into memory that other regions need. */
-static void limits_come_before(void **state)
+static void limits_restrict_prefetch(void **state)
 {
     static const char *const limits[][3] = { { "memory_limit", "fake=768KiB", NULL }, { NULL } };
     static const int64_t shape[] = { 256, 256 }; /* 256 KiB */
@@ -131,7 +131,7 @@ struct flight {
     inlay_diag diag;
 };
 
-static void *fly(void *arg)
+static void *run_in_thread(void *arg)
 {
     struct flight *flight = arg;
 
@@ -141,7 +141,7 @@ static void *fly(void *arg)
 
 /* Results of the host with data-dependent sizes are uploaded when they are computed: both copies, and the region that
  * reads the first, are queued before the device has processed any job. */
-static void sized_values_go_when_they_are_made(void **state)
+static void data_dependent_results_are_uploaded(void **state)
 {
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
     static const int64_t length[] = { 6 };
@@ -177,7 +177,7 @@ static void sized_values_go_when_they_are_made(void **state)
 
         hold(rig.device, FAKE_HELD);
         flight.context = rig.context;
-        assert_int_equal(pthread_create(&thread, NULL, fly, &flight), 0);
+        assert_int_equal(pthread_create(&thread, NULL, run_in_thread, &flight), 0);
         await(&rig.counters->order_count, before + 3);
         assert_memory_equal(rig.counters->order + before, "iix", 3);
         hold(rig.device, FAKE_FREE);
@@ -197,7 +197,7 @@ static void sized_values_go_when_they_are_made(void **state)
 }
 
 /* The device fails, or the run is stopped, during such copies: the run reports it, and the context can run again. */
-static void sized_values_of_runs_that_fail(void **state)
+static void data_dependent_copies_of_failed_runs(void **state)
 {
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
     static const int64_t length[] = { 6 };
@@ -249,10 +249,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_go_first),
-        cmocka_unit_test(values_go_when_they_are_made),
-        cmocka_unit_test(limits_come_before),
-        cmocka_unit_test(sized_values_go_when_they_are_made),
-        cmocka_unit_test(sized_values_of_runs_that_fail),
+        cmocka_unit_test(results_are_uploaded_when_computed),
+        cmocka_unit_test(limits_restrict_prefetch),
+        cmocka_unit_test(data_dependent_results_are_uploaded),
+        cmocka_unit_test(data_dependent_copies_of_failed_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

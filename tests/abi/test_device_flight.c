@@ -208,7 +208,7 @@ static void random_graphs_in_flight(void **state)
 
 /* No matter which job loses the device: the error names the device, even if a step of another provider noticed it
  * first. The next session gets a new device. */
-static void a_loss_is_the_devices(void **state)
+static void a_loss_names_the_device(void **state)
 {
     uint32_t jobs = 0;
 
@@ -614,7 +614,7 @@ static void placements_of_data_dependent_steps(void **state)
     close_rig(&rig);
 }
 
-static void *let_go(void *device)
+static void *release_later(void *device)
 {
     (void)usleep(50000); /* the session is about to be destroyed */
     hold(device, FAKE_FREE);
@@ -642,7 +642,7 @@ static void late_work_ends_before_the_session(void **state)
     await(&counters->begun, 1);
     assert_true(counted(&counters->begun) > counted(&counters->ended));
     rig.session->env.device_timeout_ms = 0; /* the session waits for such work without a limit */
-    assert_int_equal(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)rig.device), 0);
+    assert_int_equal(pthread_create(&thread, NULL, release_later, (void *)(uintptr_t)rig.device), 0);
     leave_rig(&rig);
     assert_true(counted(&counters->begun) <= counted(&counters->ended));
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -654,7 +654,7 @@ int main(void)
         cmocka_unit_test(bytes_are_shared_with_work_in_flight),
         cmocka_unit_test(readers_are_waited_for),
         cmocka_unit_test(random_graphs_in_flight),
-        cmocka_unit_test(a_loss_is_the_devices),
+        cmocka_unit_test(a_loss_names_the_device),
         cmocka_unit_test(a_deadline_in_flight),
         cmocka_unit_test(placements_of_data_dependent_steps),
         cmocka_unit_test(limits_hold_at_every_size),

@@ -13,8 +13,8 @@ struct copy_counts {
 };
 
 /* Counts the copies of a program that runs `runs` times and is entered `entries` times; then: the branch of each If. */
-static void add_up(const struct program *program, uint32_t runs, uint32_t entries, bool then,
-                   struct copy_counts *copy_counts)
+static void count_copies(const struct program *program, uint32_t runs, uint32_t entries, bool then,
+                         struct copy_counts *copy_counts)
 {
     for (uint32_t i = 0; i < program->parts.copy_count; i++) {
         const partition_copy *copy = &program->parts.copies[i];
@@ -34,9 +34,9 @@ static void add_up(const struct program *program, uint32_t runs, uint32_t entrie
             const uint32_t trips = strncmp(step->node->bodies[k].graph->name, "inner", 5) == 0 ? INNER : TRIPS;
 
             if (!is_if)
-                add_up(step->bodies[k], runs * trips, runs, then, copy_counts);
+                count_copies(step->bodies[k], runs * trips, runs, then, copy_counts);
             else if (then == (strcmp(step->node->bodies[k].attr, "then_branch") == 0))
-                add_up(step->bodies[k], runs, runs, then, copy_counts);
+                count_copies(step->bodies[k], runs, runs, then, copy_counts);
         }
     }
 }
@@ -51,7 +51,7 @@ static void expect_as_priced(struct rig *rig, uint32_t which, uint8_t *choice, c
 
         *choice = round % 2;
         run(rig);
-        add_up(rig->session->main, 1, 1, *choice, &copy_counts);
+        count_copies(rig->session->main, 1, 1, *choice, &copy_counts);
         if (counted(&rig->counters->copied_in) - in != copy_counts.in ||
             counted(&rig->counters->copied_out) - out != copy_counts.out)
             fail_msg("%s, which=%u: %u in and %u out are predicted, but %u and %u were made", what, *choice,
@@ -383,7 +383,7 @@ static inlay_value *lend(void *data, uint32_t rank, const int64_t *shape, uint64
 
 /* Inputs and results that host and device read, also with data-dependent sizes, and results in the caller's memory.
  * Memory of the caller that cannot be imported, or is not aligned, is copied once. */
-static void both_sides(void **state)
+static void unified_memory(void **state)
 {
     static const char *const alone[] = { "unified", "true", NULL };
     static const int64_t length[] = { 24 };
@@ -463,8 +463,8 @@ static void both_sides(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(branches), cmocka_unit_test(loops),      cmocka_unit_test(scans),
-        cmocka_unit_test(nested),   cmocka_unit_test(both_sides),
+        cmocka_unit_test(branches), cmocka_unit_test(loops),          cmocka_unit_test(scans),
+        cmocka_unit_test(nested),   cmocka_unit_test(unified_memory),
     };
 
     if (argc > 1)

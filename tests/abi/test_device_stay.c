@@ -44,7 +44,7 @@ static void results_of_branches(void **state)
 
 /* A result that is a graph output is written where the caller requested it; one that the host also reads is downloaded
  * once. */
-static void results_go_where_they_are_wanted(void **state)
+static void results_are_written_where_requested(void **state)
 {
     static const float want[2][6] = { { 2, 0, 6, 0, 10, 0 }, { -1, 0, -3, 0, -5, 0 } };
     onnx_bytes bytes = { .count = 0 };
@@ -145,7 +145,7 @@ static void branches_within_branches(void **state)
 }
 
 /* A value that a branch, or a step of data-dependent size, reads may also be a graph output, which is downloaded. */
-static void read_and_handed_out(void **state)
+static void read_and_output(void **state)
 {
     static const int64_t any[] = { -1, -1 }, at[] = { 0, 0, 1, 0, 2, 1 };
     static const float relu[] = { 1, 0, 3, 0, 5, 0 };
@@ -425,8 +425,8 @@ static void results_of_unknown_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_of_branches),      cmocka_unit_test(results_go_where_they_are_wanted),
-        cmocka_unit_test(branches_within_branches), cmocka_unit_test(read_and_handed_out),
+        cmocka_unit_test(results_of_branches),      cmocka_unit_test(results_are_written_where_requested),
+        cmocka_unit_test(branches_within_branches), cmocka_unit_test(read_and_output),
         cmocka_unit_test(results_of_loops),         cmocka_unit_test(results_without_room),
         cmocka_unit_test(inputs_of_sized_steps),    cmocka_unit_test(values_of_unknown_size),
         cmocka_unit_test(results_of_unknown_size),

@@ -15,28 +15,28 @@ struct room {
 
 static void *take(struct room *room, size_t bytes)
 {
-    char *p = room->base == NULL ? NULL : room->base + room->used;
+    char *memory = room->base == NULL ? NULL : room->base + room->used;
 
     room->used += (bytes + 15) / 16 * 16;
-    return p;
+    return memory;
 }
 
 static void *copy(struct room *room, const void *data, size_t bytes)
 {
-    void *p = take(room, bytes);
+    void *memory = take(room, bytes);
 
-    if (p != NULL && bytes > 0 && data != NULL)
-        memcpy(p, data, bytes);
-    return data == NULL ? NULL : p;
+    if (memory != NULL && bytes > 0 && data != NULL)
+        memcpy(memory, data, bytes);
+    return data == NULL ? NULL : memory;
 }
 
 static inlay_str copy_text(struct room *room, inlay_str text)
 {
-    char *p = take(room, (size_t)text.bytes + 1);
+    char *memory = take(room, (size_t)text.bytes + 1);
 
-    if (p != NULL && text.bytes > 0)
-        memcpy(p, text.data, (size_t)text.bytes);
-    return (inlay_str){ p, text.bytes };
+    if (memory != NULL && text.bytes > 0)
+        memcpy(memory, text.data, (size_t)text.bytes);
+    return (inlay_str){ memory, text.bytes };
 }
 
 static const inlay_str *copy_texts(struct room *room, const inlay_str *texts, uint64_t count)

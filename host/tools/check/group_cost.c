@@ -112,8 +112,8 @@ static void report_result(const struct cost_check *cost_check)
         small = small == NULL ? &cost_check->samples[i] : small;
         big = &cost_check->samples[i];
         if (!isfinite(big->predicted) || big->predicted < 0 || !isfinite(big->flops) || big->flops < 0) {
-            check_fail(cost_check->check, "cost", big->text, "a time from 0 ns up", "divide by nothing that may be 0",
-                       "ns is %g, flops %g", big->predicted, big->flops);
+            check_fail(cost_check->check, "cost", big->text, "a finite time of at least 0 ns",
+                       "do not divide by values that may be 0", "ns is %g, flops %g", big->predicted, big->flops);
             return;
         }
     }

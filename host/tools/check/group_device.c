@@ -74,7 +74,7 @@ static void check_list(struct check *check, const inlay_provider *provider)
     }
     if (status != INLAY_OK) {
         check_fail(check, "device.list", provider->name,
-                   "INLAY_OK, or INLAY_UNSUPPORTED with a message without a device", "write the reason to diag",
+                   "INLAY_OK, or INLAY_UNSUPPORTED with a message if no device exists", "write the reason to diag",
                    "%s after %u devices: %.200s", inlay_status_text(status), count.count, diag.text);
         return;
     }
@@ -307,7 +307,7 @@ static void check_import(struct device_test *test)
         check_skip(test->check, "device.import", test->link.provider->name, "%.200s", diag.text);
     else if (status != INLAY_OK || !same)
         check_fail(test->check, "device.import", test->link.provider->name,
-                   "that the device reads imported host memory in place",
+                   "imported host memory, which the device reads in place",
                    "drop INLAY_DOMAIN_IMPORTS_HOST, or answer INLAY_UNSUPPORTED for memory of that kind", "%s",
                    status != INLAY_OK ? diag.text : "the device reads other bytes");
     else

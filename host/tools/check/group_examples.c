@@ -122,7 +122,8 @@ static void try_example(struct check *check, const struct fixture *fixture, cons
             for (uint32_t i = 0; i < fixture->peer_count && !taken; i++)
                 taken = run_by(check, subject, &fixture->peers[i], &built, &entry, example);
             if (!taken)
-                check_skip(check, "examples", subject, "no provider here offers it; name one with --with");
+                check_skip(check, "examples", subject,
+                           "no available provider offers it; name another plugin with --with");
             case_instance_deinit(&built);
         }
     }

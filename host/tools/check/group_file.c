@@ -131,7 +131,7 @@ static void check_dynamic(const elf_file *file)
     bool text_relocations = false;
 
     if (data == NULL) {
-        check_fail(file->check, "file", "dynamic", "a dynamic section", "link with -shared", "there is none");
+        check_fail(file->check, "file", "dynamic", "a dynamic section", "link with -shared", "the section is missing");
         return;
     }
     for (size_t i = 0; i < entries(&header); i++) {

@@ -74,7 +74,7 @@ static void check_loss(struct tally *tally, const struct harness *harness)
     check_phase(tally->check, "the checker");
     if (status != INLAY_OK)
         check_fail(tally->check, "loss", tally->provider->name, "a newly created provider runs after 'device lost'",
-                   "keep the consequences of a loss in the state, which destroy frees", "'%s': %.300s",
+                   "keep data about a loss in the state only, which destroy frees", "'%s': %.300s",
                    inlay_status_text(status), diag.text);
     else
         check_pass(tally->check, "loss", tally->provider->name,

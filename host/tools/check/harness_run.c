@@ -358,7 +358,7 @@ static inlay_status queue_input(struct run_state *run, struct gate *gate, uint32
         return status;
     here.handle = (uintptr_t)source;
     run->waits[run->wait_count] = (inlay_fence){ gate->timelines[i], 1 };
-    phase(run, "buffer_copy behind a fence");
+    phase(run, "buffer_copy after a fence");
     status = provider->table->buffer_copy(provider->state, NULL, &here, &run->device[i].given, &gate->open, 1,
                                           run->waits[run->wait_count], diag);
     if (status == INLAY_OK) {

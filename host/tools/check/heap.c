@@ -32,61 +32,61 @@ static void *last_caller;
 static uintptr_t base; /* load address of the plugin */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint32_t *bucket_of(const void *p)
+static uint32_t *bucket_of(const void *memory)
 {
     INLAY_CHECK(buckets != NULL);
-    return &buckets[(uint64_t)((uintptr_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+    return &buckets[(uint64_t)((uintptr_t)memory >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
 static uint32_t take_block(void)
 {
-    uint32_t b = free_list;
+    uint32_t index = free_list;
 
-    if (b != 0)
-        free_list = blocks[b].next;
+    if (index != 0)
+        free_list = blocks[index].next;
     else if (next_unused < BLOCKS)
-        b = next_unused++;
-    return b;
+        index = next_unused++;
+    return index;
 }
 
-static void remember(void *p, size_t bytes, void *caller)
+static void remember(void *memory, size_t bytes, void *caller)
 {
-    uint32_t *bucket = bucket_of(p), b;
+    uint32_t *bucket = bucket_of(memory), index;
 
     (void)pthread_mutex_lock(&lock);
     counts.calls++;
     last_caller = caller;
-    b = p != NULL ? take_block() : 0;
-    if (b != 0) {
-        blocks[b] = (struct block){ p, bytes, caller, counts.calls, *bucket };
-        *bucket = b;
+    index = memory != NULL ? take_block() : 0;
+    if (index != 0) {
+        blocks[index] = (struct block){ memory, bytes, caller, counts.calls, *bucket };
+        *bucket = index;
         counts.live_blocks++;
         counts.live_bytes += bytes;
     }
     (void)pthread_mutex_unlock(&lock);
 }
 
-static void forget(const void *p)
+static void forget(const void *memory)
 {
-    uint32_t *link = bucket_of(p);
+    uint32_t *link = bucket_of(memory);
 
-    if (p == NULL)
+    if (memory == NULL)
         return;
     (void)pthread_mutex_lock(&lock);
-    while (*link != 0 && blocks[*link].address != p)
+    while (*link != 0 && blocks[*link].address != memory)
         link = &blocks[*link].next;
     if (*link != 0) {
-        uint32_t b = *link;
+        uint32_t index = *link;
 
-        if (blocks[b].number > mark) {
-            INLAY_CHECK(counts.live_blocks > 0 && counts.live_bytes >= blocks[b].bytes);
+        if (blocks[index].number > mark) {
+            INLAY_CHECK(counts.live_blocks > 0 && counts.live_bytes >= blocks[index].bytes);
             counts.live_blocks--;
-            counts.live_bytes -= blocks[b].bytes;
+            counts.live_bytes -= blocks[index].bytes;
         }
-        *link = blocks[b].next;
-        blocks[b].address = NULL;
-        blocks[b].next = free_list;
-        free_list = b;
+        *link = blocks[index].next;
+        blocks[index].address = NULL;
+        blocks[index].next = free_list;
+        free_list = index;
     }
     (void)pthread_mutex_unlock(&lock);
 }
@@ -101,32 +101,32 @@ static bool must_fail(void)
 
 static void *counted_malloc(size_t bytes)
 {
-    void *p = must_fail() ? NULL : malloc(bytes);
-    remember(p, bytes, CALLER);
-    return p;
+    void *memory = must_fail() ? NULL : malloc(bytes);
+    remember(memory, bytes, CALLER);
+    return memory;
 }
 static void *counted_calloc(size_t count, size_t bytes)
 {
-    void *p = must_fail() ? NULL : calloc(count, bytes);
-    remember(p, count * bytes, CALLER);
-    return p;
+    void *memory = must_fail() ? NULL : calloc(count, bytes);
+    remember(memory, count * bytes, CALLER);
+    return memory;
 }
 static void *counted_realloc(void *old, size_t bytes)
 {
-    void *p;
+    void *memory;
 
     if (must_fail())
         return NULL;
     forget(old);
-    p = realloc(old, bytes);
-    remember(p, bytes, CALLER);
-    return p;
+    memory = realloc(old, bytes);
+    remember(memory, bytes, CALLER);
+    return memory;
 }
 static void *counted_aligned_alloc(size_t alignment, size_t bytes)
 {
-    void *p = must_fail() ? NULL : aligned_alloc(alignment, bytes);
-    remember(p, bytes, CALLER);
-    return p;
+    void *memory = must_fail() ? NULL : aligned_alloc(alignment, bytes);
+    remember(memory, bytes, CALLER);
+    return memory;
 }
 static int counted_posix_memalign(void **out, size_t alignment, size_t bytes)
 {
@@ -136,19 +136,19 @@ static int counted_posix_memalign(void **out, size_t alignment, size_t bytes)
 }
 static char *counted_strdup(const char *text)
 {
-    char *p = strdup(text);
-    remember(p, strlen(text) + 1, CALLER);
-    return p;
+    char *memory = strdup(text);
+    remember(memory, strlen(text) + 1, CALLER);
+    return memory;
 }
 static int counted_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
 {
     (void)__atomic_add_fetch(&counts.threads, 1, __ATOMIC_RELAXED);
     return pthread_create(out, attributes, start, user);
 }
-static void counted_free(void *p)
+static void counted_free(void *memory)
 {
-    forget(p);
-    free(p);
+    forget(memory);
+    free(memory);
 }
 
 /* ------------------------------------------------------------------ the table of imports */

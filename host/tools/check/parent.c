@@ -84,7 +84,7 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
     const check_args *args = supervisor->args;
     char seed[32], first[32], limit[32];
     const char *argv[32 + 2 * CHECK_OPTIONS];
-    uint32_t n = 0;
+    uint32_t argument_count = 0;
     int ends[2] = { -1, -1 };
     inlay_status status;
 
@@ -107,10 +107,10 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
     (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)args->seed);
     (void)snprintf(first, sizeof first, "%u", from);
     (void)snprintf(limit, sizeof limit, "%g", args->time_limit);
-#define ADD(flag, value) (argv[n++] = (flag), argv[n++] = (value))
-    argv[n++] = "/proc/self/exe";
-    argv[n++] = "plugin-check";
-    argv[n++] = args->file;
+#define ADD(flag, value) (argv[argument_count++] = (flag), argv[argument_count++] = (value))
+    argv[argument_count++] = "/proc/self/exe";
+    argv[argument_count++] = "plugin-check";
+    argv[argument_count++] = args->file;
     ADD("--group", group);
     ADD("--from", first);
     ADD("--seed", seed);
@@ -126,12 +126,12 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
     for (uint32_t i = 0; i < args->option_count; i++)
         ADD("--option", args->options[i]);
     if (args->quick)
-        argv[n++] = "--quick";
+        argv[argument_count++] = "--quick";
     if (args->no_timing)
-        argv[n++] = "--no-timing";
+        argv[argument_count++] = "--no-timing";
 #undef ADD
-    INLAY_CHECK(n < sizeof argv / sizeof argv[0]);
-    argv[n] = NULL;
+    INLAY_CHECK(argument_count < sizeof argv / sizeof argv[0]);
+    argv[argument_count] = NULL;
     status = start_actions(child, ends[1], argv, diag);
     (void)close(ends[1]);
     return status;
@@ -189,13 +189,13 @@ static void take_line(const struct supervisor *supervisor, struct child *child, 
 /* Reads the available bytes and reports complete lines. False: the child closed the pipe. */
 static bool read_report(const struct supervisor *supervisor, struct child *child)
 {
-    ssize_t n = read(child->report, child->line + child->line_bytes, sizeof child->line - child->line_bytes);
+    ssize_t received = read(child->report, child->line + child->line_bytes, sizeof child->line - child->line_bytes);
     char *begin = child->line, *end;
 
     INLAY_CHECK(child->line_bytes < sizeof child->line);
-    if (n <= 0)
-        return n < 0 && errno == EINTR;
-    child->line_bytes += (size_t)n;
+    if (received <= 0)
+        return received < 0 && errno == EINTR;
+    child->line_bytes += (size_t)received;
     while ((end = memchr(begin, '\n', child->line_bytes - (size_t)(begin - child->line))) != NULL) {
         take_line(supervisor, child, begin, (size_t)(end - begin));
         begin = end + 1;
@@ -248,15 +248,15 @@ static void read_last_output(const struct child *child, char *text, size_t bytes
 {
     char tail[2048];
     const off_t most = sizeof tail - 1, size = lseek(child->output, 0, SEEK_END), from = size > most ? size - most : 0;
-    ssize_t n = size > 0 ? pread(child->output, tail, (size_t)most, from) : 0;
+    ssize_t read_bytes = size > 0 ? pread(child->output, tail, (size_t)most, from) : 0;
     char *line;
 
     text[0] = '\0';
-    while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r'))
-        n--;
-    if (n <= 0)
+    while (read_bytes > 0 && (tail[read_bytes - 1] == '\n' || tail[read_bytes - 1] == '\r'))
+        read_bytes--;
+    if (read_bytes <= 0)
         return;
-    tail[n] = '\0';
+    tail[read_bytes] = '\0';
     line = strrchr(tail, '\n');
     (void)snprintf(text, bytes, "; it printed: %.300s", line != NULL ? line + 1 : tail);
 }
