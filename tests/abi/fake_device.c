@@ -309,12 +309,12 @@ static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
 static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
     const struct device *device = state;
-    fake_stream *s = stream_of(stream, diag);
+    fake_stream *known = stream_of(stream, diag);
 
-    if (s == NULL)
+    if (known == NULL)
         return INLAY_UNSUPPORTED;
-    if (s->busy)
-        s->marks[s->mark_count++] = fence;
+    if (known->busy)
+        known->marks[known->mark_count++] = fence;
     else
         device->host->fence_signal(device->host->ctx, fence, INLAY_OK, NULL);
     return INLAY_OK;
@@ -322,12 +322,12 @@ static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fenc
 
 static inlay_status stream_wait(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
-    fake_stream *s = stream_of(stream, diag);
+    fake_stream *known = stream_of(stream, diag);
 
     (void)state;
-    if (s == NULL)
+    if (known == NULL)
         return INLAY_UNSUPPORTED;
-    s->gates[s->gate_count++] = fence;
+    known->gates[known->gate_count++] = fence;
     return INLAY_OK;
 }
 

@@ -471,12 +471,12 @@ inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay
 }
 
 /* The shape of the output depends on data, so it waits for its input before it returns. */
-static inlay_status run_nonzero(struct device *device, const inlay_compiled *compiled, const inlay_instance *in,
+static inlay_status run_nonzero(struct device *device, const inlay_compiled *compiled, const inlay_instance *instance,
                                 const inlay_exec_args *args)
 {
     const inlay_tensor_arg *arg = &args->inputs[compiled->steps[0].in[0].index];
     inlay_tensor_arg *tensor_arg = &args->outputs[0];
-    int64_t dims[2] = { in->rank, 0 }, *out;
+    int64_t dims[2] = { instance->rank, 0 }, *out;
     inlay_buffer memory = tensor_arg->buffer;
     const float *data;
     inlay_status status = INLAY_OK;
@@ -487,10 +487,10 @@ static inlay_status run_nonzero(struct device *device, const inlay_compiled *com
         status = count_job(device, args->diag);
     if (status != INLAY_OK)
         return status;
-    data = (const float *)(const void *)address(device, &arg->buffer, (uint64_t)in->counts[0] * sizeof *data);
+    data = (const float *)(const void *)address(device, &arg->buffer, (uint64_t)instance->counts[0] * sizeof *data);
     if (data == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0; i < in->counts[0]; i++)
+    for (int64_t i = 0; i < instance->counts[0]; i++)
         dims[1] += data[i] != 0;
     if (device->bounded) {
         tensor_arg->dims[0] = dims[0];
@@ -503,13 +503,13 @@ static inlay_status run_nonzero(struct device *device, const inlay_compiled *com
     out = (int64_t *)(void *)address(device, &memory, (uint64_t)(dims[0] * dims[1]) * sizeof *out);
     if (out == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0, at = 0; i < in->counts[0]; i++) {
+    for (int64_t i = 0, at = 0; i < instance->counts[0]; i++) {
         int64_t rest = i;
 
         if (data[i] == 0)
             continue;
-        for (uint32_t a = in->rank; a-- > 0; rest /= in->dims[a])
-            out[a * dims[1] + at] = rest % in->dims[a];
+        for (uint32_t a = instance->rank; a-- > 0; rest /= instance->dims[a])
+            out[a * dims[1] + at] = rest % instance->dims[a];
         at++;
     }
     count(&device->counters.executed, 1);

@@ -15,9 +15,9 @@ int op_of(const inlay_node_info *node)
     return -1;
 }
 
-uint32_t find(const uint32_t *list, uint32_t n, uint32_t value)
+uint32_t find(const uint32_t *list, uint32_t count_of_list, uint32_t value)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < count_of_list; i++)
         if (list[i] == value)
             return i;
     return INLAY_NONE;
@@ -40,13 +40,13 @@ void release_compiled(void *state, inlay_compiled *compiled)
 static inlay_status upload(struct device *device, const inlay_compile_request *request, inlay_compiled *compiled,
                            uint32_t value, struct operand *out, inlay_diag *diag)
 {
-    const inlay_value_info *v = inlay_graph_value(request->graph, value);
+    const inlay_value_info *info = inlay_graph_value(request->graph, value);
     inlay_buffer *buffer = &compiled->constants[compiled->constant_count];
-    inlay_status status = buffer_alloc(device, device->domain, v->data_bytes, buffer, diag);
+    inlay_status status = buffer_alloc(device, device->domain, info->data_bytes, buffer, diag);
 
     if (status != INLAY_OK)
         return status;
-    memcpy(device->buffers[buffer->handle - HANDLE_BASE].data, v->data, v->data_bytes);
+    memcpy(device->buffers[buffer->handle - HANDLE_BASE].data, info->data, info->data_bytes);
     out->from = FROM_CONSTANT;
     out->index = compiled->constant_count++;
     request->constants[value] = INLAY_CONST_COPIED;
@@ -128,35 +128,35 @@ inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_
                         inlay_instance **out_instance, inlay_diag *diag)
 {
     struct device *device = state;
-    inlay_instance *in = calloc(1, sizeof *in + compiled->step_count * sizeof in->counts[0]);
+    inlay_instance *instance = calloc(1, sizeof *instance + compiled->step_count * sizeof instance->counts[0]);
     const inlay_value_state *value_state =
         INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->steps[0].in[0].value);
     int64_t most = 0;
 
     *out_instance = NULL;
-    if (in == NULL)
+    if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: specialize");
-    in->rank = value_state->rank;
-    memcpy(in->dims, value_state->dims, value_state->rank * sizeof *value_state->dims);
+    instance->rank = value_state->rank;
+    memcpy(instance->dims, value_state->dims, value_state->rank * sizeof *value_state->dims);
     for (uint32_t step = 0; step < compiled->step_count; step++) {
-        const inlay_value_state *v =
+        const inlay_value_state *input_state =
             INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->steps[step].in[0].value);
 
-        in->counts[step] = 1;
-        for (uint32_t i = 0; i < v->rank; i++)
-            in->counts[step] *= v->dims[i];
-        most = in->counts[step] > most ? in->counts[step] : most;
+        instance->counts[step] = 1;
+        for (uint32_t i = 0; i < input_state->rank; i++)
+            instance->counts[step] *= input_state->dims[i];
+        most = instance->counts[step] > most ? instance->counts[step] : most;
     }
-    in->inner_bytes = ((uint64_t)most * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    request->workspace_bytes = in->inner_bytes * compiled->inner_count;
+    instance->inner_bytes = ((uint64_t)most * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    request->workspace_bytes = instance->inner_bytes * compiled->inner_count;
     request->workspace_alignment = ALIGNMENT;
     if (compiled->steps[0].op == OP_NONZERO) {
         request->outputs[0].kind = device->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
-        request->outputs[0].max_bytes = (uint64_t)in->counts[0] * in->rank * sizeof(int64_t);
+        request->outputs[0].max_bytes = (uint64_t)instance->counts[0] * instance->rank * sizeof(int64_t);
     } else if (device->in_place && compiled->step_count == 1 && compiled->steps[0].in[0].from == FROM_INPUT)
         request->outputs[0].alias = compiled->steps[0].in[0].index;
     count(&device->counters.live_regions, 1);
-    *out_instance = in;
+    *out_instance = instance;
     return INLAY_OK;
 }
 

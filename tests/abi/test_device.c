@@ -132,11 +132,11 @@ static void several_shapes(void **state)
         expected[i] = -(float)i;
     }
     for (int round = 0; round < 12; round++) {
-        const int64_t d[] = { 1 + round * 7 % 10, 3 };
+        const int64_t shape[] = { 1 + round * 7 % 10, 3 };
 
-        set_floats(rig.context, 0, 2, d, x);
+        set_floats(rig.context, 0, 2, shape, x);
         run(&rig);
-        expect_floats(rig.context, 0, expected, d[0] * 3);
+        expect_floats(rig.context, 0, expected, shape[0] * 3);
     }
     close_rig(&rig);
 }

@@ -251,9 +251,9 @@ static void a_context_keeps_a_binding(void **state)
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
     rig = open_rig(&bytes, NULL);
     for (uint32_t i = 1; i <= 9; i++) {
-        const int64_t d[] = { 1 + i % 3, 3 }; /* larger plans reallocate the host memory */
+        const int64_t shape[] = { 1 + i % 3, 3 }; /* larger plans reallocate the host memory */
 
-        set_floats(rig.context, 0, 2, d, x);
+        set_floats(rig.context, 0, 2, shape, x);
         run(&rig);
         assert_int_equal(counted(&rig.counters->bound_runs), 2 * i);
         assert_int_equal(counted(&rig.counters->live_bindings), 2 * (i < 3 ? i : 3));

@@ -192,7 +192,7 @@ static void unified_memory_at_many_sizes(void **state)
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
     rig = open_rig(&bytes, slow);
     for (int round = 0; round < 10; round++) {
-        const int64_t d[] = { 1 + round * 7 % 30, 3 };
+        const int64_t shape[] = { 1 + round * 7 % 30, 3 };
 
         for (int i = 0; i < 90; i++) {
             x[i] = (float)(i + round);
@@ -201,9 +201,9 @@ static void unified_memory_at_many_sizes(void **state)
         for (int i = 0; i < 90; i++)
             for (int k = 0; k < 8; k++)
                 want[i] = (k % 2 == 0 ? -1.0f : 1.0f) * (k % 3 == 0 ? 1.0f : -1.0f) * want[i];
-        set_floats(rig.context, 0, 2, d, x);
+        set_floats(rig.context, 0, 2, shape, x);
         run(&rig);
-        expect_floats(rig.context, 0, want, d[0] * 3);
+        expect_floats(rig.context, 0, want, shape[0] * 3);
     }
     close_rig(&rig);
 }
@@ -244,15 +244,15 @@ static void results_in_host_memory(void **state)
         expect_floats(rig.context, 0, want, 6);
         assert_int_equal(counted(&rig.counters->copied_in), can_import ? 0 : 3); /* the last input was not copied */
         for (int round = 0; round < 12; round++) {                               /* memory is reused at other sizes */
-            const int64_t d[] = { 1 + round * 7 % 30, 3 };
+            const int64_t shape[] = { 1 + round * 7 % 30, 3 };
 
             for (int k = 0; k < 90; k++)
                 x[k] = (float)(k + round);
-            set_floats(rig.context, 0, 2, d, x);
+            set_floats(rig.context, 0, 2, shape, x);
             run(&rig);
             for (int k = 0; k < 90; k++)
                 x[k] = -x[k];
-            expect_floats(rig.context, 0, x, d[0] * 3);
+            expect_floats(rig.context, 0, x, shape[0] * 3);
         }
         assert_int_equal(counted(&rig.counters->copied_out), 0);
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, lent, 6 * sizeof *lent, &own, &diag), INLAY_OK);

@@ -87,14 +87,14 @@ static void faults_while_values_stay(void **state)
         for (uint32_t job = 0; job <= jobs; job++) {
             char number[16];
             const char *const options[] = { "lose_after", number, NULL };
-            onnx_bytes g = { .count = 0 };
+            onnx_bytes graph = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
             struct rig rig;
 
             (void)snprintf(number, sizeof number, "%u", job);
-            all_kinds(&g);
+            all_kinds(&graph);
             session_options = repeated ? other : NULL;
-            rig = open_rig(&g, options);
+            rig = open_rig(&graph, options);
             session_options = NULL;
             bind_faults(&rig);
             if (repeated || job == 0) {
@@ -116,13 +116,13 @@ static void faults_while_values_stay(void **state)
     for (int bytes = 1; bytes <= 40; bytes++) { /* too little memory at some point */
         char number[32];
         const char *const limit[] = { "memory_limit", number, "device_failure", "other", NULL };
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes graph = { .count = 0 };
         struct rig rig;
 
         (void)snprintf(number, sizeof number, "fake=%d", bytes * 256);
-        all_kinds(&g);
+        all_kinds(&graph);
         session_options = limit;
-        rig = open_rig(&g, NULL);
+        rig = open_rig(&graph, NULL);
         session_options = NULL;
         bind_faults(&rig);
         run(&rig);

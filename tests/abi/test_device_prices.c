@@ -423,7 +423,7 @@ static void unified_memory(void **state)
             assert_int_equal(inlay_context_set_output(rig.context, k, own[k], &diag), INLAY_OK);
         }
         for (uint32_t round = 1; round <= 3; round++) {
-            const inlay_value *c, *d, *k;
+            const inlay_value *compressed, *negated, *k;
             int64_t at = 0;
 
             for (uint32_t i = 0; i < 24; i++) {
@@ -433,8 +433,8 @@ static void unified_memory(void **state)
             run(&rig);
             assert_ptr_equal(inlay_context_output(rig.context, 0), own[0]);
             assert_ptr_equal(inlay_context_output(rig.context, 1), own[1]);
-            c = inlay_context_output(rig.context, 3);
-            d = inlay_context_output(rig.context, 4);
+            compressed = inlay_context_output(rig.context, 3);
+            negated = inlay_context_output(rig.context, 4);
             k = inlay_context_output(rig.context, 2);
             for (int i = 0; i < 24; i++) {
                 const float sum = -x[i] + (x[i] < 0 ? -x[i] : x[i]);
@@ -443,8 +443,8 @@ static void unified_memory(void **state)
                 assert_true(result[1][i + is_odd] == -x[i]);
                 if (!take[i])
                     continue;
-                assert_true(((const float *)inlay_value_data(c))[at] == sum);
-                assert_true(((const float *)inlay_value_data(d))[at] == -sum);
+                assert_true(((const float *)inlay_value_data(compressed))[at] == sum);
+                assert_true(((const float *)inlay_value_data(negated))[at] == -sum);
                 assert_true(((const float *)inlay_value_data(k))[at++] == -2 * sum);
             }
             assert_int_equal(inlay_value_count(k), at);

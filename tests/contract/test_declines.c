@@ -29,13 +29,13 @@ static void write_graph(struct wire *wire, uint64_t seed)
     mw_value(wire, MW_INPUT, "v0", INLAY_FLOAT, "N,3");
     for (uint32_t i = 0; i < nodes; i++, made++) {
         const char *op = ops[roll(sizeof ops / sizeof ops[0])];
-        uint32_t a = roll(3) == 0 ? roll(made) : made - 1;
+        uint32_t operand = roll(3) == 0 ? roll(made) : made - 1;
 
         (void)snprintf(output, sizeof output, "v%u", made);
         if (strcmp(op, "Add") == 0 || strcmp(op, "Mul") == 0)
-            (void)snprintf(inputs, sizeof inputs, "v%u,v%u", a, roll(made));
+            (void)snprintf(inputs, sizeof inputs, "v%u,v%u", operand, roll(made));
         else
-            (void)snprintf(inputs, sizeof inputs, "v%u", a);
+            (void)snprintf(inputs, sizeof inputs, "v%u", operand);
         mw_node(wire, op, inputs, output);
     }
     for (uint32_t k = made - 1; k >= 1 && k + 2 >= made; k--) {
@@ -90,11 +90,11 @@ static void run_at(struct rig *rig, uint32_t rows)
 static void compare(const struct rig *a, const struct rig *b, uint64_t seed, uint32_t rows)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(a->session); k++) {
-        const inlay_value *value = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
+        const inlay_value *value = inlay_context_output(a->context, k), *other = inlay_context_output(b->context, k);
 
         assert_non_null(value);
-        assert_int_equal(inlay_value_bytes(value), inlay_value_bytes(y));
-        if (memcmp(inlay_value_data(value), inlay_value_data(y), inlay_value_bytes(value)) != 0)
+        assert_int_equal(inlay_value_bytes(value), inlay_value_bytes(other));
+        if (memcmp(inlay_value_data(value), inlay_value_data(other), inlay_value_bytes(value)) != 0)
             fail_msg("graph %llu, %u rows: output %u differs", (unsigned long long)seed, rows, k);
     }
 }
@@ -105,17 +105,17 @@ static void random_graphs(void **state)
 
     assert_int_equal(setenv("FAULTY_DECLINES", declines, 1), 0);
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
-        struct rig a = open_graph(seed, "faulty,reference"), b = open_graph(seed, "reference");
+        struct rig declining = open_graph(seed, "faulty,reference"), expected = open_graph(seed, "reference");
         /* Shapes repeat, to test that the host remembers declined offers. */
         static const uint32_t rows[] = { 2, 3, 4, 3, 1, 6, 2, 5, 3 };
 
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            run_at(&a, rows[i]);
-            run_at(&b, rows[i]);
-            compare(&a, &b, seed, rows[i]);
+            run_at(&declining, rows[i]);
+            run_at(&expected, rows[i]);
+            compare(&declining, &expected, seed, rows[i]);
         }
-        rig_close(&a);
-        rig_close(&b);
+        rig_close(&declining);
+        rig_close(&expected);
     }
     (void)unsetenv("FAULTY_DECLINES");
 }

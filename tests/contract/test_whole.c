@@ -261,17 +261,17 @@ static void set_inputs(struct rig *rig, int64_t rows, int64_t steps, int64_t n, 
 static void compare(const struct rig *a, const struct rig *b, const char *what)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(b->session); k++) {
-        const inlay_value *value = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
+        const inlay_value *value = inlay_context_output(a->context, k), *other = inlay_context_output(b->context, k);
 
         assert_non_null(value);
-        assert_non_null(y);
-        if (inlay_value_rank(value) != inlay_value_rank(y) || inlay_value_bytes(value) != inlay_value_bytes(y))
+        assert_non_null(other);
+        if (inlay_value_rank(value) != inlay_value_rank(other) || inlay_value_bytes(value) != inlay_value_bytes(other))
             fail_msg("%s: output %u has another shape", what, k);
         for (uint64_t i = 0; i < inlay_value_bytes(value) / 4; i++) /* 0 equals -0 */
-            if (((const float *)inlay_value_data(value))[i] != ((const float *)inlay_value_data(y))[i])
+            if (((const float *)inlay_value_data(value))[i] != ((const float *)inlay_value_data(other))[i])
                 fail_msg("%s: output %u, element %llu: %g instead of %g", what, k, (unsigned long long)i,
                          (double)((const float *)inlay_value_data(value))[i],
-                         (double)((const float *)inlay_value_data(y))[i]);
+                         (double)((const float *)inlay_value_data(other))[i]);
     }
 }
 
@@ -286,27 +286,27 @@ static void random_graphs(void **state)
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         const char *mode = modes[seed % 6];
         char what[96];
-        struct wire wire = { 0 }, w = { 0 };
-        struct rig a, b;
+        struct wire wire = { 0 }, second_wire = { 0 };
+        struct rig tested, expected;
 
         (void)snprintf(what, sizeof what, "graph %llu, '%s'", (unsigned long long)seed, mode);
         assert_int_equal(setenv("WHOLE", mode, 1), 0);
         write_graph(&wire, seed);
-        write_graph(&w, seed);
-        a = open_with(&wire, what, "whole,reference", "level", seed % 4 == 0 ? "0" : "2");
-        b = open_with(&w, what, "reference", "level", "0");
-        most += count_offers(&a) > 0;
+        write_graph(&second_wire, seed);
+        tested = open_with(&wire, what, "whole,reference", "level", seed % 4 == 0 ? "0" : "2");
+        expected = open_with(&second_wire, what, "reference", "level", "0");
+        most += count_offers(&tested) > 0;
         for (int64_t run = 0; run < 6; run++) {
             int64_t rows = 1 + (run + (int64_t)seed) % 4, steps = 1 + run % 2;
 
-            set_inputs(&a, rows, steps, 1 + run % 3, run % 2 != 0);
-            set_inputs(&b, rows, steps, 1 + run % 3, run % 2 != 0);
-            rig_run(&a);
-            rig_run(&b);
-            compare(&a, &b, what);
+            set_inputs(&tested, rows, steps, 1 + run % 3, run % 2 != 0);
+            set_inputs(&expected, rows, steps, 1 + run % 3, run % 2 != 0);
+            rig_run(&tested);
+            rig_run(&expected);
+            compare(&tested, &expected, what);
         }
-        rig_close(&a);
-        rig_close(&b);
+        rig_close(&tested);
+        rig_close(&expected);
     }
     assert_in_range(most, GRAPHS / 2, GRAPHS);
 }

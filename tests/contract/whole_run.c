@@ -38,12 +38,12 @@ void whole_load(whole_value *value, const void *data)
 
     for (int64_t i = 0; i < count_of(value); i++) {
         const char *at = (const char *)data + (size_t)i * step;
-        float f;
+        float real;
         int64_t wide;
         int32_t narrow;
 
         if (value->dtype == INLAY_FLOAT)
-            memcpy(&f, at, sizeof f), value->elements[i] = (double)f;
+            memcpy(&real, at, sizeof real), value->elements[i] = (double)real;
         else if (value->dtype == INLAY_INT64)
             memcpy(&wide, at, sizeof wide), value->elements[i] = (double)wide;
         else if (value->dtype == INLAY_INT32)
@@ -59,12 +59,12 @@ void whole_store(const whole_value *value, void *data)
 
     for (int64_t i = 0; i < count_of(value); i++) {
         char *at = (char *)data + (size_t)i * step;
-        float f = (float)value->elements[i];
+        float real = (float)value->elements[i];
         int64_t wide = (int64_t)value->elements[i];
         int32_t narrow = (int32_t)value->elements[i];
 
         if (value->dtype == INLAY_FLOAT)
-            memcpy(at, &f, sizeof f);
+            memcpy(at, &real, sizeof real);
         else if (value->dtype == INLAY_INT64)
             memcpy(at, &wide, sizeof wide);
         else if (value->dtype == INLAY_INT32)
@@ -148,12 +148,13 @@ static inlay_status elementwise(const whole_node *node, const whole_value *a, co
     if (b != NULL) {
         shape.rank = a->rank > b->rank ? a->rank : b->rank;
         for (uint32_t d = 0; d < shape.rank; d++) {
-            int64_t p = d + a->rank < shape.rank ? 1 : a->dims[d + a->rank - shape.rank];
-            int64_t q = d + b->rank < shape.rank ? 1 : b->dims[d + b->rank - shape.rank];
+            int64_t first_dim = d + a->rank < shape.rank ? 1 : a->dims[d + a->rank - shape.rank];
+            int64_t second_dim = d + b->rank < shape.rank ? 1 : b->dims[d + b->rank - shape.rank];
 
-            if (p != q && p != 1 && q != 1)
-                return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "operands of %lld and %lld", (long long)p, (long long)q);
-            shape.dims[d] = p == 1 ? q : p;
+            if (first_dim != second_dim && first_dim != 1 && second_dim != 1)
+                return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "operands of %lld and %lld", (long long)first_dim,
+                                  (long long)second_dim);
+            shape.dims[d] = first_dim == 1 ? second_dim : first_dim;
         }
     }
     *value = whole_make(result_type(node, a), shape.rank, shape.dims);

@@ -114,16 +114,16 @@ static tree_field *read_file(const char *path)
 static void index_fields(struct model_set *model_set, tree_field *field)
 {
     for (uint32_t i = 0; i < field->field_count; i++) {
-        tree_field *f = field->fields[i];
+        tree_field *child = field->fields[i];
         bool graph = false;
 
-        if (f->message == MSG_NODE && f->number == 4 && model_set->operator_count < MAX_NAMES)
-            model_set->operators[model_set->operator_count++] = f;
-        for (uint32_t k = 0; f->holds == MSG_ATTRIBUTE && k < f->field_count; k++)
-            graph |= f->fields[k]->holds == MSG_GRAPH;
-        if (f->holds == MSG_ATTRIBUTE && !graph && model_set->attribute_count < MAX_NAMES)
-            model_set->attributes[model_set->attribute_count++] = f;
-        index_fields(model_set, f);
+        if (child->message == MSG_NODE && child->number == 4 && model_set->operator_count < MAX_NAMES)
+            model_set->operators[model_set->operator_count++] = child;
+        for (uint32_t k = 0; child->holds == MSG_ATTRIBUTE && k < child->field_count; k++)
+            graph |= child->fields[k]->holds == MSG_GRAPH;
+        if (child->holds == MSG_ATTRIBUTE && !graph && model_set->attribute_count < MAX_NAMES)
+            model_set->attributes[model_set->attribute_count++] = child;
+        index_fields(model_set, child);
     }
 }
 
@@ -165,21 +165,21 @@ size_t model_set_count(const struct model_set *model_set)
 
 /* ------------------------------------------------------------------ single changes */
 
-static size_t encode(uint8_t to[10], uint64_t v)
+static size_t encode(uint8_t to[10], uint64_t value)
 {
-    size_t n = 0;
+    size_t count = 0;
 
-    for (; v > 0x7f; v >>= 7)
-        to[n++] = (uint8_t)(v | 0x80);
-    to[n++] = (uint8_t)v;
-    return n;
+    for (; value > 0x7f; value >>= 7)
+        to[count++] = (uint8_t)(value | 0x80);
+    to[count++] = (uint8_t)value;
+    return count;
 }
 
 /* Replaces a number of a packed list by an extreme one, removes it, or inserts another one. */
 static void change_ints(tree_field *field, struct rng *rng)
 {
     uint8_t *out = malloc(field->byte_count + 32);
-    size_t at = 0, n = 0, numbers = 0, pick, index = 0;
+    size_t at = 0, out_count = 0, numbers = 0, pick, index = 0;
     uint64_t choice = rng_below(rng, 8);
 
     if (out == NULL)
@@ -194,16 +194,16 @@ static void change_ints(tree_field *field, struct rng *rng)
             end++;
         end += end < field->byte_count;
         if (index == pick && choice > 0)
-            n += encode(out + n, (uint64_t)rng_extreme(rng));
+            out_count += encode(out + out_count, (uint64_t)rng_extreme(rng));
         if (index != pick || choice > 6) {
-            memcpy(out + n, field->bytes + at, end - at);
-            n += end - at;
+            memcpy(out + out_count, field->bytes + at, end - at);
+            out_count += end - at;
         }
         at = end;
     }
     if (pick == numbers)
-        n += encode(out + n, (uint64_t)rng_extreme(rng));
-    tree_set_bytes(field, out, n);
+        out_count += encode(out + out_count, (uint64_t)rng_extreme(rng));
+    tree_set_bytes(field, out, out_count);
     free(out);
 }
 

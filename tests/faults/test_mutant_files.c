@@ -123,49 +123,51 @@ static void restore(void)
 
 /* ------------------------------------------------------------------ the original files */
 
-static void external(onnx_bytes *g, const char *name, uint32_t rank, const int64_t *dims, int64_t offset, int64_t bytes)
+static void external(onnx_bytes *graph, const char *name, uint32_t rank, const int64_t *dims, int64_t offset,
+                     int64_t bytes)
 {
-    onnx_bytes t = { .count = 0 }, e = { .count = 0 };
+    onnx_bytes tensor = { .count = 0 }, entry = { .count = 0 };
     char number[32];
 
     for (uint32_t d = 0; d < rank; d++)
-        onnx_number(&t, 1, dims[d]);
-    onnx_number(&t, 2, INLAY_FLOAT);
-    onnx_text(&t, 8, name);
+        onnx_number(&tensor, 1, dims[d]);
+    onnx_number(&tensor, 2, INLAY_FLOAT);
+    onnx_text(&tensor, 8, name);
     for (int i = 0; i < 3; i++) {
         (void)snprintf(number, sizeof number, "%lld", (long long)(i == 1 ? offset : bytes));
-        e.count = 0;
-        onnx_text(&e, 1, i == 0 ? "location" : i == 1 ? "offset" : "length");
-        onnx_text(&e, 2, i == 0 ? "w.bin" : number);
-        onnx_message(&t, 13, &e);
+        entry.count = 0;
+        onnx_text(&entry, 1, i == 0 ? "location" : i == 1 ? "offset" : "length");
+        onnx_text(&entry, 2, i == 0 ? "w.bin" : number);
+        onnx_message(&tensor, 13, &entry);
     }
-    onnx_number(&t, 14, 1);
-    onnx_message(g, 5, &t);
+    onnx_number(&tensor, 14, 1);
+    onnx_message(graph, 5, &tensor);
 }
 
 /* A model with a convolution, a matrix multiplication, and an output whose size depends on data. */
 static void write_model(void)
 {
-    static const int64_t x[] = { 1, CHANNELS, SIDE, SIDE }, c[] = { CHANNELS, CHANNELS, 3, 3 };
-    static const int64_t m[] = { CHANNELS * (SIDE - 2) * (SIDE - 2), OUT }, y[] = { 1, OUT }, z[] = { 2, -1 };
+    static const int64_t x_dims[] = { 1, CHANNELS, SIDE, SIDE }, conv_dims[] = { CHANNELS, CHANNELS, 3, 3 };
+    static const int64_t matrix_dims[] = { CHANNELS * (SIDE - 2) * (SIDE - 2), OUT }, y_dims[] = { 1, OUT },
+                         z_dims[] = { 2, -1 };
     static float weights[CHANNELS * CHANNELS * 9 + CHANNELS * (SIDE - 2) * (SIDE - 2) * OUT];
     static onnx_bytes bytes, file;
-    const int64_t c_bytes = CHANNELS * CHANNELS * 9 * (int64_t)sizeof(float);
+    const int64_t conv_bytes = CHANNELS * CHANNELS * 9 * (int64_t)sizeof(float);
 
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
         weights[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
     write_file("w.bin", weights, sizeof weights);
-    external(&bytes, "w", 4, c, 0, c_bytes);
-    external(&bytes, "m", 2, m, c_bytes, (int64_t)sizeof weights - c_bytes);
-    onnx_input(&bytes, "x", INLAY_FLOAT, 4, x);
+    external(&bytes, "w", 4, conv_dims, 0, conv_bytes);
+    external(&bytes, "m", 2, matrix_dims, conv_bytes, (int64_t)sizeof weights - conv_bytes);
+    onnx_input(&bytes, "x", INLAY_FLOAT, 4, x_dims);
     onnx_node(&bytes, "Conv", "", "x,w", "a");
     onnx_node(&bytes, "Relu", "", "a", "b");
     onnx_node(&bytes, "Flatten", "", "b", "f");
     onnx_node(&bytes, "MatMul", "", "f,m", "y");
     onnx_node(&bytes, "NonZero", "", "y", "n");
     onnx_node_int(&bytes, "Cast", "", "n", "z", "to", INLAY_FLOAT);
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, y);
-    onnx_output(&bytes, "z", INLAY_FLOAT, 2, z);
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, y_dims);
+    onnx_output(&bytes, "z", INLAY_FLOAT, 2, z_dims);
     require(onnx_file(&file, &bytes, 17, NULL) == 0, "the model is too large");
     write_file("m.onnx", file.data, file.count);
 }

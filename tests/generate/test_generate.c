@@ -36,14 +36,16 @@ static const char cl100k[] =
 /* Writes the character that stands for a byte in the vocabulary, as the byte-level BPE format defines it. */
 static void spell_byte(unsigned byte, char out[3])
 {
-    unsigned c = byte, next = 256;
+    unsigned code_point = byte, next = 256;
 
-    for (unsigned b = 0; b <= byte; b++) {
-        const bool plain = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff);
+    for (unsigned other = 0; other <= byte; other++) {
+        const bool plain =
+            (other >= '!' && other <= '~') || (other >= 0xa1 && other <= 0xac) || (other >= 0xae && other <= 0xff);
 
-        c = plain ? b : next++;
+        code_point = plain ? other : next++;
     }
-    (void)snprintf(out, 3, "%c%c", c < 0x80 ? (int)c : (int)(0xc0 | c >> 6), c < 0x80 ? 0 : (int)(0x80 | (c & 63)));
+    (void)snprintf(out, 3, "%c%c", code_point < 0x80 ? (int)code_point : (int)(0xc0 | code_point >> 6),
+                   code_point < 0x80 ? 0 : (int)(0x80 | (code_point & 63)));
 }
 
 static json_t *vocabulary(void)

@@ -365,8 +365,8 @@ static void mutants(void **state)
 
         memcpy(copy, data, bytes);
         for (uint64_t k = 0; k < 1 + i % 3; k++) {
-            uint64_t h = hash_u64(i, k);
-            copy[h % reach] ^= (unsigned char)(1 + (h >> 32) % 255);
+            uint64_t hash = hash_u64(i, k);
+            copy[hash % reach] ^= (unsigned char)(1 + (hash >> 32) % 255);
         }
         (void)snprintf(path, sizeof path, "%s/mutant.so", folder.plugins);
         file_write(path, copy, bytes);
@@ -399,8 +399,8 @@ static void mutants_read(void **state)
 
         memcpy(copy, data, bytes);
         for (uint64_t k = 0; k < 1 + i % 7; k++) {
-            uint64_t h = hash_u64(i + 1000000, k);
-            copy[h % reach] = (unsigned char)(k % 2 == 0 ? h >> 32 : 0xff);
+            uint64_t hash = hash_u64(i + 1000000, k);
+            copy[hash % reach] = (unsigned char)(k % 2 == 0 ? hash >> 32 : 0xff);
         }
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, copy, length, 0), length);

@@ -4,14 +4,14 @@
 /* In [0, 1). */
 static double draw(uint64_t seed, int64_t a, int64_t b, int64_t c)
 {
-    uint64_t h = seed;
+    uint64_t hash = seed;
 
     for (int i = 0; i < 3; i++) {
-        h = (h ^ (uint64_t)(i == 0 ? a : i == 1 ? b : c)) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
+        hash = (hash ^ (uint64_t)(i == 0 ? a : i == 1 ? b : c)) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
     }
-    h *= UINT64_C(0xbf58476d1ce4e5b9);
-    return (double)(h >> 11) / 9007199254740992.0;
+    hash *= UINT64_C(0xbf58476d1ce4e5b9);
+    return (double)(hash >> 11) / 9007199254740992.0;
 }
 
 double nm_noise(nm_place position)

@@ -6,23 +6,23 @@ enum { CHAIN = 256 }; /* terms that a plain float sum accumulates sequentially *
 
 static void *allocate(int64_t count, size_t bytes)
 {
-    void *p = calloc((size_t)count, bytes);
+    void *memory = calloc((size_t)count, bytes);
 
-    assert_non_null(p);
-    return p;
+    assert_non_null(memory);
+    return memory;
 }
 
 /* Generates [outer][channels][inner]; channels are numbered within each group of `group` channels. */
 static float *draw_tensor(uint64_t seed, int64_t outer, int64_t channels, int64_t inner, int64_t group,
                           double (*value)(nm_place))
 {
-    float *t = allocate(outer * channels * inner, sizeof *t);
+    float *tensor = allocate(outer * channels * inner, sizeof *tensor);
 
     for (int64_t o = 0; o < outer; o++)
         for (int64_t c = 0; c < channels; c++)
             for (int64_t i = 0; i < inner; i++)
-                t[(o * channels + c) * inner + i] = (float)value((nm_place){ seed, o, c % group, i });
-    return t;
+                tensor[(o * channels + c) * inner + i] = (float)value((nm_place){ seed, o, c % group, i });
+    return tensor;
 }
 
 static double integer_noise(nm_place at)

@@ -19,7 +19,7 @@ typedef struct nm_layer {
     int64_t kernel, stride, dilation, pad, group; /* of a convolution */
     nm_ending ending;
     int64_t
-        copies; /* > 0: x comes from a convolution with that many groups that copies it, in a layout of the provider's choice */
+        copies; /* > 0: number of groups of a convolution before the layer that copies x into a layout of its choice */
 } nm_layer;
 
 /* A layer with data. */

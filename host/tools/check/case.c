@@ -60,36 +60,36 @@ static float random_float(uint64_t *state)
     return (float)((double)(case_random(state) >> 40) / (double)(1 << 23) * 2.0 - 2.0);
 }
 
-static void put_float(inlay_dtype dtype, void *data, int64_t i, double value)
+static void put_float(inlay_dtype dtype, void *data, int64_t index, double value)
 {
-    float f = (float)value;
+    float narrow = (float)value;
     uint32_t bits;
 
-    memcpy(&bits, &f, sizeof bits);
+    memcpy(&bits, &narrow, sizeof bits);
     if (dtype == INLAY_FLOAT)
-        ((float *)data)[i] = f;
+        ((float *)data)[index] = narrow;
     else if (dtype == INLAY_DOUBLE)
-        ((double *)data)[i] = value;
+        ((double *)data)[index] = value;
     else if (dtype == INLAY_FLOAT16)
-        ((uint16_t *)data)[i] = element_half(f);
+        ((uint16_t *)data)[index] = element_half(narrow);
     else
-        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); /* bfloat16, truncated */
+        ((uint16_t *)data)[index] = (uint16_t)(bits >> 16); /* bfloat16, truncated */
 }
 
-static void put_integer(inlay_dtype dtype, void *data, int64_t i, int64_t value)
+static void put_integer(inlay_dtype dtype, void *data, int64_t index, int64_t value)
 {
     switch (inlay_dtype_bits(dtype)) {
     case 8:
-        ((uint8_t *)data)[i] = (uint8_t)value;
+        ((uint8_t *)data)[index] = (uint8_t)value;
         break;
     case 16:
-        ((uint16_t *)data)[i] = (uint16_t)value;
+        ((uint16_t *)data)[index] = (uint16_t)value;
         break;
     case 32:
-        ((uint32_t *)data)[i] = (uint32_t)value;
+        ((uint32_t *)data)[index] = (uint32_t)value;
         break;
     default:
-        ((uint64_t *)data)[i] = (uint64_t)value;
+        ((uint64_t *)data)[index] = (uint64_t)value;
         break;
     }
 }
@@ -194,14 +194,14 @@ inlay_status case_fill(op_case *entry, uint64_t seed)
 static size_t add(char *text, size_t bytes, size_t used, const char *format, ...)
 {
     va_list args;
-    int n;
+    int written;
 
     if (used >= bytes)
         return used;
     va_start(args, format);
-    n = vsnprintf(text + used, bytes - used, format, args);
+    written = vsnprintf(text + used, bytes - used, format, args);
     va_end(args);
-    return n < 0 ? used : used + (size_t)n;
+    return written < 0 ? used : used + (size_t)written;
 }
 
 static size_t add_attr(char *text, size_t bytes, size_t used, const inlay_attr_info *attribute)

@@ -188,18 +188,18 @@ static bool add_required(const struct generator *generator, op_case *entry)
     for (uint32_t i = 0; i < generator->source->schema->attr_count; i++) {
         const op_attr *attribute = &generator->source->schema->attrs[i];
         const size_t bytes = strlen(attribute->name);
-        inlay_attr_info a = { .kind = attribute->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
+        inlay_attr_info value = { .kind = attribute->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
 
         if (!attribute->required || has_attr(entry, attribute->name))
             continue;
-        a.name = (inlay_str){ arena_copy(&entry->arena, attribute->name, bytes + 1),
-                              bytes }; /* the case may outlive the schema */
-        if (a.name.data == NULL)
+        value.name = (inlay_str){ arena_copy(&entry->arena, attribute->name, bytes + 1),
+                                  bytes }; /* the case may outlive the schema */
+        if (value.name.data == NULL)
             return false;
-        a.count = attribute->kind == INLAY_ATTR_INTS || attribute->kind == INLAY_ATTR_FLOATS;
-        a.ints = attribute->kind == INLAY_ATTR_INTS ? &one : NULL;
-        a.floats = attribute->kind == INLAY_ATTR_FLOATS ? &half : NULL;
-        if (attribute->kind == INLAY_ATTR_TENSOR || attribute->kind > INLAY_ATTR_STRINGS || !case_attr(entry, &a))
+        value.count = attribute->kind == INLAY_ATTR_INTS || attribute->kind == INLAY_ATTR_FLOATS;
+        value.ints = attribute->kind == INLAY_ATTR_INTS ? &one : NULL;
+        value.floats = attribute->kind == INLAY_ATTR_FLOATS ? &half : NULL;
+        if (attribute->kind == INLAY_ATTR_TENSOR || attribute->kind > INLAY_ATTR_STRINGS || !case_attr(entry, &value))
             return false;
     }
     return true;
@@ -501,9 +501,9 @@ typedef struct one_source {
 
 static bool generate_one(void *user, const case_source *source)
 {
-    const one_source *o = user;
+    const one_source *context = user;
 
-    generate_cases(source, o->range, o->fn, o->user);
+    generate_cases(source, context->range, context->fn, context->user);
     return true;
 }
 

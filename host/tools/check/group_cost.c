@@ -9,10 +9,8 @@
 #include <string.h>
 
 enum { SIZES = 3, RUNS = 5, RELIABLE_NS = 20000 };
-static const double
-    failure_factor = 100,
-    warning_factor =
-        3; /* ratio of predicted and measured time above which (or below whose inverse) a line is a failure, a warning */
+/* A line is a failure or a warning if predicted and measured time differ by more than this factor. */
+static const double failure_factor = 100, warning_factor = 3;
 
 /* Prediction and measurement of the last offered case of a scale. */
 struct sample {
@@ -103,7 +101,7 @@ static const char *time_text(double ns, char text[32])
 static void report_result(const struct cost_check *cost_check)
 {
     const struct sample *big = NULL, *small = NULL;
-    char a[32], b[32];
+    char first_text[32], second_text[32];
     double ratio;
 
     for (uint32_t i = 0; i < SIZES; i++) {
@@ -122,12 +120,12 @@ static void report_result(const struct cost_check *cost_check)
     if (small->predicted > failure_factor * big->predicted) {
         check_fail(cost_check->check, "cost", big->text, "a higher cost for more work",
                    "compute the cost from the shapes in request->values", "%s, but for %s it was %s",
-                   time_text(big->predicted, a), small->text, time_text(small->predicted, b));
+                   time_text(big->predicted, first_text), small->text, time_text(small->predicted, second_text));
         return;
     }
     if (big->measured < RELIABLE_NS) {
         check_pass(cost_check->check, "cost", big->text, "predicted %s; too short to measure (%s)",
-                   time_text(big->predicted, a), time_text(big->measured, b));
+                   time_text(big->predicted, first_text), time_text(big->measured, second_text));
         return;
     }
     ratio = big->predicted / big->measured;
@@ -135,16 +133,16 @@ static void report_result(const struct cost_check *cost_check)
     if ((ratio > failure_factor && !big->guessed) || big->predicted < big->least / failure_factor)
         check_fail(cost_check->check, "cost", big->text, "a prediction accurate enough for partitioning",
                    "compute ns from the operations and bytes of the given shapes (kit: set cost->flops)",
-                   "predicted %s, measured %s: %.3g times", time_text(big->predicted, a), time_text(big->measured, b),
-                   ratio);
+                   "predicted %s, measured %s: %.3g times", time_text(big->predicted, first_text),
+                   time_text(big->measured, second_text), ratio);
     else if (ratio > warning_factor || ratio < 1 / warning_factor)
         check_warn(cost_check->check, "cost", big->text, "a prediction within a factor of 3",
                    "report the number of operations, or measure: set cost->ns and confidence",
-                   "predicted %s, measured %s: %.2g times", time_text(big->predicted, a), time_text(big->measured, b),
-                   ratio);
+                   "predicted %s, measured %s: %.2g times", time_text(big->predicted, first_text),
+                   time_text(big->measured, second_text), ratio);
     else
         check_pass(cost_check->check, "cost", big->text, "predicted %s, measured %s: %.2g times",
-                   time_text(big->predicted, a), time_text(big->measured, b), ratio);
+                   time_text(big->predicted, first_text), time_text(big->measured, second_text), ratio);
 }
 
 static bool try_source(void *user, const case_source *source)
@@ -163,7 +161,7 @@ static bool try_source(void *user, const case_source *source)
         if (!cost_check->check->args->quick || i != 1)
             generate_cases(source, &range, try_case, cost_check);
         if (cost_check->check->args->quick && cost_check->samples[0].measured <= 0)
-            return true; /* large tensors take long to generate, and a case not offered when small is hardly offered when large */
+            return true; /* an operator that is not offered when small is hardly offered when large, which takes long */
     }
     report_result(cost_check);
     return true;

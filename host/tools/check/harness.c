@@ -87,17 +87,17 @@ struct constants {
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
     const struct constants *constants = ctx;
-    const inlay_value_info *v =
+    const inlay_value_info *info =
         value < constants->graph->value_count ? inlay_graph_value(constants->graph, value) : NULL;
     char *copy;
 
-    if (v == NULL || v->data == NULL)
+    if (info == NULL || info->data == NULL)
         return NULL;
-    copy = arena_alloc(constants->arena, v->data_bytes + alignment);
+    copy = arena_alloc(constants->arena, info->data_bytes + alignment);
     if (copy == NULL)
         return NULL;
     copy += (alignment - (uintptr_t)copy % alignment) % alignment;
-    return memcpy(copy, v->data, v->data_bytes);
+    return memcpy(copy, info->data, info->data_bytes);
 }
 
 static uint32_t default_domain(const loaded_provider *provider)

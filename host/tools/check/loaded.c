@@ -188,11 +188,12 @@ static const inlay_operator *find_operator(void *ctx, const char *domain, const 
     return best;
 }
 
-static bool same_file(const char *a, const char *b)
+static bool same_file(const char *path, const char *other_path)
 {
-    struct stat x, y;
+    struct stat first, second;
 
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return stat(path, &first) == 0 && stat(other_path, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
 }
 
 /* Adds a plugin to compare with. One that cannot be opened is skipped, with a line in the report. */
