@@ -17,7 +17,7 @@ typedef struct case_tensor {
     int64_t dims[CASE_RANK];
     int64_t count;
     uint64_t bytes;
-    void *data;          /* [count], the case's; NULL until filled */
+    void *data;          /* [count] elements in the arena of the case, or the caller's; NULL until filled */
     const double *given; /* [given_count] fixed elements instead of random ones, or NULL */
     uint32_t given_count;
     int64_t low, high; /* of random integers */
@@ -32,7 +32,7 @@ typedef struct op_case {
     inlay_attr_info attrs[CASE_ATTRS];
     uint32_t attr_count;
     bool random;        /* the operator is random: two runs may differ */
-    struct arena arena; /* of elements and attributes */
+    struct arena arena; /* memory of elements and attributes */
 } op_case;
 
 void case_init(op_case *entry, const char *domain, const char *op_type, int64_t opset);

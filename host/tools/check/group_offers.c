@@ -247,7 +247,7 @@ struct offer_check {
     const loaded_provider *provider;
     const uint8_t *candidates;
     uint32_t node_count, offers;
-    uint32_t both;            /* nodes that were offered alone and refused ... */
+    uint32_t both;            /* nodes that were both offered alone and refused ... */
     char example_of_both[80]; /* ... one of them */
     bool failed;
 };

@@ -36,10 +36,10 @@ INLAY_NODISCARD inlay_status device_wait(const device_link *link, inlay_fence fe
 /* Copies between host memory and a buffer, and waits. */
 INLAY_NODISCARD inlay_status device_copy(device_link *link, void *host, const inlay_buffer *device, uint64_t bytes,
                                          bool to_device, inlay_diag *diag);
-/* The caller frees whole with buffer_free where its handle is not 0, also after a failure. */
+/* The caller frees out->whole with buffer_free if its handle is not 0, also after a failure. */
 INLAY_NODISCARD inlay_status device_tensor_alloc(const loaded_provider *provider, uint32_t domain, uint64_t bytes,
                                                  device_tensor *out, inlay_diag *diag);
-/* Writes the margins and the tensor: data, or where it is NULL fill. */
+/* Writes the margins and the tensor: data, or bytes of `fill` if it is NULL. */
 INLAY_NODISCARD inlay_status device_tensor_fill(device_link *link, const device_tensor *tensor, const void *data,
                                                 uint8_t fill, struct arena *arena, inlay_diag *diag);
 /* Reads the tensor into memory of the arena. *out_damaged: the margins were overwritten. */

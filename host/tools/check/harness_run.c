@@ -18,8 +18,8 @@ struct run_state {
     const harness_options *options;
     harness_result *result;
     struct guarded in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
-    device_tensor
-        device[CASE_INPUTS + CASE_OUTPUTS + 1]; /* whole.handle 0: in host memory; the last element is the workspace */
+    /* Inputs, outputs and workspace on the device; whole.handle 0: in host memory. */
+    device_tensor device[CASE_INPUTS + CASE_OUTPUTS + 1];
     int64_t in_dims[CASE_INPUTS][CASE_RANK], out_dims[CASE_OUTPUTS][INLAY_MAX_RANK];
     inlay_tensor_arg ins[CASE_INPUTS], outs[CASE_OUTPUTS];
     bool allocated[CASE_OUTPUTS];
