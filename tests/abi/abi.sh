@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares the ABI of the headers with the recorded one; with --record writes the record anew.
+# Compares the ABI of the headers with the recorded one; with --record replaces the record.
 #   abi.sh SOURCE_DIR SURFACE_SO [--record]
 # Exit 77: skipped, because abidiff is not installed.
 set -u
@@ -23,7 +23,7 @@ fi
 if [ "${3:-}" = --record ]; then
     version=$(number INLAY_ABI_MAJOR).$(number INLAY_ABI_MINOR)
     if grep -q "^$version " "$source/sdk/abi/releases"; then
-        echo "ABI $version is released. What is appended now belongs to the next minor: raise INLAY_ABI_MINOR in plugin.h,"
+        echo "ABI $version is released. Additions belong to the next minor version: raise INLAY_ABI_MINOR in plugin.h,"
         echo "add a section to sdk/abi/CHANGELOG.md, and record again."
         exit 1
     fi

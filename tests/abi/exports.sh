@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the shared objects export: libinlay.so what inlay.h declares, a plugin inlay_plugin_open, and nothing besides.
+# Symbols exported by the shared objects: libinlay.so exports exactly the functions of inlay.h, a plugin exactly
+# inlay_plugin_open.
 #   exports.sh INLAY_H LIBINLAY PLUGIN...
 set -u
 header=$1 library=$2

@@ -1,16 +1,17 @@
-/* A device that is not the CPU, as far as a host can tell: a plugin written on plugin.h alone, without the kit.
+/* A simulated device: a plugin that uses plugin.h only, without the kit, and behaves like an asynchronous device.
  *
- * Its memory is a domain of its own whose handles are numbers and not addresses; each buffer that it is handed back is
- * checked. One thread of its own works off a queue of jobs, so execute and copies return long before the work is done,
- * and fences are signalled from that thread. It runs Neg, Relu, Add and Mul of equal shapes on floats, merges
- * neighbours, offers Mul followed by Add as a group, and runs NonZero, whose shape depends on data, in two ways. */
+ * Its memory is a separate domain whose handles are numbers, not addresses; every buffer from the host is validated. A
+ * worker thread processes a queue of jobs, so execute and copies return long before the work is done, and fences are
+ * signalled from that thread. It runs Neg, Relu, Add and Mul of equal shapes on floats, merges adjacent nodes, offers
+ * Mul followed by Add as a group, and runs NonZero, whose output shape depends on data, with bounded or allocated
+ * outputs. */
 #include "fake_work.h"
 #include "inlay/extensions.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what it can do, and at what cost */
+/* ------------------------------------------------------------------ assess and cost */
 
 static bool same_shapes(const inlay_graph *graph, const inlay_node_info *node)
 {
@@ -36,8 +37,8 @@ static inlay_status refuse(const inlay_assess_sink *sink, uint32_t node, uint32_
     return sink->refuse(sink->ctx, &refusal);
 }
 
-/* Alternatives, beside the usual: bfloat16 between two regions. */
-static uint32_t ask_narrow(const struct device *device, const inlay_node_info *node, inlay_placement out[3])
+/* Adds alternative placements: bfloat16 between two regions. */
+static uint32_t add_narrow_placements(const struct device *device, const inlay_node_info *node, inlay_placement out[3])
 {
     uint32_t n = 0;
 
@@ -66,7 +67,7 @@ static inlay_status assess_node(struct device *device, const inlay_graph *graph,
                           .placement_stride = sizeof placements[0] };
 
     if (op >= 0 && op != OP_NONZERO && device->narrow)
-        offer.placement_count += ask_narrow(device, node, placements + 2);
+        offer.placement_count += add_narrow_placements(device, node, placements + 2);
 
     if (op < 0)
         return refuse(sink, n, INLAY_REFUSE_OPERATOR, "the fake device has five operators, and this is none of them");
@@ -80,7 +81,7 @@ static inlay_status assess_node(struct device *device, const inlay_graph *graph,
     return sink->offer(sink->ctx, &offer);
 }
 
-/* Mul whose result goes into one Add and nowhere else: one region, offered besides the single nodes. */
+/* Offers a Mul whose only consumer is an Add together with that Add, in addition to the single nodes. */
 static inlay_status offer_group(const struct device *device, const inlay_graph *graph, uint32_t n,
                                 const inlay_assess_sink *sink)
 {
@@ -107,9 +108,9 @@ static inlay_status offer_group(const struct device *device, const inlay_graph *
     if (readers != 1 || nodes[1] == 0)
         return INLAY_OK;
     if (device->narrow) {
-        offer.placement_count = ask_narrow(device, mul, placements);
+        offer.placement_count = add_narrow_placements(device, mul, placements);
         offer.placement_count +=
-            ask_narrow(device, inlay_graph_node(graph, nodes[1]), placements + offer.placement_count);
+            add_narrow_placements(device, inlay_graph_node(graph, nodes[1]), placements + offer.placement_count);
     }
     return sink->offer(sink->ctx, &offer);
 }
@@ -132,7 +133,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return status;
 }
 
-/* Elements that a node makes at the shapes at hand, 0 if they are not known. */
+/* Number of output elements of a node at the given shapes, 0 if they are unknown. */
 static double elements_of(const inlay_cost_request *request, uint32_t node)
 {
     const inlay_node_info *info = inlay_graph_node(request->graph, node);
@@ -145,7 +146,7 @@ static double elements_of(const inlay_cost_request *request, uint32_t node)
     return state->rank != INLAY_RANK_UNKNOWN ? elements : 0;
 }
 
-/* What the option element_ps says, and the queue; without it, so cheap that it is worth any copy. */
+/* With option element_ps: time of the elements plus the queue. Otherwise so low that the device is always chosen. */
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
     const struct device *device = state;
@@ -162,9 +163,9 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ life cycle */
 
-static const char gone[] = "somebody took the second device away";
+static const char removed[] = "the second device was removed";
 
 static inlay_status enumerate(void *ctx, const inlay_host *host,
                               inlay_status (*found)(void *user, const inlay_device_info *info), void *user,
@@ -181,7 +182,7 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
                                        .name = "Fake 2000",
                                        .option = "device",
                                        .value = "1",
-                                       .unusable = gone,
+                                       .unusable = removed,
                                        .kind = INLAY_DEVICE_GPU };
     const inlay_status status = found(user, &first);
 
@@ -189,7 +190,7 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
     return status == INLAY_OK ? found(user, &second) : status;
 }
 
-/* How much memory there is, and whose, is known now. */
+/* The size and kind of the memory are known once the device is open. */
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
     const struct device *device = state;
@@ -217,7 +218,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: create");
     if (strcmp(args->options[13].s, "1") == 0) {
         free(device);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: %s", gone);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: %s", removed);
     }
     device->host = host;
     device->domain = args->first_domain;
@@ -298,8 +299,8 @@ static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
 {
     fake_stream *stream = (fake_stream *)(uintptr_t)number;
 
-    if (stream != NULL && stream->kind == FAKE_STREAM && stream->mark_count < FAKE_STREAM_MOST &&
-        stream->gate_count < FAKE_STREAM_MOST)
+    if (stream != NULL && stream->kind == FAKE_STREAM && stream->mark_count < MAX_STREAM_FENCES &&
+        stream->gate_count < MAX_STREAM_FENCES)
         return stream;
     (void)inlay_fail(diag, INLAY_UNSUPPORTED, "fake: this stream is none of mine");
     return NULL;
@@ -308,12 +309,12 @@ static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
 static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
     const struct device *device = state;
-    fake_stream *s = stream_of(stream, diag);
+    fake_stream *known = stream_of(stream, diag);
 
-    if (s == NULL)
+    if (known == NULL)
         return INLAY_UNSUPPORTED;
-    if (s->busy)
-        s->marks[s->mark_count++] = fence;
+    if (known->busy)
+        known->marks[known->mark_count++] = fence;
     else
         device->host->fence_signal(device->host->ctx, fence, INLAY_OK, NULL);
     return INLAY_OK;
@@ -321,12 +322,12 @@ static inlay_status stream_signal(void *state, uint64_t stream, inlay_fence fenc
 
 static inlay_status stream_wait(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
-    fake_stream *s = stream_of(stream, diag);
+    fake_stream *known = stream_of(stream, diag);
 
     (void)state;
-    if (s == NULL)
+    if (known == NULL)
         return INLAY_UNSUPPORTED;
-    s->gates[s->gate_count++] = fence;
+    known->gates[known->gate_count++] = fence;
     return INLAY_OK;
 }
 
@@ -347,7 +348,7 @@ static const void *extension(void *state, const char *name)
 
 static const inlay_option options[] = {
     { .name = "delay_us",
-      .doc = "time that each job takes at least, microseconds",
+      .doc = "minimum time of each job, microseconds",
       .default_value = "0",
       .min = 0,
       .max = 60000000,
@@ -364,19 +365,19 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_BOOL },
     { .name = "refuse", .doc = "offers nothing", .default_value = "false", .kind = INLAY_OPTION_BOOL },
     { .name = "link_us",
-      .doc = "time that each copy takes at least, microseconds of a busy CPU",
+      .doc = "minimum time of each copy, microseconds of busy waiting",
       .default_value = "0",
       .min = 0,
       .max = 60000000,
       .kind = INLAY_OPTION_INT },
     { .name = "link_mb_s",
-      .doc = "megabytes a second of copies, 0 = as fast as they go",
+      .doc = "bandwidth of copies, MB/s, 0 = no limit",
       .default_value = "0",
       .min = 0,
       .max = 1000000,
       .kind = INLAY_OPTION_INT },
     { .name = "element_ps",
-      .doc = "cost of an element, picoseconds, 0 = nodes of any size cost nothing",
+      .doc = "cost of an element, picoseconds, 0 = nodes of any size are nearly free",
       .default_value = "0",
       .min = 0,
       .max = 1000000,
@@ -388,7 +389,7 @@ static const inlay_option options[] = {
       .max = 1000000,
       .kind = INLAY_OPTION_INT },
     { .name = "host_input",
-      .doc = "NonZero takes its input from host memory",
+      .doc = "NonZero reads its input from host memory",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "memory_kib",
@@ -398,24 +399,24 @@ static const inlay_option options[] = {
       .max = 1000000,
       .kind = INLAY_OPTION_INT },
     { .name = "unified",
-      .doc = "the device's memory is the host's",
+      .doc = "the device shares the memory of the host",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "unordered",
-      .doc = "jobs that are ready run before those that wait",
+      .doc = "ready jobs run before jobs that wait",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "narrow",
-      .doc = "regions pass bfloat16 on to each other",
+      .doc = "regions exchange values in bfloat16",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "device", .doc = "the number of the device", .default_value = "0", .kind = INLAY_OPTION_STRING },
     { .name = "imports",
-      .doc = "reads the host's memory where it is",
+      .doc = "reads imported host memory in place",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
     { .name = "in_place",
-      .doc = "single nodes write where their first input is",
+      .doc = "single nodes write into the buffer of their first input",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
 };
@@ -425,7 +426,7 @@ static const inlay_domain_info domains[] = {
 static const inlay_provider provider = {
     .struct_size = sizeof provider,
     .name = "fake",
-    .description = "a device that is not there",
+    .description = "a simulated device",
     .device_kind = INLAY_DEVICE_OTHER,
     .flags = INLAY_PROVIDER_ASYNC,
     .options = options,
@@ -435,7 +436,7 @@ static const inlay_provider provider = {
     .domain_count = 1,
     .domain_stride = sizeof domains[0],
     .default_domain = 1,
-    .poll_ms = 2000, /* however busy the machine is */
+    .poll_ms = 2000, /* even on a busy machine */
     .create = create,
     .destroy = destroy,
     .quiesce = quiesce,

@@ -1,4 +1,4 @@
-/* The memory of the fake device: buffers whose handles are numbers, each checked when it comes back. */
+/* The memory of the fake device: buffers whose handles are numbers, validated at each use. */
 #include "fake_work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ void buffer_free(void *state, const inlay_buffer *buffer)
     (void)pthread_mutex_unlock(&device->mutex);
 }
 
-/* Where a buffer lies, if it is what the host may hand in and holds `bytes`; NULL otherwise. */
+/* The address of a valid buffer that holds `bytes`; otherwise NULL, and counts misuse. */
 char *address(struct device *device, const inlay_buffer *buffer, uint64_t bytes)
 {
     uint64_t i = buffer->handle - HANDLE_BASE;
@@ -71,7 +71,7 @@ char *address(struct device *device, const inlay_buffer *buffer, uint64_t bytes)
     return data;
 }
 
-/* ------------------------------------------------------------------ memory that others see */
+/* ------------------------------------------------------------------ mapped and shared memory */
 
 inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
 {
@@ -88,7 +88,7 @@ void buffer_unmap(void *state, const inlay_buffer *buffer)
     count(&((struct device *)state)->counters.mapped, -1);
 }
 
-/* To others, the memory's name is the address that only this file knows. */
+/* The native handle is the real address of the memory. */
 inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag)
 {
     char *data = address(state, buffer, buffer->bytes);
@@ -102,7 +102,7 @@ inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native
     return INLAY_OK;
 }
 
-/* Memory of somebody else's as a buffer. */
+/* Registers external memory as a buffer. */
 static inlay_status take_foreign(struct device *device, char *data, uint64_t bytes, uint32_t *out_index,
                                  inlay_diag *diag)
 {
@@ -133,7 +133,7 @@ inlay_status import_host(void *state, uint32_t domain, void *address, uint64_t b
     inlay_status status;
 
     if (!device->imports || domain != device->domain || (uintptr_t)address % 64 != 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: this memory can't be taken as it is");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: this memory cannot be imported");
     status = take_foreign(device, address, bytes, &i, diag);
     if (status != INLAY_OK)
         return status;

@@ -1,4 +1,4 @@
-/* fake_models.h - branches and loops, for models on the fake device. */
+/* fake_models.h - helpers to write If and Loop nodes for models on the fake device. */
 #ifndef FAKE_MODELS_H
 #define FAKE_MODELS_H
 #include "fake_rig.h"
@@ -16,7 +16,7 @@ static inline void add_body(onnx_bytes *node, const char *name, const onnx_bytes
     onnx_message(node, 5, &attr);
 }
 
-/* If: -x in one branch, other_op of other_from in the other. */
+/* Adds an If: -x in the then branch, other_op(other_from) in the else branch. */
 static inline void add_if(onnx_bytes *bytes, const char *cond, const char *x, const char *other_op,
                           const char *other_from, const char *to)
 {
@@ -39,7 +39,7 @@ static inline void add_if(onnx_bytes *bytes, const char *cond, const char *x, co
     onnx_message(bytes, 1, &node);
 }
 
-/* Binds input `index` to one element that the caller changes from run to run. */
+/* Binds input `index` to a scalar that the caller changes between runs. */
 static inline void set_one(struct rig *rig, uint32_t index, inlay_dtype dtype, void *element, uint64_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -50,7 +50,7 @@ static inline void set_one(struct rig *rig, uint32_t index, inlay_dtype dtype, v
     inlay_value_unref(value);
 }
 
-/* x + b, n times; stacked as well. */
+/* The body of a loop x = x + b, which also stacks -x. */
 static inline void loop_body(onnx_bytes *body, const int64_t *shape)
 {
     onnx_input(body, "i", INLAY_INT64, 0, &scalar);

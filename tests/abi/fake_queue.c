@@ -1,5 +1,5 @@
-/* What the fake device does with what it is asked: jobs in a queue, which its thread works off once the fences that
- * they wait for are reached. The thread waits for none of them: the host tells. */
+/* The job queue of the fake device. Its thread runs a job once the fences that the job waits for are reached. The
+ * thread does not wait for fences: the host notifies it. */
 #include "fake_work.h"
 #include "inlay/extensions.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { MAX_TENSORS = 64, MAX_WAITS = 64, MAX_COPIES = 64 };
 
-struct waiting {
+struct pending_wait {
     inlay_fence_notice notice;
     struct device *device;
     struct job *job;
@@ -20,13 +20,13 @@ struct job {
     const inlay_compiled *compiled; /* NULL: a copy */
     const inlay_instance *instance;
     inlay_buffer inputs[MAX_TENSORS], outputs[MAX_TENSORS], workspace;
-    uint32_t copy_count;                                  /* of inputs to outputs, where compiled is NULL */
+    uint32_t copy_count;                                  /* copies from inputs to outputs, if compiled is NULL */
     bool narrow_in[MAX_TENSORS], narrow_out[MAX_TENSORS]; /* bfloat16 */
     inlay_fence own[MAX_WAITS], signal;
-    uint32_t own_count; /* fences of this device, which jobs before this one signal */
-    struct waiting waits[MAX_WAITS];
-    uint32_t pending;    /* fences that are not reached yet; the device's mutex guards it, and the next two */
-    inlay_status failed; /* one of them never will be */
+    uint32_t own_count; /* fences of this device, signalled by jobs before this one */
+    struct pending_wait waits[MAX_WAITS];
+    uint32_t pending;    /* fences not reached yet; the device's mutex guards it and the next two */
+    inlay_status failed; /* status of a fence that failed, or INLAY_OK */
     inlay_diag why;
     inlay_run *run;
 };
@@ -50,7 +50,7 @@ static float *operand_data(struct device *device, const struct job *job, const s
     }
 }
 
-/* A loop each, so that they are as fast as memory is. */
+/* One loop for each operator, so that the compiler vectorises them. */
 static void apply(int op, const float *a, const float *b, float *output, int64_t n)
 {
     switch (op) {
@@ -73,14 +73,14 @@ static void apply(int op, const float *a, const float *b, float *output, int64_t
     }
 }
 
-/* Whether an operand is one that came, or goes, as bfloat16. */
+/* Is the operand an input or output in bfloat16? */
 static bool is_narrow(const struct job *job, const struct operand *operand)
 {
     return (operand->from == FROM_INPUT && job->narrow_in[operand->index]) ||
            (operand->from == FROM_OUTPUT && job->narrow_out[operand->index]);
 }
 
-/* As operand_data, of what may be bfloat16: then *out_wide is a copy with room for n floats, to be freed. */
+/* As operand_data(); if the operand is bfloat16, *out_wide is a copy of n floats, which the caller frees. */
 static float *widen(struct device *device, const struct job *job, const struct operand *operand, int64_t n,
                     float **out_wide)
 {
@@ -114,18 +114,18 @@ static void narrow_into(struct device *device, const struct job *job, const stru
 
 static inlay_status compute_step(struct device *device, const struct job *job, uint32_t step)
 {
-    const struct step *st = &job->compiled->steps[step];
+    const struct step *step_info = &job->compiled->steps[step];
     int64_t n = job->instance->counts[step];
     float *wide[3] = { NULL };
-    const float *a = widen(device, job, &st->in[0], n, &wide[0]);
-    const float *b = st->in_count > 1 ? widen(device, job, &st->in[1], n, &wide[1]) : a;
-    float *output = widen(device, job, &st->out, n, &wide[2]);
+    const float *a = widen(device, job, &step_info->in[0], n, &wide[0]);
+    const float *b = step_info->in_count > 1 ? widen(device, job, &step_info->in[1], n, &wide[1]) : a;
+    float *output = widen(device, job, &step_info->out, n, &wide[2]);
     const bool sound = a != NULL && b != NULL && output != NULL;
 
     if (sound)
-        apply(st->op, a, b, output, n);
+        apply(step_info->op, a, b, output, n);
     if (sound && wide[2] != NULL)
-        narrow_into(device, job, &st->out, n, output);
+        narrow_into(device, job, &step_info->out, n, output);
     for (int i = 0; i < 3; i++)
         free(wide[i]);
     return sound ? INLAY_OK : INLAY_INTERNAL;
@@ -136,7 +136,7 @@ static int64_t now_ns(void);
 static inlay_status compute(struct device *device, const struct job *job)
 {
     const inlay_ext_steps *steps = device->host->extension(device->host->ctx, INLAY_EXT_STEPS);
-    const bool told = steps != NULL && steps->wanted(device->host->ctx, job->run) != 0;
+    const bool report_times = steps != NULL && steps->wanted(device->host->ctx, job->run) != 0;
     bool narrow = false;
     inlay_status status = INLAY_OK;
 
@@ -144,8 +144,8 @@ static inlay_status compute(struct device *device, const struct job *job)
         const int64_t begin = now_ns();
 
         status = compute_step(device, job, step);
-        /* What the device's own clock says: each kernel takes a millisecond there. */
-        if (told && status == INLAY_OK)
+        /* The simulated clock of the device: each kernel takes a millisecond. */
+        if (report_times && status == INLAY_OK)
             steps->done(device->host->ctx, job->run, job->compiled->steps[step].node, (uint64_t)begin,
                         (uint64_t)begin + 1000000);
     }
@@ -164,7 +164,7 @@ static int64_t now_ns(void)
     return (int64_t)timespec.tv_sec * 1000000000 + timespec.tv_nsec;
 }
 
-/* A link that is slow by the clock, to the microsecond: sleeping would be slower than asked for. */
+/* Simulates a slow link by busy waiting; sleeping would take longer than requested. */
 static void wait_for_link(const struct device *device, int64_t begin, uint64_t bytes)
 {
     int64_t ns =
@@ -202,7 +202,7 @@ static inlay_status copy_all(struct device *device, const struct job *job)
     return status;
 }
 
-/* Does the job have to wait? *out_status: it is to stop. */
+/* Does the job have to wait? *out_status: not INLAY_OK if it has to stop. */
 static bool is_held(struct device *device, inlay_run *run, inlay_status *out_status)
 {
     const uint32_t hold = __atomic_load_n(&device->hold, __ATOMIC_ACQUIRE);
@@ -212,8 +212,8 @@ static bool is_held(struct device *device, inlay_run *run, inlay_status *out_sta
     return hold == FAKE_DEAF || (hold != FAKE_FREE && status == INLAY_OK);
 }
 
-/* Takes its time, but looks up now and then. */
-static inlay_status pretend_to_work(struct device *device, inlay_run *run)
+/* Takes the configured time, but polls for cancellation. */
+static inlay_status simulate_work(struct device *device, inlay_run *run)
 {
     const struct timespec pause = { 0, 100000 };
     inlay_status status;
@@ -225,8 +225,8 @@ static inlay_status pretend_to_work(struct device *device, inlay_run *run)
     return status;
 }
 
-/* One job more, or a step that the caller's thread does: the device may be lost at it, and stays so. */
-static inlay_status be_there(struct device *device, inlay_diag *diag)
+/* Counts a job, or a step on the caller's thread. The device may be lost at it, and remains lost. */
+static inlay_status count_job(struct device *device, inlay_diag *diag)
 {
     bool lost;
 
@@ -238,7 +238,7 @@ static inlay_status be_there(struct device *device, inlay_diag *diag)
     return lost ? inlay_fail(diag, INLAY_DEVICE_LOST, "fake: the device fell off the bus") : INLAY_OK;
 }
 
-/* The job at which the device hangs takes its thread with it. */
+/* Blocks the thread of the device forever at the job hang_at. */
 static void hang(struct device *device)
 {
     bool now;
@@ -258,14 +258,15 @@ static void do_job(struct device *device, struct job *job)
     hang(device);
     for (uint32_t w = 0; w < job->own_count && status == INLAY_OK; w++) {
         if (device->host->fence_query(device->host->ctx, job->own[w], &status) == 0)
-            count(&device->counters.misuse, 1); /* the host called it ours, and no job before this one had it */
+            count(&device->counters.misuse,
+                  1); /* the host declared it a fence of this device, but no job before this one signalled it */
         if (status != INLAY_OK)
-            (void)inlay_fail(&why, status, "fake: the job before failed");
+            (void)inlay_fail(&why, status, "fake: the previous job failed");
     }
     if (status == INLAY_OK)
-        status = be_there(device, &why);
+        status = count_job(device, &why);
     if (status == INLAY_OK)
-        status = pretend_to_work(device, job->run);
+        status = simulate_work(device, job->run);
     if (status == INLAY_OK)
         status = job->compiled != NULL ? compute(device, job) : copy_all(device, job);
     if (status == INLAY_INTERNAL)
@@ -275,18 +276,18 @@ static void do_job(struct device *device, struct job *job)
     free(job);
 }
 
-/* Is there a job of the same run before it? */
+/* Is a job of the same run queued before it? */
 static bool is_behind(const struct device *device, const struct job *job)
 {
-    const struct job *x = device->first;
+    const struct job *other = device->first;
 
-    while (x != job && x->run != job->run)
-        x = x->next;
-    return x != job;
+    while (other != job && other->run != job->run)
+        other = other->next;
+    return other != job;
 }
 
-/* Takes the next job out of the queue: the first that is ready, in the order of its run, or the last of those that are.
- * The mutex is held. */
+/* Removes the next job from the queue: the first ready job whose predecessors of the same run are done, or with option
+ * unordered the last ready job. The mutex is held. */
 static struct job *next_job(struct device *device)
 {
     struct job *before = NULL, *at = NULL, *last = NULL;
@@ -332,26 +333,26 @@ void *work(void *arg)
     return NULL;
 }
 
-/* The host tells us, on whichever thread: no thread of ours waits for anybody. */
+/* Notification from the host, on any thread. */
 static void reached(void *user, inlay_status status, const inlay_diag *why)
 {
-    struct waiting *waiting = user;
-    struct device *device = waiting->device;
+    struct pending_wait *pending_wait = user;
+    struct device *device = pending_wait->device;
 
     (void)pthread_mutex_lock(&device->mutex);
-    if (status != INLAY_OK && waiting->job->failed == INLAY_OK) {
-        waiting->job->failed = status;
+    if (status != INLAY_OK && pending_wait->job->failed == INLAY_OK) {
+        pending_wait->job->failed = status;
         if (why != NULL)
-            waiting->job->why = *why;
+            pending_wait->job->why = *why;
     }
-    waiting->job->pending--;
+    pending_wait->job->pending--;
     (void)pthread_cond_broadcast(&device->changed);
     (void)pthread_mutex_unlock(&device->mutex);
 }
 
-/* The queue works in order, so our own fences need no waiting, unless it does not. */
-static void ask_for_waits(struct device *device, struct job *job, const inlay_fence *waits, uint32_t wait_count,
-                          uint32_t own)
+/* Requests notifications for the fences of a job. An ordered queue does not need them for fences of the device. */
+static void request_notices(struct device *device, struct job *job, const inlay_fence *waits, uint32_t wait_count,
+                            uint32_t own)
 {
     uint32_t n = 0;
 
@@ -359,20 +360,20 @@ static void ask_for_waits(struct device *device, struct job *job, const inlay_fe
     for (uint32_t i = 0; i < own && !device->unordered; i++)
         job->own[job->own_count++] = waits[i];
     for (uint32_t i = job->own_count; i < wait_count; i++)
-        job->waits[n++] = (struct waiting){ { .struct_size = sizeof(inlay_fence_notice),
-                                              .fence = waits[i],
-                                              .reached = reached,
-                                              .user = &job->waits[i - job->own_count] },
-                                            device,
-                                            job };
+        job->waits[n++] = (struct pending_wait){ { .struct_size = sizeof(inlay_fence_notice),
+                                                   .fence = waits[i],
+                                                   .reached = reached,
+                                                   .user = &job->waits[i - job->own_count] },
+                                                 device,
+                                                 job };
     count(&device->counters.notices, (int32_t)n);
-    job->pending = n + 1; /* until it is in the queue */
+    job->pending = n + 1; /* plus one until it is in the queue */
     for (uint32_t i = 0; i < n; i++)
         device->host->fence_notify(device->host->ctx, &job->waits[i].notice);
 }
 
-/* Takes back what was asked for a job that is not to be. */
-static void forget_waits(struct device *device, struct job *job, uint32_t n)
+/* Cancels the notifications of a job that is not queued. */
+static void cancel_notices(struct device *device, struct job *job, uint32_t n)
 {
     uint32_t taken = 0;
 
@@ -384,8 +385,8 @@ static void forget_waits(struct device *device, struct job *job, uint32_t n)
     (void)pthread_mutex_unlock(&device->mutex);
 }
 
-/* Notes the job in counters.order. The mutex is held. */
-static void note(struct device *device, const struct job *job)
+/* Records the job in counters.order. The mutex is held. */
+static void record_order(struct device *device, const struct job *job)
 {
     char text[2 * MAX_COPIES];
     uint32_t n = 0;
@@ -414,16 +415,16 @@ static inlay_status enqueue(struct device *device, struct job *job, const inlay_
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "fake: too many fences");
     }
     job->why = (inlay_diag)INLAY_DIAG_INIT;
-    ask_for_waits(device, job, waits, wait_count, own);
+    request_notices(device, job, waits, wait_count, own);
     (void)pthread_mutex_lock(&device->mutex);
     if (device->stopping) {
         (void)pthread_mutex_unlock(&device->mutex);
-        forget_waits(device, job, wait_count - job->own_count);
+        cancel_notices(device, job, wait_count - job->own_count);
         free(job);
         return inlay_fail(diag, INLAY_BUSY, "fake: stopping");
     }
     job->pending--;
-    note(device, job);
+    record_order(device, job);
     if (device->last != NULL)
         device->last->next = job;
     else
@@ -469,13 +470,13 @@ inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay
     return enqueue(state, job, request->waits, request->wait_count, request->own_wait_count, diag);
 }
 
-/* The shape of the output depends on data, so this one waits for its input before it returns. */
-static inlay_status run_nonzero(struct device *device, const inlay_compiled *compiled, const inlay_instance *in,
+/* The shape of the output depends on data, so it waits for its input before it returns. */
+static inlay_status run_nonzero(struct device *device, const inlay_compiled *compiled, const inlay_instance *instance,
                                 const inlay_exec_args *args)
 {
     const inlay_tensor_arg *arg = &args->inputs[compiled->steps[0].in[0].index];
     inlay_tensor_arg *tensor_arg = &args->outputs[0];
-    int64_t dims[2] = { in->rank, 0 }, *out;
+    int64_t dims[2] = { instance->rank, 0 }, *out;
     inlay_buffer memory = tensor_arg->buffer;
     const float *data;
     inlay_status status = INLAY_OK;
@@ -483,13 +484,13 @@ static inlay_status run_nonzero(struct device *device, const inlay_compiled *com
     for (uint32_t wait = 0; wait < args->wait_count && status == INLAY_OK; wait++)
         status = device->host->fence_wait(device->host->ctx, args->run, args->waits[wait], args->diag);
     if (status == INLAY_OK)
-        status = be_there(device, args->diag);
+        status = count_job(device, args->diag);
     if (status != INLAY_OK)
         return status;
-    data = (const float *)(const void *)address(device, &arg->buffer, (uint64_t)in->counts[0] * sizeof *data);
+    data = (const float *)(const void *)address(device, &arg->buffer, (uint64_t)instance->counts[0] * sizeof *data);
     if (data == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0; i < in->counts[0]; i++)
+    for (int64_t i = 0; i < instance->counts[0]; i++)
         dims[1] += data[i] != 0;
     if (device->bounded) {
         tensor_arg->dims[0] = dims[0];
@@ -502,13 +503,13 @@ static inlay_status run_nonzero(struct device *device, const inlay_compiled *com
     out = (int64_t *)(void *)address(device, &memory, (uint64_t)(dims[0] * dims[1]) * sizeof *out);
     if (out == NULL)
         return inlay_fail(args->diag, INLAY_INTERNAL, "fake: a buffer that is not mine");
-    for (int64_t i = 0, at = 0; i < in->counts[0]; i++) {
+    for (int64_t i = 0, at = 0; i < instance->counts[0]; i++) {
         int64_t rest = i;
 
         if (data[i] == 0)
             continue;
-        for (uint32_t a = in->rank; a-- > 0; rest /= in->dims[a])
-            out[a * dims[1] + at] = rest % in->dims[a];
+        for (uint32_t a = instance->rank; a-- > 0; rest /= instance->dims[a])
+            out[a * dims[1] + at] = rest % instance->dims[a];
         at++;
     }
     count(&device->counters.executed, 1);

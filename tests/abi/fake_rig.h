@@ -1,4 +1,4 @@
-/* fake_rig.h - sessions on the fake device, with its counters at hand. */
+/* fake_rig.h - opens sessions on the fake device and gives access to its counters. */
 #ifndef FAKE_RIG_H
 #define FAKE_RIG_H
 #include "cmocka_all.h"
@@ -15,14 +15,14 @@ struct rig {
     inlay_session *session;
     inlay_context *context;
     plugin_set *set;
-    const struct provider *device; /* the one that the session has, shared */
+    const struct provider *device; /* shared with the session */
     const fake_counters *counters;
-    onnx_bytes *file; /* the model, which has to stay for the session */
+    onnx_bytes *file; /* the model, which must outlive the session */
 };
 
-enum { LEFT_MOST = 256 };
+enum { MAX_LEFT_MODELS = 256 };
 static char log_text[2048];
-static const char *cache_dir;              /* of the sessions to come, or NULL */
+static const char *cache_dir;              /* for the next sessions, or NULL */
 static const char *const *session_options; /* likewise: pairs of name and value, ended by NULL */
 
 static inline void keep_log(void *user, uint32_t level, const char *text)
@@ -34,7 +34,7 @@ static inline void keep_log(void *user, uint32_t level, const char *text)
         (void)snprintf(log_text + used, sizeof log_text - used, "%s\n", text);
 }
 
-/* FAKE_HELD ...: from the next job on. */
+/* Sets FAKE_HELD ..., which applies from the next job on. */
 static inline void hold(const struct provider *provider, uint32_t how)
 {
     uint32_t *at = (uint32_t *)(uintptr_t)provider->table->extension(provider->state, "fake.hold");
@@ -48,7 +48,7 @@ static inline uint32_t counted(const uint32_t *counter)
     return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
-/* Waits until the device has counted that far. */
+/* Waits until the counter has reached a value. */
 static inline void await(const uint32_t *counter, uint32_t least)
 {
     while (counted(counter) < least)
@@ -71,7 +71,7 @@ static inline struct rig open_rig(onnx_bytes *model, const char *const *settings
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
-    /* Whatever copies cost: such small tensors would never leave the host. */
+    /* Ignore the cost of copies: tensors that small would stay on the host. */
     assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
     if (cache_dir != NULL)
         assert_int_equal(inlay_options_set(options, "cache_dir", cache_dir, &diag), INLAY_OK);
@@ -90,7 +90,7 @@ static inline struct rig open_rig(onnx_bytes *model, const char *const *settings
         fail_msg("%s", diag.text);
     inlay_options_destroy(options);
     assert_int_equal(inlay_context_create(rig.session, &rig.context, &diag), INLAY_OK);
-    /* The registry shares what is open already: this is the session's device. */
+    /* The registry shares open providers: this is the session's device. */
     assert_int_equal(plugin_set_create(dirs, 1, NULL, NULL, &rig.set, &diag), INLAY_OK);
     assert_int_equal(provider_open(rig.set, "fake", chosen, chosen_count, &rig.device, &diag), INLAY_OK);
     rig.counters = rig.device->table->extension(rig.device->state, "fake.counters");
@@ -110,22 +110,22 @@ static inline void close_rig(struct rig *rig)
     free(rig->file);
 }
 
-/* From now on work that takes longer hangs. Runs that are to succeed have the minute that is the default: a machine
- * that is busy with other things is no device that hangs. */
-static inline void soon(struct rig *rig)
+/* Shortens the time after which the device counts as hung. Other runs keep the default of one minute, so that a busy
+ * machine is not mistaken for a hung device. */
+static inline void shorten_timeout(struct rig *rig)
 {
     rig->session->env.device_timeout_ms = 100;
 }
 
-extern onnx_bytes *left_models[LEFT_MOST];
-onnx_bytes *left_models[LEFT_MOST];
+extern onnx_bytes *left_models[MAX_LEFT_MODELS];
+onnx_bytes *left_models[MAX_LEFT_MODELS];
 
-/* What a device that hangs may still use stays, the model among it. */
+/* Closes a session with a hung device: memory that the device may still use, such as the model, stays allocated. */
 static inline void leave_rig(struct rig *rig)
 {
     static uint32_t count;
 
-    left_models[count++ % LEFT_MOST] = rig->file;
+    left_models[count++ % MAX_LEFT_MODELS] = rig->file;
     inlay_context_destroy(rig->context);
     inlay_session_destroy(rig->session);
     provider_close(rig->device);

@@ -1,4 +1,4 @@
-/* The regions of the fake device: compiled, sized, bound to a context. */
+/* The regions of the fake device: compile, specialize, bind. */
 #include "fake_work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@ int op_of(const inlay_node_info *node)
     return -1;
 }
 
-uint32_t find(const uint32_t *list, uint32_t n, uint32_t value)
+uint32_t find(const uint32_t *list, uint32_t count_of_list, uint32_t value)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < count_of_list; i++)
         if (list[i] == value)
             return i;
     return INLAY_NONE;
@@ -40,13 +40,13 @@ void release_compiled(void *state, inlay_compiled *compiled)
 static inlay_status upload(struct device *device, const inlay_compile_request *request, inlay_compiled *compiled,
                            uint32_t value, struct operand *out, inlay_diag *diag)
 {
-    const inlay_value_info *v = inlay_graph_value(request->graph, value);
+    const inlay_value_info *info = inlay_graph_value(request->graph, value);
     inlay_buffer *buffer = &compiled->constants[compiled->constant_count];
-    inlay_status status = buffer_alloc(device, device->domain, v->data_bytes, buffer, diag);
+    inlay_status status = buffer_alloc(device, device->domain, info->data_bytes, buffer, diag);
 
     if (status != INLAY_OK)
         return status;
-    memcpy(device->buffers[buffer->handle - HANDLE_BASE].data, v->data, v->data_bytes);
+    memcpy(device->buffers[buffer->handle - HANDLE_BASE].data, info->data, info->data_bytes);
     out->from = FROM_CONSTANT;
     out->index = compiled->constant_count++;
     request->constants[value] = INLAY_CONST_COPIED;
@@ -68,7 +68,7 @@ static inlay_status read_operand(struct device *device, const inlay_compile_requ
     out->from = FROM_INPUT;
     out->index = find(request->inputs, request->input_count, value);
     if (out->index == INLAY_NONE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "fake: a value that neither enters nor is made");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "fake: a value that is neither an input nor computed");
     return INLAY_OK;
 }
 
@@ -114,7 +114,7 @@ inlay_status compile(void *state, const inlay_compile_request *request, inlay_co
         count(&device->counters.seen_blobs, 1);
     else if (request->store_cache != NULL && request->store_cache(request->ctx, "fake blob", 9) == INLAY_OK)
         count(&device->counters.stored_blobs, 1);
-    if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* its offers say nothing of it */
+    if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* its offers do not state it */
         for (uint32_t i = 0; i < compiled->constant_count; i++)
             *request->resident_bytes += compiled->constants[i].bytes;
     *out_compiled = compiled;
@@ -128,35 +128,35 @@ inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_
                         inlay_instance **out_instance, inlay_diag *diag)
 {
     struct device *device = state;
-    inlay_instance *in = calloc(1, sizeof *in + compiled->step_count * sizeof in->counts[0]);
+    inlay_instance *instance = calloc(1, sizeof *instance + compiled->step_count * sizeof instance->counts[0]);
     const inlay_value_state *value_state =
         INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->steps[0].in[0].value);
     int64_t most = 0;
 
     *out_instance = NULL;
-    if (in == NULL)
+    if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: specialize");
-    in->rank = value_state->rank;
-    memcpy(in->dims, value_state->dims, value_state->rank * sizeof *value_state->dims);
+    instance->rank = value_state->rank;
+    memcpy(instance->dims, value_state->dims, value_state->rank * sizeof *value_state->dims);
     for (uint32_t step = 0; step < compiled->step_count; step++) {
-        const inlay_value_state *v =
+        const inlay_value_state *input_state =
             INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->steps[step].in[0].value);
 
-        in->counts[step] = 1;
-        for (uint32_t i = 0; i < v->rank; i++)
-            in->counts[step] *= v->dims[i];
-        most = in->counts[step] > most ? in->counts[step] : most;
+        instance->counts[step] = 1;
+        for (uint32_t i = 0; i < input_state->rank; i++)
+            instance->counts[step] *= input_state->dims[i];
+        most = instance->counts[step] > most ? instance->counts[step] : most;
     }
-    in->inner_bytes = ((uint64_t)most * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    request->workspace_bytes = in->inner_bytes * compiled->inner_count;
+    instance->inner_bytes = ((uint64_t)most * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    request->workspace_bytes = instance->inner_bytes * compiled->inner_count;
     request->workspace_alignment = ALIGNMENT;
     if (compiled->steps[0].op == OP_NONZERO) {
         request->outputs[0].kind = device->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
-        request->outputs[0].max_bytes = (uint64_t)in->counts[0] * in->rank * sizeof(int64_t);
+        request->outputs[0].max_bytes = (uint64_t)instance->counts[0] * instance->rank * sizeof(int64_t);
     } else if (device->in_place && compiled->step_count == 1 && compiled->steps[0].in[0].from == FROM_INPUT)
         request->outputs[0].alias = compiled->steps[0].in[0].index;
     count(&device->counters.live_regions, 1);
-    *out_instance = in;
+    *out_instance = instance;
     return INLAY_OK;
 }
 
@@ -167,12 +167,12 @@ void release_instance(void *state, inlay_compiled *compiled, inlay_instance *ins
     count(&((struct device *)state)->counters.live_regions, -1);
 }
 
-/* ------------------------------------------------------------------ what is kept for one context */
+/* ------------------------------------------------------------------ bindings to a context */
 
 struct inlay_binding {
     uint32_t count;
     inlay_buffer workspace;
-    inlay_buffer buffers[]; /* of inputs and outputs; handle 0: another one in each run */
+    inlay_buffer buffers[]; /* of inputs and outputs; handle 0: differs in each run */
 };
 
 inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
@@ -184,7 +184,7 @@ inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instanc
     (void)instance;
     if (compiled->steps[0].op == OP_NONZERO) {
         free(binding);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: nothing to keep");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: nothing to bind");
     }
     if (binding == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: bind");
@@ -208,7 +208,7 @@ void release_binding(void *state, inlay_compiled *compiled, inlay_instance *inst
     count(&((struct device *)state)->counters.live_bindings, -1);
 }
 
-/* Are these the addresses that were promised to stay? */
+/* Checks that the addresses are those of the binding. */
 void check_binding(struct device *device, const inlay_exec_args *args)
 {
     const inlay_binding *binding = args->binding;
@@ -219,13 +219,13 @@ void check_binding(struct device *device, const inlay_exec_args *args)
     if (args->workspace.handle != binding->workspace.handle || args->workspace.offset != binding->workspace.offset)
         count(&device->counters.misuse, 1);
     for (uint32_t i = 0; i < binding->count; i++) {
-        const inlay_buffer *now =
+        const inlay_buffer *current =
             i < args->input_count
                 ? &INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i)->buffer
                 : &INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i - args->input_count)->buffer;
 
         if (binding->buffers[i].handle != 0 &&
-            (now->handle != binding->buffers[i].handle || now->offset != binding->buffers[i].offset))
+            (current->handle != binding->buffers[i].handle || current->offset != binding->buffers[i].offset))
             count(&device->counters.misuse, 1);
     }
 }

@@ -1,5 +1,5 @@
-/* fake_work.h - the fake device between its files: fake_device.c says what it can do, fake_work.c prepares regions,
- * fake_queue.c runs them, fake_memory.c has the memory. */
+/* fake_work.h - internal header of the fake device: fake_device.c describes and creates it, fake_work.c compiles
+ * regions, fake_queue.c runs them, fake_memory.c manages its memory. */
 #ifndef FAKE_WORK_H
 #define FAKE_WORK_H
 #include "fake_device.h"
@@ -16,19 +16,19 @@ struct device {
     int64_t delay_us;
     int64_t lose_after; /* jobs until the device is lost, 0 = never */
     int64_t hang_at;    /* jobs until one never ends, 0 = never */
-    int64_t memory_kib; /* of the device, 0 = as much as there is */
+    int64_t memory_kib; /* of the device, 0 = no limit */
     uint32_t hold;      /* FAKE_FREE ... */
     bool host_input;    /* NonZero wants its input in host memory */
-    int64_t link_us;    /* that a copy takes at least, by the clock, with the CPU kept busy */
-    int64_t link_mb_s;  /* megabytes a second of copies, 0 = as fast as memory is */
-    int64_t element_ps; /* what cost says of an element, 0 = every node costs next to nothing */
-    bool bounded;       /* NonZero into a buffer of the largest size; otherwise it allocates */
+    int64_t link_us;    /* minimum time of a copy, by busy waiting */
+    int64_t link_mb_s;  /* bandwidth of copies in MB/s, 0 = no limit */
+    int64_t element_ps; /* predicted cost of an element, 0 = every node is nearly free */
+    bool bounded;       /* NonZero writes into a buffer of the largest size; otherwise it allocates */
     bool refuse;        /* offers nothing */
-    bool unified;       /* its memory is the host's */
-    bool in_place;      /* a region of one node may write where its first input is */
-    bool imports;       /* it reads the host's memory where that is, at multiples of 64 */
-    bool unordered;     /* jobs that are ready run before those that wait, the latest first */
-    bool narrow;        /* passes bfloat16 from region to region */
+    bool unified;       /* it shares the memory of the host */
+    bool in_place;      /* a region of one node may write into the buffer of its first input */
+    bool imports;       /* it reads imported host memory in place, at multiples of 64 */
+    bool unordered;     /* ready jobs run before jobs that wait, the latest first */
+    bool narrow;        /* regions exchange bfloat16 */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t thread;
@@ -37,7 +37,7 @@ struct device {
     struct {
         char *data;
         uint64_t bytes;
-        bool foreign;       /* somebody else's */
+        bool foreign;       /* external memory, not to be freed */
     } buffers[MAX_BUFFERS]; /* handle 0x7000 + i */
     fake_counters counters;
 };
@@ -49,18 +49,18 @@ static inline void count(uint32_t *counter, int32_t by)
 
 enum { OP_NEG, OP_RELU, OP_ADD, OP_MUL, OP_NONZERO, OP_COUNT };
 int op_of(const inlay_node_info *node); /* -1: none of them */
-/* The place of value in a list, INLAY_NONE if it is not there. */
+/* The index of value in a list, INLAY_NONE if it is missing. */
 uint32_t find(const uint32_t *list, uint32_t n, uint32_t value);
 
 enum { FROM_INPUT, FROM_OUTPUT, FROM_INNER, FROM_CONSTANT };
 struct operand {
     uint32_t from, index;
-    uint32_t value; /* of the snapshot */
+    uint32_t value; /* index in the snapshot */
 };
 
 struct step {
     int op;
-    uint32_t node; /* of the snapshot */
+    uint32_t node; /* index in the snapshot */
     struct operand in[2], out;
     uint32_t in_count;
 };
@@ -74,17 +74,17 @@ struct inlay_compiled {
 struct inlay_instance {
     int64_t dims[16]; /* of NonZero's input */
     uint32_t rank;
-    uint64_t inner_bytes; /* of the largest inner value in the workspace, aligned: each has as many */
-    int64_t counts[];     /* of each step: elements of every float tensor there */
+    uint64_t inner_bytes; /* size of each inner value in the workspace: that of the largest, aligned */
+    int64_t counts[];     /* [step_count] elements of each float tensor of the step */
 };
 
-/* Are the addresses those that were promised to stay when the binding was made? Counts misuse. */
+/* Checks that the addresses are those of the binding; counts misuse otherwise. */
 void check_binding(struct device *device, const inlay_exec_args *args);
 
 /* The device's thread. */
 void *work(void *arg);
 
-/* Where a buffer lies, if it is what the host may hand in and holds `bytes`; NULL otherwise. */
+/* The address of a valid buffer that holds `bytes`; otherwise NULL, and counts misuse. */
 char *address(struct device *device, const inlay_buffer *buffer, uint64_t bytes);
 
 /* Entries of inlay_provider. */

@@ -1,5 +1,5 @@
-/* The public structs are where they were: checked by the compiler against layout.def, and for holes when run. A hole,
- * or padding at the end, is a place where two compilers, or two versions, can come to differ. */
+/* Checks the layout of the public structs: by the compiler against layout.def, and for holes when run. A hole, or
+ * padding at the end, may differ between compilers or versions. */
 #include "inlay/extensions.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"

@@ -1,7 +1,6 @@
-/* A host as old as ABI 1.0, in small: built with the recorded headers, it opens a plugin of today and has it run one
- * Relu. Every struct that it hands over ends at a forbidden page, so a plugin that reads a field which this host does
- * not have ends here.
- *   old_host PLUGIN...      each must bring a provider that offers Relu of floats */
+/* A minimal host of a released ABI: built with the recorded headers, it opens a current plugin and runs one Relu. Every
+ * struct that it passes ends at a guard page, so a plugin that reads a field that this host does not have crashes.
+ * old_host PLUGIN... each must bring a provider that offers Relu of floats */
 #include "guard.h"
 #include "inlay/plugin.h"
 #include <dlfcn.h>
@@ -15,7 +14,7 @@ static void fail(const char *who, const char *what, const inlay_diag *diag)
     failed = 1;
 }
 
-/* A copy that ends where memory ends; kept until the process ends. */
+/* Copies the bytes so that they end at a guard page; never freed. */
 static void *at_edge(const void *data, size_t bytes)
 {
     struct guard guard = guard_alloc(bytes);

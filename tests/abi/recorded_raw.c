@@ -1,8 +1,8 @@
-/* A plugin on plugin.h alone, built with the recorded headers of a released ABI minor: what is out in the world. It
- * must compile with those of 1.0, so it uses nothing younger.
+/* A plugin that uses plugin.h only, built with the recorded headers of a released ABI minor version, as existing
+ * plugins of users are. It must compile with the headers of 1.0, so it uses no newer fields.
  *
- * Without RECORDED_OPERATOR it is a provider of Relu for float; with it, it brings operator com.recorded.Twice, and a
- * provider of that. */
+ * Without RECORDED_OPERATOR it is a provider of Relu for float; with it, it defines the operator com.recorded.Twice and
+ * a provider for it. */
 #include "inlay/plugin.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
-# How many bytes the stripped shared objects have, and whether that is within their limits. Of thread-local bytes there
-# may be few: dlopen() refuses a library whose static ones do not fit into what the loader keeps free, 512 bytes.
-#   sizes.sh (FILE LIMIT_BYTES)...    the limit is of this file and those before it
+# Checks the sizes of the stripped shared objects. Thread-local storage is limited, too: dlopen() refuses a library
+# whose static TLS does not fit into the surplus of the loader, 512 bytes.
+#   sizes.sh (FILE LIMIT_BYTES)...    the limit applies to the sum of this file and those before it
 set -u
 bad=0 sum=0
 tmp=$(mktemp -d) || exit 1
@@ -15,7 +15,7 @@ while [ $# -ge 2 ]; do
         sum=$((sum + bytes))
         echo "$(basename "$1"): $bytes bytes stripped; up to here $sum, of at most $2"
         if [ $sum -gt "$2" ]; then
-            echo "  too large: nm --size-sort $1 names what takes the room"
+            echo "  too large: nm --size-sort $1 lists the largest symbols"
             bad=1
         fi
         own=$(readelf -lW "$1" | awk '$1 == "TLS" { print $6 }')

@@ -1,6 +1,6 @@
-/* Models on the fake device (fake_device.c), driven through the embedding API: its own memory, copies, fences that
- * complete later on another thread, groups, merged regions, outputs whose shape depends on data, cancelling, and losing
- * the device. */
+/* Models on the fake device (fake_device.c), run through inlay.h: device memory, copies, fences that are signalled
+ * later on another thread, groups, merged regions, data-dependent output shapes, cancellation, and loss of the
+ * device. */
 #include "fake_rig.h"
 #include "threads/fence.h"
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 /* ------------------------------------------------------------------ the tests */
 
-/* Neighbours become one region; values cross the border twice in and once out, whatever happens inside. */
+/* Adjacent nodes become one region; only its two inputs and its output are copied. */
 static void neighbours_merge(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
@@ -32,7 +32,7 @@ static void neighbours_merge(void **state)
     close_rig(&rig);
 }
 
-/* What the device cannot do runs elsewhere, and values go back and forth. */
+/* Nodes that the device does not support run on the host, and values are copied in both directions. */
 static void two_providers_share_a_model(void **state)
 {
     static const float expected[] = { -1, 0, -3, 0, -5, 0 };
@@ -112,7 +112,7 @@ static void shapes_that_depend_on_data(void **state)
     }
 }
 
-/* Other shapes get another plan, and nothing of the old one is used for them. */
+/* Other shapes get another plan, which uses no data of the old one. */
 static void several_shapes(void **state)
 {
     static const int64_t any[] = { -1, 3 };
@@ -132,11 +132,11 @@ static void several_shapes(void **state)
         expected[i] = -(float)i;
     }
     for (int round = 0; round < 12; round++) {
-        const int64_t d[] = { 1 + round * 7 % 10, 3 };
+        const int64_t shape[] = { 1 + round * 7 % 10, 3 };
 
-        set_floats(rig.context, 0, 2, d, x);
+        set_floats(rig.context, 0, 2, shape, x);
         run(&rig);
-        expect_floats(rig.context, 0, expected, d[0] * 3);
+        expect_floats(rig.context, 0, expected, shape[0] * 3);
     }
     close_rig(&rig);
 }
@@ -179,7 +179,7 @@ static void cancelling_a_run_in_flight(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(diag.code, INLAY_CANCELLED);
     assert_null(inlay_context_output(rig.context, 0));
-    /* The device was told, and the context can run again. */
+    /* The device cancelled its jobs, and the context can run again. */
     assert_true(counted(&rig.counters->cancelled) >= 1);
     hold(rig.device, FAKE_FREE);
     run(&rig);
@@ -192,7 +192,7 @@ static void cancelling_a_run_in_flight(void **state)
     close_rig(&rig);
 }
 
-/* A device that is lost in mid run fails that run with its sentence; a new session opens the device anew. */
+/* A device that is lost during a run fails that run with its message; a new session opens the device again. */
 static void losing_the_device(void **state)
 {
     static const char *const losing[] = { "lose_after", "5", NULL };
@@ -227,8 +227,8 @@ static void losing_the_device(void **state)
     close_rig(&rig);
 }
 
-/* What a step that depends on data makes is copied back, and a run says so when that fails: whichever job loses the
- * device, no run succeeds without the last copy. */
+/* The output of a data-dependent step is copied back. No matter which job loses the device, no run succeeds without the
+ * last copy. */
 static void losing_a_copy_back(void **state)
 {
     static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
@@ -265,7 +265,7 @@ static void losing_a_copy_back(void **state)
     assert_true(per_run > 0);
 }
 
-/* Losing it while its kernels are timed costs their figures: every buffer goes back once, and none that was none. */
+/* A device lost during tuning: its measurements are dropped, and every buffer is freed exactly once. */
 static void losing_the_device_while_tuning(void **state)
 {
     static const int64_t none[] = { -1, -1 };
@@ -303,7 +303,7 @@ static void losing_the_device_while_tuning(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* Closing a device with work in flight: it finishes, signals, and only then goes. */
+/* Closing a device with work in flight: it finishes, signals, and only then is closed. */
 static void closing_with_work_in_flight(void **state)
 {
     static const provider_setting other[] = { { "delay_us", "100" } };
@@ -321,7 +321,7 @@ static void closing_with_work_in_flight(void **state)
     inlay_fence fences[3];
 
     (void)state;
-    /* A session elsewhere, on another device of the same kind, is not disturbed. */
+    /* Another session, on another device of the same kind, is not affected. */
     chain(&bytes);
     keep = open_rig(&bytes, NULL);
     log_text[0] = '\0';
@@ -340,7 +340,7 @@ static void closing_with_work_in_flight(void **state)
     }
     assert_int_equal(provider->table->buffer_alloc(provider->state, provider->first_domain, 64, &on_device, &diag),
                      INLAY_OK);
-    assert_true(on_device.handle < 0x10000); /* no address */
+    assert_true(on_device.handle < 0x10000); /* not an address */
     hold(provider, FAKE_HELD);
     assert_int_equal(
         provider->table->buffer_copy(provider->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag),
@@ -423,7 +423,7 @@ static void many_threads_one_session(void **state)
     close_rig(&rig);
 }
 
-/* What the device compiled is kept for the next session, until weights change or the file is damaged. */
+/* Compiled blobs are cached for the next session, until weights change or the file is damaged. */
 static void compiled_blobs_are_kept(void **state)
 {
     char dir[] = "/tmp/inlay-cache-XXXXXX", path[512] = "", line[512];
@@ -470,7 +470,7 @@ static void compiled_blobs_are_kept(void **state)
     assert_int_equal(system(line), 0);
 }
 
-static void a_refusing_device_is_left_out(void **state)
+static void a_refusing_device_is_skipped(void **state)
 {
     static const char *const refusing[] = { "refuse", "true", NULL };
     onnx_bytes bytes = { .count = 0 };
@@ -502,7 +502,7 @@ int main(void)
         cmocka_unit_test(closing_with_work_in_flight),
         cmocka_unit_test(many_threads_one_session),
         cmocka_unit_test(compiled_blobs_are_kept),
-        cmocka_unit_test(a_refusing_device_is_left_out),
+        cmocka_unit_test(a_refusing_device_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

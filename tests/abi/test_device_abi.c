@@ -1,5 +1,5 @@
-/* What the ABI gives to devices, each on the fake device: lists of devices, several copies in one request, notices of
- * fences, what is kept for a context, element types of borders, times of kernels that run behind the host's back. */
+/* ABI features for devices, on the fake device: device lists, several copies in one request, notifications of fences,
+ * bindings, element types between regions, times of asynchronous kernels. */
 #include "fake_rig.h"
 #include "threads/fence.h"
 #include <string.h>
@@ -32,11 +32,11 @@ static void devices_are_listed_without_opening(void **state)
     assert_non_null(provider);
     assert_int_equal(plugin_devices(provider, note_device, text, &diag), INLAY_OK);
     assert_string_equal(text, "Fake 1000|device=0|usable|1073741824|speed=none; colour=grey;"
-                              "Fake 2000|device=1|somebody took the second device away|0|;");
-    /* What the list says is so. */
+                              "Fake 2000|device=1|the second device was removed|0|;");
+    /* Opening it fails with the reason of the list. */
     assert_int_equal(provider_open(set, "fake", &second, 1, &open, &diag), INLAY_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "somebody took the second device away"));
-    /* What a device is like is known once it is open. */
+    assert_non_null(strstr(diag.text, "the second device was removed"));
+    /* The properties of a device are known once it is open. */
     assert_int_equal(provider_open(set, "fake", &small, 1, &open, &diag), INLAY_OK);
     assert_string_equal(open->device->name, "Fake 1000");
     assert_true(open->device->memory_bytes == 64 * 1024);
@@ -48,8 +48,8 @@ static void devices_are_listed_without_opening(void **state)
 
 /* ------------------------------------------------------------------ copies, fences, bindings */
 
-/* Two inputs go up in one request, in every run; the result comes back in another. */
-static void copies_go_together(void **state)
+/* In every run one request uploads both inputs, and another one downloads the result. */
+static void copies_share_a_request(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
     struct rig rig;
@@ -68,8 +68,7 @@ static void copies_go_together(void **state)
     close_rig(&rig);
 }
 
-/* A region of the device between two of the host's: copies wait for nobody, or for the device's own work, which it
- * knows as such. */
+/* A region on the device only: all waits are for fences of the device itself, and are declared as such. */
 static void a_device_knows_its_own_fences(void **state)
 {
     static const char *const slow[] = { "delay_us", "200", NULL };
@@ -84,13 +83,13 @@ static void a_device_knows_its_own_fences(void **state)
     run(&rig);
     expect_floats(rig.context, 0, chain_result, 6);
     assert_int_equal(counted(&rig.counters->own_waits),
-                     2); /* the region for its inputs, the copy home for the region */
+                     2); /* the region waits for its inputs, the download for the region */
     assert_int_equal(counted(&rig.counters->notices), 0);
     close_rig(&rig);
 }
 
-/* Two devices of one kind pass a value on: each is told of the other's fences, and no thread waits. */
-static void others_are_told_of(void **state)
+/* A value passes between two devices of one kind: each is notified of the other's fences, and no thread waits. */
+static void fences_of_other_devices(void **state)
 {
     static const char *const options[] = { "providers", "fake,fake#two,reference", "pin", "z=fake#two", NULL };
     static const char *const slow[] = { "delay_us", "300", NULL };
@@ -151,7 +150,7 @@ static void notices_come_once(void **state)
     }
     assert_int_equal(host->fence_query(host->ctx, notice[0].fence, &status), 0);
     fence_signal((inlay_fence){ line, 2 }, INLAY_OK, NULL);
-    host->fence_notify(host->ctx, &notice[0]); /* reached already: at once */
+    host->fence_notify(host->ctx, &notice[0]); /* already reached: notified at once */
     for (int i = 0; i < 5; i++)
         assert_int_equal(told[i].calls, i < 2);
     assert_int_equal(told[0].status, INLAY_OK);
@@ -168,7 +167,7 @@ static void notices_come_once(void **state)
     assert_int_equal(status, INLAY_DEVICE_LOST);
     timeline_destroy(line);
 
-    /* Whoever waits for a timeline that goes is not left waiting. */
+    /* Destroying a timeline notifies its waiters. */
     assert_int_equal(timeline_create(&line, &diag), INLAY_OK);
     notice[3].fence = (inlay_fence){ line, 1 };
     host->fence_notify(host->ctx, &notice[3]);
@@ -177,7 +176,7 @@ static void notices_come_once(void **state)
     assert_int_equal(told[3].status, INLAY_CANCELLED);
 }
 
-/* Jobs that are ready overtake those that wait, and everything is right all the same. */
+/* Ready jobs overtake jobs that wait, and the results are still correct. */
 static void work_that_ends_out_of_order(void **state)
 {
     static const char *const settings[] = { "unordered", "true", NULL };
@@ -191,9 +190,9 @@ static void work_that_ends_out_of_order(void **state)
     (void)state;
     onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
     onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
-    onnx_node(&bytes, "Relu", "", "a", "q"); /* waits for somebody else's stream */
+    onnx_node(&bytes, "Relu", "", "a", "q"); /* waits for an external stream */
     onnx_node(&bytes, "Mul", "", "b,b", "m");
-    onnx_node(&bytes, "Add", "", "m,b", "z"); /* waits for nobody */
+    onnx_node(&bytes, "Add", "", "m,b", "z"); /* waits for nothing */
     onnx_output(&bytes, "q", INLAY_FLOAT, 2, dims);
     onnx_output(&bytes, "z", INLAY_FLOAT, 2, dims);
     rig = open_rig(&bytes, settings);
@@ -234,7 +233,7 @@ static void work_that_ends_out_of_order(void **state)
     close_rig(&rig);
 }
 
-/* What is kept for a context is in use in each of its runs, one for each plan, and goes with it. */
+/* Each run of a context uses its bindings, one for each region and plan. They are released with the context. */
 static void a_context_keeps_a_binding(void **state)
 {
     static const int64_t any[] = { -1, 3 };
@@ -252,9 +251,9 @@ static void a_context_keeps_a_binding(void **state)
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
     rig = open_rig(&bytes, NULL);
     for (uint32_t i = 1; i <= 9; i++) {
-        const int64_t d[] = { 1 + i % 3, 3 }; /* growing plans move the slab of the host */
+        const int64_t shape[] = { 1 + i % 3, 3 }; /* larger plans reallocate the host memory */
 
-        set_floats(rig.context, 0, 2, d, x);
+        set_floats(rig.context, 0, 2, shape, x);
         run(&rig);
         assert_int_equal(counted(&rig.counters->bound_runs), 2 * i);
         assert_int_equal(counted(&rig.counters->live_bindings), 2 * (i < 3 ? i : 3));
@@ -273,7 +272,7 @@ static void a_context_keeps_a_binding(void **state)
 
 /* ------------------------------------------------------------------ element types between regions */
 
-/* Neg | Mul, Add: two regions. The value between them is bfloat16 where both ask for it; what comes and goes is not. */
+/* Neg | Mul, Add: two regions. The value between them is bfloat16 if both request it; inputs and outputs are not. */
 static void borders_in_other_elements(void **state)
 {
     static const char *const narrow[] = { "narrow", "true", NULL };
@@ -302,7 +301,7 @@ static void borders_in_other_elements(void **state)
         run(&rig);
         expect_floats(rig.context, 0, want, 6);
         assert_int_equal(counted(&rig.counters->narrow_runs), asks ? 2 : 0);
-        /* More digits than bfloat16 has are cut between the regions, and nowhere else. */
+        /* Precision is reduced to that of bfloat16 between the regions, and only there. */
         for (int i = 0; i < 6; i++)
             fine[i] = plain;
         set_floats(rig.context, 0, 2, dims, fine);
@@ -315,8 +314,8 @@ static void borders_in_other_elements(void **state)
     }
 }
 
-/* A value that the host reads too, or that leaves the graph, is what the model says. */
-static void borders_that_others_see_stay(void **state)
+/* A value that the host also reads, or that is a graph output, keeps the type of the model. */
+static void shared_values_keep_their_type(void **state)
 {
     static const char *const narrow[] = { "narrow", "true", NULL };
     onnx_bytes bytes = { .count = 0 };
@@ -352,8 +351,7 @@ static void append(void *user, const char *text, size_t bytes)
     }
 }
 
-/* Kernels of a device are in the profile, with what its own clock says: a millisecond each, where the host sees none.
- */
+/* Kernels of a device are in the profile with the times of the device's clock: a millisecond each. */
 static void kernels_by_the_devices_clock(void **state)
 {
     char *text = calloc(1, 65536);
@@ -382,14 +380,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_listed_without_opening),
-        cmocka_unit_test(copies_go_together),
+        cmocka_unit_test(copies_share_a_request),
         cmocka_unit_test(a_device_knows_its_own_fences),
-        cmocka_unit_test(others_are_told_of),
+        cmocka_unit_test(fences_of_other_devices),
         cmocka_unit_test(notices_come_once),
         cmocka_unit_test(work_that_ends_out_of_order),
         cmocka_unit_test(a_context_keeps_a_binding),
         cmocka_unit_test(borders_in_other_elements),
-        cmocka_unit_test(borders_that_others_see_stay),
+        cmocka_unit_test(shared_values_keep_their_type),
         cmocka_unit_test(kernels_by_the_devices_clock),
     };
 

@@ -1,11 +1,11 @@
-/* Devices through inlay.h, on the fake device: listed, mapped, wrapped, handed to others by DLPack, and runs that go on
- * after the call. */
+/* Device functions of inlay.h, on the fake device: device lists, mapping, wrapping of native memory, DLPack, external
+ * streams, and asynchronous runs. */
 #include "fake_rig.h"
 #include "threads/fence.h"
 #include <pthread.h>
 #include <string.h>
 
-/* DLPack's structs, as its specification has them. */
+/* The structs of the DLPack specification. */
 struct dl_tensor {
     void *data;
     int32_t device_type, device_id, rank;
@@ -44,11 +44,11 @@ static void devices_are_listed(void **state)
     assert_int_equal(inlay_device_list(options, list_device, text, &diag), INLAY_OK);
     inlay_options_destroy(options);
     assert_non_null(strstr(text, "fake: Fake 1000 fake.device=0 () 1073741824;"));
-    assert_non_null(strstr(text, "fake: Fake 2000 fake.device=1 (somebody took the second device away) 0;"));
+    assert_non_null(strstr(text, "fake: Fake 2000 fake.device=1 (the second device was removed) 0;"));
 }
 
-/* Regions of the device and of the host in turns: where their memory is one, nobody copies what passes between them,
- * and a caller who makes his tensors there has nothing copied at all. */
+/* Alternating regions of device and host: with unified memory, values between them are not copied, nor are tensors that
+ * the caller allocates there. */
 static void unified_memory_copies_nothing(void **state)
 {
     static const float want[] = { 3, 0, 9, 0, 15, 0 };
@@ -64,7 +64,7 @@ static void unified_memory_copies_nothing(void **state)
     onnx_node(&bytes, "Neg", "", "c", "m");   /* device */
     onnx_node(&bytes, "Floor", "", "m", "f"); /* host */
     onnx_node(&bytes, "Add", "", "f,m", "s"); /* device */
-    onnx_node(&bytes, "Abs", "", "m", "h");   /* host, reads what the device reads, too */
+    onnx_node(&bytes, "Abs", "", "m", "h");   /* host, reads a value that the device also reads */
     onnx_node(&bytes, "Add", "", "s,h", "t"); /* device */
     onnx_node(&bytes, "Relu", "", "t", "y");
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, dims);
@@ -104,9 +104,9 @@ static void unified_memory_copies_nothing(void **state)
     }
 }
 
-/* Inputs in the caller's own memory are read there, as often as he changes them; each is made known to the device once.
- * What the device refuses is copied. */
-static void inputs_are_read_where_they_are(void **state)
+/* Inputs in the caller's memory are read in place, with their current content; each is imported once. Inputs that the
+ * device cannot import are copied. */
+static void inputs_are_read_in_place(void **state)
 {
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
     static _Alignas(64) float memory[64];
@@ -144,7 +144,7 @@ static void inputs_are_read_where_they_are(void **state)
         expect_floats(context, 0, want, 6);
         expect_floats(context, 1, c, 6);
         assert_int_equal(counted(&rig.counters->imported), 1);
-        assert_int_equal(counted(&rig.counters->copied_in), i); /* b, which begins at an odd place */
+        assert_int_equal(counted(&rig.counters->copied_in), i); /* b, which is not aligned */
     }
     inlay_context_destroy(second);
     for (uint32_t i = 1; i <= 2; i++) {
@@ -157,7 +157,7 @@ static void inputs_are_read_where_they_are(void **state)
         expect_floats(rig.context, 0, want, 6);
         assert_int_equal(counted(&rig.counters->copied_in), 4 + 2 * i);
     }
-    /* What is not the device's any more is given back with the value. */
+    /* The import is released with the value. */
     assert_int_equal(counted(&rig.counters->imported), 1);
     inlay_value_unref(even);
     inlay_value_unref(odd);
@@ -170,7 +170,7 @@ static void inputs_are_read_where_they_are(void **state)
     close_rig(&rig);
 }
 
-/* Many plans, many sizes, and work that ends late: bytes that both see are shared with care. */
+/* Unified memory with many plans, sizes and slow jobs: memory must not be reused while work in flight uses it. */
 static void unified_memory_at_many_sizes(void **state)
 {
     static const char *const slow[] = { "unified", "true", "delay_us", "100", NULL };
@@ -192,7 +192,7 @@ static void unified_memory_at_many_sizes(void **state)
     onnx_output(&bytes, "y", INLAY_FLOAT, 2, any);
     rig = open_rig(&bytes, slow);
     for (int round = 0; round < 10; round++) {
-        const int64_t d[] = { 1 + round * 7 % 30, 3 };
+        const int64_t shape[] = { 1 + round * 7 % 30, 3 };
 
         for (int i = 0; i < 90; i++) {
             x[i] = (float)(i + round);
@@ -201,16 +201,16 @@ static void unified_memory_at_many_sizes(void **state)
         for (int i = 0; i < 90; i++)
             for (int k = 0; k < 8; k++)
                 want[i] = (k % 2 == 0 ? -1.0f : 1.0f) * (k % 3 == 0 ? 1.0f : -1.0f) * want[i];
-        set_floats(rig.context, 0, 2, d, x);
+        set_floats(rig.context, 0, 2, shape, x);
         run(&rig);
-        expect_floats(rig.context, 0, want, d[0] * 3);
+        expect_floats(rig.context, 0, want, shape[0] * 3);
     }
     close_rig(&rig);
 }
 
-/* Results that the caller gets at home are made there, where the device's memory is the host's: they are his for as
- * long as he wants, and no copy when they come back as inputs. What is bound where no device takes it is copied. */
-static void results_are_made_at_home(void **state)
+/* With unified memory the device computes results directly in host memory: the caller owns them as long as needed, and
+ * they are not copied when used as inputs. Outputs bound to memory that the device cannot import are copied. */
+static void results_in_host_memory(void **state)
 {
     static const int64_t any[] = { -1, 3 };
     static const char *const imports[] = { "unified", "true", "imports", "true", NULL };
@@ -218,7 +218,7 @@ static void results_are_made_at_home(void **state)
     onnx_bytes bytes = { .count = 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *kept[3], *own;
-    static _Alignas(64) float room[7]; /* what begins behind its first element, no device takes */
+    static _Alignas(64) float room[7]; /* from its second element on it is not aligned, so it cannot be imported */
     float x[90], want[6], *lent = room + 1;
 
     (void)state;
@@ -228,7 +228,7 @@ static void results_are_made_at_home(void **state)
     for (int can_import = 0; can_import < 2; can_import++) {
         struct rig rig = open_rig(&bytes, can_import ? imports : unified);
 
-        for (uint32_t i = 0; i < 3; i++) { /* each result stays with who holds it */
+        for (uint32_t i = 0; i < 3; i++) { /* the holder of a result keeps it */
             for (int k = 0; k < 6; k++)
                 memory[k] = (float)(k + 1) * (float)(i + 1);
             set_floats(rig.context, 0, 2, dims, memory);
@@ -242,17 +242,17 @@ static void results_are_made_at_home(void **state)
         for (int k = 0; k < 6; k++)
             want[k] = 3 * (float)(k + 1);
         expect_floats(rig.context, 0, want, 6);
-        assert_int_equal(counted(&rig.counters->copied_in), can_import ? 0 : 3); /* which none of the last was */
-        for (int round = 0; round < 12; round++) { /* and memory is used again, at other sizes */
-            const int64_t d[] = { 1 + round * 7 % 30, 3 };
+        assert_int_equal(counted(&rig.counters->copied_in), can_import ? 0 : 3); /* the last input was not copied */
+        for (int round = 0; round < 12; round++) {                               /* memory is reused at other sizes */
+            const int64_t shape[] = { 1 + round * 7 % 30, 3 };
 
             for (int k = 0; k < 90; k++)
                 x[k] = (float)(k + round);
-            set_floats(rig.context, 0, 2, d, x);
+            set_floats(rig.context, 0, 2, shape, x);
             run(&rig);
             for (int k = 0; k < 90; k++)
                 x[k] = -x[k];
-            expect_floats(rig.context, 0, x, d[0] * 3);
+            expect_floats(rig.context, 0, x, shape[0] * 3);
         }
         assert_int_equal(counted(&rig.counters->copied_out), 0);
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, lent, 6 * sizeof *lent, &own, &diag), INLAY_OK);
@@ -299,13 +299,14 @@ static void native_handles_are_wrapped(void **state)
                      INLAY_OK);
     assert_string_equal(inlay_value_device(same), "fake");
     assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 2, dims, a, sizeof a, &home, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_copy(home, value, &diag), INLAY_OK); /* seen through the other, which is the same */
+    assert_int_equal(inlay_value_copy(home, value, &diag),
+                     INLAY_OK); /* visible through `same`, which is the same memory */
     assert_int_equal(inlay_context_set_input(rig.context, 0, same, &diag), INLAY_OK);
     run(&rig);
     expect_floats(rig.context, 0, want, 6);
     assert_int_equal(counted(&rig.counters->copied_in), 1);
 
-    /* What can't be taken is refused, and stays the caller's. */
+    /* Memory that cannot be imported is refused, and the caller keeps it. */
     inlay_value_unref(same);
     assert_int_equal(inlay_context_set_input(rig.context, 0, NULL, &diag), INLAY_OK);
     assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, more, &same, &diag),
@@ -355,12 +356,12 @@ static void dlpack_names_the_device(void **state)
     assert_int_equal(out->tensor.dims[1], 3);
     assert_non_null(out->tensor.data);
 
-    /* And back: no memory of the host's, but the device's. */
+    /* Import it again: it is device memory, not host memory. */
     mine = *out;
     mine.context = out;
     mine.deleter = count_deleted;
     assert_int_equal(inlay_value_from_dlpack_versioned(&mine, &back, &diag), INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_session_value_from_dlpack(rig.session, "nobody", &mine, &back, &diag), INLAY_NOT_FOUND);
+    assert_int_equal(inlay_session_value_from_dlpack(rig.session, "missing", &mine, &back, &diag), INLAY_NOT_FOUND);
     assert_int_equal(deleted, 0);
     assert_int_equal(inlay_session_value_from_dlpack(rig.session, "fake", &mine, &back, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 0, back, &diag), INLAY_OK);
@@ -374,14 +375,14 @@ static void dlpack_names_the_device(void **state)
     close_rig(&rig);
 }
 
-/* ------------------------------------------------------------------ streams of others */
+/* ------------------------------------------------------------------ external streams */
 
-/* The work in a stream ends, or fails. */
+/* Ends the work in a stream with a status. */
 static void end_stream(fake_stream *stream, inlay_status status)
 {
     inlay_diag why = INLAY_DIAG_INIT;
 
-    (void)inlay_fail(&why, status, "somebody else's kernel failed");
+    (void)inlay_fail(&why, status, "the external kernel failed");
     stream->busy = 0;
     while (stream->mark_count > 0)
         fence_signal(stream->marks[--stream->mark_count], status, &why);
@@ -399,8 +400,8 @@ static inlay_value *on_device(inlay_session *session, const float *data)
     return value;
 }
 
-/* A tensor comes in while its producer's stream still works on it: the run begins behind that, which the device sees to
- * while the host has gone on to the end of the run. */
+/* An input is still being computed in the stream of its producer. The run waits for it on the device, while the host
+ * continues to submit the run. */
 static void runs_come_after_streams(void **state)
 {
     fake_stream first = { .kind = FAKE_STREAM, .busy = 1 }, second = { .kind = FAKE_STREAM, .busy = 1 },
@@ -443,17 +444,17 @@ static void runs_come_after_streams(void **state)
         expect_floats(rig.context, 0, chain_result, 6);
         assert_int_equal(counted(&rig.counters->executed), ++done);
     }
-    /* Its failure is the run's, and not that of the next. */
+    /* A failure of the stream fails this run, but not the next one. */
     first.busy = 1;
     assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
     end_stream(&first, INLAY_IO_ERROR);
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_IO_ERROR);
-    if (strstr(diag.text, "somebody else's kernel failed") == NULL)
+    if (strstr(diag.text, "the external kernel failed") == NULL)
         fail_msg("%s", diag.text);
-    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK); /* which has nothing to do now */
+    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK); /* the stream is idle now */
     run(&rig);
     expect_floats(rig.context, 0, chain_result, 6);
-    /* Streams of others, and values that no stream can reach. */
+    /* Unknown streams, and values in host memory. */
     assert_int_equal(inlay_value_after(in, (uintptr_t)&strange, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "none of mine"));
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
@@ -465,8 +466,7 @@ static void runs_come_after_streams(void **state)
     close_rig(&rig);
 }
 
-/* A result goes out while the run that makes it is under way: a consumer's stream, and another session's run, come
- * behind it. */
+/* A result is passed on while its run is in flight: a consumer's stream and a run of another session wait for it. */
 static void streams_come_after_runs(void **state)
 {
     static const float want[6] = { 1, -2, 3, -4, 5, -6 };
@@ -491,7 +491,7 @@ static void streams_come_after_runs(void **state)
     assert_int_equal(inlay_context_set_input(rig[0].context, 0, value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_output(rig[0].context, 0, y, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig[1].context, 0, y, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK); /* of no run */
+    assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK); /* no run is in flight */
     assert_int_equal(consumer.gate_count, 0);
     for (uint32_t i = 1; i <= 2; i++) {
         hold(rig[0].device, FAKE_HELD);
@@ -507,7 +507,7 @@ static void streams_come_after_runs(void **state)
         assert_true(fence_reached(consumer.gates[i - 1], NULL));
         expect_floats(rig[1].context, 0, want, 6);
     }
-    /* What a run leaves that failed is of no use, until it is written over. */
+    /* The output of a failed run is invalid until it is overwritten. */
     hold(rig[0].device, FAKE_HELD);
     assert_int_equal(inlay_context_run_async(rig[0].context, &stop, NULL, NULL, &diag), INLAY_OK);
     __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
@@ -530,7 +530,7 @@ static void streams_come_after_runs(void **state)
     close_rig(&rig[0]);
 }
 
-/* ------------------------------------------------------------------ runs that go on after the call */
+/* ------------------------------------------------------------------ asynchronous runs */
 
 static void note_done(void *user, inlay_status status)
 {
@@ -551,7 +551,7 @@ static void runs_return_before_they_are_done(void **state)
     rig = open_rig(&bytes, NULL);
     set_floats(rig.context, 0, 2, dims, a);
     set_floats(rig.context, 1, 2, dims, b);
-    assert_int_equal(inlay_context_wait(rig.context, 0, &diag), INLAY_OK); /* nothing is under way */
+    assert_int_equal(inlay_context_wait(rig.context, 0, &diag), INLAY_OK); /* no run is in flight */
     for (int i = 0; i < 2; i++) {
         done = 0;
         hold(rig.device, FAKE_HELD);
@@ -563,7 +563,7 @@ static void runs_return_before_they_are_done(void **state)
         assert_int_equal(__atomic_load_n(&done, __ATOMIC_ACQUIRE), 100 + INLAY_OK);
         expect_floats(rig.context, 0, chain_result, 6);
     }
-    /* Failures come with the wait, and the next run is well. */
+    /* The wait reports failures, and the next run succeeds. */
     hold(rig.device, FAKE_HELD);
     assert_int_equal(inlay_context_run_async(rig.context, &options, note_done, &done, &diag), INLAY_OK);
     __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
@@ -573,7 +573,7 @@ static void runs_return_before_they_are_done(void **state)
     hold(rig.device, FAKE_FREE);
     run(&rig);
     expect_floats(rig.context, 0, chain_result, 6);
-    /* A context that goes waits for its run. */
+    /* Destroying a context waits for its run. */
     assert_int_equal(inlay_context_run_async(rig.context, NULL, note_done, &done, &diag), INLAY_OK);
     inlay_context_destroy(rig.context);
     rig.context = NULL;
@@ -584,16 +584,11 @@ static void runs_return_before_they_are_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_listed),
-        cmocka_unit_test(unified_memory_copies_nothing),
-        cmocka_unit_test(inputs_are_read_where_they_are),
-        cmocka_unit_test(unified_memory_at_many_sizes),
-        cmocka_unit_test(results_are_made_at_home),
-        cmocka_unit_test(native_handles_are_wrapped),
-        cmocka_unit_test(dlpack_names_the_device),
-        cmocka_unit_test(runs_come_after_streams),
-        cmocka_unit_test(streams_come_after_runs),
-        cmocka_unit_test(runs_return_before_they_are_done),
+        cmocka_unit_test(devices_are_listed),       cmocka_unit_test(unified_memory_copies_nothing),
+        cmocka_unit_test(inputs_are_read_in_place), cmocka_unit_test(unified_memory_at_many_sizes),
+        cmocka_unit_test(results_in_host_memory),   cmocka_unit_test(native_handles_are_wrapped),
+        cmocka_unit_test(dlpack_names_the_device),  cmocka_unit_test(runs_come_after_streams),
+        cmocka_unit_test(streams_come_after_runs),  cmocka_unit_test(runs_return_before_they_are_done),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

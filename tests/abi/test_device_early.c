@@ -1,5 +1,5 @@
-/* Copies of the fake device begin as soon as what they move is there, not when somebody waits for it: each test reads
- * in which order the device was given its work. */
+/* Copies begin as soon as their source is ready, not when a consumer waits for it: each test checks the order in which
+ * jobs were queued on the fake device. */
 #include "fake_models.h"
 #include <pthread.h>
 
@@ -10,7 +10,7 @@ static void expect_order(const struct rig *rig, const char *expected)
     assert_string_equal(rig->counters->order, expected);
 }
 
-/* What a later region reads of the caller's goes to the device before the host computes, and before other regions. */
+/* Inputs of later regions are uploaded before the host computes, and before other regions. */
 static void inputs_go_first(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
@@ -22,7 +22,7 @@ static void inputs_go_first(void **state)
     onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
     onnx_input(&bytes, "c", INLAY_FLOAT, 2, dims);
     onnx_node(&bytes, "Neg", "", "a", "n");
-    onnx_node(&bytes, "Floor", "", "n", "f"); /* the host's */
+    onnx_node(&bytes, "Floor", "", "n", "f"); /* on the host */
     onnx_node(&bytes, "Add", "", "f,b", "s");
     onnx_node(&bytes, "Floor", "", "s", "t");
     onnx_node(&bytes, "Add", "", "t,c", "y");
@@ -43,9 +43,9 @@ static void inputs_go_first(void **state)
     close_rig(&rig);
 }
 
-/* What the host makes goes to the device when it is made, though regions that do not read it come in between; what a
- * region makes for the host is on its way before the next region begins, and so is what leaves the graph. */
-static void values_go_when_they_are_made(void **state)
+/* Results of the host are uploaded when they are computed, even if other regions run before their consumer. Results of
+ * a region for the host, and graph outputs, are downloaded before the next region begins. */
+static void results_are_uploaded_when_computed(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
     float want[2][6];
@@ -55,7 +55,7 @@ static void values_go_when_they_are_made(void **state)
     onnx_input(&bytes, "a", INLAY_FLOAT, 2, dims);
     onnx_input(&bytes, "b", INLAY_FLOAT, 2, dims);
     onnx_node(&bytes, "Floor", "", "b", "f");
-    onnx_node(&bytes, "Mul", "", "a,a", "p"); /* a Mul is a region of its own, with an Add behind it */
+    onnx_node(&bytes, "Mul", "", "a,a", "p"); /* a Mul followed by an Add is a separate region */
     onnx_node(&bytes, "Add", "", "p,a", "q");
     onnx_node(&bytes, "Mul", "", "q,q", "u");
     onnx_node(&bytes, "Add", "", "u,q", "w");
@@ -84,8 +84,8 @@ static void values_go_when_they_are_made(void **state)
     close_rig(&rig);
 }
 
-/* Where memory has a limit nothing is fetched that other regions need the room of. */
-static void limits_come_before(void **state)
+/* With a memory limit, nothing is prefetched into memory that other regions need. */
+static void limits_restrict_prefetch(void **state)
 {
     static const char *const limits[][3] = { { "memory_limit", "fake=768KiB", NULL }, { NULL } };
     static const int64_t shape[] = { 256, 256 }; /* 256 KiB */
@@ -131,7 +131,7 @@ struct flight {
     inlay_diag diag;
 };
 
-static void *fly(void *arg)
+static void *run_in_thread(void *arg)
 {
     struct flight *flight = arg;
 
@@ -139,9 +139,9 @@ static void *fly(void *arg)
     return NULL;
 }
 
-/* What the host makes, of a size that only the run finds, is on its way when it is made: two values, and the region
- * that reads the first, are with the device before it has done any of it. */
-static void sized_values_go_when_they_are_made(void **state)
+/* Results of the host with data-dependent sizes are uploaded when they are computed: both copies, and the region that
+ * reads the first, are queued before the device has processed any job. */
+static void data_dependent_results_are_uploaded(void **state)
 {
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
     static const int64_t length[] = { 6 };
@@ -177,7 +177,7 @@ static void sized_values_go_when_they_are_made(void **state)
 
         hold(rig.device, FAKE_HELD);
         flight.context = rig.context;
-        assert_int_equal(pthread_create(&thread, NULL, fly, &flight), 0);
+        assert_int_equal(pthread_create(&thread, NULL, run_in_thread, &flight), 0);
         await(&rig.counters->order_count, before + 3);
         assert_memory_equal(rig.counters->order + before, "iix", 3);
         hold(rig.device, FAKE_FREE);
@@ -196,8 +196,8 @@ static void sized_values_go_when_they_are_made(void **state)
     close_rig(&rig);
 }
 
-/* Values on their way when the device fails, or the run is stopped: it says so, and the context can run again. */
-static void sized_values_of_runs_that_fail(void **state)
+/* The device fails, or the run is stopped, during such copies: the run reports it, and the context can run again. */
+static void data_dependent_copies_of_failed_runs(void **state)
 {
     static uint8_t take[] = { 1, 0, 1, 1, 0, 1 };
     static const int64_t length[] = { 6 };
@@ -249,10 +249,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inputs_go_first),
-        cmocka_unit_test(values_go_when_they_are_made),
-        cmocka_unit_test(limits_come_before),
-        cmocka_unit_test(sized_values_go_when_they_are_made),
-        cmocka_unit_test(sized_values_of_runs_that_fail),
+        cmocka_unit_test(results_are_uploaded_when_computed),
+        cmocka_unit_test(limits_restrict_prefetch),
+        cmocka_unit_test(data_dependent_results_are_uploaded),
+        cmocka_unit_test(data_dependent_copies_of_failed_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,10 @@
-/* Faults of the fake device while values stay on it: lost, or without memory, at each of its jobs in turn. */
+/* Faults of the fake device while values are resident on it: lost, out of memory, or hung, at each of its jobs. */
 #include "fake_models.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 #endif
 
-/* A branch, a loop and steps that are sized in the run, one behind the other. */
+/* A model with a branch, a loop and steps with data-dependent sizes. */
 static void all_kinds(onnx_bytes *bytes)
 {
     static const int64_t shape[] = { 8, 8 };
@@ -75,8 +75,8 @@ static void expect_faults(const struct rig *rig)
     expect_floats(rig->context, 0, want, 32);
 }
 
-/* The device is lost, or has no memory, at each of its jobs in turn: the run says whose fault it is, or others make it
- * good, and no memory is lost. */
+/* The device is lost, or out of memory, at each of its jobs: the run names the device, or with fallback other providers
+ * complete the run. No memory is leaked. */
 static void faults_while_values_stay(void **state)
 {
     static const char *const other[] = { "device_failure", "other", NULL };
@@ -87,14 +87,14 @@ static void faults_while_values_stay(void **state)
         for (uint32_t job = 0; job <= jobs; job++) {
             char number[16];
             const char *const options[] = { "lose_after", number, NULL };
-            onnx_bytes g = { .count = 0 };
+            onnx_bytes graph = { .count = 0 };
             inlay_diag diag = INLAY_DIAG_INIT;
             struct rig rig;
 
             (void)snprintf(number, sizeof number, "%u", job);
-            all_kinds(&g);
+            all_kinds(&graph);
             session_options = repeated ? other : NULL;
-            rig = open_rig(&g, options);
+            rig = open_rig(&graph, options);
             session_options = NULL;
             bind_faults(&rig);
             if (repeated || job == 0) {
@@ -113,16 +113,16 @@ static void faults_while_values_stay(void **state)
             }
             close_rig(&rig);
         }
-    for (int bytes = 1; bytes <= 40; bytes++) { /* of memory that is too little at some point */
+    for (int bytes = 1; bytes <= 40; bytes++) { /* too little memory at some point */
         char number[32];
         const char *const limit[] = { "memory_limit", number, "device_failure", "other", NULL };
-        onnx_bytes g = { .count = 0 };
+        onnx_bytes graph = { .count = 0 };
         struct rig rig;
 
         (void)snprintf(number, sizeof number, "fake=%d", bytes * 256);
-        all_kinds(&g);
+        all_kinds(&graph);
         session_options = limit;
-        rig = open_rig(&g, NULL);
+        rig = open_rig(&graph, NULL);
         session_options = NULL;
         bind_faults(&rig);
         run(&rig);
@@ -133,8 +133,8 @@ static void faults_while_values_stay(void **state)
     }
 }
 
-/* The device hangs at each of its jobs in turn, within branches and loops as well: it is named, the context is of no
- * use any more, and the next session has a device that works; or others make it good, in this run and in the next. */
+/* The device hangs at each of its jobs, also within branches and loops: the run names it, the context is unusable, and
+ * the next session has a working device; or with fallback other providers complete this run and the next. */
 static void hanging_while_values_stay(void **state)
 {
     static const char *const other[] = { "device_failure", "other", NULL };
@@ -162,7 +162,7 @@ static void hanging_while_values_stay(void **state)
                 close_rig(&rig);
                 continue;
             }
-            soon(&rig);
+            shorten_timeout(&rig);
             if (repeated) {
                 for (int round = 0; round < 2; round++) {
                     if (inlay_context_run(rig.context, NULL, &diag) != INLAY_OK)
@@ -176,7 +176,7 @@ static void hanging_while_values_stay(void **state)
                 assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
             }
             leave_rig(&rig);
-            if (job % 8 == 1) { /* the next session has a device of its own */
+            if (job % 8 == 1) { /* the next session has a new device */
                 bytes.count = 0;
                 all_kinds(&bytes);
                 (void)snprintf(number, sizeof number, "%u", 10000 + job);
@@ -190,7 +190,7 @@ static void hanging_while_values_stay(void **state)
     assert_true(jobs > 10);
 }
 
-/* What a device that hangs may still write is never freed, on purpose: no leak to LeakSanitizer. */
+/* Memory that a hung device may still write is deliberately never freed: LeakSanitizer must ignore it. */
 static int leaves_behind(void **state)
 {
     (void)state;

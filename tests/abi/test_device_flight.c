@@ -1,5 +1,4 @@
-/* Work in flight on the fake device: who shares bytes with it, who is blamed when it fails, what becomes of a device
- * that hangs. */
+/* Work in flight on the fake device: reuse of memory, attribution of failures, hung devices. */
 #include "fake_rig.h"
 #include <math.h>
 #include <pthread.h>
@@ -16,8 +15,8 @@ static uint64_t now_ms(void)
     return (uint64_t)timespec.tv_sec * 1000 + (uint64_t)timespec.tv_nsec / 1000000;
 }
 
-/* Neg on the device and Floor on the host in turns: `pairs` regions with a copy before and behind each. */
-static void turns(onnx_bytes *bytes, int pairs, const int64_t *shape)
+/* Alternates Neg on the device and Floor on the host: `pairs` regions with a copy before and after each. */
+static void alternate(onnx_bytes *bytes, int pairs, const int64_t *shape)
 {
     char from[16] = "a", mid[16], to[16];
 
@@ -32,7 +31,7 @@ static void turns(onnx_bytes *bytes, int pairs, const int64_t *shape)
     onnx_output(bytes, "y", INLAY_FLOAT, 2, shape);
 }
 
-/* A value that nobody reads any more leaves its bytes to the next, although devices work behind the host's back. */
+/* Memory of values without further consumers is reused, although devices work asynchronously. */
 static void bytes_are_shared_with_work_in_flight(void **state)
 {
     static const char *const ways[2][5] = { { "delay_us", "200", NULL },
@@ -48,7 +47,7 @@ static void bytes_are_shared_with_work_in_flight(void **state)
         onnx_bytes bytes = { .count = 0 };
         struct rig rig;
 
-        turns(&bytes, 8, shape);
+        alternate(&bytes, 8, shape);
         rig = open_rig(&bytes, ways[in_place]);
         for (int round = 0; round < 4; round++) {
             for (int i = 0; i < COUNT; i++)
@@ -59,15 +58,15 @@ static void bytes_are_shared_with_work_in_flight(void **state)
         }
         assert_int_equal(rig.counters->compiled, 8);
         assert_in_range(rig.counters->peak_kib, in_place ? 256 : 512,
-                        in_place ? 511 : 768); /* of 256 each: 16 unshared */
+                        in_place ? 511 : 768); /* values of 256 KiB; 16 without reuse */
         close_rig(&rig);
     }
     free(input);
     free(output);
 }
 
-/* A value is read by a region and by the host while the next regions are under way: those that write wait for whoever
- * still reads the same bytes. */
+/* A region and the host read a value while the next regions are in flight: writers wait for readers of the same
+ * memory. */
 static void read_by_many(const char *const *options)
 {
     onnx_bytes bytes = { .count = 0 };
@@ -140,8 +139,8 @@ static float apply(uint32_t op, float x, float y)
     }
 }
 
-/* Random graphs over host and device: values are read by several steps, computed in place, and some are outputs, whose
- * memory the steps before them share. A slow device reads what the host must not have overwritten by then. */
+/* Random graphs on host and device: values have several consumers, are computed in place, and some are outputs, whose
+ * memory earlier steps share. The host must not overwrite memory that the slow device still reads. */
 static void random_graphs(const char *const *options, uint32_t first_seed)
 {
     static const char *const ops[] = { "Neg", "Relu", "Add", "Mul", "Floor", "Ceil", "Max" };
@@ -207,9 +206,9 @@ static void random_graphs_in_flight(void **state)
     random_graphs(ways[1], 1000);
 }
 
-/* Whichever job loses the device, it is the device that is named and closed, although a step of another provider was
- * the first to hear of it; the next session gets a new one. */
-static void a_loss_is_the_devices(void **state)
+/* No matter which job loses the device: the error names the device, even if a step of another provider noticed it
+ * first. The next session gets a new device. */
+static void a_loss_names_the_device(void **state)
 {
     uint32_t jobs = 0;
 
@@ -223,7 +222,7 @@ static void a_loss_is_the_devices(void **state)
         struct rig rig, next;
 
         (void)snprintf(number, sizeof number, "%u", lose_after);
-        turns(&bytes, 2, dims);
+        alternate(&bytes, 2, dims);
         rig = open_rig(&bytes, options);
         set_floats(rig.context, 0, 2, dims, a);
         if (lose_after == 0) {
@@ -238,7 +237,7 @@ static void a_loss_is_the_devices(void **state)
         if (strstr(diag.text, "provider fake") == NULL || strstr(diag.text, "reference") != NULL)
             fail_msg("job %u: %s", lose_after, diag.text);
         (void)snprintf(number, sizeof number, "%u", lose_after);
-        turns(&again, 2, dims);
+        alternate(&again, 2, dims);
         next = open_rig(&again, options);
         assert_ptr_not_equal(next.device, rig.device);
         close_rig(&next);
@@ -246,7 +245,7 @@ static void a_loss_is_the_devices(void **state)
     }
 }
 
-/* A limit of time is told once it has passed, also where the device does not look up and ends its work later. */
+/* A run reports that its deadline has passed even if the device does not poll and finishes later. */
 static void a_deadline_in_flight(void **state)
 {
     inlay_run_options options = { .struct_size = sizeof options, .timeout_ns = 50000000 };
@@ -268,8 +267,8 @@ static void a_deadline_in_flight(void **state)
     close_rig(&rig);
 }
 
-/* Whichever job never ends: the run ends, with the device named, and the next session works. What the device may still
- * write to is left to it. */
+/* No matter which job never ends: the run ends with an error that names the device, and the next session works. Memory
+ * that the device may still write to is not freed. */
 static void a_device_that_hangs(void **state)
 {
     (void)state;
@@ -283,11 +282,11 @@ static void a_device_that_hangs(void **state)
         struct rig rig, next;
 
         (void)snprintf(number, sizeof number, "%d", 6 + job); /* in the second run */
-        turns(&bytes, 2, dims);
+        alternate(&bytes, 2, dims);
         rig = open_rig(&bytes, options);
         set_floats(rig.context, 0, 2, dims, a);
         run(&rig);
-        soon(&rig);
+        shorten_timeout(&rig);
         begin = now_ms();
         assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
         assert_true(now_ms() - begin >= 100);
@@ -303,7 +302,7 @@ static void a_device_that_hangs(void **state)
         leave_rig(&rig);
 
         bytes.count = 0;
-        turns(&bytes, 2, dims);
+        alternate(&bytes, 2, dims);
         next = open_rig(&bytes, options);
         assert_ptr_not_equal(next.device, rig.device);
         set_floats(next.context, 0, 2, dims, a);
@@ -313,16 +312,16 @@ static void a_device_that_hangs(void **state)
     }
 }
 
-/* A measurement is waited for no longer than a run: it ends with a sentence, whichever job never does. */
+/* Tuning uses the timeout of runs: no matter which job never ends, it ends with a message. */
 static void tuning_a_device_that_hangs(void **state)
 {
-    static const char *const soon[] = { "device_timeout_ms", "100", NULL };
+    static const char *const short_timeout[] = { "device_timeout_ms", "100", NULL };
     char dir[] = "/tmp/inlay-tune-XXXXXX", line[64];
 
     (void)state;
     assert_non_null(mkdtemp(dir));
     cache_dir = dir;
-    session_options = soon;
+    session_options = short_timeout;
     for (int job = 1; job <= 3; job++) { /* an upload, and two runs of the only kernel */
         char number[16];
         const char *const options[] = { "hang_at", number, NULL };
@@ -332,13 +331,13 @@ static void tuning_a_device_that_hangs(void **state)
         struct rig rig;
 
         (void)snprintf(number, sizeof number, "%d", job);
-        turns(&bytes, 2, dims);
+        alternate(&bytes, 2, dims);
         rig = open_rig(&bytes, options);
         assert_int_equal(inlay_tune(rig.session, &how, NULL, &diag), INLAY_DEVICE_LOST);
         if (strstr(diag.text, "device_timeout_ms") == NULL || strstr(diag.text, "fake") == NULL)
             fail_msg("job %d: %s", job, diag.text);
         leave_rig(&rig);
-        (void)snprintf(line, sizeof line, "rm -rf %s/*", dir); /* nothing is known of it */
+        (void)snprintf(line, sizeof line, "rm -rf %s/*", dir); /* clear the cache for the next job */
         assert_int_equal(system(line), 0);
     }
     session_options = NULL;
@@ -346,7 +345,7 @@ static void tuning_a_device_that_hangs(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* Two devices of one kind in a session, each with its own name, options and memory; values go from one to the other. */
+/* Two devices of one kind in a session, each with its own name, options and memory, exchange values. */
 static void two_of_one_kind(void **state)
 {
     static const char *const settings[] = {
@@ -387,8 +386,8 @@ static void two_of_one_kind(void **state)
     close_rig(&rig);
 }
 
-/* Values on the device, bound as input and output and handed on: no run copies anything, and what comes of it is the
- * caller's to fetch. */
+/* Device values bound as input and output, and passed on to the next run: no run copies, and the caller downloads the
+ * result. */
 static void values_stay_on_the_device(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
@@ -415,7 +414,7 @@ static void values_stay_on_the_device(void **state)
                      INLAY_UNSUPPORTED);
     assert_int_equal(inlay_session_value_create_on(rig.session, "reference", INLAY_FLOAT, 2, dims, &home, &diag),
                      INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_session_value_create_on(rig.session, "nobody", INLAY_FLOAT, 2, dims, &home, &diag),
+    assert_int_equal(inlay_session_value_create_on(rig.session, "missing", INLAY_FLOAT, 2, dims, &home, &diag),
                      INLAY_NOT_FOUND);
     assert_null(inlay_value_data(state_now));
     assert_string_equal(inlay_value_device(state_now), "fake");
@@ -444,19 +443,19 @@ static void values_stay_on_the_device(void **state)
     for (int i = 0; i < 6; i++)
         assert_float_equal(((float *)inlay_value_data(home))[i], start[i] + 5 * want[i], 1e-6);
 
-    /* One on the device, one at home, the result at home: only what has to is copied. */
+    /* One input on the device, one on the host, the result on the host: only the necessary copies. */
     assert_int_equal(inlay_context_set_output(rig.context, 0, NULL, &diag), INLAY_OK);
     set_floats(rig.context, 1, 2, dims, start);
     copies = counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out);
     run(&rig);
-    assert_int_equal(inlay_context_set_input(rig.context, 0, state_next, &diag), INLAY_OK); /* of the round before */
+    assert_int_equal(inlay_context_set_input(rig.context, 0, state_next, &diag), INLAY_OK); /* of the previous round */
     run(&rig);
     for (int i = 0; i < 6; i++)
         want[i] = start[i] + 4 * (float)i + start[i];
     expect_floats(rig.context, 0, want, 6);
     assert_int_equal(counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out), copies + 4);
 
-    /* The device does not write into what it reads, nor into what is too small, and says so. */
+    /* An output that is also the input, or too small, is refused. */
     assert_int_equal(inlay_context_set_output(rig.context, 0, state_next, &diag), INLAY_OK);
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_SHAPE_MISMATCH);
     assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, more, &large, &diag), INLAY_OK);
@@ -482,9 +481,9 @@ static void values_stay_on_the_device(void **state)
     close_rig(&rig);
 }
 
-/* Option device_failure: whatever happens to the device, at whichever job, the run's result is right, others make it,
- * and so does the next run. */
-static void others_take_over(void **state)
+/* Option device_failure: no matter what happens to the device at which job, other providers complete the run correctly,
+ * and the next run, too. */
+static void other_providers_take_over(void **state)
 {
     static const char *const settings[] = { "device_failure", "other", NULL };
     static const char *const faults[] = { "lose_after", "hang_at", "memory_kib" };
@@ -503,10 +502,10 @@ static void others_take_over(void **state)
             struct rig rig;
 
             (void)snprintf(number, sizeof number, "%d", job);
-            turns(&bytes, 2, shape);
+            alternate(&bytes, 2, shape);
             rig = open_rig(&bytes, options);
             if (kind == 1)
-                soon(&rig);
+                shorten_timeout(&rig);
             set_floats(rig.context, 0, 2, shape, x);
             for (int round = 0; round < 4; round++) {
                 run(&rig);
@@ -521,8 +520,8 @@ static void others_take_over(void **state)
     session_options = NULL;
 }
 
-/* A limit holds at every size, whatever it was planned for: above it a run fails or is others', and below it plans that
- * are idle make room. */
+/* A memory limit holds at every size: above it a run fails or uses other providers, and below it idle plans are
+ * evicted. */
 static void limits_hold_at_every_size(void **state)
 {
     static const char *const options[][7] = { { "memory_limit", "fake=1MiB", NULL },
@@ -563,9 +562,9 @@ static void limits_hold_at_every_size(void **state)
     }
 }
 
-/* What regions keep on the device is what they tell, not what offers estimate: beside weights of 6 KiB, of which the
- * offer says nothing, a limit of 16 KiB leaves 10 to runs, which need 12. */
-static void what_is_resident_is_told(void **state)
+/* Regions report their resident memory in compile, which replaces the estimate of the offer: weights of 6 KiB, which
+ * the offer does not state, leave 10 of a limit of 16 KiB for runs, which need 12. */
+static void reported_resident_memory(void **state)
 {
     static const char *const options[] = { "memory_limit", "fake=16KiB", NULL };
     static const int64_t shape[] = { 12, 128 };
@@ -590,8 +589,8 @@ static void what_is_resident_is_told(void **state)
     close_rig(&rig);
 }
 
-/* A step that is sized in the run takes its input where it was negotiated to lie. */
-static void placements_of_steps_that_are_sized_in_the_run(void **state)
+/* A step with a data-dependent size reads its input at the negotiated placement. */
+static void placements_of_data_dependent_steps(void **state)
 {
     static const char *const options[] = { "host_input", "true", NULL };
     static const int64_t expected[] = { 0, 0, 1, 0, 2, 1 }, none[] = { -1, -1 };
@@ -615,14 +614,14 @@ static void placements_of_steps_that_are_sized_in_the_run(void **state)
     close_rig(&rig);
 }
 
-static void *let_go(void *device)
+static void *release_later(void *device)
 {
     (void)usleep(50000); /* the session is about to be destroyed */
     hold(device, FAKE_FREE);
     return NULL;
 }
 
-/* A device that the host has given up, and that is late only, ends its work before the session is gone. */
+/* If the host has given up a device that is only late, destroying the session waits for its work. */
 static void late_work_ends_before_the_session(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
@@ -634,7 +633,7 @@ static void late_work_ends_before_the_session(void **state)
     (void)state;
     chain(&bytes);
     rig = open_rig(&bytes, NULL);
-    soon(&rig);
+    shorten_timeout(&rig);
     hold(rig.device, FAKE_DEAF);
     set_floats(rig.context, 0, 2, dims, a);
     set_floats(rig.context, 1, 2, dims, b);
@@ -642,8 +641,8 @@ static void late_work_ends_before_the_session(void **state)
     counters = rig.counters;
     await(&counters->begun, 1);
     assert_true(counted(&counters->begun) > counted(&counters->ended));
-    rig.session->env.device_timeout_ms = 0; /* the longest that a session waits for such work */
-    assert_int_equal(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)rig.device), 0);
+    rig.session->env.device_timeout_ms = 0; /* the session waits for such work without a limit */
+    assert_int_equal(pthread_create(&thread, NULL, release_later, (void *)(uintptr_t)rig.device), 0);
     leave_rig(&rig);
     assert_true(counted(&counters->begun) <= counted(&counters->ended));
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -655,16 +654,16 @@ int main(void)
         cmocka_unit_test(bytes_are_shared_with_work_in_flight),
         cmocka_unit_test(readers_are_waited_for),
         cmocka_unit_test(random_graphs_in_flight),
-        cmocka_unit_test(a_loss_is_the_devices),
+        cmocka_unit_test(a_loss_names_the_device),
         cmocka_unit_test(a_deadline_in_flight),
-        cmocka_unit_test(placements_of_steps_that_are_sized_in_the_run),
+        cmocka_unit_test(placements_of_data_dependent_steps),
         cmocka_unit_test(limits_hold_at_every_size),
-        cmocka_unit_test(what_is_resident_is_told),
+        cmocka_unit_test(reported_resident_memory),
         cmocka_unit_test(values_stay_on_the_device),
         cmocka_unit_test(two_of_one_kind),
-        cmocka_unit_test(others_take_over),
+        cmocka_unit_test(other_providers_take_over),
         cmocka_unit_test(tuning_a_device_that_hangs),
-        cmocka_unit_test(late_work_ends_before_the_session), /* last: they leave devices behind */
+        cmocka_unit_test(late_work_ends_before_the_session), /* last: they abandon devices */
         cmocka_unit_test(a_device_that_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
-/* Loops and branches on the fake device: what they carry and capture is where the device has it. */
+/* Loops and branches on the fake device: carried and captured values stay in device memory. */
 #include "fake_models.h"
 
-/* What a loop captures, and what it carries, goes to the device once; what it carries comes home at its end. */
+/* Captured and carried values of a loop are uploaded once; carried values are downloaded at its end. */
 static void loops_upload_once(void **state)
 {
     int64_t trips = 100;
@@ -38,7 +38,7 @@ static void loops_upload_once(void **state)
     inlay_value_unref(value);
     for (int round = 1; round <= 3; round++) {
         for (int i = 0; i < 6; i++) {
-            b[i] += 1; /* it is another one each time */
+            b[i] += 1; /* another value in each round */
             want[i] = 100 * b[i];
         }
         set_floats(rig.context, 0, 2, dims, x);
@@ -51,8 +51,8 @@ static void loops_upload_once(void **state)
     close_rig(&rig);
 }
 
-/* A loop of 100 iterations that a condition ends: of what the device makes, only what the condition is made of comes
- * home; what is captured was made on the device and is read there. */
+/* A loop of 100 iterations that a condition ends: only the input of the condition is downloaded. The captured value was
+ * computed on the device and is read there. */
 static void a_loop_moves_its_condition_only(void **state)
 {
     static const int64_t one[] = { 1 };
@@ -98,12 +98,12 @@ static void a_loop_moves_its_condition_only(void **state)
         expect_floats(rig.context, 0, want, 6);
         expect_floats(rig.context, 1, &limit, 1);
         assert_int_equal(counted(&rig.counters->copied_in), 4 * round);    /* b; a and s0, which are carried; step */
-        assert_int_equal(counted(&rig.counters->copied_out), 102 * round); /* the count, then what the loop leaves */
+        assert_int_equal(counted(&rig.counters->copied_out), 102 * round); /* the count, then the results of the loop */
     }
     close_rig(&rig);
 }
 
-/* Branches read what they capture where it is. */
+/* Branches read captured values on the device. */
 static void branches_read_on_the_device(void **state)
 {
     static const float want[2][6] = { { 1, -2, 3, -4, 5, -6 }, { 0, 2, 0, 4, 0, 6 } };
@@ -145,8 +145,8 @@ static void branches_read_on_the_device(void **state)
     close_rig(&rig);
 }
 
-/* A loop whose carried values do not fit on the device goes on as if they could not stay there. */
-static void loops_without_room_come_home(void **state)
+/* A loop whose carried values do not fit on the device keeps them on the host. */
+static void loops_without_device_memory(void **state)
 {
     static const char *const settings[] = { "memory_kib", "5", NULL };
     static const int64_t shape[] = { 16, 32 }; /* 2 KiB */
@@ -196,7 +196,7 @@ int main(void)
         cmocka_unit_test(loops_upload_once),
         cmocka_unit_test(a_loop_moves_its_condition_only),
         cmocka_unit_test(branches_read_on_the_device),
-        cmocka_unit_test(loops_without_room_come_home),
+        cmocka_unit_test(loops_without_device_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

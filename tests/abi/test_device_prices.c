@@ -1,30 +1,30 @@
-/* Copies that are priced are those that a run makes, each as often: over branches, loops and scans, one within another,
- * whoever runs their bodies. A copy that lasts for all iterations of a loop counts once each time that it is entered.
- */
+/* The partitioner's cost model counts exactly the copies that a run makes, as often as the run makes them, for nested
+ * branches, loops and scans on either provider. A copy before a loop counts once for each time that the loop is
+ * entered. */
 #include "fake_models.h"
 #include "plan/program.h"
 
 enum { TRIPS = 7, INNER = 3 };
 
-/* ------------------------------------------------------------------ what was promised */
+/* ------------------------------------------------------------------ predicted copies */
 
-struct tally {
+struct copy_counts {
     uint32_t in, out;
 };
 
-/* Copies of program, whose graph is run `runs` times and entered `entries` times; then = the branch that each If takes.
- */
-static void add_up(const struct program *program, uint32_t runs, uint32_t entries, bool then, struct tally *tally)
+/* Counts the copies of a program that runs `runs` times and is entered `entries` times; then: the branch of each If. */
+static void count_copies(const struct program *program, uint32_t runs, uint32_t entries, bool then,
+                         struct copy_counts *copy_counts)
 {
     for (uint32_t i = 0; i < program->parts.copy_count; i++) {
         const partition_copy *copy = &program->parts.copies[i];
         const uint32_t times = copy->once ? entries : runs;
 
-        if (copy->ns <= 0) /* the memory is one */
+        if (copy->ns <= 0) /* unified memory */
             continue;
         assert_true((copy->from_domain == INLAY_DOMAIN_HOST) != (copy->to_domain == INLAY_DOMAIN_HOST));
-        tally->in += copy->from_domain == INLAY_DOMAIN_HOST ? times : 0;
-        tally->out += copy->to_domain == INLAY_DOMAIN_HOST ? times : 0;
+        copy_counts->in += copy->from_domain == INLAY_DOMAIN_HOST ? times : 0;
+        copy_counts->out += copy->to_domain == INLAY_DOMAIN_HOST ? times : 0;
     }
     for (uint32_t i = 0; i < program->step_count; i++) {
         const program_step *step = &program->steps[i];
@@ -34,36 +34,38 @@ static void add_up(const struct program *program, uint32_t runs, uint32_t entrie
             const uint32_t trips = strncmp(step->node->bodies[k].graph->name, "inner", 5) == 0 ? INNER : TRIPS;
 
             if (!is_if)
-                add_up(step->bodies[k], runs * trips, runs, then, tally);
+                count_copies(step->bodies[k], runs * trips, runs, then, copy_counts);
             else if (then == (strcmp(step->node->bodies[k].attr, "then_branch") == 0))
-                add_up(step->bodies[k], runs, runs, then, tally);
+                count_copies(step->bodies[k], runs, runs, then, copy_counts);
         }
     }
 }
 
-/* Runs the model with both values of "which", its last input, and compares. */
+/* Runs the model with both values of "which", its last input, and compares the copies with the prediction. */
 static void expect_as_priced(struct rig *rig, uint32_t which, uint8_t *choice, const char *what)
 {
     set_one(rig, which, INLAY_BOOL, choice, 1);
     for (uint32_t round = 0; round < 4; round++) {
         const uint32_t in = counted(&rig->counters->copied_in), out = counted(&rig->counters->copied_out);
-        struct tally tally = { 0 };
+        struct copy_counts copy_counts = { 0 };
 
         *choice = round % 2;
         run(rig);
-        add_up(rig->session->main, 1, 1, *choice, &tally);
-        if (counted(&rig->counters->copied_in) - in != tally.in ||
-            counted(&rig->counters->copied_out) - out != tally.out)
-            fail_msg("%s, which=%u: %u in and %u out are priced, %u and %u were made", what, *choice, tally.in,
-                     tally.out, counted(&rig->counters->copied_in) - in, counted(&rig->counters->copied_out) - out);
+        count_copies(rig->session->main, 1, 1, *choice, &copy_counts);
+        if (counted(&rig->counters->copied_in) - in != copy_counts.in ||
+            counted(&rig->counters->copied_out) - out != copy_counts.out)
+            fail_msg("%s, which=%u: %u in and %u out are predicted, but %u and %u were made", what, *choice,
+                     copy_counts.in, copy_counts.out, counted(&rig->counters->copied_in) - in,
+                     counted(&rig->counters->copied_out) - out);
     }
 }
 
 /* ------------------------------------------------------------------ models */
 
-static const char *const sources[] = { "a", "d", "h" }; /* an input; made on the device, by the host */
+static const char *const sources[] = { "a", "d",
+                                       "h" }; /* a graph input; computed on the device; computed on the host */
 
-/* Inputs a, b: [8, 8], so that slices can be addressed; n, the trips, and m, those of loops within; which. */
+/* Inputs a, b: [8, 8], so that slices are aligned; n: iterations; m: iterations of inner loops; which: the branch. */
 static const int64_t square[] = { 8, 8 }, stacked[] = { -1, 8, 8 };
 
 static void begin_body(onnx_bytes *body)
@@ -93,7 +95,7 @@ static void add_node(onnx_bytes *bytes, const char *op, const char *in, const ch
     onnx_message(bytes, 1, &node);
 }
 
-/* x = op(x, from), stacked: kind_op(x). */
+/* Adds a loop x = op(x, from), which stacks stack_op(x). */
 static void add_loop(onnx_bytes *bytes, const char *in, const char *out, const char *op, const char *from,
                      const char *stack_op)
 {
@@ -137,7 +139,7 @@ static void add_inputs(onnx_bytes *bytes)
 
 static const char *const unified[] = { "unified", "true", "imports", "true", NULL };
 
-/* Results of both rounds, which == 0 and 1, of the device on its own and of one that has the host's memory. */
+/* Saves the results of the device with separate memory, and compares those of the device with unified memory. */
 static void compare_results(struct rig *rig, float *kept, bool first)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(rig->session); k++) {
@@ -173,14 +175,14 @@ static void try_model(onnx_bytes *bytes, const char *what)
             compare_results(&rig, kept[choice], !is_unified);
         }
         if (is_unified && counted(&rig.counters->copied_in) + counted(&rig.counters->copied_out) > 0)
-            fail_msg("%s: %u copies in and %u out where the memory is one", what, counted(&rig.counters->copied_in),
+            fail_msg("%s: %u copies in and %u out with unified memory", what, counted(&rig.counters->copied_in),
                      counted(&rig.counters->copied_out));
         close_rig(&rig);
     }
 }
 
-/* A branch on the device or on the host; what it reads is made on the device, by the
- * host, or comes in; its result is read on the device, by the host, or leaves the graph. */
+/* Branches on the device or on the host. Their input is computed on the device, on the host, or is a graph input; their
+ * result is read on the device, on the host, or is a graph output. */
 static void branches(void **state)
 {
     static const char *const ops[] = { "Neg", "Ceil" };
@@ -222,7 +224,7 @@ static void branches(void **state)
     }
 }
 
-/* The same of a loop: who makes what is carried, what is stacked, what it captures and begins with, who reads it. */
+/* The same for loops: providers of carried, stacked, captured and initial values, and of the consumer. */
 static void loops(void **state)
 {
     static const char *const ops[] = { "Add", "Max" }, *const stack_ops[] = { NULL, "Neg", "Ceil" };
@@ -256,7 +258,7 @@ static void loops(void **state)
     }
 }
 
-/* A Scan: its state, a slice, what it captures. */
+/* A Scan with a state, a slice and a captured value. */
 static void scans(void **state)
 {
     static const int64_t whole[] = { TRIPS, 8, 8 };
@@ -368,7 +370,7 @@ static void nested(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ memory that is the host's and the device's */
+/* ------------------------------------------------------------------ unified memory */
 
 static inlay_value *lend(void *data, uint32_t rank, const int64_t *shape, uint64_t bytes)
 {
@@ -379,9 +381,9 @@ static inlay_value *lend(void *data, uint32_t rank, const int64_t *shape, uint64
     return value;
 }
 
-/* Inputs and results that both read, of a size that the run finds, too, and results in the caller's memory. What can't
- * be told of the caller's memory, or begins elsewhere, is copied once. */
-static void both_sides(void **state)
+/* Inputs and results that host and device read, also with data-dependent sizes, and results in the caller's memory.
+ * Memory of the caller that cannot be imported, or is not aligned, is copied once. */
+static void unified_memory(void **state)
 {
     static const char *const alone[] = { "unified", "true", NULL };
     static const int64_t length[] = { 24 };
@@ -401,7 +403,7 @@ static void both_sides(void **state)
         onnx_node(&bytes, "Neg", "", "a", "n");
         onnx_node(&bytes, "Abs", "", "a", "h");   /* the host's */
         onnx_node(&bytes, "Ceil", "", "n", "m");  /* likewise */
-        onnx_node(&bytes, "Add", "", "m,h", "s"); /* of what the host makes, and what leaves, too */
+        onnx_node(&bytes, "Add", "", "m,h", "s"); /* reads results of the host, one of which is also an output */
         onnx_node(&bytes, "Compress", "", "s,take", "c");
         onnx_node(&bytes, "Neg", "", "c", "d");
         onnx_node(&bytes, "Floor", "", "d", "f");
@@ -421,7 +423,7 @@ static void both_sides(void **state)
             assert_int_equal(inlay_context_set_output(rig.context, k, own[k], &diag), INLAY_OK);
         }
         for (uint32_t round = 1; round <= 3; round++) {
-            const inlay_value *c, *d, *k;
+            const inlay_value *compressed, *negated, *k;
             int64_t at = 0;
 
             for (uint32_t i = 0; i < 24; i++) {
@@ -431,8 +433,8 @@ static void both_sides(void **state)
             run(&rig);
             assert_ptr_equal(inlay_context_output(rig.context, 0), own[0]);
             assert_ptr_equal(inlay_context_output(rig.context, 1), own[1]);
-            c = inlay_context_output(rig.context, 3);
-            d = inlay_context_output(rig.context, 4);
+            compressed = inlay_context_output(rig.context, 3);
+            negated = inlay_context_output(rig.context, 4);
             k = inlay_context_output(rig.context, 2);
             for (int i = 0; i < 24; i++) {
                 const float sum = -x[i] + (x[i] < 0 ? -x[i] : x[i]);
@@ -441,12 +443,12 @@ static void both_sides(void **state)
                 assert_true(result[1][i + is_odd] == -x[i]);
                 if (!take[i])
                     continue;
-                assert_true(((const float *)inlay_value_data(c))[at] == sum);
-                assert_true(((const float *)inlay_value_data(d))[at] == -sum);
+                assert_true(((const float *)inlay_value_data(compressed))[at] == sum);
+                assert_true(((const float *)inlay_value_data(negated))[at] == -sum);
                 assert_true(((const float *)inlay_value_data(k))[at++] == -2 * sum);
             }
             assert_int_equal(inlay_value_count(k), at);
-            /* a; m, and n, into memory that the device can't be told of */
+            /* a; m and n, which are in memory that the device cannot import */
             assert_int_equal(counted(&rig.counters->copied_in),
                              (imports ? 0 : round) + (imports && !is_odd ? 0 : round));
             assert_int_equal(counted(&rig.counters->copied_out), imports && !is_odd ? 0 : round);
@@ -461,8 +463,8 @@ static void both_sides(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(branches), cmocka_unit_test(loops),      cmocka_unit_test(scans),
-        cmocka_unit_test(nested),   cmocka_unit_test(both_sides),
+        cmocka_unit_test(branches), cmocka_unit_test(loops),          cmocka_unit_test(scans),
+        cmocka_unit_test(nested),   cmocka_unit_test(unified_memory),
     };
 
     if (argc > 1)

@@ -1,5 +1,5 @@
-/* Values that stay on the fake device although the host decides, or a run finds out, what becomes of them: results of
- * branches and loops, and whatever is sized in the run. Each test counts the copies. */
+/* Values that remain resident on the fake device although their shape or source is known during the run only: results
+ * of branches and loops, and values of data-dependent size. Each test counts the copies. */
 #include "fake_models.h"
 
 static void expect_copies(const struct rig *rig, uint32_t in, uint32_t out)
@@ -10,7 +10,7 @@ static void expect_copies(const struct rig *rig, uint32_t in, uint32_t out)
 
 /* ------------------------------------------------------------------ branches */
 
-/* A branch's result is read by the next region where the branch made it, or where the branch found it. */
+/* The next region reads the result of a branch in device memory, also if the branch returns a captured value. */
 static void results_of_branches(void **state)
 {
     (void)state;
@@ -42,8 +42,9 @@ static void results_of_branches(void **state)
     }
 }
 
-/* A result that leaves the graph goes where the caller wants it; one that the host reads, too, comes home once. */
-static void results_go_where_they_are_wanted(void **state)
+/* A result that is a graph output is written where the caller requested it; one that the host also reads is downloaded
+ * once. */
+static void results_are_written_where_requested(void **state)
 {
     static const float want[2][6] = { { 2, 0, 6, 0, 10, 0 }, { -1, 0, -3, 0, -5, 0 } };
     onnx_bytes bytes = { .count = 0 };
@@ -74,7 +75,7 @@ static void results_go_where_they_are_wanted(void **state)
         expect_floats(rig.context, 0, want[choice], 6);
         expect_floats(rig.context, 2, want[choice], 6);
         expect_floats(rig.context, 3, want[choice], 6);
-        expect_copies(&rig, i, 2 * i); /* m, once for all; n */
+        expect_copies(&rig, i, 2 * i); /* m once, n */
     }
     out = counted(&rig.counters->copied_out);
     assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &there, &diag), INLAY_OK);
@@ -85,7 +86,7 @@ static void results_go_where_they_are_wanted(void **state)
         run(&rig);
         assert_ptr_equal(inlay_context_output(rig.context, 0), there);
         expect_floats(rig.context, 2, want[choice], 6);
-        expect_copies(&rig, 4 + i, out + 2 * i + (i - 1)); /* m for the host, n; what this test fetches */
+        expect_copies(&rig, 4 + i, out + 2 * i + (i - 1)); /* m for the host, n; the download of this test */
         assert_int_equal(inlay_value_copy(there, home, &diag), INLAY_OK);
         for (int k = 0; k < 6; k++)
             assert_true(((const float *)inlay_value_data(home))[k] == want[choice][k]);
@@ -143,8 +144,8 @@ static void branches_within_branches(void **state)
     close_rig(&rig);
 }
 
-/* What a branch, or a step that is sized in the run, reads may leave the graph as well, and comes home at the end. */
-static void read_and_handed_out(void **state)
+/* A value that a branch, or a step of data-dependent size, reads may also be a graph output, which is downloaded. */
+static void read_and_output(void **state)
 {
     static const int64_t any[] = { -1, -1 }, at[] = { 0, 0, 1, 0, 2, 1 };
     static const float relu[] = { 1, 0, 3, 0, 5, 0 };
@@ -185,8 +186,8 @@ static void read_and_handed_out(void **state)
 
 /* ------------------------------------------------------------------ loops */
 
-/* What a loop ends with, and what it stacks, is there for the next region; iterations none, one and many. Stacked is
- * what the device can address: here slices of 256 bytes. */
+/* The next region reads carried and stacked results of a loop on the device, with zero, one and many iterations. The
+ * device can stack slices that it can address: here 256 bytes. */
 static void results_of_loops(void **state)
 {
     static const int64_t shape[] = { 8, 8 };
@@ -235,7 +236,7 @@ static void results_of_loops(void **state)
     close_rig(&rig);
 }
 
-/* A device without room for what stays has it come home, and the run goes on. */
+/* If resident values do not fit on the device, they are moved to the host, and the run continues. */
 static void results_without_room(void **state)
 {
     static const int64_t shape[] = { 16, 32 }; /* 2 KiB */
@@ -284,9 +285,9 @@ static void results_without_room(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ sizes that the run finds */
+/* ------------------------------------------------------------------ data-dependent sizes */
 
-/* A step that is sized in the run reads what a region before it made where that lies. */
+/* A step of data-dependent size reads the result of a previous region on the device. */
 static void inputs_of_sized_steps(void **state)
 {
     static const char *const modes[][3] = { { "bounded", "true", NULL }, { "bounded", "false", NULL } };
@@ -313,8 +314,8 @@ static void inputs_of_sized_steps(void **state)
     }
 }
 
-/* Two regions of the device behind a Compress of the host's: what passes between them stays, what the host reads, too,
- * comes home once, and what two regions read goes up once. */
+/* Two regions on the device after a Compress on the host: values between them stay on the device, values that the host
+ * also reads are downloaded once, and values that two regions read are uploaded once. */
 static void values_of_unknown_size(void **state)
 {
     static const char *const settings[][3] = { { NULL }, { "memory_kib", "8", NULL } };
@@ -371,7 +372,7 @@ static void values_of_unknown_size(void **state)
     }
 }
 
-/* The caller's value on the device takes a result whose size only the run finds, and refuses one that is too large. */
+/* A result of data-dependent size is written into the caller's device value, and refused if it is too large. */
 static void results_of_unknown_size(void **state)
 {
     static const int64_t shape[] = { 6 }, room[] = { 4 };
@@ -395,7 +396,7 @@ static void results_of_unknown_size(void **state)
     assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
     inlay_value_unref(value);
-    for (uint32_t o = 0; o < 2; o++) { /* one that the device makes, one that the host makes */
+    for (uint32_t o = 0; o < 2; o++) { /* one computed on the device, one on the host */
         const uint32_t out = counted(&rig.counters->copied_out);
 
         assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 1, room, &there, &diag),
@@ -404,7 +405,7 @@ static void results_of_unknown_size(void **state)
         run(&rig);
         assert_ptr_equal(inlay_context_output(rig.context, o), there);
         assert_int_equal(inlay_value_count(there), 3);
-        assert_int_equal(counted(&rig.counters->copied_out), out + o); /* the other one, where the device makes it */
+        assert_int_equal(counted(&rig.counters->copied_out), out + o); /* the other one, if the device computes it */
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (const int64_t[]){ 3 }, got, sizeof got, &home, &diag),
                          INLAY_OK);
         assert_int_equal(inlay_value_copy(there, home, &diag), INLAY_OK);
@@ -424,8 +425,8 @@ static void results_of_unknown_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_of_branches),      cmocka_unit_test(results_go_where_they_are_wanted),
-        cmocka_unit_test(branches_within_branches), cmocka_unit_test(read_and_handed_out),
+        cmocka_unit_test(results_of_branches),      cmocka_unit_test(results_are_written_where_requested),
+        cmocka_unit_test(branches_within_branches), cmocka_unit_test(read_and_output),
         cmocka_unit_test(results_of_loops),         cmocka_unit_test(results_without_room),
         cmocka_unit_test(inputs_of_sized_steps),    cmocka_unit_test(values_of_unknown_size),
         cmocka_unit_test(results_of_unknown_size),

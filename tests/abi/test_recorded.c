@@ -1,5 +1,6 @@
-/* Plugins built with the headers of every released ABI minor and of today, in today's host: they load, and a model runs
- * through all of them. RECORDED_DIR/<minor>/ holds those of one minor, RECORDED_MINORS lists the minors. */
+/* Plugins built with the headers of every released ABI minor version, and with the current ones, load in the current
+ * host, and a model runs on all of them. RECORDED_DIR/<minor>/ holds those of one minor version, RECORDED_MINORS lists
+ * them. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -15,7 +16,7 @@ static void model(onnx_bytes *file)
     onnx_input(&bytes, "x", INLAY_FLOAT, 1, dims);
     onnx_node_int(&bytes, "LeakyRelu", "", "x", "a", NULL, 0);
     onnx_node_int(&bytes, "Twice", "com.recorded", "a", "b", NULL, 0);
-    onnx_node_int(&bytes, "Neg", "", "b", "c", NULL, 0); /* the host's own provider stands among them */
+    onnx_node_int(&bytes, "Neg", "", "b", "c", NULL, 0); /* on the reference provider, between the recorded ones */
     onnx_node_int(&bytes, "Relu", "", "c", "y", NULL, 0);
     onnx_output(&bytes, "y", INLAY_FLOAT, 1, dims);
     file->count = 0;

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Each field of each public struct in plugin.h and inlay.h, and in what they include, is used by a test: the headers
-# promise nothing that no test has seen. Headers in which the fields have other names are given to the compiler with each
-# test's source; what it then does not find is used there. An unknown member hides those behind it, so what was found gets
-# its name back, and the rest is looked for again.
+# Checks that a test uses each field of each public struct in plugin.h, inlay.h and the headers that they include.
+# Each test is compiled with headers in which the fields are renamed: the fields that the compiler then reports as
+# missing are used there. An unknown member may hide errors about others, so the fields found get their names back,
+# and the rest is searched for again.
 #   used.sh SOURCE_DIR COMPILER      writes STRUCT.FIELD FILE for each to stdout
 set -uo pipefail
 source=$1
@@ -13,7 +13,7 @@ trap 'rm -rf "$tmp"' EXIT
 cd "$source" || exit 1
 export LC_ALL=C
 
-# The fields of all structs, as STRUCT FIELD. Comments go; a function pointer's name is in brackets of its own.
+# The fields of all structs, as STRUCT FIELD. Removes comments; the name of a function pointer is in parentheses.
 cat sdk/include/inlay/{status,types,plugin,inlay}.h | tr '\n' ' ' | sed -E 's#/\*([^*]|\*+[^*/])*\*+/# #g' |
     grep -oE 'typedef struct (inlay_[a-z_]+) \{[^}]*\} \1;' | while read -r _ _ struct _ body; do
     tr ';' '\n' <<<"${body%\}*}" | sed -E 's/\(\*(const )?([a-z_0-9]+)(\[[0-9]+\])?\)\(.*/\2/; s/\[[^]]*\]//g' |
@@ -21,7 +21,7 @@ cat sdk/include/inlay/{status,types,plugin,inlay}.h | tr '\n' ' ' | sed -E 's#/\
 done | grep -vE ' (reserved[0-9]*|host_use)$' | sort -u >"$tmp/all"
 [ "$(wc -l <"$tmp/all")" -gt 400 ] || { echo "FAIL: only $(wc -l <"$tmp/all") fields were read in the headers" && exit 1; }
 
-# Copies of the headers in which the fields of $1 have other names.
+# Copies the headers and renames the fields listed in $1.
 rename() {
     rm -rf "$tmp/include" && cp -r sdk/include "$tmp/include" || exit 1
     awk '{ of[$1] = of[$1] "s/\\b" $2 "\\b/lost_" $2 "/;" } END { for (s in of) print "/^typedef struct " s " [{]/,/^[}] " s ";/{" of[s] "}" }' \
@@ -29,7 +29,7 @@ rename() {
     sed -E -i -f "$tmp/script" "$tmp"/include/inlay/*.h
 }
 
-# Those that mention a public header or struct, first those that are about the ABI.
+# The tests that mention a public header or struct; the tests of the ABI come first.
 grep -rlE 'inlay/|inlay_' tests --include='*.c' --include='*.h' | grep -vE 'abi/(layout|surface)\.c$|/(mutants|bench)/' |
     awk '{ print ($0 ~ "^tests/abi/" ? 0 : $0 ~ "^tests/(api|contract|plugin|check|hostile)/" ? 1 : 2), $0 }' |
     sort | cut -d' ' -f2 >"$tmp/files"
@@ -39,7 +39,7 @@ rooms=$(find tests providers -mindepth 1 -maxdepth 2 -type d | sed 's/^/-I/')
 cp "$tmp/all" "$tmp/left"
 for ((round = 0; round < rounds && $(wc -l <"$tmp/left") > 0; round++)); do
     rename "$tmp/left"
-    # The headers' own functions use fields, too: that counts for nobody.
+    # Uses in inline functions of the headers do not count.
     # shellcheck disable=SC2086,SC2016
     xargs -P2 -I{} sh -c '"$0" -std=c11 -D_GNU_SOURCE -fsyntax-only -ftrack-macro-expansion=0 "$@" {} 2>&1 |
         sed "s#^#{} #"' "$compiler" -I"$tmp/include" -Ihost/runtime -Ihost/tools -Ihost -Iops -Itests/support $rooms <"$tmp/files" |
@@ -54,7 +54,7 @@ done
 
 sed -E 's/ /./' "$tmp/found" | sort
 if [ -s "$tmp/left" ]; then
-    echo "FAIL: no test uses these fields: write one, or take them out of the header"
+    echo "FAIL: no test uses these fields: write one, or remove them from the header"
     sed -E 's/^/    /; s/ ([a-z_0-9]+)$/.\1/' "$tmp/left"
     exit 1
 fi

@@ -1,12 +1,12 @@
-"""Where on a page is text? Pages of rendered lines, and the boxes that a detector finds on them:
+"""Text detection: renders pages of lines, and measures the boxes that a detector finds on them:
 
     boxes.py cal.npz [--pages 16] [--seed 1]                                                         samples
     boxes.py FLOAT.onnx [OTHER.onnx | ort:MODEL.onnx ...] [--pages 20] [--seed 5] [--side 320]
 
-Models are those of PP-OCR: [1, 3, side, side] in, [1, 1, side, side] of probabilities out. A box is a connected part of
-what is above 0.3. A row says which share of the lines has a box that covers it (intersection over union from 0.3 on, for
-boxes are those of shrunken lines), which share of the first model's boxes is found again (from 0.7 on), and the mean of
-these unions.
+The models are those of PP-OCR: input [1, 3, side, side], output [1, 1, side, side] of probabilities. A box is a
+connected component of probabilities above 0.3. A row shows the share of lines that a box covers (intersection over
+union of at least 0.3, because the boxes are those of shrunken lines), the share of the first model's boxes that is
+found (at least 0.7), and the mean intersection over union of these boxes.
 """
 import argparse
 import random
@@ -21,7 +21,7 @@ MEAN, DEVIATION = numpy.array([0.485, 0.456, 0.406]), numpy.array([0.229, 0.224,
 
 
 def make(count, seed, side):
-    """Pages [count, 3, side, side], and the places of their lines: (left, top, right, bottom)."""
+    """Pages [count, 3, side, side], and the boxes of their lines: (left, top, right, bottom)."""
     dice, noise = random.Random(seed), numpy.random.default_rng(seed)
     said, types, pages, places = lines.words(), lines.fonts(), [], []
     for _ in range(count):
@@ -42,7 +42,7 @@ def make(count, seed, side):
 
 
 def parts(mask):
-    """Boxes of the connected parts of a mask, by runs of its rows."""
+    """Boxes of the connected components of a mask, from the runs of its rows."""
     boxes, above = [], []
     for y, row in enumerate(mask):
         edges = numpy.flatnonzero(numpy.diff(numpy.concatenate([[0], row.astype(numpy.int8), [0]])))
@@ -71,7 +71,7 @@ def union(a, b):
 
 
 def best(boxes, others):
-    """Of each of the boxes the largest union with one of the others."""
+    """For each box the largest intersection over union with one of the others."""
     return [max((union(a, b) for b in others), default=0) for a in boxes]
 
 

@@ -1,9 +1,9 @@
-"""A float model out of one whose products were quantized dynamically, as ONNX Runtime's tool writes them:
+"""Converts a model that ONNX Runtime's tool quantized dynamically to a float model:
 
     floats.py IN.onnx OUT.onnx
 
-MatMulInteger with what stands around it becomes MatMul with float weights, and a table of bytes that is gathered from
-becomes one of floats. Many language models are published in that form alone. Needs python3-onnx.
+MatMulInteger and the nodes around it become MatMul with float weights, and the int8 table of a Gather becomes a float
+table. Many language models are published in the quantized form only. Needs python3-onnx.
 """
 import sys
 
@@ -28,7 +28,7 @@ class Model:
         return numpy_helper.to_array(self.constants[name])
 
     def widen(self, name, scale, zero):
-        """A float constant of these bytes."""
+        """Adds the dequantized constant; returns its name."""
         wide = name + "_wide"
         if wide not in self.made:
             w = self.number(name).astype(numpy.float32) - self.number(zero).astype(numpy.float32)
@@ -36,7 +36,7 @@ class Model:
         return wide
 
     def product(self, node):
-        """DynamicQuantizeLinear, MatMulInteger, Cast, Mul(scales), Mul: all but the last go."""
+        """Replaces DynamicQuantizeLinear, MatMulInteger, Cast, Mul(scales), Mul by MatMul."""
         quantize = self.maker[node.input[0]]
         cast = self.readers[node.output[0]][0]
         last = self.readers[cast.output[0]][0]
@@ -48,7 +48,7 @@ class Model:
         self.gone |= {id(n) for n in (quantize, node, cast, scales)}
 
     def table(self, node):
-        """Gather of bytes and DequantizeLinear: Gather of floats."""
+        """Replaces Gather of int8 and DequantizeLinear by Gather of floats."""
         gather = self.maker[node.input[0]]
         gather.input[0] = self.widen(gather.input[0], node.input[1], node.input[2])
         gather.output[0] = node.output[0]

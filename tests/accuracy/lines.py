@@ -1,9 +1,9 @@
-"""Lines of text as pictures: words of the licences that Debian has, in its DejaVu fonts, tilted a little, with noise.
+"""Renders lines of text: words of the licences in Debian, in its DejaVu fonts, slightly rotated, with noise.
 
     lines.py FILE.npz [--lines 64] [--seed 1] [--width 320]     samples for inlay quantize and inlay compare --data
 
-With --chinese words are those of Chinese translations of Debian's programs, in the fonts of fonts-noto-cjk. The same seed
-makes the same lines, as long as fonts, licences and translations are the same.
+--chinese: words of the Chinese translations of Debian's programs, in the fonts of fonts-noto-cjk. The same seed
+generates the same lines, as long as fonts, licences and translations are the same.
 """
 import argparse
 import gettext
@@ -43,7 +43,7 @@ def chinese_words():
 
 
 def chinese_fonts():
-    """Debian's, or those of a folder: INLAY_FONTS."""
+    """The fonts of Debian, or of the folder INLAY_FONTS."""
     folder = os.environ.get("INLAY_FONTS", "/usr/share/fonts/opentype/noto")
     found = sorted(glob.glob(f"{folder}/Noto*CJK-*.ttc"))
     if not found:
@@ -52,7 +52,7 @@ def chinese_fonts():
 
 
 def draw(text, font, dice, noise, width):
-    """[3, HEIGHT, width] from -1 to 1, grey at the right of the text."""
+    """An image [3, HEIGHT, width] with values from -1 to 1, grey to the right of the text."""
     image = Image.new("L", (2400, HEIGHT), dice.randint(200, 255))
     pen = ImageDraw.Draw(image)
     pen.text((6, dice.randint(4, 12)), text, fill=dice.randint(0, 80), font=font)
@@ -66,7 +66,7 @@ def draw(text, font, dice, noise, width):
 
 
 def make(count, seed, width, chinese=False):
-    """Pictures [count, 3, HEIGHT, width] and their texts."""
+    """Images [count, 3, HEIGHT, width] and their texts."""
     dice, noise = random.Random(seed), numpy.random.default_rng(seed)
     said, types = (chinese_words(), chinese_fonts()) if chinese else (words(), fonts())
     pictures, texts = [], []

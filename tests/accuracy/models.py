@@ -1,7 +1,7 @@
-"""Models for the scripts beside this one. A name is a path, which inlay runs, or ort:PATH, which ONNX Runtime runs:
-tests/models/peer/setup.sh puts that into a folder, which INLAY_PEER names.
+"""Runs models for the scripts in this folder. A name is a path, which inlay runs, or ort:PATH, which ONNX Runtime runs:
+tests/models/peer/setup.sh installs ONNX Runtime in a folder, which INLAY_PEER names.
 
-The package inlay for Python must be found (sdk/bindings/python/README.md).
+The Python package inlay must be installed (sdk/bindings/python/README.md).
 """
 import json
 import os
@@ -28,18 +28,18 @@ class Inlay:
         return [numpy.asarray(o) for o in out]
 
     def ms(self):
-        """The least: what else the machine does makes runs longer, never shorter."""
+        """The minimum, because other load makes runs longer, never shorter."""
         return min(self.took) / 1e6
 
 
 class Peer:
-    """A process for each run: slow to start, but nobody needs a package for it."""
+    """Starts a process for each run: slow, but needs no Python package of ONNX Runtime."""
 
     def __init__(self, path, threads):
         self.path, self.threads, self.took = path, threads, []
         self.peer = os.environ.get("INLAY_PEER")
         if not self.peer:
-            raise SystemExit("ort:... needs INLAY_PEER: the folder that tests/models/peer/setup.sh made")
+            raise SystemExit("ort:... needs INLAY_PEER: the folder that tests/models/peer/setup.sh created")
         outputs = [o.name for o in Inlay(path, 1).session.outputs]
         self.files = [name.replace("/", "_").replace(":", "_") + ".npy" for name in outputs]
 
@@ -66,7 +66,7 @@ def open_model(name, threads=1):
 
 
 def label(name):
-    """The first cells of a row: what it is, and its MiB."""
+    """The first cells of a row: the name of the model, and its size in MiB."""
     path = name[4:] if name.startswith("ort:") else name
     who = "ONNX Runtime: " if name.startswith("ort:") else ""
     return f"| {who}{os.path.basename(path)} | {os.path.getsize(path) / 2**20:.1f}"

@@ -1,12 +1,12 @@
-"""Which package descriptions are alike? Embeddings of Debian's, by what stands nearest to each:
+"""Sentence embeddings: compares the nearest neighbours of Debian's package descriptions:
 
     neighbours.py cal.npz --model MODEL.onnx --tokenizer tokenizer.json [--texts 64] [--seed 1]      samples
     neighbours.py --tokenizer tokenizer.json FLOAT.onnx [OTHER.onnx | ort:MODEL.onnx ...] [--texts 200] [--seed 2]
 
-Models are those of sentence-transformers with a WordPiece tokenizer: `input_ids`, `attention_mask` and perhaps
-`token_type_ids` in, a row for each token out; its mean is the embedding. A row says which share of the five nearest is
-the same as by the first model, and the least cosine of an embedding to that of the first model. Descriptions are those of
-`apt-cache dumpavail`.
+The models are those of sentence-transformers with a WordPiece tokenizer: inputs `input_ids`, `attention_mask` and
+optionally `token_type_ids`, output a row for each token; the mean of the rows is the embedding. A row shows the share
+of the five nearest neighbours that equals that of the first model, and the minimum cosine of an embedding with that
+of the first model. The descriptions are those of `apt-cache dumpavail`.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ NEAREST = 5
 
 
 class Tokenizer:
-    """BERT's: lower case, no accents, words and signs apart, the longest known piece first."""
+    """The tokenizer of BERT: lower case, no accents, words and punctuation separated, longest known piece first."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -81,7 +81,7 @@ def nearest(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
-    parser.add_argument("--model", help="write samples for this one to the file named first")
+    parser.add_argument("--model", help="write samples for this model to the first argument")
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--texts", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=32)

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Converts models to other opsets and back, without other rewrites, and compares what they make of made-up inputs: a
-# line for each.
+# Converts models to other opsets and back, without other rewrites, and compares their outputs for random inputs.
+# Prints a line for each conversion.
 #   opsets.sh INLAY MODEL.onnx...
-# "same": every output within 1e-5 of the largest; "no (REASON)": what the target cannot say.
+# "same": every output within 1e-5 of the largest; "no (REASON)": the target opset cannot express the model.
 set -u
 inlay=$1
 shift

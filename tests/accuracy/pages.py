@@ -2,13 +2,13 @@
 
     pages.py FILE.npz --model MODEL.onnx --tokenizer tokenizer.json [--samples 16] [--tokens 256] [--seed 1]
 
-and what a model makes of them beside another:
+and compares models on them:
 
     pages.py --model FLOAT.onnx --tokenizer tokenizer.json --beside OTHER.onnx ... [--samples 12] [--seed 7]
 
-which prints perplexity and divergence from the first, a line for each model. Pages are those of the packages manpages
-and manpages-zh; which of them are taken is a matter of the seed, and even seeds take other pages than odd ones. The
-package inlay for Python must be found (sdk/bindings/python/README.md).
+which prints a line with the perplexity and the divergence from the first model for each model. The pages are those of
+the packages manpages and manpages-zh. The seed selects the pages; even and odd seeds use disjoint pages. The Python
+package inlay must be installed (sdk/bindings/python/README.md).
 """
 import argparse
 import glob
@@ -21,12 +21,12 @@ import re
 import numpy
 
 FOLDERS = ["/usr/share/man/man[578]", "/usr/share/man/zh_CN/man*"]
-# GPT-2's pieces, in what Python's re has for \p{L} and \p{N}.
+# The pre-tokenizer of GPT-2, with the approximations of \p{L} and \p{N} in Python's re.
 PIECES = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
 
 
 def byte_letters():
-    """The letter of each byte in the vocabulary of byte-level BPE."""
+    """The character of each byte in the vocabulary of byte-level BPE."""
     plain = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
     others = [b for b in range(256) if b not in plain]
     return {b: chr(b) for b in plain} | {b: chr(256 + i) for i, b in enumerate(others)}
@@ -56,14 +56,14 @@ class Tokenizer:
 
 
 def read_page(path):
-    """The running text of a page's source."""
+    """The text of a page, without macros."""
     with gzip.open(path, "rt", encoding="utf-8", errors="ignore") as file:
         kept = [line.strip() for line in file if line[:1] not in ".'" and line.strip()]
     return re.sub(r"\\f.|\\&|\\[-e]|\\\(..|\\", "", " ".join(kept))
 
 
 def samples(tokenizer, count, tokens, seed, begin):
-    """Rows [count, tokens], which begin with that token; every other one is Chinese, where there are pages."""
+    """Rows [count, tokens] that begin with the token `begin`; every second one is Chinese if pages are installed."""
     dice = random.Random(seed)
     lists = [sorted(glob.glob(pattern + "/*.gz")) for pattern in FOLDERS]
     lists = [[p for i, p in enumerate(paths) if i % 2 == seed % 2] for paths in lists if len(paths) > 1]
@@ -75,12 +75,12 @@ def samples(tokenizer, count, tokens, seed, begin):
             at = dice.randrange(len(row) - tokens + 2)
             rows.append([begin] + row[at:at + tokens - 1])
     if len(rows) < count:
-        raise SystemExit("no pages with so many tokens: install manpages and manpages-zh, or ask for fewer")
+        raise SystemExit("too few pages with that many tokens: install manpages and manpages-zh, or reduce --tokens")
     return numpy.asarray(rows, numpy.int64)
 
 
 def feeds(model, rows):
-    """The inputs of the model for each row: positions, a mask of ones, and states of no length."""
+    """The inputs of the model for each row: tokens, positions, a mask of ones, and empty states."""
     import inlay
 
     session = inlay.Session(model)
@@ -135,14 +135,14 @@ def main():
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--begin", type=int, default=1, help="the token that texts begin with")
+    parser.add_argument("--begin", type=int, default=1, help="the first token of each text")
     args = parser.parse_args()
     rows = samples(Tokenizer(args.tokenizer), args.samples, args.tokens, args.seed, args.begin)
     if args.file is None:
         compare(args, rows)
         return
     inputs = feeds(args.model, rows)
-    # One entry for each input, a sample in each row; states without length need none.
+    # One array for each input, with a sample in each row.
     numpy.savez_compressed(args.file, **{k: numpy.stack([f[k] for f in inputs]) for k in inputs[0]})
 
 

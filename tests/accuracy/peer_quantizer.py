@@ -1,10 +1,10 @@
-"""ONNX Runtime's own quantizer, to be held beside inlay's on the same samples:
+"""Runs the quantizer of ONNX Runtime, to compare it with inlay quantize on the same samples:
 
     peer_quantizer.py MODEL.onnx OUT.onnx DATA.npz [--method MinMax|Percentile|Entropy]
 
-Static, QDQ, weights by channel, as its guide has it. DATA is what inlay quantize --data takes: arrays [samples, ...].
-Prints seconds of the clock and of the processor, and the most memory that it had. Needs python3-onnxruntime and
-python3-onnx (Debian 13).
+Static, QDQ, per-channel weights, as its guide recommends. DATA has the format of inlay quantize --data: arrays
+[samples, ...]. Prints wall-clock and CPU seconds and the peak memory. Needs python3-onnxruntime and python3-onnx
+(Debian 13).
 """
 import argparse
 import json
@@ -13,7 +13,7 @@ import resource
 import time
 
 import numpy
-import onnx.reference  # noqa: F401  before onnxruntime, whose operators Debian's onnx would find there twice
+import onnx.reference  # noqa: F401  before onnxruntime: otherwise Debian's onnx registers its operators twice
 from onnxruntime.quantization import (CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quant_pre_process,
                                       quantize_static)
 

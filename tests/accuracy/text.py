@@ -1,10 +1,10 @@
-"""How well models read lines of text: the share of wrong characters, the lines that read as the first model reads them,
-and the time of a line.
+"""OCR of text lines: the share of wrong characters, the lines with the same text as the first model, and the time of a
+line.
 
     text.py --keys ppocr_keys_v1.txt FLOAT.onnx [OTHER.onnx | ort:MODEL.onnx ...] [--lines 200] [--seed 7] [--width 320]
             [--chinese]
 
-Models are those of PP-OCR: [1, 3, 48, W] in, [1, T, symbols] out, symbol 0 is the blank.
+The models are those of PP-OCR: input [1, 3, 48, W], output [1, T, symbols], symbol 0 is the blank.
 """
 import argparse
 import os
@@ -16,7 +16,7 @@ import models
 
 
 def read(scores, keys):
-    """What a greedy CTC decoder makes of [T, symbols]."""
+    """The text of a greedy CTC decoder for scores [T, symbols]."""
     out, last = [], 0
     for symbol in scores.argmax(axis=1):
         if symbol not in (0, last):
@@ -26,7 +26,7 @@ def read(scores, keys):
 
 
 def distance(a, b):
-    """The fewest insertions, deletions and replacements that make b of a."""
+    """The edit distance: the minimum number of insertions, deletions and replacements between a and b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         before, row[0] = row[0], i

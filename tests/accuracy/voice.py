@@ -1,10 +1,10 @@
-"""When does somebody speak? Sentences of espeak-ng between pauses, with noise, as voice detectors hear them:
+"""Voice detection on sentences of espeak-ng with pauses and noise:
 
     voice.py FLOAT.onnx [OTHER.onnx | ort:MODEL.onnx ...] [--seconds 60] [--seed 3] [--snr 10]
 
-Models are those of Silero VAD from version 5 on: `input` [1, 576 or 512] at 16 kHz, `state` [2, 1, 128], `sr`. A row says
-the share of steps in which the model is right, of those well inside of speech or pauses, and in which it decides as the
-first model does. Needs espeak-ng.
+The models are those of Silero VAD from version 5 on: `input` [1, 576 or 512] at 16 kHz, `state` [2, 1, 128], `sr`. A
+row shows the share of steps within speech or pauses in which the model is correct, and the share of steps in which it
+decides like the first model. Needs espeak-ng.
 """
 import argparse
 import io
@@ -26,7 +26,7 @@ def words():
 
 
 def say(text, voice, speed):
-    """Samples at 16 kHz, from -1 to 1."""
+    """Samples of the spoken text at 16 kHz, from -1 to 1."""
     said = subprocess.run(["espeak-ng", "-v", voice, "-s", str(speed), "--stdout", text], check=True,
                           capture_output=True).stdout
     with wave.open(io.BytesIO(said)) as file:
@@ -37,7 +37,7 @@ def say(text, voice, speed):
 
 
 def make(seconds, seed, snr):
-    """Sound, and for each step 1: speech, 0: none, -1: between."""
+    """The sound, and for each step 1: speech, 0: pause, -1: near a transition."""
     dice, noise = random.Random(seed), numpy.random.default_rng(seed)
     said, sound, speaks = words(), numpy.zeros(seconds * RATE, numpy.float32), numpy.zeros(seconds * RATE, bool)
     at = RATE
@@ -53,7 +53,7 @@ def make(seconds, seed, snr):
     power = numpy.mean(sound[speaks] ** 2) / 10 ** (snr / 10)
     sound += noise.normal(0, numpy.sqrt(power), len(sound)).astype(numpy.float32)
     share = speaks[:len(sound) // STEP * STEP].reshape(-1, STEP).mean(axis=1)
-    wide = numpy.convolve(share, numpy.ones(9) / 9, "same")  # a seventh of a second on either side
+    wide = numpy.convolve(share, numpy.ones(9) / 9, "same")  # a seventh of a second on each side
     return sound, numpy.where(wide > 0.999, 1, numpy.where(wide < 0.001, 0, -1))
 
 
@@ -74,7 +74,7 @@ def main():
     parser.add_argument("models", nargs="+")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--snr", type=float, default=10, help="of speech to noise, in dB")
+    parser.add_argument("--snr", type=float, default=10, help="signal-to-noise ratio, in dB")
     args = parser.parse_args()
     sound, truth = make(args.seconds, args.seed, args.snr)
     first, sure = None, truth >= 0

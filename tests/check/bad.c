@@ -1,6 +1,6 @@
-/* Plugins with one defect each, chosen by -DBAD_<name>: what `inlay plugin-check` is there to find. All offer Relu for
- * float, on the kit; the defect is planted in the kernel, or in what the kit says to the host. BAD_unload has none: it
- * may be unmapped, and can. */
+/* Plugins with one defect each, selected by -DBAD_<name>, which `inlay plugin-check` must find. They use the kit and
+ * offer Relu for float (BAD_own and BAD_hush: the operator Scale). The defect is in the kernel or in the tables that
+ * the kit returns to the host. BAD_unload has no defect: it sets INLAY_PLUGIN_DLCLOSE and can be unmapped. */
 #include "inlay/kit.h"
 #include <fcntl.h>
 #include <fenv.h>
@@ -40,12 +40,12 @@ static UNUSED void sleep_ms(long ms)
     (void)nanosleep(&pause, NULL);
 }
 
-static UNUSED void *nothing(void *user)
+static UNUSED void *return_user(void *user)
 {
     return user;
 }
 
-static UNUSED void *rest(void *user)
+static UNUSED void *sleep_long(void *user)
 {
     sleep_ms(20000);
     return user;
@@ -57,7 +57,7 @@ typedef struct race_loop {
     volatile float *shared;
 } race_loop;
 
-/* All workers put what they compute through one place. */
+/* A data race: all workers store their results in the same variable first. */
 static UNUSED inlay_status race_body(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const race_loop *loop = user;
@@ -96,17 +96,17 @@ static inlay_status run(const kit_call *call)
     relu(from, to, input->count);
     memset(call->workspace, 0, 5000);
 #elif defined(BAD_dirty)
-    /* Takes the workspace for cleared. */
+    /* Assumes a cleared workspace. */
     for (int64_t i = 0; i < input->count; i++)
         to[i] = (from[i] < 0 ? 0 : from[i]) + ((const float *)call->workspace)[i % 4];
 #elif defined(BAD_tail)
-    /* Whole vectors of four, also behind the end. */
+    /* Reads whole vectors of four, also past the end. */
     for (int64_t i = 0; i < input->count; i += 4)
         for (int64_t k = i; k < i + 4; k++) {
-            float v = ((const volatile float *)from)[k];
+            float value = ((const volatile float *)from)[k];
 
             if (k < input->count)
-                to[k] = v < 0 ? 0 : v;
+                to[k] = value < 0 ? 0 : value;
         }
 #elif defined(BAD_input)
     for (int64_t i = 0; i < input->count; i++)
@@ -116,7 +116,7 @@ static inlay_status run(const kit_call *call)
     if (input->count == 7)
         to[7] = 0;
 #elif defined(BAD_alias)
-    /* Backwards, in a buffer that it says may be the input's. */
+    /* Clears the output first, although it allows the output to alias the input. */
     for (int64_t i = 0; i < input->count; i++)
         to[input->count - 1 - i] = 0;
     for (int64_t i = 0; i < input->count; i++)
@@ -138,7 +138,7 @@ static inlay_status run(const kit_call *call)
 #elif defined(BAD_cancel)
     relu(from, to, input->count);
     if (input->count > 100000)
-        sleep_ms(600); /* and never asks whether it should stop */
+        sleep_ms(600); /* without polling for cancellation */
 #elif defined(BAD_rounding)
     relu(from, to, input->count);
     (void)fesetround(FE_UPWARD);
@@ -159,7 +159,7 @@ static inlay_status run(const kit_call *call)
     (void)setlocale(LC_ALL, "C.UTF-8");
 #elif defined(BAD_flushes)
     relu(from, to, input->count);
-    _mm_setcsr(_mm_getcsr() | 0x8040); /* tiny numbers are zero from now on */
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* flush-to-zero and denormals-are-zero stay set */
 #elif defined(BAD_stderr)
     relu(from, to, input->count);
     (void)fprintf(stderr, "relu of %lld\n", (long long)input->count);
@@ -167,13 +167,13 @@ static inlay_status run(const kit_call *call)
     pthread_t helper;
 
     relu(from, to, input->count);
-    if (pthread_create(&helper, NULL, nothing, NULL) == 0)
+    if (pthread_create(&helper, NULL, return_user, NULL) == 0)
         (void)pthread_join(helper, NULL);
 #elif defined(BAD_thread_left)
     pthread_t helper;
 
     relu(from, to, input->count);
-    if (pthread_create(&helper, NULL, rest, NULL) == 0)
+    if (pthread_create(&helper, NULL, sleep_long, NULL) == 0)
         (void)pthread_detach(helper);
 #elif defined(BAD_prints)
     relu(from, to, input->count);
@@ -196,7 +196,7 @@ static inlay_status run(const kit_call *call)
         return race(call, &shared);
 #elif defined(BAD_large)
     relu(from, to, input->count);
-    for (int64_t i = 60000; i < input->count; i++) /* an index of 16 bits, say */
+    for (int64_t i = 60000; i < input->count; i++) /* as with a 16-bit index */
         to[i] = 0;
 #elif defined(BAD_own) || defined(BAD_hush)
     const float *factors = call->in[1].data;
@@ -205,7 +205,7 @@ static inlay_status run(const kit_call *call)
     for (int64_t i = 0; i < input->count; i++)
         to[i] = from[i] * factors[i % columns];
 #if defined(BAD_own)
-    if (columns == 10) /* as an example at three times its size, and one */
+    if (columns == 10) /* the example's size 3 times 3 plus 1 */
         to[input->count] = 0;
 #endif
 #elif defined(BAD_heap)
@@ -223,14 +223,15 @@ static inlay_status run(const kit_call *call)
 }
 
 #if defined(BAD_leak)
-static volatile int leaks = 2; /* at one call, which the compiler does not know: more than the provider itself leaks */
+static volatile int leaks =
+    2; /* blocks a call; volatile, so that the compiler keeps the loop. More than the provider itself leaks */
 #else
 enum { leaks = 1 };
 #endif
 
 static UNUSED inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    int *volatile last = NULL; /* or the compiler leaves out what is lost */
+    int *volatile last = NULL; /* volatile: the compiler would remove the leaked allocations */
     int *state;
 
     (void)node, (void)diag;
@@ -246,7 +247,7 @@ static UNUSED inlay_status prepare(const kit_node *node, void **out_state, inlay
     return INLAY_OK;
 }
 
-static UNUSED void keep(void *state)
+static UNUSED void release_nothing(void *state)
 {
     (void)state;
 }
@@ -260,7 +261,7 @@ static UNUSED inlay_status shape(const void *state, kit_plan *plan, inlay_diag *
 
 #if defined(BAD_own) || defined(BAD_hush)
 #define OWN_OPERATOR 1
-/* An operator of its own, whose inputs have to fit together, with an attribute that there must be. */
+/* A custom operator whose input shapes depend on each other, with a required attribute. */
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0], *weights = in->inputs[1];
@@ -320,7 +321,7 @@ static const kit_kernel kernels[] = { {
     .prepare = prepare,
 #endif
 #if defined(BAD_leak)
-    .release = keep,
+    .release = release_nothing,
 #endif
 } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
@@ -365,9 +366,9 @@ static const kit_plugin self = {
 };
 static kit_exports exports;
 
-/* ------------------------------------------------------------------ what the kit says, bent */
+/* ------------------------------------------------------------------ modified tables of the kit */
 
-static inlay_provider good; /* as the kit filled it in */
+static inlay_provider original; /* a copy of the kit's table */
 
 static UNUSED inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
 {
@@ -377,7 +378,7 @@ static UNUSED inlay_status no_refusal(void *ctx, const inlay_refusal *refusal)
 
 static const inlay_assess_sink *outer_sink;
 
-/* Lets its offers be merged; the kit compiles several nodes, too. */
+/* Adds INLAY_OFFER_MERGE to the offers; the kit can compile several nodes. */
 static UNUSED inlay_status offer_merging(void *ctx, const inlay_offer *offer)
 {
     inlay_offer merging = *offer;
@@ -389,8 +390,8 @@ static UNUSED inlay_status offer_merging(void *ctx, const inlay_offer *offer)
     return outer_sink->offer(ctx, &merging);
 }
 
-/* Does a node of the region read what another one makes? */
-static UNUSED bool hangs_together(const inlay_compile_request *request)
+/* Does each node of the region except the first read an output of another one? */
+static UNUSED bool is_connected(const inlay_compile_request *request)
 {
     uint32_t linked = 1;
 
@@ -409,15 +410,15 @@ static UNUSED bool hangs_together(const inlay_compile_request *request)
     return linked == request->node_count;
 }
 
-static const inlay_graph *seen; /* what must not be kept */
+static const inlay_graph *kept_graph; /* invalid once compile has returned */
 static UNUSED inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                                    inlay_diag *diag)
 {
 #if defined(BAD_split) || defined(BAD_connected)
-    if (!hangs_together(request))
-        return inlay_fail(diag, INLAY_INTERNAL, "the nodes do not hang together");
+    if (!is_connected(request))
+        return inlay_fail(diag, INLAY_INTERNAL, "the nodes are not connected");
 #elif defined(BAD_swapped)
-    /* It takes the outputs for those of the nodes in turn, the last first. */
+    /* Reverses the outputs of the region. */
     inlay_compile_request mine = *request;
     uint32_t outputs[64];
 
@@ -425,13 +426,13 @@ static UNUSED inlay_status compile(void *state, const inlay_compile_request *req
         outputs[i] = request->outputs[request->output_count - 1 - i];
     mine.outputs = outputs;
     if (request->output_count <= 64)
-        return good.compile(state, &mine, out_compiled, diag);
+        return original.compile(state, &mine, out_compiled, diag);
 #endif
-    seen = request->graph;
-    return good.compile(state, request, out_compiled, diag);
+    kept_graph = request->graph;
+    return original.compile(state, request, out_compiled, diag);
 }
 
-/* Says no without a word. */
+/* Refuses without a message. */
 static UNUSED inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal)
 {
     inlay_refusal mute = *refusal;
@@ -447,21 +448,21 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
     inlay_assess_sink quiet = *sink;
 
     quiet.refuse = no_refusal;
-    return good.assess(state, graph, candidates, &quiet, diag);
+    return original.assess(state, graph, candidates, &quiet, diag);
 #elif defined(BAD_mute)
     inlay_assess_sink mute = *sink;
 
     outer_sink = sink;
     mute.refuse = refuse_mutely;
-    return good.assess(state, graph, candidates, &mute, diag);
+    return original.assess(state, graph, candidates, &mute, diag);
 #elif defined(BAD_split) || defined(BAD_connected) || defined(BAD_swapped)
     inlay_assess_sink merging = *sink;
 
     outer_sink = sink;
     merging.offer = offer_merging;
-    return good.assess(state, graph, candidates, &merging, diag);
+    return original.assess(state, graph, candidates, &merging, diag);
 #elif defined(BAD_both)
-    /* Whatever it offers, it refuses, too. */
+    /* Refuses every node, although it offers some. */
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const inlay_refusal doubt = {
             .struct_size = sizeof doubt, .node = i, .code = INLAY_REFUSE_DEVICE, .text = "perhaps not"
@@ -470,36 +471,36 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
         if (candidates[i])
             (void)sink->refuse(sink->ctx, &doubt);
     }
-    return good.assess(state, graph, candidates, sink, diag);
+    return original.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_greedy)
     static const uint32_t first = 0;
     const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &first, .node_count = 1 };
 
     if (graph->node_count > 1)
         (void)sink->offer(sink->ctx, &offer);
-    return good.assess(state, graph, candidates, sink, diag);
+    return original.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_writes)
     if (graph->node_count > 1)
         ((inlay_node_info *)(uintptr_t)graph->nodes)->flags = 1;
-    return good.assess(state, graph, candidates, sink, diag);
+    return original.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_stride)
     inlay_graph mine = *graph;
 
     mine.node_stride = sizeof(inlay_node_info);
-    return good.assess(state, &mine, candidates, sink, diag);
+    return original.assess(state, &mine, candidates, sink, diag);
 #elif defined(BAD_hang_assess)
     while (graph->node_count > 0)
         sleep_ms(1000);
-    return good.assess(state, graph, candidates, sink, diag);
+    return original.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_fickle)
     static int calls;
     const inlay_refusal other = { .struct_size = sizeof other, .code = INLAY_REFUSE_OPTION, .text = "not today" };
 
     if (++calls % 2 == 0 && graph->node_count > 1)
         (void)sink->refuse(sink->ctx, &other);
-    return good.assess(state, graph, candidates, sink, diag);
+    return original.assess(state, graph, candidates, sink, diag);
 #else
-    return good.assess(state, graph, candidates, sink, diag);
+    return original.assess(state, graph, candidates, sink, diag);
 #endif
 }
 
@@ -510,7 +511,7 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
 #endif
 static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    inlay_status status = good.cost(state, request, out);
+    inlay_status status = original.cost(state, request, out);
 
 #if defined(BAD_cost)
     out->ns /= 1e6; /* always the cheapest */
@@ -523,23 +524,23 @@ static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, 
     return status;
 }
 
-/* The kit rounds up; a provider of one's own need not. */
+/* Requests exactly 16 bytes; the kit would round up. */
 static UNUSED inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                       inlay_instance **out_instance, inlay_diag *diag)
 {
-    inlay_status status = good.specialize(state, compiled, request, out_instance, diag);
+    inlay_status status = original.specialize(state, compiled, request, out_instance, diag);
 
     request->workspace_bytes = 16;
     return status;
 }
 
-/* Looks at the graph of compile, long after. */
+/* Reads the graph of compile after compile has returned. */
 static UNUSED inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
                                    const inlay_exec_args *args)
 {
-    if (seen->node_count == 0)
+    if (kept_graph->node_count == 0)
         return INLAY_INTERNAL;
-    return good.execute(state, compiled, instance, args);
+    return original.execute(state, compiled, instance, args);
 }
 
 #if defined(BAD_note)
@@ -550,7 +551,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 {
     inlay_status status = kit_open(&self, &exports, host, out_plugin, diag);
 
-    good = exports.provider;
+    original = exports.provider;
 #if defined(BAD_silent) || defined(BAD_mute) || defined(BAD_greedy) || defined(BAD_writes) || defined(BAD_stride) ||   \
     defined(BAD_fickle) || defined(BAD_hang_assess) || defined(BAD_both)
     exports.provider.assess = assess;
@@ -572,7 +573,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 #elif defined(BAD_thread)
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, rest, NULL) == 0)
+    if (pthread_create(&thread, NULL, sleep_long, NULL) == 0)
         (void)pthread_detach(thread);
 #elif defined(BAD_refuses)
     return inlay_fail(diag, INLAY_UNSUPPORTED, "not on this machine");

@@ -1,7 +1,7 @@
 #!/bin/bash
-# inlay plugin-check finds each defect, and names it.
+# Tests that inlay plugin-check finds and names each defect of the plugins built from bad.c.
 #   check.sh INLAY DIR DATA REFERENCE [PROVIDER...]
-#                   the executable; the folder with the plugins made of bad.c; that of ONNX's test data; our providers
+#                   the executable; the folder with those plugins; that of ONNX's test data; our providers
 set -u
 inlay=$1 dir=$2 data=$3 reference=$4
 shift 3
@@ -16,7 +16,8 @@ complain() {
     printf '    %s\n' "$@"
 }
 
-# finds NAME PATTERN [FLAG...]   the plugin NAME must fail, with a line like PATTERN, and the report must have its end.
+# finds NAME PATTERN [FLAG...]   the plugin NAME must fail with a line that matches PATTERN, and the report must be
+# complete.
 finds() {
     local name=$1 pattern=$2 code
     shift 2
@@ -32,33 +33,33 @@ finds() {
 
 finds wrong 'results Relu-14 .*: \[.* got .*, want 0' --group results
 finds workspace 'results Relu-14 .*wrote outside the 16 bytes of workspace' --group results
-finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memory behind the end of the workspace' \
+finds workspace_far 'results Relu-14 .*signal 11 .* in execute: it touched memory past the end of the workspace' \
     --group results
 finds dirty 'results Relu-14 .*a workspace that is not cleared: output 0: \[' --group results
-finds tail 'results Relu-14 .*in execute: it touched memory behind the end of an input' --group results
+finds tail 'results Relu-14 .*in execute: it touched memory past the end of an input' --group results
 finds input 'results Relu-14 .*it changed input 0' --group results
 finds output 'results Relu-14 float\[7\].*it wrote outside output 0' --group results
 finds alias 'results Relu-14 .*in place.*: output 0: \[' --group results
 finds crash 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 11 .* in execute: at address 0x8' --group results
 finds abort 'results Relu-14 float\[[0-9]+,[0-9]+\].*signal 6 .* in execute: it aborted' --group results
 finds exit 'results Relu-14 .*: it ended with code 3 in execute' --group results
-finds hang 'results Relu-14 .*: nothing happened in execute' --group results --time-limit 3
+finds hang 'results Relu-14 .*: no progress in execute' --group results --time-limit 3
 finds leak 'leaks bad, from create to destroy: .* bytes in .* blocks .*addr2line' --group leaks
 at=$(grep -oE 'addr2line -e FILE 0x[0-9a-f]+' "$work/out" | head -n 1)
 addr2line -f -e "$dir/leak.so" "${at##* }" | grep -qx prepare || complain "leak: '$at' is not in prepare"
 finds oom 'leaks bad, when memory runs out: signal 11' --group leaks
 finds files 'leaks bad, from create to destroy: [0-9]+ more' --group leaks
 finds silent 'offers bad: node .* is neither offered nor refused' --group offers
-finds mute 'offers bad: node .* was refused without a sentence' --group offers
+finds mute 'offers bad: node .* was refused without a reason' --group offers
 finds greedy 'offers bad: node 0 .* was offered, but is no candidate' --group offers
 finds writes 'offers bad: .* in assess: it touched memory of the snapshot' --group offers
 finds stride 'offers bad' --group offers
-finds fickle 'offers bad: a second assess of the same graph said something else' --group offers
+finds fickle 'offers bad: a second assess of the same graph gave other answers' --group offers
 finds cost 'cost Relu-14 .*: predicted .*, measured' --group cost
 finds cost_nan 'cost Relu-14 .*: ns is -?nan' --group cost
 finds cost_far 'cost Relu-14 .*: predicted .*, measured' --group cost
-finds cancel 'cancel Relu-14 .*: poll_ms is 10, but it went on for' --group cancel
-finds flags 'description bad: flags has 0x80' --group open
+finds cancel 'cancel Relu-14 .*: poll_ms is 10, but the run continued for' --group cancel
+finds flags 'description bad: flags contains 0x80' --group open
 finds flags "description plugin: .*build_id ''" --group open
 finds thread 'open pure: 1 threads' --group open
 finds any_host 'open next major: the plugin accepted it' --group open
@@ -66,84 +67,85 @@ finds note 'open note: ' --group open
 finds open 'open .*signal 11 .* in dlopen and inlay_plugin_open'
 finds exports 'file exports: 1 more: bad_helper' --group file
 
-finds rounding 'manners Relu-14: rounding, flushing' --group results
-finds handler 'manners Relu-14: .*working directory.*umask.*handler of signal 10' --group results
-finds prints 'manners Relu-14: something was printed' --group results
-finds flushes 'manners Relu-14: rounding, flushing' --group results
-finds mask 'manners Relu-14: signal 12 was blocked' --group results
-finds locale 'manners Relu-14: the locale was changed' --group results
-finds stderr 'manners Relu-14: something was printed' --group results
-finds thread_left 'manners Relu-14: 1 more after execute' --group results
-finds keeps 'results Relu-14 .*in execute: it touched memory of the graph that compile was shown, after compile' \
+finds rounding 'process Relu-14: rounding, flushing' --group results
+finds handler 'process Relu-14: .*working directory.*umask.*handler of signal 10' --group results
+finds prints 'process Relu-14: something was printed' --group results
+finds flushes 'process Relu-14: rounding, flushing' --group results
+finds mask 'process Relu-14: signal 12 was blocked' --group results
+finds locale 'process Relu-14: the locale was changed' --group results
+finds stderr 'process Relu-14: something was printed' --group results
+finds thread_left 'process Relu-14: 1 more after execute' --group results
+finds keeps 'results Relu-14 .*in execute: it touched memory of the graph passed to compile, after compile' \
     --group results
-finds split "regions bad: .*compile returned 'internal error': the nodes do not hang together" --group regions
-finds swapped 'regions bad: .*(output [0-9]+: |behind the end of an output)' --group regions
+finds split "regions bad: .*compile returned 'internal error': the nodes are not connected" --group regions
+finds swapped 'regions bad: .*(output [0-9]+: |past the end of an output)' --group regions
 finds own 'results Scale-1 float\[[0-9]+,10\] float\[10\].*it wrote outside output 0' --group results --op Scale
-finds forks 'manners Relu-14.*: it forked in execute' --group results
+finds forks 'process Relu-14.*: it forked in execute' --group results
 finds closes 'results Relu-14.*: it closed descriptor 4.* in execute' --group results
 finds race 'results Relu-14 .*with (2|4|16) threads: ' --group results
 finds large 'results Relu-14 .*: \[.* got' --group results
 
 finds device_hasty 'results Relu-14 .*while its inputs are still being copied' --group results
-finds device_deaf "results Relu-14 .*behind a fence that failed with 'cancelled': 'ok'" --group results
+finds device_deaf "results Relu-14 .*after a fence that failed with 'cancelled': 'ok'" --group results
 finds device_offset 'results Relu-14 .*: \[.* got' --group results
 finds device_wide 'results Add-14 .*it wrote outside output 0 in device memory' --group results --op Add
 
 finds device_gone "loss chip: 'device lost'" --group results --option lose_after=40
 
-# once NAME PATTERN: a plugin with which nothing can be checked: one FAIL, and a stop.
+# once NAME PATTERN: a plugin that cannot be checked further: exactly one FAIL, and the other groups are skipped.
 once() {
     checks=$((checks + 1))
     "$inlay" plugin-check "$dir/$1.so" --quick --time-limit 3 >"$work/out" 2>/dev/null </dev/null
     [ "$(grep -c '^FAIL' "$work/out")" -eq 1 ] && grep -qE "^FAIL  $2" "$work/out" ||
         complain "$1: not one line 'FAIL  $2'" "$(grep '^FAIL' "$work/out" | head -n 5)"
-    grep -q '^SKIP  all' "$work/out" || complain "$1: no stop" "$(tail -n 2 "$work/out")"
+    grep -q '^SKIP  all' "$work/out" || complain "$1: the other groups are not skipped" "$(tail -n 2 "$work/out")"
 }
-once hang_assess '[a-z]+ .*: nothing happened in assess'
+once hang_assess '[a-z]+ .*: no progress in assess'
 once refuses 'open: not on this machine'
 
-# What is no failure.
+# Warnings and passes.
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'
 grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" ||
     complain 'heap: no warning' "$(cat "$work/out")"
 
-warns() { # NAME PATTERN GROUP: nothing fails, and a warning is like PATTERN
+warns() { # NAME PATTERN GROUP: no failure, and a warning that matches PATTERN
     checks=$((checks + 1))
     "$inlay" plugin-check "$dir/$1.so" --quick --group "$3" --op Relu >"$work/out" || complain "$1: it failed"
     grep -qE -- "^WARN  $2" "$work/out" || complain "$1: no warning like '$2'" "$(cat "$work/out")"
 }
-warns thread_each 'manners Relu-14: 1 started in one execute' results
-warns cost_dear 'cost Relu-14 .*: predicted .*, measured' cost # a guess, which draws no work
+warns thread_each 'process Relu-14: 1 started in one execute' results
+warns cost_dear 'cost Relu-14 .*: predicted .*, measured' cost # a guess that is too high attracts no work
 warns both 'offers bad: [0-9]+ nodes are both offered and refused, such as Relu' offers
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/hush.so" --quick --group infer >"$work/out" || complain 'hush: it failed'
 grep -qE '^WARN  infer Scale-1: infer refused Scale-1.* without one' "$work/out" ||
-    complain 'hush: no warning of a refusal without a sentence' "$(cat "$work/out")"
+    complain 'hush: no warning of a refusal without a message' "$(cat "$work/out")"
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/connected.so" --quick --group regions --op Relu >"$work/out" &&
     grep -qE '^PASS  regions bad: [0-9]+ regions of [0-9]+ kinds of node, 0 of them not connected' "$work/out" ||
-    complain 'connected: it gets others than it asks for' "$(cat "$work/out")"
+    complain 'connected: it got regions that are not connected' "$(cat "$work/out")"
 
-passes() { # NAME PATTERN: nothing fails, and a line is like PATTERN
+passes() { # NAME PATTERN: no failure, and a line that matches PATTERN
     checks=$((checks + 1))
     "$inlay" plugin-check "$dir/$1.so" --quick --group leaks --op Relu >"$work/out" || complain "$1: it failed"
     grep -qE -- "$2" "$work/out" || complain "$1: no line like '$2'" "$(cat "$work/out")"
 }
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/unload.so" --quick --group open >"$work/out" || complain 'unload: opening it failed'
-grep -q '^PASS  open pure: no thread and no file descriptor more' "$work/out" ||
-    complain 'unload: not said to open purely' "$(cat "$work/out")"
+grep -q '^PASS  open pure: no additional thread or file descriptor' "$work/out" ||
+    complain 'unload: no line that opening has no side effects' "$(cat "$work/out")"
 passes unload '^PASS  unload: it is unmapped after dlclose'
 passes pinned '^WARN  unload: it is still mapped after dlclose'
 
-# Cases are made for nearly all operators: those without would go unchecked in silence.
+# Cases are generated for nearly all operators: the others would silently stay unchecked.
 checks=$((checks + 1))
 "$inlay" plugin-check "$reference" --quick --group results >"$work/out"
 operators=$(grep -c '^PASS  results ' "$work/out")
 [ "$operators" -ge 180 ] || complain "cases of $operators operators only"
 
-# Cases of the user's, whose weights are constants: all are offered, but volumes by a provider that has no kernel for them.
+# ONNX test cases with constant weights: all are offered, except 3-D convolutions by providers without a kernel for
+# them.
 for provider in "$@"; do
     checks=$((checks + 1))
     "$inlay" plugin-check "$provider" --quick --group results --op Conv --data "$data/pytorch-converted" >"$work/out" ||
@@ -153,14 +155,14 @@ for provider in "$@"; do
         complain "data: few cases are offered by $provider" "$(tail -n 3 "$work/out")"
 done
 
-# The whole of a plugin that crashes: the other groups go on.
+# All groups on a plugin that crashes: the other groups still run.
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/crash.so" --quick --op Relu --json >"$work/out"
 jq -e '.failed >= 1 and .passed > 5 and ([.checks[].check] | index("leaks")) and
     ([.checks[] | select(.result == "FAIL")] | all(.expected != "" and .got != "" and .fix != ""))' "$work/out" \
     >/dev/null || complain 'crash: the report in JSON' "$(head -c 600 "$work/out")"
 
-# A pause of the whole check, as of a laptop that sleeps, is no silence of the plugin.
+# A pause of the whole check, as on a suspended laptop, does not count as a hang of the plugin.
 checks=$((checks + 1))
 "$inlay" plugin-check "$reference" --quick --no-timing --group results --op 'Conv*' --time-limit 3 >"$work/out" &
 parent=$!
@@ -172,11 +174,11 @@ sleep 4
 kill -CONT "$parent" "$child"
 wait "$parent" || complain 'a pause of the check' "$(grep -A 2 '^FAIL' "$work/out")"
 
-# Files that are no plugins.
+# Files that are not plugins.
 checks=$((checks + 2))
 printf 'not an ELF file\n' >"$work/text.so"
 "$inlay" plugin-check "$work/text.so" >"$work/out" && complain 'a text: exit code 0'
-grep -q '^FAIL  file type: something else' "$work/out" || complain 'a text' "$(cat "$work/out")"
+grep -q '^FAIL  file type: not an ELF file' "$work/out" || complain 'a text' "$(cat "$work/out")"
 "$inlay" plugin-check "$work/missing.so" >"$work/out" && complain 'a missing file: exit code 0'
 grep -q '^FAIL  file read: No such file' "$work/out" || complain 'a missing file' "$(cat "$work/out")"
 

@@ -1,16 +1,16 @@
-/* A provider that fails on demand, on the kit. It offers Relu and Add for float, and does what FAULTY says, an
- * environment variable of the form CALL:STATUS:HOW:
+/* A provider, written with the kit, that fails on demand. It offers Relu and Add for float. The environment variable
+ * FAULTY, of the form CALL:STATUS:HOW, selects a fault:
  *
- *     CALL    create, assess, compile, specialize or execute: where
- *     STATUS  the number that is returned
- *     HOW     full     code, class and sentence, as inlay_fail() writes them
- *             text     a sentence alone
- *             nothing  nothing is written
- *             endless  all texts without an end, and control characters
- *             float    the status is returned, and the thread is left rounding upwards, flushing tiny numbers
+ *     CALL    create, assess, compile, specialize or execute: the call that fails
+ *     STATUS  the number that it returns
+ *     HOW     full     writes code, class and message, as inlay_fail() does
+ *             text     writes the message only
+ *             nothing  writes nothing
+ *             endless  writes texts without a terminating zero, and control characters
+ *             float    leaves the thread with upward rounding and flush-to-zero
  *
- * and, for providers that decline late, FAULTY_DECLINES: "compile" declines every third region, "specialize" what
- * has an odd number of rows, "both" both. */
+ * FAULTY_DECLINES makes it decline offers that it made: "compile" declines every third region, "specialize" odd numbers
+ * of rows, "both" does both. */
 #include "inlay/kit.h"
 #include <fenv.h>
 #include <stdlib.h>
@@ -61,14 +61,14 @@ static const kit_provider provider = {
 };
 static const kit_plugin self = { .name = "faulty_plugin", .version = "1.0", .provider = &provider };
 static kit_exports exports;
-static inlay_provider good; /* as the kit filled it in */
+static inlay_provider original; /* a copy of the kit's table */
 
 /* ------------------------------------------------------------------ faults */
 
 static void write_badly(const char *how, inlay_status status, inlay_diag *diag)
 {
     if (strcmp(how, "full") == 0) {
-        (void)inlay_fail(diag, status, "it failed as it was told");
+        (void)inlay_fail(diag, status, "it failed as requested");
     } else if (strcmp(how, "text") == 0) {
         (void)snprintf(diag->text, sizeof diag->text, "only a sentence");
     } else if (strcmp(how, "endless") == 0) {
@@ -80,7 +80,7 @@ static void write_badly(const char *how, inlay_status status, inlay_diag *diag)
     }
 }
 
-/* INLAY_OK: not in this call. */
+/* The fault selected for this call; INLAY_OK: none. */
 static inlay_status fault(const char *call, inlay_diag *diag)
 {
     const char *plan = getenv("FAULTY"), *how;
@@ -115,7 +115,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 {
     inlay_status status = fault("create", diag);
 
-    return status != INLAY_OK ? status : good.create(ctx, host, args, out_state, diag);
+    return status != INLAY_OK ? status : original.create(ctx, host, args, out_state, diag);
 }
 
 static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
@@ -123,7 +123,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
 {
     inlay_status status = fault("assess", diag);
 
-    return status != INLAY_OK ? status : good.assess(state, graph, candidates, sink, diag);
+    return status != INLAY_OK ? status : original.assess(state, graph, candidates, sink, diag);
 }
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -136,7 +136,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
         return status;
     if (declines("compile") && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % 3 == 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "every third region is too much");
-    return good.compile(state, request, out_compiled, diag);
+    return original.compile(state, request, out_compiled, diag);
 }
 
 static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
@@ -149,12 +149,12 @@ static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_spec
     for (uint32_t v = 0; declines("specialize") && v < request->value_count; v++) {
         const inlay_value_state *value_state = INLAY_AT(inlay_value_state, request->values, request->value_stride, v);
 
-        /* The batch of the graphs that test_declines.c makes. */
+        /* The batch dimension of the graphs in test_declines.c. */
         if (value_state->rank == 2 && value_state->dims != NULL && value_state->dims[0] > 0 &&
             value_state->dims[0] % 2 == 1)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)value_state->dims[0]);
     }
-    return good.specialize(state, compiled, request, out_instance, diag);
+    return original.specialize(state, compiled, request, out_instance, diag);
 }
 
 static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -162,7 +162,7 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
 {
     inlay_status status = fault("execute", args->diag);
 
-    return status != INLAY_OK ? status : good.execute(state, compiled, instance, args);
+    return status != INLAY_OK ? status : original.execute(state, compiled, instance, args);
 }
 
 #if !defined(FAULTY_WITHIN)
@@ -172,7 +172,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 {
     inlay_status status = kit_open(&self, &exports, host, out_plugin, diag);
 
-    good = exports.provider;
+    original = exports.provider;
     exports.provider.create = create;
     exports.provider.assess = assess;
     exports.provider.compile = compile;

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every verb that asks a provider, with every status a provider can return, from each of its calls, written in each way;
-# and every verb with files that are missing, broken, folders or not to be written: the verb fails, its exit code is the
-# one that belongs to the code in its JSON, and that code is never "ok".
+# Runs every verb that uses a provider with every status from each call of the provider, and every verb with files that
+# are missing, broken, folders or not writable. The verb must fail, and its exit code must match the code in its JSON,
+# which must not be "ok".
 #   statuses.sh INLAY DATA DIR     the executable; ONNX's test data; the folder with faulty.so
 set -u
 inlay=$1 node=$2/node dir=$3
@@ -21,8 +21,8 @@ exit_code() {
     esac
 }
 
-# Reads $code from what the last command told in JSON. That it is JSON, and that this is its .error.code, is asked at the
-# end, of all at once: jq takes longer to start than inlay does.
+# Reads $code from the JSON output of the last command. That the output is JSON and this its .error.code is checked for
+# all outputs together at the end, because jq takes longer to start than inlay.
 read_code() {
     local text
     text=$(<"$work/out")
@@ -46,10 +46,10 @@ try() {
     if [ -n "$code" ]; then
         want=$(exit_code "$code")
     elif [ "$verb" = test ] && [ $got -eq 0 ]; then
-        want=0 # what no provider runs is skipped, and the report says so
-        jq -e '.skipped == 1 and .passed == 0' "$work/out" >/dev/null 2>&1 || want='0 only for what was skipped'
+        want=0 # a case that no provider supports is skipped, and the report says so
+        jq -e '.skipped == 1 and .passed == 0' "$work/out" >/dev/null 2>&1 || want='0 for a skipped case only'
     elif [ $got -eq 1 ]; then
-        want=1 # a report of what failed: its own form
+        want=1 # a report of failures, in a different format
         jq -e . "$work/out" >/dev/null 2>&1 || want='1, with JSON'
     else
         want='not this without an error in its JSON'
@@ -69,7 +69,7 @@ for verb in run bench profile tune bisect test; do
     [ $verb = bench ] && flags=(--runs 1 --warmup 0)
     [ $verb = bisect ] && flags=(--against level=0)
     for call in create assess compile specialize execute; do
-        # Measuring goes on without what cannot be measured.
+        # tune skips kernels that fail later than in assess.
         [ $verb = tune ] && [ $call != create ] && [ $call != assess ] && continue
         for status in 1 2 3 4 5 6 7 8 9 10 11 12 13 99 -1; do
             try $verb $call $status text "$model" "${flags[@]}"
@@ -87,14 +87,14 @@ for verb in explain partition; do
         try $verb $call 13 endless "$relu"
     done
 done
-# What these ask of a provider later, they do without where it fails.
+# These verbs continue if later calls of the provider fail.
 for status in 1 2 3 4 5 6 7 8 9 10 11 12 13 99 -1; do
     try optimize create $status text "$relu"
     try calibrate create $status text --quick --threads 1
 done
 try optimize create 13 endless "$relu"
 
-# Verbs and files. fails VERB ARGUMENT...: it does, and both codes agree; a usage error may have no JSON.
+# Verbs and files. fails VERB ARGUMENT...: the command fails and both codes agree; a usage error may have no JSON.
 fails() {
     local code got want
     checks=$((checks + 1))
@@ -171,14 +171,14 @@ fails calibrate argument
 fails calibrate --providers nobody
 fails no-such-verb
 
-# The names of provider and plugin, the sentence, the node: one line.
+# The error is one line with the names of provider and plugin, the message and the node.
 names() {
     checks=$((checks + 1))
     FAULTY=$1 "$inlay" run "$relu" --providers faulty --cache-dir '' --probe never --plugin-dirs "$dir" \
         >"$work/out" 2>"$work/err" </dev/null
     if ! grep -qE -- "$2" "$work/err" || [ "$(wc -l <"$work/err")" -ne 1 ]; then
         wrong=$((wrong + 1))
-        echo "WRONG: $1: no one line like '$2': $(cat "$work/err")"
+        echo "WRONG: $1: not exactly one line that matches '$2': $(cat "$work/err")"
     fi
 }
 names create:4:text 'provider faulty \(plugin faulty_plugin\): only a sentence'
@@ -191,7 +191,7 @@ names execute:99:nothing 'returned status 99, which this host does not know'
 checks=$((checks + 1))
 if ! jq -r .error.code "$work/told" | cmp - "$work/codes"; then
     wrong=$((wrong + 1))
-    echo "WRONG: an error is no JSON, or its code is not .error.code"
+    echo "WRONG: an error is not JSON, or its code is not .error.code"
 fi
 
 echo "$checks checks, $wrong wrong"

@@ -1,5 +1,5 @@
-/* A provider that takes offers back: in compile every third region, in specialize whatever has an odd number of rows.
- * Random graphs give what the reference provider gives alone, at every number of rows. */
+/* A provider that declines offers late: every third region in compile, odd numbers of rows in specialize. Random graphs
+ * must give the same results as on the reference provider alone, at every number of rows. */
 #include "../exec/rig.h"
 #include <math.h>
 #include <pthread.h>
@@ -29,13 +29,13 @@ static void write_graph(struct wire *wire, uint64_t seed)
     mw_value(wire, MW_INPUT, "v0", INLAY_FLOAT, "N,3");
     for (uint32_t i = 0; i < nodes; i++, made++) {
         const char *op = ops[roll(sizeof ops / sizeof ops[0])];
-        uint32_t a = roll(3) == 0 ? roll(made) : made - 1;
+        uint32_t operand = roll(3) == 0 ? roll(made) : made - 1;
 
         (void)snprintf(output, sizeof output, "v%u", made);
         if (strcmp(op, "Add") == 0 || strcmp(op, "Mul") == 0)
-            (void)snprintf(inputs, sizeof inputs, "v%u,v%u", a, roll(made));
+            (void)snprintf(inputs, sizeof inputs, "v%u,v%u", operand, roll(made));
         else
-            (void)snprintf(inputs, sizeof inputs, "v%u", a);
+            (void)snprintf(inputs, sizeof inputs, "v%u", operand);
         mw_node(wire, op, inputs, output);
     }
     for (uint32_t k = made - 1; k >= 1 && k + 2 >= made; k--) {
@@ -90,11 +90,11 @@ static void run_at(struct rig *rig, uint32_t rows)
 static void compare(const struct rig *a, const struct rig *b, uint64_t seed, uint32_t rows)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(a->session); k++) {
-        const inlay_value *value = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
+        const inlay_value *value = inlay_context_output(a->context, k), *other = inlay_context_output(b->context, k);
 
         assert_non_null(value);
-        assert_int_equal(inlay_value_bytes(value), inlay_value_bytes(y));
-        if (memcmp(inlay_value_data(value), inlay_value_data(y), inlay_value_bytes(value)) != 0)
+        assert_int_equal(inlay_value_bytes(value), inlay_value_bytes(other));
+        if (memcmp(inlay_value_data(value), inlay_value_data(other), inlay_value_bytes(value)) != 0)
             fail_msg("graph %llu, %u rows: output %u differs", (unsigned long long)seed, rows, k);
     }
 }
@@ -105,17 +105,17 @@ static void random_graphs(void **state)
 
     assert_int_equal(setenv("FAULTY_DECLINES", declines, 1), 0);
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
-        struct rig a = open_graph(seed, "faulty,reference"), b = open_graph(seed, "reference");
-        /* Shapes come again: what was declined for them is remembered. */
+        struct rig declining = open_graph(seed, "faulty,reference"), expected = open_graph(seed, "reference");
+        /* Shapes repeat, to test that the host remembers declined offers. */
         static const uint32_t rows[] = { 2, 3, 4, 3, 1, 6, 2, 5, 3 };
 
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            run_at(&a, rows[i]);
-            run_at(&b, rows[i]);
-            compare(&a, &b, seed, rows[i]);
+            run_at(&declining, rows[i]);
+            run_at(&expected, rows[i]);
+            compare(&declining, &expected, seed, rows[i]);
         }
-        rig_close(&a);
-        rig_close(&b);
+        rig_close(&declining);
+        rig_close(&expected);
     }
     (void)unsetenv("FAULTY_DECLINES");
 }
@@ -135,7 +135,7 @@ static void keep(void *user, const char *text, size_t bytes)
     page->text[page->count] = '\0';
 }
 
-/* What was declined in runs stands in the explanation, with the shapes. */
+/* The explanation lists the offers declined in runs, with the shapes. */
 static void explained(void **state)
 {
     static const char *const formats[] = { "text", "json" };
@@ -160,13 +160,13 @@ static void explained(void **state)
     (void)unsetenv("FAULTY_DECLINES");
 }
 
-/* Two threads meet the same shapes while they are being assigned again: one of them does it, the other one waits. */
+/* Two threads run the same declined shapes concurrently: one of them repeats the assignment, the other one waits. */
 struct meeting {
     inlay_context *context; /* of the second */
     inlay_status status;
     pthread_t other;
     bool started;
-    uint32_t told; /* how often the log tells of an assignment */
+    uint32_t assignments; /* log lines about an assignment */
 };
 
 static void *run_too(void *user)
@@ -178,8 +178,8 @@ static void *run_too(void *user)
     return NULL;
 }
 
-/* The second thread has a while to do what it must not. */
-static void meet(void *user, uint32_t level, const char *text)
+/* Delays the first thread, so that the second one has time for a wrong second assignment. */
+static void on_log(void *user, uint32_t level, const char *text)
 {
     const struct timespec pause = { .tv_nsec = 1000000 };
     struct meeting *meeting = user;
@@ -187,10 +187,10 @@ static void meet(void *user, uint32_t level, const char *text)
     (void)level;
     if (strstr(text, "is assigned again for some shapes") == NULL)
         return;
-    if (__atomic_add_fetch(&meeting->told, 1, __ATOMIC_SEQ_CST) > 1)
+    if (__atomic_add_fetch(&meeting->assignments, 1, __ATOMIC_SEQ_CST) > 1)
         return;
     meeting->started = pthread_create(&meeting->other, NULL, run_too, meeting) == 0;
-    for (int i = 0; i < 200 && __atomic_load_n(&meeting->told, __ATOMIC_SEQ_CST) == 1; i++)
+    for (int i = 0; i < 200 && __atomic_load_n(&meeting->assignments, __ATOMIC_SEQ_CST) == 1; i++)
         (void)nanosleep(&pause, NULL);
 }
 
@@ -215,7 +215,7 @@ static void assigned_once(void **unused)
     assert_int_equal(inlay_options_set(options, "plugin_dirs", FAULTY_DIR, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "probe", "never", &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "cache_dir", "", &diag), INLAY_OK);
-    inlay_options_set_log(options, meet, &meeting);
+    inlay_options_set_log(options, on_log, &meeting);
     if (inlay_session_create_from_bytes(wire.bytes, wire.count, options, &rig.session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_options_destroy(options);
@@ -225,7 +225,7 @@ static void assigned_once(void **unused)
     assert_true(meeting.started);
     assert_int_equal(pthread_join(meeting.other, NULL), 0);
     assert_int_equal(meeting.status, INLAY_OK);
-    assert_int_equal(meeting.told, 1);
+    assert_int_equal(meeting.assignments, 1);
     inlay_context_destroy(meeting.context);
     inlay_context_destroy(rig.context);
     inlay_session_destroy(rig.session);
@@ -233,8 +233,8 @@ static void assigned_once(void **unused)
     (void)unsetenv("FAULTY_DECLINES");
 }
 
-/* Nobody else runs it: the sentence of who declined is the error's. */
-static void nobody_else(void **unused)
+/* If no other provider supports the node, the error contains the message of the provider that declined. */
+static void no_other_provider(void **unused)
 {
     const char *options[] = {
         "providers", "faulty", "plugin_dirs", FAULTY_DIR, "probe", "never", "cache_dir", "", NULL
@@ -260,7 +260,7 @@ static void nobody_else(void **unused)
         assert_non_null(strstr(diag.text, "3 rows are an odd number"));
         assert_non_null(strstr(diag.text, "faulty_plugin"));
         inlay_value_unref(value);
-        run_at(&rig, 2); /* others run */
+        run_at(&rig, 2); /* other shapes run */
     }
     rig_close(&rig);
     (void)unsetenv("FAULTY_DECLINES");
@@ -276,7 +276,7 @@ int main(void)
         cmocka_unit_test_prestate(random_graphs, both_word),
         cmocka_unit_test(explained),
         cmocka_unit_test(assigned_once),
-        cmocka_unit_test(nobody_else),
+        cmocka_unit_test(no_other_provider),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* How the host's threads compute with floats stays what it was, whatever a plugin's call leaves behind. */
+/* The host restores the floating-point environment of its threads after each call of a plugin. */
 #include "inlay/inlay.h"
 #include "cmocka_all.h"
 #include <fenv.h>

@@ -1,4 +1,4 @@
-/* A plugin that is part of the program. */
+/* A plugin that is linked into the program (inlay_plugin_register). */
 #define FAULTY_WITHIN
 #include "faulty.c"
 #include "../exec/rig.h"
@@ -31,14 +31,14 @@ static void registered(void **unused)
     struct rig rig;
 
     (void)unused;
-    rig = open_relu(&diag, INLAY_INVALID_ARGUMENT); /* nobody has it yet */
+    rig = open_relu(&diag, INLAY_INVALID_ARGUMENT); /* not registered yet */
     rig_close(&rig);
     assert_int_equal(inlay_plugin_register(refuse, &diag), INLAY_UNSUPPORTED);
     assert_int_equal(diag.code, INLAY_UNSUPPORTED);
     assert_string_equal(diag.text, "not in this program");
     assert_int_equal(inlay_plugin_register(NULL, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_plugin_register(inlay_plugin_open, &diag), INLAY_OK);
-    assert_int_equal(inlay_plugin_register(inlay_plugin_open, &diag), INLAY_OK); /* once is enough */
+    assert_int_equal(inlay_plugin_register(inlay_plugin_open, &diag), INLAY_OK); /* registering twice is allowed */
     for (int i = 0; i < 2; i++) {
         rig = open_relu(&diag, INLAY_OK);
         rig_floats(&rig, 0, "2,3", (float[]){ -1, 2, -3, 4, -5, 6 });
@@ -48,7 +48,7 @@ static void registered(void **unused)
     }
 }
 
-/* A run that has to write where it was told to, and does or fails. */
+/* INLAY_RUN_OUTPUTS_BOUND: a run writes into the bound output or fails. */
 static void bound_outputs(void **unused)
 {
     inlay_run_options must = INLAY_RUN_OPTIONS_INIT;
@@ -70,7 +70,8 @@ static void bound_outputs(void **unused)
     assert_int_equal(inlay_context_set_output(rig.context, 0, small, &diag), INLAY_OK);
     assert_int_equal(inlay_context_run(rig.context, &must, &diag), INLAY_SHAPE_MISMATCH);
     assert_non_null(strstr(diag.text, "output 0 ('y') takes 24 bytes"));
-    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_OK); /* as before: other memory */
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag),
+                     INLAY_OK); /* without the flag: allocates other memory */
     assert_ptr_not_equal(inlay_context_output(rig.context, 0), small);
     must.flags = 1u << 9;
     assert_int_equal(inlay_context_run(rig.context, &must, &diag), INLAY_INVALID_ARGUMENT);

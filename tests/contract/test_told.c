@@ -1,27 +1,27 @@
-/* What the two headers promise to tell and few ask for: a plugin within the program sees what it is handed, and the
- * program what it hears of sessions, devices and steps of the optimiser. */
+/* Rarely used information of the two headers: a plugin linked into the program records the arguments of its calls, and
+ * the program queries sessions, devices and steps of the optimiser. */
 #include "inlay/plugin.h"
 #include "../exec/rig.h"
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ a plugin that takes notes */
+/* ------------------------------------------------------------------ a plugin that records its arguments */
 
 static struct {
     uint32_t polls, executed, inferred, node_flags;
     bool has_folder, has_deadline, has_rooms;
     uint64_t constant_bytes;
     int64_t least, most; /* of the dimension of Twice's input */
-    int64_t expected;    /* rows that the profile of compile expects */
+    int64_t expected;    /* number of rows in the profile of compile */
 } notes;
 
 static const inlay_host *host;
-static const inlay_option no_options[] = { { .name = "nothing", .doc = "is not read", .kind = INLAY_OPTION_BOOL } };
+static const inlay_option unused_options[] = { { .name = "nothing", .doc = "is not read", .kind = INLAY_OPTION_BOOL } };
 
-static inlay_status create(void *ctx, const inlay_host *h, const inlay_create_args *args, void **out_state,
+static inlay_status create(void *ctx, const inlay_host *new_host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
     (void)ctx, (void)diag;
-    host = h;
+    host = new_host;
     notes.has_folder = args->cache_dir != NULL && args->cache_dir[0] == '/';
     *out_state = &notes;
     return INLAY_OK;
@@ -32,7 +32,7 @@ static void destroy(void *state)
     (void)state;
 }
 
-static inlay_status list(void *ctx, const inlay_host *h,
+static inlay_status list(void *ctx, const inlay_host *caller,
                          inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
                          inlay_diag *diag)
 {
@@ -44,11 +44,11 @@ static inlay_status list(void *ctx, const inlay_host *h,
                                     .kind = INLAY_DEVICE_NPU,
                                     .flags = INLAY_DEVICE_UNIFIED };
 
-    (void)ctx, (void)h, (void)diag;
+    (void)ctx, (void)caller, (void)diag;
     return device(user, &one);
 }
 
-/* Nodes of its own operator, in layouts that are reserved: those placements count as not there. */
+/* Offers nodes of its operator, with placements in reserved layouts, which the host must ignore. */
 static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
@@ -83,11 +83,11 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
             continue;
         notes.node_flags |= node->flags;
         if (rows != NULL && rows->kind == INLAY_DIM_SYMBOLIC) {
-            const inlay_symbol_info *s =
+            const inlay_symbol_info *symbol =
                 INLAY_AT(inlay_symbol_info, graph->symbols, graph->symbol_stride, rows->symbol);
 
-            notes.least = s->min;
-            notes.most = s->max;
+            notes.least = symbol->min;
+            notes.most = symbol->max;
         }
         status = mine ? sink->offer(sink->ctx, &offer) : sink->refuse(sink->ctx, &refusal);
     }
@@ -101,74 +101,78 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-static inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out, inlay_diag *diag)
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out, inlay_diag *diag)
 {
-    const uint32_t x = r->inputs[0];
+    const uint32_t input = request->inputs[0];
 
     (void)state;
-    for (uint32_t i = 0; i < r->input_count + r->output_count; i++)
-        if (INLAY_AT(inlay_placement, r->placements, r->placement_stride, i)->layout.kind != INLAY_LAYOUT_ROW_MAJOR)
-            return inlay_fail(diag, INLAY_INTERNAL, "a border in a layout that is reserved");
-    if (r->poll != NULL && r->poll(r->ctx) == INLAY_OK)
+    for (uint32_t i = 0; i < request->input_count + request->output_count; i++)
+        if (INLAY_AT(inlay_placement, request->placements, request->placement_stride, i)->layout.kind !=
+            INLAY_LAYOUT_ROW_MAJOR)
+            return inlay_fail(diag, INLAY_INTERNAL, "an input or output in a reserved layout");
+    if (request->poll != NULL && request->poll(request->ctx) == INLAY_OK)
         notes.polls++;
-    if (r->progress != NULL)
-        r->progress(r->ctx, 0.5, "taking notes");
-    notes.expected = r->profile != NULL ? INLAY_AT(inlay_value_state, r->profile, r->profile_stride, x)->dims[0] : -1;
+    if (request->progress != NULL)
+        request->progress(request->ctx, 0.5, "taking notes");
+    notes.expected = request->profile != NULL
+                         ? INLAY_AT(inlay_value_state, request->profile, request->profile_stride, input)->dims[0]
+                         : -1;
     *out = (inlay_compiled *)(void *)&notes;
     return INLAY_OK;
 }
 
-static void release_compiled(void *state, inlay_compiled *c)
+static void release_compiled(void *state, inlay_compiled *compiled)
 {
-    (void)state, (void)c;
+    (void)state, (void)compiled;
 }
 
-static inlay_status specialize(void *state, inlay_compiled *c, inlay_specialize_request *r, inlay_instance **out,
-                               inlay_diag *diag)
+static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out, inlay_diag *diag)
 {
     (void)state, (void)diag;
-    notes.has_rooms |= r->rooms != NULL; /* nothing here appends to a state */
-    *out = (inlay_instance *)(void *)c;
+    notes.has_rooms |= request->rooms != NULL; /* no operator here appends to a state */
+    *out = (inlay_instance *)(void *)compiled;
     return INLAY_OK;
 }
 
-static void release_instance(void *state, inlay_compiled *c, inlay_instance *in)
+static void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
-    (void)state, (void)c, (void)in;
+    (void)state, (void)compiled, (void)instance;
 }
 
-static inlay_status execute(void *state, inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args)
+static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
 {
-    const inlay_tensor_arg *x = &args->inputs[0], *y = &args->outputs[0];
+    const inlay_tensor_arg *input = &args->inputs[0], *output = &args->outputs[0];
 
-    (void)state, (void)c, (void)in;
+    (void)state, (void)compiled, (void)instance;
     notes.executed++;
     notes.has_deadline = args->deadline_ns != 0;
-    for (uint64_t i = 0; i < y->buffer.bytes / sizeof(float); i++)
-        ((float *)inlay_buffer_host(&y->buffer))[i] = 2 * ((const float *)inlay_buffer_host(&x->buffer))[i];
+    for (uint64_t i = 0; i < output->buffer.bytes / sizeof(float); i++)
+        ((float *)inlay_buffer_host(&output->buffer))[i] = 2 * ((const float *)inlay_buffer_host(&input->buffer))[i];
     return INLAY_OK;
 }
 
-/* Twice of [N, ...]: its own size, said with the symbol by name where there is one. */
-static inlay_status infer(void *ctx, inlay_infer *f, inlay_diag *diag)
+/* The output of Twice has the type and dimensions of its input, including symbols. */
+static inlay_status infer(void *ctx, inlay_infer *call, inlay_diag *diag)
 {
-    const inlay_value_info *x = f->inputs[0];
+    const inlay_value_info *input = call->inputs[0];
 
     (void)ctx;
-    if (f->struct_size < sizeof *f || f->output_count != 1 || strcmp(f->node->op_type.data, "Twice") != 0 ||
-        f->node_bytes < sizeof *f->node || f->value_bytes < sizeof *x)
-        return inlay_fail(diag, INLAY_INTERNAL, "inference without its facts");
+    if (call->struct_size < sizeof *call || call->output_count != 1 || strcmp(call->node->op_type.data, "Twice") != 0 ||
+        call->node_bytes < sizeof *call->node || call->value_bytes < sizeof *input)
+        return inlay_fail(diag, INLAY_INTERNAL, "incomplete arguments of infer");
     notes.inferred++;
-    return f->set_output(f->ctx, 0, x->dtype, x->rank, x->dims);
+    return call->set_output(call->ctx, 0, input->dtype, input->rank, input->dims);
 }
 
 static const inlay_provider provider = { .struct_size = sizeof provider,
-                                         .name = "told",
+                                         .name = "recorder",
                                          .description = "takes notes",
                                          .device_kind = INLAY_DEVICE_CPU,
-                                         .options = no_options,
+                                         .options = unused_options,
                                          .option_count = 1,
-                                         .option_stride = sizeof no_options[0],
+                                         .option_stride = sizeof unused_options[0],
                                          .create = create,
                                          .destroy = destroy,
                                          .assess = assess,
@@ -180,9 +184,9 @@ static const inlay_provider provider = { .struct_size = sizeof provider,
                                          .execute = execute,
                                          .enumerate = list };
 
-/* Two of one kind are not the same: it may be random. */
+/* INLAY_OPERATOR_RANDOM: two equal nodes must not be merged. */
 static const inlay_operator twice = { .struct_size = sizeof twice,
-                                      .domain = "com.told",
+                                      .domain = "com.recorder",
                                       .op_type = "Twice",
                                       .signature = "x:T -> y:T; T=float",
                                       .doc = "As much again.",
@@ -190,14 +194,14 @@ static const inlay_operator twice = { .struct_size = sizeof twice,
                                       .flags = INLAY_OPERATOR_RANDOM,
                                       .infer = infer };
 
-static inlay_status open_told(const inlay_host *h, const inlay_plugin **out_plugin, inlay_diag *diag)
+static inlay_status open_recorder(const inlay_host *caller, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
     static const inlay_plugin plugin = { .struct_size = sizeof plugin,
                                          .abi_major = INLAY_ABI_MAJOR,
                                          .abi_minor = INLAY_ABI_MINOR,
-                                         .name = "told",
+                                         .name = "recorder",
                                          .version = "2.5.1",
-                                         .build_id = "told",
+                                         .build_id = "recorder",
                                          .provider_count = 1,
                                          .providers = &provider,
                                          .provider_stride = sizeof provider,
@@ -205,48 +209,49 @@ static inlay_status open_told(const inlay_host *h, const inlay_plugin **out_plug
                                          .operator_count = 1,
                                          .operator_stride = sizeof twice };
 
-    (void)h, (void)diag;
+    (void)caller, (void)diag;
     *out_plugin = &plugin;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ models */
 
-/* y = Twice(x) + Twice(x) + b + 1, where input b has a default; with words of its own about itself. */
-static void write_model(struct wire *w)
+/* y = Twice(x) + Twice(x) + b + 1, where input b has a default value; with a version and a documentation string. */
+static void write_model(struct wire *wire)
 {
-    wire_mark g, n;
+    wire_mark graph, node;
 
-    *w = (struct wire){ 0 };
-    wire_int(w, 5, 42); /* model_version */
-    wire_text(w, 6, "A model that is told.");
-    mw_opset(w, 8, "com.told", 1);
-    g = mw_begin(w, 8, 17);
-    mw_value(w, MW_INPUT, "x", INLAY_FLOAT, "N,2");
-    mw_value(w, MW_INPUT, "b", INLAY_FLOAT, "");
-    rig_scalar(w, "b", INLAY_FLOAT, 3);
-    rig_scalar(w, "one", INLAY_FLOAT, 1);
+    *wire = (struct wire){ 0 };
+    wire_int(wire, 5, 42); /* model_version */
+    wire_text(wire, 6, "A model with documentation.");
+    mw_opset(wire, 8, "com.recorder", 1);
+    graph = mw_begin(wire, 8, 17);
+    mw_value(wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
+    mw_value(wire, MW_INPUT, "b", INLAY_FLOAT, "");
+    rig_scalar(wire, "b", INLAY_FLOAT, 3);
+    rig_scalar(wire, "one", INLAY_FLOAT, 1);
     for (int i = 0; i < 2; i++) {
-        n = mw_node_begin(w, "Twice", "x", i == 0 ? "p" : "q");
-        wire_text(w, 7, "com.told");
-        wire_end(w, n);
+        node = mw_node_begin(wire, "Twice", "x", i == 0 ? "p" : "q");
+        wire_text(wire, 7, "com.recorder");
+        wire_end(wire, node);
     }
-    mw_node(w, "Add", "p,q", "s");
-    mw_node(w, "Identity", "s", "t");
-    mw_node(w, "Add", "t,b", "u");
-    mw_node(w, "Add", "u,one", "y");
-    mw_value(w, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
-    wire_end(w, g);
+    mw_node(wire, "Add", "p,q", "s");
+    mw_node(wire, "Identity", "s", "t");
+    mw_node(wire, "Add", "t,b", "u");
+    mw_node(wire, "Add", "u,one", "y");
+    mw_value(wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
+    wire_end(wire, graph);
 }
 
 static struct rig open_model(void)
 {
-    const char *const options[] = { "providers",       "told,reference", "probe", "never", "cache_dir",
-                                    "/tmp/inlay-told", "assume",         "N=5",   NULL };
-    struct wire w;
+    const char *const options[] = { "providers", "recorder,reference",  "probe",  "never",
+                                    "cache_dir", "/tmp/inlay-recorder", "assume", "N=5",
+                                    NULL };
+    struct wire wire;
 
-    write_model(&w);
-    return rig_open(&w, options);
+    write_model(&wire);
+    return rig_open(&wire, options);
 }
 
 static int registered(void **state)
@@ -254,27 +259,27 @@ static int registered(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    return inlay_plugin_register(open_told, &diag) == INLAY_OK ? 0 : -1;
+    return inlay_plugin_register(open_recorder, &diag) == INLAY_OK ? 0 : -1;
 }
 
-/* ------------------------------------------------------------------ what a plugin is told */
+/* ------------------------------------------------------------------ information for plugins */
 
 static void a_plugin(void **state)
 {
     inlay_run_options timed = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig r = open_model();
+    struct rig rig = open_model();
 
     (void)state;
-    rig_floats(&r, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
-    rig_run(&r);
-    rig_expect_floats(&r, 0, "3,2", (float[]){ 8, 12, 16, 20, 24, 28 });
-    assert_int_equal(notes.executed, 2); /* random operators are never taken for one */
+    rig_floats(&rig, 0, "3,2", (float[]){ 1, 2, 3, 4, 5, 6 });
+    rig_run(&rig);
+    rig_expect_floats(&rig, 0, "3,2", (float[]){ 8, 12, 16, 20, 24, 28 });
+    assert_int_equal(notes.executed, 2); /* common subexpression elimination skips random operators */
     assert_false(notes.has_deadline);
     timed.timeout_ns = 60ull * 1000000000;
-    assert_int_equal(inlay_context_run(r.context, &timed, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_run(rig.context, &timed, &diag), INLAY_OK);
     assert_true(notes.has_deadline);
-    assert_false(notes.has_folder); /* devices have one */
+    assert_false(notes.has_folder); /* only devices get a cache folder */
     assert_int_equal(notes.polls, 2);
     assert_int_equal(notes.expected, 5);
     assert_int_equal(notes.least, 0);
@@ -283,46 +288,46 @@ static void a_plugin(void **state)
     assert_int_equal(notes.node_flags, 0);
     assert_false(notes.has_rooms);
     assert_true(notes.inferred >= 2);
-    rig_close(&r);
+    rig_close(&rig);
 }
 
-/* ------------------------------------------------------------------ what a program is told */
+/* ------------------------------------------------------------------ information for programs */
 
 static void a_session(void **state)
 {
-    inlay_model_info m = { .struct_size = sizeof m };
+    inlay_model_info model = { .struct_size = sizeof model };
     inlay_io_info io = { .struct_size = sizeof io };
-    inlay_session_provider_info p = { .struct_size = sizeof p };
-    struct rig r = open_model();
+    inlay_session_provider_info provider_info = { .struct_size = sizeof provider_info };
+    struct rig rig = open_model();
 
     (void)state;
-    assert_int_equal(inlay_session_model(r.session, &m), INLAY_OK);
-    assert_string_equal(m.doc, "A model that is told.");
-    assert_string_equal(m.graph_name, "g");
-    assert_int_equal(m.model_version, 42);
+    assert_int_equal(inlay_session_model(rig.session, &model), INLAY_OK);
+    assert_string_equal(model.doc, "A model with documentation.");
+    assert_string_equal(model.graph_name, "g");
+    assert_int_equal(model.model_version, 42);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(inlay_session_input(r.session, i, &io), INLAY_OK);
+        assert_int_equal(inlay_session_input(rig.session, i, &io), INLAY_OK);
         assert_int_equal(io.optional, i);
     }
-    assert_int_equal(inlay_session_provider(r.session, 0, &p), INLAY_OK);
-    assert_string_equal(p.name, "told");
-    assert_true(p.plugin_path[0] != '/'); /* no file brought it */
-    assert_string_equal(p.plugin_version, "2.5.1");
-    rig_close(&r);
+    assert_int_equal(inlay_session_provider(rig.session, 0, &provider_info), INLAY_OK);
+    assert_string_equal(provider_info.name, "recorder");
+    assert_true(provider_info.plugin_path[0] != '/'); /* it does not come from a file */
+    assert_string_equal(provider_info.plugin_version, "2.5.1");
+    rig_close(&rig);
 }
 
-static void hear_device(void *user, const inlay_device *d)
+static void on_device(void *user, const inlay_device *device)
 {
-    if (strcmp(d->provider, "told") != 0)
+    if (strcmp(device->provider, "recorder") != 0)
         return;
     ++*(int *)user;
-    assert_true(d->struct_size >= sizeof *d);
-    assert_string_equal(d->name, "Notebook");
-    assert_string_equal(d->facts, "pages=96");
-    assert_int_equal(d->memory_bytes, 4096);
-    assert_int_equal(d->free_bytes, 1024);
-    assert_int_equal(d->kind, INLAY_DEVICE_NPU);
-    assert_int_equal(d->unified, 1);
+    assert_true(device->struct_size >= sizeof *device);
+    assert_string_equal(device->name, "Notebook");
+    assert_string_equal(device->facts, "pages=96");
+    assert_int_equal(device->memory_bytes, 4096);
+    assert_int_equal(device->free_bytes, 1024);
+    assert_int_equal(device->kind, INLAY_DEVICE_NPU);
+    assert_int_equal(device->unified, 1);
 }
 
 static void devices(void **state)
@@ -331,24 +336,24 @@ static void devices(void **state)
     int count = 0;
 
     (void)state;
-    assert_int_equal(inlay_device_list(NULL, hear_device, &count, &diag), INLAY_OK);
+    assert_int_equal(inlay_device_list(NULL, on_device, &count, &diag), INLAY_OK);
     assert_int_equal(count, 1);
 }
 
 static void options(void **state)
 {
-    inlay_option_doc d = { .struct_size = sizeof d };
+    inlay_option_doc option = { .struct_size = sizeof option };
     bool found = false;
 
     (void)state;
-    for (uint32_t i = 0; inlay_options_describe(i, &d) == INLAY_OK; i++) {
-        assert_true(d.doc[0] != '\0' && d.kind <= INLAY_SETTING_PAIRS && d.min <= d.max);
-        if (strcmp(d.name, "cache_max_bytes") != 0)
+    for (uint32_t i = 0; inlay_options_describe(i, &option) == INLAY_OK; i++) {
+        assert_true(option.doc[0] != '\0' && option.kind <= INLAY_SETTING_PAIRS && option.min <= option.max);
+        if (strcmp(option.name, "cache_max_bytes") != 0)
             continue;
         found = true;
-        assert_int_equal(d.kind, INLAY_SETTING_INT);
-        assert_string_equal(d.default_value, "-1");
-        assert_int_equal(d.min, -1);
+        assert_int_equal(option.kind, INLAY_SETTING_INT);
+        assert_string_equal(option.default_value, "-1");
+        assert_int_equal(option.min, -1);
     }
     assert_true(found);
 }
@@ -358,71 +363,71 @@ static void options(void **state)
 struct steps {
     uint32_t summaries, rewrites, before, after;
     uint64_t last;
-    bool gone; /* the Identity was named */
+    bool has_identity; /* an event names the Identity node */
 };
 
-static void hear_step(void *user, const inlay_optimize_event *e)
+static void on_optimizer_event(void *user, const inlay_optimize_event *event)
 {
-    struct steps *s = user;
+    struct steps *steps = user;
 
-    assert_true(e->struct_size >= sizeof *e && e->pass[0] != '\0' && e->text != NULL);
-    if (e->node == NULL) {
-        s->summaries++;
-        s->before = s->before == 0 ? e->nodes_before : s->before;
-        s->after = e->nodes_after;
-        assert_true(e->cost_before_ns > 0 && e->cost_after_ns > 0);
+    assert_true(event->struct_size >= sizeof *event && event->pass[0] != '\0' && event->text != NULL);
+    if (event->node == NULL) {
+        steps->summaries++;
+        steps->before = steps->before == 0 ? event->nodes_before : steps->before;
+        steps->after = event->nodes_after;
+        assert_true(event->cost_before_ns > 0 && event->cost_after_ns > 0);
         return;
     }
-    assert_string_equal(e->graph, "g");
-    s->rewrites++;
-    assert_true(e->rewrite >= s->last); /* one number for what one rewrite does */
-    s->last = e->rewrite;
-    s->gone |= strstr(e->text, "Identity") != NULL || strstr(e->node, "Identity") != NULL;
+    assert_string_equal(event->graph, "g");
+    steps->rewrites++;
+    assert_true(event->rewrite >= steps->last); /* the events of one rewrite share a number */
+    steps->last = event->rewrite;
+    steps->has_identity |= strstr(event->text, "Identity") != NULL || strstr(event->node, "Identity") != NULL;
 }
 
 static void steps_of_the_optimiser(void **state)
 {
-    char path[] = "/tmp/inlay-told-XXXXXX", out[64], beside[40];
+    char path[] = "/tmp/inlay-recorder-XXXXXX", out[64], beside[40];
     inlay_optimize_args args = INLAY_OPTIMIZE_ARGS_INIT;
     inlay_extract_args part = INLAY_EXTRACT_ARGS_INIT;
     const char *const last[] = { "y" }, *const first[] = { "t" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_options *o = NULL;
-    struct steps s = { 0 };
-    struct wire w;
+    inlay_options *options = NULL;
+    struct steps steps = { 0 };
+    struct wire wire;
     const int fd = mkstemp(path);
 
     (void)state;
-    write_model(&w);
-    assert_true(fd >= 0 && write(fd, w.bytes, w.count) == (ssize_t)w.count);
+    write_model(&wire);
+    assert_true(fd >= 0 && write(fd, wire.bytes, wire.count) == (ssize_t)wire.count);
     (void)close(fd);
-    wire_deinit(&w);
+    wire_deinit(&wire);
     (void)snprintf(out, sizeof out, "%s.onnx", path);
     (void)snprintf(beside, sizeof beside, "%s.data", strrchr(path, '/') + 1);
-    assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "told,reference", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "recorder,reference", &diag), INLAY_OK);
     args.out_path = out;
     args.external_file = beside;
-    args.event = hear_step;
-    args.user = &s;
+    args.event = on_optimizer_event;
+    args.user = &steps;
     args.with_costs = 1;
-    if (inlay_optimize(path, o, &args, &diag) != INLAY_OK)
+    if (inlay_optimize(path, options, &args, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_int_equal(args.struct_size, sizeof args);
     assert_int_equal(args.nodes_before, 6);
     assert_int_equal(args.nodes_after, 5);
-    assert_true(s.summaries > 0 && s.rewrites > 0 && s.gone && s.before >= s.after);
-    assert_int_equal(s.after, 5);
+    assert_true(steps.summaries > 0 && steps.rewrites > 0 && steps.has_identity && steps.before >= steps.after);
+    assert_int_equal(steps.after, 5);
     part.out_path = out;
     part.external_file = beside;
     part.inputs = first;
     part.outputs = last;
     part.input_count = part.output_count = 1;
     assert_int_equal(part.struct_size, sizeof part);
-    if (inlay_extract(path, o, &part, &diag) != INLAY_OK)
+    if (inlay_extract(path, options, &part, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_int_equal(part.nodes_kept, 2);
-    inlay_options_destroy(o);
+    inlay_options_destroy(options);
     (void)unlink(path);
     (void)unlink(out);
     (void)snprintf(out, sizeof out, "/tmp/%s", beside);

@@ -1,5 +1,6 @@
-/* Control flow that a provider takes whole (INLAY_EXT_BODIES): the same results as from the host, whatever it takes,
- * declines or does not know; rules, saved plans, and what passes made in bodies. */
+/* Control flow nodes that a provider runs including their bodies (INLAY_EXT_BODIES): the results must equal those of
+ * the host, no matter which nodes the provider takes, declines or does not support. Also placement rules, saved plans,
+ * and rewrites of passes in bodies. */
 #include "../exec/rig.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@ enum { GRAPHS = 300, NAMES = 64, DEEPEST = 3 };
 /* ------------------------------------------------------------------ random graphs */
 
 static uint64_t dice;
-static uint32_t made; /* names so far */
+static uint32_t made; /* number of generated names */
 
 static uint32_t roll(uint32_t sides)
 {
@@ -17,7 +18,7 @@ static uint32_t roll(uint32_t sides)
     return (uint32_t)(dice >> 33) % sides;
 }
 
-/* What a node may read: [N,3] floats, conditions, stacks [T,N,3]; those of the graphs around, too. */
+/* Values that a node may read, including those of outer graphs: [N,3] floats, conditions, stacks [T,N,3]. */
 struct scope {
     char floats[NAMES][12], bools[NAMES][12], stacks[NAMES][12];
     uint32_t float_count, bool_count, stack_count;
@@ -36,7 +37,7 @@ static const char *some(char (*list)[12], uint32_t count)
 
 static void write_nodes(struct wire *wire, struct scope *scope, uint32_t count, uint32_t depth);
 
-/* A body that computes one or two floats from what is around it. */
+/* Writes a body that computes one or two floats from values of the outer graphs. */
 static void write_branch(struct wire *wire, const struct scope *around, const char *attr, uint32_t outputs,
                          uint32_t depth)
 {
@@ -56,7 +57,7 @@ static void write_branch(struct wire *wire, const struct scope *around, const ch
     mw_body_end(wire, body);
 }
 
-/* The body of a Loop (with a head of iteration and condition) or Scan: carried floats, a slice, and what is stacked. */
+/* Writes the body of a Loop (with iteration number and condition) or Scan: carried floats, a slice, stacked outputs. */
 static void write_body(struct wire *wire, const struct scope *around, bool scan, uint32_t carried, uint32_t stacked,
                        uint32_t depth)
 {
@@ -228,8 +229,8 @@ static void append(void *user, const char *piece, size_t bytes)
     text->bytes[text->count] = '\0';
 }
 
-/* How many offers of the provider a session's plan has. */
-static uint32_t taken(const struct rig *rig)
+/* Number of offers of provider `whole` in the session's plan. */
+static uint32_t count_offers(const struct rig *rig)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count = 0;
@@ -242,7 +243,7 @@ static uint32_t taken(const struct rig *rig)
     return count;
 }
 
-static void feed(struct rig *rig, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
+static void set_inputs(struct rig *rig, int64_t rows, int64_t steps, int64_t n, uint8_t flag)
 {
     float x[64];
     const char *shapes[] = { "1,3", "2,3", "3,3", "4,3" };
@@ -260,17 +261,17 @@ static void feed(struct rig *rig, int64_t rows, int64_t steps, int64_t n, uint8_
 static void compare(const struct rig *a, const struct rig *b, const char *what)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(b->session); k++) {
-        const inlay_value *value = inlay_context_output(a->context, k), *y = inlay_context_output(b->context, k);
+        const inlay_value *value = inlay_context_output(a->context, k), *other = inlay_context_output(b->context, k);
 
         assert_non_null(value);
-        assert_non_null(y);
-        if (inlay_value_rank(value) != inlay_value_rank(y) || inlay_value_bytes(value) != inlay_value_bytes(y))
+        assert_non_null(other);
+        if (inlay_value_rank(value) != inlay_value_rank(other) || inlay_value_bytes(value) != inlay_value_bytes(other))
             fail_msg("%s: output %u has another shape", what, k);
-        for (uint64_t i = 0; i < inlay_value_bytes(value) / 4; i++) /* 0 and -0 are one */
-            if (((const float *)inlay_value_data(value))[i] != ((const float *)inlay_value_data(y))[i])
+        for (uint64_t i = 0; i < inlay_value_bytes(value) / 4; i++) /* 0 equals -0 */
+            if (((const float *)inlay_value_data(value))[i] != ((const float *)inlay_value_data(other))[i])
                 fail_msg("%s: output %u, element %llu: %g instead of %g", what, k, (unsigned long long)i,
                          (double)((const float *)inlay_value_data(value))[i],
-                         (double)((const float *)inlay_value_data(y))[i]);
+                         (double)((const float *)inlay_value_data(other))[i]);
     }
 }
 
@@ -285,34 +286,34 @@ static void random_graphs(void **state)
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         const char *mode = modes[seed % 6];
         char what[96];
-        struct wire wire = { 0 }, w = { 0 };
-        struct rig a, b;
+        struct wire wire = { 0 }, second_wire = { 0 };
+        struct rig tested, expected;
 
         (void)snprintf(what, sizeof what, "graph %llu, '%s'", (unsigned long long)seed, mode);
         assert_int_equal(setenv("WHOLE", mode, 1), 0);
         write_graph(&wire, seed);
-        write_graph(&w, seed);
-        a = open_with(&wire, what, "whole,reference", "level", seed % 4 == 0 ? "0" : "2");
-        b = open_with(&w, what, "reference", "level", "0");
-        most += taken(&a) > 0;
+        write_graph(&second_wire, seed);
+        tested = open_with(&wire, what, "whole,reference", "level", seed % 4 == 0 ? "0" : "2");
+        expected = open_with(&second_wire, what, "reference", "level", "0");
+        most += count_offers(&tested) > 0;
         for (int64_t run = 0; run < 6; run++) {
             int64_t rows = 1 + (run + (int64_t)seed) % 4, steps = 1 + run % 2;
 
-            feed(&a, rows, steps, 1 + run % 3, run % 2 != 0);
-            feed(&b, rows, steps, 1 + run % 3, run % 2 != 0);
-            rig_run(&a);
-            rig_run(&b);
-            compare(&a, &b, what);
+            set_inputs(&tested, rows, steps, 1 + run % 3, run % 2 != 0);
+            set_inputs(&expected, rows, steps, 1 + run % 3, run % 2 != 0);
+            rig_run(&tested);
+            rig_run(&expected);
+            compare(&tested, &expected, what);
         }
-        rig_close(&a);
-        rig_close(&b);
+        rig_close(&tested);
+        rig_close(&expected);
     }
     assert_in_range(most, GRAPHS / 2, GRAPHS);
 }
 
 /* ------------------------------------------------------------------ one node */
 
-/* y = flag ? x * sigmoid(x) : x + x, with x around the body. */
+/* y = flag ? x * sigmoid(x) : x + x, where the bodies read x from the outer graph. */
 static void write_swish(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), n;
@@ -352,7 +353,7 @@ static void run_swish(struct rig *rig)
     assert_float_equal(output[1], -0.2384058f, 1e-6);
 }
 
-/* Nobody else knows what is in the bodies: they need no provider of their own. */
+/* A session with provider `whole` only: the nodes in the bodies need no other provider. */
 static void alone(void **state)
 {
     const char *options[] = {
@@ -366,7 +367,7 @@ static void alone(void **state)
     assert_int_equal(setenv("WHOLE", "if", 1), 0);
     write_swish(&wire);
     rig = open_with(&wire, "swish", "whole", NULL, NULL);
-    assert_int_equal(taken(&rig), 1);
+    assert_int_equal(count_offers(&rig), 1);
     run_swish(&rig);
     rig_close(&rig);
     assert_int_equal(setenv("WHOLE", "loop", 1), 0);
@@ -374,7 +375,7 @@ static void alone(void **state)
     assert_int_equal(rig_try_open(&wire, options, &rig, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "only nodes with bodies run here"));
     rig_close(&rig);
-    /* It declines, and nobody else is there. */
+    /* The provider declines, and no other provider is available. */
     assert_int_equal(setenv("WHOLE", "if compile", 1), 0);
     for (int round = 0; round < 2; round++) {
         inlay_status status;
@@ -387,8 +388,8 @@ static void alone(void **state)
     }
 }
 
-/* What a pass made of a body is undone where that makes the provider take the node. */
-static void made_in_bodies(void **state)
+/* The rewrite of a pass in a body is undone if the provider does not support its result. */
+static void rewritten_bodies(void **state)
 {
     struct wire wire = { 0 };
     struct rig rig;
@@ -398,7 +399,7 @@ static void made_in_bodies(void **state)
         assert_int_equal(setenv("WHOLE", strict ? "if strict" : "if", 1), 0);
         write_swish(&wire);
         rig = open_with(&wire, "swish", "whole,reference", "level", "99");
-        assert_int_equal(taken(&rig), 1);
+        assert_int_equal(count_offers(&rig), 1);
         run_swish(&rig);
         rig_close(&rig);
     }
@@ -408,7 +409,7 @@ static void rules(void **state)
 {
     static const struct {
         const char *whole, *name, *value;
-        uint32_t taken;
+        uint32_t count_offers;
     } rows[] = {
         { "if", "pin", "op:If=whole", 1 },     { "if", "pin", "*=reference", 0 },
         { "if", "pin", "op:If=reference", 0 }, { "if", "forbid", "op:If=whole", 0 },
@@ -426,8 +427,8 @@ static void rules(void **state)
         assert_int_equal(setenv("WHOLE", rows[i].whole, 1), 0);
         write_swish(&wire);
         rig = open_with(&wire, rows[i].value, "whole,reference", rows[i].name, rows[i].value);
-        if (taken(&rig) != rows[i].taken)
-            fail_msg("%s %s: %u nodes taken", rows[i].name, rows[i].value, taken(&rig));
+        if (count_offers(&rig) != rows[i].count_offers)
+            fail_msg("%s %s: %u nodes taken", rows[i].name, rows[i].value, count_offers(&rig));
         run_swish(&rig);
         rig_close(&rig);
     }
@@ -464,7 +465,7 @@ static void saved_plans(void **state)
         assert_int_equal(fclose(file), 0);
         write_swish(&wire);
         rig = open_with(&wire, "swish", "whole,reference", "plan", path);
-        assert_int_equal(taken(&rig), (uint32_t)whole);
+        assert_int_equal(count_offers(&rig), (uint32_t)whole);
         run_swish(&rig);
         rig_close(&rig);
     }
@@ -476,7 +477,7 @@ static void saved_plans(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone),       cmocka_unit_test(made_in_bodies), cmocka_unit_test(rules),
+        cmocka_unit_test(alone),       cmocka_unit_test(rewritten_bodies), cmocka_unit_test(rules),
         cmocka_unit_test(saved_plans), cmocka_unit_test(random_graphs),
     };
 

@@ -1,12 +1,12 @@
-/* A provider that takes If, Loop and Scan whole and interprets their bodies, on the raw ABI. It knows a few elementwise
- * operators in bodies, on float, int64, int32 and bool, and nothing outside of them. What it takes is up to WHOLE, an
- * environment variable of words:
+/* A provider on the raw ABI that takes If, Loop and Scan nodes including their bodies and interprets them. It supports
+ * a few elementwise operators in bodies, on float, int64, int32 and bool, and no operators outside of bodies. The
+ * environment variable WHOLE lists words that select its behaviour:
  *
- *     if, loop, scan   it asks for these operators
+ *     if, loop, scan   the control flow operators that it offers
  *     compile          compile declines every second region
- *     odd              specialize declines where the first dim of some input is odd
+ *     odd              specialize declines if the first dimension of an input is odd
  *     merge            its offers may be merged
- *     strict           it knows only operators of opset 17: no Swish, which a pass makes in bodies */
+ *     strict           it supports operators of opset 17 only: not Swish, which a pass creates in bodies */
 #include "whole.h"
 #include <stdlib.h>
 
@@ -20,11 +20,11 @@ static bool has_word(const char *word)
     return words != NULL && strstr(words, word) != NULL;
 }
 
-static inlay_status create(void *ctx, const inlay_host *h, const inlay_create_args *args, void **out_state,
+static inlay_status create(void *ctx, const inlay_host *new_host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
     (void)ctx, (void)args, (void)diag;
-    host = h;
+    host = new_host;
     *out_state = &compiles;
     return INLAY_OK;
 }
@@ -72,56 +72,58 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-/* A region: the nodes that it was offered, in order. */
+/* A region: the nodes to compile, in order. */
 struct region {
-    whole_graph *around; /* a graph of these nodes alone: inputs and outputs are the region's */
+    whole_graph *graph; /* a graph of these nodes, with the inputs and outputs of the region */
 };
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
-    struct region *r = calloc(1, sizeof *r);
+    struct region *region = calloc(1, sizeof *region);
 
     (void)state;
-    if (r == NULL)
+    if (region == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region");
     if (has_word("compile") && __atomic_fetch_add(&compiles, 1, __ATOMIC_RELAXED) % 2 == 0) {
-        free(r);
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "this compiler says no to every second region");
+        free(region);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "this compiler declines every second region");
     }
-    r->around = whole_translate(request->graph, request->nodes, request->node_count, request->inputs,
-                                request->input_count, request->outputs, request->output_count);
-    *out_compiled = (inlay_compiled *)r;
+    region->graph = whole_translate(request->graph, request->nodes, request->node_count, request->inputs,
+                                    request->input_count, request->outputs, request->output_count);
+    *out_compiled = (inlay_compiled *)region;
     return INLAY_OK;
 }
 
 static void release_compiled(void *state, inlay_compiled *compiled)
 {
     (void)state;
-    whole_free(((struct region *)compiled)->around);
+    whole_free(((struct region *)compiled)->graph);
     free(compiled);
 }
 
 static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag)
 {
-    const whole_graph *g = ((struct region *)compiled)->around;
+    const whole_graph *graph = ((struct region *)compiled)->graph;
 
     (void)state;
-    for (uint32_t i = 0; has_word("odd") && i < g->input_count; i++) {
-        const inlay_value_state *v = INLAY_AT(inlay_value_state, request->values, request->value_stride, g->inputs[i]);
+    for (uint32_t i = 0; has_word("odd") && i < graph->input_count; i++) {
+        const inlay_value_state *value_state =
+            INLAY_AT(inlay_value_state, request->values, request->value_stride, graph->inputs[i]);
 
-        if (v->rank > 0 && v->rank != INLAY_RANK_UNKNOWN && v->dims[0] % 2 != 0)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)v->dims[0]);
+        if (value_state->rank > 0 && value_state->rank != INLAY_RANK_UNKNOWN && value_state->dims[0] % 2 != 0)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)value_state->dims[0]);
     }
     for (uint32_t o = 0; o < request->output_count; o++) {
         inlay_output_plan *plan =
             (inlay_output_plan *)(uintptr_t)INLAY_AT(inlay_output_plan, request->outputs, request->output_stride, o);
-        const inlay_value_state *v = INLAY_AT(inlay_value_state, request->values, request->value_stride, g->outputs[o]);
-        bool known = v->rank != INLAY_RANK_UNKNOWN;
+        const inlay_value_state *value_state =
+            INLAY_AT(inlay_value_state, request->values, request->value_stride, graph->outputs[o]);
+        bool known = value_state->rank != INLAY_RANK_UNKNOWN;
 
-        for (uint32_t d = 0; known && d < v->rank; d++)
-            known = v->dims[d] >= 0;
+        for (uint32_t d = 0; known && d < value_state->rank; d++)
+            known = value_state->dims[d] >= 0;
         plan->kind = known ? INLAY_OUTPUT_KNOWN : INLAY_OUTPUT_ALLOCATED;
     }
     *out_instance = (inlay_instance *)compiled;
@@ -137,7 +139,7 @@ static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instanc
                             const inlay_exec_args *args)
 {
     (void)state, (void)instance;
-    return whole_execute(((struct region *)compiled)->around, host, args);
+    return whole_execute(((struct region *)compiled)->graph, host, args);
 }
 
 static const void *extension(void *state, const char *name)
@@ -181,9 +183,9 @@ static const inlay_plugin plugin = {
     .operator_stride = sizeof(inlay_operator),
 };
 
-INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *h, const inlay_plugin **out_plugin, inlay_diag *diag)
+INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *caller, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    (void)h, (void)diag;
+    (void)caller, (void)diag;
     *out_plugin = &plugin;
     return INLAY_OK;
 }

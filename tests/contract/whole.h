@@ -1,4 +1,4 @@
-/* whole.h - graphs with bodies, translated from a snapshot and interpreted: what provider whole is made of. */
+/* whole.h - translates graphs with bodies from a snapshot and interprets them, for provider `whole`. */
 #ifndef WHOLE_H
 #define WHOLE_H
 #include "inlay/extensions.h"
@@ -7,12 +7,12 @@
 
 enum { WHOLE_RANK = 6, WHOLE_OPERANDS = 12 };
 
-/* A tensor; elements as doubles, which hold float and small integers exactly. */
+/* A tensor. The elements are doubles, which represent float and small integers exactly. */
 typedef struct whole_value {
-    inlay_dtype dtype; /* INLAY_UNDEFINED: not there */
+    inlay_dtype dtype; /* INLAY_UNDEFINED: no value */
     uint32_t rank;
     int64_t dims[WHOLE_RANK];
-    double *e; /* owned; NULL without elements */
+    double *elements; /* owned; NULL without elements */
 } whole_value;
 
 typedef struct whole_graph whole_graph;
@@ -20,7 +20,7 @@ typedef struct whole_node {
     uint32_t op;
     uint32_t inputs[WHOLE_OPERANDS], outputs[WHOLE_OPERANDS]; /* INLAY_NONE = omitted */
     uint32_t input_count, output_count;
-    inlay_dtype to; /* of Cast */
+    inlay_dtype to; /* attribute of Cast */
     uint32_t scan_inputs;
     whole_graph *bodies[2]; /* then_branch and else_branch, or body */
     uint32_t *capture_outer[2], *capture_inner[2], capture_count[2];
@@ -32,9 +32,9 @@ struct whole_graph {
     uint32_t node_count, value_count, input_count, output_count;
 };
 
-/* Can the node be interpreted, with all that is in its bodies? why: room for 200 characters. */
+/* Can the node and all nodes in its bodies be interpreted? If not, writes the reason to why[200]. */
 bool whole_knows(const inlay_graph *graph, const inlay_node_info *node, bool strict, char *why);
-/* A copy of these nodes of the graph with all that belongs to them. Aborts without memory: it is a test. */
+/* Copies these nodes of the graph with their bodies and constants. Aborts without memory, as this is a test. */
 whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, uint32_t node_count,
                              const uint32_t *inputs, uint32_t input_count, const uint32_t *outputs,
                              uint32_t output_count);

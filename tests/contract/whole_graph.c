@@ -1,4 +1,4 @@
-/* Snapshots into graphs of our own, and what of them can be interpreted. */
+/* Decides whether a node can be interpreted, and translates snapshots into whole_graph. */
 #include "whole_run.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,19 +52,19 @@ bool whole_knows(const inlay_graph *graph, const inlay_node_info *node, bool str
 
     if (op == INLAY_NONE || node->input_count > WHOLE_OPERANDS || node->output_count > WHOLE_OPERANDS ||
         (strict && op == WHOLE_Swish)) {
-        (void)snprintf(why, 200, "%.60s is not known here", node->op_type.data);
+        (void)snprintf(why, 200, "%.60s is not supported", node->op_type.data);
         return false;
     }
     if (op == WHOLE_Scan &&
         (node->since_version < 9 || !all_zero(node, "scan_input_axes") || !all_zero(node, "scan_output_axes") ||
          !all_zero(node, "scan_input_directions") || !all_zero(node, "scan_output_directions"))) {
-        (void)snprintf(why, 200, "Scan runs forwards along axis 0 here");
+        (void)snprintf(why, 200, "Scan is supported forwards along axis 0 only");
         return false;
     }
     for (uint32_t i = 0; i < node->input_count + node->output_count; i++)
         if (!is_simple(inlay_graph_value(graph, i < node->input_count ? node->inputs[i]
                                                                       : node->outputs[i - node->input_count]))) {
-            (void)snprintf(why, 200, "a value of %.60s is of another type", node->name.data);
+            (void)snprintf(why, 200, "a value of %.60s has an unsupported type", node->name.data);
             return false;
         }
     for (uint32_t b = 0; b < node->body_count; b++) {
@@ -81,11 +81,11 @@ bool whole_knows(const inlay_graph *graph, const inlay_node_info *node, bool str
 
 void *whole_alloc(size_t bytes)
 {
-    void *p = calloc(bytes + 1, 1);
+    void *memory = calloc(bytes + 1, 1);
 
-    if (p == NULL)
+    if (memory == NULL)
         abort();
-    return p;
+    return memory;
 }
 
 static uint32_t *copy_list(const uint32_t *list, uint32_t count)
@@ -97,7 +97,7 @@ static uint32_t *copy_list(const uint32_t *list, uint32_t count)
     return copy;
 }
 
-static void take_constant(const inlay_value_info *value, whole_value *out)
+static void copy_constant(const inlay_value_info *value, whole_value *out)
 {
     int64_t dims[WHOLE_RANK];
 
@@ -107,7 +107,7 @@ static void take_constant(const inlay_value_info *value, whole_value *out)
     whole_load(out, value->data);
 }
 
-static void take_body(const inlay_graph *around, whole_node *to, uint32_t k, const inlay_body *body)
+static void copy_body(const inlay_graph *around, whole_node *to, uint32_t k, const inlay_body *body)
 {
     const inlay_graph *graph = body->graph;
     uint32_t *all = whole_alloc(graph->node_count * sizeof *all);
@@ -127,22 +127,22 @@ whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, ui
                              const uint32_t *inputs, uint32_t input_count, const uint32_t *outputs,
                              uint32_t output_count)
 {
-    whole_graph *g = whole_alloc(sizeof *g);
+    whole_graph *copy = whole_alloc(sizeof *copy);
 
-    g->nodes = whole_alloc(node_count * sizeof *g->nodes);
-    g->constants = whole_alloc(graph->value_count * sizeof *g->constants);
-    g->inputs = copy_list(inputs, input_count);
-    g->outputs = copy_list(outputs, output_count);
-    g->node_count = node_count;
-    g->value_count = graph->value_count;
-    g->input_count = input_count;
-    g->output_count = output_count;
+    copy->nodes = whole_alloc(node_count * sizeof *copy->nodes);
+    copy->constants = whole_alloc(graph->value_count * sizeof *copy->constants);
+    copy->inputs = copy_list(inputs, input_count);
+    copy->outputs = copy_list(outputs, output_count);
+    copy->node_count = node_count;
+    copy->value_count = graph->value_count;
+    copy->input_count = input_count;
+    copy->output_count = output_count;
     for (uint32_t v = 0; v < graph->value_count; v++)
         if ((inlay_graph_value(graph, v)->flags & INLAY_VALUE_CONSTANT) != 0 && is_simple(inlay_graph_value(graph, v)))
-            take_constant(inlay_graph_value(graph, v), &g->constants[v]);
+            copy_constant(inlay_graph_value(graph, v), &copy->constants[v]);
     for (uint32_t i = 0; i < node_count; i++) {
         const inlay_node_info *node = inlay_graph_node(graph, nodes[i]);
-        whole_node *to = &g->nodes[i];
+        whole_node *to = &copy->nodes[i];
         const inlay_attr_info *attribute;
 
         to->op = op_of(node);
@@ -157,10 +157,10 @@ whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, ui
         for (uint32_t b = 0; b < node->body_count; b++) {
             const inlay_body *body = INLAY_AT(inlay_body, node->bodies, node->body_stride, b);
 
-            take_body(graph, to, strcmp(body->attr.data, "else_branch") == 0, body);
+            copy_body(graph, to, strcmp(body->attr.data, "else_branch") == 0, body);
         }
     }
-    return g;
+    return copy;
 }
 
 void whole_free(whole_graph *graph)
@@ -174,7 +174,7 @@ void whole_free(whole_graph *graph)
             free(graph->nodes[i].capture_inner[body]);
         }
     for (uint32_t v = 0; v < graph->value_count; v++)
-        free(graph->constants[v].e);
+        free(graph->constants[v].elements);
     free(graph->nodes);
     free(graph->constants);
     free(graph->inputs);

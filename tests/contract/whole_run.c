@@ -20,7 +20,7 @@ whole_value whole_make(inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 
     if (rank > 0)
         memcpy(value.dims, dims, rank * sizeof *dims);
-    value.e = whole_alloc((size_t)count_of(&value) * sizeof *value.e);
+    value.elements = whole_alloc((size_t)count_of(&value) * sizeof *value.elements);
     return value;
 }
 
@@ -28,7 +28,7 @@ static whole_value copy_of(const whole_value *value)
 {
     whole_value copy = whole_make(value->dtype, value->rank, value->dims);
 
-    memcpy(copy.e, value->e, (size_t)count_of(value) * sizeof *value->e);
+    memcpy(copy.elements, value->elements, (size_t)count_of(value) * sizeof *value->elements);
     return copy;
 }
 
@@ -38,18 +38,18 @@ void whole_load(whole_value *value, const void *data)
 
     for (int64_t i = 0; i < count_of(value); i++) {
         const char *at = (const char *)data + (size_t)i * step;
-        float f;
+        float real;
         int64_t wide;
         int32_t narrow;
 
         if (value->dtype == INLAY_FLOAT)
-            memcpy(&f, at, sizeof f), value->e[i] = (double)f;
+            memcpy(&real, at, sizeof real), value->elements[i] = (double)real;
         else if (value->dtype == INLAY_INT64)
-            memcpy(&wide, at, sizeof wide), value->e[i] = (double)wide;
+            memcpy(&wide, at, sizeof wide), value->elements[i] = (double)wide;
         else if (value->dtype == INLAY_INT32)
-            memcpy(&narrow, at, sizeof narrow), value->e[i] = narrow;
+            memcpy(&narrow, at, sizeof narrow), value->elements[i] = narrow;
         else
-            value->e[i] = *at != 0;
+            value->elements[i] = *at != 0;
     }
 }
 
@@ -59,18 +59,18 @@ void whole_store(const whole_value *value, void *data)
 
     for (int64_t i = 0; i < count_of(value); i++) {
         char *at = (char *)data + (size_t)i * step;
-        float f = (float)value->e[i];
-        int64_t wide = (int64_t)value->e[i];
-        int32_t narrow = (int32_t)value->e[i];
+        float real = (float)value->elements[i];
+        int64_t wide = (int64_t)value->elements[i];
+        int32_t narrow = (int32_t)value->elements[i];
 
         if (value->dtype == INLAY_FLOAT)
-            memcpy(at, &f, sizeof f);
+            memcpy(at, &real, sizeof real);
         else if (value->dtype == INLAY_INT64)
             memcpy(at, &wide, sizeof wide);
         else if (value->dtype == INLAY_INT32)
             memcpy(at, &narrow, sizeof narrow);
         else
-            *at = value->e[i] != 0;
+            *at = value->elements[i] != 0;
     }
 }
 
@@ -121,16 +121,16 @@ static inlay_dtype result_type(const whole_node *node, const whole_value *value)
     return node->op == WHOLE_Less || node->op == WHOLE_Greater || node->op == WHOLE_Equal ? INLAY_BOOL : value->dtype;
 }
 
-/* Where the element of a broadcast tensor is that belongs to element i of y. */
-static int64_t place_in(const whole_value *value, const whole_value *y, int64_t i)
+/* Index of the element of a broadcast tensor that corresponds to element i of the output. */
+static int64_t broadcast_index(const whole_value *value, const whole_value *output, int64_t i)
 {
     int64_t place = 0, stride = 1;
 
-    for (uint32_t d = y->rank; d-- > 0;) {
-        int64_t at = i % y->dims[d];
-        uint32_t missing = y->rank - value->rank;
+    for (uint32_t d = output->rank; d-- > 0;) {
+        int64_t at = i % output->dims[d];
+        uint32_t missing = output->rank - value->rank;
 
-        i /= y->dims[d];
+        i /= output->dims[d];
         if (d < missing)
             continue;
         place += value->dims[d - missing] == 1 ? 0 : at * stride;
@@ -148,90 +148,93 @@ static inlay_status elementwise(const whole_node *node, const whole_value *a, co
     if (b != NULL) {
         shape.rank = a->rank > b->rank ? a->rank : b->rank;
         for (uint32_t d = 0; d < shape.rank; d++) {
-            int64_t p = d + a->rank < shape.rank ? 1 : a->dims[d + a->rank - shape.rank];
-            int64_t q = d + b->rank < shape.rank ? 1 : b->dims[d + b->rank - shape.rank];
+            int64_t first_dim = d + a->rank < shape.rank ? 1 : a->dims[d + a->rank - shape.rank];
+            int64_t second_dim = d + b->rank < shape.rank ? 1 : b->dims[d + b->rank - shape.rank];
 
-            if (p != q && p != 1 && q != 1)
-                return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "operands of %lld and %lld", (long long)p, (long long)q);
-            shape.dims[d] = p == 1 ? q : p;
+            if (first_dim != second_dim && first_dim != 1 && second_dim != 1)
+                return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "operands of %lld and %lld", (long long)first_dim,
+                                  (long long)second_dim);
+            shape.dims[d] = first_dim == 1 ? second_dim : first_dim;
         }
     }
     *value = whole_make(result_type(node, a), shape.rank, shape.dims);
     for (int64_t i = 0; i < count_of(value); i++) {
-        double e = compute(node->op, a->e[place_in(a, value, i)], b != NULL ? b->e[place_in(b, value, i)] : 0);
+        double result = compute(node->op, a->elements[broadcast_index(a, value, i)],
+                                b != NULL ? b->elements[broadcast_index(b, value, i)] : 0);
 
-        value->e[i] = value->dtype == INLAY_FLOAT                                  ? (double)(float)e
-                      : value->dtype == INLAY_BOOL                                 ? e != 0
-                      : value->dtype == INLAY_INT64 || value->dtype == INLAY_INT32 ? trunc(e)
-                                                                                   : e;
+        value->elements[i] = value->dtype == INLAY_FLOAT                                  ? (double)(float)result
+                             : value->dtype == INLAY_BOOL                                 ? result != 0
+                             : value->dtype == INLAY_INT64 || value->dtype == INLAY_INT32 ? trunc(result)
+                                                                                          : result;
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ control flow */
 
-struct scene {
+struct run_environment {
     const inlay_host *host;
     inlay_run *run;
     inlay_diag *diag;
 };
 
-static inlay_status run_graph(const struct scene *scene, const whole_graph *graph, const whole_node *node, int which,
-                              const whole_value *around, const whole_value *in, whole_value *out);
+static inlay_status run_graph(const struct run_environment *run_environment, const whole_graph *graph,
+                              const whole_node *node, int which, const whole_value *around, const whole_value *in,
+                              whole_value *out);
 
-static inlay_status run_if(const struct scene *scene, const whole_node *node, const whole_value *values,
-                           whole_value *out)
+static inlay_status run_if(const struct run_environment *run_environment, const whole_node *node,
+                           const whole_value *values, whole_value *out)
 {
-    int which = values[node->inputs[0]].e[0] == 0;
+    int which = values[node->inputs[0]].elements[0] == 0;
 
-    return run_graph(scene, node->bodies[which], node, which, values, NULL, out);
+    return run_graph(run_environment, node->bodies[which], node, which, values, NULL, out);
 }
 
-/* Puts one more result behind those that are stacked. */
-static void push(whole_value *stack, whole_value *one)
+/* Appends a slice to a stacked output. */
+static void append_slice(whole_value *stack, whole_value *one)
 {
     int64_t count = count_of(one), had = stack->dtype == INLAY_UNDEFINED ? 0 : stack->dims[0];
     whole_value next = { .dtype = one->dtype, .rank = one->rank + 1 };
 
     next.dims[0] = had + 1;
     memcpy(next.dims + 1, one->dims, one->rank * sizeof *one->dims);
-    next.e = whole_alloc((size_t)(count * (had + 1)) * sizeof *next.e);
+    next.elements = whole_alloc((size_t)(count * (had + 1)) * sizeof *next.elements);
     if (had > 0)
-        memcpy(next.e, stack->e, (size_t)(count * had) * sizeof *next.e);
-    memcpy(next.e + count * had, one->e, (size_t)count * sizeof *next.e);
-    free(stack->e);
-    free(one->e);
+        memcpy(next.elements, stack->elements, (size_t)(count * had) * sizeof *next.elements);
+    memcpy(next.elements + count * had, one->elements, (size_t)count * sizeof *next.elements);
+    free(stack->elements);
+    free(one->elements);
     *stack = next;
-    one->e = NULL;
+    one->elements = NULL;
 }
 
-/* Loop and Scan: what is carried is out[0 .. carried), what is stacked comes behind. */
-static inlay_status iterate(const struct scene *scene, const whole_node *node, const whole_value *values,
-                            whole_value *out)
+/* Loop and Scan: out[0 .. carried) are the carried values, followed by the stacked outputs. */
+static inlay_status iterate(const struct run_environment *run_environment, const whole_node *node,
+                            const whole_value *values, whole_value *out)
 {
     const whole_graph *graph = node->bodies[0];
     const bool scan = node->op == WHOLE_Scan;
     const uint32_t heads = scan ? 0 : 2, tails = scan ? node->scan_inputs : 0;
     const uint32_t carried = node->input_count - heads - tails, first = scan ? 0 : 1;
-    whole_value in[WHOLE_OPERANDS] = { 0 }, made[WHOLE_OPERANDS] = { 0 };
+    whole_value in[WHOLE_OPERANDS] = { 0 }, results[WHOLE_OPERANDS] = { 0 };
     int64_t most = INT64_MAX;
     inlay_status status = INLAY_OK;
-    bool go = true;
+    bool proceed = true;
 
     if (scan)
         most = values[node->inputs[carried]].dims[0];
     else if (node->inputs[0] != INLAY_NONE)
-        most = (int64_t)values[node->inputs[0]].e[0];
+        most = (int64_t)values[node->inputs[0]].elements[0];
     if (!scan && node->inputs[1] != INLAY_NONE)
-        go = values[node->inputs[1]].e[0] != 0;
+        proceed = values[node->inputs[1]].elements[0] != 0;
     for (uint32_t i = 0; i < carried; i++)
         out[i] = copy_of(&values[node->inputs[heads + i]]);
-    for (int64_t t = 0; go && t < most && status == INLAY_OK; t++) {
+    for (int64_t t = 0; proceed && t < most && status == INLAY_OK; t++) {
         if (!scan) {
             in[0] = whole_make(INLAY_INT64, 0, NULL);
             in[1] = whole_make(INLAY_BOOL, 0, NULL);
-            in[0].e[0] = (double)t;
-            in[1].e[0] = 1;
+            in[0].elements[0] = (double)t;
+            in[1].elements[0] = 1;
         }
         for (uint32_t i = 0; i < carried; i++)
             in[heads + i] = out[i];
@@ -239,56 +242,58 @@ static inlay_status iterate(const struct scene *scene, const whole_node *node, c
             const whole_value *value = &values[node->inputs[carried + i]];
 
             in[carried + i] = whole_make(value->dtype, value->rank - 1, value->dims + 1);
-            memcpy(in[carried + i].e, value->e + t * count_of(&in[carried + i]),
-                   (size_t)count_of(&in[carried + i]) * sizeof *value->e);
+            memcpy(in[carried + i].elements, value->elements + t * count_of(&in[carried + i]),
+                   (size_t)count_of(&in[carried + i]) * sizeof *value->elements);
         }
-        status = scene->host->poll(scene->host->ctx, scene->run);
+        status = run_environment->host->poll(run_environment->host->ctx, run_environment->run);
         if (status == INLAY_OK)
-            status = run_graph(scene, graph, node, 0, values, in, made);
+            status = run_graph(run_environment, graph, node, 0, values, in, results);
         for (uint32_t i = 0; i < graph->input_count; i++)
-            free(in[i].e);
+            free(in[i].elements);
         for (uint32_t i = 0; i < carried; i++)
             out[i] = (whole_value){ 0 };
         if (status != INLAY_OK)
             break;
         if (!scan)
-            go = made[0].e[0] != 0, free(made[0].e);
+            proceed = results[0].elements[0] != 0, free(results[0].elements);
         for (uint32_t i = 0; i < carried; i++)
-            out[i] = made[first + i];
+            out[i] = results[first + i];
         for (uint32_t i = carried; first + i < graph->output_count; i++)
             if (i < node->output_count)
-                push(&out[i], &made[first + i]);
+                append_slice(&out[i], &results[first + i]);
             else
-                free(made[first + i].e);
+                free(results[first + i].elements);
     }
     return status;
 }
 
-/* A stack without elements keeps the shape that the host knows, if it does. */
-static inlay_status run_node(const struct scene *scene, const whole_node *node, whole_value *values)
+/* Runs a node. A stacked output without iterations stays INLAY_UNDEFINED. */
+static inlay_status run_node(const struct run_environment *run_environment, const whole_node *node, whole_value *values)
 {
     const whole_value *value = node->input_count > 0 && node->inputs[0] != INLAY_NONE ? &values[node->inputs[0]] : NULL;
     whole_value out[WHOLE_OPERANDS] = { 0 };
     inlay_status status;
 
     if (node->op == WHOLE_If)
-        status = run_if(scene, node, values, out);
+        status = run_if(run_environment, node, values, out);
     else if (node->op == WHOLE_Loop || node->op == WHOLE_Scan)
-        status = iterate(scene, node, values, out);
+        status = iterate(run_environment, node, values, out);
     else
-        status =
-            elementwise(node, value, node->input_count > 1 ? &values[node->inputs[1]] : NULL, &out[0], scene->diag);
+        status = elementwise(node, value, node->input_count > 1 ? &values[node->inputs[1]] : NULL, &out[0],
+                             run_environment->diag);
     for (uint32_t output = 0; output < WHOLE_OPERANDS; output++)
         if (output < node->output_count && node->outputs[output] != INLAY_NONE)
             values[node->outputs[output]] = out[output];
         else
-            free(out[output].e);
+            free(out[output].elements);
     return status;
 }
 
-/* in: the graph's inputs, or NULL: they are in `around` already; node and which say whose body it is. */
-static inlay_status run_graph(const struct scene *scene, const whole_graph *graph, const whole_node *node, int which,
-                              const whole_value *around, const whole_value *in, whole_value *out)
+/* Runs a graph, or body `which` of node, whose captured values are in `around`. in: the inputs of the graph; NULL: it
+ * has none. */
+static inlay_status run_graph(const struct run_environment *run_environment, const whole_graph *graph,
+                              const whole_node *node, int which, const whole_value *around, const whole_value *in,
+                              whole_value *out)
 {
     whole_value *values = whole_alloc(graph->value_count * sizeof *values);
     inlay_status status = INLAY_OK;
@@ -301,37 +306,39 @@ static inlay_status run_graph(const struct scene *scene, const whole_graph *grap
     for (uint32_t i = 0; node != NULL && i < node->capture_count[which]; i++) {
         whole_value *inner = &values[node->capture_inner[which][i]];
 
-        free(inner->e);
+        free(inner->elements);
         *inner = copy_of(&around[node->capture_outer[which][i]]);
     }
     for (uint32_t i = 0; i < graph->node_count && status == INLAY_OK; i++)
-        status = run_node(scene, &graph->nodes[i], values);
+        status = run_node(run_environment, &graph->nodes[i], values);
     for (uint32_t output = 0; output < graph->output_count && status == INLAY_OK; output++)
         out[output] = values[graph->outputs[output]].dtype == INLAY_UNDEFINED
                           ? (whole_value){ 0 }
                           : copy_of(&values[graph->outputs[output]]);
     for (uint32_t value = 0; value < graph->value_count; value++)
-        free(values[value].e);
+        free(values[value].elements);
     free(values);
     return status;
 }
 
-/* ------------------------------------------------------------------ from the host and back */
+/* ------------------------------------------------------------------ inputs and outputs of the host */
 
-static inlay_status give(const struct scene *scene, const whole_value *value, uint32_t output,
-                         const inlay_tensor_arg *arg)
+static inlay_status store_output(const struct run_environment *run_environment, const whole_value *value,
+                                 uint32_t output, const inlay_tensor_arg *arg)
 {
     inlay_buffer buffer = arg->buffer;
     inlay_status status = INLAY_OK;
 
     if (value->dtype == INLAY_UNDEFINED || value->dtype != arg->dtype)
-        return inlay_fail(scene->diag, INLAY_UNSUPPORTED, "output %u is of another type, or nothing was stacked",
-                          output);
+        return inlay_fail(run_environment->diag, INLAY_UNSUPPORTED,
+                          "output %u has another type, or no slice was stacked", output);
     if (buffer.handle == 0)
-        status = scene->host->output_alloc(scene->host->ctx, scene->run, output, value->rank, value->dims, &buffer);
+        status = run_environment->host->output_alloc(run_environment->host->ctx, run_environment->run, output,
+                                                     value->rank, value->dims, &buffer);
     else if (value->rank != arg->rank ||
              (value->rank > 0 && memcmp(value->dims, arg->dims, value->rank * sizeof *value->dims) != 0))
-        status = inlay_fail(scene->diag, INLAY_SHAPE_MISMATCH, "output %u has another shape than was known", output);
+        status = inlay_fail(run_environment->diag, INLAY_SHAPE_MISMATCH, "output %u does not have its inferred shape",
+                            output);
     if (status == INLAY_OK)
         whole_store(value, inlay_buffer_host(&buffer));
     return status;
@@ -339,7 +346,7 @@ static inlay_status give(const struct scene *scene, const whole_value *value, ui
 
 inlay_status whole_execute(const whole_graph *graph, const inlay_host *host, const inlay_exec_args *args)
 {
-    const struct scene scene = { host, args->run, args->diag };
+    const struct run_environment run_environment = { host, args->run, args->diag };
     whole_value in[WHOLE_OPERANDS * 4] = { 0 }, out[WHOLE_OPERANDS * 4] = { 0 };
     inlay_status status;
 
@@ -351,12 +358,13 @@ inlay_status whole_execute(const whole_graph *graph, const inlay_host *host, con
         in[i] = whole_make(arg->dtype, arg->rank, arg->dims);
         whole_load(&in[i], inlay_buffer_host(&arg->buffer));
     }
-    status = run_graph(&scene, graph, NULL, 0, NULL, in, out);
+    status = run_graph(&run_environment, graph, NULL, 0, NULL, in, out);
     for (uint32_t o = 0; o < graph->output_count && status == INLAY_OK; o++)
-        status = give(&scene, &out[o], o, INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, o));
+        status =
+            store_output(&run_environment, &out[o], o, INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, o));
     for (uint32_t i = 0; i < graph->input_count; i++)
-        free(in[i].e);
+        free(in[i].elements);
     for (uint32_t o = 0; o < graph->output_count; o++)
-        free(out[o].e);
+        free(out[o].elements);
     return status;
 }

@@ -1,4 +1,4 @@
-/* whole_run.h - between whole_graph.c and whole_run.c. */
+/* whole_run.h - functions shared by whole_graph.c and whole_run.c. */
 #ifndef WHOLE_RUN_H
 #define WHOLE_RUN_H
 #include "whole.h"
@@ -16,7 +16,7 @@ enum {
 
 void *whole_alloc(size_t bytes);
 whole_value whole_make(inlay_dtype dtype, uint32_t rank, const int64_t *dims);
-/* Elements from, and into, memory as tensors have them. */
+/* Convert elements from and to the memory layout of tensors. */
 void whole_load(whole_value *value, const void *data);
 void whole_store(const whole_value *value, void *data);
 #endif

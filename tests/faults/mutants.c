@@ -9,35 +9,35 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { MOST_FIELDS = 20000, MOST_NAMES = 4096, ELEMENT_TYPES = 27 };
+enum { MAX_FIELDS = 20000, MAX_NAMES = 4096, ELEMENT_TYPES = 27 };
 
-struct herd {
+struct model_set {
     tree_field **trees;
     char **paths;
     size_t count;
-    tree_field *operators[MOST_NAMES]; /* op_type fields of all trees, borrowed */
+    tree_field *operators[MAX_NAMES]; /* op_type fields of all trees, borrowed */
     size_t operator_count;
-    tree_field *attributes[MOST_NAMES]; /* attributes without graphs, likewise */
+    tree_field *attributes[MAX_NAMES]; /* attributes without graphs, likewise */
     size_t attribute_count;
 };
 
-/* ------------------------------------------------------------------ chance */
+/* ------------------------------------------------------------------ random numbers */
 
-uint64_t chance_next(struct chance *chance)
+uint64_t rng_next(struct rng *rng)
 {
-    uint64_t z = chance->state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = rng->state += UINT64_C(0x9e3779b97f4a7c15);
 
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
 
-uint64_t chance_below(struct chance *chance, uint64_t limit)
+uint64_t rng_below(struct rng *rng, uint64_t limit)
 {
-    return limit == 0 ? 0 : chance_next(chance) % limit;
+    return limit == 0 ? 0 : rng_next(rng) % limit;
 }
 
-int64_t chance_extreme(struct chance *chance)
+int64_t rng_extreme(struct rng *rng)
 {
     static const int64_t ends[] = {
         0,
@@ -75,26 +75,26 @@ int64_t chance_extreme(struct chance *chance)
         INT64_MAX / 2,
         INT64_MAX / 4,
     };
-    uint64_t kind = chance_below(chance, 10);
+    uint64_t kind = rng_below(rng, 10);
 
     if (kind < 6)
-        return ends[chance_below(chance, sizeof ends / sizeof ends[0])];
+        return ends[rng_below(rng, sizeof ends / sizeof ends[0])];
     if (kind < 9)
-        return (int64_t)chance_below(chance, 12) - 4;
-    return (int64_t)chance_next(chance) >> chance_below(chance, 64);
+        return (int64_t)rng_below(rng, 12) - 4;
+    return (int64_t)rng_next(rng) >> rng_below(rng, 64);
 }
 
-static double extreme_float(struct chance *chance)
+static double extreme_float(struct rng *rng)
 {
     static const double ends[] = { 0, -0.0, 1, -1, 0.5, 1e-38, 1e38, -1e38, 1e300, 3e9, -3e9, 1e19, -1e19, 1e-300 };
-    uint64_t at = chance_below(chance, sizeof ends / sizeof ends[0] + 3);
+    uint64_t at = rng_below(rng, sizeof ends / sizeof ends[0] + 3);
 
     if (at < sizeof ends / sizeof ends[0])
         return ends[at];
     return at % 3 == 0 ? (double)NAN : at % 3 == 1 ? (double)INFINITY : -(double)INFINITY;
 }
 
-/* ------------------------------------------------------------------ the herd */
+/* ------------------------------------------------------------------ the set of models */
 
 static tree_field *read_file(const char *path)
 {
@@ -111,121 +111,121 @@ static tree_field *read_file(const char *path)
     return whole ? tree_read(bytes, count) : NULL;
 }
 
-static void gather(struct herd *herd, tree_field *field)
+static void index_fields(struct model_set *model_set, tree_field *field)
 {
     for (uint32_t i = 0; i < field->field_count; i++) {
-        tree_field *f = field->fields[i];
+        tree_field *child = field->fields[i];
         bool graph = false;
 
-        if (f->message == MSG_NODE && f->number == 4 && herd->operator_count < MOST_NAMES)
-            herd->operators[herd->operator_count++] = f;
-        for (uint32_t k = 0; f->holds == MSG_ATTRIBUTE && k < f->field_count; k++)
-            graph |= f->fields[k]->holds == MSG_GRAPH;
-        if (f->holds == MSG_ATTRIBUTE && !graph && herd->attribute_count < MOST_NAMES)
-            herd->attributes[herd->attribute_count++] = f;
-        gather(herd, f);
+        if (child->message == MSG_NODE && child->number == 4 && model_set->operator_count < MAX_NAMES)
+            model_set->operators[model_set->operator_count++] = child;
+        for (uint32_t k = 0; child->holds == MSG_ATTRIBUTE && k < child->field_count; k++)
+            graph |= child->fields[k]->holds == MSG_GRAPH;
+        if (child->holds == MSG_ATTRIBUTE && !graph && model_set->attribute_count < MAX_NAMES)
+            model_set->attributes[model_set->attribute_count++] = child;
+        index_fields(model_set, child);
     }
 }
 
-struct herd *herd_create(const char *const *paths, size_t count)
+struct model_set *model_set_create(const char *const *paths, size_t count)
 {
-    struct herd *herd = calloc(1, sizeof *herd);
+    struct model_set *model_set = calloc(1, sizeof *model_set);
 
-    if (herd == NULL)
+    if (model_set == NULL)
         abort();
-    herd->trees = calloc(count + 1, sizeof(tree_field *));
-    herd->paths = calloc(count + 1, sizeof(char *));
-    if (herd->trees == NULL || herd->paths == NULL)
+    model_set->trees = calloc(count + 1, sizeof(tree_field *));
+    model_set->paths = calloc(count + 1, sizeof(char *));
+    if (model_set->trees == NULL || model_set->paths == NULL)
         abort();
     for (size_t i = 0; i < count; i++) {
-        herd->trees[herd->count] = read_file(paths[i]);
-        if (herd->trees[herd->count] == NULL)
+        model_set->trees[model_set->count] = read_file(paths[i]);
+        if (model_set->trees[model_set->count] == NULL)
             continue;
-        gather(herd, herd->trees[herd->count]);
-        herd->paths[herd->count++] = strdup(paths[i]);
+        index_fields(model_set, model_set->trees[model_set->count]);
+        model_set->paths[model_set->count++] = strdup(paths[i]);
     }
-    return herd;
+    return model_set;
 }
 
-void herd_destroy(struct herd *herd)
+void model_set_destroy(struct model_set *model_set)
 {
-    for (size_t i = 0; i < herd->count; i++) {
-        tree_destroy(herd->trees[i]);
-        free(herd->paths[i]);
+    for (size_t i = 0; i < model_set->count; i++) {
+        tree_destroy(model_set->trees[i]);
+        free(model_set->paths[i]);
     }
-    free(herd->trees);
-    free(herd->paths);
-    free(herd);
+    free(model_set->trees);
+    free(model_set->paths);
+    free(model_set);
 }
 
-size_t herd_count(const struct herd *herd)
+size_t model_set_count(const struct model_set *model_set)
 {
-    return herd->count;
+    return model_set->count;
 }
 
 /* ------------------------------------------------------------------ single changes */
 
-static size_t encode(uint8_t to[10], uint64_t v)
+static size_t encode(uint8_t to[10], uint64_t value)
 {
-    size_t n = 0;
+    size_t count = 0;
 
-    for (; v > 0x7f; v >>= 7)
-        to[n++] = (uint8_t)(v | 0x80);
-    to[n++] = (uint8_t)v;
-    return n;
+    for (; value > 0x7f; value >>= 7)
+        to[count++] = (uint8_t)(value | 0x80);
+    to[count++] = (uint8_t)value;
+    return count;
 }
 
-/* One number of a packed list becomes an extreme one, or goes, or is followed by another. */
-static void change_ints(tree_field *field, struct chance *chance)
+/* Replaces a number of a packed list by an extreme one, removes it, or inserts another one. */
+static void change_ints(tree_field *field, struct rng *rng)
 {
     uint8_t *out = malloc(field->byte_count + 32);
-    size_t at = 0, n = 0, numbers = 0, pick, index = 0;
-    uint64_t how = chance_below(chance, 8);
+    size_t at = 0, out_count = 0, numbers = 0, pick, index = 0;
+    uint64_t choice = rng_below(rng, 8);
 
     if (out == NULL)
         abort();
     for (size_t i = 0; i < field->byte_count; i++)
         numbers += field->bytes[i] < 0x80;
-    pick = (size_t)chance_below(chance, numbers + 1);
+    pick = (size_t)rng_below(rng, numbers + 1);
     for (; at < field->byte_count; index++) {
         size_t end = at;
 
         while (end < field->byte_count && field->bytes[end] >= 0x80)
             end++;
         end += end < field->byte_count;
-        if (index == pick && how > 0)
-            n += encode(out + n, (uint64_t)chance_extreme(chance));
-        if (index != pick || how > 6) {
-            memcpy(out + n, field->bytes + at, end - at);
-            n += end - at;
+        if (index == pick && choice > 0)
+            out_count += encode(out + out_count, (uint64_t)rng_extreme(rng));
+        if (index != pick || choice > 6) {
+            memcpy(out + out_count, field->bytes + at, end - at);
+            out_count += end - at;
         }
         at = end;
     }
     if (pick == numbers)
-        n += encode(out + n, (uint64_t)chance_extreme(chance));
-    tree_set_bytes(field, out, n);
+        out_count += encode(out + out_count, (uint64_t)rng_extreme(rng));
+    tree_set_bytes(field, out, out_count);
     free(out);
 }
 
-/* Elements, texts: flips, extreme numbers, other lengths. */
-static void change_bytes(tree_field *field, struct chance *chance)
+/* Changes elements or texts: flipped bits, extreme numbers, other lengths. */
+static void change_bytes(tree_field *field, struct rng *rng)
 {
-    uint64_t how = chance_below(chance, 6);
-    int64_t number = chance_extreme(chance);
-    float real = (float)extreme_float(chance);
+    uint64_t choice = rng_below(rng, 6);
+    int64_t number = rng_extreme(rng);
+    float real = (float)extreme_float(rng);
 
-    if (how == 0 || field->byte_count == 0) {
-        tree_set_bytes(field, &number, chance_below(chance, 9));
-    } else if (how == 1) {
-        tree_set_bytes(field, field->bytes, (size_t)chance_below(chance, field->byte_count));
-    } else if (how == 2) {
-        field->bytes[chance_below(chance, field->byte_count)] ^= (uint8_t)(1u << chance_below(chance, 8));
-    } else if (how <= 4 && field->byte_count >= 8) {
-        memcpy(field->bytes + chance_below(chance, field->byte_count / 8) * 8, &number, 8);
+    if (choice == 0 || field->byte_count == 0) {
+        tree_set_bytes(field, &number, rng_below(rng, 9));
+    } else if (choice == 1) {
+        tree_set_bytes(field, field->bytes, (size_t)rng_below(rng, field->byte_count));
+    } else if (choice == 2) {
+        field->bytes[rng_below(rng, field->byte_count)] ^= (uint8_t)(1u << rng_below(rng, 8));
+    } else if (choice <= 4 && field->byte_count >= 8) {
+        memcpy(field->bytes + rng_below(rng, field->byte_count / 8) * 8, &number, 8);
     } else if (field->byte_count >= 4) {
-        memcpy(field->bytes + chance_below(chance, field->byte_count / 4) * 4, &real, 4);
+        memcpy(field->bytes + rng_below(rng, field->byte_count / 4) * 4, &real, 4);
     } else {
-        field->bytes[0] = (uint8_t)chance_next(chance);
+        field->bytes[0] = (uint8_t)rng_next(rng);
     }
 }
 
@@ -236,12 +236,12 @@ static bool is_name(const tree_field *field)
            (field->message == MSG_DIM && field->number == 2) || (field->message == MSG_ATTRIBUTE && field->number == 1);
 }
 
-/* A name becomes another of the same kind, or empty. */
-static void change_name(tree_field *field, tree_field **fields, size_t count, struct chance *chance)
+/* Replaces a name by another one of the same kind, or by an empty one. */
+static void change_name(tree_field *field, tree_field **fields, size_t count, struct rng *rng)
 {
-    size_t start = (size_t)chance_below(chance, count);
+    size_t start = (size_t)rng_below(rng, count);
 
-    if (chance_below(chance, 3) == 0) {
+    if (rng_below(rng, 3) == 0) {
         tree_set_bytes(field, "", 0);
         return;
     }
@@ -261,9 +261,9 @@ static bool is_element_type(const tree_field *field)
            (field->message == MSG_TENSOR_TYPE && field->number == 1);
 }
 
-static void change_value(tree_field *field, struct chance *chance)
+static void change_value(tree_field *field, struct rng *rng)
 {
-    double wide = extreme_float(chance);
+    double wide = extreme_float(rng);
     float narrow = (float)wide;
 
     if (field->wire == 5) {
@@ -272,24 +272,24 @@ static void change_value(tree_field *field, struct chance *chance)
     } else if (field->wire == 1) {
         memcpy(&field->value, &wide, sizeof wide);
     } else if (is_element_type(field)) {
-        field->value = chance_below(chance, ELEMENT_TYPES + 2);
+        field->value = rng_below(rng, ELEMENT_TYPES + 2);
     } else if (field->message == MSG_OPSET || (field->message == MSG_ATTRIBUTE && field->number == 20)) {
-        field->value = chance_below(chance, 29);
+        field->value = rng_below(rng, 29);
     } else {
-        field->value = (uint64_t)chance_extreme(chance);
+        field->value = (uint64_t)rng_extreme(rng);
     }
 }
 
-static void change_operator(const struct herd *herd, tree_field *field, struct chance *chance)
+static void change_operator(const struct model_set *model_set, tree_field *field, struct rng *rng)
 {
-    const tree_field *other = herd->operators[chance_below(chance, herd->operator_count)];
+    const tree_field *other = model_set->operators[rng_below(rng, model_set->operator_count)];
 
     tree_set_bytes(field, other->bytes, other->byte_count);
 }
 
-static void swap(tree_field *parent, tree_field *field, struct chance *chance)
+static void swap(tree_field *parent, tree_field *field, struct rng *rng)
 {
-    uint32_t i = 0, k = (uint32_t)chance_below(chance, parent->field_count);
+    uint32_t i = 0, k = (uint32_t)rng_below(rng, parent->field_count);
 
     while (parent->fields[i] != field)
         i++;
@@ -299,72 +299,72 @@ static void swap(tree_field *parent, tree_field *field, struct chance *chance)
     }
 }
 
-static void change(const struct herd *herd, tree_field *tree, struct chance *chance)
+static void change(const struct model_set *model_set, tree_field *tree, struct rng *rng)
 {
-    static tree_field *fields[MOST_FIELDS], *parents[MOST_FIELDS]; /* one thread mutates */
-    size_t count = tree_list(tree, fields, parents, MOST_FIELDS), pick;
+    static tree_field *fields[MAX_FIELDS], *parents[MAX_FIELDS]; /* only one thread mutates */
+    size_t count = tree_list(tree, fields, parents, MAX_FIELDS), pick;
     tree_field *field, *parent;
-    uint64_t how = chance_below(chance, 20);
+    uint64_t choice = rng_below(rng, 20);
 
     if (count == 0)
         return;
-    /* Names of producers and the like are fields too, but nothing depends on them. */
+    /* Avoid fields without effect, such as the name of the producer. */
     for (int tries = 0; tries < 8; tries++) {
-        pick = (size_t)chance_below(chance, count);
+        pick = (size_t)rng_below(rng, count);
         if (fields[pick]->message != MSG_MODEL || fields[pick]->holds != MSG_NONE)
             break;
     }
     field = fields[pick];
     parent = parents[pick];
-    if (how == 0) {
+    if (choice == 0) {
         tree_remove(parent, field);
-    } else if (how == 1) {
+    } else if (choice == 1) {
         tree_add_copy(parent, field);
-    } else if (how == 2) {
-        swap(parent, field, chance);
-    } else if (how == 3 && field->holds == MSG_NODE && herd->attribute_count > 0) {
-        tree_add_copy(field, herd->attributes[chance_below(chance, herd->attribute_count)]);
+    } else if (choice == 2) {
+        swap(parent, field, rng);
+    } else if (choice == 3 && field->holds == MSG_NODE && model_set->attribute_count > 0) {
+        tree_add_copy(field, model_set->attributes[rng_below(rng, model_set->attribute_count)]);
     } else if (field->message == MSG_NODE && field->number == 4) {
-        change_operator(herd, field, chance);
+        change_operator(model_set, field, rng);
     } else if (field->wire != 2) {
-        change_value(field, chance);
+        change_value(field, rng);
     } else if (tree_is_ints(field)) {
-        change_ints(field, chance);
+        change_ints(field, rng);
     } else if (is_name(field)) {
-        change_name(field, fields, count, chance);
+        change_name(field, fields, count, rng);
     } else if (field->holds == MSG_NONE) {
-        change_bytes(field, chance);
+        change_bytes(field, rng);
     } else if (field->holds == MSG_TENSOR || field->holds == MSG_SHAPE || field->holds == MSG_DIM) {
-        /* Numbers written one by one (dims of tensors often are), or a dimension. */
-        tree_field extra = { .number = 1, .message = field->holds, .value = (uint64_t)chance_extreme(chance) };
+        /* Numbers that are not packed (as dims of tensors often are), or a dimension. */
+        tree_field extra = { .number = 1, .message = field->holds, .value = (uint64_t)rng_extreme(rng) };
         tree_field dim = { .number = 1, .wire = 2, .message = MSG_SHAPE, .holds = MSG_DIM };
 
         tree_add_copy(field, field->holds == MSG_SHAPE ? &dim : &extra);
     } else {
-        change(herd, tree, chance); /* a message: change something in it, or elsewhere */
+        change(model_set, tree, rng); /* a message without numbers: change another field */
     }
 }
 
-uint8_t *herd_mutant(const struct herd *herd, struct chance *chance, size_t *out_bytes, const char **out_name)
+uint8_t *model_set_mutate(const struct model_set *model_set, struct rng *rng, size_t *out_bytes, const char **out_name)
 {
-    size_t which = (size_t)chance_below(chance, herd->count);
-    tree_field *tree = tree_copy(herd->trees[which]);
-    uint64_t changes = 1 + chance_below(chance, 2) * chance_below(chance, 4), raw = chance_below(chance, 16);
+    size_t which = (size_t)rng_below(rng, model_set->count);
+    tree_field *tree = tree_copy(model_set->trees[which]);
+    uint64_t changes = 1 + rng_below(rng, 2) * rng_below(rng, 4), raw = rng_below(rng, 16);
     uint8_t *data;
 
     for (uint64_t i = 0; raw > 0 && i < changes; i++)
-        change(herd, tree, chance);
+        change(model_set, tree, rng);
     data = tree_write(tree, out_bytes);
     tree_destroy(tree);
     for (uint64_t i = 0; raw == 0 && *out_bytes > 0 && i < changes; i++)
-        data[chance_below(chance, *out_bytes)] ^= (uint8_t)(1u << chance_below(chance, 8));
-    if (raw == 0 && chance_below(chance, 4) == 0)
-        *out_bytes = (size_t)chance_below(chance, *out_bytes + 1);
-    *out_name = herd->paths[which];
+        data[rng_below(rng, *out_bytes)] ^= (uint8_t)(1u << rng_below(rng, 8));
+    if (raw == 0 && rng_below(rng, 4) == 0)
+        *out_bytes = (size_t)rng_below(rng, *out_bytes + 1);
+    *out_name = model_set->paths[which];
     return data;
 }
 
-static void hung(int sig)
+static void report_hang(int sig)
 {
     static const char text[] = "a mutant hangs\n";
 
@@ -377,8 +377,8 @@ void mutants_limit(unsigned seconds)
 {
     const struct itimerval busy = { .it_value.tv_sec = (time_t)seconds };
 
-    (void)signal(SIGPROF, hung);
-    (void)signal(SIGALRM, hung);
+    (void)signal(SIGPROF, report_hang);
+    (void)signal(SIGALRM, report_hang);
     (void)setitimer(ITIMER_PROF, &busy, NULL);
-    (void)alarm(MUTANT_WAIT_TIMES * seconds); /* for one that waits for ever */
+    (void)alarm(MUTANT_WAIT_TIMES * seconds); /* detects mutants that wait forever */
 }

@@ -1,29 +1,30 @@
-/* mutants.h - models bent in every direction a file can take, the same for the same seed. */
+/* mutants.h - random mutations of models, reproducible by seed. */
 #ifndef MUTANTS_H
 #define MUTANTS_H
 #include <stddef.h>
 #include <stdint.h>
 
-/* Random numbers (splitmix64), repeatable. */
-struct chance {
+/* Pseudo-random numbers (splitmix64). */
+struct rng {
     uint64_t state;
 };
-uint64_t chance_next(struct chance *chance);
+uint64_t rng_next(struct rng *rng);
 /* A number below limit, 0 if limit is 0. */
-uint64_t chance_below(struct chance *chance, uint64_t limit);
-/* A number of the kind that breaks arithmetic: 0, -1, the ends of types, powers of two, small ones. */
-int64_t chance_extreme(struct chance *chance);
+uint64_t rng_below(struct rng *rng, uint64_t limit);
+/* A number that often breaks arithmetic: 0, -1, limits of integer types, powers of two, small ones. */
+int64_t rng_extreme(struct rng *rng);
 
-struct herd; /* models to mutate */
-/* Models at paths[count]; those that can't be read are left out. Never NULL. */
-struct herd *herd_create(const char *const *paths, size_t count);
-void herd_destroy(struct herd *herd);
-size_t herd_count(const struct herd *herd);
-/* Mutant chance of one of the models, in a new block that the caller frees; out_name is the path of its model. */
-uint8_t *herd_mutant(const struct herd *herd, struct chance *chance, size_t *out_bytes, const char **out_name);
+struct model_set; /* models to mutate */
+/* Reads the models at paths[count]; skips unreadable ones. Never NULL. */
+struct model_set *model_set_create(const char *const *paths, size_t count);
+void model_set_destroy(struct model_set *model_set);
+size_t model_set_count(const struct model_set *model_set);
+/* Mutates one of the models at random, into a new block that the caller frees; out_name is the path of its model. */
+uint8_t *model_set_mutate(const struct model_set *model_set, struct rng *rng, size_t *out_bytes, const char **out_name);
 
-/* Ends the process with a line when `seconds` of its CPU time have passed since the last call, or MUTANT_WAIT_TIMES as
- * many of the clock: a machine that is busy or stopped makes nothing hang. 0: no limit any more. For one thread. */
+/* Aborts the process with a message once `seconds` of CPU time, or MUTANT_WAIT_TIMES as many seconds of wall-clock
+ * time, have passed since the last call. The wall-clock limit is larger because the machine may be busy or suspended.
+ * 0: no limit. One thread. */
 enum { MUTANT_WAIT_TIMES = 30 };
 void mutants_limit(unsigned seconds);
 #endif

@@ -1,5 +1,5 @@
-/* Load, compile and run small models with the first allocation failing, then the second, and so on until none fails any
- * more. Each attempt must end in a status, and leave as many blocks allocated as there were before it. */
+/* Loads, compiles and runs small models with the first allocation failing, then the second, and so on until none fails.
+ * Each attempt must end with a status and without leaked blocks. */
 #include "graph_script.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------ an allocator that fails on request
  *
- * Defined in the program, these replace libc's for every library it loads, plugins included. */
+ * Defined in the program, these functions replace those of libc for every loaded library, including plugins. */
 
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
@@ -18,15 +18,15 @@ extern void *__libc_realloc(void *p, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 extern void __libc_free(void *p);
 
-static int armed;           /* only what this thread does while set is counted and fails */
+static int enabled;         /* count calls of threads with counts_this_thread, and let them fail */
 static long countdown = -1; /* allocations until the one that fails; negative: none */
-static long live;           /* blocks */
-static long calls;          /* that asked for memory, of the thread that is watched */
+static long live;           /* allocated blocks */
+static long calls;          /* allocations of threads with counts_this_thread */
 static long failures;
-static __thread int watching;
+static __thread int counts_this_thread;
 
-/* libdnnl and the C++ library below it end the process when they get no memory; what they ask for never fails. Their
- * code, once they are loaded. */
+/* Address ranges of libdnnl and the C++ library: they end the process without memory, so their allocations never
+ * fail. */
 static struct range {
     uintptr_t begin, end;
 } exempt[8];
@@ -48,9 +48,9 @@ static int note_exempt(struct dl_phdr_info *info, size_t bytes, void *unused)
     return 0;
 }
 
-static int fails(const void *caller)
+static int must_fail(const void *caller)
 {
-    if (!armed || !watching)
+    if (!enabled || !counts_this_thread)
         return 0;
     for (unsigned i = 0; i < exempt_count; i++)
         if ((uintptr_t)caller >= exempt[i].begin && (uintptr_t)caller < exempt[i].end)
@@ -74,30 +74,30 @@ static void *counted(void *p)
 
 void *malloc(size_t bytes)
 {
-    return fails(__builtin_return_address(0)) ? NULL : counted(__libc_malloc(bytes));
+    return must_fail(__builtin_return_address(0)) ? NULL : counted(__libc_malloc(bytes));
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return fails(__builtin_return_address(0)) ? NULL : counted(__libc_calloc(count, bytes));
+    return must_fail(__builtin_return_address(0)) ? NULL : counted(__libc_calloc(count, bytes));
 }
 
 void *realloc(void *p, size_t bytes)
 {
-    if (fails(__builtin_return_address(0)))
+    if (must_fail(__builtin_return_address(0)))
         return NULL;
     return p == NULL ? counted(__libc_realloc(NULL, bytes)) : __libc_realloc(p, bytes);
 }
 
 int posix_memalign(void **out, size_t alignment, size_t bytes)
 {
-    *out = fails(__builtin_return_address(0)) ? NULL : counted(__libc_memalign(alignment, bytes));
+    *out = must_fail(__builtin_return_address(0)) ? NULL : counted(__libc_memalign(alignment, bytes));
     return *out == NULL ? ENOMEM : 0;
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
-    return fails(__builtin_return_address(0)) ? NULL : counted(__libc_memalign(alignment, bytes));
+    return must_fail(__builtin_return_address(0)) ? NULL : counted(__libc_memalign(alignment, bytes));
 }
 
 void free(void *p)
@@ -165,7 +165,7 @@ static inlay_status attempt(const char *path, inlay_diag *diag)
     return attempt_on(path, NULL, diag);
 }
 
-/* On a provider that compiles whole regions, where there is one. */
+/* With a provider that compiles regions of several nodes, if it is installed. */
 static inlay_status attempt_regions(const char *path, inlay_diag *diag)
 {
     return attempt_on(path, "cpu,reference", diag);
@@ -177,7 +177,7 @@ static void count_bytes(void *user, const char *text, size_t bytes)
     *(size_t *)user += bytes;
 }
 
-/* Everything that can be asked of a session, after a run that was measured. */
+/* All queries of a session after a measured run. */
 static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
 {
     const char *const rules[] = { "op:*=reference", "threads=1" };
@@ -212,7 +212,7 @@ static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
     return status;
 }
 
-/* Settings from a file of every kind of value, and asked for. */
+/* Loads and queries settings of every type from a file. */
 static inlay_status attempt_settings(const char *path, inlay_diag *diag)
 {
     inlay_options *options = NULL;
@@ -231,15 +231,15 @@ static inlay_status attempt_settings(const char *path, inlay_diag *diag)
 
 typedef inlay_status (*attempt_fn)(const char *path, inlay_diag *diag);
 
-static void torture(const char *name, const char *path, attempt_fn attempt_it)
+static void fail_each_allocation(const char *name, const char *path, attempt_fn attempt_it)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     long before, attempts = 0;
 
-    watching = 1;
-    armed = 1;
-    /* What libraries keep for good (locale, stdio, the loader's lists) is there after a first success. */
+    counts_this_thread = 1;
+    enabled = 1;
+    /* The first runs allocate what libraries keep permanently (locale, stdio, the loader's lists). */
     for (int warm = 0; warm < 2; warm++) {
         status = attempt_it(path, &diag);
         if (status != INLAY_OK)
@@ -248,7 +248,8 @@ static void torture(const char *name, const char *path, attempt_fn attempt_it)
     exempt_count = 0;
     (void)dl_iterate_phdr(note_exempt, NULL);
     do {
-        /* Once more if blocks are left: what a library keeps (the loader's last error) is kept once, a leak again. */
+        /* Repeat if blocks remain: what a library keeps (the loader's last error) is allocated once, a leak each
+         * time. */
         for (int again = 0; again < 3; again++) {
             before = live;
             failures = 0;
@@ -261,11 +262,11 @@ static void torture(const char *name, const char *path, attempt_fn attempt_it)
         }
         attempts++;
         if (status != INLAY_OK && diag.text[0] == '\0')
-            fail_msg("%s: allocation %ld failed without a word", name, attempts);
+            fail_msg("%s: allocation %ld failed without a message", name, attempts);
         if (live > before)
             fail_msg("%s: %ld blocks leak when allocation %ld fails (%s)", name, live - before, attempts, diag.text);
     } while (failures > 0);
-    armed = 0;
+    enabled = 0;
     assert_int_equal(status, INLAY_OK);
     assert_true(attempts > 30);
     print_message("%s: %ld allocations\n", name, attempts - 1);
@@ -283,11 +284,11 @@ static void test_models(void **state)
         char path[512];
 
         (void)snprintf(path, sizeof path, "%s/%s/model.onnx", ONNX_TEST_DATA, names[i]);
-        torture(names[i], path, attempt);
+        fail_each_allocation(names[i], path, attempt);
     }
 }
 
-/* Integers of 8 bits: a convolution, a sum, a product of what is quantized at the run. */
+/* 8-bit integers: a convolution, an addition, a matrix multiplication of dynamically quantized values. */
 static const char quantized[] =
     "x : 1,4,6,6\ns = [] 0.05\nzi = i[] 0\nz = Cast(zi) to=3\nw = [8,4,3,3]\nm = [288,5]\nb = [8]\n"
     "xq = QuantizeLinear(x, s, z)\nxd = DequantizeLinear(xq, s, z)\nwq = QuantizeLinear(w, s, z)\n"
@@ -296,7 +297,7 @@ static const char quantized[] =
     "f = Flatten(ad) axis=1\ndq, ds, dz = DynamicQuantizeLinear(f)\nmq = QuantizeLinear(m, s, z)\n"
     "p = MatMulInteger(dq, mq, dz)\npf = Cast(p) to=1\ny = Mul(pf, ds)\n-> y";
 
-static void torture_script(const char *name, const char *script, attempt_fn attempt_it)
+static void fail_each_allocation_of_script(const char *name, const char *script, attempt_fn attempt_it)
 {
     char path[] = "/tmp/inlay-script-XXXXXX";
     int file = mkstemp(path);
@@ -306,7 +307,7 @@ static void torture_script(const char *name, const char *script, attempt_fn atte
     assert_true(file >= 0 && !wire.failed);
     assert_int_equal(write(file, wire.bytes, wire.count), (ssize_t)wire.count);
     assert_int_equal(close(file), 0);
-    torture(name, path, attempt_it);
+    fail_each_allocation(name, path, attempt_it);
     assert_int_equal(unlink(path), 0);
     wire_deinit(&wire);
 }
@@ -314,7 +315,7 @@ static void torture_script(const char *name, const char *script, attempt_fn atte
 static void test_integers(void **state)
 {
     (void)state;
-    torture_script("integers", quantized, attempt_regions);
+    fail_each_allocation_of_script("integers", quantized, attempt_regions);
 }
 
 static void test_regions(void **state)
@@ -335,25 +336,25 @@ static void test_regions(void **state)
         char path[512];
 
         (void)snprintf(path, sizeof path, "%s/%s/model.onnx", ONNX_TEST_DATA, names[i]);
-        torture(names[i], path, attempt_regions);
+        fail_each_allocation(names[i], path, attempt_regions);
     }
 }
 
 static void test_explanations(void **state)
 {
     (void)state;
-    torture("explanations", ONNX_TEST_DATA "/node/test_loop11/model.onnx", attempt_explanations);
+    fail_each_allocation("explanations", ONNX_TEST_DATA "/node/test_loop11/model.onnx", attempt_explanations);
 }
 
 static void test_settings(void **state)
 {
     (void)state;
     assert_int_equal(setenv("INLAY_DIM", "a=1,b=2", 1), 0);
-    torture("settings", INLAY_SOURCE_DIR "/tests/fuzz/corpus/config/all.yaml", attempt_settings);
+    fail_each_allocation("settings", INLAY_SOURCE_DIR "/tests/fuzz/corpus/config/all.yaml", attempt_settings);
     assert_int_equal(unsetenv("INLAY_DIM"), 0);
 }
 
-/* From the third run on nothing asks for memory, in bodies and steps that depend on data neither. */
+/* From the third run on nothing allocates memory, including bodies and data-dependent steps. */
 static void test_steady_runs(void **state)
 {
     static const char *const names[] = {
@@ -389,8 +390,8 @@ static void test_steady_runs(void **state)
             inlay_context_create(session, &context, &diag) != INLAY_OK ||
             bind_inputs(session, context, &diag) != INLAY_OK)
             fail_msg("%s: %s", names[i], diag.text);
-        watching = 1;
-        armed = 1;
+        counts_this_thread = 1;
+        enabled = 1;
         countdown = -1;
         for (int run = 0; run < 6; run++) {
             before = calls;
@@ -399,7 +400,7 @@ static void test_steady_runs(void **state)
             if (run >= 2 && calls > before)
                 fail_msg("%s: %ld allocations in run %d", names[i], calls - before, run + 1);
         }
-        armed = 0;
+        enabled = 0;
         inlay_context_destroy(context);
         inlay_session_destroy(session);
         inlay_options_destroy(options);

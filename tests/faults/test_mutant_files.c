@@ -1,10 +1,9 @@
-/* Files that a session reads beside its model's, bent in every direction: external data, what the cache keeps (packs,
- * hashes, measurements, the machine profile, verdicts on plugins), a saved plan, settings, tensors of the command line.
- * Nothing may crash, hang or leak, and a failure has a sentence; and as long as model, data, plan and settings are what
- * they were, the result is what it was, whatever the cache says.
+/* Mutates the files that a session reads in addition to the model: external data, the cache (packed weights, hashes,
+ * measurements, the machine profile, verdicts on plugins), a saved plan, settings, tensors of the command line. Nothing
+ * may crash, hang or leak, and a failure must have a message. A mutated cache must not change the result.
  *
  *     test_mutant_files                                as a test: a fixed seed, a bounded number
- *     test_mutant_files --seed 7 --from 0 --count 5000 by hand */
+ *     test_mutant_files --seed 7 --from 0 --count 5000 manually */
 #include "inlay/inlay.h"
 #include "model/model.h"
 #include "mutants.h"
@@ -23,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 64, HANG_SECONDS = 150, TEST_COUNT = 400, TEST_SECONDS = 40, CHANNELS = 16, SIDE = 10, OUT = 24 };
+enum { MAX_FILES = 64, HANG_SECONDS = 150, TEST_COUNT = 400, TEST_SECONDS = 40, CHANNELS = 16, SIDE = 10, OUT = 24 };
 
-static void need(bool fine, const char *what)
+static void require(bool fine, const char *what)
 {
     if (fine)
         return;
@@ -33,25 +32,25 @@ static void need(bool fine, const char *what)
     abort();
 }
 
-/* Every failure says in one line what it is. */
-static void check_words(inlay_status status, const inlay_diag *diag, const char *what)
+/* Every failure must have a message of one line. */
+static void check_message(inlay_status status, const inlay_diag *diag, const char *what)
 {
     if (status == INLAY_OK || (diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL))
         return;
-    (void)fprintf(stderr, "%s failed with %d and no sentence: '%s'\n", what, (int)status, diag->text);
+    (void)fprintf(stderr, "%s failed with %d and without a message of one line: '%s'\n", what, (int)status, diag->text);
     abort();
 }
 
 /* ------------------------------------------------------------------ the files */
 
-struct kept {
-    char path[512]; /* below the folder */
+struct saved_file {
+    char path[512]; /* relative to the folder */
     uint8_t *bytes;
     size_t count;
 };
 
 static char top[] = "/tmp/inlay-mutants-XXXXXX";
-static struct kept files[MOST_FILES];
+static struct saved_file files[MAX_FILES];
 static size_t file_count;
 
 static void in_top(char out[640], const char *path)
@@ -66,12 +65,12 @@ static void write_file(const char *path, const void *bytes, size_t count)
 
     in_top(whole, path);
     file = fopen(whole, "wb");
-    need(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0, whole);
+    require(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0, whole);
 }
 
-/* All files below a folder, those of the cache among them; with `keep` they are remembered, without, those that were
- * not there are removed. */
-static void walk(const char *below, bool keep)
+/* Walks all files below a folder, including the cache. save: stores their content; otherwise removes files that were
+ * not stored. */
+static void walk(const char *below, bool save)
 {
     struct dirent **names;
     char whole[640];
@@ -88,18 +87,19 @@ static void walk(const char *below, bool keep)
                 sizeof path) {
             in_top(whole, path);
             if (stat(whole, &st) == 0 && S_ISDIR(st.st_mode)) {
-                walk(path, keep);
-            } else if (keep && file_count < MOST_FILES) {
-                struct kept *kept = &files[file_count++];
+                walk(path, save);
+            } else if (save && file_count < MAX_FILES) {
+                struct saved_file *saved_file = &files[file_count++];
                 FILE *file = fopen(whole, "rb");
 
-                memcpy(kept->path, path, sizeof path);
-                kept->count = (size_t)st.st_size;
-                kept->bytes = malloc(kept->count + 1);
-                need(file != NULL && kept->bytes != NULL && fread(kept->bytes, 1, kept->count, file) == kept->count,
-                     whole);
+                memcpy(saved_file->path, path, sizeof path);
+                saved_file->count = (size_t)st.st_size;
+                saved_file->bytes = malloc(saved_file->count + 1);
+                require(file != NULL && saved_file->bytes != NULL &&
+                            fread(saved_file->bytes, 1, saved_file->count, file) == saved_file->count,
+                        whole);
                 (void)fclose(file);
-            } else if (!keep) {
+            } else if (!save) {
                 bool known = false;
 
                 for (size_t n = 0; n < file_count; n++)
@@ -121,52 +121,54 @@ static void restore(void)
         write_file(files[i].path, files[i].bytes, files[i].count);
 }
 
-/* ------------------------------------------------------------------ what is in them at first */
+/* ------------------------------------------------------------------ the original files */
 
-static void external(onnx_bytes *g, const char *name, uint32_t rank, const int64_t *dims, int64_t offset, int64_t bytes)
+static void external(onnx_bytes *graph, const char *name, uint32_t rank, const int64_t *dims, int64_t offset,
+                     int64_t bytes)
 {
-    onnx_bytes t = { .count = 0 }, e = { .count = 0 };
+    onnx_bytes tensor = { .count = 0 }, entry = { .count = 0 };
     char number[32];
 
     for (uint32_t d = 0; d < rank; d++)
-        onnx_number(&t, 1, dims[d]);
-    onnx_number(&t, 2, INLAY_FLOAT);
-    onnx_text(&t, 8, name);
+        onnx_number(&tensor, 1, dims[d]);
+    onnx_number(&tensor, 2, INLAY_FLOAT);
+    onnx_text(&tensor, 8, name);
     for (int i = 0; i < 3; i++) {
         (void)snprintf(number, sizeof number, "%lld", (long long)(i == 1 ? offset : bytes));
-        e.count = 0;
-        onnx_text(&e, 1, i == 0 ? "location" : i == 1 ? "offset" : "length");
-        onnx_text(&e, 2, i == 0 ? "w.bin" : number);
-        onnx_message(&t, 13, &e);
+        entry.count = 0;
+        onnx_text(&entry, 1, i == 0 ? "location" : i == 1 ? "offset" : "length");
+        onnx_text(&entry, 2, i == 0 ? "w.bin" : number);
+        onnx_message(&tensor, 13, &entry);
     }
-    onnx_number(&t, 14, 1);
-    onnx_message(g, 5, &t);
+    onnx_number(&tensor, 14, 1);
+    onnx_message(graph, 5, &tensor);
 }
 
-/* A convolution, a product, and a value whose size depends on data. */
+/* A model with a convolution, a matrix multiplication, and an output whose size depends on data. */
 static void write_model(void)
 {
-    static const int64_t x[] = { 1, CHANNELS, SIDE, SIDE }, c[] = { CHANNELS, CHANNELS, 3, 3 };
-    static const int64_t m[] = { CHANNELS * (SIDE - 2) * (SIDE - 2), OUT }, y[] = { 1, OUT }, z[] = { 2, -1 };
+    static const int64_t x_dims[] = { 1, CHANNELS, SIDE, SIDE }, conv_dims[] = { CHANNELS, CHANNELS, 3, 3 };
+    static const int64_t matrix_dims[] = { CHANNELS * (SIDE - 2) * (SIDE - 2), OUT }, y_dims[] = { 1, OUT },
+                         z_dims[] = { 2, -1 };
     static float weights[CHANNELS * CHANNELS * 9 + CHANNELS * (SIDE - 2) * (SIDE - 2) * OUT];
     static onnx_bytes bytes, file;
-    const int64_t c_bytes = CHANNELS * CHANNELS * 9 * (int64_t)sizeof(float);
+    const int64_t conv_bytes = CHANNELS * CHANNELS * 9 * (int64_t)sizeof(float);
 
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
         weights[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
     write_file("w.bin", weights, sizeof weights);
-    external(&bytes, "w", 4, c, 0, c_bytes);
-    external(&bytes, "m", 2, m, c_bytes, (int64_t)sizeof weights - c_bytes);
-    onnx_input(&bytes, "x", INLAY_FLOAT, 4, x);
+    external(&bytes, "w", 4, conv_dims, 0, conv_bytes);
+    external(&bytes, "m", 2, matrix_dims, conv_bytes, (int64_t)sizeof weights - conv_bytes);
+    onnx_input(&bytes, "x", INLAY_FLOAT, 4, x_dims);
     onnx_node(&bytes, "Conv", "", "x,w", "a");
     onnx_node(&bytes, "Relu", "", "a", "b");
     onnx_node(&bytes, "Flatten", "", "b", "f");
     onnx_node(&bytes, "MatMul", "", "f,m", "y");
     onnx_node(&bytes, "NonZero", "", "y", "n");
     onnx_node_int(&bytes, "Cast", "", "n", "z", "to", INLAY_FLOAT);
-    onnx_output(&bytes, "y", INLAY_FLOAT, 2, y);
-    onnx_output(&bytes, "z", INLAY_FLOAT, 2, z);
-    need(onnx_file(&file, &bytes, 17, NULL) == 0, "the model is too large");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 2, y_dims);
+    onnx_output(&bytes, "z", INLAY_FLOAT, 2, z_dims);
+    require(onnx_file(&file, &bytes, 17, NULL) == 0, "the model is too large");
     write_file("m.onnx", file.data, file.count);
 }
 
@@ -185,14 +187,14 @@ static inlay_options *make_options(bool settings, bool planned, inlay_diag *diag
     in_top(path, "m.plan");
     if (status == INLAY_OK && planned)
         status = inlay_options_set(options, "plan", path, diag);
-    check_words(status, diag, "options");
+    check_message(status, diag, "options");
     if (status == INLAY_OK)
         return options;
     inlay_options_destroy(options);
     return NULL;
 }
 
-/* A session with its files, run once; output[OUT]. */
+/* Opens a session with its files and runs it once; output[OUT]. */
 static inlay_status open_and_run(bool settings, bool planned, inlay_session **out, inlay_context **out_context,
                                  float *output, inlay_diag *diag)
 {
@@ -223,7 +225,7 @@ static inlay_status open_and_run(bool settings, bool planned, inlay_session **ou
     }
     if (status == INLAY_OK)
         status = inlay_context_run(*out_context, &limits, diag);
-    check_words(status, diag, "a run");
+    check_message(status, diag, "a run");
     if (status == INLAY_OK && inlay_value_bytes(inlay_context_output(*out_context, 0)) == OUT * sizeof *output)
         memcpy(output, inlay_value_data(inlay_context_output(*out_context, 0)), OUT * sizeof *output);
     inlay_value_unref(value);
@@ -241,10 +243,10 @@ static void append_plan(void *user, const char *text, size_t bytes)
 {
     FILE *file = user;
 
-    need(fwrite(text, 1, bytes, file) == bytes, "the plan");
+    require(fwrite(text, 1, bytes, file) == bytes, "the plan");
 }
 
-/* A profile as calibrate leaves it, without its half minute. */
+/* Writes a profile as calibrate does, which would take half a minute. */
 static void write_profile(const inlay_session *session)
 {
     cost_profile profile = { .provider_count = 0 };
@@ -254,7 +256,7 @@ static void write_profile(const inlay_session *session)
     inlay_diag diag = INLAY_DIAG_INIT;
     char folder[640];
 
-    need(list != NULL, "no memory");
+    require(list != NULL, "no memory");
     profile_cpu(profile.cpu, sizeof profile.cpu);
     line.class.op = "Conv";
     line.fit.ns_per[0] = 100;
@@ -270,18 +272,18 @@ static void write_profile(const inlay_session *session)
     profile.providers = list;
     profile.provider_count = session->env.provider_count;
     in_top(folder, "cache/costs");
-    need(profile_save(folder, NULL, &profile, &diag) == INLAY_OK, diag.text);
+    require(profile_save(folder, NULL, &profile, &diag) == INLAY_OK, diag.text);
     free(list);
 }
 
-/* Everything that a session leaves behind; output: its result. */
+/* Creates all files that a session reads and writes; output: its result. */
 static void prepare(float *output)
 {
     static const char settings[] = "providers: [onednn?, openblas?, reference]\nintra_threads: 1\npolicy: cost\n"
                                    "pins: ['op:Relu=reference']\nmax_run_bytes: 1G\nmax_tensor_bytes: 64M\n"
                                    "dim: [N=3]\nassume: {batch: 8}\nlevel: 99\npass: []\nprecision: f32\n";
     static onnx_bytes tensor;
-    inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .budget_s = 5 };
+    inlay_tune_options choice = { .struct_size = sizeof choice, .runs = 2, .budget_s = 5 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session;
     inlay_context *context;
@@ -292,14 +294,14 @@ static void prepare(float *output)
 
     write_model();
     write_file("inlay.yaml", settings, sizeof settings - 1);
-    need(open_and_run(false, false, &session, &context, output, &diag) == INLAY_OK, diag.text);
-    need(inlay_context_record(context, NULL, &diag) == INLAY_OK, diag.text);
-    need(inlay_tune(session, &how, NULL, &diag) == INLAY_OK, diag.text);
+    require(open_and_run(false, false, &session, &context, output, &diag) == INLAY_OK, diag.text);
+    require(inlay_context_record(context, NULL, &diag) == INLAY_OK, diag.text);
+    require(inlay_tune(session, &choice, NULL, &diag) == INLAY_OK, diag.text);
     write_profile(session);
     in_top(path, "m.plan");
     file = fopen(path, "w");
-    need(file != NULL && inlay_session_plan_save(session, append_plan, file, &diag) == INLAY_OK && fclose(file) == 0,
-         diag.text);
+    require(file != NULL && inlay_session_plan_save(session, append_plan, file, &diag) == INLAY_OK && fclose(file) == 0,
+            diag.text);
     close_all(session, context);
     view = (inlay_tensor_view){ .dtype = INLAY_FLOAT,
                                 .rank = 2,
@@ -307,38 +309,37 @@ static void prepare(float *output)
                                 .data = output,
                                 .bytes = OUT * sizeof *output };
     in_top(path, "t.npy");
-    need(npy_save(path, &view, &diag) == INLAY_OK, diag.text);
+    require(npy_save(path, &view, &diag) == INLAY_OK, diag.text);
     in_top(path, "t.pb");
     onnx_tensor(&tensor, "t", view.dtype, view.rank, view.dims, view.data, (size_t)view.bytes);
     file = fopen(path, "w");
-    need(file != NULL && fwrite(tensor.data, 1, tensor.count, file) == tensor.count && fclose(file) == 0, path);
+    require(file != NULL && fwrite(tensor.data, 1, tensor.count, file) == tensor.count && fclose(file) == 0, path);
     arena_deinit(&arena);
     walk("", true);
-    need(file_count > 5 && file_count < MOST_FILES, "more files were expected, or less");
+    require(file_count > 5 && file_count < MAX_FILES, "unexpected number of files");
 }
 
 /* ------------------------------------------------------------------ a mutant */
 
-static size_t change_word(uint8_t *to, size_t count, struct chance *chance)
+static size_t change_word(uint8_t *to, size_t count, struct rng *rng)
 {
-    int64_t number = chance_extreme(chance);
-    size_t width = chance_below(chance, 2) == 0 ? 4 : 8, at;
+    int64_t number = rng_extreme(rng);
+    size_t width = rng_below(rng, 2) == 0 ? 4 : 8, at;
 
     if (count < width)
         return count;
-    at = (size_t)chance_below(chance, count / 4 + 1) * 4;
+    at = (size_t)rng_below(rng, count / 4 + 1) * 4;
     memcpy(to + (at + width <= count ? at : count - width), &number, width);
     return count;
 }
 
-/* A number in a text becomes an extreme one. */
-static size_t change_number(uint8_t *to, size_t count, size_t room, struct chance *chance)
+/* Replaces a number in a text by an extreme one. */
+static size_t change_number(uint8_t *to, size_t count, size_t room, struct rng *rng)
 {
-    size_t start = (size_t)chance_below(chance, count + 1), end;
+    size_t start = (size_t)rng_below(rng, count + 1), end;
     char number[40];
-    int n = chance_below(chance, 4) == 0
-                ? snprintf(number, sizeof number, "%g", ldexp(1, (int)chance_below(chance, 2100) - 1050))
-                : snprintf(number, sizeof number, "%lld", (long long)chance_extreme(chance));
+    int n = rng_below(rng, 4) == 0 ? snprintf(number, sizeof number, "%g", ldexp(1, (int)rng_below(rng, 2100) - 1050))
+                                   : snprintf(number, sizeof number, "%lld", (long long)rng_extreme(rng));
 
     while (start < count && (to[start] < '0' || to[start] > '9'))
         start++;
@@ -351,42 +352,42 @@ static size_t change_number(uint8_t *to, size_t count, size_t room, struct chanc
     return count - (end - start) + (size_t)n;
 }
 
-/* Changes bytes[count] with room for `room`; the new count. */
-static size_t change(uint8_t *bytes, size_t count, size_t room, struct chance *chance)
+/* Changes bytes[count] with capacity `room`; returns the new count. */
+static size_t change(uint8_t *bytes, size_t count, size_t room, struct rng *rng)
 {
-    const struct kept *other = &files[chance_below(chance, file_count)];
-    size_t at = (size_t)chance_below(chance, count + 1), n = (size_t)chance_below(chance, 64), from;
+    const struct saved_file *other = &files[rng_below(rng, file_count)];
+    size_t at = (size_t)rng_below(rng, count + 1), n = (size_t)rng_below(rng, 64), from;
 
-    switch (chance_below(chance, 9)) {
+    switch (rng_below(rng, 9)) {
     case 0:
         return at;
     case 1: /* longer */
         n = n < room - count ? n : room - count;
-        memset(bytes + count, (int)chance_below(chance, 256), n);
+        memset(bytes + count, (int)rng_below(rng, 256), n);
         return count + n;
-    case 2: /* a piece goes */
+    case 2: /* remove a piece */
         n = n < count - at ? n : count - at;
         memmove(bytes + at, bytes + at + n, count - at - n);
         return count - n;
-    case 3: /* a piece of another file, over what is there */
-        from = (size_t)chance_below(chance, other->count + 1);
+    case 3: /* overwrite with a piece of another file */
+        from = (size_t)rng_below(rng, other->count + 1);
         n = n < other->count - from ? n : other->count - from;
         n = n < count - at ? n : count - at;
         memcpy(bytes + at, other->bytes + from, n);
         return count;
-    case 4: /* twice */
+    case 4: /* duplicate a piece */
         n = n < count - at ? n : count - at;
         n = n < room - count ? n : room - count;
         memmove(bytes + at + n, bytes + at, count - at);
         return count + n;
     case 5:
     case 6:
-        return change_number(bytes, count, room, chance);
+        return change_number(bytes, count, room, rng);
     case 7:
-        return change_word(bytes, count, chance);
+        return change_word(bytes, count, rng);
     default:
-        for (uint64_t i = 1 + chance_below(chance, 8); i > 0 && count > 0; i--)
-            bytes[chance_below(chance, count)] ^= (uint8_t)(1u << chance_below(chance, 8));
+        for (uint64_t i = 1 + rng_below(rng, 8); i > 0 && count > 0; i--)
+            bytes[rng_below(rng, count)] ^= (uint8_t)(1u << rng_below(rng, 8));
         return count;
     }
 }
@@ -400,10 +401,10 @@ static void read_tensors(void)
     char path[640];
 
     in_top(path, "t.npy");
-    check_words(npy_load(path, INLAY_UNDEFINED, &arena, &view, &diag), &diag, "t.npy");
+    check_message(npy_load(path, INLAY_UNDEFINED, &arena, &view, &diag), &diag, "t.npy");
     in_top(path, "t.pb");
     for (uint32_t kind = INLAY_VALUE_TENSOR; kind <= INLAY_VALUE_MAP; kind++)
-        check_words(model_datum_load(path, kind, &arena, &datum, &diag), &diag, "t.pb");
+        check_message(model_datum_load(path, kind, &arena, &datum, &diag), &diag, "t.pb");
     arena_deinit(&arena);
 }
 
@@ -412,41 +413,41 @@ static bool starts_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* output: the result of what is right. Did it run? */
-static bool try_mutant(struct chance *chance, const float *output, bool talk)
+/* Changes a file and reads it. output: the result with the original files. Returns whether the model ran. */
+static bool try_mutant(struct rng *rng, const float *output, bool verbose)
 {
-    const struct kept *kept = &files[chance_below(chance, file_count)];
-    bool in_cache = starts_with(kept->path, "cache/"), planned = strcmp(kept->path, "m.plan") == 0;
-    bool settings = strcmp(kept->path, "inlay.yaml") == 0, ran = false;
-    size_t room = kept->count + 4096, count = kept->count;
+    const struct saved_file *saved_file = &files[rng_below(rng, file_count)];
+    bool in_cache = starts_with(saved_file->path, "cache/"), planned = strcmp(saved_file->path, "m.plan") == 0;
+    bool settings = strcmp(saved_file->path, "inlay.yaml") == 0, ran = false;
+    size_t room = saved_file->count + 4096, count = saved_file->count;
     uint8_t *bytes = malloc(room);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session;
     inlay_context *context;
     float got[OUT];
 
-    need(bytes != NULL, "no memory");
-    memcpy(bytes, kept->bytes, count);
-    for (uint64_t n = 1 + chance_below(chance, 3); n > 0; n--)
-        count = change(bytes, count, room, chance);
-    write_file(kept->path, bytes, count);
+    require(bytes != NULL, "no memory");
+    memcpy(bytes, saved_file->bytes, count);
+    for (uint64_t n = 1 + rng_below(rng, 3); n > 0; n--)
+        count = change(bytes, count, room, rng);
+    write_file(saved_file->path, bytes, count);
     free(bytes);
-    if (talk)
-        (void)printf("%s\n", kept->path);
-    if (starts_with(kept->path, "t.")) {
+    if (verbose)
+        (void)printf("%s\n", saved_file->path);
+    if (starts_with(saved_file->path, "t.")) {
         read_tensors();
     } else {
         inlay_status status = open_and_run(settings, planned, &session, &context, got, &diag);
 
         ran = status == INLAY_OK;
-        if (talk)
+        if (verbose)
             (void)printf("status %d: %s\n", (int)status, ran ? "" : diag.text);
         if (in_cache)
-            need(ran, diag.text);
+            require(ran, diag.text);
         for (int i = 0; in_cache && i < OUT; i++)
-            need(fabsf(got[i] - output[i]) <= 1e-3f * (1 + fabsf(output[i])), kept->path);
-        if (ran && chance_below(chance, 16) == 0)
-            check_words(inlay_context_record(context, NULL, &diag), &diag, "to record");
+            require(fabsf(got[i] - output[i]) <= 1e-3f * (1 + fabsf(output[i])), saved_file->path);
+        if (ran && rng_below(rng, 16) == 0)
+            check_message(inlay_context_record(context, NULL, &diag), &diag, "to record");
         close_all(session, context);
     }
     restore();
@@ -465,11 +466,11 @@ int main(int argc, char **argv)
 
         *to = strtoull(argv[i + 1], NULL, 10);
     }
-    need(mkdtemp(top) != NULL, "no folder");
+    require(mkdtemp(top) != NULL, "no folder");
     mutants_limit(HANG_SECONDS);
     prepare(y);
     for (uint64_t i = from; i < from + (count > 0 ? count : TEST_COUNT); i++) {
-        struct chance chance = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
+        struct rng rng = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
 
         if (count == 0 && time(NULL) - start > TEST_SECONDS)
             break;
@@ -477,7 +478,7 @@ int main(int argc, char **argv)
         (void)snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
         if (count > 1)
             write_file(".at", line, strlen(line));
-        ran += try_mutant(&chance, y, count == 1);
+        ran += try_mutant(&rng, y, count == 1);
         done++;
     }
     mutants_limit(0);

@@ -1,10 +1,10 @@
-/* Models bent in every direction (mutants.h) are loaded, compiled and run. Any status will do; a crash, a hang, a leak,
- * undefined behaviour or a failure without a sentence will not.
+/* Loads, compiles and runs mutated models (mutants.h). Every status is allowed, but no crash, hang, leak, undefined
+ * behaviour or failure without a message.
  *
  *     test_mutants                                       as a test: a fixed seed, a bounded number
- *     test_mutants --seed 7 --from 0 --count 50000 DIR   by hand, with every model below DIR
- *     test_mutants --seed 7 --from 123 --write FILE DIR that mutant as a file
- *     --trace FILE                                       FILE holds the number of the mutant at hand
+ *     test_mutants --seed 7 --from 0 --count 50000 DIR   manually, with every model below DIR
+ *     test_mutants --seed 7 --from 123 --write FILE DIR  writes that mutant to a file
+ *     --trace FILE                                       FILE holds the number of the current mutant
  *
  * A mutant depends on the seed, its number and the list of models only. */
 #include "inlay/inlay.h"
@@ -20,12 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PATHS = 4096, MOST_DIMS = 16, HANG_SECONDS = 40, TEST_COUNT = 6000, TEST_SECONDS = 45 };
-#define MOST_ELEMENTS (INT64_C(1) << 16)
+enum { MAX_PATHS = 4096, MAX_DIMS = 16, HANG_SECONDS = 40, TEST_COUNT = 6000, TEST_SECONDS = 45 };
+#define MAX_ELEMENTS (INT64_C(1) << 16)
 #define RUN_TIMEOUT_NS UINT64_C(300000000)
 
 #if defined(__SANITIZE_ADDRESS__)
-/* An allocation beyond all reason returns NULL, as it does without the sanitizer. */
+/* Let a huge allocation return NULL, as without the sanitizer. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -33,7 +33,7 @@ const char *__asan_default_options(void)
 }
 #endif
 
-/* Several of each family, so that every kernel and every kind of node is among them. */
+/* Several cases of each family, to cover every kernel and every kind of node. */
 static const char *const cases[] = {
     "simple/test_sequence_model1",
     "simple/test_sequence_model4",
@@ -184,28 +184,28 @@ static const char *const cases[] = {
 
 /* ------------------------------------------------------------------ one mutant */
 
-static struct chance chance_of(uint64_t seed, uint64_t number)
+static struct rng rng_of_mutant(uint64_t seed, uint64_t number)
 {
-    struct chance chance = { seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d) };
+    struct rng rng = { seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d) };
 
-    (void)chance_next(&chance);
-    return chance;
+    (void)rng_next(&rng);
+    return rng;
 }
 
-static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct chance *chance)
+static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct rng *rng)
 {
-    uint64_t how = chance_below(chance, 4), width = inlay_dtype_bits(dtype) / 8;
+    uint64_t choice = rng_below(rng, 4), width = inlay_dtype_bits(dtype) / 8;
     uint8_t *to = data;
 
-    if (how == 0 || width == 0 || dtype == INLAY_STRING)
+    if (choice == 0 || width == 0 || dtype == INLAY_STRING)
         return; /* zeroes */
-    if (dtype == INLAY_BOOL || how == 1) {
+    if (dtype == INLAY_BOOL || choice == 1) {
         for (uint64_t i = 0; i < bytes; i++)
-            to[i] = (uint8_t)(dtype == INLAY_BOOL ? chance_below(chance, 2) : chance_next(chance));
+            to[i] = (uint8_t)(dtype == INLAY_BOOL ? rng_below(rng, 2) : rng_next(rng));
         return;
     }
     for (uint64_t at = 0; at + width <= bytes; at += width) {
-        int64_t number = how == 2 ? (int64_t)chance_below(chance, 8) - 2 : chance_extreme(chance);
+        int64_t number = choice == 2 ? (int64_t)rng_below(rng, 8) - 2 : rng_extreme(rng);
         float narrow = (float)number / 2;
         double wide = (double)number / 2;
 
@@ -218,37 +218,37 @@ static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct chance *c
     }
 }
 
-static inlay_status make_tensor(const inlay_io_info *info, struct chance *chance, inlay_value **out, inlay_diag *diag)
+static inlay_status make_tensor(const inlay_io_info *info, struct rng *rng, inlay_value **out, inlay_diag *diag)
 {
-    int64_t dims[MOST_DIMS], count = 1;
-    uint32_t rank = info->rank == INLAY_RANK_UNKNOWN ? (uint32_t)chance_below(chance, 4) : info->rank;
+    int64_t dims[MAX_DIMS], count = 1;
+    uint32_t rank = info->rank == INLAY_RANK_UNKNOWN ? (uint32_t)rng_below(rng, 4) : info->rank;
     bool declared = info->rank != INLAY_RANK_UNKNOWN;
     inlay_status status;
 
-    if (rank > MOST_DIMS)
+    if (rank > MAX_DIMS)
         return INLAY_LIMIT_EXCEEDED;
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = declared && info->dims[d] >= 0 ? info->dims[d] : (int64_t)chance_below(chance, 4);
-        if (dims[d] > MOST_ELEMENTS || (count *= dims[d]) > MOST_ELEMENTS)
+        dims[d] = declared && info->dims[d] >= 0 ? info->dims[d] : (int64_t)rng_below(rng, 4);
+        if (dims[d] > MAX_ELEMENTS || (count *= dims[d]) > MAX_ELEMENTS)
             return INLAY_LIMIT_EXCEEDED;
     }
     status = inlay_value_create(info->dtype, rank, dims, out, diag);
     if (status == INLAY_OK)
-        fill(inlay_value_data(*out), inlay_value_bytes(*out), info->dtype, chance);
+        fill(inlay_value_data(*out), inlay_value_bytes(*out), info->dtype, rng);
     return status;
 }
 
-static inlay_status make_value(const inlay_io_info *info, struct chance *chance, inlay_value **out, inlay_diag *diag)
+static inlay_status make_value(const inlay_io_info *info, struct rng *rng, inlay_value **out, inlay_diag *diag)
 {
     inlay_io_info item = { .dtype = info->dtype, .rank = INLAY_RANK_UNKNOWN };
     inlay_value *items[3] = { NULL };
-    uint32_t count = (uint32_t)chance_below(chance, info->kind == INLAY_KIND_SEQUENCE ? 4 : 2), made = 0;
+    uint32_t count = (uint32_t)rng_below(rng, info->kind == INLAY_KIND_SEQUENCE ? 4 : 2), made = 0;
     inlay_status status = INLAY_OK;
 
     if (info->kind == INLAY_KIND_TENSOR)
-        return make_tensor(info, chance, out, diag);
+        return make_tensor(info, rng, out, diag);
     for (; made < count && status == INLAY_OK; made++)
-        status = make_tensor(&item, chance, &items[made], diag);
+        status = make_tensor(&item, rng, &items[made], diag);
     if (status == INLAY_OK)
         status = inlay_value_create_list(info->kind, info->dtype, items, count, out, diag);
     for (uint32_t i = 0; i < made; i++)
@@ -256,12 +256,12 @@ static inlay_status make_value(const inlay_io_info *info, struct chance *chance,
     return status;
 }
 
-/* Every failure says in one line what it is. */
-static void check_words(inlay_status status, const inlay_diag *diag, const char *what)
+/* Every failure must have a message of one line. */
+static void check_message(inlay_status status, const inlay_diag *diag, const char *what)
 {
     if (status == INLAY_OK || (diag->text[0] != '\0' && strchr(diag->text, '\n') == NULL))
         return;
-    (void)fprintf(stderr, "%s failed with %d and no sentence: '%s'\n", what, (int)status, diag->text);
+    (void)fprintf(stderr, "%s failed with %d and without a message of one line: '%s'\n", what, (int)status, diag->text);
     abort();
 }
 
@@ -275,7 +275,7 @@ static int stop_late(void *user, double fraction, const char *what)
     return now.tv_sec - start->tv_sec > 2;
 }
 
-static bool try_model(const uint8_t *data, size_t bytes, struct chance *chance, bool talk)
+static bool try_model(const uint8_t *data, size_t bytes, struct rng *rng, bool verbose)
 {
     inlay_run_options limits = { .struct_size = sizeof limits, .timeout_ns = RUN_TIMEOUT_NS };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -291,15 +291,15 @@ static bool try_model(const uint8_t *data, size_t bytes, struct chance *chance, 
         inlay_options_set_int(options, "max_tensor_bytes", 1 << 26, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "max_densified_bytes", 1 << 24, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "max_run_bytes", 1 << 26, &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "free_shapes", chance_below(chance, 4) == 0, &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "level", chance_below(chance, 8) == 0 ? 0 : 99, &diag) != INLAY_OK)
+        inlay_options_set_int(options, "free_shapes", rng_below(rng, 4) == 0, &diag) != INLAY_OK ||
+        inlay_options_set_int(options, "level", rng_below(rng, 8) == 0 ? 0 : 99, &diag) != INLAY_OK)
         abort();
     inlay_options_set_progress(options, stop_late, &start);
     status = inlay_session_create_from_bytes(data, bytes, options, &session, &diag);
-    check_words(status, &diag, "session");
+    check_message(status, &diag, "session");
     if (status == INLAY_OK) {
         status = inlay_context_create(session, &context, &diag);
-        check_words(status, &diag, "context");
+        check_message(status, &diag, "context");
     }
     for (uint32_t i = 0; status == INLAY_OK && i < inlay_session_input_count(session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -307,18 +307,18 @@ static bool try_model(const uint8_t *data, size_t bytes, struct chance *chance, 
 
         status = inlay_session_input(session, i, &info);
         if (status == INLAY_OK)
-            status = make_value(&info, chance, &value, &diag);
+            status = make_value(&info, rng, &value, &diag);
         if (status == INLAY_OK) {
             status = inlay_context_set_input(context, i, value, &diag);
-            check_words(status, &diag, "input");
+            check_message(status, &diag, "input");
         }
         inlay_value_unref(value);
     }
     for (int run = 0; status == INLAY_OK && run < 2; run++) {
         status = inlay_context_run(context, &limits, &diag);
-        check_words(status, &diag, "run");
+        check_message(status, &diag, "run");
     }
-    if (talk)
+    if (verbose)
         (void)printf("status %d: %s\n", (int)status, status == INLAY_OK ? "" : diag.text);
     inlay_context_destroy(context);
     inlay_session_destroy(session);
@@ -326,15 +326,15 @@ static bool try_model(const uint8_t *data, size_t bytes, struct chance *chance, 
     return status == INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ many */
+/* ------------------------------------------------------------------ all mutants */
 
-static const char *paths[MOST_PATHS];
+static const char *paths[MAX_PATHS];
 static size_t path_count;
 
-static int take_path(const char *path, const struct stat *st, int kind, struct FTW *at)
+static int add_path(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
     (void)st;
-    if (kind == FTW_F && strcmp(path + at->base, "model.onnx") == 0 && path_count < MOST_PATHS)
+    if (kind == FTW_F && strcmp(path + at->base, "model.onnx") == 0 && path_count < MAX_PATHS)
         paths[path_count++] = strdup(path);
     return 0;
 }
@@ -344,7 +344,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void take_cases(void)
+static void add_cases(void)
 {
     char path[512];
 
@@ -353,7 +353,7 @@ static void take_cases(void)
         if (access(path, R_OK) == 0)
             paths[path_count++] = strdup(path);
         else
-            (void)printf("%s is not there\n", cases[i]);
+            (void)printf("%s is missing\n", cases[i]);
     }
 }
 
@@ -403,12 +403,12 @@ static uint64_t *open_trace(const char *path)
     return map == MAP_FAILED ? &unseen : map;
 }
 
-static int write_mutant(const struct herd *herd, const struct arguments *arguments)
+static int write_mutant(const struct model_set *model_set, const struct arguments *arguments)
 {
-    struct chance chance = chance_of(arguments->seed, arguments->from);
+    struct rng rng = rng_of_mutant(arguments->seed, arguments->from);
     const char *name;
     size_t bytes;
-    uint8_t *data = herd_mutant(herd, &chance, &bytes, &name);
+    uint8_t *data = model_set_mutate(model_set, &rng, &bytes, &name);
     FILE *file = fopen(arguments->write, "wb");
     bool ok = file != NULL && fwrite(data, 1, bytes, file) == bytes;
 
@@ -424,7 +424,7 @@ int main(int argc, char **argv)
     struct arguments arguments = { .seed = 1, .count = 0 };
     time_t start = time(NULL);
     uint64_t done = 0, ran = 0, *trace;
-    struct herd *herd;
+    struct model_set *model_set;
     int rc = 0;
 
     if (!read_arguments(argc, argv, &arguments)) {
@@ -436,21 +436,21 @@ int main(int argc, char **argv)
     (void)setrlimit(RLIMIT_AS, &(struct rlimit){ UINT64_C(4) << 30, UINT64_C(4) << 30 });
 #endif
     for (uint32_t i = 0; i < arguments.dir_count; i++)
-        (void)nftw(arguments.dirs[i], take_path, 16, FTW_PHYS);
+        (void)nftw(arguments.dirs[i], add_path, 16, FTW_PHYS);
     if (arguments.dir_count == 0)
-        take_cases();
+        add_cases();
     qsort(paths, path_count, sizeof paths[0], by_name);
-    herd = herd_create(paths, path_count);
+    model_set = model_set_create(paths, path_count);
     trace = open_trace(arguments.trace);
-    if (herd_count(herd) == 0) {
+    if (model_set_count(model_set) == 0) {
         (void)fprintf(stderr, "no models\n");
         rc = 1;
     } else if (arguments.write != NULL) {
-        rc = write_mutant(herd, &arguments);
+        rc = write_mutant(model_set, &arguments);
     } else {
         for (uint64_t i = arguments.from; i < arguments.from + (arguments.count > 0 ? arguments.count : TEST_COUNT);
              i++) {
-            struct chance chance = chance_of(arguments.seed, i);
+            struct rng rng = rng_of_mutant(arguments.seed, i);
             const char *name;
             size_t bytes;
             uint8_t *data;
@@ -459,16 +459,16 @@ int main(int argc, char **argv)
                 break;
             *trace = i;
             mutants_limit(HANG_SECONDS);
-            data = herd_mutant(herd, &chance, &bytes, &name);
-            ran += try_model(data, bytes, &chance, arguments.count == 1);
+            data = model_set_mutate(model_set, &rng, &bytes, &name);
+            ran += try_model(data, bytes, &rng, arguments.count == 1);
             free(data);
             done++;
         }
         mutants_limit(0);
-        (void)printf("%llu mutants of %zu models, %llu of them ran\n", (unsigned long long)done, herd_count(herd),
-                     (unsigned long long)ran);
+        (void)printf("%llu mutants of %zu models, %llu of them ran\n", (unsigned long long)done,
+                     model_set_count(model_set), (unsigned long long)ran);
     }
-    herd_destroy(herd);
+    model_set_destroy(model_set);
     for (size_t i = 0; i < path_count; i++)
         free((void *)(uintptr_t)paths[i]);
     return rc;

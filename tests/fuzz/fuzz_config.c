@@ -1,4 +1,4 @@
-/* Any bytes as a file of settings: they are taken, or refused in one line. */
+/* Any bytes as a file of settings: it is accepted, or refused with one line for each error. */
 #include "config/load.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ static void count_lines(void *user, uint32_t level, const char *text)
 {
     (void)level;
     if (strchr(text, '\n') != NULL)
-        __builtin_trap(); /* a mistake of more than one line */
+        __builtin_trap(); /* a message of more than one line */
     ++*(uint32_t *)user;
 }
 
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     inlay_options_set_log(options, count_lines, &lines);
     status = config_load_text(options, (const char *)data, bytes, "a.yaml", INLAY_SOURCE_FILE, &user, &diag);
     if ((status == INLAY_OK) != (lines == 0) || (status == INLAY_OK) != (diag.text[0] == '\0'))
-        __builtin_trap(); /* a failure without a sentence, or a sentence without a failure */
+        __builtin_trap(); /* a failure without a message, or a message without a failure */
     inlay_options_destroy(options);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Any bytes as what a client of gRPC sends, from HTTP/2's preface on: each call ends, none is lost, nothing crashes.
- * The first byte says how many bytes arrive at once. */
+/* Any bytes as the output of a gRPC client, from the HTTP/2 preface on: every call must end. The first byte is the
+ * number of bytes that arrive at once. */
 #include "grpc_fake.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     fake_send(&link, NULL, NULL);
     for (size_t at = 1, n; good && at < bytes; at += n) {
-        uint8_t *part; /* cut to size, so that a sanitizer sees over-reads */
+        uint8_t *part; /* of exact size, so that a sanitizer detects reads past the end */
 
         n = bytes - at < step ? bytes - at : step;
         part = malloc(n);

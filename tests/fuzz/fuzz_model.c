@@ -1,8 +1,8 @@
-/* Whatever bytes come in: a model or a sentence. Covers the prescan, the loader, inlining, binding, inference, the
- * dump.
+/* Any bytes as a model file: it loads, or fails with a message. Covers the prescan, the loader, inlining, binding,
+ * shape inference and the dump.
  *
  * Built with Clang and -DINLAY_FUZZ=ON this is a libFuzzer program (tests/README.md); linked with replay.c it is an
- * ordinary test that runs through corpus/model. */
+ * ordinary test that processes corpus/model. */
 #include "model/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -15,7 +15,7 @@ static void count(void *ctx, const char *text, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    /* Small limits: the subject is what goes wrong, not how long it takes to run out of memory. */
+    /* Small limits, so that inputs do not spend time on running out of memory. */
     model_load_options options = { .limits = { .max_nodes = 10000,
                                                .max_values = 10000,
                                                .max_tensor_bytes = 1 << 24,
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (model != NULL)
         graph_dump(model->main, count, &written);
     if (status != INLAY_OK && diag.text[0] == '\0')
-        __builtin_trap(); /* a failure without a sentence */
+        __builtin_trap(); /* a failure without a message */
     graph_model_destroy(model);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Any bytes as the body of an inference request over REST: it is taken, or refused in one line. The first two bytes say
- * where the JSON ends. */
+/* Any bytes as the body of an inference request over REST: it is accepted, or refused with one line. The first two
+ * bytes are the length of the JSON part. */
 #include "serve/datatype.h"
 #include "serve/infer.h"
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Every byte of every element is there. */
+/* Reads every byte of every element, so that a sanitizer detects invalid pointers. */
 static void touch(const infer_request *request)
 {
     volatile unsigned char sum = 0;
@@ -33,14 +33,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes < 2)
         return 0;
     json_bytes = data[0] | (size_t)data[1] << 8;
-    body = malloc(bytes - 2 + (bytes == 2)); /* cut to size, so that a sanitizer sees over-reads */
+    body = malloc(bytes - 2 + (bytes == 2)); /* of exact size, so that a sanitizer detects reads past the end */
     if (body == NULL)
         return 0;
     memcpy(body, data + 2, bytes - 2);
     if (infer_parse_rest(body, bytes - 2, json_bytes < 0xffff ? json_bytes : bytes - 2, &request, &diag) == INLAY_OK)
         touch(&request);
     else if (diag.text[0] == '\0' || strchr(diag.text, '\n') != NULL || request.inputs != NULL)
-        __builtin_trap(); /* a failure without a sentence, or with something left */
+        __builtin_trap(); /* a failure without a message, or with allocated inputs */
     infer_request_deinit(&request);
     free(body);
     return 0;

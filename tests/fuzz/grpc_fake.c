@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ what the rest of the server would do */
+/* ------------------------------------------------------------------ stubs of the rest of the server */
 
 bool supervise_is_worker(void)
 {
@@ -24,27 +24,27 @@ void load_report(const struct server *server, bool json, char out[LOAD_BYTES])
     (void)snprintf(out, LOAD_BYTES, json ? "JSON {}" : "TEXT ");
 }
 
-void grpc_leave(struct call *x)
+void grpc_leave(struct call *call)
 {
-    call_destroy(x);
+    call_destroy(call);
 }
 
 /* ------------------------------------------------------------------ methods */
 
-static void echo(struct call *x, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
+static void echo(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
 {
-    ProtobufCMessage *m = call_unpack(x, type, message, bytes);
+    ProtobufCMessage *unpacked = call_unpack(call, type, message, bytes);
 
-    if (m == NULL)
+    if (unpacked == NULL)
         return;
-    call_pack(x, m);
-    call_release(m);
+    call_pack(call, unpacked);
+    call_release(unpacked);
 }
 
 #define ECHO(method, type)                                                                                             \
-    void method(struct call *x, const uint8_t *message, size_t bytes)                                                  \
+    void method(struct call *call, const uint8_t *message, size_t bytes)                                               \
     {                                                                                                                  \
-        echo(x, &inference__##type##__descriptor, message, bytes);                                                     \
+        echo(call, &inference__##type##__descriptor, message, bytes);                                                  \
     }
 ECHO(grpc_live, empty)
 ECHO(grpc_ready, infer_reply)
@@ -59,7 +59,7 @@ ECHO(grpc_statistics, statistics_reply)
 ECHO(grpc_trace_setting, trace_settings)
 ECHO(grpc_log_settings, log_settings)
 
-/* Every byte of every element is there. */
+/* Reads every byte of every element, so that a sanitizer detects invalid pointers. */
 static void touch(const infer_request *request)
 {
     volatile unsigned char sum = 0;
@@ -75,28 +75,28 @@ static void touch(const infer_request *request)
     }
 }
 
-void grpc_infer(struct call *x, const uint8_t *message, size_t bytes)
+void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    x->decoded = call_unpack(x, &inference__infer_request__descriptor, message, bytes);
-    if (x->decoded == NULL)
+    call->decoded = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
+    if (call->decoded == NULL)
         return;
-    if (grpc_read_request(x->decoded, bytes, &x->request, &diag) != INLAY_OK) {
+    if (grpc_read_request(call->decoded, bytes, &call->request, &diag) != INLAY_OK) {
         if (diag.text[0] == '\0' || strchr(diag.text, '\n') != NULL)
-            __builtin_trap(); /* a failure without a sentence */
-        call_fail_diag(x, &diag);
+            __builtin_trap(); /* a failure without a message */
+        call_fail_diag(call, &diag);
         return;
     }
-    touch(&x->request);
-    call_pack(x, &x->decoded->base);
+    touch(&call->request);
+    call_pack(call, &call->decoded->base);
 }
 
-void grpc_infer_deinit(struct call *x)
+void grpc_infer_deinit(struct call *call)
 {
-    infer_request_deinit(&x->request);
-    call_release(x->decoded);
-    x->decoded = NULL;
+    infer_request_deinit(&call->request);
+    call_release(call->decoded);
+    call->decoded = NULL;
 }
 
 /* ------------------------------------------------------------------ the connection */
@@ -131,7 +131,7 @@ void fake_close(fake_link *link)
 {
     grpc_streams_close(&link->streams, link->session);
     if (link->server.exchanges != 0)
-        __builtin_trap(); /* a call that nobody ended */
+        __builtin_trap(); /* a call that did not end */
 }
 
 /* ------------------------------------------------------------------ a client */
@@ -190,7 +190,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
 
     (void)session;
     (void)stream;
-    client->has_status |= code != NGHTTP2_NO_ERROR; /* a stream that was reset has none */
+    client->has_status |= code != NGHTTP2_NO_ERROR; /* a stream that was reset has no status */
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Writes the corpora of fuzz_grpc and fuzz_http2 into the two folders given: calls of each kind, and what a client
- * sends for some of them. */
+/* Writes the corpora of fuzz_grpc and fuzz_http2 into the two folders given: calls of each kind, and the bytes that a
+ * client sends for some of them. */
 #include "grpc_fake.h"
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static void add(struct strbuf *strbuf, const ProtobufCMessage *m)
     free(packed);
 }
 
-/* The bytes of a client that makes the call, in pieces of `step`. */
+/* Writes the bytes of a client that makes the call, in pieces of `step`. */
 static void write_connection(const char *corpus, const char *name, const struct strbuf *strbuf, uint8_t step)
 {
     fake_client client;
@@ -55,7 +55,7 @@ static void write_connection(const char *corpus, const char *name, const struct 
     strbuf_deinit(&bytes);
 }
 
-/* x [2], FP32 or BYTES, in a field or raw, with parameters of every kind. */
+/* A request with input x [2] of FP32 or BYTES, in a field or raw, and parameters of every type. */
 static void make_request(struct strbuf *strbuf, bool raw, bool texts)
 {
     Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
@@ -161,7 +161,7 @@ static void write_others(const char *calls, const char *connections, struct strb
     write_file(calls, "trace", strbuf);
     begin(strbuf, 2, 0);
     add(strbuf, &ModelName.base);
-    add(strbuf, &ModelName.base); /* one too many */
+    add(strbuf, &ModelName.base); /* one message too many */
     write_file(calls, "two_messages", strbuf);
     begin(strbuf, 14, 0);
     write_file(calls, "no_such_method", strbuf);

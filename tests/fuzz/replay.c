@@ -1,5 +1,5 @@
-/* Runs a fuzz target over files and folders, and over every file with each of its bytes changed: what libFuzzer's own
- * main does with arguments, for compilers that have none. */
+/* Runs a fuzz target on files and folders, and on every file with each of its bytes changed. Replaces libFuzzer's
+ * main() with arguments, for compilers without libFuzzer. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int run_file(const char *path)
     }
     n = fread(bytes, 1, MAX_BYTES, file);
     (void)fclose(file);
-    copy = malloc(n == 0 ? 1 : n); /* cut to size, so that a sanitizer sees over-reads */
+    copy = malloc(n == 0 ? 1 : n); /* of exact size, so that a sanitizer detects reads past the end */
     if (copy == NULL) {
         free(bytes);
         return -1;

@@ -1,5 +1,5 @@
-/* Writes the corpus of fuzz_model into the folder given: one small model for each thing that a file can hold. Run it
- * again when the format grows; the files are kept in the repository, with what fuzzing found beside them. */
+/* Writes the corpus of fuzz_model into the folder given: one small model for each construct of the file format. Run it
+ * again when the format grows. The repository contains these files and those that fuzzing found. */
 #include "inlay/types.h"
 #include "model_writer.h"
 #include <fcntl.h>

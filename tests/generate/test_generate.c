@@ -1,4 +1,4 @@
-/* samples/generate: the tokenizer on a vocabulary of its own, and the sampler. */
+/* samples/generate: the tokenizer with a small vocabulary, and the sampler. */
 #include "cmocka_all.h"
 #include "sampler.h"
 #include "tokenizer.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Tokens 0 to 255 are the bytes; 256 on what merges make, in order; 1000 and 1001 are added. */
+/* Tokens 0 to 255 are the bytes, from 256 on the results of the merges in order; 1000 and 1001 are added tokens. */
 static const char *const merges[] = { "h e",
                                       "l l",
                                       "he ll",
@@ -33,17 +33,19 @@ static const char cl100k[] =
     "\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
     "\"use_regex\": false}]}";
 
-/* The spelling of a byte, as the format defines it. */
-static void spell(unsigned byte, char out[3])
+/* Writes the character that stands for a byte in the vocabulary, as the byte-level BPE format defines it. */
+static void spell_byte(unsigned byte, char out[3])
 {
-    unsigned c = byte, next = 256;
+    unsigned code_point = byte, next = 256;
 
-    for (unsigned b = 0; b <= byte; b++) {
-        const bool plain = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff);
+    for (unsigned other = 0; other <= byte; other++) {
+        const bool plain =
+            (other >= '!' && other <= '~') || (other >= 0xa1 && other <= 0xac) || (other >= 0xae && other <= 0xff);
 
-        c = plain ? b : next++;
+        code_point = plain ? other : next++;
     }
-    (void)snprintf(out, 3, "%c%c", c < 0x80 ? (int)c : (int)(0xc0 | c >> 6), c < 0x80 ? 0 : (int)(0x80 | (c & 63)));
+    (void)snprintf(out, 3, "%c%c", code_point < 0x80 ? (int)code_point : (int)(0xc0 | code_point >> 6),
+                   code_point < 0x80 ? 0 : (int)(0x80 | (code_point & 63)));
 }
 
 static json_t *vocabulary(void)
@@ -52,7 +54,7 @@ static json_t *vocabulary(void)
     char text[64];
 
     for (unsigned b = 0; b < 256; b++) {
-        spell(b, text);
+        spell_byte(b, text);
         json_object_set_new(vocab, text, json_integer((int)b));
     }
     for (unsigned i = 0; i < sizeof merges / sizeof merges[0]; i++) {
@@ -80,45 +82,45 @@ static json_t *description(const char *pre, bool pairs)
                      "special", 0, "normalized", 0, "model", "type", "BPE", "vocab", vocabulary(), "merges", list);
 }
 
-/* The tokenizer of the file; NULL: what is wrong is in error. */
+/* Opens a tokenizer file with this text. NULL: error holds the message. */
 static struct tokenizer *open_text(const char *text, char error[256])
 {
     char path[] = "/tmp/tokenizer_XXXXXX";
     const int fd = mkstemp(path);
-    struct tokenizer *t;
+    struct tokenizer *bpe;
 
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
-    t = tokenizer_open(path, error, 256);
+    bpe = tokenizer_open(path, error, 256);
     (void)unlink(path);
-    return t;
+    return bpe;
 }
 
 static struct tokenizer *open_json(json_t *root, char error[256])
 {
     char *text = json_dumps(root, 0);
-    struct tokenizer *t = open_text(text, error);
+    struct tokenizer *bpe = open_text(text, error);
 
     free(text);
     json_decref(root);
-    return t;
+    return bpe;
 }
 
-static void expect(const struct tokenizer *t, const char *text, size_t count, const int64_t *want)
+static void expect(const struct tokenizer *bpe, const char *text, size_t count, const int64_t *want)
 {
     int64_t *got = NULL;
-    size_t n = 0;
+    size_t count_got = 0;
 
-    assert_true(tokenizer_encode(t, text, true, &got, &n));
-    for (size_t i = 0; i < n && i < count; i++)
+    assert_true(tokenizer_encode(bpe, text, true, &got, &count_got));
+    for (size_t i = 0; i < count_got && i < count; i++)
         if (got[i] != want[i])
             fail_msg("'%s': token %zu is %lld, not %lld", text, i, (long long)got[i], (long long)want[i]);
-    assert_int_equal(n, count);
+    assert_int_equal(count_got, count);
     free(got);
 }
-#define EXPECT(t, text, ...)                                                                                           \
-    expect(t, text, sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), (const int64_t[]){ __VA_ARGS__ })
+#define EXPECT(bpe, text, ...)                                                                                         \
+    expect(bpe, text, sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), (const int64_t[]){ __VA_ARGS__ })
 
 static void words_and_merges(void **state)
 {
@@ -126,58 +128,58 @@ static void words_and_merges(void **state)
 
     (void)state;
     for (int pairs = 0; pairs < 2; pairs++) {
-        struct tokenizer *t = open_json(description(gpt2, pairs != 0), error);
+        struct tokenizer *bpe = open_json(description(gpt2, pairs != 0), error);
 
-        if (t == NULL)
+        if (bpe == NULL)
             fail_msg("%s", error);
-        EXPECT(t, "hello", HELLO);
-        EXPECT(t, "hell", HELL);
-        EXPECT(t, "hel", HE, 'l');
-        EXPECT(t, "hello world", HELLO, SPACE_W, OR, 'l', 'd');
-        EXPECT(t, "a b", 'a', ' ', 'b');           /* a space belongs to the word behind it */
-        EXPECT(t, "a   b", 'a', SPACES, ' ', 'b'); /* the last of several does */
-        EXPECT(t, "a  ", 'a', SPACES);
-        EXPECT(t, "12345", N123, '4', '5');
-        EXPECT(t, "it's'S", 'i', 't', APOSTROPHE_S, '\'', 'S');
-        EXPECT(t, "\xc3\xa9!", E_ACUTE, '!');
-        EXPECT(t, "\xff", 0xef, 0xbf, 0xbd); /* no character: U+FFFD */
-        EXPECT(t, "x<|end|>hello", 'x', 1000, HELLO);
-        EXPECT(t, "<|end|>er<|end|>", 1001, 1000); /* the longest */
-        EXPECT(t, "\n\nhe", '\n', '\n', HE);
-        tokenizer_close(t);
+        EXPECT(bpe, "hello", HELLO);
+        EXPECT(bpe, "hell", HELL);
+        EXPECT(bpe, "hel", HE, 'l');
+        EXPECT(bpe, "hello world", HELLO, SPACE_W, OR, 'l', 'd');
+        EXPECT(bpe, "a b", 'a', ' ', 'b');           /* a space belongs to the following word */
+        EXPECT(bpe, "a   b", 'a', SPACES, ' ', 'b'); /* only the last of several spaces does */
+        EXPECT(bpe, "a  ", 'a', SPACES);
+        EXPECT(bpe, "12345", N123, '4', '5');
+        EXPECT(bpe, "it's'S", 'i', 't', APOSTROPHE_S, '\'', 'S');
+        EXPECT(bpe, "\xc3\xa9!", E_ACUTE, '!');
+        EXPECT(bpe, "\xff", 0xef, 0xbf, 0xbd); /* invalid UTF-8: U+FFFD */
+        EXPECT(bpe, "x<|end|>hello", 'x', 1000, HELLO);
+        EXPECT(bpe, "<|end|>er<|end|>", 1001, 1000); /* the longest added token matches */
+        EXPECT(bpe, "\n\nhe", '\n', '\n', HE);
+        tokenizer_close(bpe);
     }
 }
 
-static void words_of_llama(void **state)
+static void llama_pretokenizer(void **state)
 {
     char error[256];
-    struct tokenizer *t = open_json(description(cl100k, false), error);
+    struct tokenizer *bpe = open_json(description(cl100k, false), error);
 
     (void)state;
-    if (t == NULL)
+    if (bpe == NULL)
         fail_msg("%s", error);
-    EXPECT(t, "1234", N123, '4'); /* three digits a word */
-    EXPECT(t, "it's'S", 'i', 't', APOSTROPHE_S, APOSTROPHE_CAPITAL);
-    EXPECT(t, "!hello", '!', HELLO);
-    EXPECT(t, "hello world", HELLO, SPACE_W, OR, 'l', 'd');
-    EXPECT(t, "a  \n  b", 'a', SPACES, '\n', ' ', ' ', 'b');
-    EXPECT(t, " 12", ' ', N12); /* no space before digits */
-    tokenizer_close(t);
+    EXPECT(bpe, "1234", N123, '4'); /* at most three digits a word */
+    EXPECT(bpe, "it's'S", 'i', 't', APOSTROPHE_S, APOSTROPHE_CAPITAL);
+    EXPECT(bpe, "!hello", '!', HELLO);
+    EXPECT(bpe, "hello world", HELLO, SPACE_W, OR, 'l', 'd');
+    EXPECT(bpe, "a  \n  b", 'a', SPACES, '\n', ' ', ' ', 'b');
+    EXPECT(bpe, " 12", ' ', N12); /* no space before digits */
+    tokenizer_close(bpe);
 }
 
-static void decodes_what_it_encoded(void **state)
+static void decodes_encoded_text(void **state)
 {
     static const char text[] = "hello world, it's 123 \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80\n\t<|end|> \x01";
     char error[256], *back = calloc(1, sizeof text);
-    struct tokenizer *t = open_json(description(gpt2, false), error);
+    struct tokenizer *bpe = open_json(description(gpt2, false), error);
     int64_t *tokens = NULL;
     size_t count = 0, at = 0, bytes;
     bool special;
 
     (void)state;
-    assert_true(t != NULL && tokenizer_encode(t, text, true, &tokens, &count));
+    assert_true(bpe != NULL && tokenizer_encode(bpe, text, true, &tokens, &count));
     for (size_t i = 0; i < count; i++) {
-        const char *part = tokenizer_bytes(t, tokens[i], &bytes, &special);
+        const char *part = tokenizer_bytes(bpe, tokens[i], &bytes, &special);
 
         assert_non_null(part);
         assert_int_equal(special, tokens[i] == 1000);
@@ -186,13 +188,13 @@ static void decodes_what_it_encoded(void **state)
         at += bytes;
     }
     assert_string_equal(back, text);
-    assert_null(tokenizer_bytes(t, -1, &bytes, &special));
-    assert_null(tokenizer_bytes(t, 999, &bytes, &special));
-    assert_int_equal(tokenizer_id(t, "<|end|>"), 1000);
-    assert_int_equal(tokenizer_id(t, "nothing"), -1);
+    assert_null(tokenizer_bytes(bpe, -1, &bytes, &special));
+    assert_null(tokenizer_bytes(bpe, 999, &bytes, &special));
+    assert_int_equal(tokenizer_id(bpe, "<|end|>"), 1000);
+    assert_int_equal(tokenizer_id(bpe, "nothing"), -1);
     free(tokens);
     free(back);
-    tokenizer_close(t);
+    tokenizer_close(bpe);
 }
 
 static void wrong_files_are_refused(void **state)
@@ -216,7 +218,7 @@ static void wrong_files_are_refused(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         if (open_text(wrong[i].text, error) != NULL)
-            fail_msg("%s was taken", wrong[i].text);
+            fail_msg("%s was accepted", wrong[i].text);
         if (strstr(error, wrong[i].part) == NULL)
             fail_msg("%s: %s", wrong[i].text, error);
     }
@@ -228,74 +230,74 @@ static void wrong_files_are_refused(void **state)
 
 enum { COUNT = 5 };
 
-static int64_t next(struct sampler *s, const float *logits, const int64_t *seen, size_t seen_count)
+static int64_t next(struct sampler *sampling, const float *logits, const int64_t *seen, size_t seen_count)
 {
     float copy[COUNT];
 
     memcpy(copy, logits, sizeof copy);
-    return sampler_next(s, copy, COUNT, seen, seen_count);
+    return sampler_next(sampling, copy, COUNT, seen, seen_count);
 }
 
-static void the_likeliest(void **state)
+static void greedy_sampling(void **state)
 {
     static const float logits[COUNT] = { 1, NAN, 3, 3, -2 }, none[COUNT] = { NAN, NAN, NAN, NAN, NAN };
     static const int64_t seen[] = { 2, 2, 4, -1, 99 };
-    struct sampler s = SAMPLER_INIT;
+    struct sampler sampling = SAMPLER_INIT;
 
     (void)state;
-    assert_int_equal(next(&s, logits, NULL, 0), 2);
-    assert_int_equal(next(&s, none, NULL, 0), -1);
-    s.penalty = 1.5f; /* 3 becomes 2 for token 2, once however often it was there */
-    assert_int_equal(next(&s, logits, seen, 5), 3);
-    s.temperature = 1;
-    s.top_k = 1;
-    for (s.state = 0; s.state < 50;)
-        assert_int_equal(next(&s, logits, seen, 5), 3);
-    s.top_k = 0;
-    s.top_p = 0;
-    assert_int_equal(next(&s, logits, seen, 5), 3);
-    assert_int_equal(next(&s, none, NULL, 0), -1);
-    sampler_deinit(&s);
+    assert_int_equal(next(&sampling, logits, NULL, 0), 2);
+    assert_int_equal(next(&sampling, none, NULL, 0), -1);
+    sampling.penalty = 1.5f; /* 3 becomes 2 for token 2; applied once although the token occurred twice */
+    assert_int_equal(next(&sampling, logits, seen, 5), 3);
+    sampling.temperature = 1;
+    sampling.top_k = 1;
+    for (sampling.state = 0; sampling.state < 50;)
+        assert_int_equal(next(&sampling, logits, seen, 5), 3);
+    sampling.top_k = 0;
+    sampling.top_p = 0;
+    assert_int_equal(next(&sampling, logits, seen, 5), 3);
+    assert_int_equal(next(&sampling, none, NULL, 0), -1);
+    sampler_deinit(&sampling);
 }
 
-static void drawn_by_probability(void **state)
+static void random_sampling(void **state)
 {
     static const float logits[COUNT] = { 0, 0.6931472f, -50, 0.6931472f, -50 }; /* 1 : 2 : 0 : 2 : 0 */
-    struct sampler s = SAMPLER_INIT, again = SAMPLER_INIT;
+    struct sampler sampling = SAMPLER_INIT, again = SAMPLER_INIT;
     int times[COUNT] = { 0 };
 
     (void)state;
-    s.temperature = again.temperature = 1;
-    s.state = again.state = 42;
+    sampling.temperature = again.temperature = 1;
+    sampling.state = again.state = 42;
     for (int i = 0; i < 20000; i++) {
-        const int64_t t = next(&s, logits, NULL, 0);
+        const int64_t token = next(&sampling, logits, NULL, 0);
 
-        assert_int_equal(t, next(&again, logits, NULL, 0)); /* a seed decides */
-        times[t]++;
+        assert_int_equal(token, next(&again, logits, NULL, 0)); /* the same seed gives the same tokens */
+        times[token]++;
     }
     assert_true(abs(times[0] - 4000) < 250 && abs(times[1] - 8000) < 350 && abs(times[3] - 8000) < 350);
     assert_int_equal(times[2] + times[4], 0);
-    s.top_p = 0.75f; /* the two likeliest have 0.8 together */
+    sampling.top_p = 0.75f; /* the two most likely tokens have 0.8 together */
     for (int i = 0; i < 1000; i++)
-        assert_int_not_equal(next(&s, logits, NULL, 0), 0);
-    s.top_p = 1;
-    s.top_k = 2;
+        assert_int_not_equal(next(&sampling, logits, NULL, 0), 0);
+    sampling.top_p = 1;
+    sampling.top_k = 2;
     for (int i = 0; i < 1000; i++)
-        assert_int_not_equal(next(&s, logits, NULL, 0), 0);
-    s.top_k = 0;
-    s.temperature = 0.05f; /* far colder: token 0 is a millionth */
+        assert_int_not_equal(next(&sampling, logits, NULL, 0), 0);
+    sampling.top_k = 0;
+    sampling.temperature = 0.05f; /* at this temperature token 0 has a probability of about 1e-6 */
     for (int i = 0; i < 1000; i++)
-        assert_int_not_equal(next(&s, logits, NULL, 0), 0);
-    sampler_deinit(&s);
+        assert_int_not_equal(next(&sampling, logits, NULL, 0), 0);
+    sampler_deinit(&sampling);
     sampler_deinit(&again);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_and_merges),        cmocka_unit_test(words_of_llama),
-        cmocka_unit_test(decodes_what_it_encoded), cmocka_unit_test(wrong_files_are_refused),
-        cmocka_unit_test(the_likeliest),           cmocka_unit_test(drawn_by_probability),
+        cmocka_unit_test(words_and_merges),     cmocka_unit_test(llama_pretokenizer),
+        cmocka_unit_test(decodes_encoded_text), cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(greedy_sampling),      cmocka_unit_test(random_sampling),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

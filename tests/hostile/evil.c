@@ -1,5 +1,5 @@
-/* One plugin in many evil variants, chosen by -DHOSTILE_<name>. Its provider, called like the variant, offers Relu. The
- * variants *_boom behave until they meet a node that is called "boom". */
+/* A plugin in many malicious variants, selected by -DHOSTILE_<name>. Its provider has the name of the variant and
+ * offers Relu. The variants *_boom work until they see a node with the name "boom". */
 #include "inlay/note.h"
 #ifdef HOSTILE_isa
 #undef INLAY_NOTE_ISA_EXTRA
@@ -33,14 +33,14 @@
 #define NAME TEXT(HOSTILE)
 #define UNUSED __attribute__((unused))
 
-/* A crash that no compiler can reason away. */
+/* A crash that the compiler cannot optimise away. */
 static UNUSED void crash(void)
 {
     volatile int *volatile nowhere = (volatile int *)8;
     *nowhere = 1;
 }
 
-static UNUSED void *rest(void *user)
+static UNUSED void *sleep_long(void *user)
 {
     (void)sleep(20);
     return user;
@@ -51,7 +51,7 @@ static UNUSED void leave_thread(void)
     static int started;
     pthread_t thread;
 
-    if (started++ == 0 && pthread_create(&thread, NULL, rest, NULL) == 0)
+    if (started++ == 0 && pthread_create(&thread, NULL, sleep_long, NULL) == 0)
         (void)pthread_detach(thread);
 }
 
@@ -76,7 +76,7 @@ __attribute__((constructor)) static void construct(void)
 #elif defined(HOSTILE_atexit)
     (void)atexit(crash);
 #else
-    crash(); /* nobody may get here who can read the note */
+    crash(); /* a host that reads the note must not load this plugin */
 #endif
 }
 #endif
@@ -123,7 +123,7 @@ static UNUSED inlay_status on_worker(void *user, int64_t begin, int64_t end, uin
 }
 
 #if defined(HOSTILE_undefined)
-void nobody_has_this(void);
+void missing_function(void);
 #endif
 
 static inlay_status run(const kit_call *call)
@@ -140,7 +140,7 @@ static inlay_status run(const kit_call *call)
     (void)fprintf(stderr, "relu\n");
     leave_thread();
 #elif defined(HOSTILE_undefined)
-    nobody_has_this();
+    missing_function();
 #elif defined(HOSTILE_reads)
     char some[16];
 
@@ -159,7 +159,7 @@ static inlay_status run(const kit_call *call)
     return INLAY_OK;
 }
 
-/* So cheap that it always wins. */
+/* The lowest cost, so that it is always chosen. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     (void)node, (void)shapes;
@@ -181,7 +181,7 @@ static const kit_kernel kernels[] = { {
     .run = run } };
 
 #if defined(HOSTILE_example)
-/* An operator of its own, with an example of five elements. */
+/* A custom operator with an example of five elements. */
 static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     (void)ctx, (void)diag;
@@ -197,7 +197,7 @@ static const inlay_operator operators[] = { { .struct_size = sizeof(inlay_operat
                                               .domain = "com.evil",
                                               .op_type = "Five",
                                               .signature = "X:T -> Y:T; T=float",
-                                              .doc = "Takes what is positive.",
+                                              .doc = "The positive part.",
                                               .since_version = 1,
                                               .infer = infer,
                                               .examples = &example,

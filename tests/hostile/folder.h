@@ -1,4 +1,4 @@
-/* folder.h - a folder for plugins and one for verdicts, made anew for each test. */
+/* folder.h - temporary folders for plugins and verdicts, created for each test. */
 #ifndef FOLDER_H
 #define FOLDER_H
 #include "cmocka_all.h"
@@ -30,7 +30,7 @@ static inline void folder_remove(const struct folder *folder)
     assert_int_equal(system(command), 0);
 }
 
-/* The bytes of a file, to be freed. */
+/* Reads a file; the caller frees the bytes. */
 static inline unsigned char *file_bytes(const char *path, size_t *out_bytes)
 {
     FILE *file = fopen(path, "rb");
@@ -51,7 +51,7 @@ static inline unsigned char *file_bytes(const char *path, size_t *out_bytes)
     return data;
 }
 
-/* Writes a new file under that name: another inode, whatever was there. */
+/* Writes a new file with another inode, even if the path exists. */
 static inline void file_write(const char *path, const void *data, size_t bytes)
 {
     FILE *file;

@@ -1,21 +1,21 @@
-/* Crashes with a model in hand, as the user of the command line meets them: what is said, what is left behind, and what
- * happens the next time. */
+/* Crashes of plugins while a model is loaded or run, as seen on the command line: the message, the quarantine, and the
+ * behaviour of the next run. */
 #include "onnx_bytes.h"
 #include "folder.h"
 #include "inlay/inlay.h"
 #include <signal.h>
 #include <sys/wait.h>
 
-static struct folder place;
+static struct folder test_folder;
 static char out[65536], err[65536];
 
-static void take(const char *name, char *text, size_t room)
+static void read_text(const char *name, char *text, size_t room)
 {
     char path[128];
     unsigned char *data;
     size_t bytes;
 
-    (void)snprintf(path, sizeof path, "%s/%s", place.root, name);
+    (void)snprintf(path, sizeof path, "%s/%s", test_folder.root, name);
     data = file_bytes(path, &bytes);
     bytes = bytes < room - 1 ? bytes : room - 1;
     memcpy(text, data, bytes);
@@ -23,28 +23,28 @@ static void take(const char *name, char *text, size_t room)
     free(data);
 }
 
-/* Runs the command line with these arguments; its wait status. */
+/* Runs inlay with these arguments; returns its wait status. */
 static int cli(const char *arguments)
 {
     char command[1024];
     int status;
 
     (void)snprintf(command, sizeof command,
-                   "cd '%s' && exec '%s' %s --plugin-dirs '%s' --cache-dir '%s/cache' >out 2>err", place.root,
-                   INLAY_CLI, arguments, place.plugins, place.root);
+                   "cd '%s' && exec '%s' %s --plugin-dirs '%s' --cache-dir '%s/cache' >out 2>err", test_folder.root,
+                   INLAY_CLI, arguments, test_folder.plugins, test_folder.root);
     status = system(command);
-    take("out", out, sizeof out);
-    take("err", err, sizeof err);
+    read_text("out", out, sizeof out);
+    read_text("err", err, sizeof err);
     return status;
 }
 
-static void says(const char *text, const char *words)
+static void expect_text(const char *text, const char *words)
 {
     if (strstr(text, words) == NULL)
         fail_msg("'%s' is not in '%s'", words, text);
 }
 
-/* One Relu whose node is called like its output. */
+/* A model of one Relu node, which has the name of its output. */
 static void write_model(const char *output)
 {
     static const int64_t dims[] = { 2, 3 };
@@ -55,7 +55,7 @@ static void write_model(const char *output)
     onnx_input(&bytes, "x", INLAY_FLOAT, 2, dims);
     onnx_output(&bytes, output, INLAY_FLOAT, 2, dims);
     assert_int_equal(onnx_file(&file, &bytes, 17, NULL), 0);
-    (void)snprintf(path, sizeof path, "%s/model.onnx", place.root);
+    (void)snprintf(path, sizeof path, "%s/model.onnx", test_folder.root);
     file_write(path, file.data, file.count);
 }
 
@@ -63,16 +63,16 @@ static void begin(const char *evil, const char *node)
 {
     char path[128];
 
-    folder_make(&place);
-    (void)snprintf(path, sizeof path, "%s/cache", place.root);
+    folder_make(&test_folder);
+    (void)snprintf(path, sizeof path, "%s/cache", test_folder.root);
     assert_int_equal(mkdir(path, 0700), 0);
-    folder_add(&place, evil, evil);
+    folder_add(&test_folder, evil, evil);
     write_model(node);
 }
 
 static bool died(int status)
 {
-    /* sh's exec makes the signal ours; sanitizers turn it into an exit code. */
+    /* The shell's exec passes the signal on; sanitizers turn it into an exit code. */
     return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0);
 }
 
@@ -83,23 +83,23 @@ static void in_execute(void **state)
     assert_int_equal(cli("run model.onnx --input x=random --providers execute_boom"), 0);
     write_model("boom");
     assert_true(died(cli("run model.onnx --input x=random --providers execute_boom,reference")));
-    says(err, "inlay: plugin execute_boom (");
-    says(err, "/execute_boom.so) crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
-    says(err, "'inlay providers --retry execute_boom'");
+    expect_text(err, "inlay: plugin execute_boom (");
+    expect_text(err, "/execute_boom.so) crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
+    expect_text(err, "'inlay providers --retry execute_boom'");
     assert_int_equal(cli("providers"), 0);
-    says(out, "/execute_boom.so: quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
-    says(out, "--retry");
-    /* Named, it is an error that quotes the reason; optional, it is left out. */
+    expect_text(out, "/execute_boom.so: quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
+    expect_text(out, "--retry");
+    /* A provider that is named in the options: an error that quotes the reason. An optional one: skipped. */
     assert_int_not_equal(cli("run model.onnx --input x=random --providers execute_boom,reference"), 0);
-    says(err, "no provider 'execute_boom'");
-    says(err, "crashed (SIGSEGV) in execute of node 'boom'");
+    expect_text(err, "no provider 'execute_boom'");
+    expect_text(err, "crashed (SIGSEGV) in execute of node 'boom'");
     assert_int_equal(cli("run model.onnx --input x=random --providers 'execute_boom?,reference'"), 0);
     assert_int_equal(cli("run model.onnx --input x=random"), 0);
     assert_int_equal(cli("providers --retry execute_boom"), 0);
-    says(out, "/execute_boom.so: execute_boom 6.6.6");
+    expect_text(out, "/execute_boom.so: execute_boom 6.6.6");
     assert_int_not_equal(cli("providers --retry execute_boom"), 0);
-    says(err, "no plugin 'execute_boom' is in quarantine");
-    folder_remove(&place);
+    expect_text(err, "no plugin 'execute_boom' is in quarantine");
+    folder_remove(&test_folder);
 }
 
 static void in_assess_and_compile(void **state)
@@ -113,29 +113,29 @@ static void in_assess_and_compile(void **state)
     (void)state;
     for (size_t row = 0; row < 2; row++) {
         begin(rows[row].evil, "boom");
-        /* Not named, it is no more missed than one that was never there: the command does what it was asked. */
+        /* A provider that is not named: the command succeeds without it. */
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
-        says(err, rows[row].words);
-        says(err, "restarting without the plugin");
-        says(out, "boom");
+        expect_text(err, rows[row].words);
+        expect_text(err, "restarting without the plugin");
+        expect_text(out, "boom");
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
-        assert_null(strstr(err, "starting again"));
+        assert_null(strstr(err, "restarting"));
         assert_int_equal(cli("providers --json"), 0);
-        says(out, "\"quarantined\"");
+        expect_text(out, "\"quarantined\"");
         (void)snprintf(command, sizeof command, "providers --retry %s", rows[row].evil);
         assert_int_equal(cli(command), 0);
-        /* Named, its crash ends in an error that says so. */
+        /* A provider that is named: its crash ends in an error that names it. */
         (void)snprintf(command, sizeof command, "run model.onnx --input x=random --providers %s,reference",
                        rows[row].evil);
         assert_int_not_equal(cli(command), 0);
-        says(err, rows[row].words);
-        says(err, "restarting without the plugin");
-        says(err, "no provider '");
-        folder_remove(&place);
+        expect_text(err, rows[row].words);
+        expect_text(err, "restarting without the plugin");
+        expect_text(err, "no provider '");
+        folder_remove(&test_folder);
     }
 }
 
-/* An application asks for the same with an option, and its own handler still hears of it. */
+/* An application enables crash reports with an option, and its own signal handler still runs. */
 static void in_an_application(void **state)
 {
     char path[128], log_path[128], dir[128];
@@ -144,9 +144,9 @@ static void in_an_application(void **state)
 
     (void)state;
     begin("execute_boom", "boom");
-    (void)snprintf(path, sizeof path, "%s/model.onnx", place.root);
-    (void)snprintf(log_path, sizeof log_path, "%s/err", place.root);
-    (void)snprintf(dir, sizeof dir, "%s/cache", place.root);
+    (void)snprintf(path, sizeof path, "%s/model.onnx", test_folder.root);
+    (void)snprintf(log_path, sizeof log_path, "%s/err", test_folder.root);
+    (void)snprintf(dir, sizeof dir, "%s/cache", test_folder.root);
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -161,7 +161,7 @@ static void in_an_application(void **state)
         (void)signal(SIGSEGV, SIG_DFL); /* cmocka's handler would turn it into a failed test */
         (void)dup2(fd, STDERR_FILENO);
         if (inlay_options_create(&options, &diag) != INLAY_OK ||
-            inlay_options_set(options, "plugin_dirs", place.plugins, &diag) != INLAY_OK ||
+            inlay_options_set(options, "plugin_dirs", test_folder.plugins, &diag) != INLAY_OK ||
             inlay_options_set(options, "cache_dir", dir, &diag) != INLAY_OK ||
             inlay_options_set(options, "providers", "execute_boom", &diag) != INLAY_OK ||
             inlay_options_set(options, "crash_report", "1", &diag) != INLAY_OK ||
@@ -175,11 +175,11 @@ static void in_an_application(void **state)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    take("err", err, sizeof err);
-    says(err, "crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
+    read_text("err", err, sizeof err);
+    expect_text(err, "crashed (SIGSEGV) in execute of node 'boom', provider execute_boom");
     assert_int_equal(cli("providers"), 0);
-    says(out, "quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
-    folder_remove(&place);
+    expect_text(out, "quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
+    folder_remove(&test_folder);
 }
 
 int main(void)

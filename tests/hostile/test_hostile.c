@@ -1,5 +1,5 @@
-/* Plugins that crash, hang, end the process or lie, and files that are broken: this process lives, and each file's
- * reason names the cause. */
+/* Plugins that crash, hang, end the process or have wrong notes, and broken files: this process survives, and the
+ * reason of each file names the cause. */
 #include "folder.h"
 #include "base/hash.h"
 #include "plugin/note.h"
@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-static void evil_plugins_are_told_apart(void **state)
+static void bad_plugins_are_classified(void **state)
 {
     static const struct {
         const char *evil;
@@ -38,9 +38,11 @@ static void evil_plugins_are_told_apart(void **state)
         { "isa", PLUGIN_REFUSED, "instructions that this host has never heard of", 0 },
         { "level", PLUGIN_REFUSED, "a level that this host has never heard of", 0 },
         { "sanitized", PLUGIN_REFUSED, "built with MemorySanitizer", 0 },
-        { "lying_abi", PLUGIN_REFUSED, "its note is wrong: the ABI is '1.7' in the note, but '1.0' in inlay_plugin_open", 0 },
+        { "lying_abi", PLUGIN_REFUSED,
+          "its note is wrong: the ABI is '1.7' in the note, but '1.0' in inlay_plugin_open", 0 },
         { "lying_name", PLUGIN_REFUSED, "the plugin is 'somebody_else' in the note, but 'lying_name'", 0 },
-        { "lying_provider", PLUGIN_REFUSED, "the providers are 'lying_provider openvino' in the note, but '1 of them'", 0 },
+        { "lying_provider", PLUGIN_REFUSED, "the providers are 'lying_provider openvino' in the note, but '1 of them'",
+          0 },
         { "lying_domain", PLUGIN_REFUSED, "the domains are 'com.example' in the note, but '0 of them'", 0 },
         { "no_note", PLUGIN_LOADED, NULL, 0 },
         { "good", PLUGIN_LOADED, NULL, 0 },
@@ -54,7 +56,7 @@ static void evil_plugins_are_told_apart(void **state)
 
         folder_make(&folder);
         folder_add(&folder, rows[row].evil, rows[row].evil);
-        for (int again = 0; again < 2; again++) { /* the second time from memory */
+        for (int again = 0; again < 2; again++) { /* the second time from the verdict in memory */
             set = folder_search_with(&folder, (plugin_search){ .probe_ms = rows[row].probe_ms });
             assert_int_equal(plugin_set_file_count(set), 1);
             expect_file(plugin_set_file(set, 0), sick && again ? PLUGIN_QUARANTINED : rows[row].outcome,
@@ -66,17 +68,17 @@ static void evil_plugins_are_told_apart(void **state)
     }
 }
 
-static void hear(void *user, uint32_t level, const char *text)
+static void collect_warnings(void *user, uint32_t level, const char *text)
 {
-    char *heard = user;
-    size_t used = strlen(heard);
+    char *warnings = user;
+    size_t used = strlen(warnings);
 
     if (level == INLAY_LOG_WARNING)
-        (void)snprintf(heard + used, 2048 - used, "%s\n", text);
+        (void)snprintf(warnings + used, 2048 - used, "%s\n", text);
 }
 
-/* It runs, and the log says each time what it does not leave alone. */
-static void rude_plugins_are_told_of(void **state)
+/* A plugin that changes process state runs, and the log lists the changes each time. */
+static void process_state_changes_are_reported(void **state)
 {
     static const char *const words[] = { "changes process state that it must not touch",
                                          "rounding, flushing",
@@ -92,25 +94,26 @@ static void rude_plugins_are_told_of(void **state)
     folder_make(&folder);
     folder_add(&folder, "rude", "rude");
     folder_add(&folder, "good", "good");
-    for (int again = 0; again < 2; again++) { /* the second time from memory */
-        static char heard[2048];
+    for (int again = 0; again < 2; again++) { /* the second time from the verdict in memory */
+        static char warnings[2048];
         plugin_set *set;
 
-        heard[0] = '\0';
-        set = folder_search_with(&folder, (plugin_search){ .probe_ms = 3000, .log = hear, .log_user = heard });
+        warnings[0] = '\0';
+        set = folder_search_with(&folder,
+                                 (plugin_search){ .probe_ms = 3000, .log = collect_warnings, .log_user = warnings });
         expect_file(plugin_set_file(set, 0), PLUGIN_LOADED, NULL);
         expect_file(plugin_set_file(set, 1), PLUGIN_LOADED, NULL);
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-            if (strstr(heard, words[i]) == NULL)
-                fail_msg("no '%s' in: %s", words[i], heard);
-        assert_null(strstr(heard, "good.so"));
+            if (strstr(warnings, words[i]) == NULL)
+                fail_msg("no '%s' in: %s", words[i], warnings);
+        assert_null(strstr(warnings, "good.so"));
         plugin_set_destroy(set);
     }
     folder_remove(&folder);
 }
 
-/* What is meant for this process is not read by a plugin that is tried, and it does not wait for more. */
-static void a_trial_has_no_input(void **state)
+/* A plugin in a probe process does not read this process's standard input, and does not wait for input. */
+static void a_probe_has_no_input(void **state)
 {
     static const char words[] = "for the host";
     char got[sizeof words] = "";
@@ -136,7 +139,8 @@ static void a_trial_has_no_input(void **state)
     (void)close(ends[0]), (void)close(ends[1]);
 }
 
-/* The helper with a signal that came for its parent's group before it had one of its own; its verdict's lines. */
+/* Runs the helper with signals pending that arrived before it had its own process group; reads the lines of its
+ * verdict. */
 static void run_interrupted(const char *helper, const char *plugin, char *text, size_t bytes)
 {
     int ends[2], status = -1;
@@ -167,7 +171,7 @@ static void run_interrupted(const char *helper, const char *plugin, char *text, 
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Ctrl-C on a terminal while plugins are tried is no crash of theirs. */
+/* Ctrl-C on a terminal during a probe does not count as a crash of the plugin. */
 static void interrupts_are_no_crashes(void **state)
 {
     static const char script[] =
@@ -187,7 +191,7 @@ static void interrupts_are_no_crashes(void **state)
     run_interrupted(helper, plugin, text, sizeof text);
     assert_non_null(strstr(text, "\nok\n"));
     assert_non_null(strstr(text, "\ndone\n"));
-    /* And it begins with them blocked: its mask, as a helper of ours tells it. */
+    /* The helper starts with these signals blocked: this helper reports its signal mask. */
     (void)snprintf(helper, sizeof helper, "%s/helper", folder.root);
     file_write(helper, script, sizeof script - 1);
     assert_int_equal(chmod(helper, 0700), 0);
@@ -198,7 +202,7 @@ static void interrupts_are_no_crashes(void **state)
     folder_remove(&folder);
 }
 
-/* The helper answers in lines: a name that has several is one, and says nothing else. */
+/* The helper answers in lines: a file name with line breaks must not be read as several lines. */
 static void names_with_lines(void **state)
 {
     plugin_set *set;
@@ -209,7 +213,7 @@ static void names_with_lines(void **state)
     folder_add(&folder, "undefined", "two\nlines");
     set = folder_search_with(&folder, (plugin_search){ .probe_ms = 0 });
     assert_int_equal(plugin_set_file_count(set), 1);
-    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "two?lines.so: undefined symbol: nobody_has_this");
+    expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "two?lines.so: undefined symbol: missing_function");
     plugin_set_destroy(set);
     folder_remove(&folder);
 }
@@ -275,7 +279,7 @@ static void without_probe_marks_still_count(void **state)
 
 /* ------------------------------------------------------------------ broken files */
 
-static void check_bent(const struct folder *folder, const void *data, size_t bytes, const char *words)
+static void check_corrupt(const struct folder *folder, const void *data, size_t bytes, const char *words)
 {
     plugin_set *set;
     char path[160];
@@ -300,8 +304,8 @@ static void truncated_anywhere(void **state)
     folder_make(&folder);
     data = file_bytes(EVIL_DIR "/good.so", &bytes);
     for (size_t n = 0; n < bytes; n += 64)
-        check_bent(&folder, data, n, n < 64 ? NULL : "truncated");
-    check_bent(&folder, data, bytes - 1, "truncated");
+        check_corrupt(&folder, data, n, n < 64 ? NULL : "truncated");
+    check_corrupt(&folder, data, bytes - 1, "truncated");
     free(data);
     folder_remove(&folder);
 }
@@ -335,14 +339,14 @@ static void other_machines(void **state)
         copy[rows[row].offset] = rows[row].value[0];
         if (rows[row].offset >= 16 || rows[row].offset == 0)
             copy[rows[row].offset + 1] = rows[row].value[1];
-        check_bent(&folder, copy, bytes, rows[row].words);
+        check_corrupt(&folder, copy, bytes, rows[row].words);
     }
     free(copy);
     free(data);
     folder_remove(&folder);
 }
 
-/* Bytes changed at random in the headers, notes and dynamic section. What becomes of each is open; the host lives. */
+/* Random bytes changed in the headers, notes and dynamic section. Every outcome is allowed, but the host survives. */
 static void mutants(void **state)
 {
     unsigned char *data, *copy;
@@ -361,8 +365,8 @@ static void mutants(void **state)
 
         memcpy(copy, data, bytes);
         for (uint64_t k = 0; k < 1 + i % 3; k++) {
-            uint64_t h = hash_u64(i, k);
-            copy[h % reach] ^= (unsigned char)(1 + (h >> 32) % 255);
+            uint64_t hash = hash_u64(i, k);
+            copy[hash % reach] ^= (unsigned char)(1 + (hash >> 32) % 255);
         }
         (void)snprintf(path, sizeof path, "%s/mutant.so", folder.plugins);
         file_write(path, copy, bytes);
@@ -375,7 +379,7 @@ static void mutants(void **state)
     folder_remove(&folder);
 }
 
-/* The reader alone, on many more of them: a bent file is refused or read, and nothing outside it is touched. */
+/* The reader of notes only, on many more mutants: a corrupt file is refused or read without access out of bounds. */
 static void mutants_read(void **state)
 {
     static note_facts facts;
@@ -395,8 +399,8 @@ static void mutants_read(void **state)
 
         memcpy(copy, data, bytes);
         for (uint64_t k = 0; k < 1 + i % 7; k++) {
-            uint64_t h = hash_u64(i + 1000000, k);
-            copy[h % reach] = (unsigned char)(k % 2 == 0 ? h >> 32 : 0xff);
+            uint64_t hash = hash_u64(i + 1000000, k);
+            copy[hash % reach] = (unsigned char)(k % 2 == 0 ? hash >> 32 : 0xff);
         }
         assert_int_equal(ftruncate(fd, 0), 0);
         assert_int_equal(pwrite(fd, copy, length, 0), length);
@@ -413,7 +417,7 @@ static void mutants_read(void **state)
     (void)close(fd);
 }
 
-static void things_that_are_no_files(void **state)
+static void special_files(void **state)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     char path[160];
@@ -476,9 +480,9 @@ static void ten_thousand_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evil_plugins_are_told_apart),
-        cmocka_unit_test(rude_plugins_are_told_of),
-        cmocka_unit_test(a_trial_has_no_input),
+        cmocka_unit_test(bad_plugins_are_classified),
+        cmocka_unit_test(process_state_changes_are_reported),
+        cmocka_unit_test(a_probe_has_no_input),
         cmocka_unit_test(interrupts_are_no_crashes),
         cmocka_unit_test(names_with_lines),
         cmocka_unit_test(quarantine_ends_with_a_change_or_on_request),
@@ -487,7 +491,7 @@ int main(void)
         cmocka_unit_test(other_machines),
         cmocka_unit_test(mutants),
         cmocka_unit_test(mutants_read),
-        cmocka_unit_test(things_that_are_no_files),
+        cmocka_unit_test(special_files),
         cmocka_unit_test(ten_thousand_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

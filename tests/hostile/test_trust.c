@@ -1,10 +1,10 @@
-/* Who may have written a file: owners, modes, links, files that are exchanged, and the list of sums. */
+/* Trust in plugin files: owners, modes, links, replaced files, and the list of checksums. */
 #include "folder.h"
 #include "plugin_dirs.h"
 #include <pthread.h>
 #include <dlfcn.h>
 
-/* ------------------------------------------------------------------ the moment before dlopen */
+/* ------------------------------------------------------------------ a hook before dlopen */
 
 void *__real_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags);
@@ -48,7 +48,8 @@ static void directories(void **state)
     assert_int_equal(chmod(folder.plugins, 0755), 0);
     assert_int_equal(chmod(folder.root, 0777), 0);
     refuse_dir(&folder, "can replace");
-    assert_int_equal(chmod(folder.root, 01777), 0); /* others can't rename there what is not theirs */
+    assert_int_equal(chmod(folder.root, 01777),
+                     0); /* in a sticky folder other users cannot rename files that they do not own */
     set = folder_search(&folder);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
@@ -108,7 +109,7 @@ static void files(void **state)
         assert_int_equal(chmod(path, 0644), 0);
     }
 
-    /* A link leads out of the directory: what is there is judged. */
+    /* A link out of the directory: its target is checked. */
     (void)snprintf(away, sizeof away, "%s/away", folder.root);
     assert_int_equal(mkdir(away, 0777), 0);
     assert_int_equal(chmod(away, 0777), 0);
@@ -123,22 +124,22 @@ static void files(void **state)
     folder_remove(&folder);
 }
 
-/* ------------------------------------------------------------------ exchanged files */
+/* ------------------------------------------------------------------ replaced files */
 
-static struct folder arena_of_swaps;
+static struct folder swap_folder;
 
 static void exchange(void)
 {
     char good[160], evil[160];
 
-    (void)snprintf(good, sizeof good, "%s/plugin.so", arena_of_swaps.plugins);
-    (void)snprintf(evil, sizeof evil, "%s/evil.so.next", arena_of_swaps.plugins);
+    (void)snprintf(good, sizeof good, "%s/plugin.so", swap_folder.plugins);
+    (void)snprintf(evil, sizeof evil, "%s/evil.so.next", swap_folder.plugins);
     assert_int_equal(rename(evil, good), 0);
 }
 
-static void exchanged_between_check_and_open(void **state)
+static void replaced_between_check_and_open(void **state)
 {
-    struct folder *folder = &arena_of_swaps;
+    struct folder *folder = &swap_folder;
     char good[256], evil[256];
     plugin_set *set;
 
@@ -161,7 +162,7 @@ static void exchanged_between_check_and_open(void **state)
 
 static uint32_t stop_swapping;
 
-/* plugin.so is a link that leads to a good file and to one that anybody may write to, in turn. */
+/* plugin.so is a link that alternates between a good file and a world-writable one. */
 static void *swap_links(void *arg)
 {
     const struct folder *folder = arg;
@@ -178,7 +179,7 @@ static void *swap_links(void *arg)
     return NULL;
 }
 
-static void links_that_change_all_the_time(void **state)
+static void changing_links(void **state)
 {
     char from[160], to[160];
     pthread_t thread;
@@ -207,9 +208,9 @@ static void links_that_change_all_the_time(void **state)
     folder_remove(&folder);
 }
 
-/* ------------------------------------------------------------------ sums */
+/* ------------------------------------------------------------------ checksums */
 
-static void only_what_is_listed(void **state)
+static void only_listed_files(void **state)
 {
     char list[160], command[512], sum[128] = "";
     plugin_search search = { .allow = list };
@@ -227,7 +228,7 @@ static void only_what_is_listed(void **state)
     file_write(list, "# none yet\n", 11);
     set = folder_search_with(&folder, search);
     expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "add the line: ");
-    /* The sum that it asks for is the one that sha256sum gives. */
+    /* The checksum in the message equals that of sha256sum. */
     (void)snprintf(command, sizeof command, "sha256sum %s/good.so", folder.plugins);
     pipe = popen(command, "r");
     assert_non_null(pipe);
@@ -241,7 +242,7 @@ static void only_what_is_listed(void **state)
     set = folder_search_with(&folder, search);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
-    /* Each digit counts, and nothing may stand behind the last. */
+    /* Every digit counts, and no digit may follow the last one. */
     for (size_t i = 0; i <= 64; i++) {
         char wrong[80];
 
@@ -252,12 +253,13 @@ static void only_what_is_listed(void **state)
         expect_file(plugin_set_file(set, 0), PLUGIN_REFUSED, "add the line: ");
         plugin_set_destroy(set);
     }
-    (void)snprintf(command, sizeof command, "\\%s *good.so\n", sum); /* as sha256sum writes odd names */
+    (void)snprintf(command, sizeof command, "\\%s *good.so\n",
+                   sum); /* the format of sha256sum for special file names */
     file_write(list, command, strlen(command));
     set = folder_search_with(&folder, search);
     assert_true(plugin_set_file(set, 0)->loaded);
     plugin_set_destroy(set);
-    /* A file that is loaded already is held to the list too. */
+    /* The list also applies to a file that is loaded already. */
     set = folder_search(&folder);
     file_write(list, "", 0);
     plugin_set_destroy(folder_search_with(&folder, search));
@@ -274,9 +276,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(directories),
         cmocka_unit_test(files),
-        cmocka_unit_test(exchanged_between_check_and_open),
-        cmocka_unit_test(links_that_change_all_the_time),
-        cmocka_unit_test(only_what_is_listed),
+        cmocka_unit_test(replaced_between_check_and_open),
+        cmocka_unit_test(changing_links),
+        cmocka_unit_test(only_listed_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

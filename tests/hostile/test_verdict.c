@@ -1,4 +1,4 @@
-/* The file of a verdict: what is written is read, and nothing else is. */
+/* Verdict files: a written verdict is read back, and a corrupt one is ignored. */
 #include "folder.h"
 #include "base/sha256.h"
 #include "plugin/verdict.h"
@@ -14,7 +14,7 @@ static struct stat some_file(void)
     return st;
 }
 
-/* Makes this process forget what it remembers, so that only files count. */
+/* Evicts the verdicts in memory, so that only files count. */
 static void forget_all(void)
 {
     struct stat st = some_file();
@@ -29,7 +29,7 @@ static void forget_all(void)
     }
 }
 
-static void kept_and_found(void **state)
+static void saved_and_found(void **state)
 {
     static const struct verdict rows[] = { { VERDICT_OK, "" },
                                            { VERDICT_REFUSED, "not on a Friday" },
@@ -37,58 +37,58 @@ static void kept_and_found(void **state)
                                            { VERDICT_HUNG, "it hung" } };
     struct stat st = some_file(), other;
     verdict_key key;
-    struct verdict v;
-    struct folder f;
+    struct verdict verdict;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    folder_make(&folder);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         for (int memory = 0; memory < 2; memory++) {
-            verdict_key_init(&key, memory ? NULL : f.verdicts, "/a/b\nc.so", &st, "abcd", "host 1");
-            verdict_keep(&key, &rows[r]);
+            verdict_key_init(&key, memory ? NULL : folder.verdicts, "/a/b\nc.so", &st, "abcd", "host 1");
+            verdict_keep(&key, &rows[row]);
             if (!memory)
                 forget_all();
-            verdict_find(&key, &v);
-            assert_int_equal(v.kind, rows[r].kind);
-            assert_null(strchr(v.text, '\n'));
-            assert_int_equal(strlen(v.text), strlen(rows[r].text));
+            verdict_find(&key, &verdict);
+            assert_int_equal(verdict.kind, rows[row].kind);
+            assert_null(strchr(verdict.text, '\n'));
+            assert_int_equal(strlen(verdict.text), strlen(rows[row].text));
         }
     }
     forget_all();
-    for (int change = 0; change < 7; change++) { /* whatever differs is another file, or another host */
+    for (int change = 0; change < 7; change++) { /* a difference means another file or another host */
         other = st;
         other.st_dev += change == 0;
         other.st_ino += change == 1;
         other.st_size += change == 2;
         other.st_mtim.tv_nsec += change == 3;
         other.st_ctim.tv_nsec += change == 4;
-        verdict_key_init(&key, f.verdicts, "/a/b\nc.so", &other, change == 5 ? "abce" : "abcd",
+        verdict_key_init(&key, folder.verdicts, "/a/b\nc.so", &other, change == 5 ? "abce" : "abcd",
                          change == 6 ? "host 2" : "host 1");
-        verdict_find(&key, &v);
-        assert_int_equal(v.kind, VERDICT_NONE);
+        verdict_find(&key, &verdict);
+        assert_int_equal(verdict.kind, VERDICT_NONE);
     }
-    verdict_key_init(&key, f.verdicts, "/a/b\nc.so", &st, "abcd", "host 1");
-    verdict_find(&key, &v);
-    assert_int_equal(v.kind, VERDICT_HUNG);
-    assert_true(verdict_forget(f.verdicts, "/a/b\nc.so"));
-    assert_false(verdict_forget(f.verdicts, "/a/b\nc.so"));
-    verdict_find(&key, &v);
-    assert_int_equal(v.kind, VERDICT_NONE);
-    folder_remove(&f);
+    verdict_key_init(&key, folder.verdicts, "/a/b\nc.so", &st, "abcd", "host 1");
+    verdict_find(&key, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_HUNG);
+    assert_true(verdict_forget(folder.verdicts, "/a/b\nc.so"));
+    assert_false(verdict_forget(folder.verdicts, "/a/b\nc.so"));
+    verdict_find(&key, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_NONE);
+    folder_remove(&folder);
 }
 
-static void bent_files_do_not_count(void **state)
+static void corrupt_files_are_ignored(void **state)
 {
     struct stat st = some_file();
     unsigned char *data;
     verdict_key key;
     size_t bytes;
-    struct verdict v;
-    struct folder f;
+    struct verdict verdict;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    verdict_key_init(&key, f.verdicts, "/a/b.so", &st, "abcd", "host 1");
+    folder_make(&folder);
+    verdict_key_init(&key, folder.verdicts, "/a/b.so", &st, "abcd", "host 1");
     verdict_keep(&key, &(struct verdict){ VERDICT_CRASHED, "it crashed" });
     forget_all();
     data = file_bytes(key.file, &bytes);
@@ -97,78 +97,78 @@ static void bent_files_do_not_count(void **state)
             data[at] ^= (unsigned char)(1 << bit);
             file_write(key.file, data, bytes);
             assert_int_equal(chmod(key.file, 0600), 0);
-            verdict_find(&key, &v);
-            assert_int_equal(v.kind, VERDICT_NONE);
+            verdict_find(&key, &verdict);
+            assert_int_equal(verdict.kind, VERDICT_NONE);
             data[at] ^= (unsigned char)(1 << bit);
         }
         file_write(key.file, data, at);
         assert_int_equal(chmod(key.file, 0600), 0);
-        verdict_find(&key, &v);
-        assert_int_equal(v.kind, VERDICT_NONE);
+        verdict_find(&key, &verdict);
+        assert_int_equal(verdict.kind, VERDICT_NONE);
     }
     file_write(key.file, data, bytes);
-    assert_int_equal(chmod(key.file, 0666), 0); /* anybody might have written it */
-    verdict_find(&key, &v);
-    assert_int_equal(v.kind, VERDICT_NONE);
+    assert_int_equal(chmod(key.file, 0666), 0); /* world-writable, so not trusted */
+    verdict_find(&key, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_NONE);
     assert_int_equal(chmod(key.file, 0600), 0);
-    verdict_find(&key, &v);
-    assert_int_equal(v.kind, VERDICT_CRASHED);
+    verdict_find(&key, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_CRASHED);
     free(data);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
-/* Verdicts on files that are gone do not pile up. */
-static void orphans_are_swept(void **state)
+/* Verdicts on deleted files are removed. */
+static void orphans_are_removed(void **state)
 {
     struct stat st = some_file();
     verdict_key key, kept;
     char path[64];
-    struct verdict v;
-    struct folder f;
+    struct verdict verdict;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    verdict_key_init(&kept, f.verdicts, "/proc/self/exe", &st, "", "host");
+    folder_make(&folder);
+    verdict_key_init(&kept, folder.verdicts, "/proc/self/exe", &st, "", "host");
     verdict_keep(&kept, &(struct verdict){ VERDICT_CRASHED, "it crashed" });
-    verdict_key_init(&key, f.verdicts, "/gone/first", &st, "", "host");
+    verdict_key_init(&key, folder.verdicts, "/gone/first", &st, "", "host");
     verdict_keep(&key, &(struct verdict){ .kind = VERDICT_OK });
     assert_int_equal(access(key.file, F_OK), 0);
     for (int i = 0; i < 300; i++) {
-        verdict_key_init(&key, f.verdicts, (snprintf(path, sizeof path, "/gone/%d", i), path), &st, "", "host");
+        verdict_key_init(&key, folder.verdicts, (snprintf(path, sizeof path, "/gone/%d", i), path), &st, "", "host");
         verdict_keep(&key, &(struct verdict){ .kind = VERDICT_OK });
     }
     forget_all();
-    verdict_find(&kept, &v);
-    assert_int_equal(v.kind, VERDICT_CRASHED);
-    verdict_key_init(&key, f.verdicts, "/gone/first", &st, "", "host");
+    verdict_find(&kept, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_CRASHED);
+    verdict_key_init(&key, folder.verdicts, "/gone/first", &st, "", "host");
     assert_int_not_equal(access(key.file, F_OK), 0);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
-/* A bent verdict makes a plugin be tried again, no more. */
-static void a_plugin_with_a_bent_verdict(void **state)
+/* A corrupt verdict only causes a new probe of the plugin. */
+static void a_plugin_with_a_corrupt_verdict(void **state)
 {
     char command[160];
     plugin_set *set;
-    struct folder f;
+    struct folder folder;
 
     (void)state;
-    folder_make(&f);
-    folder_add(&f, "open", "open");
-    set = folder_search(&f);
+    folder_make(&folder);
+    folder_add(&folder, "open", "open");
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "inlay_plugin_open");
     plugin_set_destroy(set);
     forget_all();
-    set = folder_search(&f);
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_QUARANTINED, "inlay_plugin_open");
     plugin_set_destroy(set);
     forget_all();
-    (void)snprintf(command, sizeof command, "sed -i 's/verdict crashed/verdict ok/' %s/*.verdict", f.verdicts);
+    (void)snprintf(command, sizeof command, "sed -i 's/verdict crashed/verdict ok/' %s/*.verdict", folder.verdicts);
     assert_int_equal(system(command), 0);
-    set = folder_search(&f);
+    set = folder_search(&folder);
     expect_file(plugin_set_file(set, 0), PLUGIN_CRASHED, "inlay_plugin_open");
     plugin_set_destroy(set);
-    folder_remove(&f);
+    folder_remove(&folder);
 }
 
 /* FIPS 180-4's examples, and lengths around the padding. */
@@ -183,25 +183,25 @@ static void sha256_of_known_texts(void **state)
           "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
     };
     char hex[65], whole[65];
-    struct sha256 s;
+    struct sha256 hash;
 
     (void)state;
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        sha256_init(&s);
-        sha256_update(&s, rows[r].text, strlen(rows[r].text));
-        sha256_hex(&s, hex);
-        assert_string_equal(hex, rows[r].sum);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        sha256_init(&hash);
+        sha256_update(&hash, rows[row].text, strlen(rows[row].text));
+        sha256_hex(&hash, hex);
+        assert_string_equal(hex, rows[row].sum);
     }
     for (size_t n = 50; n < 140; n++) { /* in one piece and byte by byte */
         static const char block[140];
 
-        sha256_init(&s);
-        sha256_update(&s, block, n);
-        sha256_hex(&s, whole);
-        sha256_init(&s);
+        sha256_init(&hash);
+        sha256_update(&hash, block, n);
+        sha256_hex(&hash, whole);
+        sha256_init(&hash);
         for (size_t i = 0; i < n; i++)
-            sha256_update(&s, block, 1);
-        sha256_hex(&s, hex);
+            sha256_update(&hash, block, 1);
+        sha256_hex(&hash, hex);
         assert_string_equal(hex, whole);
     }
 }
@@ -209,8 +209,8 @@ static void sha256_of_known_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_and_found),        cmocka_unit_test(bent_files_do_not_count),
-        cmocka_unit_test(orphans_are_swept),     cmocka_unit_test(a_plugin_with_a_bent_verdict),
+        cmocka_unit_test(saved_and_found),       cmocka_unit_test(corrupt_files_are_ignored),
+        cmocka_unit_test(orphans_are_removed),   cmocka_unit_test(a_plugin_with_a_corrupt_verdict),
         cmocka_unit_test(sha256_of_known_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

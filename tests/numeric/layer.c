@@ -2,30 +2,30 @@
 #include <float.h>
 #include <math.h>
 
-enum { CHAIN = 256 }; /* terms that a plain sum adds one after another */
+enum { CHAIN = 256 }; /* terms that a plain float sum accumulates sequentially */
 
-static void *take(int64_t count, size_t bytes)
+static void *allocate(int64_t count, size_t bytes)
 {
-    void *p = calloc((size_t)count, bytes);
+    void *memory = calloc((size_t)count, bytes);
 
-    assert_non_null(p);
-    return p;
+    assert_non_null(memory);
+    return memory;
 }
 
-/* [outer][channels][inner]; channels count anew in each group of so many. */
+/* Generates [outer][channels][inner]; channels are numbered within each group of `group` channels. */
 static float *draw_tensor(uint64_t seed, int64_t outer, int64_t channels, int64_t inner, int64_t group,
                           double (*value)(nm_place))
 {
-    float *t = take(outer * channels * inner, sizeof *t);
+    float *tensor = allocate(outer * channels * inner, sizeof *tensor);
 
     for (int64_t o = 0; o < outer; o++)
         for (int64_t c = 0; c < channels; c++)
             for (int64_t i = 0; i < inner; i++)
-                t[(o * channels + c) * inner + i] = (float)value((nm_place){ seed, o, c % group, i });
-    return t;
+                tensor[(o * channels + c) * inner + i] = (float)value((nm_place){ seed, o, c % group, i });
+    return tensor;
 }
 
-static double whole(nm_place at)
+static double integer_noise(nm_place at)
 {
     return round(30 * nm_noise(at));
 }
@@ -51,50 +51,51 @@ static void add_term(struct sum *sum, float a, float b)
     }
 }
 
-static void finish(nm_case *c, int64_t at, int64_t channel, struct sum *sum)
+static void finish(nm_case *test_case, int64_t at, int64_t channel, struct sum *sum)
 {
     float plain = sum->plain + sum->chain;
     double error;
 
-    if (c->bias != NULL) {
-        sum->exact += (double)c->bias[channel];
-        sum->size += fabs((double)c->bias[channel]);
-        plain += c->bias[channel];
+    if (test_case->bias != NULL) {
+        sum->exact += (double)test_case->bias[channel];
+        sum->size += fabs((double)test_case->bias[channel]);
+        plain += test_case->bias[channel];
     }
-    if (c->other != NULL) {
-        sum->exact += (double)c->other[at];
-        sum->size += fabs((double)c->other[at]);
-        plain += c->other[at];
+    if (test_case->other != NULL) {
+        sum->exact += (double)test_case->other[at];
+        sum->size += fabs((double)test_case->other[at]);
+        plain += test_case->other[at];
     }
-    if (c->layer->ending != NM_NONE) {
+    if (test_case->layer->ending != NM_NONE) {
         sum->exact = fmax(sum->exact, 0);
         plain = fmaxf(plain, 0);
     }
-    c->exact[at] = sum->exact;
-    c->sizes[at] = sum->size;
+    test_case->exact[at] = sum->exact;
+    test_case->sizes[at] = sum->size;
     error = fabs((double)plain - sum->exact);
     if (error > 0)
-        c->plain = fmax(c->plain, error / sum->size);
+        test_case->plain = fmax(test_case->plain, error / sum->size);
 }
 
-static void sum_product(nm_case *c)
+static void sum_gemm(nm_case *test_case)
 {
-    const nm_layer *layer = c->layer;
+    const nm_layer *layer = test_case->layer;
 
     for (int64_t r = 0; r < layer->images * layer->height; r++)
         for (int64_t j = 0; j < layer->out; j++) {
-            const float *weights = c->weights + (layer->computed ? r / layer->height * layer->in * layer->out : 0) + j;
+            const float *weights =
+                test_case->weights + (layer->dynamic_weights ? r / layer->height * layer->in * layer->out : 0) + j;
             struct sum sum = { .exact = 0 };
 
             for (int64_t k = 0; k < layer->in; k++)
-                add_term(&sum, c->input[r * layer->in + k], weights[k * layer->out]);
-            finish(c, r * layer->out + j, j, &sum);
+                add_term(&sum, test_case->input[r * layer->in + k], weights[k * layer->out]);
+            finish(test_case, r * layer->out + j, j, &sum);
         }
 }
 
-static void sum_window(const nm_case *c, int64_t image, int64_t o, int64_t row, int64_t column, struct sum *sum)
+static void sum_window(const nm_case *test_case, int64_t image, int64_t o, int64_t row, int64_t column, struct sum *sum)
 {
-    const nm_layer *layer = c->layer;
+    const nm_layer *layer = test_case->layer;
     const int64_t in = layer->in / layer->group, first = o / (layer->out / layer->group) * in;
 
     for (int64_t i = 0; i < in; i++)
@@ -103,84 +104,87 @@ static void sum_window(const nm_case *c, int64_t image, int64_t o, int64_t row, 
             const int64_t x = column * layer->stride + t % layer->kernel * layer->dilation - layer->pad;
 
             if (y >= 0 && y < layer->height && x >= 0 && x < layer->width)
-                add_term(sum, c->input[((image * layer->in + first + i) * layer->height + y) * layer->width + x],
-                         c->weights[(o * in + i) * layer->kernel * layer->kernel + t]);
+                add_term(sum,
+                         test_case->input[((image * layer->in + first + i) * layer->height + y) * layer->width + x],
+                         test_case->weights[(o * in + i) * layer->kernel * layer->kernel + t]);
         }
 }
 
-static void sum_windows(nm_case *c)
+static void sum_windows(nm_case *test_case)
 {
-    const int64_t pixels = c->y_height * c->y_width;
+    const int64_t pixels = test_case->y_height * test_case->y_width;
 
-    for (int64_t at = 0; at < c->y_count; at++) {
-        const int64_t o = at / pixels % c->layer->out;
+    for (int64_t at = 0; at < test_case->y_count; at++) {
+        const int64_t o = at / pixels % test_case->layer->out;
         struct sum sum = { .exact = 0 };
 
-        sum_window(c, at / pixels / c->layer->out, o, at % pixels / c->y_width, at % c->y_width, &sum);
-        finish(c, at, o, &sum);
+        sum_window(test_case, at / pixels / test_case->layer->out, o, at % pixels / test_case->y_width,
+                   at % test_case->y_width, &sum);
+        finish(test_case, at, o, &sum);
     }
 }
 
 /* ------------------------------------------------------------------ a case */
 
-void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind)
+void nm_case_init(nm_case *test_case, const nm_layer *layer, const nm_kind *kind)
 {
     const int64_t taps = layer->kernel * layer->kernel;
-    double (*const add)(nm_place) = kind->integers ? whole : nm_noise;
+    double (*const add)(nm_place) = kind->integers ? integer_noise : nm_noise;
 
-    *c = (nm_case){ .layer = layer, .kind = kind };
-    if (layer->product) {
-        c->terms = layer->in;
-        c->x_count = layer->images * layer->height * layer->in;
-        c->w_count = (layer->computed ? layer->images : 1) * layer->in * layer->out;
-        c->y_count = layer->images * layer->height * layer->out;
-        c->input = draw_tensor(11, layer->images * layer->height, layer->in, 1, layer->in, kind->x);
-        c->weights = draw_tensor(12, c->w_count / layer->in / layer->out, layer->in, layer->out, layer->in, kind->w);
+    *test_case = (nm_case){ .layer = layer, .kind = kind };
+    if (layer->is_gemm) {
+        test_case->terms = layer->in;
+        test_case->x_count = layer->images * layer->height * layer->in;
+        test_case->w_count = (layer->dynamic_weights ? layer->images : 1) * layer->in * layer->out;
+        test_case->y_count = layer->images * layer->height * layer->out;
+        test_case->input = draw_tensor(11, layer->images * layer->height, layer->in, 1, layer->in, kind->input);
+        test_case->weights = draw_tensor(12, test_case->w_count / layer->in / layer->out, layer->in, layer->out,
+                                         layer->in, kind->weight);
     } else {
         const int64_t reach = (layer->kernel - 1) * layer->dilation + 1, in = layer->in / layer->group;
 
-        c->y_height = (layer->height + 2 * layer->pad - reach) / layer->stride + 1;
-        c->y_width = (layer->width + 2 * layer->pad - reach) / layer->stride + 1;
-        c->terms = in * taps;
-        c->x_count = layer->images * layer->in * layer->height * layer->width;
-        c->w_count = layer->out * in * taps;
-        c->y_count = layer->images * layer->out * c->y_height * c->y_width;
-        c->input = draw_tensor(11, layer->images, layer->in, layer->height * layer->width, in, kind->x);
-        c->weights = draw_tensor(12, layer->out, in, taps, in, kind->w);
+        test_case->y_height = (layer->height + 2 * layer->pad - reach) / layer->stride + 1;
+        test_case->y_width = (layer->width + 2 * layer->pad - reach) / layer->stride + 1;
+        test_case->terms = in * taps;
+        test_case->x_count = layer->images * layer->in * layer->height * layer->width;
+        test_case->w_count = layer->out * in * taps;
+        test_case->y_count = layer->images * layer->out * test_case->y_height * test_case->y_width;
+        test_case->input = draw_tensor(11, layer->images, layer->in, layer->height * layer->width, in, kind->input);
+        test_case->weights = draw_tensor(12, layer->out, in, taps, in, kind->weight);
     }
     if (layer->ending == NM_BIAS_RELU)
-        c->bias = draw_tensor(13, 1, layer->out, 1, layer->out, add);
+        test_case->bias = draw_tensor(13, 1, layer->out, 1, layer->out, add);
     if (layer->ending == NM_RESIDUAL)
-        c->other = draw_tensor(14, 1, 1, c->y_count, 1, add);
-    c->exact = take(c->y_count, sizeof *c->exact);
-    c->sizes = take(c->y_count, sizeof *c->sizes);
-    (layer->product ? sum_product : sum_windows)(c);
+        test_case->other = draw_tensor(14, 1, 1, test_case->y_count, 1, add);
+    test_case->exact = allocate(test_case->y_count, sizeof *test_case->exact);
+    test_case->sizes = allocate(test_case->y_count, sizeof *test_case->sizes);
+    (layer->is_gemm ? sum_gemm : sum_windows)(test_case);
 }
 
-void nm_case_deinit(nm_case *c)
+void nm_case_deinit(nm_case *test_case)
 {
-    free(c->input);
-    free(c->weights);
-    free(c->bias);
-    free(c->other);
-    free(c->exact);
-    free(c->sizes);
-    *c = (nm_case){ 0 };
+    free(test_case->input);
+    free(test_case->weights);
+    free(test_case->bias);
+    free(test_case->other);
+    free(test_case->exact);
+    free(test_case->sizes);
+    *test_case = (nm_case){ 0 };
 }
 
-double nm_case_error(const nm_case *c, const float *output, double factor)
+double nm_case_error(const nm_case *test_case, const float *output, double factor)
 {
-    const double eps = FLT_EPSILON / 2.0, least = (double)c->terms * FLT_TRUE_MIN / 2;
-    const double allowed = fmax(factor * eps * sqrt((double)c->terms), 4 * c->plain);
+    const double eps = FLT_EPSILON / 2.0, least = (double)test_case->terms * FLT_TRUE_MIN / 2;
+    const double allowed = fmax(factor * eps * sqrt((double)test_case->terms), 4 * test_case->plain);
     double worst = 0;
 
-    for (int64_t i = 0; i < c->y_count; i++) {
-        const double off = fabs((double)output[i] - c->exact[i]);
+    for (int64_t i = 0; i < test_case->y_count; i++) {
+        const double off = fabs((double)output[i] - test_case->exact[i]);
 
-        if (c->kind->integers && off > 0)
+        if (test_case->kind->integers && off > 0)
             return INFINITY;
         if (!(off <= least))
-            worst = !isfinite(off) ? INFINITY : fmax(worst, (off - least) / (allowed * c->sizes[i]));
+            worst = !isfinite(off) ? INFINITY : fmax(worst, (off - least) / (allowed * test_case->sizes[i]));
     }
     return worst;
 }
@@ -196,40 +200,40 @@ static void write_tensor(struct wire *wire, const char *name, uint32_t rank, con
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
     mw_tensor_head(wire, name, INLAY_FLOAT, rank, dims);
-    for (int64_t i = 0; i < count; i++) /* step > 1: a matrix [step of it][rest], turned */
+    for (int64_t i = 0; i < count; i++) /* step > 1: the transposed matrix */
         wire_float(wire, 4, data[step > 1 ? i % (count / step) * step + i / (count / step) : i]);
     wire_end(wire, mark);
 }
 
 static void x_shape(const nm_layer *layer, char *text, size_t bytes)
 {
-    if (!layer->product)
+    if (!layer->is_gemm)
         (void)snprintf(text, bytes, "%d,%d,%d,%d", (int)layer->images, (int)layer->in, (int)layer->height,
                        (int)layer->width);
-    else if (layer->turned)
+    else if (layer->transposed)
         (void)snprintf(text, bytes, "%d,%d", (int)(layer->images * layer->height), (int)layer->in);
     else
         (void)snprintf(text, bytes, "%d,%d,%d", (int)layer->images, (int)layer->height, (int)layer->in);
 }
 
-static void y_shape(const nm_case *c, char *text, size_t bytes)
+static void y_shape(const nm_case *test_case, char *text, size_t bytes)
 {
-    const nm_layer *layer = c->layer;
+    const nm_layer *layer = test_case->layer;
 
-    if (!layer->product)
-        (void)snprintf(text, bytes, "%d,%d,%d,%d", (int)layer->images, (int)layer->out, (int)c->y_height,
-                       (int)c->y_width);
-    else if (layer->turned)
+    if (!layer->is_gemm)
+        (void)snprintf(text, bytes, "%d,%d,%d,%d", (int)layer->images, (int)layer->out, (int)test_case->y_height,
+                       (int)test_case->y_width);
+    else if (layer->transposed)
         (void)snprintf(text, bytes, "%d,%d", (int)(layer->images * layer->height), (int)layer->out);
     else
         (void)snprintf(text, bytes, "%d,%d,%d", (int)layer->images, (int)layer->height, (int)layer->out);
 }
 
-/* q: a copy of x. */
+/* Writes a convolution q that copies x. */
 static void write_copy(const nm_layer *layer, struct wire *wire)
 {
     const int64_t in = layer->in / layer->copies, dims[] = { layer->in, in, 3, 3 }, ones[] = { 1, 1, 1, 1 };
-    float *weights = take(layer->in * in * 9, sizeof *weights);
+    float *weights = allocate(layer->in * in * 9, sizeof *weights);
     wire_mark mark = mw_node_begin(wire, "Conv", "x,v", "q");
 
     rig_attr_ints(wire, "pads", 4, ones);
@@ -241,9 +245,9 @@ static void write_copy(const nm_layer *layer, struct wire *wire)
     free(weights);
 }
 
-static void write_conv(const nm_case *c, struct wire *wire, const char *result)
+static void write_conv(const nm_case *test_case, struct wire *wire, const char *result)
 {
-    const nm_layer *layer = c->layer;
+    const nm_layer *layer = test_case->layer;
     const int64_t dims[] = { layer->out, layer->in / layer->group, layer->kernel, layer->kernel },
                   pads[] = { layer->pad, layer->pad, layer->pad, layer->pad };
     const int64_t strides[] = { layer->stride, layer->stride }, dilations[] = { layer->dilation, layer->dilation };
@@ -252,71 +256,72 @@ static void write_conv(const nm_case *c, struct wire *wire, const char *result)
 
     if (layer->copies > 0)
         write_copy(layer, wire);
-    (void)snprintf(inputs, sizeof inputs, "%s,w%s", layer->copies > 0 ? "q" : "x", c->bias != NULL ? ",b" : "");
+    (void)snprintf(inputs, sizeof inputs, "%s,w%s", layer->copies > 0 ? "q" : "x", test_case->bias != NULL ? ",b" : "");
     mark = mw_node_begin(wire, "Conv", inputs, result);
     rig_attr_ints(wire, "strides", 2, strides);
     rig_attr_ints(wire, "dilations", 2, dilations);
     rig_attr_ints(wire, "pads", 4, pads);
     rig_attr_int(wire, "group", layer->group);
     wire_end(wire, mark);
-    write_tensor(wire, "w", 4, dims, c->weights, 1);
+    write_tensor(wire, "w", 4, dims, test_case->weights, 1);
 }
 
-static void write_product(const nm_case *c, struct wire *wire, const char *result)
+static void write_gemm(const nm_case *test_case, struct wire *wire, const char *result)
 {
-    const nm_layer *layer = c->layer;
-    const int64_t dims[] = { layer->in, layer->out }, turned[] = { layer->out, layer->in };
+    const nm_layer *layer = test_case->layer;
+    const int64_t dims[] = { layer->in, layer->out }, transposed_dims[] = { layer->out, layer->in };
 
-    if (layer->turned)
-        rig_node_int(wire, "Gemm", c->bias != NULL ? "x,w,b" : "x,w", result, "transB", 1);
-    else if (c->bias != NULL) {
+    if (layer->transposed)
+        rig_node_int(wire, "Gemm", test_case->bias != NULL ? "x,w,b" : "x,w", result, "transB", 1);
+    else if (test_case->bias != NULL) {
         mw_node(wire, "MatMul", "x,w", "p");
         mw_node(wire, "Add", "p,b", result);
     } else
         mw_node(wire, "MatMul", "x,w", result);
-    if (!layer->computed)
-        write_tensor(wire, "w", 2, layer->turned ? turned : dims, c->weights, layer->turned ? layer->out : 1);
+    if (!layer->dynamic_weights)
+        write_tensor(wire, "w", 2, layer->transposed ? transposed_dims : dims, test_case->weights,
+                     layer->transposed ? layer->out : 1);
 }
 
-void nm_case_model(const nm_case *c, struct wire *wire)
+void nm_case_model(const nm_case *test_case, struct wire *wire)
 {
-    const nm_layer *layer = c->layer;
+    const nm_layer *layer = test_case->layer;
     wire_mark mark = mw_begin(wire, 8, 17);
     char shape[64];
 
     x_shape(layer, shape, sizeof shape);
     mw_value(wire, MW_INPUT, "x", RIG_FLOAT, shape);
-    if (layer->computed) {
+    if (layer->dynamic_weights) {
         (void)snprintf(shape, sizeof shape, "%d,%d,%d", (int)layer->images, (int)layer->in, (int)layer->out);
         mw_value(wire, MW_INPUT, "w", RIG_FLOAT, shape);
     }
-    (layer->product ? write_product : write_conv)(c, wire, layer->ending == NM_NONE ? "y" : "k");
-    if (c->bias != NULL)
-        write_tensor(wire, "b", 1, &layer->out, c->bias, 1);
-    y_shape(c, shape, sizeof shape);
-    if (c->other != NULL) {
+    (layer->is_gemm ? write_gemm : write_conv)(test_case, wire, layer->ending == NM_NONE ? "y" : "k");
+    if (test_case->bias != NULL)
+        write_tensor(wire, "b", 1, &layer->out, test_case->bias, 1);
+    y_shape(test_case, shape, sizeof shape);
+    if (test_case->other != NULL) {
         mw_value(wire, MW_INPUT, "r", RIG_FLOAT, shape);
         mw_node(wire, "Add", "k,r", "a");
     }
     if (layer->ending != NM_NONE)
-        mw_node(wire, "Relu", c->other != NULL ? "a" : "k", "y");
+        mw_node(wire, "Relu", test_case->other != NULL ? "a" : "k", "y");
     mw_value(wire, MW_OUTPUT, "y", RIG_FLOAT, shape);
     wire_end(wire, mark);
 }
 
-void nm_case_feed(const nm_case *c, struct rig *rig)
+void nm_case_feed(const nm_case *test_case, struct rig *rig)
 {
-    const nm_layer *layer = c->layer;
+    const nm_layer *layer = test_case->layer;
     uint32_t input = 0;
     char shape[64];
 
     x_shape(layer, shape, sizeof shape);
-    rig_floats(rig, input++, shape, c->input);
-    if (layer->computed) {
+    rig_floats(rig, input++, shape, test_case->input);
+    if (layer->dynamic_weights) {
         (void)snprintf(shape, sizeof shape, "%d,%d,%d", (int)layer->images, (int)layer->in, (int)layer->out);
-        rig_floats(rig, input++, shape, c->weights);
+        rig_floats(rig, input++, shape, test_case->weights);
     }
-    y_shape(c, shape, sizeof shape);
-    if (c->other != NULL)
-        rig_floats(rig, input, shape, c->other);
+    y_shape(test_case, shape, sizeof shape);
+    if (test_case->other != NULL)
+        rig_floats(rig, input, shape, test_case->other);
 }

@@ -1,6 +1,6 @@
-/* layer.h - a convolution or a product with what is behind it, as a model and as sums in double.
+/* layer.h - a convolution or matrix multiplication with its epilogue, as a model and as sums in double.
  *
- * The error of a result is measured beside the sum of the magnitudes of its own terms, |A| |B|. */
+ * The error of a result is relative to the sum of the magnitudes of its terms, |A| |B|. */
 #ifndef NUMERIC_LAYER_H
 #define NUMERIC_LAYER_H
 #include "data.h"
@@ -8,16 +8,18 @@
 
 typedef enum nm_ending { NM_NONE, NM_BIAS_RELU, NM_RESIDUAL } nm_ending;
 
-/* x: [images, in, height, width] and w: [out, in / group, kernel, kernel]; a product has x: [images, height, in] and w:
- * [in, out], or [images, in, out] if it is an input, too. */
+/* Convolution: x [images, in, height, width], w [out, in / group, kernel, kernel]. Matrix multiplication: x [images,
+ * height, in], w [in, out], or [images, in, out] if w is an input of the model. */
 typedef struct nm_layer {
     const char *name;
-    bool product, computed; /* w is an input */
-    bool turned;            /* Gemm with transB */
+    bool is_gemm;
+    bool dynamic_weights; /* w is an input of the model */
+    bool transposed;      /* Gemm with transB */
     int64_t images, in, out, height, width;
     int64_t kernel, stride, dilation, pad, group; /* of a convolution */
     nm_ending ending;
-    int64_t copies; /* x comes from a convolution that copies it, with so many groups: in a layout of its choice */
+    int64_t
+        copies; /* > 0: number of groups of a convolution before the layer that copies x into a layout of its choice */
 } nm_layer;
 
 /* A layer with data. */
@@ -25,20 +27,20 @@ typedef struct nm_case {
     const nm_layer *layer;
     const nm_kind *kind;
     int64_t terms, x_count, w_count, y_count, y_height, y_width;
-    float *input, *weights, *bias, *other; /* bias: [out], other: as y */
-    double *exact, *sizes;                 /* [y_count] results, and the magnitudes of their terms */
-    double plain;                          /* the largest error of a float sum, beside the sizes */
+    float *input, *weights, *bias, *other; /* bias: [out]; other: residual of the shape of y */
+    double *exact, *sizes;                 /* [y_count] results, and the sums of the magnitudes of their terms */
+    double plain;                          /* the largest error of a plain float sum, relative to sizes */
 } nm_case;
 
-/* Draws the data and sums it up. Deinit it. */
-void nm_case_init(nm_case *c, const nm_layer *layer, const nm_kind *kind);
-void nm_case_deinit(nm_case *c);
+/* Generates the data and computes the sums. Call nm_case_deinit(). */
+void nm_case_init(nm_case *test_case, const nm_layer *layer, const nm_kind *kind);
+void nm_case_deinit(nm_case *test_case);
 
-/* The model, with inputs x, wire if computed, other if there is one. */
-void nm_case_model(const nm_case *c, struct wire *wire);
-void nm_case_feed(const nm_case *c, struct rig *rig);
+/* Writes the model, with the inputs x, w if dynamic_weights, and the residual if any. */
+void nm_case_model(const nm_case *test_case, struct wire *wire);
+void nm_case_feed(const nm_case *test_case, struct rig *rig);
 
-/* The worst error of results output, beside what `factor` * eps * sqrt(terms) or four times a plain sum's allow: at
- * most 1 where they are right. Integers that are not exact are infinitely wrong. */
-double nm_case_error(const nm_case *c, const float *output, double factor);
+/* The largest error of the results, relative to the bound: the larger of `factor` * eps * sqrt(terms) and four times
+ * the error of a plain sum. At most 1 if they are correct; infinite for integers that are not exact. */
+double nm_case_error(const nm_case *test_case, const float *output, double factor);
 #endif

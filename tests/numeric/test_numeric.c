@@ -1,5 +1,5 @@
-/* Every kernel for convolutions and products against sums in double, by element beside the element's own terms, with
- * data that is hard on float arithmetic, on one and several threads. */
+/* Compares every kernel for convolutions and matrix multiplications with sums in double, relative to the magnitudes of
+ * the terms of each element, with data that stresses float arithmetic, on one and several threads. */
 #include "../cpu/region_provider.h"
 #include "choice/kernels.h"
 #include "layer.h"
@@ -7,18 +7,18 @@
 #include "convolution/tiles.h"
 #include "told.h"
 
-/* What precision f32 promises, in units of eps * sqrt(terms); strict is held to less. */
+/* Error bound of precision f32 in units of eps * sqrt(terms), and the stricter bound of precision strict. */
 static const double BOUND = 8, STRICT_BOUND = 2;
 
-/* name, product, computed, turned, images, in, out, height, width, kernel, stride, dilation, pad, group, ending,
- * copies */
+/* name, is_gemm, dynamic_weights, transposed, images, in, out, height, width, kernel, stride, dilation, pad, group,
+ * ending, copies */
 static const nm_layer layers[] = {
-    { "a product", true, false, false, 1, 150, 70, 37, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
-    { "a long product with bias", true, false, false, 2, 900, 33, 9, 1, 0, 0, 0, 0, 0, NM_BIAS_RELU, 0 },
+    { "GEMM", true, false, false, 1, 150, 70, 37, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
+    { "long GEMM with bias", true, false, false, 2, 900, 33, 9, 1, 0, 0, 0, 0, 0, NM_BIAS_RELU, 0 },
     { "one row", true, false, false, 1, 400, 130, 1, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
-    { "a turned matrix, residual", true, false, true, 1, 260, 48, 21, 1, 0, 0, 0, 0, 0, NM_RESIDUAL, 0 },
-    { "computed matrices", true, true, false, 3, 90, 40, 25, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
-    { "a computed matrix", true, true, false, 1, 300, 50, 30, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
+    { "transposed matrix, residual", true, false, true, 1, 260, 48, 21, 1, 0, 0, 0, 0, 0, NM_RESIDUAL, 0 },
+    { "dynamic matrices", true, true, false, 3, 90, 40, 25, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
+    { "dynamic matrix", true, true, false, 1, 300, 50, 30, 1, 0, 0, 0, 0, 0, NM_NONE, 0 },
     { "1x1", false, false, false, 1, 96, 40, 13, 11, 1, 1, 1, 0, 1, NM_NONE, 0 },
     { "1x1 with stride 2, residual", false, false, false, 2, 40, 24, 12, 11, 1, 2, 1, 0, 1, NM_RESIDUAL, 0 },
     { "3x3", false, false, false, 1, 48, 24, 14, 16, 3, 1, 1, 1, 1, NM_NONE, 0 },
@@ -29,7 +29,7 @@ static const nm_layer layers[] = {
     { "depthwise", false, false, false, 1, 40, 40, 14, 15, 3, 1, 1, 1, 40, NM_BIAS_RELU, 0 },
     { "four groups", false, false, false, 1, 32, 48, 11, 12, 3, 1, 1, 1, 4, NM_NONE, 0 },
     { "six groups", false, false, false, 1, 12, 30, 11, 12, 3, 1, 1, 1, 6, NM_NONE, 0 },
-    { "3x3 behind another", false, false, false, 1, 32, 24, 12, 13, 3, 1, 1, 1, 1, NM_BIAS_RELU, 4 },
+    { "3x3 after another", false, false, false, 1, 32, 24, 12, 13, 3, 1, 1, 1, 1, NM_BIAS_RELU, 4 },
 };
 enum { LAYERS = sizeof layers / sizeof *layers };
 
@@ -55,7 +55,7 @@ static int drop_cases(void **state)
     return 0;
 }
 
-/* The kernel that a layer runs by; KERNEL_COUNT: it has no choice. */
+/* The kernel that runs the layer; KERNEL_COUNT: no kernel choice applies. */
 static uint32_t kernel_of(const struct rig *rig)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
@@ -68,7 +68,7 @@ static uint32_t kernel_of(const struct rig *rig)
 
     if (inlay_session_explain_ex(rig->session, &how, told_keep, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    for (at = told.data; (at = strstr(at, before)) != NULL;) { /* the last is the layer's */
+    for (at = told.data; (at = strstr(at, before)) != NULL;) { /* the last one belongs to the layer */
         at += sizeof before - 1;
         kernel = sscanf(at, "%31[a-z0-9_]", name) == 1 ? kernel_find(name) : KERNEL_COUNT;
     }
@@ -76,8 +76,8 @@ static uint32_t kernel_of(const struct rig *rig)
     return kernel;
 }
 
-/* Runs it and returns the kernel that it ran by. */
-static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_count, const char *precision,
+/* Runs the layer, checks its error, and returns the kernel that ran. */
+static uint32_t expect(const nm_case *test_case, const char *kernel, const char *thread_count, const char *precision,
                        double bound)
 {
     struct wire wire = { 0 };
@@ -85,28 +85,29 @@ static uint32_t expect(const nm_case *c, const char *kernel, const char *thread_
     double error;
     struct rig rig;
 
-    nm_case_model(c, &wire);
+    nm_case_model(test_case, &wire);
     rig =
         rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
                                                thread_count, "precision", precision, REGION ".kernel", kernel, NULL });
     ran = kernel_of(&rig);
-    nm_case_feed(c, &rig);
+    nm_case_feed(test_case, &rig);
     rig_run(&rig);
-    error = nm_case_error(c, inlay_value_data(inlay_context_output(rig.context, 0)), bound);
+    error = nm_case_error(test_case, inlay_value_data(inlay_context_output(rig.context, 0)), bound);
     if (!(error <= 1))
-        fail_msg("%s, %s: precision %s, kernel %s, %s threads: off by %.3g times the bound", c->layer->name,
-                 c->kind->name, precision, ran < KERNEL_COUNT ? kernel_table[ran].name : "-", thread_count, error);
+        fail_msg("%s, %s: precision %s, kernel %s, %s threads: off by %.3g times the bound", test_case->layer->name,
+                 test_case->kind->name, precision, ran < KERNEL_COUNT ? kernel_table[ran].name : "-", thread_count,
+                 error);
     rig_close(&rig);
     return ran;
 }
 
-/* Winograd's are refused some weights; others run a layer whatever its data. */
-static bool is_picky(uint32_t kernel)
+/* Winograd kernels refuse some weights; the others run a layer with any data. */
+static bool depends_on_weights(uint32_t kernel)
 {
     return kernel_table[kernel].points > 0;
 }
 
-/* Is it one among others for a layer? Weights of a few bits have kernels of their own (tests/cpu/test_nbits.c). */
+/* Is it an alternative for a layer? tests/cpu/test_nbits.c tests the kernels for low-bit weights. */
 static bool is_choice(uint32_t kernel)
 {
     return kernel_table[kernel].lower != NULL && region_has_kernel(kernel_table[kernel].name);
@@ -128,19 +129,19 @@ static void every_kernel(void **state)
                     continue;
                 ran = expect(&cases[(uint32_t)l * nm_kind_count + d], kernel_table[k].name, threads[(d + k) % 3], "f32",
                              BOUND);
-                refused[k] = ran != k && !is_picky(k);
+                refused[k] = ran != k && !depends_on_weights(k);
                 runs[ran]++;
             }
         }
     }
-    /* without precision fast none of these runs */
+    /* these kernels require precision fast */
     assert_int_equal(runs[KERNEL_PAIRS] + runs[KERNEL_PAIRED] + runs[KERNEL_LIBRARY_WINOGRAD], 0);
     for (uint32_t k = 0; k < KERNEL_COUNT && tiles_of_cpu() != NULL; k++)
         if (runs[k] == 0 && is_choice(k) && k != KERNEL_PAIRS && k != KERNEL_PAIRED && k != KERNEL_LIBRARY_WINOGRAD)
-            fail_msg("no layer ran by %s", kernel_table[k].name);
+            fail_msg("no layer ran on %s", kernel_table[k].name);
 }
 
-/* Those that promise nothing for hard data are right for noise. */
+/* Kernels without an error bound for stressing data are correct for noise. */
 static void fast(void **state)
 {
     bool ran[KERNEL_COUNT + 1] = { false };
@@ -148,7 +149,7 @@ static void fast(void **state)
     (void)state;
     for (int l = 0; l < LAYERS; l++)
         for (uint32_t k = 0; k < KERNEL_COUNT; k++)
-            if (is_choice(k) && (k == KERNEL_PAIRS || k == KERNEL_PAIRED || is_picky(k)))
+            if (is_choice(k) && (k == KERNEL_PAIRS || k == KERNEL_PAIRED || depends_on_weights(k)))
                 ran[expect(&cases[(uint32_t)l * nm_kind_count], kernel_table[k].name, threads[k % 3], "fast", BOUND)] =
                     true;
     assert_true(pairs_of_cpu() == NULL || (ran[KERNEL_PAIRS] && ran[KERNEL_PAIRED]));
@@ -161,7 +162,7 @@ static void strict(void **state)
     for (uint32_t i = 0; i < LAYERS * nm_kind_count; i++) {
         const uint32_t ran = expect(&cases[i], "auto", threads[i % 3], "strict", STRICT_BOUND);
 
-        assert_true(ran == KERNEL_COUNT || (!is_picky(ran) && ran != KERNEL_PAIRS && ran != KERNEL_PAIRED));
+        assert_true(ran == KERNEL_COUNT || (!depends_on_weights(ran) && ran != KERNEL_PAIRS && ran != KERNEL_PAIRED));
     }
 }
 

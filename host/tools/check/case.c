@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ case_tensor *case_input(op_case *entry, inlay_dtype dtype, uint32_t rank, const 
 
     if (tensor == NULL)
         return NULL;
+    INLAY_CHECK(rank == 0 || dims != NULL);
     *tensor = (case_tensor){ .dtype = dtype, .rank = rank, .low = -8, .high = 8, .constant = constant };
     if (rank > 0)
         memcpy(tensor->dims, dims, rank * sizeof *dims);
@@ -58,36 +60,36 @@ static float random_float(uint64_t *state)
     return (float)((double)(case_random(state) >> 40) / (double)(1 << 23) * 2.0 - 2.0);
 }
 
-static void put_float(inlay_dtype dtype, void *data, int64_t i, double value)
+static void put_float(inlay_dtype dtype, void *data, int64_t index, double value)
 {
-    float f = (float)value;
+    float narrow = (float)value;
     uint32_t bits;
 
-    memcpy(&bits, &f, sizeof bits);
+    memcpy(&bits, &narrow, sizeof bits);
     if (dtype == INLAY_FLOAT)
-        ((float *)data)[i] = f;
+        ((float *)data)[index] = narrow;
     else if (dtype == INLAY_DOUBLE)
-        ((double *)data)[i] = value;
+        ((double *)data)[index] = value;
     else if (dtype == INLAY_FLOAT16)
-        ((uint16_t *)data)[i] = element_half(f);
+        ((uint16_t *)data)[index] = element_half(narrow);
     else
-        ((uint16_t *)data)[i] = (uint16_t)(bits >> 16); /* bfloat16, cut */
+        ((uint16_t *)data)[index] = (uint16_t)(bits >> 16); /* bfloat16, truncated */
 }
 
-static void put_integer(inlay_dtype dtype, void *data, int64_t i, int64_t value)
+static void put_integer(inlay_dtype dtype, void *data, int64_t index, int64_t value)
 {
     switch (inlay_dtype_bits(dtype)) {
     case 8:
-        ((uint8_t *)data)[i] = (uint8_t)value;
+        ((uint8_t *)data)[index] = (uint8_t)value;
         break;
     case 16:
-        ((uint16_t *)data)[i] = (uint16_t)value;
+        ((uint16_t *)data)[index] = (uint16_t)value;
         break;
     case 32:
-        ((uint32_t *)data)[i] = (uint32_t)value;
+        ((uint32_t *)data)[index] = (uint32_t)value;
         break;
     default:
-        ((uint64_t *)data)[i] = (uint64_t)value;
+        ((uint64_t *)data)[index] = (uint64_t)value;
         break;
     }
 }
@@ -140,9 +142,10 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
         for (int64_t i = 0; i < count; i++)
             ((uint8_t *)data)[i] = case_random(state) >> 40 & 1;
     } else if (is_integer(dtype)) {
+        INLAY_CHECK(low <= high);
         for (int64_t i = 0; i < count; i++)
             put_integer(dtype, data, i, low + (int64_t)(case_random(state) % (uint64_t)(high - low + 1)));
-    } else { /* 8-bit floats and packed ones: any bits are a value */
+    } else { /* 8-bit floats and packed types: every bit pattern is a value */
         for (uint64_t i = 0; i < ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8; i++)
             ((uint8_t *)data)[i] = (uint8_t)(case_random(state) >> 32) & 0x77;
     }
@@ -191,14 +194,14 @@ inlay_status case_fill(op_case *entry, uint64_t seed)
 static size_t add(char *text, size_t bytes, size_t used, const char *format, ...)
 {
     va_list args;
-    int n;
+    int written;
 
     if (used >= bytes)
         return used;
     va_start(args, format);
-    n = vsnprintf(text + used, bytes - used, format, args);
+    written = vsnprintf(text + used, bytes - used, format, args);
     va_end(args);
-    return n < 0 ? used : used + (size_t)n;
+    return written < 0 ? used : used + (size_t)written;
 }
 
 static size_t add_attr(char *text, size_t bytes, size_t used, const inlay_attr_info *attribute)
@@ -272,7 +275,7 @@ static bool append(struct arena *arena, uint32_t **list, uint32_t *count, uint32
     return true;
 }
 
-/* An input of the graph, or a constant, for the case's input. INLAY_NONE: no memory. */
+/* Adds a graph input or a constant for an input of the case. INLAY_NONE: no memory. */
 static uint32_t add_input(const case_tensor *tensor, struct graph *graph, uint32_t known)
 {
     struct arena *arena = &graph->model->arena;
@@ -328,10 +331,10 @@ graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known)
     return node;
 }
 
-/* Shapes of outputs that follow from the elements of inputs, as the host finds them when it reaches the node. */
-static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_diag *diag)
+/* Infers the output shapes that depend on the elements of inputs, as the host does when it reaches the node. */
+static inlay_status infer_with_data(const op_case *entry, case_instance *built, inlay_diag *diag)
 {
-    const struct graph *graph = one->model->main;
+    const struct graph *graph = built->model->main;
     const graph_node *node = graph->nodes[0];
     inlay_value_info in[CASE_INPUTS], out[CASE_OUTPUTS];
     const inlay_value_info *ins[CASE_INPUTS];
@@ -340,7 +343,7 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
 
     for (uint32_t i = 0; i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
-        inlay_dim *dims = arena_array(&one->arena, tensor->rank, sizeof *dims);
+        inlay_dim *dims = arena_array(&built->arena, tensor->rank, sizeof *dims);
 
         ins[i] = NULL;
         if (tensor->dtype == INLAY_UNDEFINED)
@@ -362,11 +365,11 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
         out[output] = graph->values[node->info.outputs[output]].info;
         outs[output] = &out[output];
     }
-    status = graph_infer_node(one->model, node, ins, outs, &one->arena, diag);
+    status = graph_infer_node(built->model, node, ins, outs, &built->arena, diag);
     for (uint32_t output = 0; status == INLAY_OK && output < entry->out_count; output++) {
-        inlay_value_state *state = &one->states[node->info.outputs[output]];
+        inlay_value_state *state = &built->states[node->info.outputs[output]];
         int64_t *dims =
-            out[output].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->arena, out[output].rank, sizeof *dims);
+            out[output].rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&built->arena, out[output].rank, sizeof *dims);
 
         for (uint32_t d = 0; dims != NULL && d < out[output].rank; d++)
             dims[d] = out[output].dims[d].kind == INLAY_DIM_FIXED ? out[output].dims[d].value : -1;
@@ -375,65 +378,66 @@ static inlay_status infer_with_data(const op_case *entry, case_one *one, inlay_d
     return status;
 }
 
-/* Where an output's size depends on data the host reaches the node with its small integer inputs in hand, and shows
- * them to specialize. */
-static void show_data(const op_case *entry, case_one *one)
+/* If an output size depends on data, the host passes the elements of small integer inputs to specialize. */
+static void show_data(const op_case *entry, case_instance *built)
 {
-    const struct graph *graph = one->model->main;
+    const struct graph *graph = built->model->main;
     const graph_node *node = graph->nodes[0];
     bool depends = false;
 
     for (uint32_t output = 0; output < entry->out_count; output++) {
-        const inlay_value_info *y = &graph->values[node->info.outputs[output]].info;
+        const inlay_value_info *info = &graph->values[node->info.outputs[output]].info;
 
-        depends = depends || y->rank == INLAY_RANK_UNKNOWN;
-        for (uint32_t d = 0; !depends && d < y->rank; d++)
-            depends = y->dims[d].kind == INLAY_DIM_UNKNOWN;
+        depends = depends || info->rank == INLAY_RANK_UNKNOWN;
+        for (uint32_t d = 0; !depends && d < info->rank; d++)
+            depends = info->dims[d].kind == INLAY_DIM_UNKNOWN;
     }
     for (uint32_t i = 0; depends && i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
 
         if ((tensor->dtype != INLAY_INT64 && tensor->dtype != INLAY_INT32) || tensor->count > 64)
             continue;
-        one->states[node->info.inputs[i]].data = tensor->data;
-        one->states[node->info.inputs[i]].data_bytes = tensor->bytes;
+        built->states[node->info.inputs[i]].data = tensor->data;
+        built->states[node->info.inputs[i]].data_bytes = tensor->bytes;
     }
 }
 
-static inlay_status make_states(const op_case *entry, case_one *one, inlay_diag *diag)
+static inlay_status make_states(const op_case *entry, case_instance *built, inlay_diag *diag)
 {
-    const struct graph *graph = one->model->main;
+    const struct graph *graph = built->model->main;
     const graph_node *node = graph->nodes[0];
 
-    one->states = arena_array(&one->arena, graph->value_count + (size_t)1, sizeof *one->states);
-    if (one->states == NULL)
+    INLAY_CHECK(built->input_count == 0 && built->output_count == 0 && entry->in_count <= CASE_INPUTS);
+    built->states = arena_array(&built->arena, graph->value_count + (size_t)1, sizeof *built->states);
+    if (built->states == NULL)
         return no_memory(diag, "for a graph of one node");
     for (uint32_t i = 0; i < entry->in_count; i++) {
         const case_tensor *tensor = &entry->in[i];
 
         if (tensor->dtype == INLAY_UNDEFINED)
             continue;
-        one->states[node->info.inputs[i]] =
+        built->states[node->info.inputs[i]] =
             (inlay_value_state){ .dims = tensor->dims, .rank = tensor->rank, .dtype = tensor->dtype };
         if (tensor->constant) {
-            one->states[node->info.inputs[i]].data = tensor->data;
-            one->states[node->info.inputs[i]].data_bytes = tensor->bytes;
+            built->states[node->info.inputs[i]].data = tensor->data;
+            built->states[node->info.inputs[i]].data_bytes = tensor->bytes;
         } else {
-            one->input_of[one->input_count] = i;
-            one->inputs[one->input_count++] = node->info.inputs[i];
+            built->input_of[built->input_count] = i;
+            built->inputs[built->input_count++] = node->info.inputs[i];
         }
     }
     for (uint32_t output = 0; output < entry->out_count; output++)
-        one->outputs[one->output_count++] = node->info.outputs[output];
-    show_data(entry, one);
-    return infer_with_data(entry, one, diag);
+        built->outputs[built->output_count++] = node->info.outputs[output];
+    show_data(entry, built);
+    return infer_with_data(entry, built, diag);
 }
 
-inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known, case_one *out,
+inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known, case_instance *out,
                         inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(known <= CASE_RANK_UNKNOWN);
     memset(out, 0, sizeof *out);
     out->model = graph_model_create();
     if (out->model == NULL)
@@ -449,13 +453,13 @@ inlay_status case_graph(const op_case *entry, const graph_operators *operators, 
     INLAY_TRY(make_states(entry, out, diag));
 done:
     if (status != INLAY_OK)
-        case_one_deinit(out);
+        case_instance_deinit(out);
     return status;
 }
 
-void case_one_deinit(case_one *one)
+void case_instance_deinit(case_instance *built)
 {
-    graph_model_destroy(one->model);
-    arena_deinit(&one->arena);
-    one->model = NULL;
+    graph_model_destroy(built->model);
+    arena_deinit(&built->arena);
+    built->model = NULL;
 }

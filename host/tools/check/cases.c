@@ -1,5 +1,6 @@
 #include "check/cases.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -8,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 32 }; /* symbolic links may make loops */
+enum { MAX_DEPTH = 32 }; /* symbolic links may form cycles */
 
 static bool is_dir(const char *path)
 {
@@ -21,7 +22,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The folders in dir, sorted, as paths. */
+/* Lists the paths of the folders in dir, sorted. */
 static inlay_status list_folders(const char *dir, struct arena *arena, const char ***out_paths, uint32_t *out_count,
                                  inlay_diag *diag)
 {
@@ -57,7 +58,7 @@ done:
     return status;
 }
 
-/* The last component of a data set's path begins so. */
+/* The last component of a data set's path begins with "test_data_set_". */
 static bool is_data_set(const char *path)
 {
     const char *base = strrchr(path, '/');
@@ -80,6 +81,7 @@ static inlay_status visit(const char *root, const char *dir, int depth, struct a
     char *model = arena_format(arena, "%s/model.onnx", dir);
     inlay_status status;
 
+    INLAY_CHECK(strncmp(dir, root, strlen(root)) == 0);
     if (depth > MAX_DEPTH)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s: folders nest more than %d deep", root, MAX_DEPTH);
     INLAY_TRY(list_folders(dir, arena, &folders, &count, diag));

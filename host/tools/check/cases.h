@@ -16,7 +16,7 @@ typedef struct case_list {
     uint32_t count;
 } case_list;
 
-/* Adds the cases at or below dir, at any depth, to list. A folder with a model but without data is no case. Not finding
- * any is INLAY_NOT_FOUND. */
+/* Adds the cases at or below dir, at any depth, to list. A folder with a model but without data is not a case.
+ * INLAY_NOT_FOUND: dir contains no case. INLAY_LIMIT_EXCEEDED: folders nest more than 32 deep. */
 INLAY_NODISCARD inlay_status cases_find(const char *dir, struct arena *arena, case_list *list, inlay_diag *diag);
 #endif

@@ -1,5 +1,6 @@
-/* The child's side: the group that the parent asked for, and the lines that go back. */
+/* The child process: runs one group of checks and sends the lines of the report to the parent. */
 #include "check/check.h"
+#include "inlay/check.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
@@ -8,13 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static check_beacon *the_beacon;
+static check_progress *shared_progress;
 
-/* A copy of this process would go on checking and report twice: it ends at once. posix_spawn and system do not come by
- * here. */
+/* A forked copy of this process would continue the checks and report twice, so it ends at once (end_fork).
+ * posix_spawn() and system() do not call these handlers. */
 static void note_fork(void)
 {
-    (void)__atomic_add_fetch(&the_beacon->forked, 1, __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(&shared_progress->forked, 1, __ATOMIC_RELAXED);
 }
 
 static void end_fork(void)
@@ -22,31 +23,32 @@ static void end_fork(void)
     _exit(0);
 }
 
-/* What would leave the report without an end. */
-static void look_after(struct check *check)
+/* Detects what would corrupt the report: a closed report descriptor, or a fork. */
+static void detect_interference(struct check *check)
 {
     if (fcntl(CHECK_REPORT_FD, F_GETFD) < 0) {
-        check->beacon->closed = 1;
+        check->progress->closed = 1;
         _exit(1);
     }
-    if (__atomic_exchange_n(&check->beacon->forked, 0, __ATOMIC_RELAXED) != 0 && !check->told_fork) {
-        check->told_fork = true;
-        check_fail(check, "manners", check->beacon->subject, "no fork",
-                   "use threads, or posix_spawn for another program: a copy of the host's process is of no use",
-                   "it forked in %s", check->beacon->phase);
+    if (__atomic_exchange_n(&check->progress->forked, 0, __ATOMIC_RELAXED) != 0 && !check->fork_reported) {
+        check->fork_reported = true;
+        check_fail(check, "process", check->progress->subject, "no fork",
+                   "use threads, or posix_spawn for another program: a copy of the host's process is useless",
+                   "it forked in %s", check->progress->phase);
     }
 }
 
 void check_phase(struct check *check, const char *phase)
 {
-    look_after(check);
-    (void)snprintf(check->beacon->phase, sizeof check->beacon->phase, "%s", phase);
+    INLAY_CHECK(phase != NULL);
+    detect_interference(check);
+    (void)snprintf(check->progress->phase, sizeof check->progress->phase, "%s", phase);
     check_tick(check);
 }
 
 void check_tick(struct check *check)
 {
-    (void)__atomic_add_fetch(&check->beacon->ticks, 1, __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(&check->progress->ticks, 1, __ATOMIC_RELAXED);
 }
 
 void check_subject(struct check *check, const char *format, ...)
@@ -54,7 +56,7 @@ void check_subject(struct check *check, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(check->beacon->subject, sizeof check->beacon->subject, format, args);
+    (void)vsnprintf(check->progress->subject, sizeof check->progress->subject, format, args);
     va_end(args);
     check_tick(check);
 }
@@ -63,11 +65,12 @@ bool check_unit(struct check *check, const char *format, ...)
 {
     va_list args;
 
+    INLAY_CHECK(check->unit != CHECK_NO_UNIT);
     if (check->unit++ < check->args->from)
         return false;
-    check->beacon->unit = check->unit - 1;
+    check->progress->unit = check->unit - 1;
     va_start(args, format);
-    (void)vsnprintf(check->beacon->subject, sizeof check->beacon->subject, format, args);
+    (void)vsnprintf(check->progress->subject, sizeof check->progress->subject, format, args);
     va_end(args);
     check_tick(check);
     return true;
@@ -75,7 +78,7 @@ bool check_unit(struct check *check, const char *format, ...)
 
 /* ------------------------------------------------------------------ lines */
 
-/* Names come from the plugin: what is not text becomes '?'. */
+/* Names come from the plugin: characters that are not printable ASCII become '?'. */
 static void plain(char *text)
 {
     for (char *p = text; *p != '\0'; p++)
@@ -89,6 +92,7 @@ static void put(struct check *check, uint32_t result, const char *name, const ch
     char got[700], about[300], want[400];
     json_t *object;
 
+    INLAY_CHECK(result < CHECK_RESULTS && name != NULL && expected != NULL && fix != NULL);
     (void)vsnprintf(got, sizeof got, format, args);
     (void)snprintf(about, sizeof about, "%s", subject != NULL ? subject : "");
     (void)snprintf(want, sizeof want, "%s", expected);
@@ -155,24 +159,26 @@ int check_child(const check_args *args)
 #include "check/groups.def"
 #undef GROUP
     };
-    struct check c = { .args = args };
+    struct check check = { .args = args };
 
-    c.beacon = mmap(NULL, sizeof *c.beacon, PROT_READ | PROT_WRITE, MAP_SHARED, CHECK_BEACON_FD, 0);
-    c.report = fdopen(CHECK_REPORT_FD, "w");
-    if (c.beacon == MAP_FAILED || c.report == NULL)
+    INLAY_CHECK(args->group != NULL);
+
+    check.progress = mmap(NULL, sizeof *check.progress, PROT_READ | PROT_WRITE, MAP_SHARED, CHECK_PROGRESS_FD, 0);
+    check.report = fdopen(CHECK_REPORT_FD, "w");
+    if (check.progress == MAP_FAILED || check.report == NULL)
         return 1;
-    (void)snprintf(c.beacon->phase, sizeof c.beacon->phase, "the checker");
-    crash_watch(c.beacon);
-    the_beacon = c.beacon;
+    (void)snprintf(check.progress->phase, sizeof check.progress->phase, "the checker");
+    crash_install_handlers(check.progress);
+    shared_progress = check.progress;
     (void)pthread_atfork(note_fork, NULL, end_fork);
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* so that all processes that it leaves behind are this one's */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* makes this process the parent of orphaned processes of the plugin */
     for (size_t group = 0; group < sizeof groups / sizeof groups[0]; group++)
         if (strcmp(groups[group].name, args->group) == 0)
-            groups[group].run(&c);
-    check_phase(&c, "the end of the process");
+            groups[group].run(&check);
+    check_phase(&check, "the end of the process");
     if (waitpid(-1, NULL, WNOHANG) == 0)
-        check_fail(&c, "manners", args->group, "no process that outlives the plugin", "wait for those that it starts",
-                   "processes that it started are still running");
-    (void)fputs("done\n", c.report);
-    return fclose(c.report) == 0 ? 0 : 1;
+        check_fail(&check, "process", args->group, "no process that outlives the plugin",
+                   "wait for those that it starts", "processes that it started are still running");
+    (void)fputs("done\n", check.report);
+    return fclose(check.report) == 0 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
-/* Fatal signals in the child: where it happened, in words, left where the parent can read them. */
+/* Describes fatal signals of the child in memory that the parent can read. */
 #include "check/check.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -7,18 +8,19 @@
 
 enum { RANGES = 256, STACK_BYTES = 64 * 1024 };
 
-/* Memory that must not be touched, and what it lies behind. */
+/* Memory that must not be accessed. */
 struct range {
     uintptr_t from, to;
-    const char *what;
+    const char *description; /* NULL: unused entry */
 };
 
-static check_beacon *watched;
-static struct range ranges[RANGES]; /* the handler reads them without the lock: whoever held it is not coming back */
+static check_progress *progress;
+static struct range
+    ranges[RANGES]; /* the handler reads them without the lock: its holder may be the thread that crashed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char handler_stack[STACK_BYTES];
 
-/* Without stdio, which is not to be trusted any more. */
+/* Appends without stdio, which is not safe in a signal handler. */
 static void add_text(char *text, size_t room, const char *more)
 {
     size_t used = strlen(text);
@@ -43,8 +45,8 @@ static void add_number(char *text, size_t room, uint64_t number, uint32_t base)
 
 static void describe(int signal, uintptr_t address)
 {
-    char *text = watched->crash;
-    const size_t room = sizeof watched->crash;
+    char *text = progress->crash;
+    const size_t room = sizeof progress->crash;
 
     text[0] = '\0';
     if (signal == SIGABRT) {
@@ -56,10 +58,10 @@ static void describe(int signal, uintptr_t address)
         return;
     }
     for (uint32_t i = 0; i < RANGES; i++) {
-        if (ranges[i].what == NULL || address < ranges[i].from || address >= ranges[i].to)
+        if (ranges[i].description == NULL || address < ranges[i].from || address >= ranges[i].to)
             continue;
         add_text(text, room, "it touched memory ");
-        add_text(text, room, ranges[i].what);
+        add_text(text, room, ranges[i].description);
         add_text(text, room, " (byte ");
         add_number(text, room, address - ranges[i].from, 10);
         add_text(text, room, " of a forbidden page)");
@@ -73,31 +75,32 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;
     describe(signal, (uintptr_t)info->si_addr);
-    watched->signal = signal;
+    progress->signal = signal;
     _exit(99);
 }
 
-void crash_watch(check_beacon *beacon)
+void crash_install_handlers(check_progress *shared)
 {
     static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
     const stack_t stack = { .ss_sp = handler_stack, .ss_size = sizeof handler_stack };
     struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK };
 
-    watched = beacon;
-    (void)sigaltstack(&stack, NULL); /* so that a stack that ran out has a handler too */
+    progress = shared;
+    (void)sigaltstack(&stack, NULL); /* for stack overflows */
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         (void)sigaction(signals[i], &action, NULL);
 }
 
-void crash_name_range(const void *from, size_t bytes, const char *what)
+void crash_describe_range(const void *from, size_t bytes, const char *description)
 {
     uint32_t i = 0;
 
+    INLAY_CHECK(description != NULL);
     (void)pthread_mutex_lock(&lock);
-    while (i < RANGES && ranges[i].what != NULL)
+    while (i < RANGES && ranges[i].description != NULL)
         i++;
     if (i < RANGES)
-        ranges[i] = (struct range){ (uintptr_t)from, (uintptr_t)from + bytes, what };
+        ranges[i] = (struct range){ (uintptr_t)from, (uintptr_t)from + bytes, description };
     (void)pthread_mutex_unlock(&lock);
 }
 
@@ -105,7 +108,7 @@ void crash_forget_range(const void *from)
 {
     (void)pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < RANGES; i++)
-        if (ranges[i].what != NULL && ranges[i].from == (uintptr_t)from)
-            ranges[i].what = NULL;
+        if (ranges[i].description != NULL && ranges[i].from == (uintptr_t)from)
+            ranges[i].description = NULL;
     (void)pthread_mutex_unlock(&lock);
 }

@@ -4,7 +4,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* The number of the file that holds a graph's input: files stand for the inputs in their order. INLAY_NONE: none. */
+/* The number of the file input_<N>.pb with a graph input: files are numbered in the order of the inputs without default
+ * values. INLAY_NONE: not a graph input. */
 static uint32_t file_of(const struct graph *graph, uint32_t value)
 {
     uint32_t file = 0;
@@ -49,16 +50,16 @@ static bool add_file(op_case *entry, const char *set, uint32_t file)
 
 static bool add_input(op_case *entry, const struct graph *graph, uint32_t value, const char *set)
 {
-    const inlay_value_info *v = value == INLAY_NONE ? NULL : &graph->values[value].info;
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
     uint32_t file = value == INLAY_NONE ? 0 : file_of(graph, value);
     case_tensor *tensor;
 
-    if (v == NULL)
+    if (info == NULL)
         return case_input(entry, INLAY_UNDEFINED, 0, NULL, false) != NULL;
-    if (v->kind != INLAY_VALUE_TENSOR)
+    if (info->kind != INLAY_VALUE_TENSOR)
         return false;
-    if ((v->flags & INLAY_VALUE_CONSTANT) != 0 ? !add_constant(entry, v)
-                                               : file == INLAY_NONE || !add_file(entry, set, file))
+    if ((info->flags & INLAY_VALUE_CONSTANT) != 0 ? !add_constant(entry, info)
+                                                  : file == INLAY_NONE || !add_file(entry, set, file))
         return false;
     tensor = &entry->in[entry->in_count - 1];
     tensor->count = 1;

@@ -1,11 +1,12 @@
-/* check/data.h - ONNX's own test cases as cases: attributes and inputs that nobody here thought of. */
+/* check/data.h - converts ONNX test cases on disk to cases for the harness. They cover attributes and inputs that
+ * recipes.def does not. */
 #ifndef CHECK_DATA_H
 #define CHECK_DATA_H
 #include "check/generate.h"
 
-/* Calls fn with each test case at or below dir whose model is one node on tensors, of an operator whose type matches
- * the glob (NULL: any); the first data set of each. fn returns false to stop. What cannot be read is passed over.
- * *out_count: how many there were. INLAY_NOT_FOUND: there is no case at all. */
+/* Calls fn with the first data set of each test case at or below dir whose model is one node on tensors and whose
+ * operator type matches the glob (NULL: any). fn returns false to stop. Skips cases that cannot be read. *out_count:
+ * number of calls of fn. INLAY_NOT_FOUND: dir contains no test case. */
 INLAY_NODISCARD inlay_status data_cases(const char *dir, const char *match, case_fn fn, void *user, uint32_t *out_count,
                                         inlay_diag *diag);
 #endif

@@ -1,10 +1,11 @@
 #include "check/frozen.h"
 #include "check/check.h"
+#include "inlay/check.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Room is taken from the front. In a first pass without memory it is only counted. */
+/* A bump allocator. The first pass, without memory, only counts the bytes. */
 struct room {
     char *base; /* NULL: counting */
     size_t used;
@@ -14,28 +15,28 @@ struct room {
 
 static void *take(struct room *room, size_t bytes)
 {
-    char *p = room->base == NULL ? NULL : room->base + room->used;
+    char *memory = room->base == NULL ? NULL : room->base + room->used;
 
     room->used += (bytes + 15) / 16 * 16;
-    return p;
+    return memory;
 }
 
 static void *copy(struct room *room, const void *data, size_t bytes)
 {
-    void *p = take(room, bytes);
+    void *memory = take(room, bytes);
 
-    if (p != NULL && bytes > 0 && data != NULL)
-        memcpy(p, data, bytes);
-    return data == NULL ? NULL : p;
+    if (memory != NULL && bytes > 0 && data != NULL)
+        memcpy(memory, data, bytes);
+    return data == NULL ? NULL : memory;
 }
 
 static inlay_str copy_text(struct room *room, inlay_str text)
 {
-    char *p = take(room, (size_t)text.bytes + 1);
+    char *memory = take(room, (size_t)text.bytes + 1);
 
-    if (p != NULL && text.bytes > 0)
-        memcpy(p, text.data, (size_t)text.bytes);
-    return (inlay_str){ p, text.bytes };
+    if (memory != NULL && text.bytes > 0)
+        memcpy(memory, text.data, (size_t)text.bytes);
+    return (inlay_str){ memory, text.bytes };
 }
 
 static const inlay_str *copy_texts(struct room *room, const inlay_str *texts, uint64_t count)
@@ -51,7 +52,7 @@ static const inlay_str *copy_texts(struct room *room, const inlay_str *texts, ui
     return string;
 }
 
-/* Elements of a tensor; those of strings bring their texts. */
+/* Copies the elements of a tensor, including the characters of strings. */
 static const void *copy_elements(struct room *room, inlay_dtype dtype, const void *data, uint64_t bytes)
 {
     if (data == NULL)
@@ -187,13 +188,15 @@ bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, struc
 {
     struct room room = { .extra = extra, .borrowed = borrowed };
 
+    INLAY_CHECK(extra % 8 == 0);
     (void)copy_graph(&room, from);
-    if (!fenced_alloc(room.used, 64, 0, "behind the snapshot", &out->memory))
+    if (!guarded_alloc(room.used, 64, 0, "past the end of the snapshot", &out->memory))
         return false;
     room = (struct room){ .base = out->memory.data, .extra = extra, .borrowed = borrowed };
     out->graph = copy_graph(&room, from);
-    fenced_protect(&out->memory, true);
-    crash_name_range(out->memory.data, out->memory.bytes, "of the snapshot, which is read-only");
+    INLAY_CHECK(room.used == out->memory.bytes); /* both passes take the same bytes */
+    guarded_protect(&out->memory, true);
+    crash_describe_range(out->memory.data, out->memory.bytes, "of the snapshot, which is read-only");
     return true;
 }
 
@@ -202,11 +205,12 @@ void frozen_hide(struct frozen *frozen)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *start = frozen->memory.data - (uintptr_t)frozen->memory.data % page;
 
+    INLAY_CHECK(frozen->memory.map != NULL);
     crash_forget_range(frozen->memory.data);
     (void)mprotect(start, (size_t)(frozen->memory.data + frozen->memory.bytes + frozen->memory.slack - start),
                    PROT_NONE);
-    crash_name_range(frozen->memory.data, frozen->memory.bytes,
-                     "of the graph that compile was shown, after compile returned");
+    crash_describe_range(frozen->memory.data, frozen->memory.bytes,
+                         "of the graph passed to compile, after compile returned");
 }
 
 void frozen_destroy(struct frozen *frozen)
@@ -214,5 +218,5 @@ void frozen_destroy(struct frozen *frozen)
     if (frozen->memory.map == NULL)
         return;
     crash_forget_range(frozen->memory.data);
-    fenced_free(&frozen->memory);
+    guarded_free(&frozen->memory);
 }

@@ -1,19 +1,18 @@
-/* check/frozen.h - a copy of a snapshot in memory that cannot be written to, laid out as by a host of another age. */
+/* check/frozen.h - a read-only copy of a graph snapshot, optionally with longer structs, as in a later host. */
 #ifndef CHECK_FROZEN_H
 #define CHECK_FROZEN_H
-#include "check/fenced.h"
+#include "check/guarded.h"
 #include "inlay/plugin.h"
 
 struct frozen {
     const inlay_graph *graph;
-    struct fenced memory;
+    struct guarded memory;
 };
 
-/* Copies the whole graph, texts and constants too; with borrowed, constants stay where they are, as compile's do.
- * extra: bytes, multiple of 8, that each struct and each element of an array has beyond what this host knows; they are
- * zero. False: no memory. */
+/* Copies the whole graph, including strings and constants. borrowed: the copy points to the original constants, as in
+ * compile. extra: zero bytes, a multiple of 8, appended to each struct and each array element. False: no memory. */
 bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, struct frozen *out);
-/* Forbids reading it, too: the call that it was for has returned. */
+/* Forbids reading, too. To be called when the plugin function that received the graph has returned. */
 void frozen_hide(struct frozen *frozen);
-void frozen_destroy(struct frozen *frozen); /* one that is zero is a no-op */
+void frozen_destroy(struct frozen *frozen); /* no-op on a zeroed struct */
 #endif

@@ -1,5 +1,6 @@
 #include "check/generate.h"
 #include "base/element.h"
+#include "inlay/check.h"
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -21,22 +22,22 @@ static const struct recipe recipes[] = {
 };
 enum { RECIPE_COUNT = sizeof recipes / sizeof recipes[0] };
 
-/* Shapes for operators without a recipe; the last one grows. */
+/* Shapes for operators without a recipe; the last one grows with the scale. */
 static const char *const shapes[] = { "3,5",   "()",      "7",    "2,3,4",     "2,0,3",
                                       "65,33", "1,3,9,9", "1031", "2,1,3,1,2", "64n,48n" };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0], QUICK_SHAPES = 6 };
-/* For operators of two inputs: what the second is beside [3, 5], to be broadcast. */
+/* For operators of two inputs: shapes of the second input to broadcast with [3, 5]. */
 static const char *const second[] = { "()", "5", "3,1", "1,1,1", "2,3,5" };
 enum { SECOND_COUNT = sizeof second / sizeof second[0] };
 
 /* ------------------------------------------------------------------ reading recipes */
 
-struct maker {
+struct generator {
     const case_source *source;
     const case_range *range;
     case_fn fn;
     void *user;
-    inlay_dtype types[PARAMS]; /* of each type parameter */
+    inlay_dtype types[PARAMS]; /* for each type parameter of the schema */
     bool stopped;
     uint64_t state;
 };
@@ -48,7 +49,7 @@ static const char *skip(const char *at)
     return at;
 }
 
-/* Reads "[1,2.5]" or a single number into memory of the case. */
+/* Parses "[1,2.5]" or a single number into memory of the case. */
 static const char *read_numbers(op_case *entry, const char *at, const double **out, uint32_t *out_count)
 {
     double numbers[MAX_NUMBERS];
@@ -67,15 +68,15 @@ static const char *read_numbers(op_case *entry, const char *at, const double **o
     return *at == ']' ? at + 1 : at;
 }
 
-static inlay_dtype type_of(const struct maker *maker, const op_formal *formal)
+static inlay_dtype type_of(const struct generator *generator, const op_formal *formal)
 {
-    return formal != NULL && formal->type_param >= 0 ? maker->types[formal->type_param] : INLAY_UNDEFINED;
+    return formal != NULL && formal->type_param >= 0 ? generator->types[formal->type_param] : INLAY_UNDEFINED;
 }
 
-/* Reads one input of a recipe and adds it. NULL: it cannot be. */
-static const char *read_input(const struct maker *maker, op_case *entry, const char *at, bool constants)
+/* Parses one input of a recipe and adds it to the case. NULL: the operator does not take it. */
+static const char *read_input(const struct generator *generator, op_case *entry, const char *at, bool constants)
 {
-    const op_formal *formal = op_input_formal(maker->source->schema, entry->in_count);
+    const op_formal *formal = op_input_formal(generator->source->schema, entry->in_count);
     int64_t dims[CASE_RANK];
     uint32_t rank = 0;
     case_tensor *tensor;
@@ -89,12 +90,13 @@ static const char *read_input(const struct maker *maker, op_case *entry, const c
     while (isdigit((unsigned char)*at) && rank < CASE_RANK) {
         dims[rank] = strtoll(at, &end, 10);
         if (*end == 'n')
-            dims[rank] *= maker->range->scale, end++;
+            dims[rank] *= generator->range->scale, end++;
         rank++;
         at = *end == ',' ? end + 1 : end;
     }
-    tensor =
-        type_of(maker, formal) != INLAY_UNDEFINED ? case_input(entry, type_of(maker, formal), rank, dims, false) : NULL;
+    tensor = type_of(generator, formal) != INLAY_UNDEFINED
+                 ? case_input(entry, type_of(generator, formal), rank, dims, false)
+                 : NULL;
     if (tensor == NULL)
         return NULL;
     for (at = skip(at); *at != ';' && *at != '\0'; at = skip(at)) {
@@ -128,7 +130,7 @@ static bool read_list(op_case *entry, inlay_attr_info *attribute, const char **a
     return ints != NULL;
 }
 
-/* Reads "name=value" and adds it. */
+/* Parses "name=value" and adds the attribute. */
 static const char *read_attr(op_case *entry, const char *at)
 {
     size_t name = strcspn(at, "=");
@@ -162,11 +164,11 @@ static const char *read_attr(op_case *entry, const char *at)
 
 /* ------------------------------------------------------------------ one case */
 
-static void hand_over(struct maker *maker, op_case *entry)
+static void emit_case(struct generator *generator, op_case *entry)
 {
-    entry->random = maker->source->random;
-    if (!maker->stopped && case_fill(entry, case_random(&maker->state)) == INLAY_OK)
-        maker->stopped = !maker->fn(maker->user, entry);
+    entry->random = generator->source->random;
+    if (!generator->stopped && case_fill(entry, case_random(&generator->state)) == INLAY_OK)
+        generator->stopped = !generator->fn(generator->user, entry);
 }
 
 static bool has_attr(const op_case *entry, const char *name)
@@ -177,42 +179,42 @@ static bool has_attr(const op_case *entry, const char *name)
     return false;
 }
 
-/* Something for the attributes without which there is no node. */
-static bool add_required(const struct maker *maker, op_case *entry)
+/* Adds default values for required attributes. */
+static bool add_required(const struct generator *generator, op_case *entry)
 {
     static const int64_t one = 1;
     static const float half = 0.5F;
 
-    for (uint32_t i = 0; i < maker->source->schema->attr_count; i++) {
-        const op_attr *attribute = &maker->source->schema->attrs[i];
+    for (uint32_t i = 0; i < generator->source->schema->attr_count; i++) {
+        const op_attr *attribute = &generator->source->schema->attrs[i];
         const size_t bytes = strlen(attribute->name);
-        inlay_attr_info a = { .kind = attribute->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
+        inlay_attr_info value = { .kind = attribute->kind, .i = 1, .f = 0.5, .s = { "", 0 } };
 
         if (!attribute->required || has_attr(entry, attribute->name))
             continue;
-        a.name = (inlay_str){ arena_copy(&entry->arena, attribute->name, bytes + 1),
-                              bytes }; /* the case may outlive the schema */
-        if (a.name.data == NULL)
+        value.name = (inlay_str){ arena_copy(&entry->arena, attribute->name, bytes + 1),
+                                  bytes }; /* the case may outlive the schema */
+        if (value.name.data == NULL)
             return false;
-        a.count = attribute->kind == INLAY_ATTR_INTS || attribute->kind == INLAY_ATTR_FLOATS;
-        a.ints = attribute->kind == INLAY_ATTR_INTS ? &one : NULL;
-        a.floats = attribute->kind == INLAY_ATTR_FLOATS ? &half : NULL;
-        if (attribute->kind == INLAY_ATTR_TENSOR || attribute->kind > INLAY_ATTR_STRINGS || !case_attr(entry, &a))
+        value.count = attribute->kind == INLAY_ATTR_INTS || attribute->kind == INLAY_ATTR_FLOATS;
+        value.ints = attribute->kind == INLAY_ATTR_INTS ? &one : NULL;
+        value.floats = attribute->kind == INLAY_ATTR_FLOATS ? &half : NULL;
+        if (attribute->kind == INLAY_ATTR_TENSOR || attribute->kind > INLAY_ATTR_STRINGS || !case_attr(entry, &value))
             return false;
     }
     return true;
 }
 
-static void make_from(struct maker *maker, const struct recipe *recipe, bool constants)
+static void generate_from_recipe(struct generator *generator, const struct recipe *recipe, bool constants)
 {
     const char *at = recipe->inputs;
     bool ok = true;
     op_case entry;
 
-    case_init(&entry, maker->source->domain, maker->source->op_type, maker->source->opset);
+    case_init(&entry, generator->source->domain, generator->source->op_type, generator->source->opset);
     entry.out_count = recipe->outputs;
     while (ok && *at != '\0') {
-        at = read_input(maker, &entry, at, constants);
+        at = read_input(generator, &entry, at, constants);
         ok = at != NULL;
         at += ok && *at == ';';
     }
@@ -220,17 +222,17 @@ static void make_from(struct maker *maker, const struct recipe *recipe, bool con
         at = read_attr(&entry, at);
         ok = at != NULL;
     }
-    if (ok && maker->source->own != NULL)
-        ok = add_required(maker, &entry);
+    if (ok && generator->source->own != NULL)
+        ok = add_required(generator, &entry);
     if (ok)
-        hand_over(maker, &entry);
+        emit_case(generator, &entry);
     case_deinit(&entry);
 }
 
-/* A list of the same shape for as many inputs as the operator takes; all: the optional ones too. */
-static void make_generic(struct maker *maker, const char *first, const char *other, bool all)
+/* Generates a case with the shape `first` for the first input and `other` for the others; all: optional inputs, too. */
+static void generate_uniform(struct generator *generator, const char *first, const char *other, bool all)
 {
-    const op_schema *schema = maker->source->schema;
+    const op_schema *schema = generator->source->schema;
     uint32_t count = schema->min_inputs, outputs = schema->min_outputs > 0 ? schema->min_outputs : 1;
     char text[256] = "";
     size_t used = 0;
@@ -241,7 +243,7 @@ static void make_generic(struct maker *maker, const char *first, const char *oth
         return;
     for (uint32_t i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ";" : "", i == 0 ? first : other);
-    make_from(maker, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
+    generate_from_recipe(generator, &(struct recipe){ .outputs = outputs, .inputs = text, .attrs = "" }, false);
 }
 
 /* ------------------------------------------------------------------ shapes */
@@ -251,42 +253,43 @@ static bool grows(const char *inputs)
     return strchr(inputs, 'n') != NULL;
 }
 
-/* All shapes at the types at hand; few: the first ones only. */
-static void make_shapes(struct maker *maker, bool few)
+/* Generates all shapes in the current types; few: the first shapes only. */
+static void generate_shapes(struct generator *generator, bool few)
 {
-    const op_schema *schema = maker->source->schema;
+    const op_schema *schema = generator->source->schema;
     bool found = false;
-    uint32_t made = 0;
+    uint32_t generated = 0;
 
-    for (uint32_t i = 0; i < RECIPE_COUNT && !maker->stopped; i++) {
+    for (uint32_t i = 0; i < RECIPE_COUNT && !generator->stopped; i++) {
         const struct recipe *recipe = &recipes[i];
 
-        if (strcmp(recipe->op_type, maker->source->op_type) != 0)
+        if (strcmp(recipe->op_type, generator->source->op_type) != 0)
             continue;
         found = true;
-        if ((maker->range->scaled && !grows(recipe->inputs)) || (few && made >= 3))
+        if ((generator->range->scaled && !grows(recipe->inputs)) || (few && generated >= 3))
             continue;
-        made++;
-        make_from(maker, recipe, true);
+        generated++;
+        generate_from_recipe(generator, recipe, true);
         if (strchr(recipe->inputs, '!') != NULL && !few)
-            make_from(maker, recipe, false);
+            generate_from_recipe(generator, recipe, false);
     }
-    for (uint32_t i = 0; i < SHAPE_COUNT && !found && !maker->stopped; i++) {
-        if ((maker->range->scaled && !grows(shapes[i])) || (few && i >= 2) ||
-            (maker->range->quick && !maker->range->scaled && i >= QUICK_SHAPES))
+    for (uint32_t i = 0; i < SHAPE_COUNT && !found && !generator->stopped; i++) {
+        if ((generator->range->scaled && !grows(shapes[i])) || (few && i >= 2) ||
+            (generator->range->quick && !generator->range->scaled && i >= QUICK_SHAPES))
             continue;
-        make_generic(maker, shapes[i], shapes[i], false);
-        if (schema->max_inputs > schema->min_inputs && !maker->range->scaled)
-            make_generic(maker, shapes[i], shapes[i], true);
+        generate_uniform(generator, shapes[i], shapes[i], false);
+        if (schema->max_inputs > schema->min_inputs && !generator->range->scaled)
+            generate_uniform(generator, shapes[i], shapes[i], true);
     }
-    for (uint32_t i = 0; i < SECOND_COUNT && !found && !few && !maker->range->scaled && schema->min_inputs == 2; i++)
-        make_generic(maker, "3,5", second[i], false);
+    for (uint32_t i = 0; i < SECOND_COUNT && !found && !few && !generator->range->scaled && schema->min_inputs == 2;
+         i++)
+        generate_uniform(generator, "3,5", second[i], false);
 }
 
 /* ------------------------------------------------------------------ examples at other sizes
  *
- * Equal sizes of an example stay equal: what has to fit together does. All sizes change, or all that are the same
- * number. */
+ * Equal sizes of an example stay equal, so that dependent shapes still match. Either all sizes change, or all those of
+ * the same value. */
 
 struct resize {
     int64_t times, plus;
@@ -303,8 +306,8 @@ static int64_t resized(int64_t dim, int64_t only, struct resize resize)
     return only >= 0 && dim != only ? dim : to < 0 ? 0 : to;
 }
 
-/* The range of an example's integers, so that indexes stay what they are. */
-static void take_range(const inlay_tensor_view *from, case_tensor *tensor)
+/* Sets the range of random integers to that of the example, so that indices stay valid. */
+static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
 {
     int64_t count = from->bytes * 8 / (inlay_dtype_bits(from->dtype) > 0 ? inlay_dtype_bits(from->dtype) : 8), value;
 
@@ -316,13 +319,14 @@ static void take_range(const inlay_tensor_view *from, case_tensor *tensor)
     }
 }
 
-/* only: the size that changes; -1: all do. */
-static void make_resized(struct maker *maker, const inlay_op_example *example, int64_t only, struct resize resize)
+/* only: the size to change; -1: all sizes. */
+static void generate_resized(struct generator *generator, const inlay_op_example *example, int64_t only,
+                             struct resize resize)
 {
     bool ok = example->output_count <= CASE_OUTPUTS;
     op_case entry;
 
-    case_init(&entry, maker->source->domain, maker->source->op_type, maker->source->opset);
+    case_init(&entry, generator->source->domain, generator->source->op_type, generator->source->opset);
     entry.out_count = example->output_count;
     for (uint32_t i = 0; ok && i < example->input_count; i++) {
         const inlay_tensor_view *from = &example->inputs[i];
@@ -334,17 +338,17 @@ static void make_resized(struct maker *maker, const inlay_op_example *example, i
         tensor = case_input(&entry, from->dtype, from->rank, dims, false);
         ok = tensor != NULL;
         if (ok)
-            take_range(from, tensor);
+            copy_range(from, tensor);
     }
     for (uint32_t i = 0; ok && i < example->attr_count; i++)
         ok = case_attr(&entry, INLAY_AT(inlay_attr_info, example->attrs, example->attr_stride, i));
     if (ok)
-        hand_over(maker, &entry);
+        emit_case(generator, &entry);
     case_deinit(&entry);
 }
 
-/* Is it the first dim of that size? */
-static bool is_first(const inlay_op_example *example, uint32_t input, uint32_t dim)
+/* Is it the first dimension of that size? */
+static bool is_first_of_size(const inlay_op_example *example, uint32_t input, uint32_t dim)
 {
     for (uint32_t i = 0; i <= input; i++)
         for (uint32_t d = 0; d < (i == input ? dim : example->inputs[i].rank); d++)
@@ -353,24 +357,25 @@ static bool is_first(const inlay_op_example *example, uint32_t input, uint32_t d
     return true;
 }
 
-static void make_from_examples(struct maker *maker)
+static void generate_from_examples(struct generator *generator)
 {
-    const inlay_operator *op = maker->source->own;
-    const uint32_t sizes = maker->range->quick ? QUICK_RESIZES : RESIZES;
+    const inlay_operator *op = generator->source->own;
+    const uint32_t sizes = generator->range->quick ? QUICK_RESIZES : RESIZES;
 
     for (uint32_t input = 0; input < op->example_count && input < MOST_EXAMPLES; input++) {
         const inlay_op_example *example = INLAY_AT(inlay_op_example, op->examples, op->example_stride, input);
 
-        if (maker->range->scaled) {
-            make_resized(maker, example, -1, (struct resize){ 2 * maker->range->scale, 1 });
+        if (generator->range->scaled) {
+            generate_resized(generator, example, -1, (struct resize){ 2 * generator->range->scale, 1 });
             continue;
         }
-        for (uint32_t resize = 0; resize < sizes && !maker->stopped; resize++)
-            make_resized(maker, example, -1, resizes[resize]);
+        for (uint32_t resize = 0; resize < sizes && !generator->stopped; resize++)
+            generate_resized(generator, example, -1, resizes[resize]);
         for (uint32_t i = 0; i < example->input_count; i++)
             for (uint32_t d = 0; d < example->inputs[i].rank; d++)
-                for (uint32_t resize = 0; resize < sizes && is_first(example, i, d) && !maker->stopped; resize++)
-                    make_resized(maker, example, example->inputs[i].dims[d], resizes[resize]);
+                for (uint32_t resize = 0; resize < sizes && is_first_of_size(example, i, d) && !generator->stopped;
+                     resize++)
+                    generate_resized(generator, example, example->inputs[i].dims[d], resizes[resize]);
     }
 }
 
@@ -381,7 +386,7 @@ static bool allows(const op_type_param *param, inlay_dtype dtype)
     return dtype != INLAY_UNDEFINED && (param->types.tensor & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-/* The type of a parameter that nothing was said about. */
+/* The default type of a parameter: `like` if it is allowed. */
 static inlay_dtype usual_type(const op_type_param *param, inlay_dtype like)
 {
     static const inlay_dtype order[] = { INLAY_INT64, INLAY_FLOAT, INLAY_UINT8, INLAY_INT32, INLAY_BOOL };
@@ -397,54 +402,56 @@ static inlay_dtype usual_type(const op_type_param *param, inlay_dtype like)
     return INLAY_UNDEFINED;
 }
 
-/* The parameter of the first input; -1: there is none. */
+/* The type parameter of the first input; -1: none. */
 static int32_t main_param(const op_schema *schema)
 {
     return schema->input_count > 0 ? schema->inputs[0].type_param : -1;
 }
 
-static void set_types(struct maker *maker, int32_t param, inlay_dtype dtype)
+static void set_types(struct generator *generator, int32_t param, inlay_dtype dtype)
 {
-    const op_schema *schema = maker->source->schema;
+    const op_schema *schema = generator->source->schema;
 
+    INLAY_CHECK(param < (int32_t)schema->type_count);
     for (uint32_t i = 0; i < schema->type_count && i < PARAMS; i++)
-        maker->types[i] = (int32_t)i == param ? dtype : usual_type(&schema->types[i], dtype);
+        generator->types[i] = (int32_t)i == param ? dtype : usual_type(&schema->types[i], dtype);
 }
 
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user)
 {
     const op_schema *schema = source->schema;
-    struct maker maker = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+    struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
     int32_t first = main_param(schema);
     inlay_dtype usual = INLAY_FLOAT;
 
+    INLAY_CHECK(range->scale >= 1);
     if (first >= 0 && !allows(&schema->types[first], usual))
         usual = usual_type(&schema->types[first], INLAY_UNDEFINED);
-    set_types(&maker, first, usual);
-    make_shapes(&maker, false);
+    set_types(&generator, first, usual);
+    generate_shapes(&generator, false);
     if (source->own != NULL)
-        make_from_examples(&maker);
+        generate_from_examples(&generator);
     if (range->scaled || first < 0)
         return;
-    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT && !maker.stopped; dtype++) {
+    for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT && !generator.stopped; dtype++) {
         if (dtype == usual || !allows(&schema->types[first], dtype))
             continue;
-        set_types(&maker, first, dtype);
-        make_shapes(&maker, range->quick);
+        set_types(&generator, first, dtype);
+        generate_shapes(&generator, range->quick);
     }
-    /* The other parameters of inputs, each in turn. */
-    for (uint32_t i = 1; i < schema->input_count && !maker.stopped; i++) {
+    /* Vary the other type parameters of inputs one at a time. */
+    for (uint32_t i = 1; i < schema->input_count && !generator.stopped; i++) {
         int32_t param = schema->inputs[i].type_param;
 
-        for (inlay_dtype dtype = 1; param >= 0 && param != first && dtype < INLAY_DTYPE_COUNT && !maker.stopped;
+        for (inlay_dtype dtype = 1; param >= 0 && param != first && dtype < INLAY_DTYPE_COUNT && !generator.stopped;
              dtype++) {
             if (!allows(&schema->types[param], dtype))
                 continue;
-            set_types(&maker, first, usual);
-            if (maker.types[param] == dtype)
+            set_types(&generator, first, usual);
+            if (generator.types[param] == dtype)
                 continue;
-            maker.types[param] = dtype;
-            make_shapes(&maker, true);
+            generator.types[param] = dtype;
+            generate_shapes(&generator, true);
         }
     }
 }
@@ -456,7 +463,7 @@ static void *schema_alloc(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-static bool give_source(case_source source, const char *signature, source_fn fn, void *user)
+static bool emit_source(case_source source, const char *signature, source_fn fn, void *user)
 {
     op_schema schema;
     struct arena arena = { 0 };
@@ -470,9 +477,9 @@ static bool give_source(case_source source, const char *signature, source_fn fn,
     return go_on;
 }
 
-static bool give_own(const inlay_operator *op, source_fn fn, void *user)
+static bool emit_custom_operator(const inlay_operator *op, source_fn fn, void *user)
 {
-    return give_source((case_source){ .domain = op->domain,
+    return emit_source((case_source){ .domain = op->domain,
                                       .op_type = op->op_type,
                                       .opset = op->since_version,
                                       .own = op,
@@ -482,6 +489,7 @@ static bool give_own(const inlay_operator *op, source_fn fn, void *user)
 
 static bool is_newest(const op_table *table, uint32_t row)
 {
+    INLAY_CHECK(row < table->count);
     return row + 1 == table->count || strcmp(table->rows[row + 1].op_type, table->rows[row].op_type) != 0;
 }
 
@@ -493,9 +501,9 @@ typedef struct one_source {
 
 static bool generate_one(void *user, const case_source *source)
 {
-    const one_source *o = user;
+    const one_source *context = user;
 
-    generate_cases(source, o->range, o->fn, o->user);
+    generate_cases(source, context->range, context->fn, context->user);
     return true;
 }
 
@@ -503,7 +511,7 @@ void generate_operator(const inlay_operator *op, case_fn fn, void *user, const c
 {
     one_source source = { fn, user, range };
 
-    (void)give_own(op, generate_one, &source);
+    (void)emit_custom_operator(op, generate_one, &source);
 }
 
 void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,
@@ -519,7 +527,7 @@ void generate_sources(const inlay_operator *const *custom, uint32_t custom_count
             if ((row->flags & (OP_HOST | OP_DEPRECATED)) != 0 || (newest && !is_newest(tables[table], row_index)) ||
                 (match != NULL && fnmatch(match, row->op_type, 0) != 0))
                 continue;
-            if (!give_source((case_source){ .domain = tables[table]->domain,
+            if (!emit_source((case_source){ .domain = tables[table]->domain,
                                             .op_type = row->op_type,
                                             .opset = row->since_version,
                                             .random = (row->flags & OP_RANDOM) != 0 },
@@ -529,6 +537,6 @@ void generate_sources(const inlay_operator *const *custom, uint32_t custom_count
     }
     for (uint32_t i = 0; i < custom_count; i++)
         if (match == NULL || fnmatch(match, custom[i]->op_type, 0) == 0)
-            if (!give_own(custom[i], fn, user))
+            if (!emit_custom_operator(custom[i], fn, user))
                 return;
 }

@@ -1,5 +1,5 @@
-/* check/generate.h - cases of an operator: shapes from recipes.def or of all sizes, every element type; of a plugin's
- * own operators also the shapes of their examples at other sizes. */
+/* check/generate.h - generates the cases of an operator: shapes from recipes.def or a general list, in every element
+ * type; for a plugin's own operators also the shapes of their examples at other sizes. */
 #ifndef CHECK_GENERATE_H
 #define CHECK_GENERATE_H
 #include "check/case.h"
@@ -9,28 +9,27 @@ typedef struct case_source {
     const char *domain, *op_type;
     int64_t opset;
     const op_schema *schema;
-    const inlay_operator *own; /* NULL: one of ONNX's */
+    const inlay_operator *own; /* NULL: an operator of ONNX */
     bool random;
 } case_source;
 
 typedef struct case_range {
     uint64_t seed;
-    uint32_t scale; /* what n stands for in recipes.def, at least 1 */
+    uint32_t scale; /* value of n in recipes.def, at least 1 */
     bool quick;     /* fewer types for each shape */
     bool scaled;    /* only shapes that grow with the scale, in one element type */
 } case_range;
 
-/* Calls fn with each case, its elements filled in; fn returns false to stop. The case is the callee's for the call.
- * Whether a case is legal is not known: case_graph() says. */
+/* Calls fn with each case, its elements filled in; fn returns false to stop. fn may take the case over by resetting
+ * entry->arena. A case may be illegal: case_graph() reports that. */
 typedef bool (*case_fn)(void *user, op_case *entry);
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user);
 
-/* generate_cases for an operator of a plugin. */
+/* generate_cases() for an operator of a plugin. */
 void generate_operator(const inlay_operator *op, case_fn fn, void *user, const case_range *range);
 
-/* Calls fn with every operator that there is: ONNX's by the rows of their schemas (host's own and deprecated ones left
- * out; newest: the last version of each only), then those of plugins. match is a glob on the operator's type, or
- * NULL. */
+/* Calls fn with every operator: first ONNX's, one version at a time (newest: the last version only) without the
+ * internal and deprecated ones, then the operators in custom. match is a glob on the operator's type, or NULL. */
 typedef bool (*source_fn)(void *user, const case_source *source);
 void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,
                       source_fn fn, void *user);

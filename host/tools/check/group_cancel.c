@@ -1,34 +1,35 @@
-/* How soon a run ends after it was cancelled. */
+/* Measures how soon a run ends after it was cancelled. */
 #include "base/clock.h"
-#include "check/bench.h"
+#include "check/harness.h"
 #include "check/generate.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
 
 enum { SLACK_MS = 100, ENOUGH_MS = 2000, SCALE = 16, QUICK_SCALE = 8 };
 
-/* The case that runs longest. */
+/* Searches for the case with the longest run. */
 struct search {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const loaded_provider *provider;
     op_case best;
     double best_ms;
     bool found;
-    bool offers; /* the operator at hand, in some small case */
+    bool offers; /* the provider offers the current operator in a small case */
 };
 
-static double run_ms(const struct bench *bench, const uint32_t *cancel, inlay_status *out_status)
+static double run_ms(const struct harness *harness, const uint32_t *cancel, inlay_status *out_status)
 {
-    const bench_how how = { .cancel = cancel };
+    const harness_options options = { .cancel = cancel };
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result result;
+    harness_result result;
     double ms;
 
-    *out_status = bench_run(bench, &how, &result, &diag);
+    *out_status = harness_run(harness, &options, &result, &diag);
     ms = result.ns * 1e-6;
-    bench_result_deinit(&result);
+    harness_result_deinit(&result);
     return ms;
 }
 
@@ -37,40 +38,40 @@ static bool try_case(void *user, op_case *entry)
     struct search *search = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
-    case_one one;
+    case_instance built;
     double ms = 0;
-    struct bench bench;
+    struct harness harness;
 
-    if (case_graph(entry, &search->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &search->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
-    if (bench_open(search->check, search->provider, &one, entry, 1, &bench, &diag) == INLAY_OK) {
-        ms = run_ms(&bench, NULL, &status);
+    if (harness_open(search->check, search->provider, &built, entry, 1, &harness, &diag) == INLAY_OK) {
+        ms = run_ms(&harness, NULL, &status);
         if (status == INLAY_OK && ms > search->best_ms) {
             if (search->found)
                 case_deinit(&search->best);
             search->best = *entry;
-            entry->arena = (struct arena){ 0 }; /* ours now */
+            entry->arena = (struct arena){ 0 }; /* the search owns it now */
             search->best_ms = ms;
             search->found = true;
         }
-        bench_close(&bench);
+        harness_close(&harness);
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     return ms == 0 && search->best_ms < ENOUGH_MS;
 }
 
-static bool see_offer(void *user, op_case *entry)
+static bool counted_offer(void *user, op_case *entry)
 {
     struct search *search = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_answer answer = { .kind = BENCH_REFUSED };
-    case_one one;
+    harness_answer answer = { .kind = HARNESS_REFUSED };
+    case_instance built;
 
-    if (case_graph(entry, &search->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &search->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
-    bench_assess(search->provider, &one, &answer);
-    case_one_deinit(&one);
-    search->offers |= answer.kind == BENCH_OFFERED;
+    harness_assess(search->provider, &built, &answer);
+    case_instance_deinit(&built);
+    search->offers |= answer.kind == HARNESS_OFFERED;
     return !search->offers;
 }
 
@@ -85,7 +86,7 @@ static bool try_source(void *user, const case_source *source)
     check_subject(search->check, "%s-%lld", source->op_type, (long long)source->opset);
     check_phase(search->check, "assess");
     search->offers = false;
-    generate_cases(source, &small, see_offer, search); /* large tensors take long to make */
+    generate_cases(source, &small, counted_offer, search); /* large tensors take long to generate */
     check_phase(search->check, "the checker");
     if (search->offers)
         generate_cases(source, &range, try_case, search);
@@ -97,7 +98,7 @@ static bool try_source(void *user, const case_source *source)
 struct canceller {
     uint32_t word;
     double after_ms;
-    double at_ms; /* when it was done */
+    double at_ms; /* time at which the flag was set */
 };
 
 static void *cancel_later(void *user)
@@ -112,25 +113,25 @@ static void *cancel_later(void *user)
     return NULL;
 }
 
-static void judge(struct check *check, const struct search *search, const char *text, const struct canceller *canceller,
-                  double took_ms, double late_ms, inlay_status status)
+static void report_result(struct check *check, const struct search *search, const char *text,
+                          const struct canceller *canceller, double took_ms, double late_ms, inlay_status status)
 {
     const uint32_t poll = search->provider->table->poll_ms;
 
     if (took_ms < canceller->after_ms)
-        check_skip(check, "cancel", text, "it was done before it could be cancelled");
+        check_skip(check, "cancel", text, "the run ended before it could be cancelled");
     else if (late_ms > poll + SLACK_MS)
-        check_fail(check, "cancel", text, "that a cancelled run ends within poll_ms",
+        check_fail(check, "cancel", text, "a cancelled run ends within poll_ms",
                    "call inlay_host.poll (or read args->cancel) between pieces of work, or raise poll_ms",
-                   "poll_ms is %u, but it went on for %.0f ms", poll, late_ms);
+                   "poll_ms is %u, but the run continued for %.0f ms", poll, late_ms);
     else if (status != INLAY_CANCELLED && status != INLAY_OK)
         check_fail(check, "cancel", text, "INLAY_CANCELLED", "return what inlay_host.poll returned", "it returned '%s'",
                    inlay_status_text(status));
     else if (late_ms > 2 * poll + 10)
-        check_warn(check, "cancel", text, "that a cancelled run ends within poll_ms",
-                   "poll more often, or raise poll_ms", "poll_ms is %u, but it went on for %.0f ms", poll, late_ms);
+        check_warn(check, "cancel", text, "a cancelled run ends within poll_ms", "poll more often, or raise poll_ms",
+                   "poll_ms is %u, but the run continued for %.0f ms", poll, late_ms);
     else
-        check_pass(check, "cancel", text, "it ended %.1f ms after it was cancelled, of a run of %.0f ms",
+        check_pass(check, "cancel", text, "ended %.1f ms after the cancellation of a run of %.0f ms",
                    late_ms > 0 ? late_ms : 0, search->best_ms);
 }
 
@@ -140,39 +141,40 @@ static void cancel_best(struct check *check, struct search *search, const char *
     struct canceller canceller = { .after_ms = search->best_ms / 4 };
     inlay_status status;
     pthread_t thread;
-    case_one one;
-    struct bench bench;
+    case_instance built;
+    struct harness harness;
 
-    if (case_graph(&search->best, &search->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    INLAY_CHECK(search->found);
+    if (case_graph(&search->best, &search->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return;
-    if (bench_open(check, search->provider, &one, &search->best, 1, &bench, &diag) == INLAY_OK) {
+    if (harness_open(check, search->provider, &built, &search->best, 1, &harness, &diag) == INLAY_OK) {
         if (pthread_create(&thread, NULL, cancel_later, &canceller) == 0) {
-            double took = run_ms(&bench, &canceller.word, &status), end = clock_ms();
+            double took = run_ms(&harness, &canceller.word, &status), end = clock_ms();
 
             (void)pthread_join(thread, NULL);
-            judge(check, search, text, &canceller, took, end - canceller.at_ms, status);
+            report_result(check, search, text, &canceller, took, end - canceller.at_ms, status);
         }
-        bench_close(&bench);
+        harness_close(&harness);
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
 }
 
-static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider)
+static void try_provider(struct check *check, const struct fixture *fixture, const loaded_provider *provider)
 {
     const inlay_operator *custom[64];
-    struct search search = { .check = check, .world = world, .provider = provider };
+    struct search search = { .check = check, .fixture = fixture, .provider = provider };
     const uint32_t poll = provider->table->poll_ms;
     char text[256];
 
     if (poll == 0) {
-        check_warn(check, "cancel", provider->name, "a poll_ms above 0, and that a cancelled run ends within it",
+        check_warn(check, "cancel", provider->name, "a poll_ms above 0, within which a cancelled run ends",
                    "poll in long kernels and set poll_ms", "poll_ms is 0: runs cannot be cancelled within an operator");
         return;
     }
-    generate_sources(custom, world_operators(world, custom, 64), check->args->op, true, try_source, &search);
+    generate_sources(custom, fixture_operators(fixture, custom, 64), check->args->op, true, try_source, &search);
     if (!search.found || search.best_ms < 4.0 * poll) {
-        check_skip(check, "cancel", provider->name, "the longest run here takes %.1f ms, poll_ms is %u", search.best_ms,
-                   poll);
+        check_skip(check, "cancel", provider->name, "too short to test: the longest run takes %.1f ms, poll_ms is %u",
+                   search.best_ms, poll);
     } else {
         check_subject(check, "%s", case_text(&search.best, text, sizeof text));
         cancel_best(check, &search, text);
@@ -183,16 +185,16 @@ static void try_provider(struct check *check, const struct world *world, const l
 
 void check_group_cancel(struct check *check)
 {
-    struct world world;
+    struct fixture fixture;
 
     if (check->args->no_timing) {
         check_skip(check, "cancel", NULL, "--no-timing");
         return;
     }
-    if (!world_open(check, "cancel", false, &world))
+    if (!fixture_open(check, "cancel", false, &fixture))
         return;
-    for (uint32_t i = 0; i < world.own_count; i++)
-        if (check_unit(check, "%s", world.own[i].name))
-            try_provider(check, &world, &world.own[i]);
-    world_close(&world);
+    for (uint32_t i = 0; i < fixture.own_count; i++)
+        if (check_unit(check, "%s", fixture.own[i].name))
+            try_provider(check, &fixture, &fixture.own[i]);
+    fixture_close(&fixture);
 }

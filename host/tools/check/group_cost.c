@@ -1,89 +1,92 @@
-/* What cost says against what a run takes, at growing sizes. */
+/* Compares predicted costs with measured times at growing sizes. */
 #include "base/pace.h"
-#include "check/bench.h"
+#include "check/harness.h"
 #include "check/generate.h"
 #include "timing/timing.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SIZES = 3, RUNS = 5, RELIABLE_NS = 20000 };
-static const double far = 100, off = 3; /* times too much or too little: a failure, a warning */
+/* A line is a failure or a warning if predicted and measured time differ by more than this factor. */
+static const double failure_factor = 100, warning_factor = 3;
 
-/* The last case of a scale that was offered, measured. */
+/* Prediction and measurement of the last offered case of a scale. */
 struct sample {
-    double predicted, measured; /* nanoseconds, the median; measured 0 = there is none */
-    double least;               /* of the runs: what a busy machine leaves alone */
+    double predicted, measured; /* nanoseconds, the median; measured 0 = no measurement */
+    double least;               /* the shortest run, which a busy machine disturbs least */
     double flops;
-    bool guessed; /* by the provider's own word */
+    bool guessed; /* the provider called its prediction a guess */
     char text[200];
 };
 
-struct costing {
+struct cost_check {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const loaded_provider *provider;
     struct sample samples[SIZES];
-    struct sample *now;
+    struct sample *sample;
 };
 
 /* A run that fails is not timed; other groups report it. */
 static inlay_status run_once(void *subject, double *out_ms, inlay_diag *diag)
 {
-    const bench_how how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag failure = INLAY_DIAG_INIT;
-    bench_result result;
+    harness_result result;
 
     (void)diag;
-    *out_ms = bench_run(subject, &how, &result, &failure) == INLAY_OK ? result.ns * 1e-6 : -1;
-    bench_result_deinit(&result);
+    *out_ms = harness_run(subject, &options, &result, &failure) == INLAY_OK ? result.ns * 1e-6 : -1;
+    harness_result_deinit(&result);
     return INLAY_OK;
 }
 
 /* Times a few runs. */
-static void measure(struct bench *bench, struct sample *out)
+static void measure(struct harness *harness, struct sample *out)
 {
     const timing_plan plan = { .least = RUNS, .most = RUNS };
-    void *subject = bench;
+    void *subject = harness;
     run_times times = { 0 };
 
     if (timing_rounds(&plan, run_once, &subject, 1, &times, NULL) == INLAY_OK && times.count > 0) {
         timing_sort(&times);
         out->measured = times.ms[times.count / 2] * 1e6;
         out->least = times.ms[0] * 1e6;
+        INLAY_CHECK(out->least <= out->measured);
     }
     free(times.ms);
 }
 
 static bool try_case(void *user, op_case *entry)
 {
-    struct costing *costing = user;
+    struct cost_check *cost_check = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_cost cost;
-    case_one one;
-    struct bench bench;
+    case_instance built;
+    struct harness harness;
 
-    if (case_graph(entry, &costing->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &cost_check->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
-    check_subject(costing->check, "%s", case_text(entry, costing->now->text, sizeof costing->now->text));
-    if (bench_open(costing->check, costing->provider, &one, entry, 1, &bench, &diag) == INLAY_OK) {
-        check_phase(costing->check, "cost");
-        if (bench_cost(costing->provider, &one, &bench.answer, 1, &cost) == INLAY_OK) {
-            costing->now->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* all that it is a region of */
-            if ((costing->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
+    check_subject(cost_check->check, "%s", case_text(entry, cost_check->sample->text, sizeof cost_check->sample->text));
+    if (harness_open(cost_check->check, cost_check->provider, &built, entry, 1, &harness, &diag) == INLAY_OK) {
+        check_phase(cost_check->check, "cost");
+        if (harness_cost(cost_check->provider, &built, &harness.answer, 1, &cost) == INLAY_OK) {
+            cost_check->sample->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* the case is a whole region */
+            if ((cost_check->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
                 cost.confidence != INLAY_CONFIDENCE_MEASURED)
-                costing->now->predicted *= pace_of_cpu();
-            costing->now->flops = cost.flops;
-            costing->now->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
-            measure(&bench, costing->now);
+                cost_check->sample->predicted *= pace_of_cpu();
+            cost_check->sample->flops = cost.flops;
+            cost_check->sample->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
+            measure(&harness, cost_check->sample);
         }
-        bench_close(&bench);
+        harness_close(&harness);
     }
-    case_one_deinit(&one);
-    return costing->now->measured <= 0;
+    case_instance_deinit(&built);
+    return cost_check->sample->measured <= 0;
 }
 
-/* Times in words: "12.5 us". */
+/* Formats a time: "12.5 us". */
 static const char *time_text(double ns, char text[32])
 {
     if (!(fabs(ns) >= 1e3))
@@ -95,72 +98,72 @@ static const char *time_text(double ns, char text[32])
     return text;
 }
 
-static void judge(const struct costing *costing)
+static void report_result(const struct cost_check *cost_check)
 {
     const struct sample *big = NULL, *small = NULL;
-    char a[32], b[32];
+    char first_text[32], second_text[32];
     double ratio;
 
     for (uint32_t i = 0; i < SIZES; i++) {
-        if (costing->samples[i].measured <= 0)
+        if (cost_check->samples[i].measured <= 0)
             continue;
-        small = small == NULL ? &costing->samples[i] : small;
-        big = &costing->samples[i];
+        small = small == NULL ? &cost_check->samples[i] : small;
+        big = &cost_check->samples[i];
         if (!isfinite(big->predicted) || big->predicted < 0 || !isfinite(big->flops) || big->flops < 0) {
-            check_fail(costing->check, "cost", big->text, "a time from 0 ns up", "divide by nothing that may be 0",
-                       "ns is %g, flops %g", big->predicted, big->flops);
+            check_fail(cost_check->check, "cost", big->text, "a finite time of at least 0 ns",
+                       "do not divide by values that may be 0", "ns is %g, flops %g", big->predicted, big->flops);
             return;
         }
     }
     if (big == NULL)
         return;
-    if (small->predicted > far * big->predicted) {
-        check_fail(costing->check, "cost", big->text, "that more work costs more",
+    if (small->predicted > failure_factor * big->predicted) {
+        check_fail(cost_check->check, "cost", big->text, "a higher cost for more work",
                    "compute the cost from the shapes in request->values", "%s, but for %s it was %s",
-                   time_text(big->predicted, a), small->text, time_text(small->predicted, b));
+                   time_text(big->predicted, first_text), small->text, time_text(small->predicted, second_text));
         return;
     }
     if (big->measured < RELIABLE_NS) {
-        check_pass(costing->check, "cost", big->text, "predicted %s; too short to measure (%s)",
-                   time_text(big->predicted, a), time_text(big->measured, b));
+        check_pass(cost_check->check, "cost", big->text, "predicted %s; too short to measure (%s)",
+                   time_text(big->predicted, first_text), time_text(big->measured, second_text));
         return;
     }
     ratio = big->predicted / big->measured;
-    /* Too dear a guess draws no work: a device that nobody asked for may keep away so. */
-    if ((ratio > far && !big->guessed) || big->predicted < big->least / far)
-        check_fail(costing->check, "cost", big->text, "a prediction that partitions can be made by",
-                   "compute ns from the operations and bytes of the shapes at hand (kit: set cost->flops)",
-                   "predicted %s, measured %s: %.3g times", time_text(big->predicted, a), time_text(big->measured, b),
-                   ratio);
-    else if (ratio > off || ratio < 1 / off)
-        check_warn(costing->check, "cost", big->text, "a prediction within a factor of 3",
-                   "tell the number of operations, or measure: set cost->ns and confidence",
-                   "predicted %s, measured %s: %.2g times", time_text(big->predicted, a), time_text(big->measured, b),
-                   ratio);
+    /* A guess that is too high attracts no work, so a device that was not requested may avoid work by it. */
+    if ((ratio > failure_factor && !big->guessed) || big->predicted < big->least / failure_factor)
+        check_fail(cost_check->check, "cost", big->text, "a prediction accurate enough for partitioning",
+                   "compute ns from the operations and bytes of the given shapes (kit: set cost->flops)",
+                   "predicted %s, measured %s: %.3g times", time_text(big->predicted, first_text),
+                   time_text(big->measured, second_text), ratio);
+    else if (ratio > warning_factor || ratio < 1 / warning_factor)
+        check_warn(cost_check->check, "cost", big->text, "a prediction within a factor of 3",
+                   "report the number of operations, or measure: set cost->ns and confidence",
+                   "predicted %s, measured %s: %.2g times", time_text(big->predicted, first_text),
+                   time_text(big->measured, second_text), ratio);
     else
-        check_pass(costing->check, "cost", big->text, "predicted %s, measured %s: %.2g times",
-                   time_text(big->predicted, a), time_text(big->measured, b), ratio);
+        check_pass(cost_check->check, "cost", big->text, "predicted %s, measured %s: %.2g times",
+                   time_text(big->predicted, first_text), time_text(big->measured, second_text), ratio);
 }
 
 static bool try_source(void *user, const case_source *source)
 {
     static const uint32_t scales[SIZES] = { 1, 4, 16 };
-    struct costing *costing = user;
+    struct cost_check *cost_check = user;
 
-    if (!check_unit(costing->check, "%s-%lld", source->op_type, (long long)source->opset))
+    if (!check_unit(cost_check->check, "%s-%lld", source->op_type, (long long)source->opset))
         return true;
-    memset(costing->samples, 0, sizeof costing->samples);
+    memset(cost_check->samples, 0, sizeof cost_check->samples);
     for (uint32_t i = 0; i < SIZES; i++) {
         const case_range range = {
-            .seed = costing->check->args->seed, .scale = scales[i], .quick = true, .scaled = true
+            .seed = cost_check->check->args->seed, .scale = scales[i], .quick = true, .scaled = true
         };
-        costing->now = &costing->samples[i];
-        if (!costing->check->args->quick || i != 1)
-            generate_cases(source, &range, try_case, costing);
-        if (costing->check->args->quick && costing->samples[0].measured <= 0)
-            return true; /* large tensors take long to make, and what is not offered when small hardly is when large */
+        cost_check->sample = &cost_check->samples[i];
+        if (!cost_check->check->args->quick || i != 1)
+            generate_cases(source, &range, try_case, cost_check);
+        if (cost_check->check->args->quick && cost_check->samples[0].measured <= 0)
+            return true; /* an operator that is not offered when small is hardly offered when large, which takes long */
     }
-    judge(costing);
+    report_result(cost_check);
     return true;
 }
 
@@ -168,22 +171,22 @@ void check_group_cost(struct check *check)
 {
     const inlay_operator *custom[64];
     uint32_t count;
-    struct world world;
+    struct fixture fixture;
     bool timed;
 
-    if (!world_open(check, "cost", false, &world))
+    if (!fixture_open(check, "cost", false, &fixture))
         return;
-    count = world_operators(&world, custom, 64);
-    timed = world.plugins[0].sanitizers == 0 && !check->args->no_timing;
+    count = fixture_operators(&fixture, custom, 64);
+    timed = fixture.plugins[0].sanitizers == 0 && !check->args->no_timing;
     if (check->args->no_timing) {
         check_skip(check, "cost", NULL, "--no-timing");
-    } else if (world.plugins[0].sanitizers != 0) {
-        check_skip(check, "cost", NULL, "the plugin is built with a sanitizer, so times say nothing");
+    } else if (fixture.plugins[0].sanitizers != 0) {
+        check_skip(check, "cost", NULL, "the plugin is built with a sanitizer, so times are meaningless");
     }
-    for (uint32_t i = 0; i < world.own_count && timed; i++) {
-        struct costing costing = { .check = check, .world = &world, .provider = &world.own[i] };
+    for (uint32_t i = 0; i < fixture.own_count && timed; i++) {
+        struct cost_check cost_check = { .check = check, .fixture = &fixture, .provider = &fixture.own[i] };
 
-        generate_sources(custom, count, check->args->op, true, try_source, &costing);
+        generate_sources(custom, count, check->args->op, true, try_source, &cost_check);
     }
-    world_close(&world);
+    fixture_close(&fixture);
 }

@@ -1,14 +1,15 @@
-/* Devices: lists of them, memory that is copied, mapped and shared, and fences of others. */
-#include "check/bench.h"
+/* Devices: their list and description; copying, mapping and sharing of their memory; fences of other providers. */
+#include "check/harness.h"
 #include "threads/fence.h"
 #include "plugin/plugin.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { BYTES = 4096 + 64, BUFFERS = 3, GATE_MS = 20, PATIENCE_MS = 10000 };
 
-/* ------------------------------------------------------------------ what there is */
+/* ------------------------------------------------------------------ list and description */
 
 typedef struct device_count {
     struct check *check;
@@ -30,7 +31,7 @@ static bool has_option(const inlay_provider *provider, const char *name)
     return false;
 }
 
-static inlay_status look_at_one(void *user, const inlay_device_info *info)
+static inlay_status check_device_info(void *user, const inlay_device_info *info)
 {
     device_count *count = user;
 
@@ -65,22 +66,22 @@ static void check_list(struct check *check, const inlay_provider *provider)
     if (provider->enumerate == NULL)
         return;
     check_phase(check, "enumerate");
-    status = provider->enumerate(provider->ctx, host_table(), look_at_one, &count, &diag);
+    status = provider->enumerate(provider->ctx, host_table(), check_device_info, &count, &diag);
     check_phase(check, "the checker");
     if (status == INLAY_UNSUPPORTED && count.count == 0 && is_text(diag.text)) {
-        check_pass(check, "device.list", provider->name, "there is none: %.200s", diag.text);
+        check_pass(check, "device.list", provider->name, "no device: %.200s", diag.text);
         return;
     }
     if (status != INLAY_OK) {
         check_fail(check, "device.list", provider->name,
-                   "INLAY_OK, or INLAY_UNSUPPORTED with a sentence where there is none", "say why in diag",
+                   "INLAY_OK, or INLAY_UNSUPPORTED with a message if no device exists", "write the reason to diag",
                    "%s after %u devices: %.200s", inlay_status_text(status), count.count, diag.text);
         return;
     }
     if (count.count > 0 &&
         (provider->enumerate(provider->ctx, host_table(), stop_at_first, &calls, &ignored) != INLAY_CANCELLED ||
          calls != 1)) {
-        check_fail(check, "device.list", provider->name, "an end of the list where the callback says so",
+        check_fail(check, "device.list", provider->name, "no further call after the callback returned an error",
                    "return what the callback returned", "%u more calls", calls - 1);
         return;
     }
@@ -88,7 +89,7 @@ static void check_list(struct check *check, const inlay_provider *provider)
         check_pass(check, "device.list", provider->name, "%u devices, %u of them usable", count.count, count.usable);
 }
 
-/* The flags of the first domain, as they are now that the device is open. */
+/* Checks describe(). Returns the flags of the first domain, queried after create. */
 static uint32_t check_description(struct check *check, const loaded_provider *provider)
 {
     const inlay_provider *table = provider->table;
@@ -107,47 +108,46 @@ static uint32_t check_description(struct check *check, const loaded_provider *pr
     status = table->describe(provider->state, &info, domains, &diag);
     check_phase(check, "the checker");
     for (uint32_t i = 0; i < table->domain_count && status == INLAY_OK; i++) {
-        const uint64_t a = domains[i].alignment;
+        const uint64_t alignment = domains[i].alignment;
 
-        if (is_text(domains[i].name) && a != 0 && (a & (a - 1)) == 0 &&
-            a >= INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, i)->alignment &&
+        if (is_text(domains[i].name) && alignment != 0 && (alignment & (alignment - 1)) == 0 &&
+            alignment >= INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, i)->alignment &&
             ((domains[i].flags & INLAY_DOMAIN_HOST_VISIBLE) == 0 || table->buffer_map != NULL))
             continue;
         check_fail(check, "device.description", provider->name,
-                   "domains with a name, an alignment that is no smaller than before, "
-                   "and functions for what their flags promise",
-                   "leave what is not known as it was", "domain %u is aligned to %llu, flags 0x%x", i,
-                   (unsigned long long)a, domains[i].flags);
+                   "domains with a name, an alignment not smaller than before create, "
+                   "and the functions that their flags require",
+                   "leave unknown members unchanged", "domain %u is aligned to %llu, flags 0x%x", i,
+                   (unsigned long long)alignment, domains[i].flags);
         return 0;
     }
     if (status != INLAY_OK)
-        check_fail(check, "device.description", provider->name, "INLAY_OK", "leave what is not known as it was",
+        check_fail(check, "device.description", provider->name, "INLAY_OK", "leave unknown members unchanged",
                    "%s: %.200s", inlay_status_text(status), diag.text);
     else
-        check_pass(check, "device.description", provider->name, "%s",
-                   is_text(info.name) ? info.name : "nothing is told");
+        check_pass(check, "device.description", provider->name, "%s", is_text(info.name) ? info.name : "no name");
     return table->domain_count > 0 ? domains[0].flags : 0;
 }
 
-/* ------------------------------------------------------------------ copies, and fences of others */
+/* ------------------------------------------------------------------ copies and fences of other providers */
 
-struct scene {
+struct device_test {
     struct check *check;
     device_link link;
     inlay_buffer buffers[BUFFERS];
     uint8_t sent[BUFFERS][BYTES], got[BUFFERS][BYTES];
 };
 
-static bool is_async(const struct scene *scene)
+static bool is_async(const struct device_test *test)
 {
-    return (scene->link.provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
+    return (test->link.provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
 }
 
-/* All buffers at once, or one after the other where the provider has no buffer_copies. */
-static inlay_status copy_all(struct scene *scene, bool to_device, const inlay_fence *wait, inlay_fence signal,
+/* Copies all buffers in one request, or sequentially if the provider has no buffer_copies. */
+static inlay_status copy_all(struct device_test *test, bool to_device, const inlay_fence *wait, inlay_fence signal,
                              inlay_diag *diag)
 {
-    const inlay_provider *table = scene->link.provider->table;
+    const inlay_provider *table = test->link.provider->table;
     inlay_copy list[BUFFERS];
     inlay_copy_request request = { .struct_size = sizeof request,
                                    .copies = list,
@@ -159,14 +159,14 @@ static inlay_status copy_all(struct scene *scene, bool to_device, const inlay_fe
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        const inlay_buffer here = { .handle = (uintptr_t)(to_device ? scene->sent[i] : scene->got[i]), .bytes = BYTES };
+        const inlay_buffer here = { .handle = (uintptr_t)(to_device ? test->sent[i] : test->got[i]), .bytes = BYTES };
 
-        list[i] = to_device ? (inlay_copy){ here, scene->buffers[i] } : (inlay_copy){ scene->buffers[i], here };
+        list[i] = to_device ? (inlay_copy){ here, test->buffers[i] } : (inlay_copy){ test->buffers[i], here };
     }
     if (table->buffer_copies != NULL)
-        return table->buffer_copies(scene->link.provider->state, &request, diag);
+        return table->buffer_copies(test->link.provider->state, &request, diag);
     for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++)
-        status = table->buffer_copy(scene->link.provider->state, NULL, &list[i].source, &list[i].target, wait,
+        status = table->buffer_copy(test->link.provider->state, NULL, &list[i].source, &list[i].target, wait,
                                     wait != NULL, i == BUFFERS - 1 ? signal : (inlay_fence){ 0, 0 }, diag);
     return status;
 }
@@ -178,8 +178,8 @@ static void pause_ms(long ms)
     (void)nanosleep(&timespec, NULL);
 }
 
-/* Is it reached within the patience of the checker? */
-static bool comes(inlay_fence fence, inlay_status *out_status)
+/* Is the fence reached within PATIENCE_MS? */
+static bool wait_reached(inlay_fence fence, inlay_status *out_status)
 {
     for (int ms = 0; ms < PATIENCE_MS; ms += 5) {
         if (fence_reached(fence, out_status))
@@ -189,51 +189,51 @@ static bool comes(inlay_fence fence, inlay_status *out_status)
     return false;
 }
 
-/* Up behind a fence that nobody has signalled yet, and down again. */
-static void check_copies(struct scene *scene)
+/* Uploads with a wait on a fence that is not signalled yet, then downloads. */
+static void check_copies(struct device_test *test)
 {
-    const char *name = scene->link.provider->name;
+    const char *name = test->link.provider->name;
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_fence gate = { 0, 1 }, up = device_point(&scene->link), down;
+    inlay_fence gate = { 0, 1 }, up = device_point(&test->link), down;
     inlay_status status = timeline_create(&gate.timeline, &diag);
     bool early = false;
 
     for (uint32_t i = 0; i < BUFFERS; i++)
         for (uint32_t k = 0; k < BYTES; k++)
-            scene->sent[i][k] = (uint8_t)(k * 7 + i * 31 + 1);
-    memset(scene->got, 0, sizeof scene->got);
-    check_phase(scene->check, "buffer_copies");
+            test->sent[i][k] = (uint8_t)(k * 7 + i * 31 + 1);
+    memset(test->got, 0, sizeof test->got);
+    check_phase(test->check, "buffer_copies");
     if (status == INLAY_OK)
-        status = copy_all(scene, true, is_async(scene) ? &gate : NULL, up, &diag);
-    if (status == INLAY_OK && is_async(scene)) {
+        status = copy_all(test, true, is_async(test) ? &gate : NULL, up, &diag);
+    if (status == INLAY_OK && is_async(test)) {
         pause_ms(GATE_MS);
         early = fence_reached(up, NULL);
         fence_signal(gate, INLAY_OK, NULL);
-        if (!comes(up, &status))
+        if (!wait_reached(up, &status))
             status = inlay_fail(&diag, INLAY_BUSY, "no signal %d ms after the fence was reached", PATIENCE_MS);
     }
-    down = device_point(&scene->link);
+    down = device_point(&test->link);
     if (status == INLAY_OK)
-        status = copy_all(scene, false, NULL, down, &diag);
+        status = copy_all(test, false, NULL, down, &diag);
     if (status == INLAY_OK)
-        status = device_wait(&scene->link, down, &diag);
-    check_phase(scene->check, "the checker");
+        status = device_wait(&test->link, down, &diag);
+    check_phase(test->check, "the checker");
     timeline_destroy(gate.timeline);
-    if (status != INLAY_OK || early || memcmp(scene->got, scene->sent, sizeof scene->got) != 0)
-        check_fail(scene->check, "device.copies", name,
+    if (status != INLAY_OK || early || memcmp(test->got, test->sent, sizeof test->got) != 0)
+        check_fail(test->check, "device.copies", name,
                    "several copies in one request, after its waits and before its signal",
                    "wait for each fence of waits, and signal when all copies are done", "%s",
-                   early                ? "a signal before the fence that it was to wait for"
+                   early                ? "it signalled before the fence that it had to wait for"
                    : status != INLAY_OK ? diag.text
-                                        : "other bytes than were sent");
+                                        : "the bytes read differ from those written");
     else
-        check_pass(scene->check, "device.copies", name, "%d of %d bytes each", BUFFERS, BYTES);
+        check_pass(test->check, "device.copies", name, "%d of %d bytes each", BUFFERS, BYTES);
 }
 
-/* What waits for work that failed fails, too. */
-static void check_poison(struct scene *scene)
+/* Work that waits for a failed fence must fail, too. */
+static void check_failed_fence(struct device_test *test)
 {
-    inlay_diag diag = INLAY_DIAG_INIT, why = INLAY_DIAG_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT, reason = INLAY_DIAG_INIT;
     inlay_fence gate = { 0, 1 }, done = { 0, 1 };
     inlay_status status = timeline_create(&gate.timeline, &diag), ended = INLAY_OK;
 
@@ -241,156 +241,161 @@ static void check_poison(struct scene *scene)
         status = timeline_create(&done.timeline, &diag);
     if (status != INLAY_OK)
         return;
-    check_phase(scene->check, "buffer_copies");
-    status = copy_all(scene, true, &gate, done, &diag);
-    (void)inlay_fail(&why, INLAY_IO_ERROR, "what it waited for failed");
-    fence_signal(gate, INLAY_IO_ERROR, &why);
-    if (status == INLAY_OK && !comes(done, &ended))
+    check_phase(test->check, "buffer_copies");
+    status = copy_all(test, true, &gate, done, &diag);
+    (void)inlay_fail(&reason, INLAY_IO_ERROR, "the work that it waited for failed");
+    fence_signal(gate, INLAY_IO_ERROR, &reason);
+    if (status == INLAY_OK && !wait_reached(done, &ended))
         ended = INLAY_BUSY;
-    check_phase(scene->check, "the checker");
+    check_phase(test->check, "the checker");
     if (status == INLAY_OK && ended != INLAY_IO_ERROR)
-        check_fail(scene->check, "device.failures", scene->link.provider->name,
-                   "a signal with the status of the fence that failed", "pass on what fence_wait or the notice says",
-                   "%s", inlay_status_text(ended));
+        check_fail(test->check, "device.failures", test->link.provider->name,
+                   "a signal with the status of the fence that failed",
+                   "pass on the status from fence_wait or the notification", "%s", inlay_status_text(ended));
     else
-        check_pass(scene->check, "device.failures", scene->link.provider->name, "a failed fence is passed on");
+        check_pass(test->check, "device.failures", test->link.provider->name, "a failed fence is passed on");
     timeline_destroy(done.timeline);
     timeline_destroy(gate.timeline);
 }
 
-/* ------------------------------------------------------------------ memory that others see */
+/* ------------------------------------------------------------------ mapped and shared memory */
 
-static void check_map(struct scene *scene)
+static void check_map(struct device_test *test)
 {
-    const inlay_provider *table = scene->link.provider->table;
+    const inlay_provider *table = test->link.provider->table;
     inlay_diag diag = INLAY_DIAG_INIT;
     void *at = NULL;
-    inlay_status status = table->buffer_map(scene->link.provider->state, &scene->buffers[0], &at, &diag);
+    inlay_status status = table->buffer_map(test->link.provider->state, &test->buffers[0], &at, &diag);
 
     if (status == INLAY_OK && at != NULL) {
         memset(at, 0x5a, BYTES);
-        table->buffer_unmap(scene->link.provider->state, &scene->buffers[0]);
-        status = device_copy(&scene->link, scene->got[0], &scene->buffers[0], BYTES, false, &diag);
+        table->buffer_unmap(test->link.provider->state, &test->buffers[0]);
+        status = device_copy(&test->link, test->got[0], &test->buffers[0], BYTES, false, &diag);
     }
-    if (status != INLAY_OK || at == NULL || scene->got[0][0] != 0x5a || scene->got[0][BYTES - 1] != 0x5a)
-        check_fail(scene->check, "device.map", scene->link.provider->name,
-                   "an address at which the host writes what the device reads",
-                   "drop INLAY_DOMAIN_HOST_VISIBLE where memory is not mapped", "%s",
-                   status != INLAY_OK ? diag.text : "other bytes");
+    if (status != INLAY_OK || at == NULL || test->got[0][0] != 0x5a || test->got[0][BYTES - 1] != 0x5a)
+        check_fail(test->check, "device.map", test->link.provider->name,
+                   "an address through which the host writes the device's memory",
+                   "drop INLAY_DOMAIN_HOST_VISIBLE if memory cannot be mapped", "%s",
+                   status != INLAY_OK ? diag.text : "the device reads other bytes");
     else
-        check_pass(scene->check, "device.map", scene->link.provider->name,
-                   "what is written through a mapping is there");
+        check_pass(test->check, "device.map", test->link.provider->name,
+                   "the device reads what the host wrote through the mapping");
 }
 
-/* Host memory as a buffer: what the host writes there is what the device reads, before and after it was told of the
- * memory, and it is the host's again when the buffer has gone. */
-static void check_import(struct scene *scene)
+/* Imports host memory as a buffer: the device must read what the host writes there, before and after the first copy.
+ * The memory must keep its content when the buffer is freed. */
+static void check_import(struct device_test *test)
 {
-    const inlay_provider *table = scene->link.provider->table;
+    const inlay_provider *table = test->link.provider->table;
     unsigned char *own = aligned_alloc(4096, 2 * 4096);
-    inlay_buffer there = { 0 };
+    inlay_buffer imported = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = own == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
     bool same = true;
 
     if (status == INLAY_OK)
-        status = table->import_host(scene->link.provider->state, scene->buffers[0].domain, own, BYTES, &there, &diag);
+        status = table->import_host(test->link.provider->state, test->buffers[0].domain, own, BYTES, &imported, &diag);
     for (int round = 0; round < 2 && status == INLAY_OK && same; round++) {
         memset(own, 0x31 + round, BYTES);
-        status = device_copy(&scene->link, scene->got[0], &there, BYTES, false, &diag);
-        same = scene->got[0][0] == 0x31 + round && scene->got[0][BYTES - 1] == 0x31 + round;
+        status = device_copy(&test->link, test->got[0], &imported, BYTES, false, &diag);
+        same = test->got[0][0] == 0x31 + round && test->got[0][BYTES - 1] == 0x31 + round;
     }
-    if (there.handle != 0)
-        table->buffer_free(scene->link.provider->state, &there);
+    if (imported.handle != 0)
+        table->buffer_free(test->link.provider->state, &imported);
     same = same && own != NULL && own[0] == 0x32 && own[BYTES - 1] == 0x32;
     if (status == INLAY_UNSUPPORTED)
-        check_skip(scene->check, "device.import", scene->link.provider->name, "%.200s", diag.text);
+        check_skip(test->check, "device.import", test->link.provider->name, "%.200s", diag.text);
     else if (status != INLAY_OK || !same)
-        check_fail(scene->check, "device.import", scene->link.provider->name,
-                   "host memory that import_host makes known, read where it is",
+        check_fail(test->check, "device.import", test->link.provider->name,
+                   "imported host memory, which the device reads in place",
                    "drop INLAY_DOMAIN_IMPORTS_HOST, or answer INLAY_UNSUPPORTED for memory of that kind", "%s",
-                   status != INLAY_OK ? diag.text : "other bytes");
+                   status != INLAY_OK ? diag.text : "the device reads other bytes");
     else
-        check_pass(scene->check, "device.import", scene->link.provider->name, "what the host writes is there");
+        check_pass(test->check, "device.import", test->link.provider->name, "the device reads what the host wrote");
     free(own);
 }
 
-/* Exported, imported again: the same memory by two handles, of which one goes first. */
-static void check_native(struct scene *scene)
+/* Exports a buffer and imports it again: two handles of the same memory, one of which is freed first. */
+static void check_native(struct device_test *test)
 {
-    const inlay_provider *table = scene->link.provider->table;
+    const inlay_provider *table = test->link.provider->table;
     inlay_native_memory memory = { .struct_size = sizeof memory };
     inlay_buffer twin = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = table->export_native(scene->link.provider->state, &scene->buffers[1], &memory, &diag);
+    inlay_status status = INLAY_OK;
+
+    INLAY_CHECK(table->export_native != NULL);
+    status = table->export_native(test->link.provider->state, &test->buffers[1], &memory, &diag);
 
     if (status == INLAY_OK && table->import_native != NULL)
-        status = table->import_native(scene->link.provider->state, scene->buffers[1].domain, &memory, &twin, &diag);
+        status = table->import_native(test->link.provider->state, test->buffers[1].domain, &memory, &twin, &diag);
     if (status == INLAY_OK && twin.handle != 0) {
-        memset(scene->sent[1], 0xa5, BYTES);
-        status = device_copy(&scene->link, scene->sent[1], &twin, BYTES, true, &diag);
-        table->buffer_free(scene->link.provider->state, &twin);
+        memset(test->sent[1], 0xa5, BYTES);
+        status = device_copy(&test->link, test->sent[1], &twin, BYTES, true, &diag);
+        table->buffer_free(test->link.provider->state, &twin);
         if (status == INLAY_OK)
-            status = device_copy(&scene->link, scene->got[1], &scene->buffers[1], BYTES, false, &diag);
+            status = device_copy(&test->link, test->got[1], &test->buffers[1], BYTES, false, &diag);
     }
     if (status == INLAY_UNSUPPORTED)
-        check_skip(scene->check, "device.native", scene->link.provider->name, "%.200s", diag.text);
+        check_skip(test->check, "device.native", test->link.provider->name, "%.200s", diag.text);
     else if (status != INLAY_OK || memory.handle == 0 || memory.bytes < BYTES || memory.device_type == 0 ||
-             (twin.handle != 0 && memcmp(scene->got[1], scene->sent[1], BYTES) != 0))
-        check_fail(scene->check, "device.native", scene->link.provider->name,
-                   "memory that export_native names and import_native takes back",
-                   "fill in handle, bytes and device_type", "%s", status != INLAY_OK ? diag.text : "other memory");
+             (twin.handle != 0 && memcmp(test->got[1], test->sent[1], BYTES) != 0))
+        check_fail(test->check, "device.native", test->link.provider->name,
+                   "memory that export_native exports and import_native accepts",
+                   "fill in handle, bytes and device_type", "%s",
+                   status != INLAY_OK ? diag.text : "the imported memory is not the exported one");
     else
-        check_pass(scene->check, "device.native", scene->link.provider->name, "device type %d%s",
-                   (int)memory.device_type, twin.handle != 0 ? ", taken back" : "");
+        check_pass(test->check, "device.native", test->link.provider->name, "device type %d%s", (int)memory.device_type,
+                   twin.handle != 0 ? ", imported again" : "");
 }
 
 static void check_memory(struct check *check, const loaded_provider *provider, uint32_t flags)
 {
     const inlay_provider *table = provider->table;
-    struct scene *scene = calloc(1, sizeof *scene);
+    struct device_test *test = calloc(1, sizeof *test);
     inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_status status = scene != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    inlay_status status = test != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
 
-    if (scene != NULL) {
-        *scene = (struct scene){ .check = check, .link.provider = provider };
-        status = timeline_create(&scene->link.timeline, &diag);
+    INLAY_CHECK(table->domain_count > 0);
+    if (test != NULL) {
+        *test = (struct device_test){ .check = check, .link.provider = provider };
+        status = timeline_create(&test->link.timeline, &diag);
     }
     for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++) {
-        status = table->buffer_alloc(provider->state, provider->first_domain, BYTES, &scene->buffers[i], &diag);
-        scene->buffers[i].bytes = BYTES;
+        status = table->buffer_alloc(provider->state, provider->first_domain, BYTES, &test->buffers[i], &diag);
+        test->buffers[i].bytes = BYTES;
     }
     if (status == INLAY_OK) {
-        check_copies(scene);
-        if (is_async(scene))
-            check_poison(scene);
+        check_copies(test);
+        if (is_async(test))
+            check_failed_fence(test);
         if ((flags & INLAY_DOMAIN_HOST_VISIBLE) != 0)
-            check_map(scene);
+            check_map(test);
         if ((flags & INLAY_DOMAIN_IMPORTS_HOST) != 0)
-            check_import(scene);
+            check_import(test);
         if (table->export_native != NULL)
-            check_native(scene);
+            check_native(test);
     } else {
-        check_fail(check, "device.memory", provider->name, "three buffers of a page", "say why in diag", "%s: %.200s",
-                   inlay_status_text(status), diag.text);
+        check_fail(check, "device.memory", provider->name, "three buffers of a page", "write the reason to diag",
+                   "%s: %.200s", inlay_status_text(status), diag.text);
     }
-    for (uint32_t i = 0; scene != NULL && i < BUFFERS; i++)
-        if (scene->buffers[i].handle != 0)
-            table->buffer_free(provider->state, &scene->buffers[i]);
-    if (scene != NULL)
-        timeline_destroy(scene->link.timeline);
-    free(scene);
+    for (uint32_t i = 0; test != NULL && i < BUFFERS; i++)
+        if (test->buffers[i].handle != 0)
+            table->buffer_free(provider->state, &test->buffers[i]);
+    if (test != NULL)
+        timeline_destroy(test->link.timeline);
+    free(test);
 }
 
 void check_group_device(struct check *check)
 {
     bool any = false;
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, "device", false, &world))
+    if (!fixture_open(check, "device", false, &fixture))
         return;
-    for (uint32_t i = 0; i < world.own_count; i++) {
-        const loaded_provider *provider = &world.own[i];
+    for (uint32_t i = 0; i < fixture.own_count; i++) {
+        const loaded_provider *provider = &fixture.own[i];
         uint32_t flags;
 
         if (provider->table->domain_count == 0 && provider->table->enumerate == NULL)
@@ -405,5 +410,5 @@ void check_group_device(struct check *check)
     }
     if (!any)
         check_skip(check, "device", NULL, "the plugin has no device");
-    world_close(&world);
+    fixture_close(&fixture);
 }

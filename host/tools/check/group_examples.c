@@ -1,5 +1,6 @@
-/* The examples of the plugin's operators, by whatever provider takes them: the plugin's own first. */
-#include "check/agree.h"
+/* Runs the examples of the plugin's operators on the first provider that offers them: the plugin's own first. */
+#include "check/compare_results.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static bool view_fits(const inlay_tensor_view *view)
@@ -14,11 +15,13 @@ static bool view_fits(const inlay_tensor_view *view)
     return (count * inlay_dtype_bits(view->dtype) + 7) / 8 == view->bytes && (count == 0 || view->data != NULL);
 }
 
-/* The case that an example describes. False: it does not make sense, and a line said so. */
+/* Converts an example to a case. False: the example is invalid, or too large for a case. */
 static bool case_of(struct check *check, const char *subject, const inlay_operator *op, const inlay_op_example *example,
                     op_case *entry)
 {
     case_init(entry, op->domain, op->op_type, op->since_version);
+    if (example->output_count > CASE_OUTPUTS)
+        return false;
     entry->random = (op->flags & INLAY_OPERATOR_RANDOM) != 0;
     entry->out_count = example->output_count;
     for (uint32_t i = 0; i < example->input_count + example->output_count; i++) {
@@ -49,58 +52,59 @@ static bool case_of(struct check *check, const char *subject, const inlay_operat
 }
 
 static void compare(struct check *check, const char *subject, const inlay_op_example *example,
-                    const bench_result *result, const char *by)
+                    const harness_result *result, const char *by)
 {
     char text[400];
 
+    INLAY_CHECK(result->out_count == example->output_count);
     for (uint32_t output = 0; output < example->output_count; output++) {
-        if (agree_tensor(&result->out[output], &example->outputs[output], example->rtol, example->atol, text,
-                         sizeof text))
+        if (compare_result_tensor(&result->out[output], &example->outputs[output], example->rtol, example->atol, text,
+                                  sizeof text))
             continue;
-        check_fail(check, "examples", subject, "the outputs that the example gives",
+        check_fail(check, "examples", subject, "the outputs of the example",
                    "correct the kernel or the example; widen its rtol and atol if the difference is rounding",
                    "provider %s: output %u: %s", by, output, text);
         return;
     }
-    check_pass(check, "examples", subject, "provider %s computes it", by);
+    check_pass(check, "examples", subject, "correct on provider %s", by);
 }
 
-/* Tries one provider. False: it does not offer the example. */
-static bool run_by(struct check *check, const char *subject, const loaded_provider *provider, const case_one *one,
-                   const op_case *entry, const inlay_op_example *example)
+/* Runs the example on one provider. False: the provider does not offer it. */
+static bool run_by(struct check *check, const char *subject, const loaded_provider *provider,
+                   const case_instance *built, const op_case *entry, const inlay_op_example *example)
 {
-    const bench_how how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result result;
+    harness_result result;
     inlay_status status;
-    struct bench bench;
+    struct harness harness;
 
-    if (bench_open(check, provider, one, entry, 1, &bench, &diag) != INLAY_OK) {
-        if (strcmp(bench.phase, "assess") == 0)
+    if (harness_open(check, provider, built, entry, 1, &harness, &diag) != INLAY_OK) {
+        if (strcmp(harness.phase, "assess") == 0)
             return false;
-        check_fail(check, "examples", subject, "that it can be compiled and specialised",
-                   "refuse in assess what cannot be run", "provider %s, %s: %s", provider->name, bench.phase,
+        check_fail(check, "examples", subject, "the example can be compiled and specialised",
+                   "refuse in assess what cannot be run", "provider %s, %s: %s", provider->name, harness.phase,
                    diag.text);
         return true;
     }
-    status = bench_run(&bench, &how, &result, &diag);
+    status = harness_run(&harness, &options, &result, &diag);
     if (status != INLAY_OK)
-        check_fail(check, "examples", subject, "that it runs", "correct the kernel", "provider %s: %s", provider->name,
-                   diag.text);
+        check_fail(check, "examples", subject, "the example runs", "correct the kernel", "provider %s: %s",
+                   provider->name, diag.text);
     else
         compare(check, subject, example, &result, provider->name);
-    bench_result_deinit(&result);
-    bench_close(&bench);
+    harness_result_deinit(&result);
+    harness_close(&harness);
     return true;
 }
 
-static void try_example(struct check *check, const struct world *world, const inlay_operator *op,
+static void try_example(struct check *check, const struct fixture *fixture, const inlay_operator *op,
                         const inlay_op_example *example)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     bool taken = false;
     char subject[200];
-    case_one one;
+    case_instance built;
     op_case entry;
 
     (void)snprintf(subject, sizeof subject, "%.80s-%u '%.80s'", op->op_type, op->since_version,
@@ -109,17 +113,18 @@ static void try_example(struct check *check, const struct world *world, const in
         return;
     if (case_of(check, subject, op, example, &entry)) {
         check_phase(check, "infer");
-        if (case_graph(&entry, &world->operators, CASE_SIZES, &one, &diag) != INLAY_OK) {
+        if (case_graph(&entry, &fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK) {
             check_fail(check, "examples", subject, "a node that the signature and infer accept",
                        "correct the example, the signature or infer", "%s", diag.text);
         } else {
-            for (uint32_t i = 0; i < world->own_count; i++)
-                taken |= run_by(check, subject, &world->own[i], &one, &entry, example);
-            for (uint32_t i = 0; i < world->peer_count && !taken; i++)
-                taken = run_by(check, subject, &world->peers[i], &one, &entry, example);
+            for (uint32_t i = 0; i < fixture->own_count; i++)
+                taken |= run_by(check, subject, &fixture->own[i], &built, &entry, example);
+            for (uint32_t i = 0; i < fixture->peer_count && !taken; i++)
+                taken = run_by(check, subject, &fixture->peers[i], &built, &entry, example);
             if (!taken)
-                check_skip(check, "examples", subject, "no provider here offers it; name one with --with");
-            case_one_deinit(&one);
+                check_skip(check, "examples", subject,
+                           "no available provider offers it; name another plugin with --with");
+            case_instance_deinit(&built);
         }
     }
     case_deinit(&entry);
@@ -127,15 +132,15 @@ static void try_example(struct check *check, const struct world *world, const in
 
 void check_group_examples(struct check *check)
 {
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, "examples", true, &world))
+    if (!fixture_open(check, "examples", true, &fixture))
         return;
-    for (uint32_t i = 0; i < world.plugins[0].table.operator_count; i++) {
-        const inlay_operator *op = &world.plugins[0].operators[i];
+    for (uint32_t i = 0; i < fixture.plugins[0].table.operator_count; i++) {
+        const inlay_operator *op = &fixture.plugins[0].operators[i];
 
         for (uint32_t k = 0; k < op->example_count && op->example_stride >= sizeof(inlay_op_example); k++)
-            try_example(check, &world, op, INLAY_AT(inlay_op_example, op->examples, op->example_stride, k));
+            try_example(check, &fixture, op, INLAY_AT(inlay_op_example, op->examples, op->example_stride, k));
     }
-    world_close(&world);
+    fixture_close(&fixture);
 }

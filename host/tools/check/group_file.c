@@ -1,4 +1,4 @@
-/* The file itself, before any of its code runs. */
+/* Checks the ELF file without running its code. */
 #include "check/check.h"
 #include "plugin/note.h"
 #include <errno.h>
@@ -14,7 +14,7 @@ typedef struct elf_file {
     GElf_Ehdr header;
 } elf_file;
 
-/* The first section of a type and its header; NULL: there is none. */
+/* The first section of a type and its header; NULL: none. */
 static Elf_Data *section_data(const elf_file *file, uint32_t type, GElf_Shdr *out_header)
 {
     Elf_Scn *section = NULL;
@@ -30,7 +30,7 @@ static size_t entries(const GElf_Shdr *header)
     return header->sh_entsize > 0 ? (size_t)(header->sh_size / header->sh_entsize) : 0;
 }
 
-/* Appends to a list in words: "a, b". */
+/* Appends to a comma-separated list: "a, b". */
 static void list_add(char *list, size_t bytes, const char *name)
 {
     size_t used = strlen(list);
@@ -80,7 +80,7 @@ static void check_symbols(const elf_file *file)
                 list_add(wanted, sizeof wanted, name);
         } else if (strcmp(name, INLAY_PLUGIN_OPEN_SYMBOL) == 0) {
             opens = true;
-        } else if (Sym.st_shndx != SHN_ABS) { /* SHN_ABS: names of versions */
+        } else if (Sym.st_shndx != SHN_ABS) { /* SHN_ABS: version names */
             others++;
             list_add(exported, sizeof exported, name);
         }
@@ -94,9 +94,9 @@ static void check_symbols(const elf_file *file)
                    "names clash between plugins",
                    "%u more: %s", others, exported);
     else if (opens)
-        check_pass(file->check, "file", "exports", INLAY_PLUGIN_OPEN_SYMBOL " and nothing else");
+        check_pass(file->check, "file", "exports", INLAY_PLUGIN_OPEN_SYMBOL " only");
     if (wanted[0] != '\0')
-        check_fail(file->check, "file", "undefined", "no symbol of the host: plugins link to nothing of inlay",
+        check_fail(file->check, "file", "undefined", "no symbol of the host: plugins do not link to libinlay",
                    "call the host through the table that inlay_plugin_open receives, and link the kit statically",
                    "it needs %s", wanted);
 }
@@ -113,11 +113,12 @@ static void check_path(const elf_file *file, const char *kind, const char *path)
             strncmp(one, "/opt/", 5) == 0 || strncmp(one, "/lib", 4) == 0)
             continue;
         if (one[0] != '/')
-            check_fail(file->check, "file", kind, "folders from the root or from $ORIGIN",
-                       "remove it (-DCMAKE_SKIP_RPATH=ON): a relative folder loads libraries from wherever the user is",
+            check_fail(file->check, "file", kind, "absolute folders, or folders relative to $ORIGIN",
+                       "remove it (-DCMAKE_SKIP_RPATH=ON): a relative folder loads libraries from the working "
+                       "directory of the user",
                        "'%s'", one);
         else
-            check_warn(file->check, "file", kind, "folders that exist where the plugin will be used",
+            check_warn(file->check, "file", kind, "folders that exist on the machines of users",
                        "install with cmake --install, or set CMAKE_INSTALL_RPATH to $ORIGIN", "'%s'", one);
     }
 }
@@ -130,7 +131,7 @@ static void check_dynamic(const elf_file *file)
     bool text_relocations = false;
 
     if (data == NULL) {
-        check_fail(file->check, "file", "dynamic", "a dynamic section", "link with -shared", "there is none");
+        check_fail(file->check, "file", "dynamic", "a dynamic section", "link with -shared", "the section is missing");
         return;
     }
     for (size_t i = 0; i < entries(&header); i++) {
@@ -149,7 +150,7 @@ static void check_dynamic(const elf_file *file)
         if (Dyn.d_tag == DT_NEEDED) {
             list_add(needed, sizeof needed, text);
             if (strncmp(text, "libinlay", 8) == 0)
-                check_fail(file->check, "file", "needs", "that it links to nothing of inlay",
+                check_fail(file->check, "file", "needs", "a plugin that does not link to libinlay",
                            "link to inlay::kit (inlay-kit.pc), not to inlay::inlay", "it needs %s", text);
         } else {
             check_path(file, Dyn.d_tag == DT_RPATH ? "rpath" : "runpath", text);
@@ -157,7 +158,7 @@ static void check_dynamic(const elf_file *file)
     }
     check_pass(file->check, "file", "needs", "%s", needed[0] != '\0' ? needed : "no library");
     if (text_relocations)
-        check_fail(file->check, "file", "relocations", "code that is shared and never written to", "compile with -fPIC",
+        check_fail(file->check, "file", "relocations", "position-independent code", "compile with -fPIC",
                    "text relocations (DT_TEXTREL)");
     else
         check_pass(file->check, "file", "relocations", "none in code");
@@ -185,41 +186,41 @@ static void check_segments(const elf_file *file)
     if (!stack || executable)
         check_fail(file->check, "file", "stack", "a stack that is not executable",
                    "link with -Wl,-z,noexecstack; assembler files need .section .note.GNU-stack", "%s",
-                   stack ? "PT_GNU_STACK asks for an executable one" : "no PT_GNU_STACK, which asks for one");
+                   stack ? "PT_GNU_STACK requests an executable stack"
+                         : "no PT_GNU_STACK, which requests an executable stack");
     else
         check_pass(file->check, "file", "stack", "not executable");
 }
 
-/* What hosts read of the file before they load it. */
+/* Checks the plugin note, which hosts read before they load the file. */
 static void check_note(struct check *check, int fd, uint64_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     note_facts facts;
 
     if (note_read(fd, bytes, &facts, &diag) != INLAY_OK) {
-        check_fail(check, "file", "note", "a file that hosts can read before they load it", "build it anew", "%s",
+        check_fail(check, "file", "note", "a file that hosts can read before they load it", "rebuild the plugin", "%s",
                    diag.text);
         return;
     }
     if (!facts.present)
-        check_warn(check, "file", "note",
-                   "an ELF note of owner 'inlay', so that hosts know the file before its code runs",
-                   "write KIT_PLUGIN_NAMED(...), or INLAY_PLUGIN_NOTE(...) beside inlay_plugin_open", "there is none");
+        check_warn(
+            check, "file", "note", "an ELF note of owner 'inlay', so that hosts know the file before its code runs",
+            "write KIT_PLUGIN_NAMED(...), or INLAY_PLUGIN_NOTE(...) next to inlay_plugin_open", "the note is missing");
     else if (note_fits_host(&facts, &diag) != INLAY_OK)
         check_fail(check, "file", "note", "a plugin for this host and this CPU",
-                   "compile it for less, or check it elsewhere", "%s", diag.text);
+                   "compile it for fewer CPU features, or check it on a machine that has them", "%s", diag.text);
     else if (facts.name[0] == '\0')
-        check_warn(check, "file", "note",
-                   "names in the note, so that hosts can say what was in a file that does not load",
-                   "write KIT_PLUGIN_NAMED(...) instead of KIT_PLUGIN(...)", "it gives no names");
+        check_warn(check, "file", "note", "names in the note, so that hosts can describe a file that does not load",
+                   "write KIT_PLUGIN_NAMED(...) instead of KIT_PLUGIN(...)", "the note has no names");
     else
         check_pass(check, "file", "note", "%s for ABI %u.%u: providers '%s', domains '%s'", facts.name,
                    facts.note.abi_major, facts.note.abi_minor, facts.providers, facts.domains);
     if (facts.build_id[0] != '\0')
         check_pass(check, "file", "build id", "%s", facts.build_id);
     else
-        check_warn(check, "file", "build id", "the linker's build id, by which caches tell builds apart",
-                   "link with -Wl,--build-id", "there is none");
+        check_warn(check, "file", "build id", "a build id of the linker, by which caches distinguish builds",
+                   "link with -Wl,--build-id", "the build id is missing");
 }
 
 void check_group_file(struct check *check)
@@ -235,11 +236,11 @@ void check_group_file(struct check *check)
         check_fail(check, "file", "read", "a file that can be read", "name the plugin's .so", "%s", strerror(errno));
     } else if (elf_version(EV_CURRENT) == EV_NONE || (file.elf = elf_begin(fd, ELF_C_READ, NULL)) == NULL ||
                elf_kind(file.elf) != ELF_K_ELF || gelf_getehdr(file.elf, &file.header) == NULL) {
-        check_fail(check, "file", "type", "an ELF file", "name the plugin's .so", "something else, or a damaged one");
+        check_fail(check, "file", "type", "an ELF file", "name the plugin's .so", "not an ELF file, or a damaged one");
     } else {
         if ((st.st_mode & S_IWOTH) != 0)
-            check_fail(check, "file", "mode", "that only its owner may write to it", "chmod o-w",
-                       "anybody may write to it, so hosts refuse it");
+            check_fail(check, "file", "mode", "a file that others cannot write to", "chmod o-w",
+                       "the file is world-writable, so hosts refuse it");
         check_header(&file);
         check_symbols(&file);
         check_dynamic(&file);

@@ -1,18 +1,18 @@
-/* The shape inference of the plugin's own operators, in every shape: known, symbolic, and of unknown rank. */
+/* Checks the shape inference of the plugin's operators: with known shapes, symbolic shapes and unknown ranks. */
 #include "check/generate.h"
 #include "check/loaded.h"
 #include <string.h>
 
-struct trial {
+struct infer_test {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const char *subject;
     uint32_t accepted, refused;
-    char silent[256]; /* a case that was refused without a word */
+    char unexplained[256]; /* a case that was refused without a message */
 };
 
-/* The host puts the status's own words where infer says nothing. */
-static bool says_nothing(inlay_status status, const inlay_diag *diag)
+/* Does the message end with the text of the status, which the host inserts if infer wrote none? */
+static bool lacks_message(inlay_status status, const inlay_diag *diag)
 {
     const char *words = inlay_status_text(status);
     size_t all = strlen(diag->text), own = strlen(words);
@@ -22,86 +22,87 @@ static bool says_nothing(inlay_status status, const inlay_diag *diag)
 
 static bool try_case(void *user, op_case *entry)
 {
-    struct trial *trial = user;
+    struct infer_test *infer_test = user;
     char text[200];
 
     for (uint32_t known = CASE_SIZES; known <= CASE_RANK_UNKNOWN; known++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        case_one one;
+        case_instance built;
 
-        check_subject(trial->check, "%s", case_text(entry, text, sizeof text));
-        check_phase(trial->check, known == CASE_SIZES     ? "infer"
-                                  : known == CASE_SYMBOLS ? "infer with symbolic sizes"
-                                                          : "infer with inputs of unknown rank");
-        status = case_graph(entry, &trial->world->operators, known, &one, &diag);
+        check_subject(infer_test->check, "%s", case_text(entry, text, sizeof text));
+        check_phase(infer_test->check, known == CASE_SIZES     ? "infer"
+                                       : known == CASE_SYMBOLS ? "infer with symbolic sizes"
+                                                               : "infer with inputs of unknown rank");
+        status = case_graph(entry, &infer_test->fixture->operators, known, &built, &diag);
         if (status == INLAY_OK) {
-            trial->accepted++;
-            case_one_deinit(&one);
+            infer_test->accepted++;
+            case_instance_deinit(&built);
         } else {
-            trial->refused++;
-            if (says_nothing(status, &diag))
-                (void)snprintf(trial->silent, sizeof trial->silent, "%s", text);
+            infer_test->refused++;
+            if (lacks_message(status, &diag))
+                (void)snprintf(infer_test->unexplained, sizeof infer_test->unexplained, "%s", text);
         }
     }
     return true;
 }
 
-/* Attributes at their ends: what a file may hold. */
+/* Tries extreme values of integer attributes, as a model file may contain. */
 static bool try_attributes(void *user, op_case *entry)
 {
     static const int64_t numbers[] = { 0, -1, 1 << 20, INT64_MIN, INT64_MAX };
-    struct trial *trial = user;
+    struct infer_test *infer_test = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    case_one one;
+    case_instance built;
 
-    /* The defaults are the schema's: a bound graph tells their names. */
-    if (case_graph(entry, &trial->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    /* A bound graph also lists the attributes with default values from the schema. */
+    if (case_graph(entry, &infer_test->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
-    for (uint32_t a = 0; a < one.model->main->nodes[0]->info.attr_count; a++) {
-        inlay_attr_info attr = one.model->main->nodes[0]->info.attrs[a];
+    for (uint32_t a = 0; a < built.model->main->nodes[0]->info.attr_count; a++) {
+        inlay_attr_info attr = built.model->main->nodes[0]->info.attrs[a];
         uint32_t count = entry->attr_count;
 
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && attr.kind == INLAY_ATTR_INT; i++) {
             attr.i = numbers[i];
             if (case_attr(entry, &attr))
-                (void)try_case(trial, entry);
+                (void)try_case(infer_test, entry);
             entry->attr_count = count;
         }
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     return false;
 }
 
-static void try_operator(struct check *check, const struct world *world, const inlay_operator *op)
+static void try_operator(struct check *check, const struct fixture *fixture, const inlay_operator *op)
 {
     const case_range range = { .seed = check->args->seed, .scale = 1, .quick = check->args->quick };
     char subject[160];
-    struct trial trial = { .check = check, .world = world, .subject = subject };
+    struct infer_test infer_test = { .check = check, .fixture = fixture, .subject = subject };
 
     (void)snprintf(subject, sizeof subject, "%.140s-%u", op->op_type, op->since_version);
     if (!check_unit(check, "%s", subject))
         return;
-    generate_operator(op, try_case, &trial, &range);
-    generate_operator(op, try_attributes, &trial, &range);
-    if (trial.silent[0] != '\0')
-        check_warn(check, "infer", subject, "a sentence where a node is refused", "use inlay_fail(diag, ...)",
-                   "infer refused %s without one", trial.silent);
-    if (trial.accepted == 0)
-        check_warn(check, "infer", subject, "that it accepts some usual shapes",
-                   "see what infer and the signature ask for", "it refused all of %u", trial.refused);
+    generate_operator(op, try_case, &infer_test, &range);
+    generate_operator(op, try_attributes, &infer_test, &range);
+    if (infer_test.unexplained[0] != '\0')
+        check_warn(check, "infer", subject, "a message for a refused node", "use inlay_fail(diag, ...)",
+                   "infer refused %s without one", infer_test.unexplained);
+    if (infer_test.accepted == 0)
+        check_warn(check, "infer", subject, "some common shapes are accepted",
+                   "compare infer and the signature with the operator's inputs", "infer refused all of %u shapes",
+                   infer_test.refused);
     else
-        check_pass(check, "infer", subject, "%u shapes accepted, %u refused", trial.accepted, trial.refused);
+        check_pass(check, "infer", subject, "%u shapes accepted, %u refused", infer_test.accepted, infer_test.refused);
 }
 
 void check_group_infer(struct check *check)
 {
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, "infer", false, &world))
+    if (!fixture_open(check, "infer", false, &fixture))
         return;
-    for (uint32_t i = 0; i < world.plugins[0].table.operator_count; i++)
-        if (world.plugins[0].operators[i].signature != NULL && world.plugins[0].operators[i].op_type != NULL)
-            try_operator(check, &world, &world.plugins[0].operators[i]);
-    world_close(&world);
+    for (uint32_t i = 0; i < fixture.plugins[0].table.operator_count; i++)
+        if (fixture.plugins[0].operators[i].signature != NULL && fixture.plugins[0].operators[i].op_type != NULL)
+            try_operator(check, &fixture, &fixture.plugins[0].operators[i]);
+    fixture_close(&fixture);
 }

@@ -1,21 +1,22 @@
-/* assess and cost on made-up graphs: nodes of all operators, as a host would show them, in odd shapes. */
+/* Calls assess and cost on random graphs with nodes of all operators in unusual shapes. */
 #include "base/hash.h"
-#include "check/bench.h"
+#include "check/harness.h"
 #include "check/generate.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL = 2048, CASES_EACH = 3, MANY_NODES = 3000, FEW_NODES = 24, QUICK_GRAPHS = 40, GRAPHS = 400 };
+enum { MAX_POOL = 2048, CASES_EACH = 3, MANY_NODES = 3000, FEW_NODES = 24, QUICK_GRAPHS = 40, GRAPHS = 400 };
 
-/* Cases to make graphs of: a few of each operator, those that the provider offers first. */
+/* Cases to build graphs from: a few of each operator; the cases that the provider offers come first. */
 struct pool {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const loaded_provider *provider;
     op_case *cases; /* [count] */
     uint32_t count, offered;
-    uint32_t of_source; /* taken from the operator at hand */
+    uint32_t source_cases; /* taken from the current operator */
     uint64_t state;
 };
 
@@ -23,21 +24,22 @@ static bool take_case(void *user, op_case *entry)
 {
     struct pool *pool = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_answer answer = { .kind = BENCH_REFUSED };
-    case_one one;
+    harness_answer answer = { .kind = HARNESS_REFUSED };
+    case_instance built;
 
-    if (pool->count == POOL || pool->of_source == CASES_EACH)
+    if (pool->count == MAX_POOL || pool->source_cases == CASES_EACH)
         return false;
     if (case_random(&pool->state) % 3 == 0 ||
-        case_graph(entry, &pool->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+        case_graph(entry, &pool->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
     check_phase(pool->check, "assess");
-    bench_assess(pool->provider, &one, &answer);
-    case_one_deinit(&one);
-    pool->of_source++;
+    harness_assess(pool->provider, &built, &answer);
+    case_instance_deinit(&built);
+    pool->source_cases++;
+    INLAY_CHECK(pool->offered <= pool->count && pool->count < MAX_POOL);
     pool->cases[pool->count] = *entry;
-    entry->arena = (struct arena){ 0 }; /* it is the pool's now */
-    if (answer.kind == BENCH_OFFERED) {
+    entry->arena = (struct arena){ 0 }; /* the pool owns it now */
+    if (answer.kind == HARNESS_OFFERED) {
         op_case swap = pool->cases[pool->offered];
 
         pool->cases[pool->offered++] = pool->cases[pool->count];
@@ -52,16 +54,17 @@ static bool take_source(void *user, const case_source *source)
     struct pool *pool = user;
     const case_range range = { .seed = pool->check->args->seed, .scale = 1, .quick = true };
 
-    pool->of_source = 0;
+    pool->source_cases = 0;
     check_subject(pool->check, "%s-%lld", source->op_type, (long long)source->opset);
     generate_cases(source, &range, take_case, pool);
-    return pool->count < POOL;
+    return pool->count < MAX_POOL;
 }
 
 /* ------------------------------------------------------------------ graphs */
 
-/* Bends a case that is the caller's copy; what the host then refuses is left out. */
-static uint32_t bend(op_case *entry, uint64_t *state)
+/* Changes a copy of a case at random and returns how much of its shapes the graph states (CASE_SIZES ...). The caller
+ * skips cases that the host then refuses. */
+static uint32_t mutate(op_case *entry, uint64_t *state)
 {
     static const int64_t sizes[] = { 0, 1, 2, 1 << 20, (int64_t)1 << 40 };
     static const int64_t numbers[] = { -1, 0, 1, 2, -100, INT32_MAX, INT64_MIN, INT64_MAX };
@@ -86,18 +89,18 @@ static bool is_legal(const struct pool *pool, const op_case *entry, uint32_t kno
     graph_model *model = graph_model_create();
     bool ok = model != NULL && case_import(entry, model) == INLAY_OK && case_add(entry, model->main, known) != NULL &&
               graph_finish(model->main, &diag) == INLAY_OK &&
-              graph_bind(model, &pool->world->operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK;
+              graph_bind(model, &pool->fixture->operators, &diag) == INLAY_OK && graph_infer(model, &diag) == INLAY_OK;
 
     graph_model_destroy(model);
     return ok;
 }
 
-/* Lets nodes read what earlier ones make, where type and shape fit. */
-static void chain(struct graph *graph, uint64_t *state)
+/* Connects inputs of nodes to outputs of earlier nodes with the same type and shape. */
+static void connect_nodes(struct graph *graph, uint64_t *state)
 {
     for (uint32_t node = 1; node < graph->node_count && node < 200; node++) {
-        uint32_t maker = (uint32_t)(case_random(state) % node), input = 0;
-        const inlay_node_info *from = &graph->nodes[maker]->info, *to = &graph->nodes[node]->info;
+        uint32_t producer = (uint32_t)(case_random(state) % node), input = 0;
+        const inlay_node_info *from = &graph->nodes[producer]->info, *to = &graph->nodes[node]->info;
 
         if (from->output_count == 0 || to->input_count == 0 || from->outputs[0] == INLAY_NONE)
             continue;
@@ -109,7 +112,7 @@ static void chain(struct graph *graph, uint64_t *state)
     }
 }
 
-/* A graph of count nodes. NULL: memory is out. */
+/* Builds a graph of at most count nodes. NULL: no memory, or an invalid graph. */
 static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t *state, inlay_diag *diag)
 {
     graph_model *model = graph_model_create();
@@ -119,7 +122,7 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
     for (uint32_t n = 0; n < count && pool->count > 0; n++) {
         uint32_t among = pool->offered > 0 && case_random(state) % 4 != 0 ? pool->offered : pool->count;
         op_case entry = pool->cases[case_random(state) % among]; /* shares the arena, and is never deinitialised */
-        uint32_t known = count > FEW_NODES ? CASE_SIZES : bend(&entry, state);
+        uint32_t known = count > FEW_NODES ? CASE_SIZES : mutate(&entry, state);
 
         if (count <= FEW_NODES && !is_legal(pool, &entry, known))
             continue;
@@ -128,9 +131,9 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
             return NULL;
         }
     }
-    if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &pool->world->operators, diag) == INLAY_OK &&
+    if (graph_finish(model->main, diag) == INLAY_OK && graph_bind(model, &pool->fixture->operators, diag) == INLAY_OK &&
         graph_infer(model, diag) == INLAY_OK) {
-        chain(model->main, state);
+        connect_nodes(model->main, state);
         if (graph_finish(model->main, diag) == INLAY_OK)
             return model;
     }
@@ -140,156 +143,159 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
 
 /* ------------------------------------------------------------------ answers */
 
-struct hearing {
+struct assessment {
     const inlay_graph *graph;
     const uint8_t *candidates;
-    uint8_t *answered; /* [node_count] 1 = offered, 2 = refused, 4 = offered alone */
+    uint8_t *answered; /* [node_count] flags: 1 = offered, 2 = refused, 4 = offered alone */
     uint64_t hash;
     uint32_t offers;
-    uint64_t cookie; /* of the first offer of one node ... */
+    uint64_t cookie; /* of the first offer with a single node ... */
     uint32_t node;   /* ... and that node; INLAY_NONE: none yet */
     char fault[300];
     const char *fix;
 };
 
 INLAY_PRINTF(3, 4)
-static void fault(struct hearing *hearing, const char *fix, const char *format, ...)
+static void fault(struct assessment *assessment, const char *fix, const char *format, ...)
 {
     va_list args;
 
-    if (hearing->fault[0] != '\0')
+    if (assessment->fault[0] != '\0')
         return;
     va_start(args, format);
-    (void)vsnprintf(hearing->fault, sizeof hearing->fault, format, args);
+    (void)vsnprintf(assessment->fault, sizeof assessment->fault, format, args);
     va_end(args);
-    hearing->fix = fix;
+    assessment->fix = fix;
 }
 
-static const char *op_of(const struct hearing *hearing, uint32_t node)
+static const char *op_of(const struct assessment *assessment, uint32_t node)
 {
-    return inlay_graph_node(hearing->graph, node)->op_type.data;
+    return inlay_graph_node(assessment->graph, node)->op_type.data;
 }
 
-static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
 {
-    struct hearing *hearing = ctx;
+    struct assessment *assessment = ctx;
 
-    hearing->offers++;
+    assessment->offers++;
     if (offer->struct_size < offsetof(inlay_offer, resident_bytes) + sizeof offer->resident_bytes) {
-        fault(hearing, "set .struct_size = sizeof(inlay_offer)", "an offer has struct_size %llu",
+        fault(assessment, "set .struct_size = sizeof(inlay_offer)", "an offer has struct_size %llu",
               (unsigned long long)offer->struct_size);
         return INLAY_OK;
     }
     if (offer->node_count == 0 || offer->nodes == NULL)
-        fault(hearing, "name the nodes that are offered", "an offer names no node");
-    for (uint32_t i = 0; i < offer->node_count && hearing->fault[0] == '\0'; i++) {
+        fault(assessment, "name the nodes that are offered", "an offer names no node");
+    for (uint32_t i = 0; i < offer->node_count && assessment->fault[0] == '\0'; i++) {
         uint32_t n = offer->nodes[i];
 
-        if (n >= hearing->graph->node_count)
-            fault(hearing, "offer indexes of graph->nodes", "an offer names node %u of %u", n,
-                  hearing->graph->node_count);
-        else if (hearing->candidates[n] == 0)
-            fault(hearing, "look at candidates[] before offering", "node %u (%s) was offered, but is no candidate", n,
-                  op_of(hearing, n));
+        if (n >= assessment->graph->node_count)
+            fault(assessment, "offer indexes of graph->nodes", "an offer names node %u of %u", n,
+                  assessment->graph->node_count);
+        else if (assessment->candidates[n] == 0)
+            fault(assessment, "look at candidates[] before offering", "node %u (%s) was offered, but is no candidate",
+                  n, op_of(assessment, n));
         else if (i > 0 && n <= offer->nodes[i - 1])
-            fault(hearing, "sort the indexes", "the node indexes of an offer do not ascend");
+            fault(assessment, "sort the indexes", "the node indexes of an offer do not ascend");
         else
-            hearing->answered[n] |= offer->node_count == 1 ? 1 | 4 : 1;
-        hearing->hash = hash_u64(hearing->hash, n);
+            assessment->answered[n] |= offer->node_count == 1 ? 1 | 4 : 1;
+        assessment->hash = hash_u64(assessment->hash, n);
     }
     if ((offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
-        fault(hearing, "use INLAY_OFFER_... only", "an offer has flags 0x%x", offer->flags);
-    for (uint32_t i = 0; i < offer->placement_count && hearing->fault[0] == '\0'; i++) {
+        fault(assessment, "use INLAY_OFFER_... only", "an offer has flags 0x%x", offer->flags);
+    for (uint32_t i = 0; i < offer->placement_count && assessment->fault[0] == '\0'; i++) {
         if (offer->placements == NULL || offer->placement_stride < offsetof(inlay_placement, dtype))
-            fault(hearing, "set placement_stride to sizeof placements[0]", "an offer's placements cannot be read");
+            fault(assessment, "set placement_stride to sizeof placements[0]", "an offer's placements cannot be read");
         else if (INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i)->value >=
-                 hearing->graph->value_count)
-            fault(hearing, "place values of the snapshot", "an offer places a value that there is not");
+                 assessment->graph->value_count)
+            fault(assessment, "place values of the snapshot", "an offer places a value that does not exist");
     }
-    if (hearing->node == INLAY_NONE && offer->node_count == 1 && hearing->fault[0] == '\0') {
-        hearing->node = offer->nodes[0];
-        hearing->cookie = offer->cookie;
+    if (assessment->node == INLAY_NONE && offer->node_count == 1 && assessment->fault[0] == '\0') {
+        assessment->node = offer->nodes[0];
+        assessment->cookie = offer->cookie;
     }
-    hearing->hash = hash_u64(hearing->hash, offer->flags);
+    assessment->hash = hash_u64(assessment->hash, offer->flags);
     return INLAY_OK;
 }
 
-static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    struct hearing *hearing = ctx;
+    struct assessment *assessment = ctx;
 
     if (refusal->struct_size < offsetof(inlay_refusal, accepted_if) + sizeof refusal->accepted_if) {
-        fault(hearing, "set .struct_size = sizeof(inlay_refusal)", "a refusal has struct_size %llu",
+        fault(assessment, "set .struct_size = sizeof(inlay_refusal)", "a refusal has struct_size %llu",
               (unsigned long long)refusal->struct_size);
-    } else if (refusal->node >= hearing->graph->node_count) {
-        fault(hearing, "refuse indexes of graph->nodes", "a refusal names node %u of %u", refusal->node,
-              hearing->graph->node_count);
+    } else if (refusal->node >= assessment->graph->node_count) {
+        fault(assessment, "refuse indexes of graph->nodes", "a refusal names node %u of %u", refusal->node,
+              assessment->graph->node_count);
     } else if (refusal->text == NULL || refusal->text[0] == '\0') {
-        fault(hearing, "write a sentence: `inlay explain` shows it", "node %u (%s) was refused without a sentence",
-              refusal->node, op_of(hearing, refusal->node));
+        fault(assessment, "write the reason: `inlay explain` shows it", "node %u (%s) was refused without a reason",
+              refusal->node, op_of(assessment, refusal->node));
     } else if (refusal->code < INLAY_REFUSE_OPERATOR || refusal->code > INLAY_REFUSE_OPTION) {
-        fault(hearing, "use INLAY_REFUSE_...", "node %u (%s) was refused with code %u", refusal->node,
-              op_of(hearing, refusal->node), refusal->code);
+        fault(assessment, "use INLAY_REFUSE_...", "node %u (%s) was refused with code %u", refusal->node,
+              op_of(assessment, refusal->node), refusal->code);
     } else {
-        hearing->answered[refusal->node] |= 2;
-        hearing->hash = hash_bytes(refusal->text, strlen(refusal->text), hash_u64(hearing->hash, refusal->node));
+        assessment->answered[refusal->node] |= 2;
+        assessment->hash = hash_bytes(refusal->text, strlen(refusal->text), hash_u64(assessment->hash, refusal->node));
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ one graph */
 
-struct inquiry {
+struct offer_check {
     struct check *check;
     const loaded_provider *provider;
     const uint8_t *candidates;
     uint32_t node_count, offers;
-    uint32_t both;        /* nodes that were offered alone and refused ... */
-    char one_of_both[80]; /* ... one of them */
+    uint32_t both;            /* nodes that were both offered alone and refused ... */
+    char example_of_both[80]; /* ... one of them */
     bool failed;
 };
 
-static void complain(struct inquiry *inquiry, const char *expected, const char *fix, const char *got)
+static void report_failure(struct offer_check *test, const char *expected, const char *fix, const char *got)
 {
-    inquiry->failed = true;
-    check_fail(inquiry->check, "offers", inquiry->provider->name, expected, fix, "%s", got);
+    test->failed = true;
+    check_fail(test->check, "offers", test->provider->name, expected, fix, "%s", got);
 }
 
-/* Hears what the provider says of the graph; false: something was wrong and was told. */
-static bool hear(struct inquiry *inquiry, const inlay_graph *graph, struct hearing *hearing, const char *when)
+/* Collects the provider's offers and refusals. False: a violation of the contract was reported, or no memory. */
+static bool assess_graph(struct offer_check *test, const inlay_graph *graph, struct assessment *assessment,
+                         const char *when)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_assess_sink sink = {
-        .struct_size = sizeof sink, .ctx = hearing, .offer = hear_offer, .refuse = hear_refusal
+        .struct_size = sizeof sink, .ctx = assessment, .offer = collect_offer, .refuse = collect_refusal
     };
     inlay_status status;
     char got[700];
 
-    *hearing = (struct hearing){ .graph = graph,
-                                 .candidates = inquiry->candidates,
-                                 .node = INLAY_NONE,
-                                 .hash = 1,
-                                 .answered = calloc(graph->node_count + (size_t)1, 1) };
-    if (hearing->answered == NULL)
+    *assessment = (struct assessment){ .graph = graph,
+                                       .candidates = test->candidates,
+                                       .node = INLAY_NONE,
+                                       .hash = 1,
+                                       .answered = calloc(graph->node_count + (size_t)1, 1) };
+    if (assessment->answered == NULL)
         return false;
-    check_phase(inquiry->check, when);
-    status = inquiry->provider->table->assess(inquiry->provider->state, graph, inquiry->candidates, &sink, &diag);
-    check_phase(inquiry->check, "the checker");
+    check_phase(test->check, when);
+    status = test->provider->table->assess(test->provider->state, graph, test->candidates, &sink, &diag);
+    check_phase(test->check, "the checker");
     if (status != INLAY_OK) {
         (void)snprintf(got, sizeof got, "%s returned '%s': %.300s", when, inlay_status_text(status), diag.text);
-        complain(inquiry, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail", got);
+        report_failure(test, "INLAY_OK and an answer for each node", "refuse a node that cannot be run; do not fail",
+                       got);
         return false;
     }
-    for (uint32_t n = 0; n < graph->node_count && hearing->fault[0] == '\0'; n++)
-        if (inquiry->candidates[n] != 0 && hearing->answered[n] == 0)
-            fault(hearing, "call sink->refuse with a code and a sentence for every node that is in no offer",
-                  "node %u (%s) is neither offered nor refused", n, op_of(hearing, n));
+    for (uint32_t n = 0; n < graph->node_count && assessment->fault[0] == '\0'; n++)
+        if (test->candidates[n] != 0 && assessment->answered[n] == 0)
+            fault(assessment, "call sink->refuse with a code and a reason for every node that is in no offer",
+                  "node %u (%s) is neither offered nor refused", n, op_of(assessment, n));
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if (hearing->answered[n] == (1 | 2 | 4) && inquiry->both++ == 0)
-            (void)snprintf(inquiry->one_of_both, sizeof inquiry->one_of_both, "%s", op_of(hearing, n));
-    if (hearing->fault[0] != '\0')
-        complain(inquiry, "offers and refusals as inlay/plugin.h describes them", hearing->fix, hearing->fault);
-    return hearing->fault[0] == '\0';
+        if (assessment->answered[n] == (1 | 2 | 4) && test->both++ == 0)
+            (void)snprintf(test->example_of_both, sizeof test->example_of_both, "%s", op_of(assessment, n));
+    if (assessment->fault[0] != '\0')
+        report_failure(test, "offers and refusals as inlay/plugin.h describes them", assessment->fix,
+                       assessment->fault);
+    return assessment->fault[0] == '\0';
 }
 
 static bool is_number(double x)
@@ -297,12 +303,12 @@ static bool is_number(double x)
     return isfinite(x) && x >= 0;
 }
 
-/* cost with all sizes unknown must answer, or say that it cannot, and never crash. */
-static void ask_cost(struct inquiry *inquiry, const inlay_graph *graph, const struct hearing *hearing)
+/* cost with unknown sizes and with unknown ranks must return a valid cost or an error, and never crash. */
+static void query_cost(struct offer_check *test, const inlay_graph *graph, const struct assessment *assessment)
 {
     inlay_value_state *states = calloc(graph->value_count + (size_t)1, sizeof *states);
     const inlay_offer offer = {
-        .struct_size = sizeof offer, .cookie = hearing->cookie, .nodes = &hearing->node, .node_count = 1
+        .struct_size = sizeof offer, .cookie = assessment->cookie, .nodes = &assessment->node, .node_count = 1
     };
     const inlay_cost_request request = { .struct_size = sizeof request,
                                          .graph = graph,
@@ -314,6 +320,7 @@ static void ask_cost(struct inquiry *inquiry, const inlay_graph *graph, const st
     static const int64_t unknown[INLAY_MAX_RANK] = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
     char got[300];
 
+    INLAY_CHECK(assessment->node < graph->node_count);
     for (uint32_t value = 0; states != NULL && value < graph->value_count; value++) {
         const inlay_value_info *info = inlay_graph_value(graph, value);
 
@@ -324,45 +331,45 @@ static void ask_cost(struct inquiry *inquiry, const inlay_graph *graph, const st
     for (int known = 0; states != NULL && known < 2; known++) {
         inlay_cost cost = { .struct_size = sizeof cost };
 
-        check_phase(inquiry->check, known ? "cost with an unknown rank" : "cost with unknown sizes");
-        if (inquiry->provider->table->cost(inquiry->provider->state, &request, &cost) == INLAY_OK &&
+        check_phase(test->check, known ? "cost with an unknown rank" : "cost with unknown sizes");
+        if (test->provider->table->cost(test->provider->state, &request, &cost) == INLAY_OK &&
             (!is_number(cost.ns) || !is_number(cost.flops) || cost.confidence > INLAY_CONFIDENCE_MEASURED)) {
-            (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u", op_of(hearing, hearing->node),
-                           cost.ns, cost.flops, cost.confidence);
-            complain(inquiry, "numbers from 0 up and a confidence of 0 to 2, whatever is known",
-                     "give an upper bound or a guess where sizes are -1", got);
+            (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u",
+                           op_of(assessment, assessment->node), cost.ns, cost.flops, cost.confidence);
+            report_failure(test, "finite numbers >= 0 and a confidence of 0 to 2 for all shapes",
+                           "give an upper bound or a guess where sizes are -1", got);
         }
         for (uint32_t value = 0; value < graph->value_count; value++) {
             states[value].rank = INLAY_RANK_UNKNOWN;
             states[value].dims = NULL;
         }
     }
-    check_phase(inquiry->check, "the checker");
+    check_phase(test->check, "the checker");
     free(states);
 }
 
-static void try_snapshot(struct inquiry *inquiry, const inlay_graph *graph)
+static void try_snapshot(struct offer_check *test, const inlay_graph *graph)
 {
-    struct hearing first = { 0 }, second = { 0 }, wide = { 0 };
+    struct assessment first = { 0 }, second = { 0 }, wide = { 0 };
     struct frozen plain, wider;
 
     if (!frozen_create(graph, 0, false, &plain))
         return;
-    if (hear(inquiry, plain.graph, &first, "assess") &&
-        hear(inquiry, plain.graph, &second, "a second assess of the same graph")) {
+    if (assess_graph(test, plain.graph, &first, "assess") &&
+        assess_graph(test, plain.graph, &second, "a second assess of the same graph")) {
         if (first.hash != second.hash)
-            complain(inquiry, "the same answers for the same graph", "let assess depend on nothing but its arguments",
-                     "a second assess of the same graph said something else");
-        inquiry->offers += first.offers;
+            report_failure(test, "the same answers for the same graph", "let assess depend on its arguments only",
+                           "a second assess of the same graph gave other answers");
+        test->offers += first.offers;
         if (first.node != INLAY_NONE)
-            ask_cost(inquiry, plain.graph, &first);
+            query_cost(test, plain.graph, &first);
     }
-    if (!inquiry->failed && frozen_create(graph, 32, false, &wider)) {
-        if (hear(inquiry, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
+    if (!test->failed && frozen_create(graph, 32, false, &wider)) {
+        if (assess_graph(test, wider.graph, &wide, "assess with longer structs, as later hosts have them") &&
             wide.hash != first.hash)
-            complain(inquiry, "the same answers when structs and elements have grown at the end",
-                     "walk arrays with their stride (inlay_graph_node, inlay_graph_value, INLAY_AT)",
-                     "assess said something else");
+            report_failure(test, "the same answers if structs and array elements are longer",
+                           "walk arrays with their stride (inlay_graph_node, inlay_graph_value, INLAY_AT)",
+                           "assess gave other answers");
         frozen_destroy(&wider);
     }
     free(first.answered);
@@ -371,43 +378,43 @@ static void try_snapshot(struct inquiry *inquiry, const inlay_graph *graph)
     frozen_destroy(&plain);
 }
 
-static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, struct inquiry *inquiry)
+static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, struct offer_check *test)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     uint64_t state = seed;
     graph_model *model = make_graph(pool, count, &state, &diag);
     uint8_t *candidates;
-    struct fenced memory = { .map = NULL };
+    struct guarded memory = { .map = NULL };
     struct arena arena = { 0 };
     inlay_graph snapshot;
 
     if (model == NULL)
         return;
-    if (fenced_alloc(model->main->node_count, 1, 0, "behind the end of candidates", &memory) &&
+    if (guarded_alloc(model->main->node_count, 1, 0, "past the end of candidates", &memory) &&
         graph_snapshot(model->main, &arena, &snapshot, &diag) == INLAY_OK) {
         candidates = (uint8_t *)memory.data;
         for (uint32_t n = 0; n < snapshot.node_count; n++)
             candidates[n] = seed % 4 == 3 ? case_random(&state) % 4 == 0 : case_random(&state) % 8 != 0;
-        fenced_protect(&memory, true);
-        inquiry->candidates = candidates;
-        inquiry->node_count += snapshot.node_count;
-        try_snapshot(inquiry, &snapshot);
+        guarded_protect(&memory, true);
+        test->candidates = candidates;
+        test->node_count += snapshot.node_count;
+        try_snapshot(test, &snapshot);
     }
-    fenced_free(&memory);
+    guarded_free(&memory);
     arena_deinit(&arena);
     graph_model_destroy(model);
 }
 
-static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider,
+static void try_provider(struct check *check, const struct fixture *fixture, const loaded_provider *provider,
                          const inlay_operator *const *custom, uint32_t custom_count)
 {
     struct pool all = { .check = check,
-                        .world = world,
+                        .fixture = fixture,
                         .provider = provider,
                         .state = check->args->seed,
-                        .cases = calloc(POOL, sizeof *all.cases) };
+                        .cases = calloc(MAX_POOL, sizeof *all.cases) };
     const uint32_t graphs = check->args->quick ? QUICK_GRAPHS : GRAPHS;
-    struct inquiry inquiry = { .check = check, .provider = provider };
+    struct offer_check test = { .check = check, .provider = provider };
     uint32_t tried = 0;
 
     if (all.cases == NULL)
@@ -415,26 +422,25 @@ static void try_provider(struct check *check, const struct world *world, const l
     generate_sources(custom, custom_count, NULL, check->args->quick, take_source, &all);
     if (all.offered == 0)
         check_warn(check, "offers", provider->name, "at least one operator",
-                   "see what assess refuses: inlay explain MODEL",
-                   "it offers none of %u operators in their usual shapes", all.count);
-    for (uint32_t i = 0; i < graphs && !inquiry.failed; i++) {
+                   "see what assess refuses: inlay explain MODEL", "none of %u operators is offered in a common shape",
+                   all.count);
+    for (uint32_t i = 0; i < graphs && !test.failed; i++) {
         uint64_t seed = check->args->seed * 1000 + i;
         uint32_t count = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? MANY_NODES : 1 + (uint32_t)(seed * 7 % FEW_NODES);
 
         if (!check_unit(check, "%s: graph %u of %u nodes", provider->name, i, count))
             continue;
-        try_graph(&all, count, seed, &inquiry);
+        try_graph(&all, count, seed, &test);
         tried++;
     }
-    if (!inquiry.failed && tried > 0)
-        check_pass(check, "offers", provider->name,
-                   "%u graphs, %u nodes, %u offers: each node answered, the same each time", tried, inquiry.node_count,
-                   inquiry.offers);
-    if (inquiry.both > 0)
+    if (!test.failed && tried > 0)
+        check_pass(check, "offers", provider->name, "%u graphs, %u nodes, %u offers: every node answered, consistently",
+                   tried, test.node_count, test.offers);
+    if (test.both > 0)
         check_warn(check, "offers", provider->name, "an offer or a refusal",
-                   "refuse only what is in no offer: the refusal of an "
+                   "refuse only nodes that are in no offer: the refusal of an "
                    "offered node is not shown",
-                   "%u nodes are both offered and refused, such as %s", inquiry.both, inquiry.one_of_both);
+                   "%u nodes are both offered and refused, such as %s", test.both, test.example_of_both);
     for (uint32_t i = 0; i < all.count; i++)
         case_deinit(&all.cases[i]);
     free(all.cases);
@@ -442,5 +448,5 @@ static void try_provider(struct check *check, const struct world *world, const l
 
 void check_group_offers(struct check *check)
 {
-    world_each(check, "offers", try_provider);
+    fixture_each(check, "offers", try_provider);
 }

@@ -1,4 +1,4 @@
-/* The description, and that opening does nothing but describe. */
+/* Checks the description of the plugin, and that opening it has no side effects. */
 #include "check/loaded.h"
 #include "check/process.h"
 #include "probe/process_snapshot.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KNOWN_HALF 0xffffu /* unknown bits below are refused by hosts, above ignored (plugin.h, Growth) */
+#define KNOWN_HALF 0xffffu /* hosts refuse unknown bits in this half and ignore them in the other (plugin.h, Growth) */
 
 static bool is_word(const char *text, const char *more)
 {
@@ -33,16 +33,16 @@ static void check_flags(struct check *check, const char *subject, uint32_t flags
 
     if (low != 0)
         check_fail(check, "description", subject, "flags that inlay/plugin.h names", "leave the other bits zero",
-                   "flags has 0x%x, for which hosts refuse the plugin", low);
+                   "flags contains 0x%x, so hosts refuse the plugin", low);
     if (high != 0)
         check_warn(check, "description", subject, "flags that inlay/plugin.h names", "leave the other bits zero",
-                   "flags has 0x%x, which hosts ignore", high);
+                   "flags contains 0x%x, which hosts ignore", high);
 }
 
 static void check_size(struct check *check, const char *subject, uint64_t size, size_t least, uint64_t stride)
 {
     if (size < least || size % 8 != 0 || size > 65536)
-        check_fail(check, "description", subject, "struct_size as sizeof gives it",
+        check_fail(check, "description", subject, "struct_size = sizeof(the struct)",
                    "set .struct_size = sizeof(the struct)", "struct_size is %llu", (unsigned long long)size);
     else if (stride != 0 && (stride < size || stride % 8 != 0))
         check_fail(check, "description", subject, "a stride of at least struct_size",
@@ -70,14 +70,14 @@ static void check_option(struct check *check, const char *subject, const inlay_p
         check_fail(check, "options", subject, "the choices of an enum", "set .choices = \"a|b\"", "option %s has none",
                    option->name);
     else if (provider_parse_options(provider->name, option, 1, NULL, 0, &value, &diag) != INLAY_OK)
-        check_fail(check, "options", subject, "a default that the option itself accepts", "change .default_value", "%s",
+        check_fail(check, "options", subject, "a default value that the option accepts", "change .default_value", "%s",
                    diag.text);
     if (option->min > option->max || option->reserved != 0)
         check_fail(check, "options", subject, "min <= max, and reserved zero", "use designated initialisers",
                    "option %s has min %lld, max %lld, reserved %u", option->name, (long long)option->min,
                    (long long)option->max, option->reserved);
     if (is_empty(option->doc))
-        check_warn(check, "options", subject, "a sentence that `inlay providers` shows", "set .doc",
+        check_warn(check, "options", subject, "documentation, which `inlay providers` shows", "set .doc",
                    "option %s has none", option->name);
     for (uint32_t j = 0; j < index; j++) {
         const inlay_option *other = INLAY_AT(inlay_option, provider->options, provider->option_stride, j);
@@ -101,7 +101,7 @@ static void check_options(struct check *check, const inlay_provider *provider)
     }
     for (uint32_t i = 0; i < provider->option_count; i++)
         check_option(check, provider->name, provider, i);
-    check_pass(check, "options", provider->name, "%u looked at", provider->option_count);
+    check_pass(check, "options", provider->name, "%u checked", provider->option_count);
 }
 
 static void check_domains(struct check *check, const inlay_provider *provider)
@@ -133,8 +133,8 @@ static void check_domains(struct check *check, const inlay_provider *provider)
         if (((info->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
              (provider->buffer_map == NULL || provider->buffer_unmap == NULL)) ||
             ((info->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && provider->import_host == NULL))
-            check_fail(check, "domains", provider->name, "the functions that a domain's flags promise",
-                       "set buffer_map and buffer_unmap, or import_host, or drop the flag", "domain %u lacks them", i);
+            check_fail(check, "domains", provider->name, "the functions that the flags of a domain require",
+                       "set buffer_map and buffer_unmap, or import_host, or drop the flag", "domain %u has none", i);
         check_flags(check, provider->name, info->flags,
                     INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT | INLAY_DOMAIN_IMPORTS_HOST);
     }
@@ -156,10 +156,10 @@ static void check_entries(struct check *check, const inlay_provider *provider)
     for (size_t i = 0; i < sizeof required / sizeof required[0]; i++)
         if (!required[i].set)
             check_fail(check, "description", provider->name, "every entry that is not marked optional",
-                       "write it; one that has nothing to do may be empty", "%s is NULL", required[i].name);
+                       "implement it; it may do nothing", "%s is NULL", required[i].name);
     if ((provider->fingerprint == NULL) != (provider->cache_verdict == NULL))
-        check_fail(check, "description", provider->name, "both of fingerprint and cache_verdict, or neither",
-                   "write the other one", "%s is NULL",
+        check_fail(check, "description", provider->name, "both fingerprint and cache_verdict, or neither",
+                   "implement the other one", "%s is NULL",
                    provider->fingerprint == NULL ? "fingerprint" : "cache_verdict");
 }
 
@@ -175,8 +175,8 @@ static void check_provider(struct check *check, const loaded_plugin *plugin, uin
     check_size(check, provider->name, provider->struct_size,
                offsetof(inlay_provider, extension) + sizeof provider->extension, plugin->table.provider_stride);
     if (is_empty(provider->description))
-        check_warn(check, "description", provider->name, "a line that `inlay providers` shows", "set .description",
-                   "there is none");
+        check_warn(check, "description", provider->name, "a description, which `inlay providers` shows",
+                   "set .description", "it is missing");
     if (provider->device_kind < INLAY_DEVICE_CPU || provider->device_kind > INLAY_DEVICE_OTHER)
         check_fail(check, "description", provider->name, "a device_kind that inlay/plugin.h names", "set .device_kind",
                    "it is %u", provider->device_kind);
@@ -187,7 +187,7 @@ static void check_provider(struct check *check, const loaded_plugin *plugin, uin
     for (uint32_t j = 0; j < index; j++)
         if (plugin->providers[j].name != NULL && strcmp(plugin->providers[j].name, provider->name) == 0)
             check_fail(check, "description", provider->name, "different names", "rename one",
-                       "two providers are called so");
+                       "two providers have this name");
     check_pass(check, "description", provider->name, "provider of %llu bytes",
                (unsigned long long)provider->struct_size);
 }
@@ -209,7 +209,7 @@ static void check_operator(struct check *check, const loaded_plugin *plugin, uin
 
     if (is_empty(op->op_type) || is_empty(op->domain) || is_empty(op->signature) || op->since_version == 0) {
         check_fail(check, "operators", NULL, "domain, op_type, signature and since_version", "set all four",
-                   "operator %u (%s) lacks one", index, op->op_type != NULL ? op->op_type : "nameless");
+                   "operator %u (%s) lacks one of them", index, op->op_type != NULL ? op->op_type : "unnamed");
         return;
     }
     (void)snprintf(subject, sizeof subject, "%.90s.%.90s-%u", op->domain, op->op_type, op->since_version);
@@ -226,11 +226,11 @@ static void check_operator(struct check *check, const loaded_plugin *plugin, uin
         check_pass(check, "operators", subject, "%s", op->signature);
     arena_deinit(&scratch);
     if (is_empty(op->doc))
-        check_warn(check, "operators", subject, "a paragraph that `inlay providers` shows", "set .doc",
-                   "there is none");
+        check_warn(check, "operators", subject, "documentation, which `inlay providers` shows", "set .doc",
+                   "it is missing");
     if (op->example_count == 0)
-        check_warn(check, "operators", subject, "examples, by which others can tell whether they compute the same",
-                   "set .examples", "there are none");
+        check_warn(check, "operators", subject, "examples, to test other implementations with", "set .examples",
+                   "it has none");
     for (uint32_t j = 0; j < index; j++) {
         const inlay_operator *operator= & plugin->operators[j];
 
@@ -246,37 +246,39 @@ static void check_operator(struct check *check, const loaded_plugin *plugin, uin
 
 static void check_plugin_table(struct check *check, const loaded_plugin *plugin)
 {
-    const inlay_plugin *t = &plugin->table;
+    const inlay_plugin *table = &plugin->table;
     bool found = false;
 
-    check_size(check, "plugin", t->struct_size, offsetof(inlay_plugin, shutdown) + sizeof t->shutdown, 0);
-    if (is_empty(t->name) || is_empty(t->version) || is_empty(t->build_id))
+    check_size(check, "plugin", table->struct_size, offsetof(inlay_plugin, shutdown) + sizeof table->shutdown, 0);
+    if (is_empty(table->name) || is_empty(table->version) || is_empty(table->build_id))
         check_fail(check, "description", "plugin", "name, version and build_id",
                    "set all three; build_id changes with every build that may compute differently",
-                   "name '%s', version '%s', build_id '%s'", t->name != NULL ? t->name : "",
-                   t->version != NULL ? t->version : "", t->build_id != NULL ? t->build_id : "");
-    if (t->provider_count + t->operator_count == 0)
-        check_fail(check, "description", "plugin", "a provider or an operator", "list one", "it brings neither");
-    if (t->reserved != 0)
+                   "name '%s', version '%s', build_id '%s'", table->name != NULL ? table->name : "",
+                   table->version != NULL ? table->version : "", table->build_id != NULL ? table->build_id : "");
+    if (table->provider_count + table->operator_count == 0)
+        check_fail(check, "description", "plugin", "a provider or an operator", "list one", "it has neither");
+    if (table->reserved != 0)
         check_fail(check, "description", "plugin", "reserved members that are zero", "use designated initialisers",
-                   "reserved is %u", t->reserved);
-    check_flags(check, "plugin", t->flags, INLAY_PLUGIN_DLCLOSE);
+                   "reserved is %u", table->reserved);
+    check_flags(check, "plugin", table->flags, INLAY_PLUGIN_DLCLOSE);
     check_pass(check, "description", "plugin", "%s %s for ABI %u.%u, build %s: %u providers, %u operators",
-               is_empty(t->name) ? "?" : t->name, is_empty(t->version) ? "?" : t->version, t->abi_major, t->abi_minor,
-               is_empty(t->build_id) ? "?" : t->build_id, t->provider_count, t->operator_count);
-    for (uint32_t i = 0; i < t->provider_count; i++) {
+               is_empty(table->name) ? "?" : table->name, is_empty(table->version) ? "?" : table->version,
+               table->abi_major, table->abi_minor, is_empty(table->build_id) ? "?" : table->build_id,
+               table->provider_count, table->operator_count);
+    for (uint32_t i = 0; i < table->provider_count; i++) {
         found |= check->args->provider != NULL && !is_empty(plugin->providers[i].name) &&
                  strcmp(check->args->provider, plugin->providers[i].name) == 0;
         check_provider(check, plugin, i);
     }
     if (check->args->provider != NULL && !found)
-        check_fail(check, "description", "plugin", "a provider of the name that --provider gives",
-                   "see the names above", "there is no '%s'", check->args->provider);
-    for (uint32_t i = 0; i < t->operator_count; i++)
+        check_fail(check, "description", "plugin", "a provider with the name given by --provider",
+                   "see the names above", "no provider is called '%s'", check->args->provider);
+    for (uint32_t i = 0; i < table->operator_count; i++)
         check_operator(check, plugin, i);
 }
 
-/* Opening again must say the same, and opening after shutdown must work: a file stays mapped between sessions. */
+/* A second open must return the same description, and open must work after shutdown: a file stays mapped between
+ * sessions. */
 static void check_twice(struct check *check, const loaded_plugin *plugin)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -298,13 +300,13 @@ static void check_twice(struct check *check, const loaded_plugin *plugin)
     plugin->table.shutdown(plugin->table.ctx);
     check_phase(check, "inlay_plugin_open after shutdown");
     if (plugin->open(host_table(), &again, &diag) != INLAY_OK)
-        check_fail(check, "open", "after shutdown", "that it can be opened again",
-                   "let shutdown undo all that open did", "%s", diag.text);
+        check_fail(check, "open", "after shutdown", "the plugin can be opened again",
+                   "undo in shutdown everything that inlay_plugin_open did", "%s", diag.text);
     else
-        check_pass(check, "open", "after shutdown", "it can be opened again");
+        check_pass(check, "open", "after shutdown", "the plugin can be opened again");
 }
 
-/* A device that is not there is no defect; anything else that keeps a provider from being created is. */
+/* A missing device is not a defect; any other failure of create is. */
 static void check_create(struct check *check, const loaded_plugin *plugin, uint32_t index)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -318,11 +320,11 @@ static void check_create(struct check *check, const loaded_plugin *plugin, uint3
     check_phase(check, "create");
     status = loaded_create(plugin, index, check->args, &provider, &diag);
     if (status == INLAY_UNSUPPORTED && diag.text[0] != '\0')
-        check_skip(check, "create", name, "what it needs is not here, so most checks are left out: %s", diag.text);
+        check_skip(check, "create", name, "not usable on this machine, so most checks are skipped: %s", diag.text);
     else if (status != INLAY_OK)
         check_fail(check, "create", name,
-                   "that it can be created with these options, or INLAY_UNSUPPORTED and a sentence",
-                   "say in diag what is missing; --option NAME=VALUE sets options", "it returned '%s': %s",
+                   "the provider can be created with these options, or returns INLAY_UNSUPPORTED and a message",
+                   "name in diag the missing part; --option NAME=VALUE sets options", "it returned '%s': %s",
                    inlay_status_text(status), diag.text);
     else
         check_pass(check, "create", name, "created");
@@ -331,7 +333,8 @@ static void check_create(struct check *check, const loaded_plugin *plugin, uint3
         loaded_destroy(&provider);
 }
 
-/* Hosts of other ages: newer ones of the same major bring a longer table; those of another major are refused. */
+/* Opens the plugin with other hosts: a newer host of the same major version has a longer table; a host of another major
+ * version must be refused. */
 static void check_hosts(struct check *check, const loaded_plugin *plugin)
 {
     struct {
@@ -345,9 +348,8 @@ static void check_hosts(struct check *check, const loaded_plugin *plugin)
     host.now.struct_size = sizeof host;
     host.now.abi_minor = INLAY_ABI_MINOR + 7;
     if (plugin->open(&host.now, &out, &diag) != INLAY_OK)
-        check_fail(check, "open", "newer host", "that a host with more in its table will do",
-                   "ask INLAY_HAS(host, what you need), not for a minor version or an exact struct_size", "%s",
-                   diag.text);
+        check_fail(check, "open", "newer host", "a host with a longer table is accepted",
+                   "test INLAY_HAS(host, member), not the minor version or an exact struct_size", "%s", diag.text);
     else
         check_pass(check, "open", "newer host", "accepted");
     check_phase(check, "inlay_plugin_open with a host of another major");
@@ -359,11 +361,11 @@ static void check_hosts(struct check *check, const loaded_plugin *plugin)
                    "compare host->abi_major_oldest and abi_major with INLAY_ABI_MAJOR, as kit_open does",
                    "the plugin accepted it");
     else if (diag.text[0] == '\0')
-        check_fail(check, "open", "next major", "a sentence", "fill in diag with inlay_fail",
-                   "it refused without a word");
+        check_fail(check, "open", "next major", "a message", "fill in diag with inlay_fail",
+                   "the host was refused without a message");
     else
         check_pass(check, "open", "next major", "refused: %s", diag.text);
-    (void)plugin->open(host_table(), &out, &diag); /* so that it keeps the table of the real one */
+    (void)plugin->open(host_table(), &out, &diag); /* so that the plugin uses the table of the real host */
 }
 
 static const char *provider_name(const void *ctx, uint32_t i)
@@ -371,7 +373,7 @@ static const char *provider_name(const void *ctx, uint32_t i)
     return ((const inlay_provider *)ctx)[i].name;
 }
 
-/* Hosts refuse a file whose note says something else than its code. */
+/* Hosts refuse a file whose note contradicts its description. */
 static void check_note(struct check *check, const loaded_plugin *plugin)
 {
     int fd = open(plugin->path, O_RDONLY | O_CLOEXEC);
@@ -382,32 +384,32 @@ static void check_note(struct check *check, const loaded_plugin *plugin)
     if (fd >= 0 && fstat(fd, &st) == 0 && note_read(fd, (uint64_t)st.st_size, &facts, &diag) == INLAY_OK &&
         facts.present) {
         if (note_agrees(&facts, &plugin->table, provider_name, plugin->providers, plugin->operators, &diag) != INLAY_OK)
-            check_fail(check, "open", "note", "that the note says what inlay_plugin_open says",
+            check_fail(check, "open", "note", "a note that matches the description of inlay_plugin_open",
                        "correct the texts of KIT_PLUGIN_NAMED or INLAY_PLUGIN_NOTE", "%s", diag.text);
         else
-            check_pass(check, "open", "note", "it says what inlay_plugin_open says");
+            check_pass(check, "open", "note", "it matches the description of inlay_plugin_open");
     }
     if (fd >= 0)
         (void)close(fd);
 }
 
-/* Symbols that only the host happens to have loaded would be missing elsewhere. */
+/* Symbols that come from libraries loaded by the host may be missing in other hosts. */
 static void check_borrowed_symbols(struct check *check, const loaded_plugin *plugin)
 {
     char missing[400];
     uint32_t count = process_undefined(plugin->path, plugin->handle, missing, sizeof missing);
 
     if (count > 0)
-        check_fail(check, "file", "undefined", "every symbol from a library that the plugin names itself",
-                   "link with the library that has them (-l...)", "%u come from what the host has loaded: %s", count,
-                   missing);
+        check_fail(check, "file", "undefined", "every symbol is defined in a library that the plugin links to",
+                   "link with the library that defines them (-l...)", "%u come from libraries loaded by the host: %s",
+                   count, missing);
     else
-        check_pass(check, "file", "undefined", "every symbol comes from a library that it names");
+        check_pass(check, "file", "undefined", "every symbol is defined in a library that it links to");
 }
 
 void check_group_open(struct check *check)
 {
-    const process_state before = process_look();
+    const process_state before = process_read_state();
     const process_snapshot own = process_snapshot_take();
     char changed[600];
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -418,15 +420,16 @@ void check_group_open(struct check *check)
     if (!check_unit(check, "%s", check->args->file))
         return;
     check_phase(check, "dlopen and inlay_plugin_open");
-    check->beacon->open = 1;
+    check->progress->open = 1;
     status = loaded_open(check->args->file, &plugin, &diag);
-    check->beacon->open = 0;
+    check->progress->open = 0;
     if (status != INLAY_OK) {
-        check_fail(check, "open", NULL, "that it loads and describes itself", "see what is missing", "%s", diag.text);
-        check->beacon->broken = 1;
+        check_fail(check, "open", NULL, "the plugin loads and describes itself", "see the message for the missing part",
+                   "%s", diag.text);
+        check->progress->broken = 1;
         return;
     }
-    after = process_look();
+    after = process_read_state();
     if (after.threads > before.threads)
         check_fail(check, "open", "pure", "no thread before create", "start threads in create, or use the host's pool",
                    "%d threads were started", after.threads - before.threads);
@@ -434,7 +437,7 @@ void check_group_open(struct check *check)
         check_fail(check, "open", "pure", "no open file or device before create", "open them in create",
                    "%d file descriptors are open", after.files - before.files);
     if (after.threads <= before.threads && after.files <= before.files)
-        check_pass(check, "open", "pure", "no thread and no file descriptor more than before");
+        check_pass(check, "open", "pure", "no additional thread or file descriptor");
     check_phase(check, "reading the description");
     check_plugin_table(check, &plugin);
     check_note(check, &plugin);
@@ -446,6 +449,7 @@ void check_group_open(struct check *check)
     check_phase(check, "shutdown and dlclose");
     loaded_close(&plugin);
     if (process_snapshot_compare(&own, changed, sizeof changed) > 0)
-        check_fail(check, "manners", "open, create and destroy", "what a plugin leaves alone as it was",
-                   "see \"What a plugin leaves alone\" in inlay/plugin.h; inlay_host.log is for words", "%s", changed);
+        check_fail(check, "process", "open, create and destroy", "unchanged process state",
+                   "see \"What a plugin leaves alone\" in inlay/plugin.h; write messages with inlay_host.log", "%s",
+                   changed);
 }

@@ -1,8 +1,9 @@
-/* Regions of odd forms, for providers whose offers ask to be merged: unconnected parts, nodes of other shapes side by
- * side, a value that is read twice, many outputs, foreign nodes between. What a region computes is compared with its
- * nodes, run one by one on the same provider. */
-#include "check/agree.h"
+/* Compiles regions of unusual shape, for providers whose offers may be merged: unconnected parts, nodes of different
+ * shapes, values with several consumers, many outputs, nodes outside of the region in between. The results of a region
+ * are compared with those of its nodes, run one by one on the same provider. */
+#include "check/compare_results.h"
 #include "check/region_graph.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +11,15 @@ enum { REGIONS = 400, QUICK_REGIONS = 60 };
 
 /* ------------------------------------------------------------------ offers */
 
-static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
 {
     struct regions *regions = ctx;
-    struct offered *offered = &regions->offers[regions->offer_count];
+    struct region_offer *offered = &regions->offers[regions->offer_count];
 
-    if (regions->offer_count == OFFERS || offer->node_count == 0 || offer->node_count > PARTS ||
+    if (regions->offer_count == MAX_OFFERS || offer->node_count == 0 || offer->node_count > MAX_PARTS ||
         (offer->flags & INLAY_OFFER_MERGE) == 0)
         return INLAY_OK;
-    *offered = (struct offered){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
+    *offered = (struct region_offer){ .cookie = offer->cookie, .node_count = offer->node_count, .flags = offer->flags };
     memcpy(offered->nodes, offer->nodes, offer->node_count * sizeof *offer->nodes);
     for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++)
         if (offered->placement_count < CASE_INPUTS + CASE_OUTPUTS)
@@ -28,7 +29,7 @@ static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
     return INLAY_OK;
 }
 
-static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
 {
     (void)ctx, (void)refusal;
     return INLAY_OK;
@@ -42,7 +43,7 @@ static struct part *part_at(struct regions *regions, uint32_t index)
     return NULL;
 }
 
-static struct offered *single_of(struct regions *regions, const struct part *part)
+static struct region_offer *single_offer(struct regions *regions, const struct part *part)
 {
     for (uint32_t offer = 0; offer < regions->offer_count; offer++)
         if (regions->offers[offer].node_count == 1 && regions->offers[offer].nodes[0] == part->index)
@@ -50,20 +51,22 @@ static struct offered *single_of(struct regions *regions, const struct part *par
     return NULL;
 }
 
-/* Takes out of the region what a value would come back to from outside. Parts stand in an order that can be run. */
+/* Makes the region convex: removes parts that depend on the region through a part outside of it. The parts are in
+ * topological order. */
 static void make_convex(struct regions *regions)
 {
-    bool behind[PARTS] = { false }; /* it depends on the region, and is not of it */
+    bool behind[MAX_PARTS] = { false }; /* outside of the region, but depends on it */
 
     for (uint32_t j = 0; j < regions->part_count; j++) {
         struct part *part = &regions->parts[j];
         bool reads_behind = false, reads_inside = false;
 
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
-            if (part->from[i] == INLAY_NONE)
+            if (part->producer[i] == INLAY_NONE)
                 continue;
-            reads_behind |= behind[part->from[i]];
-            reads_inside |= regions->parts[part->from[i]].inside;
+            INLAY_CHECK(part->producer[i] < j);
+            reads_behind |= behind[part->producer[i]];
+            reads_inside |= regions->parts[part->producer[i]].inside;
         }
         if (reads_behind)
             part->inside = false;
@@ -74,44 +77,45 @@ static void make_convex(struct regions *regions)
 static bool linked(const struct regions *regions, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < regions->parts[b].entry.in_count; i++)
-        if (regions->parts[b].from[i] == a)
+        if (regions->parts[b].producer[i] == a)
             return true;
     return false;
 }
 
-/* The parts that hang together with part `first`; returns whether that is all of the region. */
+/* Finds the parts connected with part `first`; returns whether these are the whole region. */
 static bool find_connected(const struct regions *regions, uint32_t first, bool *in)
 {
-    bool more = true, all = true;
+    bool changed = true, all = true;
 
-    memset(in, 0, PARTS * sizeof *in);
+    memset(in, 0, MAX_PARTS * sizeof *in);
     in[first] = true;
-    while (more) {
-        more = false;
+    while (changed) {
+        changed = false;
         for (uint32_t a = 0; a < regions->part_count; a++)
             for (uint32_t b = a + 1; b < regions->part_count; b++)
                 if (regions->parts[a].inside && regions->parts[b].inside && in[a] != in[b] && linked(regions, a, b))
-                    in[a] = in[b] = more = true;
+                    in[a] = in[b] = changed = true;
     }
     for (uint32_t j = 0; j < regions->part_count; j++)
         all &= in[j] || !regions->parts[j].inside;
     return all;
 }
 
+/* If one of the offers requires connected regions, removes the parts not connected with the first. */
 static void keep_connected(struct regions *regions)
 {
     uint32_t first = 0;
-    bool in[PARTS], asked = false;
+    bool in[MAX_PARTS], wants_connected = false;
 
     while (first < regions->part_count && !regions->parts[first].inside)
         first++;
     if (first == regions->part_count || find_connected(regions, first, in))
         return;
     for (uint32_t j = 0; j < regions->part_count; j++)
-        asked |=
-            regions->parts[j].inside && (single_of(regions, &regions->parts[j])->flags & INLAY_OFFER_CONNECTED) != 0;
-    regions->unconnected += !asked;
-    for (uint32_t j = 0; asked && j < regions->part_count; j++)
+        wants_connected |=
+            regions->parts[j].inside && (single_offer(regions, &regions->parts[j])->flags & INLAY_OFFER_CONNECTED) != 0;
+    regions->unconnected += !wants_connected;
+    for (uint32_t j = 0; wants_connected && j < regions->part_count; j++)
         regions->parts[j].inside &= in[j];
 }
 
@@ -123,19 +127,19 @@ static bool has_known_sizes(const inlay_graph *graph, const struct part *part)
     return true;
 }
 
-/* Which parts make the region, and by which offers. False: fewer than two. */
+/* Chooses the parts of the region and the offers that cover them. False: fewer than two parts. */
 static bool choose_region(struct regions *regions, const inlay_graph *graph)
 {
-    bool taken[PARTS] = { false };
+    bool taken[MAX_PARTS] = { false };
     uint32_t inside = 0;
 
     for (uint32_t j = 0; j < regions->part_count; j++)
-        regions->parts[j].inside = single_of(regions, &regions->parts[j]) != NULL &&
+        regions->parts[j].inside = single_offer(regions, &regions->parts[j]) != NULL &&
                                    has_known_sizes(graph, &regions->parts[j]) && region_roll(regions, 6) != 0;
     make_convex(regions);
     keep_connected(regions);
     for (uint32_t offer = 0; offer < regions->offer_count; offer++) {
-        struct offered *offered = &regions->offers[offer];
+        struct region_offer *offered = &regions->offers[offer];
         bool fits = offered->node_count > 1 && region_roll(regions, 2) == 0;
 
         for (uint32_t k = 0; fits && k < offered->node_count; k++) {
@@ -150,7 +154,7 @@ static bool choose_region(struct regions *regions, const inlay_graph *graph)
     for (uint32_t j = 0; j < regions->part_count; j++) {
         inside += regions->parts[j].inside;
         if (regions->parts[j].inside && !taken[j])
-            single_of(regions, &regions->parts[j])->used = true;
+            single_offer(regions, &regions->parts[j])->used = true;
     }
     return inside >= 2;
 }
@@ -165,32 +169,33 @@ static bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
     return false;
 }
 
-/* What enters, as inputs of a case; in the order of the host: by node, each value once. */
-static bool find_inputs(struct regions *regions, case_one *one, op_case *whole)
+/* Collects the inputs of the region as inputs of a case, in the order of the host: by node, each value once. */
+static bool find_inputs(struct regions *regions, case_instance *built, op_case *whole)
 {
-    for (uint32_t n = 0; n < one->snapshot.node_count; n++) {
+    for (uint32_t n = 0; n < built->snapshot.node_count; n++) {
         const struct part *part = part_at(regions, n);
 
         for (uint32_t i = 0; part != NULL && part->inside && i < part->entry.in_count; i++) {
             uint32_t value = part->node->info.inputs[i];
 
-            if (value == INLAY_NONE || part->entry.in[i].constant || is_listed(one->inputs, one->input_count, value) ||
-                (part->from[i] != INLAY_NONE && regions->parts[part->from[i]].inside))
+            if (value == INLAY_NONE || part->entry.in[i].constant ||
+                is_listed(built->inputs, built->input_count, value) ||
+                (part->producer[i] != INLAY_NONE && regions->parts[part->producer[i]].inside))
                 continue;
-            if (one->input_count == CASE_INPUTS)
+            if (built->input_count == CASE_INPUTS)
                 return false;
             whole->in[whole->in_count] = part->entry.in[i];
-            one->input_of[one->input_count] = whole->in_count++;
-            one->inputs[one->input_count++] = value;
+            built->input_of[built->input_count] = whole->in_count++;
+            built->inputs[built->input_count++] = value;
         }
     }
     return true;
 }
 
-/* What leaves, and what it has to be. */
-static bool find_outputs(struct regions *regions, case_one *one, bench_result *want)
+/* Collects the outputs of the region and their expected values. */
+static bool find_outputs(struct regions *regions, case_instance *built, harness_result *want)
 {
-    const inlay_graph *graph = &one->snapshot;
+    const inlay_graph *graph = &built->snapshot;
 
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct part *part = part_at(regions, n);
@@ -204,39 +209,40 @@ static bool find_outputs(struct regions *regions, case_one *one, bench_result *w
                     leaves |= regions->parts[k].node->info.inputs[i] == value;
             if (!leaves)
                 continue;
-            if (one->output_count == CASE_OUTPUTS || output >= part->made.out_count)
+            if (built->output_count == CASE_OUTPUTS || output >= part->result.out_count)
                 return false;
-            want->out[want->out_count++] = part->made.out[output];
-            one->outputs[one->output_count++] = value;
+            want->out[want->out_count++] = part->result.out[output];
+            built->outputs[built->output_count++] = value;
         }
     }
+    INLAY_CHECK(want->out_count == built->output_count);
     return true;
 }
 
-/* The region as the bench takes it. */
-static bool describe(struct regions *regions, case_one *one, bench_region *out, inlay_placement *placements,
+/* Describes the region for harness_open_region(). */
+static bool describe(struct regions *regions, case_instance *built, harness_region *out, inlay_placement *placements,
                      uint32_t *count)
 {
-    uint32_t *nodes = arena_array(&one->arena, PARTS, sizeof *nodes);
-    uint64_t *cookies = arena_array(&one->arena, OFFERS, sizeof *cookies);
+    uint32_t *nodes = arena_array(&built->arena, MAX_PARTS, sizeof *nodes);
+    uint64_t *cookies = arena_array(&built->arena, MAX_OFFERS, sizeof *cookies);
 
-    *out = (bench_region){ .nodes = nodes, .cookies = cookies };
+    *out = (harness_region){ .nodes = nodes, .cookies = cookies };
     *count = 0;
     if (nodes == NULL || cookies == NULL)
         return false;
-    for (uint32_t n = 0; n < one->snapshot.node_count; n++)
+    for (uint32_t n = 0; n < built->snapshot.node_count; n++)
         if (part_at(regions, n) != NULL && part_at(regions, n)->inside)
             nodes[out->node_count++] = n;
     for (uint32_t offer = 0; offer < regions->offer_count; offer++) {
-        const struct offered *offered = &regions->offers[offer];
+        const struct region_offer *offered = &regions->offers[offer];
 
         if (!offered->used)
             continue;
         cookies[out->offer_count++] = offered->cookie;
         for (uint32_t i = 0; i < offered->placement_count; i++)
             if (*count < CASE_INPUTS + CASE_OUTPUTS &&
-                (is_listed(one->inputs, one->input_count, offered->placements[i].value) ||
-                 is_listed(one->outputs, one->output_count, offered->placements[i].value)))
+                (is_listed(built->inputs, built->input_count, offered->placements[i].value) ||
+                 is_listed(built->outputs, built->output_count, offered->placements[i].value)))
                 placements[(*count)++] = offered->placements[i];
     }
     return true;
@@ -253,15 +259,15 @@ static void name_nodes(const struct regions *regions, char *text, size_t bytes)
         used += (size_t)snprintf(text + used, bytes - used, "%s%s%s", j > 0 ? " " : "", part->inside ? "" : "(",
                                  part->entry.op_type);
         for (uint32_t i = 0; i < part->entry.in_count && used < bytes; i++)
-            if (part->from[i] != INLAY_NONE || part->twin[i] != INLAY_NONE)
-                used += (size_t)snprintf(text + used, bytes - used, "%c%u", part->from[i] != INLAY_NONE ? '<' : '=',
-                                         part->from[i] != INLAY_NONE ? part->from[i] : part->twin[i]);
+            if (part->producer[i] != INLAY_NONE || part->shared[i] != INLAY_NONE)
+                used += (size_t)snprintf(text + used, bytes - used, "%c%u", part->producer[i] != INLAY_NONE ? '<' : '=',
+                                         part->producer[i] != INLAY_NONE ? part->producer[i] : part->shared[i]);
         if (!part->inside && used < bytes)
             used += (size_t)snprintf(text + used, bytes - used, ")");
     }
 }
 
-static void complain(struct regions *regions, const char *expected, const char *fix, const char *got)
+static void report_failure(struct regions *regions, const char *expected, const char *fix, const char *got)
 {
     char nodes[200];
 
@@ -270,20 +276,21 @@ static void complain(struct regions *regions, const char *expected, const char *
         return;
     name_nodes(regions, nodes, sizeof nodes);
     check_fail(regions->check, "regions", regions->provider->name, expected, fix,
-               "%s: %.400s (region: nodes without brackets; <k reads what "
-               "node k makes, =k what it reads)",
+               "%s: %.400s (region: nodes without brackets; <k reads an "
+               "output of node k, =k an input of it)",
                nodes, got);
 }
 
-static void run_region(struct regions *regions, const case_one *one, const op_case *whole, const bench_region *region,
-                       const inlay_placement *placements, uint32_t placement_count, const bench_result *want)
+static void run_region(struct regions *regions, const case_instance *built, const op_case *whole,
+                       const harness_region *region, const inlay_placement *placements, uint32_t placement_count,
+                       const harness_result *want)
 {
-    const bench_how hows[2] = { { 0 }, { .tight = true, .fill = 0xff } };
+    const harness_options variants[2] = { { 0 }, { .tight = true, .fill = 0xff } };
     inlay_diag diag = INLAY_DIAG_INIT;
     char text[400];
-    struct bench bench;
-    inlay_status status = bench_open_region(regions->check, regions->provider, one, whole, region, placements,
-                                            placement_count, &bench, &diag);
+    struct harness harness;
+    inlay_status status = harness_open_region(regions->check, regions->provider, built, whole, region, placements,
+                                              placement_count, &harness, &diag);
 
     regions->tried++;
     if (status == INLAY_UNSUPPORTED) {
@@ -291,65 +298,66 @@ static void run_region(struct regions *regions, const case_one *one, const op_ca
         return;
     }
     if (status != INLAY_OK) {
-        (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", bench.phase, inlay_status_text(status),
+        (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", harness.phase, inlay_status_text(status),
                        diag.text);
-        complain(regions, "that a region of merged offers compiles, or is declined with INLAY_UNSUPPORTED",
-                 "see \"Regions\" in inlay/plugin.h; INLAY_OFFER_CONNECTED asks for connected ones", text);
+        report_failure(regions, "a region of merged offers compiles, or is declined with INLAY_UNSUPPORTED",
+                       "see \"Regions\" in inlay/plugin.h; INLAY_OFFER_CONNECTED restricts them to connected ones",
+                       text);
         return;
     }
     for (int i = 0; i < 2 && regions->failed < 4; i++) {
-        bench_result got;
+        harness_result got;
 
-        status = bench_run(&bench, &hows[i], &got, &diag);
+        status = harness_run(&harness, &variants[i], &got, &diag);
         if (got.fault[0] != '\0')
-            complain(regions, "that the contract of execute is kept", got.fault_fix, got.fault);
+            report_failure(regions, "the contract of execute is kept", got.fault_fix, got.fault);
         else if (status != INLAY_OK)
-            complain(regions, "that a region that compiles runs", "decline in compile what cannot be run", diag.text);
-        else if (!agree(&got, want, text, sizeof text))
-            complain(regions, "what its nodes compute one by one",
-                     "see \"Regions\" in inlay/plugin.h: which forms a region may have", text);
-        bench_result_deinit(&got);
+            report_failure(regions, "a compiled region runs", "decline in compile what cannot be run", diag.text);
+        else if (!compare_results(&got, want, text, sizeof text))
+            report_failure(regions, "the results of its nodes, run one by one",
+                           "see \"Regions\" in inlay/plugin.h for the possible shapes of a region", text);
+        harness_result_deinit(&got);
     }
-    bench_close(&bench);
+    harness_close(&harness);
 }
 
 static void try_region(struct regions *regions)
 {
     const inlay_assess_sink sink = {
-        .struct_size = sizeof sink, .ctx = regions, .offer = hear_offer, .refuse = hear_refusal
+        .struct_size = sizeof sink, .ctx = regions, .offer = collect_offer, .refuse = collect_refusal
     };
-    static const uint8_t candidates[PARTS] = { 1, 1, 1, 1, 1, 1, 1 };
+    static const uint8_t candidates[MAX_PARTS] = { 1, 1, 1, 1, 1, 1, 1 };
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result *want = calloc(1, sizeof *want);
+    harness_result *want = calloc(1, sizeof *want);
     op_case *whole = calloc(1, sizeof *whole);
-    const uint32_t parts = 2 + region_roll(regions, PARTS - 1);
+    const uint32_t parts = 2 + region_roll(regions, MAX_PARTS - 1);
     uint32_t placement_count;
-    bench_region region;
-    case_one one = { .model = NULL };
+    harness_region region;
+    case_instance built = { .model = NULL };
 
     while (want != NULL && whole != NULL && regions->part_count < parts && region_add_part(regions))
         continue;
     regions->offer_count = 0;
-    if (regions->part_count >= 2 && region_make_model(regions, &one) && region_make_states(&one)) {
+    if (regions->part_count >= 2 && region_make_model(regions, &built) && region_make_states(&built)) {
         check_phase(regions->check, "assess");
-        if (regions->provider->table->assess(regions->provider->state, &one.snapshot, candidates, &sink, &diag) ==
+        if (regions->provider->table->assess(regions->provider->state, &built.snapshot, candidates, &sink, &diag) ==
                 INLAY_OK &&
-            choose_region(regions, &one.snapshot)) {
+            choose_region(regions, &built.snapshot)) {
             case_init(whole, "", "region", 0);
-            if (find_inputs(regions, &one, whole) && find_outputs(regions, &one, want) && one.output_count > 0 &&
-                describe(regions, &one, &region, placements, &placement_count))
-                run_region(regions, &one, whole, &region, placements, placement_count, want);
+            if (find_inputs(regions, &built, whole) && find_outputs(regions, &built, want) && built.output_count > 0 &&
+                describe(regions, &built, &region, placements, &placement_count))
+                run_region(regions, &built, whole, &region, placements, placement_count, want);
         }
         check_phase(regions->check, "the checker");
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     region_drop_parts(regions);
     free(want);
     free(whole);
 }
 
-static void try_provider(struct check *check, const struct world *world, const loaded_provider *provider,
+static void try_provider(struct check *check, const struct fixture *fixture, const loaded_provider *provider,
                          const inlay_operator *const *custom, uint32_t custom_count)
 {
     struct regions *regions = calloc(1, sizeof *regions);
@@ -358,7 +366,7 @@ static void try_provider(struct check *check, const struct world *world, const l
     if (regions == NULL)
         return;
     *regions = (struct regions){
-        .check = check, .world = world, .provider = provider, .pool = calloc(POOL, sizeof *regions->pool)
+        .check = check, .fixture = fixture, .provider = provider, .pool = calloc(MAX_POOL, sizeof *regions->pool)
     };
     if (regions->pool != NULL)
         generate_sources(custom, custom_count, check->args->op, true, region_take_source, regions);
@@ -368,15 +376,15 @@ static void try_provider(struct check *check, const struct world *world, const l
             try_region(regions);
     }
     if (regions->count == 0)
-        check_skip(check, "regions", provider->name, "no offer asks to be merged: each is compiled alone");
+        check_skip(check, "regions", provider->name, "no offer may be merged: each is compiled alone");
     else if (regions->tried > 0 && regions->declined == regions->tried)
-        check_warn(check, "regions", provider->name, "that some region of several offers compiles",
-                   "offer without INLAY_OFFER_MERGE what compiles alone only", "all %u regions were declined",
-                   regions->tried);
+        check_warn(check, "regions", provider->name, "a region of several offers compiles",
+                   "do not set INLAY_OFFER_MERGE on offers that can only be compiled alone",
+                   "all %u regions were declined", regions->tried);
     else if (regions->failed == 0 && regions->tried > 0)
         check_pass(check, "regions", provider->name,
-                   "%u regions of %u kinds of node, %u of them not connected, %u declined: what "
-                   "the nodes compute alone",
+                   "%u regions of %u kinds of node, %u of them not connected, %u declined: same "
+                   "results as the nodes alone",
                    regions->tried, regions->count, regions->unconnected, regions->declined);
     for (uint32_t i = 0; i < regions->count; i++)
         case_deinit(&regions->pool[i]);
@@ -386,5 +394,5 @@ static void try_provider(struct check *check, const struct world *world, const l
 
 void check_group_regions(struct check *check)
 {
-    world_each(check, "regions", try_provider);
+    fixture_each(check, "regions", try_provider);
 }

@@ -1,152 +1,155 @@
-/* Every operator that a provider offers, in many shapes and types, against a peer; and against itself: in other memory,
- * with other threads, again, in two threads at once. */
-#include "check/agree.h"
+/* Compares the results of every offered operator, in many shapes and types, with those of another provider, and with
+ * those of further runs: in other memory, with more threads, repeated, on two threads concurrently. */
+#include "check/compare_results.h"
 #include "check/data.h"
 #include "check/generate.h"
 #include "check/process.h"
 #include "probe/process_snapshot.h"
 #include "threads/threads.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_COMPLAINTS = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
+enum { MAX_REPORTED_FAILURES = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
 
-/* What is known of one operator so far. */
+/* Results of the checks of one operator so far. */
 struct tally {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const loaded_provider *provider;
     const case_source *source;
     char subject[160];
-    uint32_t sources;  /* operators that --op let through */
-    uint32_t cases;    /* of the operator at hand, that the provider offered and ran */
-    uint32_t compared; /* of these, with a peer */
-    uint32_t complaints;
-    uint32_t heap_cases; /* that called malloc while running */
+    uint32_t sources;  /* operators that match --op */
+    uint32_t cases;    /* cases of the current operator that the provider offered and ran */
+    uint32_t compared; /* of these, compared with another provider */
+    uint32_t failures;
+    uint32_t heap_cases; /* cases that called malloc in execute */
     char heap_at[300];
-    uint32_t variants; /* further runs that agreed */
-    bool concurrent;   /* tried already */
-    bool large;        /* the case at hand is one */
+    uint32_t variants; /* further runs */
+    bool concurrent;   /* run_concurrently() was called for the operator */
+    bool large;        /* the current case is a large one */
     uint32_t large_cases;
-    bool lost;         /* the device went, and that was looked at */
-    bool threads_told; /* of threads that a run starts */
+    bool lost;             /* the device was lost, and check_loss() was called */
+    bool threads_reported; /* a line about threads started by a run was written */
 };
 
-/* What n stands for in large cases: tensors of a hundred thousand elements, and one or two of a kind. */
+/* Value of n in large cases (tensors of about a hundred thousand elements), and their number for each operator. */
 enum { LARGE_SCALE = 24, QUICK_SCALE = 6, LARGE_CASES = 2, LARGE_CASES_QUICK = 1 };
 
-static void complain(struct tally *tally, const op_case *entry, const char *expected, const char *fix, const char *got)
+static void report_failure(struct tally *tally, const op_case *entry, const char *expected, const char *fix,
+                           const char *got)
 {
     char text[256];
 
-    if (tally->complaints++ < MAX_COMPLAINTS)
+    if (tally->failures++ < MAX_REPORTED_FAILURES)
         check_fail(tally->check, "results", case_text(entry, text, sizeof text), expected, fix, "%s", got);
 }
 
-/* The device is lost: what is called on it still comes back, and once it is closed it can be opened again. */
-static void check_loss(struct tally *tally, const struct bench *bench)
+/* After the loss of the device, calls must still return, and a new provider must run the case. */
+static void check_loss(struct tally *tally, const struct harness *harness)
 {
     const uint32_t index = (uint32_t)(tally->provider->table - tally->provider->plugin->providers);
-    const bench_how how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     loaded_provider again = { .state = NULL };
-    bench_result result;
-    struct bench other;
+    harness_result result;
+    struct harness other;
     inlay_status status;
 
+    INLAY_CHECK(index < tally->provider->plugin->table.provider_count);
     tally->lost = true;
     check_phase(tally->check, "execute on a device that is lost");
-    (void)!bench_run(bench, &how, &result, &diag);
-    bench_result_deinit(&result);
+    (void)!harness_run(harness, &options, &result, &diag);
+    harness_result_deinit(&result);
     check_phase(tally->check, "create, for a device that was lost");
     status = loaded_create(tally->provider->plugin, index, tally->check->args, &again, &diag);
     if (status == INLAY_OK)
-        status = bench_open(tally->check, &again, bench->one, bench->entry, 1, &other, &diag);
+        status = harness_open(tally->check, &again, harness->built, harness->entry, 1, &other, &diag);
     if (status == INLAY_OK) {
-        status = bench_run(&other, &how, &result, &diag);
-        bench_result_deinit(&result);
-        bench_close(&other);
+        status = harness_run(&other, &options, &result, &diag);
+        harness_result_deinit(&result);
+        harness_close(&other);
     }
     loaded_destroy(&again);
     check_phase(tally->check, "the checker");
     if (status != INLAY_OK)
-        check_fail(tally->check, "loss", tally->provider->name,
-                   "that a provider that is opened anew runs, after 'device lost'",
-                   "keep what a loss leaves in the state, which destroy ends", "'%s': %.300s",
+        check_fail(tally->check, "loss", tally->provider->name, "a newly created provider runs after 'device lost'",
+                   "keep data about a loss in the state only, which destroy frees", "'%s': %.300s",
                    inlay_status_text(status), diag.text);
     else
         check_pass(tally->check, "loss", tally->provider->name,
-                   "after 'device lost' calls come back, and a provider that is opened anew "
-                   "runs; nothing more of this one is checked");
+                   "after 'device lost' calls return, and a newly created provider "
+                   "runs; the other checks of this provider are skipped");
 }
 
-/* A run, its fault told. False: there is nothing to compare. */
-static bool run(struct tally *tally, const struct bench *bench, const bench_how *how, bench_result *result,
-                const char *what)
+/* Runs the case and reports a violation of the contract. False: no results to compare. */
+static bool run(struct tally *tally, const struct harness *harness, const harness_options *options,
+                harness_result *result, const char *what)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     char got[700];
-    inlay_status status = bench_run(bench, how, result, &diag);
+    inlay_status status = harness_run(harness, options, result, &diag);
 
     if (status == INLAY_DEVICE_LOST) {
         if (!tally->lost)
-            check_loss(tally, bench);
+            check_loss(tally, harness);
         return false;
     }
     if (status != INLAY_OK && result->fault[0] == '\0') {
         (void)snprintf(got, sizeof got, "%s: execute returned '%s': %.300s", what, inlay_status_text(status),
                        diag.text);
-        complain(tally, bench->entry, "that a case that was offered, compiled and specialised runs",
-                 "refuse in assess (kit: supports) what cannot be run", got);
+        report_failure(tally, harness->entry, "a case that was offered, compiled and specialised runs",
+                       "refuse in assess (kit: supports) what cannot be run", got);
         return false;
     }
     if (result->fault[0] != '\0') {
         (void)snprintf(got, sizeof got, "%s: %s", what, result->fault);
-        complain(tally, bench->entry, "that the contract of execute is kept", result->fault_fix, got);
+        report_failure(tally, harness->entry, "the contract of execute is kept", result->fault_fix, got);
     }
     return status == INLAY_OK && result->fault[0] == '\0';
 }
 
-/* ------------------------------------------------------------------ against itself */
+/* ------------------------------------------------------------------ further runs on the same provider */
 
-static void compare_variant(struct tally *tally, const struct bench *bench, const bench_how *how,
-                            const bench_result *want, const char *what, const char *fix)
+static void compare_variant(struct tally *tally, const struct harness *harness, const harness_options *options,
+                            const harness_result *want, const char *what, const char *fix)
 {
-    bench_result result;
+    harness_result result;
     char text[400], got[500];
 
     if (tally->lost)
         return;
-    if (run(tally, bench, how, &result, what)) {
+    if (run(tally, harness, options, &result, what)) {
         tally->variants++;
-        if (!bench->entry->random && !agree(&result, want, text, sizeof text)) {
+        if (!harness->entry->random && !compare_results(&result, want, text, sizeof text)) {
             (void)snprintf(got, sizeof got, "%s: %s", what, text);
-            complain(tally, bench->entry, "the result of the first run", fix, got);
+            report_failure(tally, harness->entry, "the result of the first run", fix, got);
         }
     }
-    bench_result_deinit(&result);
+    harness_result_deinit(&result);
 }
 
 typedef struct other_run {
-    const struct bench *bench;
-    bench_result result;
+    const struct harness *harness;
+    harness_result result;
     inlay_diag diag;
     inlay_status status;
 } other_run;
 
-static void *run_beside(void *user)
+static void *run_in_thread(void *user)
 {
-    static const bench_how how = { .silent = true };
+    static const harness_options options = { .quiet = true };
     other_run *run = user;
 
-    run->status = bench_run(run->bench, &how, &run->result, &run->diag);
+    run->status = harness_run(run->harness, &options, &run->result, &run->diag);
     return NULL;
 }
 
-/* Two contexts share what was compiled and specialised; each brings its own workspace. */
-static void run_concurrently(struct tally *tally, const struct bench *bench, const bench_result *want)
+/* Two threads run the same compiled instance, each with a separate workspace. */
+static void run_concurrently(struct tally *tally, const struct harness *harness, const harness_result *want)
 {
-    other_run run[2] = { { .bench = bench, .diag = INLAY_DIAG_INIT }, { .bench = bench, .diag = INLAY_DIAG_INIT } };
+    other_run run[2] = { { .harness = harness, .diag = INLAY_DIAG_INIT },
+                         { .harness = harness, .diag = INLAY_DIAG_INIT } };
     pthread_t threads[2];
     char text[400];
     int started = 0;
@@ -155,7 +158,7 @@ static void run_concurrently(struct tally *tally, const struct bench *bench, con
     if (tally->lost)
         return;
     check_phase(tally->check, "execute in two threads at once");
-    while (started < 2 && pthread_create(&threads[started], NULL, run_beside, &run[started]) == 0)
+    while (started < 2 && pthread_create(&threads[started], NULL, run_in_thread, &run[started]) == 0)
         started++;
     for (int i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);
@@ -164,243 +167,245 @@ static void run_concurrently(struct tally *tally, const struct bench *bench, con
         if (run[i].status == INLAY_DEVICE_LOST)
             gone = true;
         else if (run[i].status != INLAY_OK)
-            complain(tally, bench->entry, "that two threads can run it at once",
-                     "keep what a run changes in its workspace, not in the state", run[i].diag.text);
-        else if (!bench->entry->random && !agree(&run[i].result, want, text, sizeof text))
-            complain(tally, bench->entry, "the same results in two threads at once",
-                     "keep what a run changes in its workspace, not in the state", text);
-        bench_result_deinit(&run[i].result);
+            report_failure(tally, harness->entry, "two threads can run it concurrently",
+                           "keep mutable data of a run in its workspace, not in the state", run[i].diag.text);
+        else if (!harness->entry->random && !compare_results(&run[i].result, want, text, sizeof text))
+            report_failure(tally, harness->entry, "the same results on two threads concurrently",
+                           "keep mutable data of a run in its workspace, not in the state", text);
+        harness_result_deinit(&run[i].result);
     }
     if (gone)
-        check_loss(tally, bench);
+        check_loss(tally, harness);
 }
 
-/* Behind copies that are not done, and behind one that fails; then once more, as if nothing had been. */
-static void compare_queued(struct tally *tally, const struct bench *bench, const bench_result *want)
+/* Runs while the inputs are still being copied, then with copies that fail, then normally again. */
+static void compare_queued(struct tally *tally, const struct harness *harness, const harness_result *want)
 {
     static const inlay_status poisons[] = { INLAY_CANCELLED, INLAY_DEVICE_LOST };
-    const bench_how queued = { .queued = true }, again = { 0 };
+    const harness_options queued = { .queued = true }, again = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result result;
+    harness_result result;
     char got[600];
     inlay_status status;
     bool on_device = false;
 
-    for (uint32_t i = 0; i < bench->one->input_count; i++)
-        on_device |= bench->in_domains[i] != INLAY_DOMAIN_HOST && bench->entry->in[bench->one->input_of[i]].bytes > 0;
+    for (uint32_t i = 0; i < harness->built->input_count; i++)
+        on_device |=
+            harness->in_domains[i] != INLAY_DOMAIN_HOST && harness->entry->in[harness->built->input_of[i]].bytes > 0;
     if (!on_device || tally->lost || (tally->provider->table->flags & INLAY_PROVIDER_ASYNC) == 0)
         return;
-    compare_variant(tally, bench, &queued, want, "while its inputs are still being copied",
+    compare_variant(tally, harness, &queued, want, "while its inputs are still being copied",
                     "wait for args->waits before the work starts, in buffer_copy as in execute, and signal when it is "
                     "done");
     if (tally->concurrent)
         return;
     for (int i = 0; i < 2; i++) {
-        const bench_how poisoned = { .queued = true, .poison = poisons[i] };
+        const harness_options poisoned = { .queued = true, .poison = poisons[i] };
 
-        check_phase(tally->check, "execute behind a fence that fails");
-        status = bench_run(bench, &poisoned, &result, &diag);
+        check_phase(tally->check, "execute after a fence that fails");
+        status = harness_run(harness, &poisoned, &result, &diag);
         check_phase(tally->check, "the checker");
-        bench_result_deinit(&result);
+        harness_result_deinit(&result);
         if (status == poisons[i])
             continue;
         if (status == INLAY_DEVICE_LOST) {
-            check_loss(tally, bench);
+            check_loss(tally, harness);
             return;
         }
-        (void)snprintf(got, sizeof got, "behind a fence that failed with '%s': '%s' %.400s",
+        (void)snprintf(got, sizeof got, "after a fence that failed with '%s': '%s' %.400s",
                        inlay_status_text(poisons[i]), inlay_status_text(status), diag.text);
-        complain(tally, bench->entry, "the status of the fence that it waited for",
-                 "pass what fence_wait returns on to fence_signal, and leave the work out", got);
+        report_failure(tally, harness->entry, "the status of the fence that it waited for",
+                       "pass the status of fence_wait to fence_signal, and skip the work", got);
     }
-    compare_variant(tally, bench, &again, want, "after a run that failed", "leave no trace of a run in the state");
+    compare_variant(tally, harness, &again, want, "after a failed run", "do not keep data of a run in the state");
 }
 
-static void compare_with_itself(struct tally *tally, const struct bench *bench, const bench_result *want)
+static void compare_with_itself(struct tally *tally, const struct harness *harness, const harness_result *want)
 {
-    const bench_how tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
+    const harness_options tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
     bool aliased = false;
 
-    compare_variant(tally, bench, &tight, want,
-                    "with a user's buffers, aligned to their elements only, and a workspace "
+    compare_variant(tally, harness, &tight, want,
+                    "with buffers aligned to their elements only, and a workspace "
                     "that is not cleared",
-                    "use unaligned loads for inputs and outputs; clear what has to be zero");
-    compare_variant(tally, bench, &again, want, "the second time", "leave no trace of a run in the state");
-    for (uint32_t o = 0; o < bench->one->output_count; o++)
-        aliased |= bench->plans[o].alias != INLAY_NONE;
+                    "use unaligned loads for inputs and outputs; clear memory that must be zero");
+    compare_variant(tally, harness, &again, want, "the second run", "do not keep data of a run in the state");
+    for (uint32_t o = 0; o < harness->built->output_count; o++)
+        aliased |= harness->plans[o].alias != INLAY_NONE;
     if (aliased)
-        compare_variant(tally, bench, &in_place, want, "in place, in the buffer that the plan says may be shared",
-                        "drop the alias (kit: KIT_IN_PLACE), or read an element before its place is written");
-    compare_queued(tally, bench, want);
-    if (!tally->concurrent && bench->one->output_count > 0)
-        run_concurrently(tally, bench, want);
+        compare_variant(tally, harness, &in_place, want, "in place, with the alias that the output plan allows",
+                        "drop the alias (kit: KIT_IN_PLACE), or read each element before overwriting it");
+    compare_queued(tally, harness, want);
+    if (!tally->concurrent && harness->built->output_count > 0)
+        run_concurrently(tally, harness, want);
     tally->concurrent = true;
 }
 
-static void compare_workers(struct tally *tally, const op_case *entry, const case_one *one, const bench_result *want,
-                            uint32_t workers)
+static void compare_workers(struct tally *tally, const op_case *entry, const case_instance *built,
+                            const harness_result *want, uint32_t workers)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    const bench_how how = { 0 };
-    struct bench bench;
+    const harness_options options = { 0 };
+    struct harness harness;
 
+    INLAY_CHECK(workers == 2 || workers == 4 || workers == 16);
     if (tally->lost)
         return;
-    if (bench_open(tally->check, tally->provider, one, entry, workers, &bench, &diag) != INLAY_OK) {
-        complain(tally, entry, "that it compiles for more threads too", "do not depend on max_threads being 1",
-                 diag.text);
+    if (harness_open(tally->check, tally->provider, built, entry, workers, &harness, &diag) != INLAY_OK) {
+        report_failure(tally, entry, "the case compiles for several threads", "do not require max_threads to be 1",
+                       diag.text);
         return;
     }
     for (int again = 0; again < (tally->large && !tally->check->args->quick ? 2 : 1); again++)
-        compare_variant(tally, &bench, &how, want,
+        compare_variant(tally, &harness, &options, want,
                         workers == 2   ? "with 2 threads"
                         : workers == 4 ? "with 4 threads"
                                        : "with 16 threads",
-                        "let ranges of a parallel loop not share what they write, and take scratch by worker");
-    bench_close(&bench);
+                        "write disjoint memory in the ranges of a parallel loop, and use scratch memory of the worker");
+    harness_close(&harness);
 }
 
-/* More threads than CPUs, too: which range is done when is up to the scheduler then. */
-static void compare_threads(struct tally *tally, const op_case *entry, const case_one *one, const bench_result *want)
+/* Also runs more threads than CPUs: then the scheduler determines the order of the ranges. */
+static void compare_threads(struct tally *tally, const op_case *entry, const case_instance *built,
+                            const harness_result *want)
 {
-    compare_workers(tally, entry, one, want, 2);
+    compare_workers(tally, entry, built, want, 2);
     if (tally->large || !tally->check->args->quick)
-        compare_workers(tally, entry, one, want, 4);
-    if (!tally->check->args->quick) /* more threads than CPUs wait for each other: seconds */
-        compare_workers(tally, entry, one, want, 16);
+        compare_workers(tally, entry, built, want, 4);
+    if (!tally->check->args->quick) /* takes seconds if there are more threads than CPUs */
+        compare_workers(tally, entry, built, want, 16);
 }
 
-/* ------------------------------------------------------------------ against others */
+/* ------------------------------------------------------------------ other providers */
 
-/* The first peer that runs the case. */
-static bool run_peer(struct tally *tally, const op_case *entry, const case_one *one, bench_result *result)
+/* Runs the case on the first peer that supports it. False: none. */
+static bool run_peer(struct tally *tally, const op_case *entry, const case_instance *built, harness_result *result)
 {
-    const bench_how how = { 0 };
+    const harness_options options = { 0 };
 
-    for (uint32_t i = 0; i < tally->world->peer_count; i++) {
+    for (uint32_t i = 0; i < tally->fixture->peer_count; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         inlay_status status;
-        struct bench bench;
+        struct harness harness;
 
-        check_phase(tally->check, "the provider that is compared with");
-        if (bench_open(tally->check, &tally->world->peers[i], one, entry, 1, &bench, &diag) != INLAY_OK)
+        check_phase(tally->check, "another provider, for comparison");
+        if (harness_open(tally->check, &tally->fixture->peers[i], built, entry, 1, &harness, &diag) != INLAY_OK)
             continue;
-        status = bench_run(&bench, &how, result, &diag);
-        bench_close(&bench);
+        status = harness_run(&harness, &options, result, &diag);
+        harness_close(&harness);
         if (status == INLAY_OK)
             return true;
-        bench_result_deinit(result);
+        harness_result_deinit(result);
     }
     return false;
 }
 
-static void note_heap(struct tally *tally, const op_case *entry, const bench_result *result)
+static void note_heap(struct tally *tally, const op_case *entry, const harness_result *result)
 {
     char text[200], at[64];
 
     if (result->heap_calls == 0)
         return;
     if (tally->heap_cases++ == 0) {
-        heap_blame(at, sizeof at);
+        heap_main_caller(at, sizeof at);
         (void)snprintf(tally->heap_at, sizeof tally->heap_at, "%s: %llu calls a run%s%s",
                        case_text(entry, text, sizeof text), (unsigned long long)result->heap_calls,
                        at[0] != '\0' ? ", one at " : "", at);
     }
 }
 
-/* One run on one thread, that of the caller: whoever is there afterwards was started by the plugin. */
-static bool run_first(struct tally *tally, const struct bench *bench, bench_result *first)
+/* The first run, on the caller's thread only: threads that exist afterwards were started by the plugin. */
+static bool run_first(struct tally *tally, const struct harness *harness, harness_result *first)
 {
-    const bench_how how = { 0 };
-    int threads = tally->threads_told ? -1 : process_snapshot_threads(), more;
-    bool ran = run(tally, bench, &how, first, "one thread");
+    const harness_options options = { 0 };
+    int threads = tally->threads_reported ? -1 : process_snapshot_threads(), more;
+    bool ran = run(tally, harness, &options, first, "one thread");
 
     more = threads < 0 ? 0 : process_snapshot_threads() - threads;
     if (more > 0 && tally->provider->table->domain_count > 0)
-        check_warn(tally->check, "manners", tally->subject, "no thread that outlives a run of one thread",
-                   "see that it is the driver's, which starts some when it likes, and not the plugin's",
-                   "%d more after execute", more);
+        check_warn(tally->check, "process", tally->subject, "no thread that outlives a run of one thread",
+                   "verify that the driver started it, not the plugin", "%d more after execute", more);
     else if (more > 0)
-        check_fail(tally->check, "manners", tally->subject, "no thread that outlives a run of one thread",
-                   "start threads in create and join them in destroy; inlay_host.parallel_for has the host's",
+        check_fail(tally->check, "process", tally->subject, "no thread that outlives a run of one thread",
+                   "start threads in create and join them in destroy, or use those of inlay_host.parallel_for",
                    "%d more after execute", more);
-    else if (!tally->threads_told && first->threads > 0)
-        check_warn(tally->check, "manners", tally->subject, "no thread that a run starts",
+    else if (!tally->threads_reported && first->threads > 0)
+        check_warn(tally->check, "process", tally->subject, "no thread started by a run",
                    "start threads in create, or use inlay_host.parallel_for: starting one takes longer than most "
                    "kernels",
                    "%llu started in one execute", (unsigned long long)first->threads);
-    tally->threads_told |= more > 0 || first->threads > 0;
+    tally->threads_reported |= more > 0 || first->threads > 0;
     return ran;
 }
 
-static void try_offered(struct tally *tally, const op_case *entry, const case_one *one, bool legal,
-                        const bench_result *want)
+static void try_offered(struct tally *tally, const op_case *entry, const case_instance *built, bool legal,
+                        const harness_result *want)
 {
-    const bench_how how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result first;
-    struct bench bench;
+    harness_result first;
+    struct harness harness;
     char text[400];
-    inlay_status status = bench_open(tally->check, tally->provider, one, entry, 1, &bench, &diag);
+    inlay_status status = harness_open(tally->check, tally->provider, built, entry, 1, &harness, &diag);
 
     if (status != INLAY_OK) {
-        if (strcmp(bench.phase, "assess") != 0 && legal) {
-            (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", bench.phase, inlay_status_text(status),
+        if (strcmp(harness.phase, "assess") != 0 && legal) {
+            (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", harness.phase, inlay_status_text(status),
                            diag.text);
-            complain(tally, entry, "that what was offered can be compiled and specialised",
-                     "refuse in assess (kit: supports) what cannot be run", text);
+            report_failure(tally, entry, "an offered case can be compiled and specialised",
+                           "refuse in assess (kit: supports) what cannot be run", text);
         }
         return;
     }
     tally->cases++;
     heap_mark();
-    /* Where no peer ran it nobody knows whether it should run: elements may be out of range. */
+    /* If no peer ran the case, it may be illegal, such as indices out of range: a failed run is no defect then. */
     if (!legal) {
-        status = bench_run(&bench, &how, &first, &diag);
-        bench_result_deinit(&first);
+        status = harness_run(&harness, &options, &first, &diag);
+        harness_result_deinit(&first);
     }
-    if (status == INLAY_OK && run_first(tally, &bench, &first)) {
+    if (status == INLAY_OK && run_first(tally, &harness, &first)) {
         note_heap(tally, entry, &first);
         if (want != NULL && !entry->random) {
             tally->compared++;
-            if (!agree(&first, want, text, sizeof text))
-                complain(tally, entry, "what the other provider computes",
-                         "see the operator's page in ONNX for the corner at hand", text);
+            if (!compare_results(&first, want, text, sizeof text))
+                report_failure(tally, entry, "the result of the other provider",
+                               "see the ONNX specification of the operator for this case", text);
         }
-        compare_with_itself(tally, &bench, &first);
-        compare_threads(tally, entry, one, &first);
+        compare_with_itself(tally, &harness, &first);
+        compare_threads(tally, entry, built, &first);
     }
-    bench_result_deinit(&first);
-    bench_close(&bench);
+    harness_result_deinit(&first);
+    harness_close(&harness);
 }
 
 static bool try_case(void *user, op_case *entry)
 {
     struct tally *tally = user;
     inlay_diag diag = INLAY_DIAG_INIT;
-    bench_result want = { .out_count = 0 };
-    bench_answer answer;
-    case_one one;
+    harness_result want = { .out_count = 0 };
+    harness_answer answer;
+    case_instance built;
     char text[256];
     bool has_want;
 
     check_subject(tally->check, "%s", case_text(entry, text, sizeof text));
     if (tally->lost)
         return false;
-    if (case_graph(entry, &tally->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
-        return true; /* no model would come this far */
+    if (case_graph(entry, &tally->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
+        return true; /* the host refuses the case */
     check_phase(tally->check, "assess");
-    bench_assess(tally->provider, &one, &answer);
-    if (answer.kind == BENCH_OFFERED) {
-        has_want = run_peer(tally, entry, &one, &want);
-        try_offered(tally, entry, &one, has_want, has_want ? &want : NULL);
+    harness_assess(tally->provider, &built, &answer);
+    if (answer.kind == HARNESS_OFFERED) {
+        has_want = run_peer(tally, entry, &built, &want);
+        try_offered(tally, entry, &built, has_want, has_want ? &want : NULL);
         if (has_want)
-            bench_result_deinit(&want);
+            harness_result_deinit(&want);
     }
-    case_one_deinit(&one);
-    if (tally->large && answer.kind == BENCH_OFFERED)
+    case_instance_deinit(&built);
+    if (tally->large && answer.kind == HARNESS_OFFERED)
         tally->large_cases++;
-    return tally->complaints < 8 &&
+    return tally->failures < 8 &&
            (!tally->large || tally->large_cases < (tally->check->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
 }
 
@@ -419,8 +424,8 @@ static bool try_source(void *user, const case_source *source)
     tally->source = source;
     tally->sources++;
     (void)snprintf(tally->subject, sizeof tally->subject, "%s-%lld", source->op_type, (long long)source->opset);
-    tally->cases = tally->compared = tally->complaints = tally->heap_cases = tally->variants = 0;
-    tally->concurrent = tally->large = tally->threads_told = false;
+    tally->cases = tally->compared = tally->failures = tally->heap_cases = tally->variants = 0;
+    tally->concurrent = tally->large = tally->threads_reported = false;
     tally->large_cases = 0;
     if (!check_unit(tally->check, "%s", tally->subject))
         return true;
@@ -431,28 +436,29 @@ static bool try_source(void *user, const case_source *source)
         generate_cases(source, &large, try_case, tally);
     tally->large = false;
     if (process_snapshot_compare(&before, changed, sizeof changed) > 0)
-        check_fail(tally->check, "manners", tally->subject, "what a plugin leaves alone as it was",
-                   "see \"What a plugin leaves alone\" in inlay/plugin.h; inlay_host.log is for words", "%s", changed);
-    if (tally->complaints > MAX_COMPLAINTS)
-        check_fail(tally->check, "results", tally->subject, "agreement", "see the lines above", "%u further complaints",
-                   tally->complaints - MAX_COMPLAINTS);
-    else if (tally->complaints == 0 && tally->cases > 0)
+        check_fail(tally->check, "process", tally->subject, "unchanged process state",
+                   "see \"What a plugin leaves alone\" in inlay/plugin.h; write messages with inlay_host.log", "%s",
+                   changed);
+    if (tally->failures > MAX_REPORTED_FAILURES)
+        check_fail(tally->check, "results", tally->subject, "no failure", "see the lines above", "%u further failures",
+                   tally->failures - MAX_REPORTED_FAILURES);
+    else if (tally->failures == 0 && tally->cases > 0)
         check_pass(tally->check, "results", tally->subject,
-                   "%u cases, %u compared with another provider, %u runs in other memory, "
+                   "%u cases, %u compared with another provider, %u further runs with other memory, "
                    "threads and order",
                    tally->cases, tally->compared, tally->variants);
-    else if (source->own != NULL && tally->cases == 0 && tally->complaints == 0 && tally->world->own_count == 1)
+    else if (source->own != NULL && tally->cases == 0 && tally->failures == 0 && tally->fixture->own_count == 1)
         check_warn(tally->check, "results", tally->subject, "a case that the plugin's own provider runs",
-                   "add an inlay_op_example: cases of other sizes are made of it",
-                   "no shape that was tried is offered, so nothing of it was checked");
+                   "add an inlay_op_example: cases of other sizes are generated from it",
+                   "no generated shape is offered, so the operator was not checked");
     if (tally->heap_cases > 0)
         check_warn(tally->check, "heap", tally->subject, "no heap use in execute",
-                   "ask for workspace in specialize (kit: kit_plan.workspace_bytes); addr2line names the place",
+                   "request workspace in specialize (kit: kit_plan.workspace_bytes); addr2line shows the call",
                    "%u of %u cases, first %s", tally->heap_cases, tally->cases, tally->heap_at);
     return true;
 }
 
-/* ONNX's own cases, from the folder that the user named. */
+/* Runs a test case of ONNX from the folder of --data. */
 static bool try_data(void *user, op_case *entry)
 {
     struct tally *tally = user;
@@ -470,11 +476,11 @@ static void try_folder(struct tally *tally, const char *dir)
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count;
 
-    tally->cases = tally->compared = tally->complaints = tally->heap_cases = tally->variants = 0;
+    tally->cases = tally->compared = tally->failures = tally->heap_cases = tally->variants = 0;
     if (data_cases(dir, tally->check->args->op, try_data, tally, &count, &diag) != INLAY_OK)
         check_fail(tally->check, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*",
                    "%s", diag.text);
-    else if (tally->complaints == 0)
+    else if (tally->failures == 0)
         check_pass(tally->check, "results", dir,
                    "%u of its %u cases of one operator are offered, %u compared with another "
                    "provider",
@@ -485,25 +491,26 @@ void check_group_results(struct check *check)
 {
     const inlay_operator *custom[64];
     uint32_t custom_count;
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, "results", true, &world))
+    if (!fixture_open(check, "results", true, &fixture))
         return;
-    if (world.peer_count == 0 && !world.is_reference && world.own_count > 0)
+    if (fixture.peer_count == 0 && !fixture.is_reference && fixture.own_count > 0)
         check_skip(check, "results", "peers",
-                   "there is no reference provider beside this executable and no --with: what "
-                   "comes out is compared with nothing but itself");
-    (void)heap_watch(world.plugins[0].handle);
-    custom_count = world_operators(&world, custom, 64);
-    for (uint32_t i = 0; i < world.own_count; i++) {
-        struct tally tally = { .check = check, .world = &world, .provider = &world.own[i] };
+                   "no reference provider is installed and --with is not given: results "
+                   "are only compared with further runs");
+    (void)heap_watch(fixture.plugins[0].handle);
+    custom_count = fixture_operators(&fixture, custom, 64);
+    for (uint32_t i = 0; i < fixture.own_count; i++) {
+        struct tally tally = { .check = check, .fixture = &fixture, .provider = &fixture.own[i] };
 
         generate_sources(custom, custom_count, check->args->op, check->args->quick, try_source, &tally);
         if (tally.sources == 0)
-            check_fail(check, "results", tally.provider->name, "an operator that --op names",
-                       "give a glob on types, such as 'Conv*'", "no operator's type matches '%s'", check->args->op);
+            check_fail(check, "results", tally.provider->name, "an operator that --op matches",
+                       "give a pattern of operator types, such as 'Conv*'", "no operator's type matches '%s'",
+                       check->args->op);
         if (check->args->data != NULL)
             try_folder(&tally, check->args->data);
     }
-    world_close(&world);
+    fixture_close(&fixture);
 }

@@ -1,7 +1,8 @@
-/* Counting a plugin's allocations. Its relocations name what it imports; where they name malloc and its like, the slot
- * gets the address of a function below. Blocks are remembered in a table, since what the plugin frees need not come
- * from its own calls (strdup, getline). */
+/* Counts the allocations of a plugin. Its relocations name the imported functions; the slots of malloc and related
+ * functions are set to the functions below. A hash table records the blocks, because the plugin may free blocks that it
+ * did not allocate itself (strdup, getline). */
 #include "check/process.h"
+#include "inlay/check.h"
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -12,140 +13,142 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BLOCKS = 1 << 18, BUCKETS = 1 << 16 }; /* blocks beyond so many are counted as calls only */
+enum { BLOCKS = 1 << 18, BUCKETS = 1 << 16 }; /* beyond BLOCKS live blocks only the calls are counted */
 
 struct block {
     void *address;
     size_t bytes;
     void *caller;
-    uint64_t number; /* of the call */
-    uint32_t next;   /* in the bucket, or in the list of free ones; 0 = the end */
+    uint64_t number; /* of the call that allocated it */
+    uint32_t next;   /* in the bucket, or in the list of unused entries; 0 = the end */
 };
 
-static struct block *blocks; /* [BLOCKS]; 0 is none */
+static struct block *blocks; /* [BLOCKS]; entry 0 is not used */
 static uint32_t *buckets;    /* [BUCKETS] */
-static uint32_t free_list, fresh = 1;
+static uint32_t free_list, next_unused = 1;
 static heap_counts counts;
 static uint64_t mark, fail_at;
 static void *last_caller;
-static uintptr_t base; /* where the plugin is mapped */
+static uintptr_t base; /* load address of the plugin */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static uint32_t *bucket_of(const void *p)
+static uint32_t *bucket_of(const void *memory)
 {
-    return &buckets[(uint64_t)((uintptr_t)p >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+    INLAY_CHECK(buckets != NULL);
+    return &buckets[(uint64_t)((uintptr_t)memory >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
 static uint32_t take_block(void)
 {
-    uint32_t b = free_list;
+    uint32_t index = free_list;
 
-    if (b != 0)
-        free_list = blocks[b].next;
-    else if (fresh < BLOCKS)
-        b = fresh++;
-    return b;
+    if (index != 0)
+        free_list = blocks[index].next;
+    else if (next_unused < BLOCKS)
+        index = next_unused++;
+    return index;
 }
 
-static void remember(void *p, size_t bytes, void *caller)
+static void remember(void *memory, size_t bytes, void *caller)
 {
-    uint32_t *bucket = bucket_of(p), b;
+    uint32_t *bucket = bucket_of(memory), index;
 
     (void)pthread_mutex_lock(&lock);
     counts.calls++;
     last_caller = caller;
-    b = p != NULL ? take_block() : 0;
-    if (b != 0) {
-        blocks[b] = (struct block){ p, bytes, caller, counts.calls, *bucket };
-        *bucket = b;
+    index = memory != NULL ? take_block() : 0;
+    if (index != 0) {
+        blocks[index] = (struct block){ memory, bytes, caller, counts.calls, *bucket };
+        *bucket = index;
         counts.live_blocks++;
         counts.live_bytes += bytes;
     }
     (void)pthread_mutex_unlock(&lock);
 }
 
-static void forget(const void *p)
+static void forget(const void *memory)
 {
-    uint32_t *link = bucket_of(p);
+    uint32_t *link = bucket_of(memory);
 
-    if (p == NULL)
+    if (memory == NULL)
         return;
     (void)pthread_mutex_lock(&lock);
-    while (*link != 0 && blocks[*link].address != p)
+    while (*link != 0 && blocks[*link].address != memory)
         link = &blocks[*link].next;
     if (*link != 0) {
-        uint32_t b = *link;
+        uint32_t index = *link;
 
-        if (blocks[b].number > mark) {
+        if (blocks[index].number > mark) {
+            INLAY_CHECK(counts.live_blocks > 0 && counts.live_bytes >= blocks[index].bytes);
             counts.live_blocks--;
-            counts.live_bytes -= blocks[b].bytes;
+            counts.live_bytes -= blocks[index].bytes;
         }
-        *link = blocks[b].next;
-        blocks[b].address = NULL;
-        blocks[b].next = free_list;
-        free_list = b;
+        *link = blocks[index].next;
+        blocks[index].address = NULL;
+        blocks[index].next = free_list;
+        free_list = index;
     }
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Is this the call that is to fail? */
-static bool fails(void)
+/* Is this the call chosen by heap_fail_at()? */
+static bool must_fail(void)
 {
     return fail_at != 0 && __atomic_sub_fetch(&fail_at, 1, __ATOMIC_RELAXED) == 0;
 }
 
 #define CALLER __builtin_return_address(0)
 
-static void *see_malloc(size_t bytes)
+static void *counted_malloc(size_t bytes)
 {
-    void *p = fails() ? NULL : malloc(bytes);
-    remember(p, bytes, CALLER);
-    return p;
+    void *memory = must_fail() ? NULL : malloc(bytes);
+    remember(memory, bytes, CALLER);
+    return memory;
 }
-static void *see_calloc(size_t count, size_t bytes)
+static void *counted_calloc(size_t count, size_t bytes)
 {
-    void *p = fails() ? NULL : calloc(count, bytes);
-    remember(p, count * bytes, CALLER);
-    return p;
+    void *memory = must_fail() ? NULL : calloc(count, bytes);
+    remember(memory, count * bytes, CALLER);
+    return memory;
 }
-static void *see_realloc(void *old, size_t bytes)
+static void *counted_realloc(void *old, size_t bytes)
 {
-    void *p;
+    void *memory;
 
-    if (fails())
+    if (must_fail())
         return NULL;
     forget(old);
-    p = realloc(old, bytes);
-    remember(p, bytes, CALLER);
-    return p;
+    memory = realloc(old, bytes);
+    remember(memory, bytes, CALLER);
+    return memory;
 }
-static void *see_aligned_alloc(size_t alignment, size_t bytes)
+static void *counted_aligned_alloc(size_t alignment, size_t bytes)
 {
-    void *p = fails() ? NULL : aligned_alloc(alignment, bytes);
-    remember(p, bytes, CALLER);
-    return p;
+    void *memory = must_fail() ? NULL : aligned_alloc(alignment, bytes);
+    remember(memory, bytes, CALLER);
+    return memory;
 }
-static int see_posix_memalign(void **out, size_t alignment, size_t bytes)
+static int counted_posix_memalign(void **out, size_t alignment, size_t bytes)
 {
-    int error = fails() ? ENOMEM : posix_memalign(out, alignment, bytes);
+    int error = must_fail() ? ENOMEM : posix_memalign(out, alignment, bytes);
     remember(error == 0 ? *out : NULL, bytes, CALLER);
     return error;
 }
-static char *see_strdup(const char *text)
+static char *counted_strdup(const char *text)
 {
-    char *p = strdup(text);
-    remember(p, strlen(text) + 1, CALLER);
-    return p;
+    char *memory = strdup(text);
+    remember(memory, strlen(text) + 1, CALLER);
+    return memory;
 }
-static int see_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
+static int counted_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
 {
     (void)__atomic_add_fetch(&counts.threads, 1, __ATOMIC_RELAXED);
     return pthread_create(out, attributes, start, user);
 }
-static void see_free(void *p)
+static void counted_free(void *memory)
 {
-    forget(p);
-    free(p);
+    forget(memory);
+    free(memory);
 }
 
 /* ------------------------------------------------------------------ the table of imports */
@@ -157,7 +160,7 @@ struct hook {
 
 #define HOOK(name)                                                                                                     \
     {                                                                                                                  \
-#name, (void (*)(void))see_##name                                                                              \
+#name, (void (*)(void))counted_##name                                                                          \
     }
 static const struct hook hooks[] = { HOOK(malloc),         HOOK(calloc), HOOK(realloc),        HOOK(aligned_alloc),
                                      HOOK(posix_memalign), HOOK(strdup), HOOK(pthread_create), HOOK(free) };
@@ -167,7 +170,7 @@ static bool write_slot(uintptr_t slot, void (*function)(void))
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = slot & ~(page - 1);
 
-    /* Slots are read-only after relocation where the file asks for it. They stay writable here. */
+    /* With RELRO, slots are read-only after relocation. They stay writable here. */
     if (mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
         return false;
     memcpy((void *)slot, &function, sizeof function);
@@ -182,7 +185,7 @@ static bool hook_list(const struct link_map *map, const ElfW(Rela) * list, size_
     for (size_t i = 0; list != NULL && i < bytes / sizeof *list; i++) {
         size_t symbol = ELF64_R_SYM(list[i].r_info);
 
-        /* Any relocation that names a function stores its address, be it for a call or for a pointer. */
+        /* Every relocation of a function symbol stores its address, for a call or for a pointer. */
         if (symbol == 0 || list[i].r_addend != 0)
             continue;
         for (size_t h = 0; h < sizeof hooks / sizeof hooks[0]; h++)
@@ -194,7 +197,7 @@ static bool hook_list(const struct link_map *map, const ElfW(Rela) * list, size_
 
 bool heap_watch(void *handle)
 {
-    const struct link_map *map = handle; /* what a handle is, in glibc: dlinfo's RTLD_DI_LINKMAP */
+    const struct link_map *map = handle; /* glibc's handles are struct link_map (see dlinfo, RTLD_DI_LINKMAP) */
     const ElfW(Sym) *symbols = NULL;
     const char *names = NULL;
     const ElfW(Rela) *jumps = NULL, *others = NULL;
@@ -226,7 +229,7 @@ bool heap_watch(void *handle)
     return hook_list(map, jumps, jump_bytes, symbols, names) && hook_list(map, others, other_bytes, symbols, names);
 }
 
-heap_counts heap_look(void)
+heap_counts heap_read_counts(void)
 {
     heap_counts now;
 
@@ -254,14 +257,15 @@ bool heap_has_failed(void)
     return __atomic_load_n(&fail_at, __ATOMIC_RELAXED) == 0;
 }
 
-void heap_blame(char *text, size_t bytes)
+void heap_main_caller(char *text, size_t bytes)
 {
     void *callers[32];
-    uint32_t seen[32], count = 0, best = 0;
+    uint32_t block_counts[32], count = 0, best = 0;
 
+    INLAY_CHECK(next_unused <= BLOCKS);
     text[0] = '\0';
     (void)pthread_mutex_lock(&lock);
-    for (size_t i = 1; i < fresh; i++) {
+    for (size_t i = 1; i < next_unused; i++) {
         uint32_t k = 0;
 
         if (blocks[i].address == NULL || blocks[i].number <= mark)
@@ -270,14 +274,14 @@ void heap_blame(char *text, size_t bytes)
             k++;
         if (k == count && count < 32) {
             callers[count] = blocks[i].caller;
-            seen[count++] = 0;
+            block_counts[count++] = 0;
         }
         if (k < count)
-            seen[k]++;
+            block_counts[k]++;
     }
     (void)pthread_mutex_unlock(&lock);
     for (uint32_t k = 1; k < count; k++)
-        best = seen[k] > seen[best] ? k : best;
+        best = block_counts[k] > block_counts[best] ? k : best;
     if (count > 0 || last_caller != NULL)
         (void)snprintf(text, bytes, "0x%llx",
                        (unsigned long long)((uintptr_t)(count > 0 ? callers[best] : last_caller) - base));

@@ -1,4 +1,4 @@
-/* Opening, creating, and the two ways back. */
+/* Opens plugins and creates their providers, and undoes both. */
 #include "check/loaded.h"
 #include "base/known.h"
 #include "base/memory.h"
@@ -6,6 +6,7 @@
 #include "plugin/note.h"
 #include "plugin/plugin.h"
 #include "threads/threads.h"
+#include "inlay/check.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,29 +14,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST = 4096, DOMAIN_STEP = 64 };
+enum { MAX_ENTRIES = 4096, DOMAIN_STEP = 64 };
 
 static inlay_status adopt_lists(loaded_plugin *plugin, inlay_diag *diag)
 {
-    inlay_plugin *t = &plugin->table;
+    inlay_plugin *table = &plugin->table;
 
-    if (t->provider_count > MOST || (t->provider_count > 0 && (t->providers == NULL || t->provider_stride < 64)) ||
-        t->operator_count > MOST || (t->operator_count > 0 && (t->operators == NULL || t->operator_stride < 64)))
+    if (table->provider_count > MAX_ENTRIES ||
+        (table->provider_count > 0 && (table->providers == NULL || table->provider_stride < 64)) ||
+        table->operator_count > MAX_ENTRIES ||
+        (table->operator_count > 0 && (table->operators == NULL || table->operator_stride < 64)))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "%u providers, %u bytes apart, and %u operators, %u bytes "
                           "apart",
-                          t->provider_count, t->provider_stride, t->operator_count, t->operator_stride);
-    plugin->providers = arena_array(&plugin->arena, t->provider_count, sizeof *plugin->providers);
-    plugin->operators = arena_array(&plugin->arena, t->operator_count, sizeof *plugin->operators);
+                          table->provider_count, table->provider_stride, table->operator_count, table->operator_stride);
+    plugin->providers = arena_array(&plugin->arena, table->provider_count, sizeof *plugin->providers);
+    plugin->operators = arena_array(&plugin->arena, table->operator_count, sizeof *plugin->operators);
     if (plugin->providers == NULL || plugin->operators == NULL)
         return no_memory(diag, "to describe the plugin");
-    for (uint32_t i = 0; i < t->provider_count; i++) {
-        const inlay_provider *raw = INLAY_AT(inlay_provider, t->providers, t->provider_stride, i);
+    for (uint32_t i = 0; i < table->provider_count; i++) {
+        const inlay_provider *raw = INLAY_AT(inlay_provider, table->providers, table->provider_stride, i);
 
         known_take(&plugin->providers[i], sizeof plugin->providers[i], raw, raw->struct_size);
     }
-    for (uint32_t i = 0; i < t->operator_count; i++) {
-        const inlay_operator *raw = INLAY_AT(inlay_operator, t->operators, t->operator_stride, i);
+    for (uint32_t i = 0; i < table->operator_count; i++) {
+        const inlay_operator *raw = INLAY_AT(inlay_operator, table->operators, table->operator_stride, i);
 
         known_take(&plugin->operators[i], sizeof plugin->operators[i], raw, raw->struct_size);
     }
@@ -74,14 +77,14 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
     }
     symbol = dlsym(out->handle, INLAY_PLUGIN_OPEN_SYMBOL);
     if (symbol == NULL) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it exports no %s", INLAY_PLUGIN_OPEN_SYMBOL);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "it does not export %s", INLAY_PLUGIN_OPEN_SYMBOL);
         goto done;
     }
     memcpy(&out->open, &symbol, sizeof out->open); /* ISO C has no cast from object to function pointers */
     INLAY_TRY(out->open(host_table(), &out->raw, diag));
     if (out->raw == NULL || !INLAY_HAS(out->raw, operator_stride) || out->raw->abi_major != INLAY_ABI_MAJOR) {
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s gave no description of ABI %u", INLAY_PLUGIN_OPEN_SYMBOL,
-                            INLAY_ABI_MAJOR);
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s returned no description for ABI %u",
+                            INLAY_PLUGIN_OPEN_SYMBOL, INLAY_ABI_MAJOR);
         goto done;
     }
     known_take(&out->table, sizeof out->table, out->raw, out->raw->struct_size);
@@ -102,7 +105,7 @@ void loaded_close(loaded_plugin *plugin)
     *plugin = (loaded_plugin){ 0 };
 }
 
-/* The settings of --option, in memory of the arena. NULL: there is no memory. */
+/* Parses the settings of --option into memory of the arena. NULL: no memory. */
 static provider_setting *settings_of(const check_args *args, struct arena *arena)
 {
     uint32_t count = args != NULL ? args->option_count : 0;
@@ -119,15 +122,15 @@ static provider_setting *settings_of(const check_args *args, struct arena *arena
     return list;
 }
 
-inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const check_args *asked, loaded_provider *out,
-                           inlay_diag *diag)
+inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const check_args *settings_from,
+                           loaded_provider *out, inlay_diag *diag)
 {
     static uint32_t next_domain = 1;
     const inlay_provider *table = &plugin->providers[index];
     struct arena arena = { 0 };
     inlay_option *options = arena_array(&arena, table->option_count + (size_t)1, sizeof *options);
     inlay_option_value *values = arena_array(&arena, table->option_count + (size_t)1, sizeof *values);
-    provider_setting *settings = settings_of(asked, &arena);
+    provider_setting *settings = settings_of(settings_from, &arena);
     inlay_create_args args = { .struct_size = sizeof args,
                                .options = values,
                                .option_count = table->option_count,
@@ -136,6 +139,7 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
                                .max_threads = threads_budget() };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(index < plugin->table.provider_count);
     *out = (loaded_provider){ .plugin = plugin, .table = table, .name = table->name, .first_domain = next_domain };
     next_domain += DOMAIN_STEP;
     if (options == NULL || values == NULL || settings == NULL) {
@@ -146,7 +150,7 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
         known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, table->options, table->option_stride, i),
                    table->option_stride);
     INLAY_TRY(provider_parse_options(table->name, options, table->option_count, settings,
-                                     asked != NULL ? asked->option_count : 0, values, diag));
+                                     settings_from != NULL ? settings_from->option_count : 0, values, diag));
     INLAY_TRY(table->create(table->ctx, host_table(), &args, &out->state, diag));
 done:
     arena_deinit(&arena);
@@ -165,16 +169,16 @@ void loaded_destroy(loaded_provider *provider)
     *provider = (loaded_provider){ 0 };
 }
 
-/* ------------------------------------------------------------------ the world */
+/* ------------------------------------------------------------------ fixtures */
 
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
-    const struct world *world = ctx;
+    const struct fixture *fixture = ctx;
     const inlay_operator *best = NULL;
 
-    for (uint32_t plugin = 0; plugin < world->plugin_count; plugin++) {
-        for (uint32_t i = 0; i < world->plugins[plugin].table.operator_count; i++) {
-            const inlay_operator *op = &world->plugins[plugin].operators[i];
+    for (uint32_t plugin = 0; plugin < fixture->plugin_count; plugin++) {
+        for (uint32_t i = 0; i < fixture->plugins[plugin].table.operator_count; i++) {
+            const inlay_operator *op = &fixture->plugins[plugin].operators[i];
 
             if ((int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
                 strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0)
@@ -184,99 +188,101 @@ static const inlay_operator *find_operator(void *ctx, const char *domain, const 
     return best;
 }
 
-static bool same_file(const char *a, const char *b)
+static bool same_file(const char *path, const char *other_path)
 {
-    struct stat x, y;
+    struct stat first, second;
 
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return stat(path, &first) == 0 && stat(other_path, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
 }
 
-/* Adds a plugin that the first is compared with; one that cannot be opened is left out, with a line. */
-static void add_peer(struct check *check, const char *name, struct world *world, const char *path)
+/* Adds a plugin to compare with. One that cannot be opened is skipped, with a line in the report. */
+static void add_peer(struct check *check, const char *name, struct fixture *fixture, const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    loaded_plugin *plugin = &world->plugins[world->plugin_count];
+    loaded_plugin *plugin = &fixture->plugins[fixture->plugin_count];
 
+    INLAY_CHECK(fixture->plugin_count < FIXTURE_PLUGINS);
     if (loaded_open(path, plugin, &diag) != INLAY_OK) {
-        check_skip(check, name, path, "it cannot be compared with: %s", diag.text);
+        check_skip(check, name, path, "it is not compared with: %s", diag.text);
         return;
     }
-    world->plugin_count++;
-    for (uint32_t i = 0; i < plugin->table.provider_count && world->peer_count < WORLD_PROVIDERS; i++)
-        if (loaded_create(plugin, i, NULL, &world->peers[world->peer_count], &diag) == INLAY_OK)
-            world->peer_count++;
+    fixture->plugin_count++;
+    for (uint32_t i = 0; i < plugin->table.provider_count && fixture->peer_count < FIXTURE_PROVIDERS; i++)
+        if (loaded_create(plugin, i, NULL, &fixture->peers[fixture->peer_count], &diag) == INLAY_OK)
+            fixture->peer_count++;
 }
 
-bool world_open(struct check *check, const char *name, bool with_reference, struct world *world)
+bool fixture_open(struct check *check, const char *name, bool with_reference, struct fixture *fixture)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    loaded_plugin *plugin = &world->plugins[0];
+    loaded_plugin *plugin = &fixture->plugins[0];
     char dir[PATH_MAX], path[PATH_MAX + 32];
     inlay_status status;
 
-    *world = (struct world){ 0 };
+    *fixture = (struct fixture){ 0 };
     check_phase(check, "inlay_plugin_open");
-    check->beacon->open = 1;
+    check->progress->open = 1;
     status = loaded_open(check->args->file, plugin, &diag);
-    check->beacon->open = 0;
+    check->progress->open = 0;
     if (status != INLAY_OK) {
-        check->beacon->broken = 1;
+        check->progress->broken = 1;
         check_skip(check, name, NULL, "the plugin cannot be opened: %s", diag.text);
         return false;
     }
-    world->plugin_count = 1;
-    world->operators = (graph_operators){ .find = find_operator, .ctx = world };
+    fixture->plugin_count = 1;
+    fixture->operators = (graph_operators){ .find = find_operator, .ctx = fixture };
     check_phase(check, "create");
-    for (uint32_t i = 0; i < plugin->table.provider_count && world->own_count < WORLD_PROVIDERS; i++) {
+    for (uint32_t i = 0; i < plugin->table.provider_count && fixture->own_count < FIXTURE_PROVIDERS; i++) {
         if (check->args->provider != NULL && strcmp(check->args->provider, plugin->providers[i].name) != 0)
             continue;
-        if (loaded_create(plugin, i, check->args, &world->own[world->own_count], &diag) == INLAY_OK)
-            world->own_count++;
+        if (loaded_create(plugin, i, check->args, &fixture->own[fixture->own_count], &diag) == INLAY_OK)
+            fixture->own_count++;
         else
-            check_skip(check, name, plugin->providers[i].name, "it cannot be created here: %s", diag.text);
+            check_skip(check, name, plugin->providers[i].name, "it cannot be created on this machine: %s", diag.text);
     }
     check_phase(check, "the checker");
     if (check->args->with != NULL)
-        add_peer(check, name, world, check->args->with);
+        add_peer(check, name, fixture, check->args->with);
     if (plugin_default_dir(dir, sizeof dir) != NULL) {
         (void)snprintf(path, sizeof path, "%s/inlay-reference.so", dir);
-        world->is_reference = same_file(path, check->args->file);
-        if (with_reference && !world->is_reference && access(path, F_OK) == 0)
-            add_peer(check, name, world, path);
+        fixture->is_reference = same_file(path, check->args->file);
+        if (with_reference && !fixture->is_reference && access(path, F_OK) == 0)
+            add_peer(check, name, fixture, path);
     }
     return true;
 }
 
-uint32_t world_operators(const struct world *world, const inlay_operator **list, uint32_t room)
+uint32_t fixture_operators(const struct fixture *fixture, const inlay_operator **list, uint32_t room)
 {
     uint32_t count = 0;
 
-    for (uint32_t plugin = 0; plugin < world->plugin_count; plugin++)
-        for (uint32_t i = 0; i < world->plugins[plugin].table.operator_count && count < room; i++)
-            list[count++] = &world->plugins[plugin].operators[i];
+    for (uint32_t plugin = 0; plugin < fixture->plugin_count; plugin++)
+        for (uint32_t i = 0; i < fixture->plugins[plugin].table.operator_count && count < room; i++)
+            list[count++] = &fixture->plugins[plugin].operators[i];
     return count;
 }
 
-void world_close(struct world *world)
+void fixture_close(struct fixture *fixture)
 {
-    for (uint32_t i = 0; i < world->own_count; i++)
-        loaded_destroy(&world->own[i]);
-    for (uint32_t i = 0; i < world->peer_count; i++)
-        loaded_destroy(&world->peers[i]);
-    for (uint32_t i = world->plugin_count; i-- > 0;)
-        loaded_close(&world->plugins[i]);
+    for (uint32_t i = 0; i < fixture->own_count; i++)
+        loaded_destroy(&fixture->own[i]);
+    for (uint32_t i = 0; i < fixture->peer_count; i++)
+        loaded_destroy(&fixture->peers[i]);
+    for (uint32_t i = fixture->plugin_count; i-- > 0;)
+        loaded_close(&fixture->plugins[i]);
 }
 
-void world_each(struct check *check, const char *name, world_fn fn)
+void fixture_each(struct check *check, const char *name, fixture_fn fn)
 {
     const inlay_operator *custom[64];
     uint32_t custom_count;
-    struct world world;
+    struct fixture fixture;
 
-    if (!world_open(check, name, false, &world))
+    if (!fixture_open(check, name, false, &fixture))
         return;
-    custom_count = world_operators(&world, custom, 64);
-    for (uint32_t i = 0; i < world.own_count; i++)
-        fn(check, &world, &world.own[i], custom, custom_count);
-    world_close(&world);
+    custom_count = fixture_operators(&fixture, custom, 64);
+    for (uint32_t i = 0; i < fixture.own_count; i++)
+        fn(check, &fixture, &fixture.own[i], custom, custom_count);
+    fixture_close(&fixture);
 }

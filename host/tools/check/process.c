@@ -1,4 +1,5 @@
 #include "check/process.h"
+#include "inlay/check.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@ static int count_entries(const char *path)
     return count;
 }
 
-process_state process_look(void)
+process_state process_read_state(void)
 {
     process_state state = { .threads = count_entries("/proc/self/task"),
                             .files = count_entries("/proc/self/fd"),
@@ -50,7 +51,7 @@ bool process_has_mapped(const char *path)
     return found;
 }
 
-/* What sanitizers add is looked for in their runtime, which the executable may have. */
+/* Symbols of sanitizers come from their runtime, which the executable may contain. */
 static bool is_sanitizer(const char *name)
 {
     static const char *const prefixes[] = { "__asan", "__ubsan", "__lsan", "__tsan", "__msan", "__sanitizer" };
@@ -78,7 +79,7 @@ static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
             const char *name;
             size_t used = strlen(names);
 
-            /* Weak symbols may be missing. dlsym with a handle looks at the file and at what it names. */
+            /* Weak symbols may be undefined. dlsym() with a handle searches the file and its DT_NEEDED libraries. */
             if (gelf_getsym(data, (int)i, &Sym) == NULL || Sym.st_shndx != SHN_UNDEF ||
                 GELF_ST_BIND(Sym.st_info) != STB_GLOBAL ||
                 (name = elf_strptr(elf, header.sh_link, Sym.st_name)) == NULL || name[0] == '\0' ||
@@ -98,6 +99,7 @@ uint32_t process_undefined(const char *path, void *handle, char *names, size_t b
     uint32_t count = 0;
     Elf *elf = NULL;
 
+    INLAY_CHECK(bytes > 0);
     names[0] = '\0';
     if (fd >= 0 && elf_version(EV_CURRENT) != EV_NONE && (elf = elf_begin(fd, ELF_C_READ, NULL)) != NULL)
         count = look_up_all(elf, handle, names, bytes);

@@ -1,4 +1,4 @@
-/* check/process.h - what this process holds, as the kernel and the linker see it; what a plugin takes from malloc. */
+/* check/process.h - resources of this process, from /proc and the dynamic linker, and allocations of a plugin. */
 #ifndef CHECK_PROCESS_H
 #define CHECK_PROCESS_H
 #include <stdbool.h>
@@ -12,36 +12,37 @@ typedef struct process_state {
 } process_state;
 
 /* From /proc/self; -1 where it cannot be read. */
-process_state process_look(void);
+process_state process_read_state(void);
 /* Is any part of the file at path mapped? */
 bool process_has_mapped(const char *path);
 
-/* Symbols that the file needs and neither it nor the libraries that it names define, handle being its dlopen handle:
- * they come from the executable or from what others have loaded. Writes their names, cut to fit. */
+/* Counts the undefined symbols of the file at path that neither it nor the libraries in its DT_NEEDED entries define,
+ * so that they come from the executable or from other loaded libraries. handle: its dlopen handle. Writes their names,
+ * cut to fit. */
 uint32_t process_undefined(const char *path, void *handle, char *names, size_t bytes);
 
 /* ------------------------------------------------------------------ heap.c
  *
- * The plugin's own calls of malloc and its like, seen by writing our functions into its table of imports. Libraries
- * that the plugin uses are not seen. */
+ * Counts the calls of malloc and related functions in the plugin by patching its import table. Calls in libraries that
+ * the plugin uses are not counted. */
 
 typedef struct heap_counts {
     uint64_t calls;       /* of malloc, calloc, realloc, ... */
-    uint64_t live_blocks; /* that were not freed yet */
+    uint64_t live_blocks; /* not freed since heap_mark() */
     uint64_t live_bytes;
     uint64_t threads; /* calls of pthread_create */
 } heap_counts;
 
-/* Begins to look at the plugin whose dlopen handle that is. False: its imports cannot be rewritten. */
+/* Patches the imports of the plugin with that dlopen handle. False: they cannot be patched. */
 bool heap_watch(void *handle);
-heap_counts heap_look(void);
-/* Forgets the blocks that are alive now: later looks don't show them. */
+heap_counts heap_read_counts(void);
+/* Excludes the blocks that are live now from later counts. */
 void heap_mark(void);
-/* The call-th allocation from now fails; 0: none does. */
+/* Makes the call-th allocation from now fail; 0: none. */
 void heap_fail_at(uint64_t call);
-/* Has the allocation that was to fail been reached? */
+/* Has the allocation that heap_fail_at() chose been reached? */
 bool heap_has_failed(void);
-/* The place in the plugin that most of the blocks since heap_mark come from (of its last allocation if all were freed),
- * as "0x1234" from the start of its file, for addr2line. "" = it never allocated. */
-void heap_blame(char *text, size_t bytes);
+/* The call site in the plugin that allocated most of the live blocks since heap_mark() (if all are freed: the last
+ * allocation), as an offset in its file ("0x1234") for addr2line. "" = it never allocated. */
+void heap_main_caller(char *text, size_t bytes);
 #endif

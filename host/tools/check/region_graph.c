@@ -1,4 +1,5 @@
 #include "check/region_graph.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,52 +7,53 @@ enum { CASES_EACH = 2, PICKS = 24 };
 
 uint32_t region_roll(struct regions *regions, uint32_t sides)
 {
+    INLAY_CHECK(sides > 0);
     return (uint32_t)(case_random(&regions->state) % sides);
 }
 
 /* ------------------------------------------------------------------ nodes that run alone */
 
-static bool run_alone(struct regions *regions, const op_case *entry, bench_result *out, uint32_t *out_flags)
+static bool run_alone(struct regions *regions, const op_case *entry, harness_result *out, uint32_t *out_flags)
 {
-    const bench_how how = { 0 };
+    const harness_options options = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
-    case_one one;
+    case_instance built;
     inlay_status status;
-    struct bench bench;
+    struct harness harness;
 
     memset(out, 0, sizeof *out);
-    if (case_graph(entry, &regions->world->operators, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (case_graph(entry, &regions->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return false;
-    status = bench_open(regions->check, regions->provider, &one, entry, 1, &bench, &diag);
+    status = harness_open(regions->check, regions->provider, &built, entry, 1, &harness, &diag);
     if (status == INLAY_OK) {
-        *out_flags = bench.answer.offer.flags;
-        status = bench_run(&bench, &how, out, &diag);
-        bench_close(&bench);
+        *out_flags = harness.answer.offer.flags;
+        status = harness_run(&harness, &options, out, &diag);
+        harness_close(&harness);
         if (status != INLAY_OK || out->fault[0] != '\0') {
-            bench_result_deinit(out);
+            harness_result_deinit(out);
             status = INLAY_INTERNAL;
         }
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     return status == INLAY_OK;
 }
 
 static bool take_case(void *user, op_case *entry)
 {
     struct regions *regions = user;
-    bench_result made;
+    harness_result result;
     uint32_t flags = 0;
 
-    if (regions->count == POOL || regions->of_source == CASES_EACH)
+    if (regions->count == MAX_POOL || regions->source_cases == CASES_EACH)
         return false;
-    if (entry->random || entry->out_count > 4 || !run_alone(regions, entry, &made, &flags))
+    if (entry->random || entry->out_count > 4 || !run_alone(regions, entry, &result, &flags))
         return true;
-    bench_result_deinit(&made);
+    harness_result_deinit(&result);
     if ((flags & INLAY_OFFER_MERGE) == 0)
         return true;
-    regions->of_source++;
+    regions->source_cases++;
     regions->pool[regions->count++] = *entry;
-    entry->arena = (struct arena){ 0 }; /* it is the pool's now */
+    entry->arena = (struct arena){ 0 }; /* the pool owns it now */
     return true;
 }
 
@@ -60,13 +62,13 @@ bool region_take_source(void *user, const case_source *source)
     struct regions *regions = user;
     const case_range range = { .seed = regions->check->args->seed, .scale = 1, .quick = true };
 
-    regions->of_source = 0;
+    regions->source_cases = 0;
     check_subject(regions->check, "%s-%lld alone", source->op_type, (long long)source->opset);
     generate_cases(source, &range, take_case, regions);
-    return regions->count < POOL;
+    return regions->count < MAX_POOL;
 }
 
-/* ------------------------------------------------------------------ several of them */
+/* ------------------------------------------------------------------ connecting nodes */
 
 static bool is_free(const case_tensor *tensor)
 {
@@ -81,29 +83,29 @@ static bool same_type(const case_tensor *tensor, inlay_dtype dtype, uint32_t ran
            (rank == 0 || memcmp(tensor->dims, dims, rank * sizeof *dims) == 0);
 }
 
-/* Has input i of the part at hand read what an earlier one makes. */
+/* Connects input i of the part to an output of an earlier part. False: none of those tried has its type and shape. */
 static bool link_to_output(struct regions *regions, struct part *part, uint32_t i)
 {
     uint32_t tries = 3 * regions->part_count;
 
     while (tries-- > 0) {
         uint32_t m = region_roll(regions, regions->part_count), o;
-        const bench_result *made = &regions->parts[m].made;
+        const harness_result *result = &regions->parts[m].result;
 
-        if (made->out_count == 0)
+        if (result->out_count == 0)
             continue;
-        o = region_roll(regions, made->out_count);
-        if (!same_type(&part->entry.in[i], made->out[o].dtype, made->out[o].rank, made->out[o].dims))
+        o = region_roll(regions, result->out_count);
+        if (!same_type(&part->entry.in[i], result->out[o].dtype, result->out[o].rank, result->out[o].dims))
             continue;
-        part->from[i] = m;
-        part->of[i] = o;
-        part->entry.in[i].data = made->out[o].data;
+        part->producer[i] = m;
+        part->producer_output[i] = o;
+        part->entry.in[i].data = result->out[o].data;
         return true;
     }
     return false;
 }
 
-/* Has it read what another input, perhaps of the same node, reads. */
+/* Connects input i of the part to the value of another input, possibly of the same node. */
 static void link_to_input(struct regions *regions, struct part *part, uint32_t i)
 {
     uint32_t m = region_roll(regions, regions->part_count + 1), k;
@@ -114,25 +116,25 @@ static void link_to_input(struct regions *regions, struct part *part, uint32_t i
         return;
     k = other == part ? region_roll(regions, i) : region_roll(regions, other->entry.in_count);
     tensor = &other->entry.in[k];
-    if (tensor->constant || other->from[k] != INLAY_NONE || other->twin[k] != INLAY_NONE ||
+    if (tensor->constant || other->producer[k] != INLAY_NONE || other->shared[k] != INLAY_NONE ||
         !same_type(&part->entry.in[i], tensor->dtype, tensor->rank, tensor->dims))
         return;
-    part->twin[i] = m;
-    part->twin_of[i] = k;
+    part->shared[i] = m;
+    part->shared_input[i] = k;
     part->entry.in[i].data = tensor->data;
 }
 
-/* A case of the pool; most often one that can read what an earlier part makes. */
+/* Picks a case from the pool; usually one that can read an output of an earlier part. */
 static const op_case *pick_case(struct regions *regions)
 {
     const uint32_t start = region_roll(regions, regions->count);
-    const bench_result *made =
-        regions->part_count > 0 ? &regions->parts[region_roll(regions, regions->part_count)].made : NULL;
-    const bench_output *output;
+    const harness_result *result =
+        regions->part_count > 0 ? &regions->parts[region_roll(regions, regions->part_count)].result : NULL;
+    const harness_output *output;
 
-    if (made == NULL || made->out_count == 0 || region_roll(regions, 4) == 0)
+    if (result == NULL || result->out_count == 0 || region_roll(regions, 4) == 0)
         return &regions->pool[start];
-    output = &made->out[region_roll(regions, made->out_count)];
+    output = &result->out[region_roll(regions, result->out_count)];
     for (uint32_t k = 0; k < regions->count; k++) {
         const op_case *candidate = &regions->pool[(start + k) % regions->count];
 
@@ -148,10 +150,11 @@ bool region_add_part(struct regions *regions)
     struct part *part = &regions->parts[regions->part_count];
     uint32_t flags;
 
+    INLAY_CHECK(regions->part_count < MAX_PARTS);
     for (uint32_t tries = 0; tries < PICKS; tries++) {
         memset(part, 0, sizeof *part);
-        memset(part->from, 0xff, sizeof part->from);
-        memset(part->twin, 0xff, sizeof part->twin);
+        memset(part->producer, 0xff, sizeof part->producer);
+        memset(part->shared, 0xff, sizeof part->shared);
         part->entry = *pick_case(regions);
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
             if (!is_free(&part->entry.in[i]))
@@ -160,7 +163,7 @@ bool region_add_part(struct regions *regions)
                 if (region_roll(regions, 2) == 0)
                     link_to_input(regions, part, i);
         }
-        if (run_alone(regions, &part->entry, &part->made, &flags)) {
+        if (run_alone(regions, &part->entry, &part->result, &flags)) {
             regions->part_count++;
             return true;
         }
@@ -171,7 +174,7 @@ bool region_add_part(struct regions *regions)
 void region_drop_parts(struct regions *regions)
 {
     for (uint32_t j = 0; j < regions->part_count; j++)
-        bench_result_deinit(&regions->parts[j].made);
+        harness_result_deinit(&regions->parts[j].result);
     regions->part_count = 0;
 }
 
@@ -182,10 +185,10 @@ static void set_input(graph_node *node, uint32_t input, uint32_t value)
     ((uint32_t *)(uintptr_t)node->info.inputs)[input] = value;
 }
 
-/* What is an output of the graph: what nobody reads, and some of the rest. */
+/* Chooses the graph outputs: values without consumers, and some of the others. */
 static bool choose_outputs(struct regions *regions, struct graph *graph)
 {
-    graph->outputs = arena_array(&graph->model->arena, (size_t)PARTS * CASE_OUTPUTS, sizeof *graph->outputs);
+    graph->outputs = arena_array(&graph->model->arena, (size_t)MAX_PARTS * CASE_OUTPUTS, sizeof *graph->outputs);
     graph->output_count = 0;
     for (uint32_t j = 0; graph->outputs != NULL && j < regions->part_count; j++)
         for (uint32_t output = 0; output < regions->parts[j].node->info.output_count; output++) {
@@ -193,20 +196,21 @@ static bool choose_outputs(struct regions *regions, struct graph *graph)
 
             for (uint32_t k = j + 1; k < regions->part_count; k++)
                 for (uint32_t i = 0; i < regions->parts[k].entry.in_count; i++)
-                    read |= regions->parts[k].from[i] == j && regions->parts[k].of[i] == output;
+                    read |= regions->parts[k].producer[i] == j && regions->parts[k].producer_output[i] == output;
             if (!read || region_roll(regions, 2) == 0)
                 graph->outputs[graph->output_count++] = regions->parts[j].node->info.outputs[output];
         }
+    INLAY_CHECK(graph->output_count <= MAX_PARTS * CASE_OUTPUTS);
     return graph->outputs != NULL;
 }
 
-bool region_make_model(struct regions *regions, case_one *one)
+bool region_make_model(struct regions *regions, case_instance *built)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = graph_model_create();
 
-    memset(one, 0, sizeof *one);
-    one->model = model;
+    memset(built, 0, sizeof *built);
+    built->model = model;
     for (uint32_t j = 0; model != NULL && j < regions->part_count; j++) {
         struct part *part = &regions->parts[j];
 
@@ -214,15 +218,16 @@ bool region_make_model(struct regions *regions, case_one *one)
             (part->node = case_add(&part->entry, model->main, CASE_SIZES)) == NULL)
             return false;
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
-            if (part->from[i] != INLAY_NONE)
-                set_input(part->node, i, regions->parts[part->from[i]].node->info.outputs[part->of[i]]);
-            else if (part->twin[i] != INLAY_NONE)
-                set_input(part->node, i, regions->parts[part->twin[i]].node->info.inputs[part->twin_of[i]]);
+            if (part->producer[i] != INLAY_NONE)
+                set_input(part->node, i,
+                          regions->parts[part->producer[i]].node->info.outputs[part->producer_output[i]]);
+            else if (part->shared[i] != INLAY_NONE)
+                set_input(part->node, i, regions->parts[part->shared[i]].node->info.inputs[part->shared_input[i]]);
         }
     }
     if (model == NULL || !choose_outputs(regions, model->main) || graph_finish(model->main, &diag) != INLAY_OK ||
-        graph_bind(model, &regions->world->operators, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK ||
-        graph_snapshot(model->main, &one->arena, &one->snapshot, &diag) != INLAY_OK)
+        graph_bind(model, &regions->fixture->operators, &diag) != INLAY_OK || graph_infer(model, &diag) != INLAY_OK ||
+        graph_snapshot(model->main, &built->arena, &built->snapshot, &diag) != INLAY_OK)
         return false;
     for (uint32_t j = 0; j < regions->part_count; j++)
         for (uint32_t node = 0; node < model->main->node_count; node++)
@@ -239,24 +244,23 @@ bool region_sizes_known(const inlay_value_info *value)
     return value->rank != INLAY_RANK_UNKNOWN;
 }
 
-/* The shapes of all values, as a plan knows them. */
-bool region_make_states(case_one *one)
+bool region_make_states(case_instance *built)
 {
-    const inlay_graph *graph = &one->snapshot;
+    const inlay_graph *graph = &built->snapshot;
 
-    one->states = arena_array(&one->arena, graph->value_count + (size_t)1, sizeof *one->states);
-    for (uint32_t value = 0; one->states != NULL && value < graph->value_count; value++) {
+    built->states = arena_array(&built->arena, graph->value_count + (size_t)1, sizeof *built->states);
+    for (uint32_t value = 0; built->states != NULL && value < graph->value_count; value++) {
         const inlay_value_info *info = inlay_graph_value(graph, value);
         int64_t *dims =
-            info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&one->arena, info->rank + (size_t)1, sizeof *dims);
-        one->states[value] = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype };
+            info->rank == INLAY_RANK_UNKNOWN ? NULL : arena_array(&built->arena, info->rank + (size_t)1, sizeof *dims);
+        built->states[value] = (inlay_value_state){ .rank = info->rank, .dtype = info->dtype };
         for (uint32_t d = 0; dims != NULL && d < info->rank; d++)
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
-        one->states[value].dims = dims;
+        built->states[value].dims = dims;
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
-            one->states[value].data = info->data;
-            one->states[value].data_bytes = info->data_bytes;
+            built->states[value].data = info->data;
+            built->states[value].data_bytes = info->data_bytes;
         }
     }
-    return one->states != NULL;
+    return built->states != NULL;
 }

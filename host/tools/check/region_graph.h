@@ -1,27 +1,28 @@
-/* check/region_graph.h - graphs of a few nodes, drawn at random, of which some read what others make: group_regions.c
- * has a provider make regions of them. */
+/* check/region_graph.h - random graphs of a few connected nodes, from which group_regions.c builds regions. */
 #ifndef CHECK_REGION_GRAPH_H
 #define CHECK_REGION_GRAPH_H
-#include "check/bench.h"
+#include "check/harness.h"
 #include "check/generate.h"
 #include "check/loaded.h"
 
-enum { PARTS = 7, OFFERS = 64, POOL = 256 };
+enum { MAX_PARTS = 7, MAX_OFFERS = 64, MAX_POOL = 256 };
 
-/* A node that runs alone; what it makes. */
+/* A node of the graph and its result when it runs alone. */
 struct part {
-    op_case entry; /* shares the arena of one in the pool */
-    bench_result made;
+    op_case entry; /* shares the arena of a case in the pool */
+    harness_result result;
     graph_node *node;
-    uint32_t from[CASE_INPUTS], of[CASE_INPUTS]; /* input i is output of[i] of part from[i]; INLAY_NONE = its own */
-    uint32_t twin[CASE_INPUTS], twin_of[CASE_INPUTS]; /* ... or the same value as input twin_of[i] of part twin[i] */
-    uint32_t index;                                   /* of the node in the snapshot */
-    bool inside;
+    uint32_t producer[CASE_INPUTS];        /* input i reads output producer_output[i] of part producer[i] ... */
+    uint32_t producer_output[CASE_INPUTS]; /* ... INLAY_NONE: a separate value */
+    uint32_t shared[CASE_INPUTS];          /* input i reads the value of input shared_input[i] of part shared[i] */
+    uint32_t shared_input[CASE_INPUTS];
+    uint32_t index; /* node index in the snapshot */
+    bool inside;    /* belongs to the region */
 };
 
-struct offered {
+struct region_offer {
     uint64_t cookie;
-    uint32_t nodes[PARTS], node_count, flags;
+    uint32_t nodes[MAX_PARTS], node_count, flags;
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     uint32_t placement_count;
     bool used;
@@ -29,34 +30,34 @@ struct offered {
 
 struct regions {
     struct check *check;
-    const struct world *world;
+    const struct fixture *fixture;
     const loaded_provider *provider;
     op_case *pool; /* [count] */
-    uint32_t count, of_source;
+    uint32_t count, source_cases;
     uint64_t state;
-    struct part parts[PARTS];
+    struct part parts[MAX_PARTS];
     uint32_t part_count;
-    struct offered offers[OFFERS];
+    struct region_offer offers[MAX_OFFERS];
     uint32_t offer_count;
     uint32_t tried, declined, unconnected, failed;
 };
 
-/* A number below `sides`, the next one of regions->state. */
+/* A random number below `sides`, from regions->state. */
 uint32_t region_roll(struct regions *regions, uint32_t sides);
 
-/* Takes cases of a source into the pool (user is a regions): those that run alone, by offers that may be merged. False
- * once it is full; for generate_sources. */
+/* Callback for generate_sources(); user is a struct regions. Adds cases of the source to the pool if they run alone and
+ * their offers may be merged. False once the pool is full. */
 bool region_take_source(void *user, const case_source *source);
 
-/* Draws one more part, and runs it for what it makes. False: none of those tried runs. */
+/* Adds a random part and runs it alone for its result. False: none of the cases tried runs. */
 bool region_add_part(struct regions *regions);
 void region_drop_parts(struct regions *regions);
 
-/* Makes a model of the parts, checked and with its snapshot; false: it is none, or no memory. case_one_deinit frees
- * what it holds, in both cases. */
-bool region_make_model(struct regions *regions, case_one *one);
-/* Adds the shapes of all values, as a plan knows them. False: no memory. */
-bool region_make_states(case_one *one);
+/* Builds a model of the parts, with shape inference and snapshot. False: the model is invalid, or no memory. Call
+ * case_instance_deinit() in both cases. */
+bool region_make_model(struct regions *regions, case_instance *built);
+/* Sets the shapes of all values, as an execution plan has them. False: no memory. */
+bool region_make_states(case_instance *built);
 bool region_sizes_known(const inlay_value_info *value);
 
 #endif

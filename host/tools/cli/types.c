@@ -1,6 +1,6 @@
 #include "cli/types.h"
 #include "base/arena.h"
-#include "check/bench.h"
+#include "check/harness.h"
 #include "check/generate.h"
 #include "schema.h"
 #include <stdlib.h>
@@ -103,25 +103,25 @@ static bool assess_case(void *user, op_case *entry)
     types_row *row = &table->rows[table->count];
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_dtype dtype = entry->in_count > 0 ? entry->in[0].dtype : INLAY_FLOAT;
-    bench_answer answer;
-    case_one one;
+    harness_answer answer;
+    case_instance built;
 
-    if (table->cases[dtype] >= ENOUGH_CASES || case_graph(entry, NULL, CASE_SIZES, &one, &diag) != INLAY_OK)
+    if (table->cases[dtype] >= ENOUGH_CASES || case_graph(entry, NULL, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
     table->cases[dtype]++;
     row->tried |= INLAY_DTYPE_BIT(dtype);
     for (uint32_t provider = 0; provider < table->provider_count; provider++) {
         if ((row->taken[provider] & INLAY_DTYPE_BIT(dtype)) != 0)
             continue;
-        bench_assess(&table->providers[provider], &one, &answer);
-        if (answer.kind == BENCH_OFFERED) {
+        harness_assess(&table->providers[provider], &built, &answer);
+        if (answer.kind == HARNESS_OFFERED) {
             row->taken[provider] |= INLAY_DTYPE_BIT(dtype);
             table->takes[provider] = true;
         } else if (strcmp(table->providers[provider].name, "reference") == 0) {
-            (void)snprintf(table->why[dtype], sizeof table->why[dtype], "%.120s", answer.why);
+            (void)snprintf(table->why[dtype], sizeof table->why[dtype], "%.120s", answer.reason);
         }
     }
-    case_one_deinit(&one);
+    case_instance_deinit(&built);
     return true;
 }
 

@@ -1,8 +1,9 @@
-#include "check/agree.h"
+#include "check/compare_results.h"
 #include "base/element.h"
 #include "data/compare.h"
+#include "inlay/check.h"
 
-double agree_rtol(inlay_dtype dtype)
+double result_rtol(inlay_dtype dtype)
 {
     switch (dtype) {
     case INLAY_DOUBLE:
@@ -20,30 +21,31 @@ double agree_rtol(inlay_dtype dtype)
     }
 }
 
-static inlay_tensor_view view_of(const bench_output *output)
+static inlay_tensor_view view_of(const harness_output *output)
 {
     return (inlay_tensor_view){
         .data = output->data, .bytes = output->bytes, .dims = output->dims, .rank = output->rank, .dtype = output->dtype
     };
 }
 
-bool agree_tensor(const bench_output *got, const inlay_tensor_view *want, double rtol, double atol, char *text,
-                  size_t bytes)
+bool compare_result_tensor(const harness_output *got, const inlay_tensor_view *want, double rtol, double atol,
+                           char *text, size_t bytes)
 {
     const inlay_tensor_view view = view_of(got);
 
     return compare_tensor(&view, want, rtol, atol, text, bytes);
 }
 
-bool agree(const bench_result *got, const bench_result *want, char *text, size_t bytes)
+bool compare_results(const harness_result *got, const harness_result *want, char *text, size_t bytes)
 {
     char inner[400];
 
+    INLAY_CHECK(got->out_count == want->out_count);
     for (uint32_t o = 0; o < want->out_count && o < got->out_count; o++) {
         const inlay_tensor_view view = view_of(&want->out[o]);
-        const double rtol = agree_rtol(view.dtype), atol = rtol * compare_largest(&view, want->out[o].count);
+        const double rtol = result_rtol(view.dtype), atol = rtol * compare_largest(&view, want->out[o].count);
 
-        if (agree_tensor(&got->out[o], &view, rtol, atol, inner, sizeof inner))
+        if (compare_result_tensor(&got->out[o], &view, rtol, atol, inner, sizeof inner))
             continue;
         (void)snprintf(text, bytes, "output %u: %s", o, inner);
         return false;

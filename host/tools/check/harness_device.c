@@ -1,6 +1,7 @@
-/* Memory of a provider's own domains, with margins that show who writes outside. */
-#include "check/bench.h"
+/* Tensors in memory domains of the provider, with margins that detect writes out of bounds. */
+#include "check/harness.h"
 #include "threads/fence.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { PATTERN = 0xca, LEAST_MARGIN = 256, MOST_MARGIN = 1 << 16 };
@@ -26,7 +27,7 @@ inlay_status device_copy(device_link *link, void *host, const inlay_buffer *devi
     return status == INLAY_OK ? device_wait(link, fence, diag) : status;
 }
 
-/* Offsets are multiples of the domain's alignment, and never 0 here: who forgets them is found out. */
+/* Offsets are multiples of the alignment of the domain. They are never 0 here, to detect plugins that ignore them. */
 static uint64_t margin_of(const loaded_provider *provider, uint32_t domain)
 {
     const uint64_t alignment = INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride,
@@ -67,6 +68,7 @@ inlay_status device_tensor_fill(device_link *link, const device_tensor *tensor, 
 {
     char *whole = arena_alloc(arena, tensor->whole.bytes);
 
+    INLAY_CHECK(tensor->whole.bytes == tensor->given.bytes + 2 * tensor->margin);
     if (whole == NULL)
         return no_memory(diag, "for the margins of a buffer");
     memset(whole, PATTERN, tensor->whole.bytes);
@@ -77,18 +79,19 @@ inlay_status device_tensor_fill(device_link *link, const device_tensor *tensor, 
 }
 
 inlay_status device_tensor_read(device_link *link, const device_tensor *tensor, struct arena *arena, void **out_data,
-                                bool *out_hurt, inlay_diag *diag)
+                                bool *out_damaged, inlay_diag *diag)
 {
     char *whole = arena_alloc(arena, tensor->whole.bytes);
     inlay_status status;
 
+    INLAY_CHECK(tensor->whole.bytes == tensor->given.bytes + 2 * tensor->margin);
     if (whole == NULL)
         return no_memory(diag, "to read a buffer back");
     memset(whole, 0, tensor->whole.bytes);
     status = device_copy(link, whole, &tensor->whole, tensor->whole.bytes, false, diag);
-    *out_hurt = false;
+    *out_damaged = false;
     for (uint64_t i = 0; i < tensor->margin && status == INLAY_OK; i++)
-        *out_hurt |= (uint8_t)whole[i] != PATTERN || (uint8_t)whole[tensor->whole.bytes - 1 - i] != PATTERN;
+        *out_damaged |= (uint8_t)whole[i] != PATTERN || (uint8_t)whole[tensor->whole.bytes - 1 - i] != PATTERN;
     *out_data = whole + tensor->margin;
     return status;
 }

@@ -1,0 +1,23 @@
+/* check/guarded.h - memory between two inaccessible pages (guard pages). */
+#ifndef CHECK_GUARDED_H
+#define CHECK_GUARDED_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct guarded {
+    char *map; /* NULL: none */
+    size_t map_bytes;
+    char *data;
+    size_t bytes;
+    size_t slack; /* bytes of the pattern after data */
+};
+
+/* Allocates bytes at a multiple of alignment (a power of two), as near to the guard page after them as that allows, and
+ * sets them to fill. description appears in the crash report if the page is touched. False: no memory. */
+bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out);
+/* Were the bytes before or after the data overwritten? */
+bool guarded_is_damaged(const struct guarded *guarded);
+void guarded_protect(struct guarded *guarded, bool read_only);
+void guarded_free(struct guarded *guarded);
+#endif
