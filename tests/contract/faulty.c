@@ -8,6 +8,8 @@
  *             nothing  writes nothing
  *             endless  writes texts without a terminating zero, and control characters
  *             float    leaves the thread with upward rounding and flush-to-zero
+ *             null     compile, STATUS 0: succeeds without a compiled region
+ *             odd      specialize, STATUS 0: requests a workspace whose alignment is not a power of two
  *
  * FAULTY_DECLINES makes it decline offers that it made: "compile" declines every third region, "specialize" odd numbers
  * of rows, "both" does both. */
@@ -103,6 +105,11 @@ static inlay_status fault(const char *call, inlay_diag *diag)
     return status;
 }
 
+static bool is_selected(const char *plan)
+{
+    return getenv("FAULTY") != NULL && strcmp(getenv("FAULTY"), plan) == 0;
+}
+
 static bool declines(const char *call)
 {
     const char *which = getenv("FAULTY_DECLINES");
@@ -136,7 +143,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
         return status;
     if (declines("compile") && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % 3 == 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "every third region is too much");
-    return original.compile(state, request, out_compiled, diag);
+    return is_selected("compile:0:null") ? INLAY_OK : original.compile(state, request, out_compiled, diag);
 }
 
 static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
@@ -154,7 +161,12 @@ static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_spec
             value_state->dims[0] % 2 == 1)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)value_state->dims[0]);
     }
-    return original.specialize(state, compiled, request, out_instance, diag);
+    status = original.specialize(state, compiled, request, out_instance, diag);
+    if (is_selected("specialize:0:odd")) {
+        request->workspace_bytes = 100;
+        request->workspace_alignment = 96;
+    }
+    return status;
 }
 
 static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
