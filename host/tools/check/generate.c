@@ -239,7 +239,7 @@ static void generate_uniform(struct generator *generator, const char *first, con
 
     if (all)
         count = schema->max_inputs == UINT32_MAX ? schema->min_inputs + 2 : schema->max_inputs;
-    if (count > 8)
+    if (count > 8 || outputs > CASE_OUTPUTS)
         return;
     for (uint32_t i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ";" : "", i == 0 ? first : other);

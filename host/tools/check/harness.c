@@ -100,10 +100,13 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     return memcpy(copy, info->data, info->data_bytes);
 }
 
-static uint32_t default_domain(const loaded_provider *provider)
+uint32_t harness_default_domain(const loaded_provider *provider)
 {
-    return provider->table->default_domain == 0 ? INLAY_DOMAIN_HOST
-                                                : provider->first_domain + provider->table->default_domain - 1;
+    const uint32_t domain = provider->table->default_domain;
+
+    /* Group `open` reports a domain that does not exist. */
+    return domain == 0 || domain > provider->table->domain_count ? INLAY_DOMAIN_HOST
+                                                                 : provider->first_domain + domain - 1;
 }
 
 /* Chooses the first row-major placement of the value that the offer names, in host memory or a domain of the provider;
@@ -113,7 +116,7 @@ static bool negotiate(const struct harness *harness, uint32_t value, inlay_place
     const loaded_provider *own = harness->provider;
     bool named = false;
 
-    *out = (inlay_placement){ .value = value, .domain = default_domain(own) };
+    *out = (inlay_placement){ .value = value, .domain = harness_default_domain(own) };
     for (uint32_t i = 0; i < harness->answer.offer.placement_count; i++) {
         const inlay_placement *placement = &harness->answer.placements[i];
 

@@ -62,6 +62,9 @@ void harness_assess(const loaded_provider *provider, const case_instance *built,
 inlay_status harness_cost(const loaded_provider *provider, const case_instance *built, const harness_answer *answer,
                           uint32_t threads, inlay_cost *out);
 
+/* The domain of values without a placement. */
+uint32_t harness_default_domain(const loaded_provider *provider);
+
 /* ------------------------------------------------------------------ the harness */
 
 /* Several nodes of a graph, compiled as one. */

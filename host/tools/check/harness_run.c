@@ -49,14 +49,6 @@ static void phase(const struct run_state *run, const char *what)
 
 /* ------------------------------------------------------------------ devices */
 
-static uint32_t work_domain(const struct run_state *run)
-{
-    const loaded_provider *provider = run->harness->provider;
-
-    return provider->table->default_domain == 0 ? INLAY_DOMAIN_HOST
-                                                : provider->first_domain + provider->table->default_domain - 1;
-}
-
 /* Creates the buffer of a tensor: the host memory itself, or a device buffer with a copy of its content. */
 static inlay_status place_buffer(struct run_state *run, uint32_t index, uint32_t domain, const struct guarded *host,
                                  inlay_buffer *out, inlay_diag *diag)
@@ -459,8 +451,8 @@ static inlay_status call(struct run_state *run, inlay_diag *diag)
     struct gate gate = { .run = run };
 
     if (harness->workspace_bytes > 0)
-        INLAY_TRY(
-            place_buffer(run, CASE_INPUTS + CASE_OUTPUTS, work_domain(run), &run->workspace, &args.workspace, diag));
+        INLAY_TRY(place_buffer(run, CASE_INPUTS + CASE_OUTPUTS, harness_default_domain(run->harness->provider),
+                               &run->workspace, &args.workspace, diag));
     if (queued)
         INLAY_TRY(queue_inputs(run, &gate, diag));
     args.waits = run->waits;

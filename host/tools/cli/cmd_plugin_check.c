@@ -103,6 +103,13 @@ static void report_line(void *user, const check_line *line)
     (void)fflush(stdout);
 }
 
+/* " file open ..." */
+static const char group_names[] =
+#define GROUP(name_, doc_) " " #name_
+#include "check/groups.def"
+#undef GROUP
+    ;
+
 static bool known_group(const char *name)
 {
     static const char *const groups[] = {
@@ -130,9 +137,7 @@ int cmd_plugin_check(int argc, char **argv)
 
     cli_parse(&verb, false, argc, argv, &common, &args);
     if (args.check.group != NULL && !known_group(args.check.group)) {
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
-                         "--group %s: expected file, open, infer, offers, examples, results, cost, cancel or leaks",
-                         args.check.group);
+        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);
         code = cli_fail(&common, &diag);
         cli_common_deinit(&common);
         return code;
