@@ -1,4 +1,5 @@
 /* inlay plugin-check: tests a plugin against its contract. The checks are in host/tools/check. */
+#include "base/among.h"
 #include "check/check.h"
 #include "cli/cli.h"
 #include "inlay/check.h"
@@ -110,20 +111,6 @@ static const char group_names[] =
 #undef GROUP
     ;
 
-static bool known_group(const char *name)
-{
-    static const char *const groups[] = {
-#define GROUP(name_, doc_) #name_,
-#include "check/groups.def"
-#undef GROUP
-    };
-
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (strcmp(groups[i], name) == 0)
-            return true;
-    return false;
-}
-
 int cmd_plugin_check(int argc, char **argv)
 {
     static const cli_verb verb = { "FILE", doc, own_options, NULL };
@@ -136,7 +123,7 @@ int cmd_plugin_check(int argc, char **argv)
     int code = CLI_OK;
 
     cli_parse(&verb, false, argc, argv, &common, &args);
-    if (args.check.group != NULL && !known_group(args.check.group)) {
+    if (args.check.group != NULL && !is_among(args.check.group, group_names + 1)) {
         (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--group %s: expected one of%s", args.check.group, group_names);
         code = cli_fail(&common, &diag);
         cli_common_deinit(&common);
