@@ -176,7 +176,7 @@ static inlay_status load_outputs(struct loader *loader, struct scope *scope, con
 
         INLAY_TRY(scope_resolve(loader, scope, name, &value));
         if (value == INLAY_NONE) {
-            status = graph_fault_fail(graph, NULL, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, loader->diag,
+            status = graph_fault_fail(graph, NULL, name, GRAPH_NO_PRODUCER, INLAY_INVALID_MODEL, loader->diag,
                                       "nothing makes output %zu '%.96s'; give it a node or take it off the outputs", i,
                                       name);
             if (!graph_goes_on(loader->model, graph, NULL, &status, loader->diag))

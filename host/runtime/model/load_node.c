@@ -283,7 +283,7 @@ inlay_status load_node(struct loader *loader, struct scope *scope, const Onnx__N
             status = scope_define(loader, scope, name, "input", &inputs[i]);
         else if (inputs[i] == INLAY_NONE)
             status = graph_fault_fail(
-                scope->graph, node, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, loader->diag,
+                scope->graph, node, name, GRAPH_NO_PRODUCER, INLAY_INVALID_MODEL, loader->diag,
                 "nothing makes input %zu '%.96s'; add a node, an initializer or a graph input of that name", i, name);
         if (status != INLAY_OK)
             return status;
