@@ -245,7 +245,7 @@ class Files(unittest.TestCase):
         for verb in ("optimize", "edit --set-metadata a=b", "extract --outputs y"):
             done = self.inlay(verb.split() + "e.onnx -o - --external e2.bin".split())
             self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
-            self.assertIn(b"no place beside it", done.stderr)
+            self.assertIn(b"cannot be put into its folder", done.stderr)
             self.assertFalse(os.path.exists("e2.bin"))
         self.assertEqual(self.inlay("profile m.onnx --trace - --html -".split()).returncode, 2)
 

@@ -285,7 +285,7 @@ static const struct {
       10,
       32,
       INLAY_INVALID_MODEL,
-      "has double_data, but elements of float stand in raw_data or float_data" },
+      "has double_data, but elements of float are stored in raw_data or float_data" },
     { "short ints", INLAY_INT32, 1, { 4 }, 5, 3, INLAY_INVALID_MODEL, "int32_data holds 3 of 4 elements" },
     { "many ints", INLAY_INT64, 1, { 4 }, 7, 5, INLAY_INVALID_MODEL, "int64_data holds 5 of 4 elements" },
     { "raw strings", INLAY_STRING, 1, { 1 }, 9, 1, INLAY_INVALID_MODEL, "strings cannot be raw_data" },

@@ -205,7 +205,7 @@ for name in "" "--external tensors"; do
     does 0 '.bytes_after > 0' quantize out.onnx -o whole.onnx --weights exact
     does 0 '.outputs[0].max_error == 0' compare out.onnx whole.onnx
     printf 'X' | dd of=$data bs=1 seek=900 conv=notrunc 2>dd.log
-    does 3 '.error.text | test("packed external file .*: a chunk is not what was packed")' run out.onnx
+    does 3 '.error.text | test("packed external file .*: the hash of a chunk does not match")' run out.onnx
     rm -f out.onnx* tensors whole.onnx
 done
 fails 2 "no layer with weights matches 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing
