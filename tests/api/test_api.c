@@ -273,7 +273,7 @@ static void test_wrong_inputs(void **state)
     (void)state;
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &value, NULL), INLAY_OK);
     assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_SHAPE_MISMATCH);
-    assert_string_equal(diag.text, "input 'x' is float[3,4,6]; the model wants float[3,4,5]");
+    assert_string_equal(diag.text, "input 'x' is float[3,4,6]; the model expects float[3,4,5]");
     assert_string_equal(diag.tensor, "x");
     inlay_value_unref(value);
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, none, &value, NULL), INLAY_OK);
@@ -310,7 +310,7 @@ static void test_declared_empty(void **state)
     context = open_context(session);
     value = floats(2, full, x, 6);
     assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_SHAPE_MISMATCH);
-    assert_string_equal(diag.text, "input 'x' is float[2,3]; the model wants float[0,3]");
+    assert_string_equal(diag.text, "input 'x' is float[2,3]; the model expects float[0,3]");
     inlay_value_unref(value);
     value = floats(2, empty, x, 0);
     assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);

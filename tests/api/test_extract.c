@@ -296,7 +296,7 @@ static void test_wrong_questions(void **state)
     args = (inlay_extract_args)INLAY_EXTRACT_ARGS_INIT;
     args.nodes = nodes;
     args.node_count = 1;
-    refuse(args, "no node of the main graph fits 'op:Conv'");
+    refuse(args, "no node of the main graph matches 'op:Conv'");
     refuse(args_for(6, 0), "part 0 of 6: the main graph has 5 nodes");
     refuse(args_for(2, 2), "part 2 of 2");
 }

@@ -265,7 +265,7 @@ static void wrong(void **state)
         { "pin", "a=", "option pin: 'a=' is not PATTERN=PROVIDER" },
         { "forbid", "=a", "option forbid: '=a' is not PATTERN=PROVIDER or PROVIDER" },
         { "memory_limit", "a=much",
-          "option memory_limit: 'a=much' is not NAME=BYTES, with K, M or G behind the number if that is meant" },
+          "option memory_limit: 'a=much' is not NAME=BYTES; the number may be followed by K, M or G" },
         { "memory_limit", "a", "option memory_limit: 'a' is not NAME=VALUE" },
         { "polcy", "cost", "unknown option 'polcy'; did you mean 'policy'?" },
     };

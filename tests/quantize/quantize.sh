@@ -59,7 +59,7 @@ left
 does 0 '.outputs[0].score == 2' compare net.onnx net.onnx --metric 'custom:sh -c '\''ls "$0" "$1" | grep -c y.npy'\''' --samples 1
 fails 2 'printed .x., which is not a number' compare net.onnx net.onnx --metric "custom:echo x #"
 fails 2 'failed' compare net.onnx net.onnx --metric "custom:false"
-fails 1 "input 'x' is float\[1,3,16,16\]; the model wants float\[4,64\]" compare net.onnx branch.onnx --samples 1
+fails 1 "input 'x' is float\[1,3,16,16\]; the model expects float\[4,64\]" compare net.onnx branch.onnx --samples 1
 fails 2 "input 'z' of the second model: the first model has no input with that name" compare mlp.onnx sum.onnx --samples 1
 fails 2 'shape \[12, 3, 16, 8\] does not fit input .x. of shape \[\?, 3, 16, 16\]' compare net.onnx net.onnx --data wrong.npz
 fails 3 "input 'x': other.npz has no array with that name; it has other.npy" compare sum.onnx sum.onnx --data other.npz

@@ -168,7 +168,7 @@ static inlay_status raise_opset(graph_model *model, struct graph *graph, int64_t
             continue;
         if (!convert_to_row(graph, node, row, &why))
             return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag,
-                              "%.48s-%u has no equivalent in opset %lld%s%s", node->info.op_type.data,
+                              "%.48s-%u has no form in opset %lld%s%s", node->info.op_type.data,
                               node->info.since_version, (long long)opset, why != NULL ? ": " : "",
                               why != NULL ? why : "");
     }
