@@ -175,7 +175,7 @@ void context_end_async(inlay_context *context)
         return;
     context->async = NULL;
     if (runs->forks != fork_count) {
-        free(runs); /* the parent's thread may have held the mutex, so nothing else is destroyed */
+        free(runs); /* the parent's thread may have held the mutex, so its other members are not destroyed */
         return;
     }
     (void)pthread_mutex_lock(&runs->mutex);
