@@ -1,4 +1,4 @@
-/* Hostile and broken files: each is refused with one line that names the place. */
+/* Hostile and damaged files: each is refused with a message of one line that names the location. */
 #include "cmocka_all.h"
 #include "model/model.h"
 #include "model_writer.h"
@@ -41,7 +41,7 @@ static void subgraphs_33(struct wire *wire)
     wire_end(wire, mark);
 }
 
-/* seq(seq(...)) as deep as one likes: Type messages within each other. */
+/* seq(seq(...)): 400 nested Type messages. */
 static void types_500(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), v = wire_begin(wire, MW_INPUT), marks[1000];
@@ -357,15 +357,14 @@ static const struct {
     { "length past message", length_past_message, INLAY_INVALID_MODEL,
       "NodeProto.input: has length 100, but the message has only 3 bytes left" },
     { "huge varint", huge_varint, INLAY_INVALID_MODEL, "ModelProto.ir_version: a number extends beyond" },
-    { "field 0", field_zero, INLAY_INVALID_MODEL, "byte 0, ModelProto: no field begins here" },
+    { "field 0", field_zero, INLAY_INVALID_MODEL, "byte 0, ModelProto: not a field" },
     { "group", wire_type_3, INLAY_INVALID_MODEL, "a wire type that ONNX does not use" },
     { "wrong wire type", wrong_wire_type, INLAY_INVALID_MODEL, "ModelProto.ir_version: has the wrong wire type" },
     { "half a float", half_a_float, INLAY_INVALID_MODEL, "AttributeProto.floats: the packed list ends in the middle" },
     { "rank 17", rank_17, INLAY_INVALID_MODEL, "value 'x' has rank 17; inlay computes with up to 16" },
     { "type 99", input_type_99, INLAY_UNSUPPORTED, "value 'x' has element type 99" },
     { "attribute twice", attribute_twice, INLAY_INVALID_MODEL, "attribute 'axis' is set twice" },
-    { "no tensor", attribute_without_tensor, INLAY_INVALID_MODEL,
-      "(Constant): attribute 'value': says that it is a tensor" },
+    { "no tensor", attribute_without_tensor, INLAY_INVALID_MODEL, "(Constant): attribute 'value': has type tensor" },
     { "newline", newline_in_name, INLAY_INVALID_MODEL, "input 0 'no?where?' has no producer" },
     { "LFS pointer", lfs_pointer, INLAY_INVALID_MODEL, "is a Git LFS pointer" },
     { "nothing", nothing, INLAY_INVALID_MODEL, "is empty" },
@@ -390,8 +389,8 @@ static void broken_files(void **state)
     }
 }
 
-/* Every beginning of a file is refused or, where it happens to end between two fields, is a whole model. */
-static void cut_off_everywhere(void **state)
+/* Every truncated file is refused. */
+static void truncated_everywhere(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -471,7 +470,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_files),
-        cmocka_unit_test(cut_off_everywhere),
+        cmocka_unit_test(truncated_everywhere),
         cmocka_unit_test(limits_are_options),
         cmocka_unit_test(no_such_file),
     };
