@@ -41,7 +41,7 @@ bool output_write(int fd, const void *data, uint64_t bytes);
 /* Publishes the outputs under their names; `second` may be NULL. No file changes before both are complete. On failure
  * both are dropped. */
 INLAY_NODISCARD inlay_status output_commit(output_file *first, output_file *second, inlay_diag *diag);
-/* Discards what was written, unless it already reached a device. A no-op for {0} and after output_commit(). */
+/* Discards the written bytes, unless they already reached a device. A no-op for {0} and after output_commit(). */
 void output_drop(output_file *out);
 /* Returns INLAY_IO_ERROR with a message from errno: "PATH: cannot be written: No space left on device". */
 inlay_status output_failed(const output_file *out, inlay_diag *diag);
@@ -57,8 +57,8 @@ bool output_target(const char *path, char target[PATH_MAX]);
  * (EPIPE) is not a failure. */
 void output_guard(const char *name);
 
-/* From now on, an output named /dev/stdout writes to the present standard output, and printed text goes to stderr.
- * False if it was called before. */
+/* From now on, an output named /dev/stdout writes to the present standard output, and printed text is written to
+ * stderr. False if it was called before. */
 bool output_claim_stdout(void);
 /* Restores standard output for a program that is about to be executed. Async-signal-safe. */
 void output_return_stdout(void);

@@ -188,7 +188,7 @@ static inlay_status resolve_refs(const struct expansion *expansion, struct graph
             continue;
         if (ref->kind != 0 && given->kind != ref->kind)
             return graph_fail(expansion->graph, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
-                              "attribute '%.64s' is of kind %u, but the function uses it as kind %u", ref->from,
+                              "attribute '%.64s' has kind %u, but the function uses it as kind %u", ref->from,
                               given->kind, ref->kind);
         attr = *given;
         attr.name = (inlay_str){ ref->name, strlen(ref->name) };
