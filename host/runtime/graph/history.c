@@ -176,9 +176,12 @@ static uint32_t resolve(const struct undo_state *undo, uint32_t value)
 
 static void request_value(struct undo_state *undo, uint32_t value)
 {
-    if (value == INLAY_NONE || undo->requested[value])
+    if (value == INLAY_NONE)
         return;
-    INLAY_CHECK(value < undo->graph->value_count && undo->queue_count < undo->graph->value_count);
+    INLAY_CHECK(value < undo->graph->value_count);
+    if (undo->requested[value])
+        return;
+    INLAY_CHECK(undo->queue_count < undo->graph->value_count);
     undo->requested[value] = true;
     undo->queue[undo->queue_count++] = value;
 }
@@ -189,12 +192,15 @@ static const removed_node *previous_producer(const struct undo_state *undo, uint
     uint32_t at = value < undo->history->value_capacity ? undo->history->last[value] : 0;
 
     while (at != 0) {
-        const removed_node *removed = &undo->history->removed[at - 1];
-        const inlay_node_info *info = &removed->node->info;
-        bool usable = removed->node->rewrite < undo->rewrite && removed->node->body_count == 0;
+        const removed_node *removed;
+        const inlay_node_info *info;
         uint32_t output = 0;
+        bool usable;
 
         INLAY_CHECK(at <= undo->history->removed_count);
+        removed = &undo->history->removed[at - 1];
+        info = &removed->node->info;
+        usable = removed->node->rewrite < undo->rewrite && removed->node->body_count == 0;
         for (uint32_t i = 0; i < info->output_count; i++) {
             output = info->outputs[i] == value ? i : output;
             usable = usable && (info->outputs[i] == INLAY_NONE || !is_available(undo, info->outputs[i]));
