@@ -175,9 +175,7 @@ inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_di
         return INLAY_OK;
     }
     if (source != NULL && target != NULL && source != target)
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "%s cannot copy to %s directly; copy through a value in host "
-                          "memory",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s cannot copy to %s directly; copy through a value in host memory",
                           source->name, target->name);
     return copy_by(source != NULL ? source : target, from, to, diag);
 }

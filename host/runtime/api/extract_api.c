@@ -65,8 +65,7 @@ static inlay_status part_by_patterns(const struct extraction *extraction, graph_
                 nodes[i] = found = true;
         if (!found)
             return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT,
-                              "nodes: no node of the main graph matches '%.200s'; inlay "
-                              "inspect --nodes lists them",
+                              "nodes: no node of the main graph matches '%.200s'; inlay inspect --nodes lists them",
                               extraction->args->nodes[p]);
     }
     return model_part_of(model, nodes, extraction->args->depth, out, extraction->diag);

@@ -28,11 +28,12 @@ static bool overlaps_output(const inlay_context *context, const inlay_value *val
 void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in)
 {
     const struct program *program = context->session->main;
-    const uint32_t domain = program->uses.reader_domain[index],
-                   owner = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(program->env, domain);
     inlay_buffer imported;
+    uint32_t domain, owner;
 
     INLAY_CHECK(index < program->graph->value_count);
+    domain = program->uses.reader_domain[index];
+    owner = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(program->env, domain);
     in->alias = (inlay_buffer){ 0 };
     if (owner == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
         in->buffer.bytes == 0 || overlaps_output(context, value) ||
@@ -219,9 +220,8 @@ static inlay_status check_outputs(const inlay_context *context, inlay_diag *diag
         if (bound == NULL || result == bound)
             continue;
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "output %u ('%s') needs %llu bytes and does not fit into the bound value of "
-                          "%llu bytes",
-                          k, context->session->outputs[k].name,
+                          "output %u ('%s') needs %llu bytes and does not fit into the bound value of %llu bytes", k,
+                          context->session->outputs[k].name,
                           (unsigned long long)(result != NULL ? result->buffer.bytes : 0),
                           (unsigned long long)bound->capacity);
     }
@@ -251,9 +251,7 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
 
     if (options != NULL && INLAY_HAS(options, flags) && (options->flags & 0xffffu & ~INLAY_RUN_OUTPUTS_BOUND) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "inlay_run_options.flags has 0x%x, which this library does not "
-                          "know",
-                          options->flags);
+                          "inlay_run_options.flags has 0x%x, which this library does not know", options->flags);
     __atomic_store_n(&context->entry.running, 1, __ATOMIC_RELAXED);
     status = start_run(context, options, diag);
     __atomic_store_n(&context->entry.running, 0, __ATOMIC_RELEASE);

@@ -19,8 +19,7 @@ inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_val
          items[0]->rank != 1 || (items[0]->dtype != INLAY_INT64 && items[0]->dtype != INLAY_STRING) ||
          items[1]->kind != INLAY_KIND_TENSOR || items[1]->rank != 1 || items[1]->count != items[0]->count))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "a map has two items: keys (int64 or string, rank 1) and the same number of "
-                          "values");
+                          "a map has two items: keys (int64 or string, rank 1) and the same number of values");
     if (kind == INLAY_KIND_OPTIONAL && count > 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an optional holds at most one value, not %u", count);
     for (uint32_t i = 0; i < count; i++) {

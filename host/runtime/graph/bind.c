@@ -157,8 +157,7 @@ static inlay_status find_row(const struct binder *binder, const struct graph *gr
     if (node->opset > op_domain_newest(domain))
         return graph_fault_fail(
             graph, node, NULL, GRAPH_UNKNOWN_OPSET, INLAY_UNSUPPORTED, binder->diag,
-            "the model imports opset %lld of %s; this build knows opsets up to %lld: export the model for "
-            "that opset",
+            "the model imports opset %lld of %s; this build knows opsets up to %lld: export the model for that opset",
             (long long)node->opset, domain, (long long)op_domain_newest(domain));
     node->row = op_find(domain, op_type, node->opset, &lowest);
     if (node->row != NULL)

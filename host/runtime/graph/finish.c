@@ -250,9 +250,10 @@ done:
 /* The node that produces the k-th value that a node reads (inputs, then captures); INLAY_NONE if no node does. */
 static uint32_t producer_of(const struct graph *graph, const graph_node *node, uint32_t k)
 {
-    uint32_t value = k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
+    uint32_t value;
 
     INLAY_CHECK(k < node->info.input_count + node->capture_count);
+    value = k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
     return value == INLAY_NONE ? INLAY_NONE : graph->values[value].info.producer;
 }
 

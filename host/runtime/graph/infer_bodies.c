@@ -32,9 +32,10 @@ static void set_captures(const struct graph *graph, const graph_body *body)
 /* Gives a body's input the type of an outer value, completed by the body's declaration. */
 static void set_input(const struct graph *body, uint32_t i, const graph_value *from)
 {
-    graph_value *value = &body->values[body->inputs[i]];
+    graph_value *value;
 
     INLAY_CHECK(i < body->input_count);
+    value = &body->values[body->inputs[i]];
     infer_forget(value);
     if (from != NULL)
         infer_copy_type(value, from);
@@ -249,7 +250,7 @@ done:
 }
 
 /* Sets the type of a loop-carried value after the last iteration. It is the generalised input type, because there may
- * be no iteration. Exception: if the body trip_count an optional into its element (ONNX's test cases do), it is the
+ * be no iteration. Exception: if the body converts an optional into its element (ONNX's test cases do), it is the
  * output type. */
 static void set_carried_output(const struct graph *graph, const graph_node *node, uint32_t o, const struct graph *body,
                                uint32_t input, uint32_t output)
@@ -281,9 +282,10 @@ static bool is_true(const inlay_value_info *value)
 /* Is the body's output condition its input condition, or constantly true? */
 static bool condition_is_invariant(const struct graph *inner)
 {
-    uint32_t value = inner->outputs[0];
+    uint32_t value;
 
     INLAY_CHECK(inner->output_count > 0 && inner->input_count > 1);
+    value = inner->outputs[0];
     for (uint32_t i = inner->node_count; value != inner->inputs[1] && i-- > 0;) { /* follow Identity nodes backwards */
         const inlay_node_info *node = &inner->nodes[i]->info;
 

@@ -191,12 +191,16 @@ static bool unpack_table(const struct unpack_job *job, uint32_t worker, const ui
 
 static inlay_status unpack_one(const struct unpack_job *job, uint32_t i, uint32_t worker)
 {
-    const uint8_t *entry = job->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY, *stored = job->file + job->begins[i];
     const uint64_t from = (uint64_t)i * job->chunk_bytes;
-    const size_t left = (size_t)(job->raw_bytes - from), bytes = left < job->chunk_bytes ? left : job->chunk_bytes;
+    const uint8_t *entry, *stored;
     uint8_t *raw = job->raw + from;
+    size_t left, bytes;
 
     INLAY_CHECK(i < job->count && from < job->raw_bytes);
+    entry = job->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY;
+    stored = job->file + job->begins[i];
+    left = (size_t)(job->raw_bytes - from);
+    bytes = left < job->chunk_bytes ? left : job->chunk_bytes;
     if (entry[4] == PACKED_AS_IS)
         memcpy(raw, stored, bytes);
     else if (!(entry[4] == PACKED_TABLE ? unpack_table : unpack_planes)(job, worker, stored, read_u32(entry), bytes,

@@ -447,8 +447,7 @@ static inlay_status scan_field(struct scan *scan)
         break;
     default:
         return fail_at(scan, tag, field == NULL ? "" : field->name,
-                       "has a wire type that ONNX does not use; the file is damaged or "
-                       "not an ONNX model");
+                       "has a wire type that ONNX does not use; the file is damaged or not an ONNX model");
     }
     payload = scan->at;
     if (length > (uint64_t)(top->end - scan->at)) {

@@ -132,8 +132,7 @@ static inlay_status put_model(struct saver *saver)
     if (wire_size(wire) >= MAX_MODEL_BYTES)
         return inlay_fail(saver->diag, INLAY_LIMIT_EXCEEDED,
                           "the model would have %" PRIu64
-                          " bytes, but an ONNX file is limited to 2 GiB; put the weights into an "
-                          "external file",
+                          " bytes, but an ONNX file is limited to 2 GiB; put the weights into an external file",
                           wire_size(wire));
 done:
     return status;

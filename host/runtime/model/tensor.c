@@ -329,8 +329,7 @@ static inlay_status read_external(const tensor_source *source, const Onnx__Tenso
     if (offset > file.count || out->bytes > file.count - offset)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "needs %" PRIu64 " bytes from byte %" PRIu64
-                          " of external file '%.200s', which has only %zu; it "
-                          "is truncated or belongs to another model",
+                          " of external file '%.200s', which has only %zu; it is truncated or belongs to another model",
                           out->bytes, offset, location, file.count);
     return out->bytes == 0 ? INLAY_OK : borrow_or_copy(source, file.bytes + offset, out, diag);
 }

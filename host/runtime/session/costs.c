@@ -131,8 +131,7 @@ inlay_status session_costs_folder(const inlay_session *session, char *text, size
     INLAY_TRY(options_set(options, "cache_dir", session->cache_dir, diag));
     if (!config_cache_folder(options, "costs", text, bytes))
         status = inlay_fail(diag, INLAY_IO_ERROR,
-                            "no cache folder is available for measurements; see option "
-                            "cache_dir, which is '%s'",
+                            "no cache folder is available for measurements; see option cache_dir, which is '%s'",
                             session->cache_dir);
 done:
     options_destroy(options);

@@ -85,8 +85,7 @@ static bool add_state(inlay_session *session, program_state *list, uint32_t inpu
     if (!is_state_pair(session->model->main, input, output, &axis)) {
         if (pair != NULL)
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                             "option state: %s: '%s' and '%s' have different types or "
-                             "ranks, or incompatible sizes",
+                             "option state: %s: '%s' and '%s' have different types or ranks, or incompatible sizes",
                              pair, session->model->main->values[session->model->main->inputs[input]].info.name.data,
                              session->model->main->values[session->model->main->outputs[output]].info.name.data);
         return false;
@@ -140,9 +139,7 @@ inlay_status session_find_states(inlay_session *session, const inlay_options *op
     for (uint32_t i = 0; status == INLAY_OK && (pair = options_list(options, OPTION_state, i)) != NULL; i++)
         if (used[i] == 0)
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                "option state: '%s' matches no input of the model that has a "
-                                "matching output",
-                                pair);
+                                "option state: '%s' matches no input of the model that has a matching output", pair);
     session->env.states = list;
     return status;
 }
