@@ -33,8 +33,8 @@ struct profile {
     profile_run *runs; /* [PROFILE_RUNS] */
     uint32_t run_count;
     run_spans spans;
-    struct plan
-        *plans[PROFILE_PLANS]; /* referenced, because the plan cache may release a plan before its events are read */
+    /* References to plans, because the plan cache may release a plan before its events are read. */
+    struct plan *plans[PROFILE_PLANS];
     uint32_t plan_count;
     double peak_integers, peak_halves; /* of the machine, operations per second; 0 = unknown */
 };
