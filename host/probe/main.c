@@ -1,5 +1,5 @@
-/* inlay-probe PLUGIN: the process in which a plugin is tried before a host loads it. See plugin/probe.h for what it
- * says and to whom; people have no use for it. */
+/* inlay-probe PLUGIN: the process in which a plugin is tested before a host loads it. The host starts it, not the user.
+ * See plugin/probe.h for its output. */
 #include "probe/process_snapshot.h"
 #include "plugin/crash.h"
 #include "plugin/note.h"
@@ -16,7 +16,7 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || INLAY_NOTE_FEATURE(address_sanitizer) ||          \
     INLAY_NOTE_FEATURE(thread_sanitizer)
-/* The signal is the news here, and leaks are not. The runtimes look these up. */
+/* The host needs the signal of a crash, and leaks do not matter here. The sanitizer runtimes call these functions. */
 INLAY_EXPORT const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -29,10 +29,10 @@ const char *__tsan_default_options(void)
 }
 #endif
 
-static void say(const char *word, const char *text)
+static void report(const char *keyword, const char *text)
 {
     char line[VERDICT_TEXT + 16];
-    int bytes = snprintf(line, sizeof line - 1, "%s%s%.*s", word, text[0] != '\0' ? " " : "", VERDICT_TEXT, text);
+    int bytes = snprintf(line, sizeof line - 1, "%s%s%.*s", keyword, text[0] != '\0' ? " " : "", VERDICT_TEXT, text);
 
     if (bytes > (int)sizeof line - 2)
         bytes = (int)sizeof line - 2;
@@ -43,23 +43,23 @@ static void say(const char *word, const char *text)
     (void)!write(PROBE_FD, line, (size_t)bytes + 1);
 }
 
-static void say_scene(const crash_scene *scene)
+static void report_scene(const crash_scene *scene)
 {
     char text[VERDICT_TEXT];
 
     (void)snprintf(text, sizeof text, "%s%s%.150s%s%s%.100s", scene->call, scene->node != NULL ? " of node '" : "",
                    scene->node != NULL ? scene->node : "", scene->node != NULL ? "'" : "",
                    scene->provider != NULL ? ", provider " : "", scene->provider != NULL ? scene->provider : "");
-    say("at", text);
+    report("at", text);
 }
 
-/* What is printed goes to a file that nobody keeps, so that it can be seen that something was. */
-static void catch_prints(void)
+/* Redirects standard output and error to an anonymous file, so that output of the plugin can be detected. */
+static void redirect_output(void)
 {
     int fd = memfd_create("prints", MFD_CLOEXEC);
 
     if (fd < 0)
-        return; /* what is printed goes unseen */
+        return; /* output is not detected */
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
     (void)close(fd);
@@ -72,7 +72,7 @@ static void add(char *text, size_t bytes, const char *more)
     (void)snprintf(text + used, bytes - used, "%s%s", used > 0 && more[0] != '\0' ? ", " : "", more);
 }
 
-/* Says what the plugin has changed that it should leave alone, now that all of it has been tried. */
+/* Reports process state that the plugin has changed although it must not. */
 static void report_process_snapshot(const process_snapshot *before, int threads, uint32_t float_changes)
 {
     char text[VERDICT_TEXT], all[VERDICT_TEXT] = "", some[64];
@@ -87,28 +87,29 @@ static void report_process_snapshot(const process_snapshot *before, int threads,
     (void)process_snapshot_compare(before, text, sizeof text);
     add(all, sizeof all, text);
     if (all[0] != '\0')
-        say("note", all);
+        report("note", all);
 }
 
-/* Nothing outlives this process, and it leaves nothing behind. */
-static void keep_small(void)
+/* No core dumps, no new privileges, and the process ends with its parent. */
+static void restrict_process(void)
 {
     const struct rlimit none = { 0, 0 };
 
     (void)setrlimit(RLIMIT_CORE, &none);
-    (void)prctl(PR_SET_DUMPABLE, 0); /* the limit does not hold where dumps are piped */
+    (void)prctl(PR_SET_DUMPABLE, 0); /* the limit does not apply to dumps that are piped */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/* What came so far was for our parent's process group, of which we are no more: ignoring a signal drops it. */
-static void begin_signals(void)
+/* Drops pending signals, which were sent to the parent's process group, by ignoring them; then restores the
+ * defaults. */
+static void reset_signals(void)
 {
     sigset_t none;
 
-    for (int s = 1; s < NSIG; s++)
-        if (signal(s, SIG_IGN) != SIG_ERR)
-            (void)signal(s, SIG_DFL);
+    for (int number = 1; number < NSIG; number++)
+        if (signal(number, SIG_IGN) != SIG_ERR)
+            (void)signal(number, SIG_DFL);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -123,13 +124,13 @@ int main(int argc, char **argv)
     int threads;
 
     if (argc != 2 || fcntl(PROBE_FD, F_GETFL) < 0) {
-        (void)fprintf(stderr, "inlay-probe is started by inlay, to try a plugin\n");
+        (void)fprintf(stderr, "inlay-probe is started by inlay to test a plugin\n");
         return 2;
     }
-    begin_signals();
-    keep_small();
-    catch_prints();
-    crash_on_enter = say_scene;
+    reset_signals();
+    restrict_process();
+    redirect_output();
+    crash_on_enter = report_scene;
     before = process_snapshot_take();
     threads = process_snapshot_threads();
     admission.fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -143,12 +144,12 @@ int main(int argc, char **argv)
     }
     if (status == INLAY_OK) {
         report_process_snapshot(&before, threads, trial_run(module));
-        say("ok", "");
+        report("ok", "");
         module_unload(module);
     } else {
-        say("refused", diag.text);
+        report("refused", diag.text);
     }
-    say("at", "the end of the process");
-    say("done", "");
+    report("at", "the end of the process");
+    report("done", "");
     return 0;
 }

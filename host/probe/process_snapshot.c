@@ -1,4 +1,5 @@
 #include "probe/process_snapshot.h"
+#include "inlay/check.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -50,11 +51,11 @@ process_snapshot process_snapshot_take(void)
     return snapshot;
 }
 
-static void add(char *text, size_t bytes, unsigned *count, const char *what)
+static void add(char *text, size_t bytes, unsigned *count, const char *difference)
 {
     size_t used = strlen(text);
 
-    (void)snprintf(text + used, bytes - used, "%s%s", *count > 0 ? ", " : "", what);
+    (void)snprintf(text + used, bytes - used, "%s%s", *count > 0 ? ", " : "", difference);
     ++*count;
 }
 
@@ -83,6 +84,7 @@ unsigned process_snapshot_compare(const process_snapshot *before, char *text, si
     unsigned count = 0;
     char what[64];
 
+    INLAY_CHECK(bytes > 0);
     text[0] = '\0';
     if (float_state_restore(before->floats))
         add(text, bytes, &count, "rounding, flushing of tiny floats or traps were changed");

@@ -1,5 +1,6 @@
-/* probe/process_snapshot.h - what a plugin leaves alone (inlay/plugin.h): looked at before and after its calls, by the
- * probe and by plugin-check. Of the two executables; the library has none of it. */
+/* probe/process_snapshot.h - detects changes of process state that a plugin must not make (inlay/plugin.h). The probe
+ * and plugin-check take a snapshot before a plugin's calls and compare it afterwards. Part of the two executables, not
+ * of the library. */
 #ifndef PROBE_PROCESS_SNAPSHOT_H
 #define PROBE_PROCESS_SNAPSHOT_H
 #include "base/float_state.h"
@@ -15,15 +16,15 @@ typedef struct process_snapshot {
     char cwd[512];
     char locale[256];
     mode_t mask;
-    off_t printed;  /* bytes on standard output and error together */
+    off_t printed;  /* size of the file behind standard output and standard error */
     unsigned files; /* bit i: descriptor i is open, 0 to 4 */
     float_state floats;
 } process_snapshot;
 
 process_snapshot process_snapshot_take(void);
-/* Writes what differs, as "the locale was changed, the umask ..."; returns how many things, and sets back those that
- * later checks would suffer from. */
+/* Writes the differences ("the locale was changed, the umask ...") and returns their number. Restores state that would
+ * affect later checks. */
 unsigned process_snapshot_compare(const process_snapshot *before, char *text, size_t bytes);
-/* Threads of this process; -1: nobody says. */
+/* Number of threads of this process; -1: unknown. */
 int process_snapshot_threads(void);
 #endif

@@ -3,6 +3,7 @@
 #include "plan/program.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,8 @@ struct shape {
     int64_t dims[4];
 };
 
-/* An operator that providers like to offer, on small float tensors. */
-struct row {
+/* A common operator with small float tensors. */
+struct trial_node {
     const char *op_type;
     struct shape inputs[MAX_INPUTS];
     const char *ints; /* an attribute of integers, or NULL */
@@ -24,7 +25,7 @@ struct row {
     uint32_t value_count;
 };
 
-static const struct row rows[] = {
+static const struct trial_node trial_nodes[] = {
     { .op_type = "Relu", .inputs = { { 3, { 2, 3, 4 } } } },
     { .op_type = "Sigmoid", .inputs = { { 2, { 3, 5 } } } },
     { .op_type = "Add", .inputs = { { 2, { 3, 4 } }, { 1, { 4 } } } },
@@ -77,7 +78,7 @@ static void no_operator(void *ctx, const char *domain, const char *op_type, int6
     (void)snprintf(text, bytes, "no %s.%s", domain, op_type);
 }
 
-/* A model of one node without inputs, whose operands add_operand() makes. NULL: out of memory. */
+/* Creates a model with one node and no inputs; add_operand() adds the operands as constants. NULL: out of memory. */
 static graph_node *start_model(const char *op_type, const char *domain, int64_t version, uint32_t inputs,
                                uint32_t outputs, graph_model **out_model)
 {
@@ -103,32 +104,33 @@ static graph_node *start_model(const char *op_type, const char *domain, int64_t 
 static bool add_operand(graph_node *node, struct graph *graph, uint32_t input, inlay_dtype dtype, uint32_t rank,
                         const int64_t *dims, const void *data, uint64_t bytes)
 {
-    uint32_t v = graph_add_value(graph, NULL, 0);
+    uint32_t value = graph_add_value(graph, NULL, 0);
 
-    if (v == INLAY_NONE || graph_set_constant(graph, v, dtype, rank, dims, data, bytes) != INLAY_OK)
+    INLAY_CHECK(input < node->info.input_count);
+    if (value == INLAY_NONE || graph_set_constant(graph, value, dtype, rank, dims, data, bytes) != INLAY_OK)
         return false;
-    ((uint32_t *)(uintptr_t)node->info.inputs)[input] = v;
+    ((uint32_t *)(uintptr_t)node->info.inputs)[input] = value;
     return true;
 }
 
-static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+static inlay_status ignore_offer(void *ctx, const inlay_offer *offer)
 {
     (void)ctx, (void)offer;
     return INLAY_OK;
 }
 
-static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status ignore_refusal(void *ctx, const inlay_refusal *refusal)
 {
     (void)ctx, (void)refusal;
     return INLAY_OK;
 }
 
-/* Providers with memory of their own are asked what they would run; running it is left to a session, which knows how to
- * bring the operands there. */
+/* Providers with device memory only assess the graph. Running it would need copies of the operands, which only a
+ * session can do. */
 static void assess_only(struct trial *trial, const struct graph *graph)
 {
     static const uint8_t candidate = 1;
-    const inlay_assess_sink sink = { .struct_size = sizeof sink, .offer = hear_offer, .refuse = hear_refusal };
+    const inlay_assess_sink sink = { .struct_size = sizeof sink, .offer = ignore_offer, .refuse = ignore_refusal };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_graph snapshot;
 
@@ -136,7 +138,7 @@ static void assess_only(struct trial *trial, const struct graph *graph)
         (void)trial->provider.table->assess(trial->provider.state, &snapshot, &candidate, &sink, &diag);
 }
 
-/* Folding a node is all of a plugin's life in one call: assess, compile, specialize, execute, release. */
+/* Constant folding calls all functions of a plugin: assess, compile, specialize, execute, release. */
 static void run_model(struct trial *trial, graph_model *model, graph_node *node)
 {
     const graph_operators operators = { .find = find_operator,
@@ -158,7 +160,7 @@ static void run_model(struct trial *trial, graph_model *model, graph_node *node)
     arena_reset(&trial->arena);
 }
 
-static void run_row(struct trial *trial, const struct row *row)
+static void run_trial_node(struct trial *trial, const struct trial_node *description)
 {
     static float data[ELEMENTS];
     uint32_t inputs = 0;
@@ -168,20 +170,21 @@ static void run_row(struct trial *trial, const struct row *row)
 
     for (uint32_t i = 0; i < ELEMENTS; i++)
         data[i] = 0.25f + (float)(i % 7) / 8;
-    while (inputs < MAX_INPUTS && row->inputs[inputs].rank > 0)
+    while (inputs < MAX_INPUTS && description->inputs[inputs].rank > 0)
         inputs++;
-    node = start_model(row->op_type, "ai.onnx", OPSET, inputs, 1, &model);
+    node = start_model(description->op_type, "ai.onnx", OPSET, inputs, 1, &model);
     ok = node != NULL;
     for (uint32_t i = 0; ok && i < inputs; i++) {
         uint64_t count = 1;
 
-        for (uint32_t d = 0; d < row->inputs[i].rank; d++)
-            count *= (uint64_t)row->inputs[i].dims[d];
-        ok = count <= ELEMENTS && add_operand(node, model->main, i, INLAY_FLOAT, row->inputs[i].rank,
-                                              row->inputs[i].dims, data, count * sizeof *data);
+        for (uint32_t d = 0; d < description->inputs[i].rank; d++)
+            count *= (uint64_t)description->inputs[i].dims[d];
+        ok = count <= ELEMENTS && add_operand(node, model->main, i, INLAY_FLOAT, description->inputs[i].rank,
+                                              description->inputs[i].dims, data, count * sizeof *data);
     }
-    if (ok && row->ints != NULL)
-        ok = graph_set_attr_ints(model->main, node, row->ints, row->values, row->value_count) == INLAY_OK;
+    if (ok && description->ints != NULL)
+        ok = graph_set_attr_ints(model->main, node, description->ints, description->values, description->value_count) ==
+             INLAY_OK;
     if (ok)
         run_model(trial, model, node);
     graph_model_destroy(model);
@@ -207,7 +210,7 @@ static void run_example(struct trial *trial, const inlay_operator *op, const inl
 
 /* ------------------------------------------------------------------ providers */
 
-/* Returns how often a call left rounding and the like changed. */
+/* Returns the number of calls that changed the floating-point environment. */
 static uint32_t try_provider(const plugin_module *module, const plugin_provider *provider)
 {
     inlay_option_value *values = calloc((size_t)provider->table.option_count + 1, sizeof *values);
@@ -233,18 +236,20 @@ static uint32_t try_provider(const plugin_module *module, const plugin_provider 
         status = provider->table.create(provider->table.ctx, host_table(), &args, &state, &diag);
         crash_leave(&before);
     }
-    if (status == INLAY_OK) { /* or its device is not here, which is no fault */
+    if (status == INLAY_OK) { /* a failure is not an error: the device may be missing */
         guard_init(&wrapped, &provider->table, provider->table.name, state, module);
         trial.provider = (partition_provider){
             .table = &wrapped.table, .state = &wrapped, .name = provider->table.name, .first_domain = 1
         };
         trial.env = (program_env){ .providers = &trial.provider, .provider_count = 1, .max_threads = 1 };
-        for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++)
-            run_row(&trial, &rows[row]);
-        for (uint32_t operator= 0; operator<module->file.operator_count; operator++)
-            for (uint32_t e = 0; e < module->operators[operator].example_count; e++)
-                run_example(&trial, &module->operators[operator],
-                            INLAY_AT(inlay_op_example, module->operators[operator].examples, module->operators[operator].example_stride, e));
+        for (size_t i = 0; i < sizeof trial_nodes / sizeof trial_nodes[0]; i++)
+            run_trial_node(&trial, &trial_nodes[i]);
+        for (uint32_t i = 0; i < module->file.operator_count; i++) {
+            const inlay_operator *custom = &module->operators[i];
+
+            for (uint32_t k = 0; k < custom->example_count; k++)
+                run_example(&trial, custom, INLAY_AT(inlay_op_example, custom->examples, custom->example_stride, k));
+        }
         if (wrapped.table.quiesce != NULL)
             wrapped.table.quiesce(&wrapped);
         wrapped.table.destroy(&wrapped);

@@ -1,10 +1,10 @@
-/* probe/trial.h - what a plugin is made to do before a host trusts it with a model. */
+/* probe/trial.h - calls a plugin's functions before a host uses it for a model. */
 #ifndef PROBE_TRIAL_H
 #define PROBE_TRIAL_H
 #include "plugin/module.h"
 
-/* Opens each provider with default options, and has it assess, compile and run nodes of a small built-in list, and the
- * examples of the plugin's own operators. Whatever it answers is fine: what counts is that it comes back. Returns how
- * often a call left rounding, flushing or traps of floats changed, which are set back. */
+/* Opens each provider with default options, and lets it assess, compile and run nodes of a small built-in list and the
+ * examples of the plugin's operators. The results do not matter; the test is that the calls return. Returns the number
+ * of calls that changed the rounding mode, flushing or traps of floats without restoring them. */
 uint32_t trial_run(const plugin_module *module);
 #endif

@@ -1,5 +1,5 @@
-/* inlay.h as a caller sees it: sessions from three sources, inputs and outputs, binding, DLPack, cancel, deadline,
- * errors that name their place. */
+/* Tests of inlay.h: sessions from three sources, inputs and outputs, binding, DLPack, cancellation, deadlines, errors
+ * with their location. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "model_writer.h"
@@ -98,7 +98,7 @@ static void test_from_bytes_and_fd(void **state)
     free(bytes);
 }
 
-/* ------------------------------------------------------------------ what a session says */
+/* ------------------------------------------------------------------ properties of a session */
 
 static void test_describes_io(void **state)
 {
@@ -115,15 +115,15 @@ static void test_describes_io(void **state)
     assert_int_equal(info.dims[2], 5);
     assert_int_equal(inlay_session_input(session, 2, &info), INLAY_NOT_FOUND);
     assert_int_equal(inlay_session_find_input(session, "x"), 0);
-    assert_int_equal(inlay_session_find_output(session, "nobody"), INLAY_NONE);
-    /* A caller compiled with a shorter struct gets what it has room for. */
+    assert_int_equal(inlay_session_find_output(session, "missing"), INLAY_NONE);
+    /* A caller compiled with a shorter struct gets the members that it knows. */
     assert_int_equal(inlay_session_input(session, 0, &before), INLAY_OK);
     assert_string_equal(before.name, "x");
     assert_int_equal(before.dtype, 0);
     inlay_session_destroy(session);
 }
 
-/* A model by hand: producer "maker", metadata a=1, b=2; x -> Abs -> y. */
+/* Writes a model: producer "maker", metadata a=1, b=2; x -> Abs -> y. */
 static void write_model(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17);
@@ -137,7 +137,7 @@ static void write_model(struct wire *wire)
     mw_entry(wire, 14, "b", "2");
 }
 
-static void test_tells_of_model(void **state)
+static void test_model_info(void **state)
 {
     inlay_model_info info = { .struct_size = sizeof info }, short_info = { .struct_size = 16 };
     inlay_session_provider_info provider_info = { .struct_size = sizeof provider_info };
@@ -161,7 +161,7 @@ static void test_tells_of_model(void **state)
     assert_string_equal(value, "2");
     assert_int_equal(inlay_session_metadata(session, 2, &key, &value), INLAY_NOT_FOUND);
     assert_null(key);
-    assert_int_equal(inlay_session_model(session, &short_info), INLAY_OK); /* an older caller's */
+    assert_int_equal(inlay_session_model(session, &short_info), INLAY_OK); /* of an older caller */
     assert_string_equal(short_info.producer_name, "maker");
     assert_null(short_info.producer_version);
     assert_int_equal(inlay_session_provider(session, 0, &provider_info), INLAY_OK);
@@ -273,7 +273,7 @@ static void test_wrong_inputs(void **state)
     (void)state;
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &value, NULL), INLAY_OK);
     assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_SHAPE_MISMATCH);
-    assert_string_equal(diag.text, "input 'x' is float[3,4,6]; the model wants float[3,4,5]");
+    assert_string_equal(diag.text, "input 'x' is float[3,4,6]; the model expects float[3,4,5]");
     assert_string_equal(diag.tensor, "x");
     inlay_value_unref(value);
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, none, &value, NULL), INLAY_OK);
@@ -287,7 +287,7 @@ static void test_wrong_inputs(void **state)
     inlay_session_destroy(session);
 }
 
-/* A size of 0 is a size like others: none but 0 fits. */
+/* A declared size of 0 accepts only 0. */
 static void test_declared_empty(void **state)
 {
     static const int64_t empty[] = { 0, 3 }, full[] = { 2, 3 };
@@ -310,7 +310,7 @@ static void test_declared_empty(void **state)
     context = open_context(session);
     value = floats(2, full, x, 6);
     assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_SHAPE_MISMATCH);
-    assert_string_equal(diag.text, "input 'x' is float[2,3]; the model wants float[0,3]");
+    assert_string_equal(diag.text, "input 'x' is float[2,3]; the model expects float[0,3]");
     inlay_value_unref(value);
     value = floats(2, empty, x, 0);
     assert_int_equal(inlay_context_set_input(context, 0, value, &diag), INLAY_OK);
@@ -384,7 +384,7 @@ static void test_dlpack(void **state)
     inlay_value_unref(again);
 }
 
-/* What another library hands over: DLPack's struct, by its own definition. */
+/* DLPack's struct as another library defines it. */
 typedef struct foreign_tensor {
     void *data;
     int32_t device_type, device_id, rank;
@@ -396,7 +396,7 @@ typedef struct foreign_tensor {
     void (*deleter)(struct DLManagedTensor *self);
 } foreign_tensor;
 
-/* Elements that do not lie side by side are never read as if they did. */
+/* Tensors that are not contiguous are refused. */
 static void test_dlpack_strides(void **state)
 {
     static const struct {
@@ -455,11 +455,11 @@ static void test_options(void **state)
     assert_int_equal(inlay_options_set_int(options, "intra_threads", 1, NULL), INLAY_OK);
     assert_int_equal(inlay_options_get(options, "intra_threads", text, sizeof text, NULL), INLAY_OK);
     assert_string_equal(text, "1");
-    /* A provider that was named and is not there is an error, unless marked optional. */
-    assert_int_equal(inlay_options_set(options, "providers", "nobody", NULL), INLAY_OK);
+    /* A named provider that does not exist is an error, unless it is marked optional. */
+    assert_int_equal(inlay_options_set(options, "providers", "missing", NULL), INLAY_OK);
     assert_int_not_equal(inlay_session_create(CASE("node/test_add"), options, &session, &diag), INLAY_OK);
-    assert_non_null(strstr(diag.text, "nobody"));
-    assert_int_equal(inlay_options_set(options, "providers", "nobody?,reference", NULL), INLAY_OK);
+    assert_non_null(strstr(diag.text, "missing"));
+    assert_int_equal(inlay_options_set(options, "providers", "missing?,reference", NULL), INLAY_OK);
     assert_int_equal(inlay_session_create(CASE("node/test_add"), options, &session, &diag), INLAY_OK);
     inlay_session_destroy(session);
     assert_int_equal(inlay_options_set(options, "dim", "unheard_of=3", NULL), INLAY_OK);
@@ -556,7 +556,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_path),      cmocka_unit_test(test_from_bytes_and_fd),
         cmocka_unit_test(test_describes_io),   cmocka_unit_test(test_explains),
-        cmocka_unit_test(test_tells_of_model), cmocka_unit_test(test_output_kept),
+        cmocka_unit_test(test_model_info),     cmocka_unit_test(test_output_kept),
         cmocka_unit_test(test_output_bound),   cmocka_unit_test(test_wrong_inputs),
         cmocka_unit_test(test_declared_empty), cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_values),         cmocka_unit_test(test_dlpack),

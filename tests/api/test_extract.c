@@ -1,5 +1,5 @@
-/* inlay_extract: stages compute what the whole computes; parts by names and patterns have what they need and no more;
- * wrong questions are told by name. The model has a branch with captures, a function and a constant. */
+/* inlay_extract: the stages together compute the results of the whole model; parts by names and patterns contain only
+ * what they need; errors name the wrong argument. The model has a branch with captures, a function and a constant. */
 #include "../exec/rig.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@ static void named(struct wire *wire, const char *op, const char *domain, const c
     wire_end(wire, mark);
 }
 
-/* y = twice(relu(up ? s + s : -s) * three), s = x + three; r is the result of Relu. No type inside is declared. */
+/* y = twice(relu(up ? s + s : -s) * three), s = x + three; r is the output of Relu. Inner values have no declared
+ * types. */
 static void write_model(void)
 {
     struct wire wire = { 0 };
@@ -66,7 +67,7 @@ static void write_model(void)
     wire_deinit(&wire);
 }
 
-/* Values by name, as stages hand them on. */
+/* The outputs of earlier stages by name. */
 struct store {
     char names[16][16];
     inlay_value *values[16];
@@ -84,7 +85,7 @@ static inlay_value *get(const struct store *store, const char *name)
     for (uint32_t i = 0; i < store->count; i++)
         if (strcmp(store->names[i], name) == 0)
             return store->values[i];
-    fail_msg("nothing made '%s'", name);
+    fail_msg("no stage computed '%s'", name);
     return NULL;
 }
 
@@ -206,16 +207,16 @@ static void test_names(void **state)
     assert_int_equal(inlay_session_input_count(session), 1);
     assert_int_equal(inlay_session_input(session, 0, &info), INLAY_OK);
     assert_string_equal(info.name, "b");
-    assert_int_equal(info.dtype, INLAY_FLOAT); /* which the file does not say */
+    assert_int_equal(info.dtype, INLAY_FLOAT); /* the file does not declare it */
     inlay_session_destroy(session);
-    put(&store, "b", inlay_value_ref(get(&full, "x"))); /* any values will do */
+    put(&store, "b", inlay_value_ref(get(&full, "x"))); /* arbitrary values */
     run_file(part, &store);
     expect(&store, "d", 3, 0, 6, 0);
     finish(&store);
     finish(&full);
 }
 
-/* Only what the outputs need: neither the function nor the constant of the rest. */
+/* The part contains only what the outputs need, not the function. */
 static void test_outputs(void **state)
 {
     const char *const to[] = { "s" };
@@ -245,7 +246,7 @@ static void test_patterns(void **state)
     } cases[] = { { "relu", 0, 1, 1, 1 },
                   { "op:Relu", 1, 3, 2, 2 },
                   { "op:*", 0, 5, 2, 2 },
-                  { "branch", 0, 1, 2, 1 }, /* `up`, and what its bodies capture */
+                  { "branch", 0, 1, 2, 1 }, /* `up` and the values that its bodies capture */
                   { "mul", 9, 5, 2, 2 } };
 
     (void)state;
@@ -276,7 +277,7 @@ static void refuse(inlay_extract_args args, const char *text)
         fail_msg("'%s' instead of '%s'", diag.text, text);
 }
 
-static void test_wrong_questions(void **state)
+static void test_wrong_arguments(void **state)
 {
     const char *const from[] = { "r", "relu_", "three" }, *const to[] = { "b", "y" }, *const nodes[] = { "op:Conv" };
     inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
@@ -296,7 +297,7 @@ static void test_wrong_questions(void **state)
     args = (inlay_extract_args)INLAY_EXTRACT_ARGS_INIT;
     args.nodes = nodes;
     args.node_count = 1;
-    refuse(args, "no node of the main graph fits 'op:Conv'");
+    refuse(args, "no node of the main graph matches 'op:Conv'");
     refuse(args_for(6, 0), "part 0 of 6: the main graph has 5 nodes");
     refuse(args_for(2, 2), "part 2 of 2");
 }
@@ -305,7 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stages),   cmocka_unit_test(test_names),           cmocka_unit_test(test_outputs),
-        cmocka_unit_test(test_patterns), cmocka_unit_test(test_wrong_questions),
+        cmocka_unit_test(test_patterns), cmocka_unit_test(test_wrong_arguments),
     };
     int failed;
 

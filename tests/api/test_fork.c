@@ -1,5 +1,5 @@
-/* Children of fork(): they make sessions and run them on any number of threads, and use the parent's sessions or are
- * told that they cannot, whatever other threads were doing. */
+/* Children of fork(): they can create sessions and run them on any number of threads, and can use the parent's sessions
+ * or get an error, regardless of the activity of other threads. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "model_writer.h"
@@ -28,7 +28,7 @@ static void weights(struct wire *wire, const char *name, uint32_t rank, const in
     wire_end(wire, mark);
 }
 
-/* What the libraries of providers have loops of their own for, and what the pool of the host runs. */
+/* Operators whose loops run in libraries of providers (Conv, MatMul), and operators that use the host's pool. */
 static void write_model(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), n, size;
@@ -51,7 +51,7 @@ static void write_model(struct wire *wire)
     wire_end(wire, mark);
 }
 
-/* The allocator of AddressSanitizer keeps, in the child, the locks that other threads held at fork(). */
+/* In the child, the allocator of AddressSanitizer keeps the locks that other threads held at fork(). */
 static void need_locks_after_fork(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -88,19 +88,20 @@ static inlay_status bind(inlay_context *context, inlay_diag *diag)
 
 static uint64_t digest_of(inlay_context *context)
 {
-    uint64_t h = 14695981039346656037u;
+    uint64_t digest = 14695981039346656037u;
 
     for (uint32_t k = 0; k < 2; k++) {
         const inlay_value *value = inlay_context_output(context, k);
         const unsigned char *bytes = inlay_value_data(value);
 
         for (uint64_t i = 0; i < inlay_value_bytes(value); i++)
-            h = (h ^ bytes[i]) * 1099511628211u;
+            digest = (digest ^ bytes[i]) * 1099511628211u;
     }
-    return h;
+    return digest;
 }
 
-/* One run in a context of its own, or in that one; status in *out, 0 as the digest of what failed. */
+/* One run in context `own`, or in a new one if it is NULL. *out receives the status. Returns the digest of the outputs;
+ * 0 if the run failed. */
 static uint64_t run_once(inlay_session *session, inlay_context *own, inlay_status *out, inlay_diag *diag)
 {
     inlay_context *context = own;
@@ -118,7 +119,7 @@ static uint64_t run_once(inlay_session *session, inlay_context *own, inlay_statu
     return digest;
 }
 
-static uint64_t run_anew(const char *providers, int threads, inlay_status *out, inlay_diag *diag)
+static uint64_t run_new_session(const char *providers, int threads, inlay_status *out, inlay_diag *diag)
 {
     inlay_session *session = NULL;
     uint64_t digest = 0;
@@ -130,17 +131,17 @@ static uint64_t run_anew(const char *providers, int threads, inlay_status *out, 
     return digest;
 }
 
-/* What a child does; false: it has said why not. */
+/* The code of a child; false: it failed and has printed why. */
 typedef bool (*child_fn)(void *user);
 
 static void await(pid_t pid)
 {
-    int how;
+    int exit_status;
 
-    assert_int_equal(waitpid(pid, &how, 0), pid);
-    if (WIFSIGNALED(how))
-        fail_msg("the child ended by signal %d", WTERMSIG(how));
-    assert_int_equal(WEXITSTATUS(how), 0);
+    assert_int_equal(waitpid(pid, &exit_status, 0), pid);
+    if (WIFSIGNALED(exit_status))
+        fail_msg("the child was killed by signal %d", WTERMSIG(exit_status));
+    assert_int_equal(WEXITSTATUS(exit_status), 0);
 }
 
 static void in_child(child_fn fn, void *user)
@@ -174,7 +175,7 @@ struct family {
     int generations;
 };
 
-/* The parent's context, a new context of its session, a session of the child's own, and all that in a grandchild. */
+/* Uses the parent's context, a new context of its session, and a new session; then does the same in a grandchild. */
 static bool be_child(void *user)
 {
     struct family *family = user;
@@ -182,21 +183,21 @@ static bool be_child(void *user)
     inlay_status status;
     uint64_t digest = run_once(family->session, family->context, &status, &diag);
     pid_t pid;
-    int how;
+    int exit_status;
 
     if (!expect("the parent's context", digest, family->digest, status, &diag))
         return false;
     digest = run_once(family->session, NULL, &status, &diag);
     if (!expect("the parent's session", digest, family->digest, status, &diag))
         return false;
-    digest = run_anew(family->providers, family->threads, &status, &diag);
+    digest = run_new_session(family->providers, family->threads, &status, &diag);
     if (!expect("a session of the child", digest, family->digest, status, &diag))
         return false;
     if (--family->generations > 0) {
         pid = fork();
         if (pid == 0)
             _exit(be_child(user) ? 0 : 1);
-        if (waitpid(pid, &how, 0) != pid || how != 0)
+        if (waitpid(pid, &exit_status, 0) != pid || exit_status != 0)
             return false;
     }
     inlay_context_destroy(family->context);
@@ -211,22 +212,23 @@ static void *be_parent(void *user)
     inlay_status status;
 
     if (make_session(family->providers, family->threads, &family->session, &diag) != INLAY_OK)
-        return NULL; /* a provider that is not built here */
+        return NULL; /* a provider that is not built */
     assert_int_equal(inlay_context_create(family->session, &family->context, &diag), INLAY_OK);
     family->generations = 2;
     family->digest = run_once(family->session, family->context, &status, &diag);
     assert_int_equal(status, INLAY_OK);
     in_child(be_child, family);
     family->generations = 1;
-    in_child(be_child, family); /* and once more, after a fork */
+    in_child(be_child, family); /* a second fork */
     assert_true(run_once(family->session, family->context, &status, &diag) == family->digest);
     inlay_context_destroy(family->context);
     inlay_session_destroy(family->session);
     return NULL;
 }
 
-static const char *const sets[] = { NULL, "reference", "cpu,reference", "onednn,reference", "openblas,reference" };
-enum { SETS = sizeof sets / sizeof sets[0] };
+static const char *const provider_sets[] = { NULL, "reference", "cpu,reference", "onednn,reference",
+                                             "openblas,reference" };
+enum { SETS = sizeof provider_sets / sizeof provider_sets[0] };
 
 static void test_before_and_after(void **state)
 {
@@ -235,18 +237,18 @@ static void test_before_and_after(void **state)
     (void)state;
     for (size_t p = 0; p < SETS; p++) {
         for (size_t thread_index = 0; thread_index < sizeof threads / sizeof threads[0]; thread_index++) {
-            struct family family = { .providers = sets[p], .threads = threads[thread_index] };
+            struct family family = { .providers = provider_sets[p], .threads = threads[thread_index] };
             pthread_t thread;
 
             (void)be_parent(&family);
             assert_int_equal(pthread_create(&thread, NULL, be_parent, &family),
-                             0); /* who forks need not be the first thread */
+                             0); /* fork from a thread other than the first */
             assert_int_equal(pthread_join(thread, NULL), 0);
         }
     }
 }
 
-/* A device is the parent's: its session is refused, one of the child's own runs. */
+/* A device belongs to the parent: the child cannot use the parent's session, but can create a new one. */
 static bool be_without_device(void *user)
 {
     const struct family *family = user;
@@ -260,7 +262,7 @@ static bool be_without_device(void *user)
         return false;
     inlay_context_destroy(family->context); /* both do nothing */
     inlay_session_destroy(family->session);
-    digest = run_anew(family->providers, family->threads, &status, &diag);
+    digest = run_new_session(family->providers, family->threads, &status, &diag);
     return expect("the child's own device", digest, family->digest, status, &diag);
 }
 
@@ -282,13 +284,13 @@ static void test_device(void **state)
     inlay_session_destroy(family.session);
 }
 
-/* A child whose parent has only made a session, or nothing yet. */
+/* A child whose parent has not used the library yet. */
 static bool be_first(void *user)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
-    (void)run_anew(user, 2, &status, &diag);
+    (void)run_new_session(user, 2, &status, &diag);
     return expect("a first session", 0, 0, status, &diag);
 }
 
@@ -298,11 +300,11 @@ static void test_first_in_child(void **state)
     in_child(be_first, NULL);
 }
 
-/* ------------------------------------------------------------------ others at work */
+/* ------------------------------------------------------------------ forks during the work of other threads */
 
 struct worker {
     const char *providers;
-    inlay_session *session; /* NULL: makes one after the other */
+    inlay_session *session; /* NULL: the worker creates new sessions repeatedly */
     uint64_t digest, runs;
     bool failed;
 };
@@ -320,7 +322,7 @@ static void *work(void *user)
         return NULL;
     while (!__atomic_load_n(&ends, __ATOMIC_RELAXED)) {
         uint64_t digest = context != NULL ? run_once(worker->session, context, &status, &diag)
-                                          : run_anew(worker->providers, 2, &status, &diag);
+                                          : run_new_session(worker->providers, 2, &status, &diag);
 
         worker->failed |= status != INLAY_OK || digest != worker->digest;
         (void)__atomic_add_fetch(&worker->runs, 1, __ATOMIC_RELAXED);
@@ -334,7 +336,7 @@ struct busy {
     inlay_session *idle;
 };
 
-static bool be_beside(void *user)
+static bool be_child_of_busy(void *user)
 {
     const struct busy *busy = user;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -345,11 +347,11 @@ static bool be_beside(void *user)
         return false;
     if (status == INLAY_UNSUPPORTED && strstr(diag.text, "fork") == NULL)
         return false;
-    inlay_session_destroy(busy->running.session); /* does nothing, where it cannot be used */
+    inlay_session_destroy(busy->running.session); /* does nothing if the session cannot be used */
     digest = run_once(busy->idle, NULL, &status, &diag);
-    if (!expect("a session that nobody uses", digest, busy->running.digest, status, &diag))
+    if (!expect("an idle session", digest, busy->running.digest, status, &diag))
         return false;
-    digest = run_anew(busy->making.providers, 2, &status, &diag);
+    digest = run_new_session(busy->making.providers, 2, &status, &diag);
     return expect("a session of the child", digest, busy->running.digest, status, &diag);
 }
 
@@ -358,14 +360,15 @@ static void test_others_at_work(void **state)
     (void)state;
     need_locks_after_fork();
     for (size_t p = 0; p < SETS; p++) {
-        struct busy busy = { .running = { .providers = sets[p] }, .making = { .providers = sets[p] } };
+        struct busy busy = { .running = { .providers = provider_sets[p] },
+                             .making = { .providers = provider_sets[p] } };
         inlay_diag diag = INLAY_DIAG_INIT;
         pthread_t threads[2];
         inlay_status status;
 
-        if (make_session(sets[p], 2, &busy.idle, &diag) != INLAY_OK)
+        if (make_session(provider_sets[p], 2, &busy.idle, &diag) != INLAY_OK)
             continue;
-        assert_int_equal(make_session(sets[p], 2, &busy.running.session, &diag), INLAY_OK);
+        assert_int_equal(make_session(provider_sets[p], 2, &busy.running.session, &diag), INLAY_OK);
         busy.running.digest = busy.making.digest = run_once(busy.idle, NULL, &status, &diag);
         __atomic_store_n(&ends, false, __ATOMIC_RELAXED);
         assert_int_equal(pthread_create(&threads[0], NULL, work, &busy.running), 0);
@@ -373,10 +376,10 @@ static void test_others_at_work(void **state)
         for (int i = 0; i < 12; i++) {
             const uint64_t runs = __atomic_load_n(&busy.running.runs, __ATOMIC_RELAXED);
 
-            while (__atomic_load_n(&busy.running.runs, __ATOMIC_RELAXED) == runs) /* it has begun the next */
+            while (__atomic_load_n(&busy.running.runs, __ATOMIC_RELAXED) == runs) /* until the next run has begun */
                 (void)usleep(100);
-            (void)run_once(busy.idle, NULL, &status, &diag); /* with workers of this thread */
-            in_child(be_beside, &busy);
+            (void)run_once(busy.idle, NULL, &status, &diag); /* so that this thread has workers */
+            in_child(be_child_of_busy, &busy);
         }
         __atomic_store_n(&ends, true, __ATOMIC_RELAXED);
         for (int i = 0; i < 2; i++)
@@ -387,31 +390,31 @@ static void test_others_at_work(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ runs that go on */
+/* ------------------------------------------------------------------ asynchronous runs */
 
-static bool run_aside(inlay_context *context, uint64_t wanted)
+static bool run_async(inlay_context *context, uint64_t wanted)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = inlay_context_run_async(context, NULL, NULL, NULL, &diag);
 
     if (status == INLAY_OK)
         status = inlay_context_wait(context, UINT64_MAX, &diag);
-    return expect("a run aside", status == INLAY_OK ? digest_of(context) : 0, wanted, status, &diag);
+    return expect("an asynchronous run", status == INLAY_OK ? digest_of(context) : 0, wanted, status, &diag);
 }
 
-static bool be_aside(void *user)
+static bool be_async_child(void *user)
 {
     const struct family *family = user;
 
     if (inlay_context_wait(family->context, UINT64_MAX, NULL) != INLAY_OK ||
-        !run_aside(family->context, family->digest))
+        !run_async(family->context, family->digest))
         return false;
     inlay_context_destroy(family->context);
     inlay_session_destroy(family->session);
     return true;
 }
 
-static bool end_aside(void *user)
+static bool destroy_in_child(void *user)
 {
     const struct family *family = user;
 
@@ -420,7 +423,7 @@ static bool end_aside(void *user)
     return true;
 }
 
-static void test_runs_that_go_on(void **state)
+static void test_async_runs(void **state)
 {
     struct family family = { .threads = 2 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -431,10 +434,10 @@ static void test_runs_that_go_on(void **state)
     assert_int_equal(make_session(NULL, 2, &family.session, &diag), INLAY_OK);
     assert_int_equal(inlay_context_create(family.session, &family.context, &diag), INLAY_OK);
     family.digest = run_once(family.session, family.context, &status, &diag);
-    assert_true(run_aside(family.context, family.digest));
-    in_child(be_aside, &family);
-    in_child(end_aside, &family);
-    assert_true(run_aside(family.context, family.digest));
+    assert_true(run_async(family.context, family.digest));
+    in_child(be_async_child, &family);
+    in_child(destroy_in_child, &family);
+    assert_true(run_async(family.context, family.digest));
     inlay_context_destroy(family.context);
     inlay_session_destroy(family.session);
 }
@@ -443,7 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_in_child), cmocka_unit_test(test_before_and_after), cmocka_unit_test(test_device),
-        cmocka_unit_test(test_others_at_work), cmocka_unit_test(test_runs_that_go_on),
+        cmocka_unit_test(test_others_at_work), cmocka_unit_test(test_async_runs),
     };
     int failures;
 

@@ -1,11 +1,11 @@
-/* Option memory_limit, host=BYTES: what a session has of the host's memory stays within it, or it is refused with the
- * least that would do. */
+/* Option memory_limit, host=BYTES: a session's host memory stays within the limit, or the session is refused with the
+ * minimum required limit. */
 #include "../exec/rig.h"
 #include "base/heap.h"
 
 enum { WIDTH = 256, WEIGHT_BYTES = WIDTH * WIDTH * 4 };
 
-/* y = relu(x W), the sum of rows of it with itself: weights, a slab, an output. */
+/* y = softmax(r) + r with r = relu(x W): weights, a slab, an output. */
 static void write_model(struct wire *wire, const char *shape)
 {
     wire_mark mark = mw_begin(wire, 8, 17);
@@ -30,16 +30,16 @@ static void write_model(struct wire *wire, const char *shape)
     wire_end(wire, mark);
 }
 
-/* What the process had from malloc at most while a session was made. */
-static uint64_t most_bytes;
-static int look(void *user, double fraction, const char *what)
+/* Peak of the malloc heap while a session was created. */
+static uint64_t peak_bytes;
+static int record_peak(void *user, double fraction, const char *what)
 {
     const uint64_t now = heap_bytes();
 
     (void)user;
     (void)fraction;
     (void)what;
-    most_bytes = now > most_bytes ? now : most_bytes;
+    peak_bytes = now > peak_bytes ? now : peak_bytes;
     return 0;
 }
 
@@ -53,10 +53,10 @@ static inlay_status open_session(const struct wire *wire, uint64_t limit, inlay_
     assert_int_equal(inlay_options_create(&options, diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "reference", diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "intra_threads", "2", diag),
-                     INLAY_OK); /* which set sizes of workspaces */
+                     INLAY_OK); /* workspace sizes depend on it */
     assert_int_equal(inlay_options_set(options, "cache_max_bytes", "0", diag), INLAY_OK);
-    inlay_options_set_progress(options, look, NULL);
-    most_bytes = 0;
+    inlay_options_set_progress(options, record_peak, NULL);
+    peak_bytes = 0;
     if (limit > 0)
         assert_int_equal(inlay_options_set(options, "memory_limit", text, diag), INLAY_OK);
     status = inlay_session_create_from_bytes(wire->bytes, wire->count, options, out, diag);
@@ -84,8 +84,8 @@ static inlay_status run_rows(inlay_context *context, int64_t rows, inlay_diag *d
     return status;
 }
 
-/* "... needs memory_limit host=N at least": N. */
-static uint64_t least_in(const inlay_diag *diag)
+/* Returns N of "... needs memory_limit host=N at least". */
+static uint64_t required_limit(const inlay_diag *diag)
 {
     const char *at = strstr(diag->text, "memory_limit host=");
 
@@ -94,24 +94,24 @@ static uint64_t least_in(const inlay_diag *diag)
     return strtoull(at + strlen("memory_limit host="), NULL, 10);
 }
 
-/* Sizes that are known: refused before the first run, and what is named does. */
+/* Fixed shapes: the session is refused at creation, and the limit in the message is sufficient. */
 static void a_model_is_refused(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     struct wire wire = { 0 };
-    uint64_t least;
+    uint64_t required;
 
     (void)state;
     write_model(&wire, "1000,256");
     assert_int_equal(open_session(&wire, 10000, &session, &diag), INLAY_LIMIT_EXCEEDED);
     assert_null(session);
     assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
-    least = least_in(&diag);
-    assert_in_range(least, 2 * 1000 * WIDTH * 4, 4 * 1000 * WIDTH * 4); /* a slab and the output, what is made of it */
-    for (int i = 0; i < 2; i++) {                                       /* the first has what the process loads once */
-        if (open_session(&wire, least, &session, &diag) != INLAY_OK)
+    required = required_limit(&diag);
+    assert_in_range(required, 2 * 1000 * WIDTH * 4, 4 * 1000 * WIDTH * 4); /* a slab and the output */
+    for (int i = 0; i < 2; i++) { /* the first session includes one-time allocations */
+        if (open_session(&wire, required, &session, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
         for (int k = 0; k < 3; k++)
@@ -121,17 +121,17 @@ static void a_model_is_refused(void **state)
         inlay_session_destroy(session);
         session = NULL;
     }
-    assert_int_equal(open_session(&wire, least / 2, &session, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(open_session(&wire, required / 2, &session, &diag), INLAY_LIMIT_EXCEEDED);
     wire_deinit(&wire);
 }
 
-/* Sizes that come with the run: that run fails, others go on. */
+/* Shapes that are known in a run: the run fails, other runs succeed. */
 static void a_run_is_refused(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;
     inlay_context *context = NULL, *other = NULL;
-    uint64_t least;
+    uint64_t required;
     struct wire wire = { 0 };
 
     (void)state;
@@ -142,20 +142,20 @@ static void a_run_is_refused(void **state)
     assert_int_equal(run_rows(context, 500, &diag), INLAY_OK);
     assert_int_equal(run_rows(context, 5000, &diag), INLAY_LIMIT_EXCEEDED);
     assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
-    least = least_in(&diag);
-    assert_in_range(least, 2 * 5000 * WIDTH * 4, 3 * 5000 * WIDTH * 4);
+    required = required_limit(&diag);
+    assert_in_range(required, 2 * 5000 * WIDTH * 4, 3 * 5000 * WIDTH * 4);
     assert_null(inlay_context_output(context, 0));
     if (run_rows(context, 500, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    assert_int_equal(run_rows(other, 1400, &diag), INLAY_LIMIT_EXCEEDED); /* beside what the first holds */
+    assert_int_equal(run_rows(other, 1400, &diag), INLAY_LIMIT_EXCEEDED); /* the first context still holds memory */
     inlay_context_destroy(context);
     if (run_rows(other, 1400, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_context_destroy(other);
     inlay_session_destroy(session);
 
-    /* Growing step by step to what was named: what is kept for smaller sizes goes for the larger. */
-    assert_int_equal(open_session(&wire, least + 100000, &session, &diag), INLAY_OK);
+    /* Growing step by step to the named limit: memory for smaller sizes is released for larger ones. */
+    assert_int_equal(open_session(&wire, required + 100000, &session, &diag), INLAY_OK);
     assert_int_equal(inlay_context_create(session, &context, &diag), INLAY_OK);
     for (int64_t rows = 1000; rows <= 5000; rows += 250)
         if (run_rows(context, rows, &diag) != INLAY_OK)
@@ -165,21 +165,21 @@ static void a_run_is_refused(void **state)
     wire_deinit(&wire);
 }
 
-/* What providers make of weights counts, and it is not the limit of a provider. */
+/* Packed weights of providers are counted; the host limit is separate from limits of providers. */
 static void weights_count(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_session *session = NULL;
-    uint64_t least;
+    uint64_t required;
     struct wire wire = { 0 };
 
     (void)state;
     write_model(&wire, "N,256");
-    if (heap_bytes() > 0) { /* a sanitizer's heap can't be measured */
+    if (heap_bytes() > 0) { /* the heap of a sanitizer cannot be measured */
         assert_int_equal(open_session(&wire, WEIGHT_BYTES / 2, &session, &diag), INLAY_LIMIT_EXCEEDED);
-        least = least_in(&diag);
-        assert_in_range(least, WEIGHT_BYTES, 8 * WEIGHT_BYTES);
+        required = required_limit(&diag);
+        assert_in_range(required, WEIGHT_BYTES, 8 * WEIGHT_BYTES);
     }
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "memory_limit", "host=1G,reference=1G", &diag), INLAY_OK);
@@ -192,7 +192,7 @@ static void weights_count(void **state)
     wire_deinit(&wire);
 }
 
-/* y = x W0 W1 ...: weights that a provider packs, one after the other. */
+/* y = x W0 W1 ...: a provider packs the weights sequentially. */
 static void write_layers(struct wire *wire, int layers)
 {
     wire_mark mark = mw_begin(wire, 8, 17);
@@ -223,31 +223,31 @@ static void write_layers(struct wire *wire, int layers)
     wire_end(wire, mark);
 }
 
-/* Making the session keeps to the limit as it goes: what does not fit is not packed first and refused afterwards. */
+/* Session creation stays within the limit all the time: it stops before weights that do not fit are packed. */
 static void making_is_bounded(void **state)
 {
     enum { LAYERS = 32, LIMIT = 8 * WEIGHT_BYTES, SLACK = 4 * WEIGHT_BYTES };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = NULL;
-    uint64_t before, least;
+    uint64_t before, required;
     struct wire wire = { 0 };
 
     (void)state;
     if (heap_bytes() == 0)
-        return; /* a sanitizer's heap can't be measured */
+        return; /* the heap of a sanitizer cannot be measured */
     write_layers(&wire, LAYERS);
     before = heap_bytes();
     assert_int_equal(open_session(&wire, 0, &session, &diag), INLAY_OK);
-    assert_true(most_bytes - before > LIMIT + SLACK);
+    assert_true(peak_bytes - before > LIMIT + SLACK);
     inlay_session_destroy(session);
     before = heap_bytes();
     assert_int_equal(open_session(&wire, LIMIT, &session, &diag), INLAY_LIMIT_EXCEEDED);
     assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
-    assert_in_range(most_bytes - before, 1, LIMIT + SLACK);
-    /* What is still to come was estimated: what is named then does, or nearly so. */
-    least = least_in(&diag);
-    assert_in_range(least, LAYERS * WEIGHT_BYTES, 2 * LAYERS * WEIGHT_BYTES);
-    if (open_session(&wire, least + least / 8, &session, &diag) != INLAY_OK)
+    assert_in_range(peak_bytes - before, 1, LIMIT + SLACK);
+    /* The message includes an estimate of later allocations: the named limit is about sufficient. */
+    required = required_limit(&diag);
+    assert_in_range(required, LAYERS * WEIGHT_BYTES, 2 * LAYERS * WEIGHT_BYTES);
+    if (open_session(&wire, required + required / 8, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     inlay_session_destroy(session);
     wire_deinit(&wire);

@@ -1,4 +1,4 @@
-/* Maps, sequences of them and sparse tensors as inputs and outputs of inlay.h. */
+/* Maps, sequences of maps and sparse tensors as inputs and outputs of inlay.h. */
 #include "../exec/rig.h"
 
 /* A value named `name` of type map(key, value), or a sequence of such. */
@@ -88,7 +88,7 @@ static inlay_value *tensor(inlay_dtype dtype, int64_t count, const void *data, s
     return value;
 }
 
-/* Takes over both references. */
+/* Takes ownership of both references. */
 static inlay_value *map_of(inlay_value *keys, inlay_value *values)
 {
     inlay_value *map = NULL;
@@ -131,7 +131,7 @@ static void a_map_is_vectorized(void **state)
     rig_close(&rig);
 }
 
-/* form: DENSE, in the order of the keys; SPARSE, where the keys say. */
+/* form: DENSE (values in the order of the keys) or SPARSE (keys are indices). */
 static void cast_of(const char *to, const char *form, int64_t most, inlay_dtype from, const void *values, size_t bytes,
                     struct rig *out)
 {
@@ -227,7 +227,7 @@ static void rows_become_maps(void **state)
     rig_floats(&rig, 0, "2,2", x);
     rig_run(&rig);
     kept = inlay_value_ref((inlay_value *)(uintptr_t)inlay_context_output(rig.context, 0));
-    rig_run(&rig); /* what was kept stays */
+    rig_run(&rig); /* a referenced result stays valid */
     value = kept;
     assert_int_equal(inlay_value_kind(value), INLAY_KIND_SEQUENCE);
     assert_int_equal(inlay_value_count(value), 2);
@@ -243,7 +243,7 @@ static void rows_become_maps(void **state)
     rig_close(&rig);
 }
 
-static void maps_that_are_none(void **state)
+static void invalid_maps(void **state)
 {
     static const float values[] = { 1, 2 };
     static const int64_t keys[] = { 1, 2, 3 };
@@ -267,7 +267,7 @@ static void maps_that_are_none(void **state)
 
 /* ------------------------------------------------------------------ sparse tensors */
 
-static inlay_value *places(int64_t count, uint32_t rank, const int64_t *list)
+static inlay_value *sparse_indices(int64_t count, uint32_t rank, const int64_t *list)
 {
     const int64_t dims[2] = { count, (int64_t)rank };
     inlay_value *value = NULL;
@@ -297,28 +297,29 @@ static void sparse_there_and_back(void **state)
     assert_int_equal(info.sparse, 1);
     assert_int_equal(info.kind, INLAY_KIND_TENSOR);
     for (uint32_t rank = 0; rank <= 2; rank += 2) {
-        inlay_value *values = tensor(INLAY_FLOAT, 3, x, sizeof x), *at = places(3, rank, rank == 0 ? flat : by_axis);
-        inlay_value *made = NULL, *out_values, *out_places;
+        inlay_value *values = tensor(INLAY_FLOAT, 3, x, sizeof x),
+                    *at = sparse_indices(3, rank, rank == 0 ? flat : by_axis);
+        inlay_value *dense_value = NULL, *out_values, *out_indices;
 
-        assert_int_equal(inlay_value_from_sparse(values, at, 2, dims, &made, NULL), INLAY_OK);
-        assert_memory_equal(inlay_value_data(made), dense, sizeof dense);
-        rig_bind(&rig, 0, made);
+        assert_int_equal(inlay_value_from_sparse(values, at, 2, dims, &dense_value, NULL), INLAY_OK);
+        assert_memory_equal(inlay_value_data(dense_value), dense, sizeof dense);
+        rig_bind(&rig, 0, dense_value);
         rig_run(&rig);
-        assert_int_equal(inlay_value_to_sparse(inlay_context_output(rig.context, 0), &out_values, &out_places, NULL),
+        assert_int_equal(inlay_value_to_sparse(inlay_context_output(rig.context, 0), &out_values, &out_indices, NULL),
                          INLAY_OK);
         assert_int_equal(inlay_value_count(out_values), 2);
         assert_memory_equal(inlay_value_data(out_values), ((const float[]){ 2, 3 }), 8);
-        assert_int_equal(inlay_value_dims(out_places)[1], 2);
-        assert_memory_equal(inlay_value_data(out_places), ((const int64_t[]){ 1, 1, 1, 2 }), 32);
+        assert_int_equal(inlay_value_dims(out_indices)[1], 2);
+        assert_memory_equal(inlay_value_data(out_indices), ((const int64_t[]){ 1, 1, 1, 2 }), 32);
         inlay_value_unref(values);
         inlay_value_unref(at);
         inlay_value_unref(out_values);
-        inlay_value_unref(out_places);
+        inlay_value_unref(out_indices);
     }
     rig_close(&rig);
 }
 
-static void sparse_that_is_none(void **state)
+static void invalid_sparse_tensors(void **state)
 {
     static const float x[] = { 3, -1 };
     static const int64_t dims[] = { 2, 3 };
@@ -331,11 +332,11 @@ static void sparse_that_is_none(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        inlay_value *values = tensor(INLAY_FLOAT, 2, x, sizeof x), *at = places(2, rows[i].rank, rows[i].at),
-                    *made = NULL;
+        inlay_value *values = tensor(INLAY_FLOAT, 2, x, sizeof x), *at = sparse_indices(2, rows[i].rank, rows[i].at),
+                    *dense_value = NULL;
 
-        assert_int_equal(inlay_value_from_sparse(values, at, 2, dims, &made, &diag), INLAY_INVALID_ARGUMENT);
-        assert_null(made);
+        assert_int_equal(inlay_value_from_sparse(values, at, 2, dims, &dense_value, &diag), INLAY_INVALID_ARGUMENT);
+        assert_null(dense_value);
         inlay_value_unref(values);
         inlay_value_unref(at);
     }
@@ -345,8 +346,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_map_is_vectorized),   cmocka_unit_test(maps_are_cast),
-        cmocka_unit_test(rows_become_maps),      cmocka_unit_test(maps_that_are_none),
-        cmocka_unit_test(sparse_there_and_back), cmocka_unit_test(sparse_that_is_none),
+        cmocka_unit_test(rows_become_maps),      cmocka_unit_test(invalid_maps),
+        cmocka_unit_test(sparse_there_and_back), cmocka_unit_test(invalid_sparse_tensors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
-/* Memory of runs: the caller's allocator, a budget, and what is counted. */
+/* Memory of runs: the caller's allocator, the budget, and the reported numbers. */
 #include "../exec/rig.h"
 #include <pthread.h>
 
-/* An allocator that counts, and fails on request. */
+/* An allocator that counts its calls and can fail. */
 struct meter {
     uint64_t used, peak, calls, blocks; /* atomic */
-    uint64_t fail_at;                   /* the call that finds no memory; 0 = none */
-    bool crooked;                       /* atomic: something was asked or given back that makes no sense */
+    uint64_t fail_at;                   /* number of the call that fails; 0 = none */
+    bool misused;                       /* atomic: an argument of alloc or free was invalid */
 };
 
 static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
@@ -16,7 +16,7 @@ static void *meter_alloc(void *user, uint64_t bytes, uint64_t alignment)
     char *block;
 
     if (bytes == 0 || alignment < 64 || (alignment & (alignment - 1)) != 0)
-        __atomic_store_n(&meter->crooked, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&meter->misused, true, __ATOMIC_RELAXED);
     if (call == meter->fail_at)
         return NULL;
     block = aligned_alloc((size_t)alignment, (size_t)(alignment + (bytes + alignment - 1) / alignment * alignment));
@@ -39,14 +39,13 @@ static void meter_free(void *user, void *memory, uint64_t bytes)
     const uint64_t *head = (const uint64_t *)memory - 2;
 
     if (head[0] != bytes)
-        __atomic_store_n(&meter->crooked, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&meter->misused, true, __ATOMIC_RELAXED);
     (void)__atomic_sub_fetch(&meter->used, bytes, __ATOMIC_RELAXED);
     (void)__atomic_sub_fetch(&meter->blocks, 1, __ATOMIC_RELAXED);
     free((char *)memory - head[1]);
 }
 
-/* y = exp(relu(x) + x) summed by rows, z = the places of what is not zero: slabs, outputs, and sizes that depend on
- * data. */
+/* y = exp(softmax(relu(x)) + x), z = the indices of nonzero elements: slabs, outputs, and a data-dependent shape. */
 static void write_model(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17);
@@ -74,7 +73,7 @@ static inlay_status open_session(struct wire *wire, struct meter *meter, const c
     assert_int_equal(inlay_options_create(&options, diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "reference", diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "intra_threads", "2", diag),
-                     INLAY_OK); /* which set sizes of workspaces */
+                     INLAY_OK); /* workspace sizes depend on it */
     assert_int_equal(inlay_options_set(options, "memory_budget", budget, diag), INLAY_OK);
     if (meter != NULL)
         assert_int_equal(inlay_options_set_allocator(options, &allocator, diag), INLAY_OK);
@@ -98,7 +97,7 @@ static inlay_status run_rows(inlay_context *context, int64_t rows, inlay_diag *d
     return status;
 }
 
-static void all_of_it_is_the_callers(void **state)
+static void all_memory_comes_from_the_caller(void **state)
 {
     inlay_memory_info info = { .struct_size = sizeof info };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -122,13 +121,14 @@ static void all_of_it_is_the_callers(void **state)
     assert_int_equal(info.peak_bytes, meter.peak);
     assert_int_equal(info.allocations, meter.calls);
     assert_int_equal(info.budget_bytes, 0);
-    /* Steady: the same shapes again ask for nothing, once the second run found room beside the first one's result. */
+    /* Steady state: runs at the same shapes allocate nothing after the second run, which still needed memory in
+     * addition to the first result. */
     assert_int_equal(run_rows(context, 100, &diag), INLAY_OK);
     calls = meter.calls;
     for (int i = 0; i < 5; i++)
         assert_int_equal(run_rows(context, 100, &diag), INLAY_OK);
     assert_int_equal(meter.calls, calls);
-    /* What is kept outlives context and session. */
+    /* A referenced value outlives context and session. */
     kept = inlay_value_ref(inlay_context_output(context, 0));
     assert_int_equal(inlay_session_value_create(session, INLAY_INT64, 1, (int64_t[]){ 10 }, &own, &diag), INLAY_OK);
     inlay_context_destroy(context);
@@ -139,7 +139,7 @@ static void all_of_it_is_the_callers(void **state)
     inlay_value_unref(own);
     assert_int_equal(meter.blocks, 0);
     assert_int_equal(meter.used, 0);
-    assert_false(meter.crooked);
+    assert_false(meter.misused);
     wire_deinit(&wire);
 }
 
@@ -166,7 +166,7 @@ static void a_budget_is_kept(void **state)
         assert_null(inlay_context_output(a, 0));
         assert_int_equal(run_rows(a, 90, &diag), INLAY_OK); /* it can run again */
         assert_int_equal(run_rows(b, 100, &diag), INLAY_OK);
-        assert_int_equal(run_rows(b, 400, &diag), INLAY_LIMIT_EXCEEDED); /* beside what a holds */
+        assert_int_equal(run_rows(b, 400, &diag), INLAY_LIMIT_EXCEEDED); /* a still holds memory */
         inlay_context_destroy(a);
         if (run_rows(b, 400, &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
@@ -182,7 +182,7 @@ static void a_budget_is_kept(void **state)
     }
 }
 
-/* Each call finds no memory in turn: the run says so, nothing is lost, and the next run is right. */
+/* Each allocation fails once: the run reports it, nothing leaks, and the next run succeeds. */
 static void every_call_may_fail(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -209,7 +209,7 @@ static void every_call_may_fail(void **state)
         inlay_context_destroy(context);
         inlay_session_destroy(session);
         assert_int_equal(meter.blocks, 0);
-        assert_false(meter.crooked);
+        assert_false(meter.misused);
         wire_deinit(&wire);
     }
     assert_true(calls >= 3);
@@ -272,8 +272,10 @@ static void wrong_allocators(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_of_it_is_the_callers), cmocka_unit_test(a_budget_is_kept),
-        cmocka_unit_test(every_call_may_fail),      cmocka_unit_test(threads),
+        cmocka_unit_test(all_memory_comes_from_the_caller),
+        cmocka_unit_test(a_budget_is_kept),
+        cmocka_unit_test(every_call_may_fail),
+        cmocka_unit_test(threads),
         cmocka_unit_test(wrong_allocators),
     };
 

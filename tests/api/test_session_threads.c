@@ -1,5 +1,5 @@
-/* One session, many threads, each with a context of its own: results are right, and ThreadSanitizer has nothing to say.
- * The models cover static plans, shapes that differ between threads, control flow and shapes that depend on data. */
+/* One session used by several threads, each with a separate context: results are correct, and ThreadSanitizer reports
+ * nothing. The models cover static plans, control flow and data-dependent shapes. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include <pthread.h>
@@ -12,19 +12,19 @@ struct worker {
     inlay_session *session;
     uint32_t seed;
     const char *failure;
-    uint64_t digest; /* of all outputs of the last run */
+    uint64_t digest; /* hash of all outputs of the last run */
 };
 
-static uint64_t mix(uint64_t h, const void *data, uint64_t bytes)
+static uint64_t add_to_digest(uint64_t digest, const void *data, uint64_t bytes)
 {
-    const unsigned char *p = data;
+    const unsigned char *at = data;
 
     for (uint64_t i = 0; i < bytes; i++)
-        h = (h ^ p[i]) * 1099511628211u;
-    return h;
+        digest = (digest ^ at[i]) * 1099511628211u;
+    return digest;
 }
 
-/* Inputs that depend on the index of the element only, so that every thread computes the same. */
+/* Inputs that depend only on the element index, so that all threads compute the same results. */
 static inlay_value *make_input(const inlay_io_info *info)
 {
     int64_t dims[16];
@@ -61,7 +61,7 @@ static void *work(void *arg)
         (void)inlay_session_input(worker->session, i, &info);
         value = make_input(&info);
         if (value == NULL || inlay_context_set_input(context, i, value, &diag) != INLAY_OK)
-            worker->failure = "an input does not fit";
+            worker->failure = "an input was refused";
         inlay_value_unref(value);
     }
     for (int run = 0; worker->failure == NULL && run < RUNS; run++) {
@@ -73,7 +73,7 @@ static void *work(void *arg)
         for (uint32_t i = 0; i < inlay_session_output_count(worker->session); i++) {
             const inlay_value *value = inlay_context_output(context, i);
             if (inlay_value_kind(value) == INLAY_KIND_TENSOR)
-                worker->digest = mix(worker->digest, inlay_value_data(value), inlay_value_bytes(value));
+                worker->digest = add_to_digest(worker->digest, inlay_value_data(value), inlay_value_bytes(value));
         }
     }
     inlay_context_destroy(context);

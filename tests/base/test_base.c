@@ -15,7 +15,7 @@
 
 enum { MANY = 1000 };
 
-static void lists_keep_what_they_have(void **state)
+static void lists_keep_their_items(void **state)
 {
     uint32_t *list = NULL, *in_arena = NULL;
     struct arena arena = { 0 };
@@ -44,7 +44,7 @@ static void lists_grow_seldom(void **state)
     assert_true(list_room(SIZE_MAX) == SIZE_MAX);
 }
 
-static void lists_refuse_what_overflows(void **state)
+static void lists_refuse_overflow(void **state)
 {
     char *list = malloc(4);
     char *const before = list;
@@ -70,7 +70,7 @@ static void words_are_whole(void **state)
     assert_false(is_among("Mul Add", words) || is_among(" ", words) || is_among("Add", ""));
 }
 
-static void no_memory_says_for_what(void **state)
+static void no_memory_names_the_purpose(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
@@ -81,7 +81,7 @@ static void no_memory_says_for_what(void **state)
     assert_int_equal(no_memory(NULL, "at all"), INLAY_OUT_OF_MEMORY);
 }
 
-static void texts_are_put_together(void **state)
+static void texts_are_appended(void **state)
 {
     static const char expected[] = "x=7 -12 18446744073709551615 \"a\\\"\\u0001\\ufffd\xc3\xa9\"";
     struct strbuf strbuf = { 0 };
@@ -101,7 +101,7 @@ static void texts_are_put_together(void **state)
     strbuf_deinit(&strbuf);
 }
 
-static void characters_come_back(void **state)
+static void characters_round_trip(void **state)
 {
     char text[4];
     uint32_t back;
@@ -121,7 +121,7 @@ static void characters_come_back(void **state)
     assert_int_equal(utf8_put(text, 0x110000), 0);
 }
 
-static void what_is_no_character_is_none(void **state)
+static void invalid_utf8_is_refused(void **state)
 {
     static const char *const bad[] = { "\x80",         "\xc0\x80",         "\xc1\xbf",         "\xe0\x9f\xbf",
                                        "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
@@ -151,8 +151,8 @@ static int run(const char *line, int output, double seconds, bool (*cancelled)(v
     return spawn_wait(child, seconds, cancelled);
 }
 
-/* The reason is that of the write that failed first, although later ones would succeed. */
-static void outputs_say_why(void **state)
+/* The message contains the error of the first failed write, although later writes would succeed. */
+static void output_errors_have_reasons(void **state)
 {
     static char bytes[1 << 16];
     char path[] = "/tmp/inlay_base_XXXXXX";
@@ -210,17 +210,12 @@ static void programs_are_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_keep_what_they_have),
-        cmocka_unit_test(lists_grow_seldom),
-        cmocka_unit_test(lists_refuse_what_overflows),
-        cmocka_unit_test(no_memory_says_for_what),
-        cmocka_unit_test(texts_are_put_together),
-        cmocka_unit_test(characters_come_back),
-        cmocka_unit_test(what_is_no_character_is_none),
-        cmocka_unit_test(programs_run_and_end),
-        cmocka_unit_test(programs_are_killed),
-        cmocka_unit_test(words_are_whole),
-        cmocka_unit_test(outputs_say_why),
+        cmocka_unit_test(lists_keep_their_items),     cmocka_unit_test(lists_grow_seldom),
+        cmocka_unit_test(lists_refuse_overflow),      cmocka_unit_test(no_memory_names_the_purpose),
+        cmocka_unit_test(texts_are_appended),         cmocka_unit_test(characters_round_trip),
+        cmocka_unit_test(invalid_utf8_is_refused),    cmocka_unit_test(programs_run_and_end),
+        cmocka_unit_test(programs_are_killed),        cmocka_unit_test(words_are_whole),
+        cmocka_unit_test(output_errors_have_reasons),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,7 +126,7 @@ static void test_errors()
 
     std::vector<std::int32_t> ints(60);
     shape = error_of([&] { session.run({ { "x", inlay::Value::borrow(ints, { 3, 4, 5 }) }, { "y", whole } }); });
-    CHECK(shape.code() == INLAY_SHAPE_MISMATCH && has(shape.what(), "the model wants float"));
+    CHECK(shape.code() == INLAY_SHAPE_MISMATCH && has(shape.what(), "the model expects float"));
     inlay::Context context = session.context(), other = std::move(context);
     CHECK(has(error_of([&] { context.run(); }).what(), "there is no context"));
     CHECK(has(error_of([&] { context.set_input("x", whole); }).what(), "there is no context"));

@@ -440,9 +440,9 @@ static void errors_say_what_is_wrong(void **state)
     static const struct {
         const char *option, *part;
     } wrong[] = { { "old", "not INPUT=OUTPUT" },
-                  { "nobody=new", "names no input" },
+                  { "nobody=new", "matches no input" },
                   { "*=new=y", "not INPUT=OUTPUT" },
-                  { "old=nothing", "names no input" } };
+                  { "old=nothing", "matches no input" } };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
 

@@ -1,5 +1,5 @@
-/* All of ONNX's own cases: every model loads, and comes back the same after saving; every value file loads. Then
- * mutants of the small models: whatever a file holds, the loader answers with a model or a sentence. */
+/* All of ONNX's test cases: every model can be loaded, and is unchanged after saving and loading; every value file can
+ * be loaded. Then mutants of the small models: for any file, the loader returns a model or an error message. */
 #define _XOPEN_SOURCE 700
 #include "cmocka_all.h"
 #include "graph_text.h"
@@ -15,11 +15,11 @@ static size_t model_count;
 
 static int note(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-    size_t n = strlen(path);
+    size_t length = strlen(path);
 
     (void)st;
     (void)ftw;
-    if (type == FTW_F && n > 5 && strcmp(path + n - 5, ".onnx") == 0 && model_count < MAX_FILES)
+    if (type == FTW_F && length > 5 && strcmp(path + length - 5, ".onnx") == 0 && model_count < MAX_FILES)
         models[model_count++] = strdup(path);
     return 0;
 }
@@ -59,20 +59,20 @@ static void compare(const graph_model *a, const graph_model *b, const char *path
 {
     char *x = graph_to_text(a->main), *y = graph_to_text(b->main);
     struct arena scratch = { 0 };
-    inlay_graph graph, t;
+    inlay_graph graph, other;
 
     if (strcmp(x, y) != 0)
         fail_msg("%s: another graph after saving:\n%s\n%s", path, x, y);
     free(x);
     free(y);
     assert_int_equal(graph_snapshot(a->main, &scratch, &graph, NULL), INLAY_OK);
-    assert_int_equal(graph_snapshot(b->main, &scratch, &t, NULL), INLAY_OK);
-    if (graph.content_hash != t.content_hash)
+    assert_int_equal(graph_snapshot(b->main, &scratch, &other, NULL), INLAY_OK);
+    if (graph.content_hash != other.content_hash)
         fail_msg("%s: another hash after saving", path);
     arena_deinit(&scratch);
 }
 
-static void models_come_back(void **state)
+static void models_survive_saving(void **state)
 {
     char dir[] = "/tmp/inlay-corpus-XXXXXX", path[64], data[64];
 
@@ -122,7 +122,7 @@ static void values_load(void **state)
                 continue;
             if (model_datum_load(path, info->kind, &arena, &datum, &diag) != INLAY_OK)
                 fail_msg("%s", diag.text);
-            /* Some bfloat16 inputs of ONNX's stand there as uint16: the same bits. */
+            /* ONNX stores some bfloat16 inputs as uint16 with the same bits. */
             if (info->kind == INLAY_VALUE_TENSOR &&
                 inlay_dtype_bits(datum.tensor.dtype) != inlay_dtype_bits(info->dtype))
                 fail_msg("%s: type %d, but the model says %d", path, datum.tensor.dtype, info->dtype);
@@ -144,25 +144,25 @@ static uint32_t random_below(uint32_t n)
     return (uint32_t)((random_state >> 33) % n);
 }
 
-/* Changes bytes (at most capacity of them) in one of the ways in which files break, or are broken. */
+/* Changes bytes as damaged or malicious files do; returns the new size. */
 static size_t mutate(uint8_t *bytes, size_t count)
 {
     uint32_t at = random_below((uint32_t)count), n = 1 + random_below(8);
 
     switch (random_below(6)) {
     case 0:
-        return at; /* cut off */
+        return at; /* truncated */
     case 1:
         bytes[at] ^= (uint8_t)(1u << random_below(8));
         break;
     case 2:
         bytes[at] = (uint8_t)(0xffu >> random_below(2));
         break;
-    case 3: /* a piece is lost */
+    case 3: /* a piece is removed */
         n = n < count - at ? n : (uint32_t)count - at;
         memmove(bytes + at, bytes + at + n, count - at - n);
         return count - n;
-    case 4: /* a piece is doubled, over what follows */
+    case 4: /* a piece is repeated and overwrites what follows */
         n = n < (count - at) / 2 ? n : (uint32_t)(count - at) / 2;
         memmove(bytes + at + n, bytes + at, n);
         break;
@@ -184,7 +184,7 @@ static size_t read_small(const char *path, uint8_t *bytes)
     return n <= SMALL ? n : 0;
 }
 
-static void mutants_are_answered(void **state)
+static void mutants_are_handled(void **state)
 {
     model_load_options options = { .limits = { .max_densified_bytes = 1 << 20 } };
     size_t refused = 0, total = 0;
@@ -201,7 +201,7 @@ static void mutants_are_answered(void **state)
             graph_model *model;
             size_t n;
 
-            mutant = malloc(count); /* on the heap, and cut to size, so that the sanitizer sees every over-read */
+            mutant = malloc(count); /* on the heap with the exact size, so that the sanitizer detects every over-read */
             assert_non_null(mutant);
             memcpy(mutant, original, count);
             n = mutate(mutant, count);
@@ -229,9 +229,9 @@ static void mutants_are_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_come_back),
+        cmocka_unit_test(models_survive_saving),
         cmocka_unit_test(values_load),
-        cmocka_unit_test(mutants_are_answered),
+        cmocka_unit_test(mutants_are_handled),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,4 +1,4 @@
-/* External data: found beside the model, never outside of its folder, and checked against the file's size. */
+/* External data: read only from the model's folder, and checked against the file's size. */
 #include "cmocka_all.h"
 #include "model/model.h"
 #include "model_writer.h"
@@ -27,7 +27,7 @@ static void write_file(const char *name, const void *data, size_t bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-/* float wire[4] at location; NULL leaves an entry out. */
+/* A model with a tensor float w[4] at location; NULL omits an entry. */
 static void write_model(const char *location, const char *offset, const char *length, struct wire *wire)
 {
     wire_mark g = mw_begin(wire, 8, 17), mark = wire_begin(wire, MW_INITIALIZER);
@@ -39,7 +39,7 @@ static void write_model(const char *location, const char *offset, const char *le
         mw_entry(wire, 13, "offset", offset);
     if (length != NULL)
         mw_entry(wire, 13, "length", length);
-    mw_entry(wire, 13, "checksum", "whatever");
+    mw_entry(wire, 13, "checksum", "unused");
     wire_int(wire, 14, 1);
     wire_end(wire, mark);
     wire_end(wire, g);
@@ -82,12 +82,12 @@ static const struct {
     { "w.bin", "16", "16", INLAY_OK, NULL, 4 },
     { "w.bin", "4", NULL, INLAY_OK, NULL, 1 },
     { "sub/s.bin", "8", "16", INLAY_OK, NULL, 2 },
-    { "./sub/../w.bin", NULL, NULL, INLAY_INVALID_MODEL, "would lie outside the model's folder", 0 },
+    { "./sub/../w.bin", NULL, NULL, INLAY_INVALID_MODEL, "would be outside the model's folder", 0 },
     { "./w.bin", NULL, NULL, INLAY_OK, NULL, 0 },
     { "in.bin", NULL, NULL, INLAY_OK, NULL, 0 },
-    { "../secret.bin", NULL, NULL, INLAY_INVALID_MODEL, "external file '../secret.bin' would lie outside", 0 },
-    { "..", NULL, NULL, INLAY_INVALID_MODEL, "would lie outside", 0 },
-    { "/etc/passwd", NULL, NULL, INLAY_INVALID_MODEL, "would lie outside", 0 },
+    { "../secret.bin", NULL, NULL, INLAY_INVALID_MODEL, "external file '../secret.bin' would be outside", 0 },
+    { "..", NULL, NULL, INLAY_INVALID_MODEL, "would be outside", 0 },
+    { "/etc/passwd", NULL, NULL, INLAY_INVALID_MODEL, "would be outside", 0 },
     { "out.bin", NULL, NULL, INLAY_INVALID_MODEL, "is a symbolic link that leaves the folder", 0 },
     { "etc/passwd", NULL, NULL, INLAY_INVALID_MODEL, "is a symbolic link that leaves the folder", 0 },
     { "two/w.bin", NULL, NULL, INLAY_INVALID_MODEL, "is a symbolic link that leaves the folder", 0 },
@@ -97,8 +97,8 @@ static const struct {
     { "w.bin", "20", NULL, INLAY_INVALID_MODEL,
       "needs 16 bytes from byte 20 of external file 'w.bin', which has only 32", 0 },
     { "w.bin", "18446744073709551615", NULL, INLAY_INVALID_MODEL, "which has only 32", 0 },
-    { "w.bin", "18446744073709551616", NULL, INLAY_INVALID_MODEL, "which is no number", 0 },
-    { "w.bin", "-4", NULL, INLAY_INVALID_MODEL, "which is no number", 0 },
+    { "w.bin", "18446744073709551616", NULL, INLAY_INVALID_MODEL, "which is not a number", 0 },
+    { "w.bin", "-4", NULL, INLAY_INVALID_MODEL, "which is not a number", 0 },
     { "w.bin", NULL, "12", INLAY_INVALID_MODEL, "has length 12, but the tensor needs 16 bytes", 0 },
     { "empty.bin", NULL, NULL, INLAY_INVALID_MODEL, "which has only 0", 0 },
     { "", NULL, NULL, INLAY_INVALID_MODEL, "external data has no location", 0 },
@@ -161,7 +161,7 @@ static void saved_and_loaded_again(void **state)
         assert_int_equal(
             model_load_path(in_top(i == 0 ? "model2/model.onnx" : "model2/inline.onnx"), NULL, &again, &diag),
             INLAY_OK);
-        if (i == 0) /* over the files that it is mapped from */
+        if (i == 0) /* overwrites the files that it is mapped from */
             assert_int_equal(model_save(again, in_top("model2/model.onnx"), &options, &diag), INLAY_OK);
         assert_int_equal(unlink(in_top("model2/data.bin")), i == 0 ? 0 : -1);
         assert_memory_equal(again->main->values[0].info.data, (&(float[]){ 4, 5, 6, 7 }), 16);
@@ -187,7 +187,8 @@ static void save_refuses_paths(void **state)
     graph_model_destroy(model);
 }
 
-/* A tensor above 2 GiB, inside the file and outside of it. The files are holes: nothing of that size is touched. */
+/* A tensor above 2 GiB, in the model file and in an external file. The files are sparse, so the data is never
+ * touched. */
 static void tensors_above_2_gib(void **state)
 {
     const int64_t bytes = (INT64_C(2) << 30) + 4096;
@@ -200,7 +201,7 @@ static void tensors_above_2_gib(void **state)
     size_t inner_bytes = 0, outer_bytes = 0;
 
     (void)state;
-    /* Inside: the lengths of graph and tensor are written by hand around a payload that is not there. */
+    /* Inside: writes the lengths of graph and tensor manually, without the payload. */
     mw_tensor_head(&head, "w", INLAY_UINT8, 1, &bytes);
     wire_raw(&head, "\x4a", 1); /* raw_data */
     for (uint64_t n = (uint64_t)bytes; n > 0; n >>= 7)
@@ -246,7 +247,7 @@ static void tensors_above_2_gib(void **state)
     wire_deinit(&wire);
 }
 
-/* What cannot be mapped is read. */
+/* Files that cannot be mapped are read. */
 static void models_from_pipes(void **state)
 {
     struct wire wire = { 0 };

@@ -5,7 +5,7 @@
 #include "model_writer.h"
 #include <stdlib.h>
 
-/* FunctionProto, open; nodes are written with fn_node. */
+/* Begins a FunctionProto; fn_node() adds nodes. */
 static wire_mark fn_begin(struct wire *wire, const char *name, const char *inputs, const char *outputs,
                           const char *attrs)
 {
@@ -80,7 +80,7 @@ static wire_mark begin(struct wire *wire)
     return mark;
 }
 
-/* Loads, inlines, and compares: either the status and a piece of the message, or the nodes in the dump. */
+/* Loads and inlines; then compares the status and a part of the message, or a part of the dump. */
 static void check(const struct wire *wire, inlay_status status, const char *expected)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -138,7 +138,7 @@ static void attributes_come_from_the_call(void **state)
     }
 }
 
-/* G calls F twice, passing its own attribute on; names stay apart. */
+/* G calls F twice and passes its attribute on; the names of both copies differ. */
 static void functions_call_functions(void **state)
 {
     struct wire wire = { 0 };
@@ -199,7 +199,7 @@ static void outputs_that_are_inputs(void **state)
     wire_deinit(&wire);
 }
 
-/* A body inside the function captures a formal input, a value made in the function and an omitted input. */
+/* A body in the function captures a formal input, a value computed in the function and an omitted input. */
 static void bodies_in_functions(void **state)
 {
     struct wire wire = { 0 };
@@ -289,7 +289,7 @@ static void recursion_is_refused(void **state)
     wire_deinit(&wire);
 }
 
-/* f0 calls f1 twice, f1 calls f2 twice ...: a few lines that would be 2^24 nodes; and a ladder of 200 calls. */
+/* f0 calls f1 twice, f1 calls f2 twice ...: would expand to 2^24 nodes. And 200 nested calls. */
 static void explosions_are_refused(void **state)
 {
     static const struct {
@@ -338,7 +338,7 @@ static void too_many_arguments(void **state)
     wire_deinit(&wire);
 }
 
-/* Functions survive saving: the model that comes back inlines to the same graph. */
+/* Functions are saved: after loading, inlining gives the same graph. */
 static void functions_are_saved(void **state)
 {
     char path[] = "/tmp/inlay-functions-XXXXXX", *texts[2];
@@ -360,14 +360,14 @@ static void functions_are_saved(void **state)
     ref_attr(&wire, "axis", "ax", INLAY_ATTR_INT);
     wire_end(&wire, n);
     fn_node(&wire, "", "Relu", "t", "r");
-    wire_text(&wire, 8, "what it does");
+    wire_text(&wire, 8, "a description");
     wire_end(&wire, m);
     assert_int_equal(model_load_bytes(wire.bytes, wire.count, NULL, &model, &diag), INLAY_OK);
     assert_int_equal(model_save(model, path, NULL, &diag), INLAY_OK);
-    assert_int_equal(model_load_fd(fd, NULL, &again, &diag), INLAY_INVALID_MODEL); /* the old, empty file */
+    assert_int_equal(model_load_fd(fd, NULL, &again, &diag), INLAY_INVALID_MODEL); /* the old file, which is empty */
     assert_int_equal(model_load_path(path, NULL, &again, &diag), INLAY_OK);
     assert_int_equal(again->function_count, 1);
-    assert_string_equal(again->functions[0].doc, "what it does");
+    assert_string_equal(again->functions[0].doc, "a description");
     assert_string_equal(again->functions[0].attrs[0], "other");
     assert_int_equal(again->functions[0].defaults[0].i, 3);
     assert_int_equal(again->functions[0].opset_count, 2);

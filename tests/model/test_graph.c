@@ -1,4 +1,4 @@
-/* The graph by itself: building, ordering, names, constants, snapshots. */
+/* The graph: building, ordering, names, constants, snapshots. */
 #include "cmocka_all.h"
 #include "graph/graph.h"
 #include "graph_text.h"
@@ -11,12 +11,12 @@ static uint32_t value(struct graph *graph, const char *name)
 
 static graph_node *node(struct graph *graph, const char *op, const char *name, uint32_t in, uint32_t out)
 {
-    graph_node *n = graph_add_node(graph, op, "", name, 1, 1);
+    graph_node *added = graph_add_node(graph, op, "", name, 1, 1);
 
-    assert_non_null(n);
-    ((uint32_t *)(uintptr_t)n->info.inputs)[0] = in;
-    ((uint32_t *)(uintptr_t)n->info.outputs)[0] = out;
-    return n;
+    assert_non_null(added);
+    ((uint32_t *)(uintptr_t)added->info.inputs)[0] = in;
+    ((uint32_t *)(uintptr_t)added->info.outputs)[0] = out;
+    return added;
 }
 
 static void set_list(struct graph *graph, uint32_t **list, uint32_t *count, uint32_t v)
@@ -27,7 +27,7 @@ static void set_list(struct graph *graph, uint32_t **list, uint32_t *count, uint
 
 enum { CHAIN = 100000 };
 
-/* The worst order for a depth-first sort: every node stands before what it needs. */
+/* The worst order for a depth-first sort: every node precedes the producer of its input. */
 static void long_chains_backwards(void **state)
 {
     graph_model *model = graph_model_create();
@@ -102,8 +102,8 @@ static void node_names_become_unique(void **state)
     graph_model_destroy(model);
 }
 
-/* Names that a pass makes up never meet those of a file that was saved after such a pass. */
-static void made_up_names_are_new(void **state)
+/* Generated names never collide with names of a file that was saved after passes had generated names. */
+static void generated_names_are_new(void **state)
 {
     graph_model *model = graph_model_create();
     struct graph *graph = model->main;
@@ -131,7 +131,7 @@ static void producers_must_be_one(void **state)
     set_list(graph, &graph->inputs, &graph->input_count, x);
     assert_int_equal(graph_finish(graph, &diag), INLAY_INVALID_MODEL);
     assert_string_equal(diag.text,
-                        "graph 'main', node 'two' (Abs): output 0 'y' is already made by node 'one'; rename one "
+                        "graph 'main', node 'two' (Abs): output 0 'y' is already produced by node 'one'; rename one "
                         "of the two");
     assert_string_equal(diag.node, "two");
     assert_string_equal(diag.tensor, "y");
@@ -141,7 +141,7 @@ static void producers_must_be_one(void **state)
     ((uint32_t *)(uintptr_t)graph->nodes[1]->info.outputs)[0] = INLAY_NONE;
     ((uint32_t *)(uintptr_t)graph->nodes[1]->info.inputs)[0] = w;
     assert_int_equal(graph_finish(graph, &diag), INLAY_INVALID_MODEL);
-    assert_non_null(strstr(diag.text, "(Abs): nothing makes input 0 'w'"));
+    assert_non_null(strstr(diag.text, "(Abs): input 0 'w' has no producer"));
     assert_int_equal(graph_set_constant(graph, w, INLAY_FLOAT, 0, NULL, &(float){ 1 }, 4), INLAY_OK);
     assert_int_equal(graph_finish(graph, &diag), INLAY_OK);
     graph_model_destroy(model);
@@ -156,7 +156,7 @@ static void attributes_are_replaced(void **state)
                                                  { .name = { "auto_pad", 8 }, .kind = INLAY_ATTR_STRING } };
 
     (void)state;
-    n->info.attrs = defaults; /* as bind fills them in: shared, and not the node's own */
+    n->info.attrs = defaults; /* as graph_bind() fills them in: shared, not attributes of the node */
     n->info.attr_count = 2;
     assert_int_equal(graph_set_attr_ints(graph, n, "pads", (int64_t[]){ 1, 2 }, 2), INLAY_OK);
     assert_int_equal(graph_set_attr_string(graph, n, "auto_pad", "VALID"), INLAY_OK);
@@ -189,7 +189,7 @@ static void symbols_are_interned(void **state)
     graph_model_destroy(model);
 }
 
-/* x -> op -> y with a constant; hashes must see everything but names. */
+/* The hash of x -> op -> y with a constant. It must depend on everything except names. */
 static uint64_t hash_of(const char *prefix, const char *op, inlay_dtype dtype, float constant, int64_t attr)
 {
     graph_model *model = graph_model_create();
@@ -226,7 +226,7 @@ static uint64_t hash_of(const char *prefix, const char *op, inlay_dtype dtype, f
     return hash;
 }
 
-static void hashes_tell_graphs_apart(void **state)
+static void hashes_distinguish_graphs(void **state)
 {
     uint64_t base = hash_of("a", "Relu", INLAY_FLOAT, 1, 0);
 
@@ -267,8 +267,8 @@ static uint64_t hash_of_dims(uint32_t a_symbol, uint32_t b_symbol)
     return hash;
 }
 
-/* A region that was compiled for a square is not one for [n, m]. */
-static void hashes_tell_symbols_apart(void **state)
+/* A region compiled for [n, n] must not be used for [n, m]. */
+static void hashes_distinguish_symbols(void **state)
 {
     (void)state;
     assert_true(hash_of_dims(0, 1) == hash_of_dims(0, 1));
@@ -300,11 +300,11 @@ static void dumps_stay_on_their_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_chains_backwards),     cmocka_unit_test(file_order_is_kept),
-        cmocka_unit_test(node_names_become_unique),  cmocka_unit_test(made_up_names_are_new),
-        cmocka_unit_test(producers_must_be_one),     cmocka_unit_test(attributes_are_replaced),
-        cmocka_unit_test(symbols_are_interned),      cmocka_unit_test(hashes_tell_graphs_apart),
-        cmocka_unit_test(hashes_tell_symbols_apart), cmocka_unit_test(dumps_stay_on_their_lines),
+        cmocka_unit_test(long_chains_backwards),      cmocka_unit_test(file_order_is_kept),
+        cmocka_unit_test(node_names_become_unique),   cmocka_unit_test(generated_names_are_new),
+        cmocka_unit_test(producers_must_be_one),      cmocka_unit_test(attributes_are_replaced),
+        cmocka_unit_test(symbols_are_interned),       cmocka_unit_test(hashes_distinguish_graphs),
+        cmocka_unit_test(hashes_distinguish_symbols), cmocka_unit_test(dumps_stay_on_their_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

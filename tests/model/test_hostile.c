@@ -1,4 +1,4 @@
-/* Hostile and broken files: each is refused with one line that names the place. */
+/* Hostile and damaged files: each is refused with a message of one line that names the location. */
 #include "cmocka_all.h"
 #include "model/model.h"
 #include "model_writer.h"
@@ -41,7 +41,7 @@ static void subgraphs_33(struct wire *wire)
     wire_end(wire, mark);
 }
 
-/* seq(seq(...)) as deep as one likes: Type messages within each other. */
+/* seq(seq(...)): 400 nested Type messages. */
 static void types_500(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), v = wire_begin(wire, MW_INPUT), marks[1000];
@@ -340,32 +340,32 @@ static const struct {
     { "cycle through body", cycle_through_body, INLAY_INVALID_MODEL, "nodes form a cycle of 2" },
     { "two producers", two_producers, INLAY_INVALID_MODEL, "(Abs): output 0 'y' has the name of another value" },
     { "two inputs", two_inputs, INLAY_INVALID_MODEL, "graph 'g': input 'x' has the name of another value" },
-    { "two initializers", two_initializers, INLAY_INVALID_MODEL, "initializer 'w' is there twice" },
+    { "two initializers", two_initializers, INLAY_INVALID_MODEL, "initializer 'w' is defined twice" },
     { "output is input", output_is_input, INLAY_INVALID_MODEL, "output 0 'x' has the name of another value" },
-    { "missing input", missing_input, INLAY_INVALID_MODEL, "(Add): nothing makes input 1 'nowhere'; add" },
+    { "missing input", missing_input, INLAY_INVALID_MODEL, "(Add): input 1 'nowhere' has no producer; add" },
     { "missing in body", missing_input_of_body, INLAY_INVALID_MODEL,
-      "graph 'inner', the node that makes 'z' (Relu): nothing makes input 0" },
-    { "missing output", missing_output, INLAY_INVALID_MODEL, "nothing makes output 0 'y'" },
+      "graph 'inner', the node that produces 'z' (Relu): input 0" },
+    { "missing output", missing_output, INLAY_INVALID_MODEL, "output 0 'y' has no producer" },
     { "no graph", no_graph, INLAY_INVALID_MODEL, "has no graph" },
     { "IR 2", ir_2, INLAY_UNSUPPORTED, "has ir_version 2; inlay reads IR 3 to 14" },
     { "IR 15", ir_15, INLAY_UNSUPPORTED, "has ir_version 15; inlay reads IR 3 to 14" },
     { "two opsets", two_opsets, INLAY_INVALID_MODEL, "domain 'ai.onnx' is imported as opset 13 and as opset 17" },
-    { "two graphs", two_graphs, INLAY_INVALID_MODEL, "ModelProto.graph: stands there twice" },
-    { "NUL", nul_in_name, INLAY_INVALID_MODEL, "NodeProto.name: holds a NUL byte" },
-    { "lying length", lying_length, INLAY_INVALID_MODEL, "ModelProto.graph: claims 2147483647 bytes where 0 are left" },
+    { "two graphs", two_graphs, INLAY_INVALID_MODEL, "ModelProto.graph: occurs twice" },
+    { "NUL", nul_in_name, INLAY_INVALID_MODEL, "NodeProto.name: contains a NUL byte" },
+    { "lying length", lying_length, INLAY_INVALID_MODEL,
+      "ModelProto.graph: has length 2147483647, but the message has only 0 bytes left" },
     { "length past message", length_past_message, INLAY_INVALID_MODEL,
-      "NodeProto.input: claims 100 bytes where 3 are left" },
-    { "huge varint", huge_varint, INLAY_INVALID_MODEL, "ModelProto.ir_version: a number runs past" },
-    { "field 0", field_zero, INLAY_INVALID_MODEL, "byte 0, ModelProto: no field begins here" },
+      "NodeProto.input: has length 100, but the message has only 3 bytes left" },
+    { "huge varint", huge_varint, INLAY_INVALID_MODEL, "ModelProto.ir_version: a number extends beyond" },
+    { "field 0", field_zero, INLAY_INVALID_MODEL, "byte 0, ModelProto: not a field" },
     { "group", wire_type_3, INLAY_INVALID_MODEL, "a wire type that ONNX does not use" },
     { "wrong wire type", wrong_wire_type, INLAY_INVALID_MODEL, "ModelProto.ir_version: has the wrong wire type" },
     { "half a float", half_a_float, INLAY_INVALID_MODEL, "AttributeProto.floats: the packed list ends in the middle" },
     { "rank 17", rank_17, INLAY_INVALID_MODEL, "value 'x' has rank 17; inlay computes with up to 16" },
     { "type 99", input_type_99, INLAY_UNSUPPORTED, "value 'x' has element type 99" },
-    { "attribute twice", attribute_twice, INLAY_INVALID_MODEL, "attribute 'axis' is there twice" },
-    { "no tensor", attribute_without_tensor, INLAY_INVALID_MODEL,
-      "(Constant): attribute 'value': says that it is a tensor" },
-    { "newline", newline_in_name, INLAY_INVALID_MODEL, "nothing makes input 0 'no?where?'" },
+    { "attribute twice", attribute_twice, INLAY_INVALID_MODEL, "attribute 'axis' is set twice" },
+    { "no tensor", attribute_without_tensor, INLAY_INVALID_MODEL, "(Constant): attribute 'value': has type tensor" },
+    { "newline", newline_in_name, INLAY_INVALID_MODEL, "input 0 'no?where?' has no producer" },
     { "LFS pointer", lfs_pointer, INLAY_INVALID_MODEL, "is a Git LFS pointer" },
     { "nothing", nothing, INLAY_INVALID_MODEL, "is empty" },
 };
@@ -389,8 +389,8 @@ static void broken_files(void **state)
     }
 }
 
-/* Every beginning of a file is refused or, where it happens to end between two fields, is a whole model. */
-static void cut_off_everywhere(void **state)
+/* Every truncated file is refused. */
+static void truncated_everywhere(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -470,7 +470,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_files),
-        cmocka_unit_test(cut_off_everywhere),
+        cmocka_unit_test(truncated_everywhere),
         cmocka_unit_test(limits_are_options),
         cmocka_unit_test(no_such_file),
     };

@@ -1,5 +1,5 @@
-/* Lists of attributes in every form that a file may have them: packed, one by one behind tags of one byte or of two,
- * and changing from one to another in between. */
+/* Lists of attributes in all formats of a file: packed, separate elements with tags of one or two bytes, and mixtures
+ * of these. */
 #include "cmocka_all.h"
 #include "model/model.h"
 #include "model_writer.h"
@@ -8,7 +8,7 @@ enum { COUNT = 700 };
 enum { PACKED, TAGGED, LONG_TAGS, MIXED, FORM_COUNT };
 enum { FLOATS = 7, INTS = 8, STRINGS = 9 }; /* fields of AttributeProto */
 
-/* Of every length that a varint can have; negative ones have ten bytes. */
+/* Values with all lengths of a varint; negative ones have ten bytes. */
 static int64_t int_at(uint32_t i)
 {
     const int64_t value = (int64_t)(i * UINT64_C(0x9e3779b97f4a7c15) >> (i * 7 % 64));
@@ -46,7 +46,7 @@ static void put_element(struct wire *wire, uint32_t field, uint32_t i)
     }
 }
 
-/* Element i behind its tag, which a file may write longer than it has to be. */
+/* Element i after its tag, which a file may encode longer than necessary. */
 static void put_tagged(struct wire *wire, uint32_t field, uint32_t i, bool longer)
 {
     const uint8_t tag = (uint8_t)(field << 3 | (field == FLOATS ? 5u : field == INTS ? 0u : 2u));
@@ -130,7 +130,7 @@ static void every_form_of_every_list(void **state)
     }
 }
 
-/* A list that ends in the middle of an element, wherever that is, is refused. */
+/* A list that ends within an element is refused. */
 static void cut_lists_are_refused(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What real files say, and how: inputs and defaults, scopes, declared types, order, and what only travels through. */
+/* Interpretation of files: inputs and defaults, scopes, declared types, order, and fields that are only preserved. */
 #include "cmocka_all.h"
 #include "graph_text.h"
 #include "model/model.h"
@@ -60,7 +60,7 @@ static void initializers_that_are_inputs(void **state)
     }
 }
 
-static void dims_that_are_not_known(void **state)
+static void unknown_dims(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -73,7 +73,7 @@ static void dims_that_are_not_known(void **state)
     mw_value(&wire, MW_INPUT, "any", 1, NULL);
     mw_value(&wire, MW_INPUT, "untyped", 0, NULL);
     mw_node(&wire, "Relu", "x", "y");
-    mw_value(&wire, MW_OUTPUT, "y", 1, "N,-7"); /* a wrong rank: inference decides */
+    mw_value(&wire, MW_OUTPUT, "y", 1, "N,-7"); /* a wrong rank, which inference overrides */
     wire_end(&wire, mark);
     model = load(&wire);
     dim = value(model->main, "x")->info.dims;
@@ -100,7 +100,7 @@ static void dims_that_are_not_known(void **state)
     wire_deinit(&wire);
 }
 
-/* Opens the messages for a type at field `field` of the message at hand. */
+/* Begins the messages of a nested type in the current message; returns their number. */
 static int open_types(struct wire *wire, const char *levels, wire_mark *marks)
 {
     int open = 0;
@@ -163,7 +163,8 @@ static void types_beyond_tensors(void **state)
     }
 }
 
-/* main: x, s; If { then { uses x; If { then { uses x, s and shadows t } } } } where t is made after the If. */
+/* main: x, s; If { then { uses x; If { then { uses x, s and shadows t } } } } where t is computed by a node after the
+ * If. */
 static void scopes(void **state)
 {
     struct wire wire = { 0 };
@@ -201,7 +202,7 @@ static void scopes(void **state)
     for (uint32_t i = 0; i < 3; i++)
         assert_non_null(strchr("cxt", model->main->values[node->captures[i]].info.name.data[0]));
     m = node->bodies[0].graph->nodes[0];
-    assert_int_equal(m->capture_count, 2); /* x and t; u is the body's own */
+    assert_int_equal(m->capture_count, 2); /* x and t; u belongs to the body */
     assert_int_equal(m->bodies[0].graph->captured_count, 2);
     assert_int_equal(value(m->bodies[0].graph, "u")->info.dims[0].value, 2);
     assert_true(node->bodies[0].graph->parent == model->main);
@@ -243,7 +244,7 @@ static void sparse_constants_become_dense(void **state)
     wire_deinit(&wire);
 }
 
-/* Everything that a model can say, once; what comes back from a file that was saved must say the same. */
+/* A model with every kind of content once. A saved and loaded copy must be equal. */
 static void write_rich(struct wire *wire)
 {
     wire_mark g, n, a, v;
@@ -268,7 +269,7 @@ static void write_rich(struct wire *wire)
     mw_ones(wire, "k", 2);
     n = mw_node_begin(wire, "Custom", "x,_,w", "a,_,b");
     wire_text(wire, 3, "n1");
-    wire_text(wire, 6, "what it does");
+    wire_text(wire, 6, "a description");
     wire_text(wire, 7, "ai.onnx.ml");
     mw_entry(wire, 9, "node", "property");
     for (int kind = 1; kind <= 8; kind++) {
@@ -345,14 +346,14 @@ static void compare(const graph_model *a, const graph_model *b)
 {
     char *x = graph_to_text(a->main), *y = graph_to_text(b->main);
     struct arena scratch = { 0 };
-    inlay_graph graph, t;
+    inlay_graph graph, other;
 
     assert_string_equal(x, y);
     free(x);
     free(y);
     assert_int_equal(graph_snapshot(a->main, &scratch, &graph, NULL), INLAY_OK);
-    assert_int_equal(graph_snapshot(b->main, &scratch, &t, NULL), INLAY_OK);
-    assert_true(graph.content_hash == t.content_hash);
+    assert_int_equal(graph_snapshot(b->main, &scratch, &other, NULL), INLAY_OK);
+    assert_true(graph.content_hash == other.content_hash);
     arena_deinit(&scratch);
     assert_int_equal(a->ir_version, b->ir_version);
     assert_int_equal(a->model_version, b->model_version);
@@ -363,7 +364,7 @@ static void compare(const graph_model *a, const graph_model *b)
     assert_int_equal(a->main->extra.bytes, b->main->extra.bytes);
 }
 
-static void what_is_saved_comes_back(void **state)
+static void models_survive_saving(void **state)
 {
     char path[] = "/tmp/inlay-meaning-XXXXXX";
     int fd = mkstemp(path);
@@ -385,7 +386,7 @@ static void what_is_saved_comes_back(void **state)
     assert_non_null(memmem(again->main->extra.data, again->main->extra.bytes, "property", 8));
     node = again->main->nodes[0];
     assert_string_equal(node->info.name.data, "n1");
-    assert_string_equal(node->doc, "what it does");
+    assert_string_equal(node->doc, "a description");
     assert_non_null(memmem(node->extra.data, node->extra.bytes, "property", 8));
     assert_int_equal(node->type_attr->declared_dtype, INLAY_INT8);
     assert_int_equal(node->type_attr->declared_dims[0].value, 2);
@@ -473,7 +474,7 @@ static void nested_values(void **state)
     assert_int_equal(datum.item_count, 1);
     assert_int_equal(datum.items[0].item_count, 2);
     assert_int_equal(*(const int64_t *)datum.items[0].items[1].tensor.data, 41);
-    /* An optional that holds nothing is an empty file. */
+    /* The file of an empty optional is empty. */
     assert_int_equal(truncate(path, 0), 0);
     assert_int_equal(model_datum_load(path, INLAY_VALUE_OPTIONAL, &arena, &datum, &diag), INLAY_OK);
     assert_int_equal(datum.item_count, 0);
@@ -556,7 +557,7 @@ static void inferred_shapes_on_request(void **state)
     wire_end(&wire, mark);
     model = load(&wire);
     v = &model->main->values[graph_find_value(model->main, "t")];
-    v->info.dtype = INLAY_FLOAT; /* as inference would have it */
+    v->info.dtype = INLAY_FLOAT; /* as inference would set it */
     v->info.rank = 1;
     v->info.dims = &(const inlay_dim){ .value = 2 };
     for (int i = 0; i < 2; i++) {
@@ -575,11 +576,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(initializers_that_are_inputs),
-        cmocka_unit_test(dims_that_are_not_known),
+        cmocka_unit_test(unknown_dims),
         cmocka_unit_test(types_beyond_tensors),
         cmocka_unit_test(scopes),
         cmocka_unit_test(sparse_constants_become_dense),
-        cmocka_unit_test(what_is_saved_comes_back),
+        cmocka_unit_test(models_survive_saving),
         cmocka_unit_test(single_values),
         cmocka_unit_test(nested_values),
         cmocka_unit_test(sparse_value),

@@ -1,4 +1,4 @@
-/* Loading, inlining and saving with every allocation failing in turn: a status, no crash, no leak. */
+/* Loading, inlining and saving while each allocation fails once: the result is a status, without crashes or leaks. */
 #include "cmocka_all.h"
 #include "failing_alloc.h"
 #include "model/model.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A model with a bit of everything: a body with captures, functions, strings, external names, sparse data, unknown
+/* A model with many features: a body with captures, functions, strings, external names, sparse data, unknown
  * fields, nodes in the wrong order. */
 static void write_model(struct wire *wire)
 {
@@ -70,7 +70,7 @@ static void write_model(struct wire *wire)
     wire_end(wire, f);
 }
 
-static inlay_status all_of_it(const char *path, const char *copy, inlay_diag *diag)
+static inlay_status load_and_save(const char *path, const char *copy, inlay_diag *diag)
 {
     model_save_options options = { .external_file = "inlay-memory.data" };
     graph_model *model = NULL;
@@ -106,7 +106,7 @@ static void every_allocation_fails_once(void **state)
         inlay_status status;
 
         failing_alloc_arm(n);
-        status = all_of_it(path, copy, &diag);
+        status = load_and_save(path, copy, &diag);
         if (!failing_alloc_disarm()) {
             if (status != INLAY_OK)
                 fail_msg("%s", diag.text);

@@ -1,4 +1,4 @@
-/* Every storage form of TensorProto for every element type gives the same elements. */
+/* All storage formats of TensorProto give the same elements, for every element type. */
 #include "cmocka_all.h"
 #include "model/model.h"
 #include "model_writer.h"
@@ -6,7 +6,7 @@
 
 enum { COUNT = 12 }; /* whole bytes for every sub-byte type */
 
-/* Where elements stand when they are not raw_data, and how many bytes of the tensor one entry makes. */
+/* The field of the elements without raw_data, and the number of tensor bytes per entry. */
 static const struct {
     inlay_dtype dtype;
     uint32_t field;
@@ -257,7 +257,7 @@ static void raw_data_is_not_copied(void **state)
     wire_deinit(&wire);
 }
 
-/* What tensors may not be, and what is said about it. */
+/* Invalid tensors and the expected messages. */
 static const struct {
     const char *what;
     inlay_dtype dtype;
@@ -285,7 +285,7 @@ static const struct {
       10,
       32,
       INLAY_INVALID_MODEL,
-      "has double_data, but elements of float stand in raw_data or float_data" },
+      "has double_data, but elements of float are stored in raw_data or float_data" },
     { "short ints", INLAY_INT32, 1, { 4 }, 5, 3, INLAY_INVALID_MODEL, "int32_data holds 3 of 4 elements" },
     { "many ints", INLAY_INT64, 1, { 4 }, 7, 5, INLAY_INVALID_MODEL, "int64_data holds 5 of 4 elements" },
     { "raw strings", INLAY_STRING, 1, { 1 }, 9, 1, INLAY_INVALID_MODEL, "strings cannot be raw_data" },
@@ -351,7 +351,7 @@ static void wrong_payloads(void **state)
         void (*fill)(struct wire *);
         const char *text;
     } cases[] = {
-        { fill_wide_int, "element 1 of int32_data is 256, which is no uint8" },
+        { fill_wide_int, "element 1 of int32_data is 256, which is not a valid uint8" },
         { fill_two_payloads, "has both int32_data and raw_data" },
         { fill_forged_place, "has no data" },
     };
@@ -391,7 +391,7 @@ static void sparse_limits(void **state)
     wire_deinit(&wire);
 }
 
-/* An index that is out of range along its own axis is refused, even where the sum of all axes falls into the tensor. */
+/* An index that is out of range along its axis is refused, even if the linear index is within the tensor. */
 static void sparse_indices_by_axis(void **state)
 {
     static const struct {

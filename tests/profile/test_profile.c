@@ -1,5 +1,5 @@
-/* Profiles of small models: JSON and traces parse and agree with each other, stacks are lines, pages hold no markup of
- * the model's, and what does not fit is counted and not kept by halves. */
+/* Profiles of small models: JSON and traces can be parsed and are consistent, stacks are lines, output contains no
+ * markup from the model, and runs that do not fit are counted and not stored partially. */
 #include "graph_script.h"
 #include "told.h"
 #include <jansson.h>
@@ -78,7 +78,7 @@ static void figures_agree(void **state)
     rig_close(&rig);
 }
 
-/* What a model calls its nodes stays text, in every format. */
+/* Names of nodes are escaped in every format. */
 static void names_are_text(void **state)
 {
     struct wire wire = { 0 };
@@ -102,7 +102,7 @@ static void names_are_text(void **state)
     report = parse(&json);
     assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(report, "steps"), 0), "name")),
                         "</script><b>\"a\";\n b");
-    assert_null(strstr(json.data, "</script>")); /* it can stand in a page */
+    assert_null(strstr(json.data, "</script>")); /* it can be embedded in HTML */
     lines = write_format(&rig, "stacks");
     assert_ptr_equal(strchr(lines.data, '\n'), lines.data + lines.bytes - 1); /* one line */
     told_free(&lines);
@@ -114,7 +114,7 @@ static void names_are_text(void **state)
     rig_close(&rig);
 }
 
-/* Rows have the columns of the header, with and without a roof to compare with. */
+/* Rows have the same width as the header, with and without peaks for the roofline. */
 static void columns_line_up(void **state)
 {
     struct rig rig = open_script("x : 64,64\na = Neg(x)\nb = Softmax(a)\n-> b");
@@ -156,8 +156,8 @@ static double roofline_of(const struct rig *rig, const char *op)
     return found;
 }
 
-/* Products of integers are held against the peak of integers, those of halves against theirs, or against none. */
-static void integers_have_a_roof_of_their_own(void **state)
+/* The roofline of integer and float16 GEMMs uses the peaks of their types; without these it is unknown. */
+static void rooflines_depend_on_the_type(void **state)
 {
     inlay_peaks peaks = { .struct_size = sizeof peaks };
     static const inlay_dtype types[] = { INLAY_UINT8, INLAY_UINT8, INLAY_FLOAT, INLAY_FLOAT16 };
@@ -205,7 +205,7 @@ static void integers_have_a_roof_of_their_own(void **state)
     rig_close(&rig);
 }
 
-/* A provider that runs a region by several kernels tells of each; regions, and what is within, are told apart. */
+/* A provider that runs a region with several kernels reports each; rows of regions and of kernels are distinct. */
 static void kernels_of_a_region(void **state)
 {
     struct wire wire = { 0 };
@@ -223,7 +223,7 @@ static void kernels_of_a_region(void **state)
     if (rig_try_open(&wire, (const char *const[]){ "providers", "cpu", NULL }, &rig, &diag) != INLAY_OK) {
         inlay_session_destroy(rig.session);
         wire_deinit(&rig.model);
-        skip(); /* it is not built */
+        skip(); /* the provider is not built */
     }
     assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
     script_feed(&rig, 1);
@@ -299,7 +299,7 @@ static void bodies_and_limits(void **state)
                      INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_profile_write(rig.context, "html", 0, 0, told_keep, &json, &diag),
                      INLAY_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "inlay profile --from")); /* the verb makes pages */
+    assert_non_null(strstr(diag.text, "inlay profile --from")); /* the command line writes HTML */
     json = write_format(&rig, "json");
     report = parse(&json);
     assert_int_equal(json_integer_value(json_object_get(report, "runs")), 2);
@@ -316,7 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_agree),       cmocka_unit_test(names_are_text),
-        cmocka_unit_test(columns_line_up),     cmocka_unit_test(integers_have_a_roof_of_their_own),
+        cmocka_unit_test(columns_line_up),     cmocka_unit_test(rooflines_depend_on_the_type),
         cmocka_unit_test(kernels_of_a_region), cmocka_unit_test(bodies_and_limits),
     };
 

@@ -319,7 +319,7 @@ class Errors(unittest.TestCase):
         self.expect(ValueError, "no input 'z'; its inputs are x, y", lambda: run({"z": self.x}))
         self.expect(ValueError, "3 values for 2 inputs", lambda: run([self.x] * 3))
         self.expect(inlay.ShapeMismatch, "input 'x'", lambda: run([self.x[:2], self.x]))
-        self.expect(inlay.ShapeMismatch, "the model wants float", lambda: run([self.x.astype(np.int32), self.x]))
+        self.expect(inlay.ShapeMismatch, "the model expects float", lambda: run([self.x.astype(np.int32), self.x]))
         self.expect(inlay.InlayError, "'y'", lambda: run([self.x]))
         self.expect(ValueError, "no output 'q'", lambda: run([self.x, self.x], ["q"]))
         np.testing.assert_array_equal(run([self.x, self.x])["sum"], self.x)  # and it runs again

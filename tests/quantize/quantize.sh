@@ -59,7 +59,7 @@ left
 does 0 '.outputs[0].score == 2' compare net.onnx net.onnx --metric 'custom:sh -c '\''ls "$0" "$1" | grep -c y.npy'\''' --samples 1
 fails 2 'printed .x., which is not a number' compare net.onnx net.onnx --metric "custom:echo x #"
 fails 2 'failed' compare net.onnx net.onnx --metric "custom:false"
-fails 1 "input 'x' is float\[1,3,16,16\]; the model wants float\[4,64\]" compare net.onnx branch.onnx --samples 1
+fails 1 "input 'x' is float\[1,3,16,16\]; the model expects float\[4,64\]" compare net.onnx branch.onnx --samples 1
 fails 2 "input 'z' of the second model: the first model has no input with that name" compare mlp.onnx sum.onnx --samples 1
 fails 2 'shape \[12, 3, 16, 8\] does not fit input .x. of shape \[\?, 3, 16, 16\]' compare net.onnx net.onnx --data wrong.npz
 fails 3 "input 'x': other.npz has no array with that name; it has other.npy" compare sum.onnx sum.onnx --data other.npz
@@ -205,7 +205,7 @@ for name in "" "--external tensors"; do
     does 0 '.bytes_after > 0' quantize out.onnx -o whole.onnx --weights exact
     does 0 '.outputs[0].max_error == 0' compare out.onnx whole.onnx
     printf 'X' | dd of=$data bs=1 seek=900 conv=notrunc 2>dd.log
-    does 3 '.error.text | test("packed external file .*: a chunk is not what was packed")' run out.onnx
+    does 3 '.error.text | test("packed external file .*: the hash of a chunk does not match")' run out.onnx
     rm -f out.onnx* tensors whole.onnx
 done
 fails 2 "no layer with weights matches 'nothing'" quantize mlp.onnx -o out.onnx --skip nothing

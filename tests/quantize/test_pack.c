@@ -171,7 +171,7 @@ static void lies_are_bounded(void **state)
     enum { ENTRIES = 4000 };
     const size_t bytes = PACKED_HEADER + (size_t)ENTRIES * PACKED_ENTRY;
     uint8_t *file = calloc(bytes, 1);
-    const uint32_t chunk = PACKED_MOST_CHUNK, count = ENTRIES;
+    const uint32_t chunk = PACKED_MAX_CHUNK, count = ENTRIES;
     const uint64_t claimed = (uint64_t)chunk * count;
     inlay_diag diag = INLAY_DIAG_INIT;
     void *back;

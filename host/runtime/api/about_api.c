@@ -1,4 +1,4 @@
-/* api/about_api.c - inlay.h: what a session knows of its model and of its providers. */
+/* api/about_api.c - inlay.h: information about the model and the providers of a session. */
 #include "base/known.h"
 #include "session/session.h"
 

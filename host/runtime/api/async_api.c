@@ -1,7 +1,8 @@
-/* api/async_api.c - inlay.h: runs that go on after the call. */
+/* api/async_api.c - inlay.h: asynchronous runs. */
 #include "api/context.h"
 #include "base/known.h"
 #include "threads/fence.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,11 +15,11 @@ typedef struct async_runs {
     inlay_run_options options; /* of the run */
     inlay_done_fn done;
     void *user;
-    uint32_t forks;      /* fork_count of the process that has the thread */
-    bool busy, ends;     /* a run is under way; the context goes */
-    inlay_fence run;     /* reached when the run under way is over */
-    inlay_status status; /* of the last one, and what it said */
-    inlay_diag diag;
+    uint32_t forks;      /* fork_count of the process that owns the thread */
+    bool busy, ends;     /* a run is pending; the thread has to end */
+    inlay_fence run;     /* signalled at the end of the pending run */
+    inlay_status status; /* of the last run */
+    inlay_diag diag;     /* of the last run */
 } async_runs;
 
 static void *run_all(void *arg)
@@ -40,6 +41,7 @@ static void *run_all(void *arg)
         if (runs->done != NULL)
             runs->done(runs->user, status);
         (void)pthread_mutex_lock(&runs->mutex);
+        INLAY_CHECK(runs->busy);
         runs->status = status;
         runs->diag = diag;
         runs->busy = false;
@@ -79,26 +81,27 @@ static async_runs *start_thread(inlay_context *context)
     return NULL;
 }
 
-/* Whoever uses the values that the run writes comes behind it. */
+/* Makes later uses of the bound outputs on devices wait for the run. */
 static void begin_run(async_runs *runs)
 {
     inlay_context *context = runs->context;
 
+    INLAY_CHECK(!runs->busy);
     context_find_ready(context);
-    if (runs->status != INLAY_OK) { /* the last one's failure is not that of the next */
+    if (runs->status != INLAY_OK) { /* resets the timeline that the last failure poisoned */
         timeline_renew(&runs->run.timeline);
         runs->run.value = 0;
     }
     runs->run.value++;
     for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++)
-        if (context->wanted[k] != NULL && context->wanted[k]->buffer.domain != INLAY_DOMAIN_HOST)
-            context->wanted[k]->ready = runs->run;
+        if (context->bound_outputs[k] != NULL && context->bound_outputs[k]->buffer.domain != INLAY_DOMAIN_HOST)
+            context->bound_outputs[k]->ready = runs->run;
 }
 
 inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options, inlay_done_fn done,
                                      void *user, inlay_diag *diag)
 {
-    inlay_status status = session_here(context->session, diag);
+    inlay_status status = session_check_process(context->session, diag);
     async_runs *runs;
 
     if (status != INLAY_OK)
@@ -109,10 +112,10 @@ inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_opt
         context->async = start_thread(context);
     runs = context->async;
     if (runs == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no thread for a run");
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot create a thread for a run");
     (void)pthread_mutex_lock(&runs->mutex);
     if (runs->busy) {
-        status = inlay_fail(diag, INLAY_BUSY, "a run of this context is under way; see inlay_context_wait()");
+        status = inlay_fail(diag, INLAY_BUSY, "a run of this context is pending; see inlay_context_wait()");
     } else {
         known_take(&runs->options, sizeof runs->options,
                    options != NULL ? (const void *)options : (const void *)&runs->options,
@@ -138,21 +141,22 @@ static struct timespec time_after(uint64_t ns)
 inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inlay_diag *diag)
 {
     async_runs *runs = context->async;
-    const bool for_ever = timeout_ns > UINT64_MAX / 2;
-    struct timespec until = time_after(for_ever ? 0 : timeout_ns);
+    const bool unlimited = timeout_ns > UINT64_MAX / 2;
+    struct timespec until = time_after(unlimited ? 0 : timeout_ns);
     inlay_status status;
     int rc = 0;
 
     if (runs == NULL)
         return INLAY_OK;
-    if (runs->forks != fork_count) /* the thread is the parent's */
-        return runs->busy ? inlay_fail(diag, INLAY_UNSUPPORTED, "the run was begun before fork(): the parent has it")
+    if (runs->forks != fork_count) /* the thread exists only in the parent */
+        return runs->busy ? inlay_fail(diag, INLAY_UNSUPPORTED,
+                                       "the run was started before fork(); only the parent can wait for it")
                           : runs->status;
     (void)pthread_mutex_lock(&runs->mutex);
     while (runs->busy && rc == 0)
-        rc = for_ever ? pthread_cond_wait(&runs->moved, &runs->mutex)
-                      : pthread_cond_timedwait(&runs->moved, &runs->mutex, &until);
-    status = runs->busy ? inlay_fail(diag, INLAY_BUSY, "the run is not over yet") : runs->status;
+        rc = unlimited ? pthread_cond_wait(&runs->moved, &runs->mutex)
+                       : pthread_cond_timedwait(&runs->moved, &runs->mutex, &until);
+    status = runs->busy ? inlay_fail(diag, INLAY_BUSY, "the run has not finished yet") : runs->status;
     if (!runs->busy && status != INLAY_OK && diag != NULL && INLAY_HAS(diag, tensor)) {
         const uint64_t size = diag->struct_size;
 
@@ -171,7 +175,7 @@ void context_end_async(inlay_context *context)
         return;
     context->async = NULL;
     if (runs->forks != fork_count) {
-        free(runs); /* what else there is may be in the hands of the thread, which is the parent's */
+        free(runs); /* the parent's thread may have held the mutex, so its other members are not destroyed */
         return;
     }
     (void)pthread_mutex_lock(&runs->mutex);

@@ -1,4 +1,4 @@
-/* api/context.h - what a context of inlay.h is, for the files that make up the API. */
+/* api/context.h - the struct behind inlay_context, for the files of the API. */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
 #include "exec/context/run_shared.h"
@@ -9,33 +9,34 @@
 struct profile;
 struct inlay_context {
     inlay_session *session;
-    session_use use;
+    session_context entry; /* in the session's list */
     run_shared shared;
     struct runner *runner;
-    inlay_value **inputs;       /* [input_count] bound, a reference each */
-    run_value *in;              /* room for a run's inputs */
-    inlay_value **wanted;       /* [output_count] bound, a reference each */
-    inlay_fence *ready;         /* [input_count + output_count] see runner_inputs.ready */
-    inlay_value **defaults;     /* [input_count] initializers that stand in for unbound inputs */
-    run_states *states;         /* NULL: the context keeps none */
-    struct profile *profile;    /* while runs are profiled, otherwise NULL */
-    struct inlay_context *next; /* among those that are left to a device that hangs */
-    struct async_runs *async;   /* NULL: there was no such run */
-    struct timings *timings;    /* while runs are timed step by step, otherwise NULL */
+    inlay_value **inputs;        /* [input_count] bound, a reference each */
+    run_value *in;               /* [input_count] the inputs of a run */
+    inlay_value **bound_outputs; /* [output_count] bound, a reference each */
+    inlay_fence *ready;          /* [input_count + output_count] see runner_inputs.ready */
+    inlay_value **defaults;      /* [input_count] initializers that are used for unbound inputs */
+    run_states *states;          /* NULL: the context keeps no states */
+    struct profile *profile;     /* while runs are profiled, otherwise NULL */
+    struct inlay_context *next;  /* in the list of abandoned contexts */
+    struct async_runs *async;    /* NULL: no asynchronous run was started */
+    struct timings *timings;     /* while steps are timed, otherwise NULL */
 };
 
-/* The open provider of that name. */
+/* Finds the open provider of that name. */
 INLAY_NODISCARD inlay_status session_device(const inlay_session *session, const char *name, const struct provider **out,
                                             inlay_diag *diag);
-/* Before a run, on the caller's thread: what comes before the use of the values that are bound. */
+/* Called before a run on the caller's thread: collects the fences that the bound values wait for. */
 void context_find_ready(inlay_context *context);
-/* An input, value v of the graph, that only a device reads, and can read where it is, is handed to it there: *in is. */
-void context_import_input(const inlay_context *context, uint32_t v, inlay_value *value, run_value *in);
-/* inlay_context_run() behind context_find_ready(). */
+/* Imports an input (value `index` of the graph) into the domain of the device that reads it, if the device can access
+ * its memory. Changes *in to the device's buffer, or adds it as an alias if the host reads the value, too. */
+void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in);
+/* The part of inlay_context_run() after context_find_ready(). */
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
-/* Ends the thread of runs that were started by inlay_context_run_async(), once they are over. */
+/* Waits for the runs of inlay_context_run_async() and ends their thread. */
 void context_end_async(inlay_context *context);
-/* Has the value the type and shape of the input? The error says how not. */
+/* Checks that the value has the type and shape of the input. */
 INLAY_NODISCARD inlay_status context_input_fits(const inlay_context *context, uint32_t index, const inlay_value *value,
                                                 inlay_diag *diag);
 #endif

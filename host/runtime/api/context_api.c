@@ -1,11 +1,13 @@
-/* api/context_api.c - inlay.h: contexts, and the values that are bound to them. */
+/* api/context_api.c - inlay.h: contexts and their bound values. */
 #include "api/context.h"
 #include "base/memory.h"
 #include "profile/profile.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* An input that is an initializer too has a default (IR 4). It is borrowed from the file where the file aligned it. */
+/* Creates the default of an input that is also an initializer (IR 4). It borrows from the file if the data is
+ * aligned. */
 static inlay_status make_default(const graph_value *value, inlay_value **out_value, inlay_diag *diag)
 {
     const inlay_tensor_view *view = value->default_value;
@@ -31,7 +33,7 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     *out_context = NULL;
     if (context == NULL)
         return no_memory(diag, "for a run context");
-    status = session_here(session, diag);
+    status = session_check_process(session, diag);
     if (status != INLAY_OK) {
         free(context);
         return status;
@@ -44,11 +46,11 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     context->session = session;
     context->inputs = calloc((size_t)graph->input_count + 1, sizeof(inlay_value *));
     context->in = calloc((size_t)graph->input_count + 1, sizeof *context->in);
-    context->wanted = calloc((size_t)graph->output_count + 1, sizeof(inlay_value *));
+    context->bound_outputs = calloc((size_t)graph->output_count + 1, sizeof(inlay_value *));
     context->ready = calloc((size_t)graph->input_count + graph->output_count + 1, sizeof *context->ready);
     context->defaults = calloc((size_t)graph->input_count + 1, sizeof(inlay_value *));
-    session_use_begin(session, &context->use);
-    if (context->inputs == NULL || context->in == NULL || context->wanted == NULL || context->ready == NULL ||
+    session_add_context(session, &context->entry);
+    if (context->inputs == NULL || context->in == NULL || context->bound_outputs == NULL || context->ready == NULL ||
         context->defaults == NULL) {
         status = no_memory(diag, "for a run context");
         goto done;
@@ -63,15 +65,15 @@ done:
     return status;
 }
 
-/* A device that hangs may still read and write what a context holds, so that and the session stay as they are. So they
- * do in a child of fork() that cannot use them. */
-static void leave(inlay_context *context)
+/* Keeps a context and its session allocated for ever, because a hung device may still access its memory, or because a
+ * child of fork() cannot use them. */
+static void abandon(inlay_context *context)
 {
-    static inlay_context *left;
+    static inlay_context *abandoned;
 
     context->session->abandoned = true;
-    context->next = __atomic_load_n(&left, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&left, &context->next, context, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    context->next = __atomic_load_n(&abandoned, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&abandoned, &context->next, context, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
 }
 
@@ -79,13 +81,13 @@ void inlay_context_destroy(inlay_context *context)
 {
     if (context == NULL)
         return;
-    if (session_here(context->session, NULL) != INLAY_OK) {
-        leave(context);
+    if (session_check_process(context->session, NULL) != INLAY_OK) {
+        abandon(context);
         return;
     }
     context_end_async(context);
     if (context->shared.hang.abandoned) {
-        leave(context);
+        abandon(context);
         return;
     }
     runner_destroy(context->runner);
@@ -96,20 +98,20 @@ void inlay_context_destroy(inlay_context *context)
         inlay_value_unref(context->inputs[i]);
     for (uint32_t i = 0; context->defaults != NULL && i < inlay_session_input_count(context->session); i++)
         inlay_value_unref(context->defaults[i]);
-    for (uint32_t i = 0; context->wanted != NULL && i < inlay_session_output_count(context->session); i++)
-        inlay_value_unref(context->wanted[i]);
+    for (uint32_t i = 0; context->bound_outputs != NULL && i < inlay_session_output_count(context->session); i++)
+        inlay_value_unref(context->bound_outputs[i]);
     run_shared_deinit(&context->shared);
-    session_use_end(context->session, &context->use);
+    session_remove_context(context->session, &context->entry);
     free(context->inputs);
     free(context->in);
-    free(context->wanted);
+    free(context->bound_outputs);
     free(context->ready);
     free(context->defaults);
     free(context);
 }
 
-/* "[N,3,224,224]" of what the model declares. */
-static void describe_wanted(const inlay_io_info *info, char *text, size_t bytes)
+/* Writes the declared type of an input or output: "float[N,3,224,224]". */
+static void describe_declared(const inlay_io_info *info, char *text, size_t bytes)
 {
     size_t at = (size_t)snprintf(text, bytes, "%s[", inlay_dtype_name(info->dtype));
 
@@ -124,13 +126,13 @@ static void describe_wanted(const inlay_io_info *info, char *text, size_t bytes)
         (void)snprintf(text + at, bytes - at, info->rank == INLAY_RANK_UNKNOWN ? "...]" : "]");
 }
 
-/* Does a tensor fit what the model declares? */
-static bool fits(const inlay_io_info *info, const inlay_value *value)
+/* Does a value match the declared type and shape? */
+static bool matches(const inlay_io_info *info, const inlay_value *value)
 {
     if (info->dtype != INLAY_UNDEFINED && info->dtype != value->dtype)
         return false;
     if (info->kind != value->kind)
-        return info->kind == INLAY_KIND_OPTIONAL; /* a bare value stands for an optional that holds it */
+        return info->kind == INLAY_KIND_OPTIONAL; /* a value may be passed for an optional with this value */
     if (value->kind != INLAY_KIND_TENSOR)
         return true;
     if (info->rank == INLAY_RANK_UNKNOWN)
@@ -143,14 +145,15 @@ static bool fits(const inlay_io_info *info, const inlay_value *value)
     return true;
 }
 
-static inlay_status misfit(const inlay_io_info *info, const inlay_value *value, const char *what, inlay_diag *diag)
+static inlay_status fail_mismatch(const inlay_io_info *info, const inlay_value *value, const char *role,
+                                  inlay_diag *diag)
 {
     run_value view = run_value_of((inlay_value *)(uintptr_t)value);
     inlay_status code = INLAY_SHAPE_MISMATCH;
     char got[128], want[160];
 
-    describe_wanted(info, want, sizeof want);
-    (void)inlay_fail(diag, code, "%s '%s' is %s; the model wants %s%s", what, info->name,
+    describe_declared(info, want, sizeof want);
+    (void)inlay_fail(diag, code, "%s '%s' is %s; the model expects %s%s", role, info->name,
                      run_value_describe(&view, got), info->kind == INLAY_KIND_SEQUENCE ? "a sequence of " : "", want);
     if (diag != NULL)
         (void)snprintf(diag->tensor, sizeof diag->tensor, "%s", info->name);
@@ -162,10 +165,11 @@ inlay_status context_input_fits(const inlay_context *context, uint32_t index, co
 {
     const inlay_io_info *info = &context->session->inputs[index];
 
-    return fits(info, value) ? INLAY_OK : misfit(info, value, "input", diag);
+    INLAY_CHECK(index < inlay_session_input_count(context->session));
+    return matches(info, value) ? INLAY_OK : fail_mismatch(info, value, "input", diag);
 }
 
-/* A value on a device is of use to sessions that have the same device open. */
+/* Checks that the session has opened the device of the value. */
 static inlay_status check_device(const inlay_session *session, const inlay_value *value, inlay_diag *diag)
 {
     const uint32_t domain =
@@ -177,8 +181,8 @@ static inlay_status check_device(const inlay_session *session, const inlay_value
             return INLAY_OK;
     return domain == INLAY_DOMAIN_HOST ? INLAY_OK
                                        : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                                    "the value lies on a device (%s) that the session does not have "
-                                                    "open: make it by this session",
+                                                    "the value is on a device (%s) that the session has not "
+                                                    "opened: create the value with this session",
                                                     inlay_value_device(value));
 }
 
@@ -189,8 +193,8 @@ inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inl
     if (index >= inlay_session_input_count(session))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input %u of a model with %u inputs", index,
                           inlay_session_input_count(session));
-    if (value != NULL && !fits(&session->inputs[index], value))
-        return misfit(&session->inputs[index], value, "input", diag);
+    if (value != NULL && !matches(&session->inputs[index], value))
+        return fail_mismatch(&session->inputs[index], value, "input", diag);
     if (check_device(session, value, diag) != INLAY_OK)
         return INLAY_INVALID_ARGUMENT;
     inlay_value_ref(value);
@@ -209,12 +213,12 @@ inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, in
     if (value != NULL &&
         (value->kind != INLAY_KIND_TENSOR || value->dtype == INLAY_STRING ||
          (session->outputs[index].dtype != INLAY_UNDEFINED && session->outputs[index].dtype != value->dtype)))
-        return misfit(&session->outputs[index], value, "output", diag);
+        return fail_mismatch(&session->outputs[index], value, "output", diag);
     if (check_device(session, value, diag) != INLAY_OK)
         return INLAY_INVALID_ARGUMENT;
     inlay_value_ref(value);
-    inlay_value_unref(context->wanted[index]);
-    context->wanted[index] = value;
+    inlay_value_unref(context->bound_outputs[index]);
+    context->bound_outputs[index] = value;
     context->runner->out.wanted[index] = value;
     return INLAY_OK;
 }

@@ -1,4 +1,4 @@
-/* api/device_value_api.c - inlay.h: values on devices: seen by the host and by other libraries, copied. */
+/* api/device_value_api.c - inlay.h: values on devices: mapped to the host, shared with other libraries, copied. */
 #include "base/boundary.h"
 #include "base/clock.h"
 #include "base/known.h"
@@ -7,9 +7,10 @@
 #include "plugin/plugin.h"
 #include "threads/fence.h"
 #include "threads/run.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* A copy that takes longer has met a device that hangs. */
+/* A device whose copy takes longer counts as hung. */
 static const uint64_t COPY_NS = UINT64_C(60000000000);
 
 const char *inlay_value_device(const inlay_value *value)
@@ -48,7 +49,7 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
     inlay_status status;
 
     if (provider == NULL || provider->table->export_native == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s does not tell how others name its memory",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s does not export its memory to other libraries",
                           provider == NULL ? "the host" : provider->name);
     status = provider->table->export_native(provider->state, &value->buffer, &found, diag);
     if (status != INLAY_OK)
@@ -67,13 +68,16 @@ static inlay_status find_streams(const inlay_value *value, const inlay_ext_strea
                : NULL;
     if (*out != NULL)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "%s knows no streams of others; wait for the stream instead",
+    return inlay_fail(diag, INLAY_UNSUPPORTED,
+                      "%s does not support streams of other libraries; wait for the stream instead",
                       provider == NULL ? "the host" : provider->name);
 }
 
-static inlay_status ask(const inlay_value *value,
-                        inlay_status (*order)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag),
-                        uint64_t stream, inlay_fence fence, inlay_diag *diag)
+/* Calls a function of the device's stream extension. */
+static inlay_status call_streams(const inlay_value *value,
+                                 inlay_status (*order)(void *state, uint64_t stream, inlay_fence fence,
+                                                       inlay_diag *diag),
+                                 uint64_t stream, inlay_fence fence, inlay_diag *diag)
 {
     const struct provider *provider = value_device(value);
     const boundary_call call = { .provider = provider->name };
@@ -91,7 +95,7 @@ inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *
     inlay_status last = INLAY_OK, status = find_streams(value, &streams, diag);
 
     if (status == INLAY_OK && !fence_reached(value->ready, NULL))
-        status = ask(value, streams->wait, stream, value->ready, diag);
+        status = call_streams(value, streams->wait, stream, value->ready, diag);
     if (status == INLAY_OK && own->timeline == 0)
         status = timeline_create(&own->timeline, diag);
     if (status != INLAY_OK)
@@ -101,7 +105,7 @@ inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *
         own->value = 0;
     }
     own->value++;
-    status = ask(value, streams->signal, stream, *own, diag);
+    status = call_streams(value, streams->signal, stream, *own, diag);
     if (status == INLAY_OK)
         value->ready = *own;
     else
@@ -116,19 +120,19 @@ inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag 
 
     return status != INLAY_OK || fence_reached(value->ready, NULL)
                ? status
-               : ask(value, streams->wait, stream, value->ready, diag);
+               : call_streams(value, streams->wait, stream, value->ready, diag);
 }
 
-/* By the device, which may answer before it is done. */
-static inlay_status wait_a_minute(const struct provider *provider, inlay_fence fence, inlay_diag *diag)
+static inlay_status wait_for_copy(const struct provider *provider, inlay_fence fence, inlay_diag *diag)
 {
     const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
 
     if (status != INLAY_BUSY || fence_reached(fence, NULL))
         return status;
-    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not end a copy in a minute", provider->name);
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not finish a copy within a minute", provider->name);
 }
 
+/* The device copies, possibly asynchronously; waits for it. */
 static inlay_status copy_by(const struct provider *provider, const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
     static const uint32_t never;
@@ -136,16 +140,18 @@ static inlay_status copy_by(const struct provider *provider, const inlay_value *
     inlay_fence done = { 0, 1 };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(from->buffer.bytes == to->buffer.bytes);
     if ((provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
-        status = wait_a_minute(provider, from->ready, diag);
-    if (status == INLAY_OK && !fence_reached(to->ready, NULL)) /* that it failed does not count: it is written over */
-        (void)wait_a_minute(provider, to->ready, NULL);
+        status = wait_for_copy(provider, from->ready, diag);
+    if (status == INLAY_OK &&
+        !fence_reached(to->ready, NULL)) /* its failure does not matter, because it is overwritten */
+        (void)wait_for_copy(provider, to->ready, NULL);
     if (status == INLAY_OK)
         status = provider->table->buffer_copy(provider->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
     if (status == INLAY_OK && done.timeline != 0)
-        status = wait_a_minute(provider, done, diag);
+        status = wait_for_copy(provider, done, diag);
     if (status == INLAY_OK)
         to->ready = (inlay_fence){ 0 };
     if (status == INLAY_DEVICE_LOST)
@@ -169,9 +175,7 @@ inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_di
         return INLAY_OK;
     }
     if (source != NULL && target != NULL && source != target)
-        return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "%s and %s know nothing of each other; copy by way of a value in host "
-                          "memory",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s cannot copy to %s directly; copy through a value in host memory",
                           source->name, target->name);
     return copy_by(source != NULL ? source : target, from, to, diag);
 }

@@ -1,7 +1,7 @@
-/* api/dlpack.c - tensors to and from DLPack, 0.6 and 1.x, whose structs are spelled out here as its specification gives
- * them. */
+/* api/dlpack.c - tensors to and from DLPack, 0.6 and 1.x. The structs follow its specification. */
 #include "api/context.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,20 +67,20 @@ static const struct {
 
 static void call_deleter(void *owner, inlay_value *value)
 {
-    struct DLManagedTensor *DLManagedTensor = owner;
+    struct DLManagedTensor *managed = owner;
 
     (void)value;
-    if (DLManagedTensor->deleter != NULL)
-        DLManagedTensor->deleter(DLManagedTensor);
+    if (managed->deleter != NULL)
+        managed->deleter(managed);
 }
 
 static void call_versioned_deleter(void *owner, inlay_value *value)
 {
-    struct DLManagedTensorVersioned *DLManagedTensorVersioned = owner;
+    struct DLManagedTensorVersioned *managed = owner;
 
     (void)value;
-    if (DLManagedTensorVersioned->deleter != NULL)
-        DLManagedTensorVersioned->deleter(DLManagedTensorVersioned);
+    if (managed->deleter != NULL)
+        managed->deleter(managed);
 }
 
 static bool is_dense(const dl_tensor *tensor)
@@ -98,7 +98,7 @@ static bool is_dense(const dl_tensor *tensor)
     return true;
 }
 
-/* Type and shape of a tensor that can be taken. */
+/* Checks that a tensor can be imported. */
 static inlay_status check(const dl_tensor *tensor, inlay_dtype *out_dtype, inlay_diag *diag)
 {
     *out_dtype = INLAY_UNDEFINED;
@@ -118,8 +118,9 @@ static inlay_status check(const dl_tensor *tensor, inlay_dtype *out_dtype, inlay
 }
 
 /* owner: the managed tensor, which free_memory releases. */
-static inlay_status take(const dl_tensor *tensor, void *owner, void (*free_memory)(void *owner, inlay_value *value),
-                         inlay_value **out_value, inlay_diag *diag)
+static inlay_status import_tensor(const dl_tensor *tensor, void *owner,
+                                  void (*free_memory)(void *owner, inlay_value *value), inlay_value **out_value,
+                                  inlay_diag *diag)
 {
     inlay_dtype dtype;
     inlay_status status = check(tensor, &dtype, diag);
@@ -129,7 +130,7 @@ static inlay_status take(const dl_tensor *tensor, void *owner, void (*free_memor
         return status;
     if (tensor->device.type != DL_CPU)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "the DLPack tensor lies on device type %d; copy it to the CPU, or use "
+                          "the DLPack tensor is on device type %d; copy it to the CPU, or use "
                           "inlay_session_value_from_dlpack()",
                           (int)tensor->device.type);
     status = inlay_value_borrow(dtype, (uint32_t)tensor->rank, tensor->dims,
@@ -145,13 +146,13 @@ static inlay_status take(const dl_tensor *tensor, void *owner, void (*free_memor
 
 inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value, inlay_diag *diag)
 {
-    return take(&tensor->tensor, tensor, call_deleter, out_value, diag);
+    return import_tensor(&tensor->tensor, tensor, call_deleter, out_value, diag);
 }
 
 static inlay_status check_version(const struct DLManagedTensorVersioned *tensor, inlay_diag *diag)
 {
     if (tensor->major != DL_MAJOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "the tensor is of DLPack %u.%u; this library takes 1.x",
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the tensor has DLPack version %u.%u; this library supports 1.x",
                           tensor->major, tensor->minor);
     if ((tensor->flags & DL_READ_ONLY) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the DLPack tensor is read-only; copy it first");
@@ -164,7 +165,8 @@ inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *
     inlay_status status = check_version(tensor, diag);
 
     *out_value = NULL;
-    return status == INLAY_OK ? take(&tensor->tensor, tensor, call_versioned_deleter, out_value, diag) : status;
+    return status == INLAY_OK ? import_tensor(&tensor->tensor, tensor, call_versioned_deleter, out_value, diag)
+                              : status;
 }
 
 static void release_versioned(void *arg)
@@ -176,12 +178,12 @@ inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char 
                                              struct DLManagedTensorVersioned *tensor, inlay_value **out_value,
                                              inlay_diag *diag)
 {
-    const dl_tensor *t = &tensor->tensor;
+    const dl_tensor *source = &tensor->tensor;
     inlay_native_memory memory = { .struct_size = sizeof memory,
-                                   .handle = (uintptr_t)t->data,
-                                   .offset = t->offset,
-                                   .device_type = t->device.type,
-                                   .device_id = t->device.id };
+                                   .handle = (uintptr_t)source->data,
+                                   .offset = source->offset,
+                                   .device_type = source->device.type,
+                                   .device_id = source->device.id };
     const struct provider *provider = NULL;
     inlay_dtype dtype;
     inlay_value *shape;
@@ -191,20 +193,20 @@ inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char 
     if (status == INLAY_OK)
         status = check_version(tensor, diag);
     if (status == INLAY_OK)
-        status = check(t, &dtype, diag);
+        status = check(source, &dtype, diag);
     if (status == INLAY_OK)
-        status = value_describe(dtype, (uint32_t)t->rank, t->dims, &shape, diag);
+        status = value_describe(dtype, (uint32_t)source->rank, source->dims, &shape, diag);
     if (status != INLAY_OK)
         return status;
     memory.bytes = shape->buffer.bytes;
     inlay_value_unref(shape);
-    return value_wrap_on(provider, &memory, dtype, (uint32_t)t->rank, t->dims, release_versioned, tensor, out_value,
-                         diag);
+    return value_wrap_on(provider, &memory, dtype, (uint32_t)source->rank, source->dims, release_versioned, tensor,
+                         out_value, diag);
 }
 
 typedef struct dl_export {
     struct DLManagedTensor managed;
-    struct DLManagedTensorVersioned versioned; /* one of the two */
+    struct DLManagedTensorVersioned versioned; /* only one of the two is used */
     int64_t dims[INLAY_MAX_RANK];
     inlay_value *value; /* a reference */
 } dl_export;
@@ -225,7 +227,7 @@ static void delete_versioned(struct DLManagedTensorVersioned *self)
     free(export);
 }
 
-/* A view of value, which gains a reference; *out_tensor describes it. */
+/* Creates a view of value, to which it takes a reference. *out_tensor describes it. */
 static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor *out_tensor, inlay_diag *diag)
 {
     inlay_native_memory at = { .struct_size = sizeof at,
@@ -234,13 +236,13 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
     dl_export *export;
 
     if (value->kind != INLAY_KIND_TENSOR)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "only tensors can be passed on as DLPack");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "only tensors can be exported to DLPack");
     if (value->buffer.domain != INLAY_DOMAIN_HOST) {
         inlay_status status = inlay_value_native(value, &at, diag);
 
         if (status == INLAY_UNSUPPORTED)
             return inlay_fail(diag, status,
-                              "the tensor lies on device %s, which does not tell how others name its memory; "
+                              "the tensor is on device %s, which does not export its memory to other libraries; "
                               "inlay_value_copy() it to the host first",
                               inlay_value_device(value));
         if (status != INLAY_OK)
@@ -252,6 +254,7 @@ static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor 
         export = calloc(1, sizeof *export);
         if (export == NULL)
             return no_memory(diag, "for a DLPack tensor");
+        INLAY_CHECK(value->rank <= INLAY_MAX_RANK);
         export->value = inlay_value_ref(value);
         memcpy(export->dims, value->dims, value->rank * sizeof *export->dims);
         *out_tensor = (dl_tensor){ .data = (void *)(uintptr_t)at.handle,

@@ -1,28 +1,30 @@
-/* api/extract_api.c - inlay.h: parts of models as files of their own. */
+/* api/extract_api.c - inlay.h: saves parts of models as separate files. */
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/order.h"
 #include "explain/facts.h"
 #include "model/cut.h"
 #include "session/session.h"
+#include "inlay/check.h"
 #include <string.h>
 
 struct extraction {
     const char *path;
     const inlay_options *options;
     inlay_extract_args *args;
-    bool done; /* whatever came of it */
+    bool done; /* extract() was called; status is its result */
     inlay_status status;
     inlay_diag *diag;
 };
 
 static const char *nth_value(const void *ctx, uint32_t i)
 {
+    INLAY_CHECK(i < ((const struct graph *)ctx)->value_count);
     return ((const struct graph *)ctx)->values[i].info.name.data;
 }
 
-/* Names to values of the main graph, each once: *count becomes smaller where names repeat. NULL: one is not there, or
- * no memory. */
+/* Finds the values of the main graph with these names, each once; *count becomes smaller if names repeat. NULL: a name
+ * is unknown, or out of memory. */
 static const uint32_t *find_values(graph_model *model, const char *const *names, uint32_t *count, const char *what,
                                    inlay_diag *diag)
 {
@@ -31,9 +33,9 @@ static const uint32_t *find_values(graph_model *model, const char *const *names,
     if (list == NULL)
         (void)no_memory(diag, "for %u names", *count);
     for (uint32_t i = 0; list != NULL && i < *count; i++) {
-        const uint32_t v = graph_find_value(model->main, names[i]);
+        const uint32_t value = graph_find_value(model->main, names[i]);
 
-        if (v == INLAY_NONE) {
+        if (value == INLAY_NONE) {
             const char *near = nearest_name(names[i], nth_value, model->main, model->main->value_count);
 
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the main graph has no value '%.200s'%s%.200s%s", what,
@@ -41,8 +43,8 @@ static const uint32_t *find_values(graph_model *model, const char *const *names,
                              near != NULL ? "'?" : "");
             return NULL;
         }
-        if (!is_listed(list, found, v))
-            list[found++] = v;
+        if (!is_listed(list, found, value))
+            list[found++] = value;
     }
     *count = found;
     return list;
@@ -63,14 +65,13 @@ static inlay_status part_by_patterns(const struct extraction *extraction, graph_
                 nodes[i] = found = true;
         if (!found)
             return inlay_fail(extraction->diag, INLAY_INVALID_ARGUMENT,
-                              "nodes: no node of the main graph fits '%.200s'; inlay "
-                              "inspect --nodes lists them",
+                              "nodes: no node of the main graph matches '%.200s'; inlay inspect --nodes lists them",
                               extraction->args->nodes[p]);
     }
     return model_part_of(model, nodes, extraction->args->depth, out, extraction->diag);
 }
 
-/* Stages of as many nodes each, in the order in which they run. */
+/* Splits the nodes, in execution order, into stages of about the same number of nodes. */
 static inlay_status part_by_number(const struct extraction *extraction, graph_model *model, model_part *out)
 {
     const struct graph *graph = model->main;
@@ -102,7 +103,7 @@ static inlay_status part_by_names(const struct extraction *extraction, graph_mod
                               output_count == 0 ? model->main->output_count : output_count, out, extraction->diag);
 }
 
-/* Cuts the file's model, of which typed (may be NULL) knows the types. */
+/* Extracts the part from the file's model. typed (may be NULL): a graph with the types of its values. */
 static inlay_status extract(const struct extraction *extraction, const struct graph *typed, const char *why)
 {
     const session_source source = { .path = extraction->path, .fd = -1 };
@@ -124,8 +125,8 @@ done:
     return status;
 }
 
-/* Between inference and the first pass: here all values of the file have their types. What comes after is not needed.
- */
+/* Called between inference and the first pass, when all values of the file have types. The rest of session_prepare() is
+ * not needed, so it is cancelled. */
 static inlay_status at_start(void *ctx, const inlay_session *session, const char *pass)
 {
     struct extraction *extraction = ctx;
@@ -156,6 +157,6 @@ inlay_status inlay_extract(const char *path, const inlay_options *options, inlay
         return extraction.status;
     if (status == INLAY_CANCELLED)
         return inlay_fail(diag, status, "%s", why.text);
-    /* A model that cannot be run can be cut: the file may declare what is needed. */
+    /* A part of a model that cannot be run can be extracted if the file declares the necessary types. */
     return extract(&extraction, NULL, why.text);
 }

@@ -1,4 +1,4 @@
-/* api/measure_api.c - inlay.h: what is measured before models run. */
+/* api/measure_api.c - inlay.h: measurements before models run: calibration and tuning. */
 #include "measure/calibrate.h"
 #include "measure/tune.h"
 

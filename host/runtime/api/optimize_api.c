@@ -3,8 +3,8 @@
 #include "passes/pass.h"
 #include "session/session.h"
 
-/* What is known between two passes. */
-struct follower {
+/* State of the callbacks between two passes. */
+struct optimize_observer {
     inlay_optimize_args *args;
     const inlay_options *options;
     uint32_t nodes;
@@ -15,7 +15,7 @@ struct follower {
 static void on_note(void *ctx, const char *pass, int64_t rewrite, const struct graph *graph, const graph_node *node,
                     const char *text)
 {
-    const struct follower *follower = ctx;
+    const struct optimize_observer *observer = ctx;
     inlay_optimize_event event = { .struct_size = sizeof event,
                                    .pass = pass,
                                    .graph = graph->name,
@@ -23,13 +23,13 @@ static void on_note(void *ctx, const char *pass, int64_t rewrite, const struct g
                                    .text = text,
                                    .rewrite = (uint64_t)rewrite };
 
-    if (follower->args->event != NULL)
-        follower->args->event(follower->args->user, &event);
+    if (observer->args->event != NULL)
+        observer->args->event(observer->args->user, &event);
 }
 
-/* What a run of the graph and its bodies is expected to take now. Nothing that fails here is the model's fault alone (a
- * provider may lack an operator until a later pass): then the cost stays 0. */
-static double price(struct follower *follower, const struct graph *graph, const program_env *env)
+/* The expected time of a run of the graph and its bodies. 0 if an error occurs: a provider may lack an operator until a
+ * later pass replaces it. */
+static double estimate_cost(struct optimize_observer *observer, const struct graph *graph, const program_env *env)
 {
     struct arena arena = { 0 };
     inlay_graph snapshot;
@@ -49,44 +49,44 @@ static double price(struct follower *follower, const struct graph *graph, const 
         ns = parts.cost_ns;
     for (uint32_t i = 0; i < graph->node_count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
-            ns += price(follower, graph->nodes[i]->bodies[b].graph, env);
+            ns += estimate_cost(observer, graph->nodes[i]->bodies[b].graph, env);
     arena_deinit(&arena);
     return ns;
 }
 
 static inlay_status after_pass(void *ctx, const inlay_session *session, const char *pass)
 {
-    struct follower *follower = ctx;
+    struct optimize_observer *observer = ctx;
     inlay_optimize_event event = { .struct_size = sizeof event,
                                    .pass = pass,
                                    .graph = session->model->main->name,
                                    .text = "",
-                                   .nodes_before = follower->nodes,
-                                   .cost_before_ns = follower->cost_ns };
+                                   .nodes_before = observer->nodes,
+                                   .cost_before_ns = observer->cost_ns };
     inlay_session priced;
 
-    follower->nodes = session_count_nodes(session->model->main);
-    if (follower->args->with_costs != 0) {
-        priced = *session; /* costs of sizes that are assumed hang on the graph as it is now */
+    observer->nodes = session_count_nodes(session->model->main);
+    if (observer->args->with_costs != 0) {
+        priced = *session; /* a copy, because assumed sizes depend on the present graph */
         priced.arena = (struct arena){ 0 };
-        if (session_costs_open(&priced, follower->options, NULL) == INLAY_OK)
-            follower->cost_ns = price(follower, session->model->main, &priced.env);
+        if (session_costs_open(&priced, observer->options, NULL) == INLAY_OK)
+            observer->cost_ns = estimate_cost(observer, session->model->main, &priced.env);
         session_costs_close(&priced);
         arena_deinit(&priced.arena);
     }
-    event.nodes_after = follower->nodes;
-    event.cost_after_ns = follower->cost_ns;
+    event.nodes_after = observer->nodes;
+    event.cost_after_ns = observer->cost_ns;
     if (pass[0] == '\0')
-        follower->args->nodes_before = follower->nodes;
-    else if (follower->args->event != NULL)
-        follower->args->event(follower->args->user, &event);
+        observer->args->nodes_before = observer->nodes;
+    else if (observer->args->event != NULL)
+        observer->args->event(observer->args->user, &event);
     return INLAY_OK;
 }
 
 inlay_status inlay_optimize(const char *path, const inlay_options *options, inlay_optimize_args *args, inlay_diag *diag)
 {
-    struct follower follower = { .args = args, .options = options, .diag = diag };
-    session_watch watch = { .note = args->event != NULL ? on_note : NULL, .after = after_pass, .ctx = &follower };
+    struct optimize_observer observer = { .args = args, .options = options, .diag = diag };
+    session_watch watch = { .note = args->event != NULL ? on_note : NULL, .after = after_pass, .ctx = &observer };
     session_source source = { .path = path, .fd = -1 };
     model_save_options save = { .external_file = args->external_file };
     inlay_session *session = NULL;
@@ -102,7 +102,7 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
         goto done;
     session->model->function_count = 0; /* their calls are inlined */
     INLAY_TRY(model_outline(session->model, args->reserved, diag));
-    INLAY_TRY(session_report(session, 1, "writing", diag)); /* from here on the file is written to its end */
+    INLAY_TRY(session_report(session, 1, "writing", diag)); /* cannot be cancelled from here on */
     INLAY_TRY(model_save(session->model, args->out_path, &save, diag));
 done:
     inlay_session_destroy(session);

@@ -1,4 +1,4 @@
-/* api/plan_api.c - inlay.h: the assignment of a session, written down. */
+/* api/plan_api.c - inlay.h: saves the assignment of a session. */
 #include "base/memory.h"
 #include "session/session.h"
 #include <stdlib.h>

@@ -1,44 +1,48 @@
-/* api/run_api.c - inlay.h: runs, and what is said of them. */
+/* api/run_api.c - inlay.h: runs, their measurement and profiles. */
 #include "api/context.h"
 #include "base/known.h"
 #include "exec/device/residency.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
 #include "threads/fence.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* ------------------------------------------------------------------ what a run is given */
+/* ------------------------------------------------------------------ inputs */
 
-/* May the run write there? */
-static bool is_output(const inlay_context *context, const inlay_value *value)
+/* Does the value's memory overlap a bound output, to which the run may write? */
+static bool overlaps_output(const inlay_context *context, const inlay_value *value)
 {
     const uint64_t begin = value->buffer.handle + value->buffer.offset, end = begin + value->buffer.bytes;
 
     for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
-        const inlay_value *w = context->wanted[k];
-        const uint64_t at = w != NULL ? w->buffer.handle + w->buffer.offset : 0;
+        const inlay_value *output = context->bound_outputs[k];
+        const uint64_t at = output != NULL ? output->buffer.handle + output->buffer.offset : 0;
 
-        if (w != NULL && w->buffer.domain == INLAY_DOMAIN_HOST && at < end && begin < at + w->capacity)
+        if (output != NULL && output->buffer.domain == INLAY_DOMAIN_HOST && at < end && begin < at + output->capacity)
             return true;
     }
     return false;
 }
 
-void context_import_input(const inlay_context *context, uint32_t v, inlay_value *value, run_value *in)
+void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in)
 {
     const struct program *program = context->session->main;
-    const uint32_t domain = program->uses.reader_domain[v],
-                   i = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(program->env, domain);
-    inlay_buffer there;
+    inlay_buffer imported;
+    uint32_t domain, owner;
 
+    INLAY_CHECK(index < program->graph->value_count);
+    domain = program->uses.reader_domain[index];
+    owner = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(program->env, domain);
     in->alias = (inlay_buffer){ 0 };
-    if (i == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
-        in->buffer.bytes == 0 || is_output(context, value) || !map_into_domain(context->runner, value, domain, &there))
+    if (owner == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
+        in->buffer.bytes == 0 || overlaps_output(context, value) ||
+        !map_into_domain(context->runner, value, domain, &imported))
         return;
-    if (program->uses.read_on_host[v])
-        in->alias = there;
+    if (program->uses.read_on_host[index])
+        in->alias = imported;
     else
-        in->buffer = there;
+        in->buffer = imported;
 }
 
 void context_find_ready(inlay_context *context)
@@ -48,13 +52,13 @@ void context_find_ready(inlay_context *context)
 
     context->runner->in.ready = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        const inlay_value *value = i < inputs ? context->inputs[i] : context->wanted[i - inputs];
+        const inlay_value *value = i < inputs ? context->inputs[i] : context->bound_outputs[i - inputs];
         inlay_status status = INLAY_OK;
 
         context->ready[i] = (inlay_fence){ 0 };
         if (value == NULL || value->ready.timeline == 0 ||
             (fence_reached(value->ready, &status) &&
-             (status == INLAY_OK || i >= inputs))) /* what is written over is lost */
+             (status == INLAY_OK || i >= inputs))) /* the failure of an output that is overwritten does not matter */
             continue;
         context->ready[i] = value->ready;
         context->runner->in.ready = context->ready;
@@ -76,7 +80,7 @@ static inlay_status gather_inputs(inlay_context *context, inlay_diag *diag)
             /* The caller's memory may change after the run, so no result may be a reference to it. */
             if (context->in[i].kind == INLAY_KIND_TENSOR)
                 context->in[i].owner = NULL;
-            /* An empty tensor over no memory at all is there nonetheless. */
+            /* An empty tensor without memory is still bound. */
             if (context->in[i].kind == INLAY_KIND_TENSOR && context->in[i].buffer.handle == 0)
                 context->in[i].buffer.handle = (uintptr_t)bound_value;
             context_import_input(context, graph->inputs[i], bound_value, &context->in[i]);
@@ -190,8 +194,8 @@ static inlay_status run_watched(inlay_context *context, inlay_diag *diag)
     return status;
 }
 
-/* A run that reads the states of the context, and leaves them for the next. */
-static inlay_status run_kept(inlay_context *context, inlay_diag *diag)
+/* A run that reads the states of the context and updates them for the next run. */
+static inlay_status run_with_states(inlay_context *context, inlay_diag *diag)
 {
     bool again;
     inlay_status status;
@@ -207,20 +211,19 @@ static inlay_status run_kept(inlay_context *context, inlay_diag *diag)
     return status;
 }
 
-/* INLAY_RUN_OUTPUTS_BOUND: every output that was to go somewhere went there. */
+/* INLAY_RUN_OUTPUTS_BOUND: checks that every bound output was written to its value. */
 static inlay_status check_outputs(const inlay_context *context, inlay_diag *diag)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
-        const inlay_value *want = context->wanted[k], *made = context->runner->out.values[k];
+        const inlay_value *bound = context->bound_outputs[k], *result = context->runner->out.values[k];
 
-        if (want == NULL || made == want)
+        if (bound == NULL || result == bound)
             continue;
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "output %u ('%s') takes %llu bytes and does not fit the value of "
-                          "%llu bytes that it was bound to",
-                          k, context->session->outputs[k].name,
-                          (unsigned long long)(made != NULL ? made->buffer.bytes : 0),
-                          (unsigned long long)want->capacity);
+                          "output %u ('%s') needs %llu bytes and does not fit into the bound value of %llu bytes", k,
+                          context->session->outputs[k].name,
+                          (unsigned long long)(result != NULL ? result->buffer.bytes : 0),
+                          (unsigned long long)bound->capacity);
     }
     return INLAY_OK;
 }
@@ -229,15 +232,15 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
 inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
-    inlay_status status = session_here(context->session, diag);
+    inlay_status status = session_check_process(context->session, diag);
 
     if (status != INLAY_OK)
         return status;
     context_find_ready(context);
     status = context_run_ready(context, options, diag);
     for (uint32_t k = 0; status == INLAY_OK && k < inlay_session_output_count(context->session); k++)
-        if (context->wanted[k] != NULL)
-            context->wanted[k]->ready = (inlay_fence){ 0 };
+        if (context->bound_outputs[k] != NULL)
+            context->bound_outputs[k]->ready = (inlay_fence){ 0 };
     return status;
 }
 
@@ -248,12 +251,10 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
 
     if (options != NULL && INLAY_HAS(options, flags) && (options->flags & 0xffffu & ~INLAY_RUN_OUTPUTS_BOUND) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "inlay_run_options.flags has 0x%x, which this library does not "
-                          "know",
-                          options->flags);
-    __atomic_store_n(&context->use.running, 1, __ATOMIC_RELAXED);
+                          "inlay_run_options.flags has 0x%x, which this library does not know", options->flags);
+    __atomic_store_n(&context->entry.running, 1, __ATOMIC_RELAXED);
     status = start_run(context, options, diag);
-    __atomic_store_n(&context->use.running, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&context->entry.running, 0, __ATOMIC_RELEASE);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
 }
 
@@ -265,11 +266,12 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
 
     if (shared->hang.abandoned && !context->session->env.without_failed)
         return inlay_fail(diag, INLAY_DEVICE_LOST,
-                          "a device hangs that has work of this context; create a new session");
+                          "a device with work of this context does not respond; create a new session");
     shared->hang.unwinding = false;
     shared->run.cancel = &never;
     shared->run.deadline_ns = 0;
     shared->run.max_threads = context->session->env.max_threads;
+    INLAY_CHECK(shared->run.max_threads > 0);
     if (status == INLAY_OK && options != NULL) {
         if (options->struct_size >= offsetof(inlay_run_options, cancel) + sizeof options->cancel &&
             options->cancel != NULL)
@@ -287,7 +289,7 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     if (status == INLAY_OK && shared->watched)
         status = run_poll(&shared->run) == INLAY_OK
                      ? INLAY_OK
-                     : inlay_fail(diag, run_poll(&shared->run), "the run was cancelled before it began");
+                     : inlay_fail(diag, run_poll(&shared->run), "the run was cancelled before it started");
     if (status != INLAY_OK) {
         for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++) {
             inlay_value_unref(context->runner->out.values[k]);
@@ -295,7 +297,7 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
         }
         return status;
     }
-    return context->states != NULL ? run_kept(context, diag) : run_watched(context, diag);
+    return context->states != NULL ? run_with_states(context, diag) : run_watched(context, diag);
 }
 
 inlay_value *inlay_context_output(inlay_context *context, uint32_t index)

@@ -1,4 +1,4 @@
-/* api/session_api.c - inlay.h: sessions. Thin: checks what the caller passed and calls the stages. */
+/* api/session_api.c - inlay.h: sessions: checks arguments and calls session/ and explain/. */
 #include "api/context.h"
 #include "base/known.h"
 #include "explain/explain.h"
@@ -40,7 +40,7 @@ void inlay_session_destroy(inlay_session *session)
     session_close(session);
 }
 
-/* ------------------------------------------------------------------ what a session says of itself */
+/* ------------------------------------------------------------------ properties */
 
 uint32_t inlay_session_input_count(const inlay_session *session)
 {
@@ -91,7 +91,7 @@ inlay_status inlay_session_explain(const inlay_session *session, const char *for
                                    inlay_diag *diag)
 {
     inlay_explain_options options = { .struct_size = sizeof options, .format = format };
-    inlay_status status = session_here(session, diag);
+    inlay_status status = session_check_process(session, diag);
 
     return status != INLAY_OK ? status : explain_session(session, &options, NULL, NULL, write, user, diag);
 }
@@ -104,7 +104,7 @@ inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_
     if (options->struct_size < sizeof options->struct_size)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.struct_size is not set");
     known_take(&complete, sizeof complete, options, options->struct_size);
-    if (session_here(session, diag) != INLAY_OK)
+    if (session_check_process(session, diag) != INLAY_OK)
         return INLAY_UNSUPPORTED;
     if (complete.measured != NULL && complete.measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");

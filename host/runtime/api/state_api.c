@@ -1,6 +1,7 @@
-/* api/state_api.c - inlay.h: what the runs of a context leave for the next one. */
+/* api/state_api.c - inlay.h: states that a context keeps between runs. */
 #include "api/context.h"
 #include "base/known.h"
+#include "inlay/check.h"
 
 uint32_t inlay_session_state_count(const inlay_session *session)
 {
@@ -22,21 +23,20 @@ inlay_status inlay_session_state(const inlay_session *session, uint32_t index, i
 
 inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows, inlay_diag *diag)
 {
-    run_states *fresh;
+    run_states *states;
     inlay_status status;
 
     if (context->session->env.state_count == 0)
         return inlay_fail(diag, INLAY_NOT_FOUND,
-                          "no output of the model is known to be an input of the next run; option "
-                          "state names such pairs, INPUT=OUTPUT");
+                          "the model has no known states; option state declares outputs that are inputs "
+                          "of the next run, INPUT=OUTPUT");
     if (rows > UINT32_MAX / 2)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a state can't have room for %llu rows",
-                          (unsigned long long)rows);
-    status = run_states_create(context->session->main, context->session->memory, rows, &fresh, diag);
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a state cannot have %llu rows", (unsigned long long)rows);
+    status = run_states_create(context->session->main, context->session->memory, rows, &states, diag);
     if (status != INLAY_OK)
         return status;
     run_states_destroy(context->states);
-    context->states = fresh;
+    context->states = states;
     return INLAY_OK;
 }
 
@@ -45,6 +45,7 @@ static inlay_status check_kept(const inlay_context *context, uint32_t index, inl
     if (context->states == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the context keeps no states; call inlay_context_keep_states first");
+    INLAY_CHECK(context->session->env.state_count > 0);
     if (index != 0 && index >= context->session->env.state_count)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "state %u of a model with %u states", index,
                           context->session->env.state_count);
@@ -70,7 +71,7 @@ inlay_status inlay_context_state_fork(inlay_context *context, const inlay_contex
     if (status == INLAY_OK)
         status = check_kept(from, 0, diag);
     if (status == INLAY_OK && context->session != from->session)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the contexts are of two sessions");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the contexts belong to different sessions");
     return status == INLAY_OK ? run_states_fork(context->states, from->states, diag) : status;
 }
 

@@ -12,22 +12,21 @@ inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype, inlay_val
 {
     *out_value = NULL;
     if (kind != INLAY_KIND_SEQUENCE && kind != INLAY_KIND_OPTIONAL && kind != INLAY_KIND_MAP)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "kind %u is no list; use INLAY_KIND_SEQUENCE, OPTIONAL or MAP",
-                          kind);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "kind %u is not a list; use INLAY_KIND_SEQUENCE, OPTIONAL or MAP", kind);
     if (kind == INLAY_KIND_MAP &&
         (count != 2 || items[0] == NULL || items[1] == NULL || items[0]->kind != INLAY_KIND_TENSOR ||
          items[0]->rank != 1 || (items[0]->dtype != INLAY_INT64 && items[0]->dtype != INLAY_STRING) ||
          items[1]->kind != INLAY_KIND_TENSOR || items[1]->rank != 1 || items[1]->count != items[0]->count))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "a map has two items: keys, int64 or string of rank 1, and as many "
-                          "values");
+                          "a map has two items: keys (int64 or string, rank 1) and the same number of values");
     if (kind == INLAY_KIND_OPTIONAL && count > 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "an optional holds at most one value, not %u", count);
     for (uint32_t i = 0; i < count; i++) {
         if (items[i] == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] is NULL", i);
         if (items[i]->kind == INLAY_KIND_TENSOR && items[i]->buffer.domain != INLAY_DOMAIN_HOST)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "items[%u] lies on a device; lists hold tensors in host memory",
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "items[%u] is on a device; lists contain tensors in host memory",
                               i);
         if (items[i]->dtype != dtype && (kind != INLAY_KIND_MAP || i == 1))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "items[%u] has element type %s, the list %s", i,

@@ -1,8 +1,8 @@
-/* base/among.h - whether a word is one of a few. */
+/* base/among.h - membership in a short list of words. */
 #ifndef BASE_AMONG_H
 #define BASE_AMONG_H
 #include <stdbool.h>
 
-/* words: "Add Sub Mul", one blank between two; a word with a blank is none of them, nor is "". */
+/* words: separated by single blanks ("Add Sub Mul"). False for "" and for a word that contains a blank. */
 bool is_among(const char *word, const char *words);
 #endif

@@ -2,11 +2,12 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/pages.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* With AddressSanitizer what was not given out cannot be touched, and no two pieces touch each other. */
+/* With AddressSanitizer, free memory of a block is poisoned, and a gap separates allocations. */
 #if defined(__SANITIZE_ADDRESS__)
 #define WITH_ASAN 1
 #elif defined(__has_feature)
@@ -52,15 +53,16 @@ void arena_reset(struct arena *arena)
 
     if (newest == NULL)
         return;
-    if (newest->bytes > ARENA_LARGEST_BLOCK) { /* one allocation, which will hardly come again */
+    if (newest->bytes > ARENA_LARGEST_BLOCK) { /* a single large allocation, which is unlikely to be repeated */
         arena_deinit(arena);
         return;
     }
     arena->blocks = newest->older;
     newest->older = NULL;
     start = (char *)newest + header_bytes();
+    INLAY_CHECK(arena->next >= start && arena->next <= arena->end);
     ASAN_UNPOISON_MEMORY_REGION(start, (size_t)(arena->next - start));
-    memset(start, 0, (size_t)(arena->next - start)); /* arena_alloc promises zeroes */
+    memset(start, 0, (size_t)(arena->next - start)); /* arena_alloc returns zeroed memory */
     ASAN_POISON_MEMORY_REGION(start, (size_t)(arena->next - start));
     arena->next = start;
     while (arena->blocks != NULL) {
@@ -72,7 +74,7 @@ void arena_reset(struct arena *arena)
     arena->total_bytes = header_bytes() + newest->bytes;
 }
 
-/* Blocks double up to a megabyte: a small model costs a page, a large one few calls. */
+/* Block sizes double up to a megabyte: a small model takes one page, a large one few allocations. */
 static bool grow(struct arena *arena, size_t bytes)
 {
     size_t block_bytes = arena->blocks == NULL ? ARENA_FIRST_BLOCK : arena->blocks->bytes * 2;
@@ -101,7 +103,7 @@ static bool grow(struct arena *arena, size_t bytes)
 void *arena_alloc(struct arena *arena, size_t bytes)
 {
     const size_t wanted = bytes;
-    void *p;
+    void *memory;
 
     if (bytes > SIZE_MAX - ARENA_ALIGN - ARENA_GAP)
         return NULL;
@@ -112,10 +114,11 @@ void *arena_alloc(struct arena *arena, size_t bytes)
         if (!grow(arena, bytes))
             return NULL;
     }
-    p = arena->next;
+    memory = arena->next;
+    INLAY_CHECK((uintptr_t)memory % ARENA_ALIGN == 0);
     arena->next += bytes;
-    ASAN_UNPOISON_MEMORY_REGION(p, wanted);
-    return p;
+    ASAN_UNPOISON_MEMORY_REGION(memory, wanted);
+    return memory;
 }
 
 void *arena_alloc_callback(void *ctx, size_t bytes)
@@ -132,8 +135,10 @@ void *arena_array(struct arena *arena, size_t count, size_t element_bytes)
 
 void *arena_grown(struct arena *arena, const void *list, size_t count, size_t room, size_t item_bytes)
 {
-    void *larger = arena_array(arena, room, item_bytes);
+    void *larger;
 
+    INLAY_CHECK(room >= count);
+    larger = arena_array(arena, room, item_bytes);
     if (larger != NULL && count > 0)
         memcpy(larger, list, count * item_bytes);
     return larger;
@@ -159,20 +164,20 @@ bool arena_reserve(struct arena *arena, void *list_address, size_t count, size_t
 
 void *arena_copy(struct arena *arena, const void *data, size_t bytes)
 {
-    void *p = arena_alloc(arena, bytes);
+    void *copy = arena_alloc(arena, bytes);
 
-    if (p != NULL && bytes > 0)
-        memcpy(p, data, bytes);
-    return p;
+    if (copy != NULL && bytes > 0)
+        memcpy(copy, data, bytes);
+    return copy;
 }
 
 char *arena_string_n(struct arena *arena, const char *text, size_t bytes)
 {
-    char *p = bytes < SIZE_MAX ? arena_alloc(arena, bytes + 1) : NULL;
+    char *copy = bytes < SIZE_MAX ? arena_alloc(arena, bytes + 1) : NULL;
 
-    if (p != NULL && bytes > 0)
-        memcpy(p, text, bytes);
-    return p;
+    if (copy != NULL && bytes > 0)
+        memcpy(copy, text, bytes);
+    return copy;
 }
 
 char *arena_string(struct arena *arena, const char *text)
@@ -183,17 +188,17 @@ char *arena_string(struct arena *arena, const char *text)
 char *arena_format(struct arena *arena, const char *format, ...)
 {
     va_list args;
-    char *p;
-    int n;
+    char *text;
+    int length;
 
     va_start(args, format);
-    n = vsnprintf(NULL, 0, format, args);
+    length = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    p = n < 0 ? NULL : arena_alloc(arena, (size_t)n + 1);
-    if (p != NULL) {
+    text = length < 0 ? NULL : arena_alloc(arena, (size_t)length + 1);
+    if (text != NULL) {
         va_start(args, format);
-        (void)vsnprintf(p, (size_t)n + 1, format, args);
+        (void)vsnprintf(text, (size_t)length + 1, format, args);
         va_end(args);
     }
-    return p;
+    return text;
 }

@@ -1,7 +1,7 @@
 /* base/arena.h - memory that is freed all at once.
  *
- * The three lifetimes of the host (model, session, run) are an arena each. Not thread-safe: one thread builds, then
- * everybody reads. */
+ * The host has three lifetimes (model, session, run), each with an arena. Not thread-safe: one thread fills an arena;
+ * afterwards any thread may read. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 #include <stdarg.h>
@@ -14,27 +14,27 @@ struct arena {
     arena_block *blocks; /* newest first */
     char *next;          /* free space of the newest block */
     char *end;
-    size_t total_bytes; /* taken from the system */
+    size_t total_bytes; /* allocated from the system */
 };
 
 /* {0} is an empty arena. */
 void arena_deinit(struct arena *arena); /* frees all blocks; the arena is empty again */
 
-/* Empties the arena but keeps its newest block (of at most a megabyte), so that a loop that fills and resets settles
- * without system calls. */
+/* Empties the arena but keeps its newest block (of at most a megabyte), so that a loop that fills and resets the arena
+ * soon needs no system calls. */
 void arena_reset(struct arena *arena);
 
-/* Zeroed memory aligned to 16 bytes, NULL when the system has none. bytes 0 gives a valid pointer. */
+/* Zeroed memory aligned to 16 bytes, NULL when out of memory. 0 bytes give a valid pointer. */
 void *arena_alloc(struct arena *arena, size_t bytes);
 /* As above, for count elements; NULL also when the product overflows. */
 void *arena_array(struct arena *arena, size_t count, size_t element_bytes);
 /* arena_alloc() as a callback: ctx is the arena. */
 void *arena_alloc_callback(void *ctx, size_t bytes);
 void *arena_copy(struct arena *arena, const void *data, size_t bytes);
-/* A copy of the `count` items of a list with room for `room` items, zeroes behind them; NULL as above. */
+/* A copy of the `count` items of a list with room for `room` (>= count) items, zeroed after the copy; NULL as above. */
 void *arena_grown(struct arena *arena, const void *list, size_t count, size_t room, size_t item_bytes);
-/* Room for `more` items behind the `count` of a list, which is NULL or has grown here before: list_reserve() of
- * base/memory.h, with zeroes behind what the list has. */
+/* Makes room for `more` items after the `count` items of a list, which is NULL or was grown by this function before. As
+ * list_reserve() of base/memory.h, but the new room is zeroed. */
 bool arena_reserve(struct arena *arena, void *list_address, size_t count, size_t more, size_t item_bytes);
 #define ARENA_GROW(a, list, count) arena_reserve(a, &(list), count, 1, sizeof *(list))
 

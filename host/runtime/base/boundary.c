@@ -13,13 +13,13 @@ inlay_status boundary_status(inlay_status status)
     }
 }
 
-/* Ends the text within its array and makes it one line. */
-static void clean(char *text, size_t bytes)
+/* Terminates the text within its array and replaces control characters. */
+static void sanitize_text(char *text, size_t bytes)
 {
     text[bytes - 1] = '\0';
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    for (char *at = text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
 }
 
 inlay_status boundary_finish_status(inlay_status status, inlay_diag *own)
@@ -27,15 +27,15 @@ inlay_status boundary_finish_status(inlay_status status, inlay_diag *own)
     inlay_status known = boundary_status(status);
 
     own->struct_size = sizeof *own;
-    clean(own->text, sizeof own->text);
-    clean(own->node, sizeof own->node);
-    clean(own->tensor, sizeof own->tensor);
+    sanitize_text(own->text, sizeof own->text);
+    sanitize_text(own->node, sizeof own->node);
+    sanitize_text(own->tensor, sizeof own->tensor);
     if (known != status && own->text[0] == '\0')
         (void)snprintf(own->text, sizeof own->text, "it returned status %d, which this host does not know",
                        (int)status);
     if (own->text[0] == '\0')
         (void)snprintf(own->text, sizeof own->text, "%s, and no reason given", inlay_status_text(known));
-    /* 0 is what an author leaves who says nothing. */
+    /* 0: the plugin did not set a class. */
     if (own->error_class == INLAY_CLASS_PERMANENT || own->error_class > INLAY_CLASS_SHAPE)
         own->error_class = inlay_status_class(known);
     own->code = known;
@@ -44,18 +44,18 @@ inlay_status boundary_finish_status(inlay_status status, inlay_diag *own)
 
 inlay_status forward_plugin_error(const boundary_call *call, inlay_status status, inlay_diag *own, inlay_diag *diag)
 {
-    const char *who = call->provider != NULL ? call->provider : call->plugin;
-    bool named = call->plugin != NULL && who != NULL && strcmp(who, call->plugin) != 0;
+    const char *source = call->provider != NULL ? call->provider : call->plugin;
+    bool named = call->plugin != NULL && source != NULL && strcmp(source, call->plugin) != 0;
 
     if (status == INLAY_OK)
         return status;
     status = boundary_finish_status(status, own);
     if (diag == NULL || !INLAY_HAS(diag, tensor))
         return status;
-    if (who == NULL || strncmp(own->text, "provider ", 9) == 0 || strncmp(own->text, "plugin ", 7) == 0)
+    if (source == NULL || strncmp(own->text, "provider ", 9) == 0 || strncmp(own->text, "plugin ", 7) == 0)
         (void)inlay_fail(diag, status, "%s", own->text);
     else
-        (void)inlay_fail(diag, status, "%s %.64s%s%.64s%s: %s", call->provider != NULL ? "provider" : "plugin", who,
+        (void)inlay_fail(diag, status, "%s %.64s%s%.64s%s: %s", call->provider != NULL ? "provider" : "plugin", source,
                          named ? " (plugin " : "", named ? call->plugin : "", named ? ")" : "", own->text);
     diag->error_class = own->error_class;
     memcpy(diag->node, own->node, sizeof diag->node);

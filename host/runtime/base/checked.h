@@ -1,4 +1,4 @@
-/* base/checked.h - size arithmetic that says when it overflows. */
+/* base/checked.h - size arithmetic with overflow checks. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 #include "inlay/types.h"
@@ -17,24 +17,24 @@ static inline bool mul_dim(int64_t *count, int64_t dim)
 {
     return dim >= 0 && !__builtin_mul_overflow(*count, dim, count);
 }
-/* The product of dims, false if one is negative or it is beyond what memory can hold. A zero anywhere makes it 0, but
- * does not excuse the others: kernels multiply dims of some axes into strides, and these products and 16 times them
- * (the largest element) must not overflow either. */
+/* *out_count = the product of dims. False if a dim is negative or the product exceeds INT64_MAX / 64. A zero makes
+ * *out_count 0, but the product of the other dims is still checked: kernels multiply the dims of some axes into
+ * strides, and neither these products nor 16 times them (the largest element size) may overflow. */
 static inline bool dims_count(const int64_t *dims, uint32_t rank, int64_t *out_count)
 {
-    int64_t n = 1;
+    int64_t product = 1;
     bool zero = false;
 
     for (uint32_t i = 0; i < rank; i++) {
         if (dims[i] == 0)
             zero = true;
-        else if (!mul_dim(&n, dims[i]))
+        else if (!mul_dim(&product, dims[i]))
             return false;
     }
-    *out_count = zero ? 0 : n;
-    return n <= INT64_MAX / 64;
+    *out_count = zero ? 0 : product;
+    return product <= INT64_MAX / 64;
 }
-/* Bytes of count packed elements of dtype, false on overflow or an unknown dtype. */
+/* *out_bytes = bytes of count packed elements of dtype. False on overflow or for an unknown dtype. */
 static inline bool dtype_bytes(inlay_dtype dtype, int64_t count, size_t *out_bytes)
 {
     uint64_t bits = inlay_dtype_bits(dtype), total;

@@ -1,4 +1,4 @@
-/* base/clock.h - the clocks of the host: CLOCK_MONOTONIC, as deadlines and traces have it, and the CPU time of the
+/* base/clock.h - the clocks of the host: CLOCK_MONOTONIC, which deadlines and traces use, and the CPU time of the
  * process. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -23,7 +23,7 @@ static inline double clock_ms(void)
     return (double)clock_ns() * 1e-6;
 }
 
-/* What the CPUs have worked for this process: what others take of a busy machine does not count. */
+/* CPU time of this process. Time that other processes use is excluded. */
 static inline double clock_cpu_ms(void)
 {
     return (double)clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) * 1e-6;

@@ -1,4 +1,5 @@
 #include "base/cpus.h"
+#include "inlay/check.h"
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,10 +8,10 @@
 
 static uint32_t cpus_by_affinity(void)
 {
-    /* More CPUs than a cpu_set_t has room for make the call fail until the set is large enough. */
-    for (int n = 1024; n <= 1024 * 1024; n *= 4) {
-        cpu_set_t *set = CPU_ALLOC((size_t)n);
-        size_t bytes = CPU_ALLOC_SIZE((size_t)n);
+    /* The call fails while the machine has more CPUs than the set can hold, so try larger sets. */
+    for (int capacity = 1024; capacity <= 1024 * 1024; capacity *= 4) {
+        cpu_set_t *set = CPU_ALLOC((size_t)capacity);
+        size_t bytes = CPU_ALLOC_SIZE((size_t)capacity);
         int count = 0;
 
         if (set == NULL)
@@ -34,7 +35,7 @@ static bool read_line(const char *path, char *text, int bytes)
     return ok;
 }
 
-/* Whole CPUs that quota microseconds in every period allow, 0 = no limit. */
+/* Number of CPUs that `quota` microseconds per period allow, rounded up; 0 = no limit. */
 static uint32_t cpus_of_quota(long long quota, long long period)
 {
     if (quota <= 0 || period <= 0)
@@ -42,8 +43,8 @@ static uint32_t cpus_of_quota(long long quota, long long period)
     return (uint32_t)((quota + period - 1) / period);
 }
 
-/* The tightest quota of the control group of this process and those above it (cgroup v2), or of a container whose root
- * is mounted (v1); 0 = none. */
+/* The smallest quota of this process's control group and its parents (cgroup v2), or of a container whose root is
+ * mounted (v1), in CPUs; 0 = none. */
 static uint32_t cpus_by_cgroup(void)
 {
     char group[512] = "", path[1024], line[128];
@@ -82,5 +83,6 @@ uint32_t cpus_allowed(void)
 {
     uint32_t quota = cpus_by_cgroup(), cpus = cpus_by_affinity();
 
+    INLAY_CHECK(cpus > 0);
     return quota > 0 && quota < cpus ? quota : cpus;
 }

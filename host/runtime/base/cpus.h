@@ -3,7 +3,7 @@
 #define BASE_CPUS_H
 #include <stdint.h>
 
-/* By the affinity mask of the calling thread and by the quota of the control group, at least 1. Reads files: to be
- * asked once. */
+/* Limited by the affinity mask of the calling thread and by the quota of the control group; at least 1. Reads files:
+ * callers cache the result. */
 uint32_t cpus_allowed(void);
 #endif

@@ -1,12 +1,13 @@
 #include "base/element.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A small float with its exponent's bias. Which codes are special differs between the families. */
+/* A float format of at most 16 bits. The formats differ in the codes for NaN and infinity. */
 typedef struct small_float {
-    uint32_t exp_bits, man_bits;
+    uint32_t exp_bits, man_bits; /* exponent and mantissa */
     int bias;
     enum { IEEE_SPECIALS, NAN_ALL_ONES, NAN_MINUS_ZERO, NO_SPECIALS } specials;
 } small_float;
@@ -18,26 +19,27 @@ static const small_float formats[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT4E2M1] = { 2, 1, 1, NO_SPECIALS },
 };
 
-static double decode(const small_float *f, uint32_t bits)
+static double decode(const small_float *format, uint32_t bits)
 {
-    uint32_t sign = bits >> (f->exp_bits + f->man_bits) & 1;
-    uint32_t exp = bits >> f->man_bits & ((1u << f->exp_bits) - 1);
-    uint32_t man = bits & ((1u << f->man_bits) - 1);
-    uint32_t all_ones = (1u << f->exp_bits) - 1;
-    double v;
+    uint32_t sign = bits >> (format->exp_bits + format->man_bits) & 1;
+    uint32_t exp = bits >> format->man_bits & ((1u << format->exp_bits) - 1);
+    uint32_t man = bits & ((1u << format->man_bits) - 1);
+    uint32_t all_ones = (1u << format->exp_bits) - 1;
+    double magnitude;
 
-    if (f->specials == IEEE_SPECIALS && exp == all_ones)
+    if (format->specials == IEEE_SPECIALS && exp == all_ones)
         return man != 0 ? NAN : sign ? -INFINITY : INFINITY;
-    if (f->specials == NAN_ALL_ONES && exp == all_ones && man == (1u << f->man_bits) - 1)
+    if (format->specials == NAN_ALL_ONES && exp == all_ones && man == (1u << format->man_bits) - 1)
         return NAN;
-    if (f->specials == NAN_MINUS_ZERO && sign && exp == 0 && man == 0)
+    if (format->specials == NAN_MINUS_ZERO && sign && exp == 0 && man == 0)
         return NAN;
-    v = exp == 0 ? ldexp(man, 1 - f->bias - (int)f->man_bits)
-                 : ldexp(man + (1u << f->man_bits), (int)exp - f->bias - (int)f->man_bits);
-    return sign ? -v : v;
+    INLAY_CHECK(format->exp_bits > 0);
+    magnitude = exp == 0 ? ldexp(man, 1 - format->bias - (int)format->man_bits)
+                         : ldexp(man + (1u << format->man_bits), (int)exp - format->bias - (int)format->man_bits);
+    return sign ? -magnitude : magnitude;
 }
 
-/* The code of a sub-byte element: packed low bits first. */
+/* The code of an element of fewer than 8 bits; elements are packed from the low bits up. */
 static uint32_t packed_code(const void *data, int64_t index, uint32_t bits)
 {
     uint64_t bit = (uint64_t)index * bits;
@@ -68,6 +70,7 @@ bool element_integer(inlay_dtype dtype, const void *data, int64_t index, int64_t
     default:
         return false;
     }
+    INLAY_CHECK(index >= 0 && bytes <= sizeof raw);
     memcpy(&raw, (const char *)data + (size_t)index * bytes, bytes); /* little-endian machines only, as ONNX files */
     if (dtype == INLAY_BOOL)
         *out_value = raw != 0;
@@ -147,6 +150,7 @@ char *dims_text(const int64_t *dims, uint32_t rank, const char *separator, char 
 {
     size_t used = (size_t)snprintf(text, bytes, "[");
 
+    INLAY_CHECK(bytes > 0 && (rank == 0 || dims != NULL));
     for (uint32_t d = 0; d < rank && used < bytes; d++) {
         const char *before = d > 0 ? separator : "";
 
@@ -164,7 +168,7 @@ bool element_is_float(inlay_dtype dtype)
            (dtype > 0 && dtype < INLAY_DTYPE_COUNT && formats[dtype].exp_bits != 0);
 }
 
-/* A string in quotes. What does not fit is cut, and the cut is shown by three dots. */
+/* Writes a string in quotes; "..." marks a truncated one. */
 static void quote(const inlay_str *string, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -233,7 +237,7 @@ uint16_t element_half(float value)
         return (uint16_t)sign;
     man |= 0x800000;
     {
-        /* Shift out the bits that the target lacks: more of them below the smallest normal number. */
+        /* Shift out the bits that do not fit: more of them below the smallest normal number. */
         uint32_t shift = exp < -14 ? (uint32_t)(-1 - exp) : 13;
         uint32_t rest = man & ((1u << shift) - 1), middle = 1u << (shift - 1);
         half = man >> shift;

@@ -1,7 +1,7 @@
-/* base/float_state.h - how this thread computes with floats: rounding, flushing of tiny numbers, traps.
+/* base/float_state.h - the floating-point environment of a thread: rounding mode, flushing of denormals, traps.
  *
- * Code of plugins and of the libraries below them may change it and forget to set it back; what runs next on the thread
- * would then give other results. Reading it costs about a nanosecond. */
+ * Plugins and their libraries may change it without restoring it, and later code on the thread would then compute
+ * different results. Reading it costs about a nanosecond. */
 #ifndef BASE_FLOAT_STATE_H
 #define BASE_FLOAT_STATE_H
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 typedef uint64_t float_state;
 
 #if defined(__x86_64__)
-#define FLOAT_STATE_MXCSR UINT32_C(0xffc0) /* the rest are flags that every operation raises */
+#define FLOAT_STATE_MXCSR UINT32_C(0xffc0) /* without the exception flags, which every operation may raise */
 
 static inline float_state float_state_get(void)
 {
@@ -56,7 +56,7 @@ static inline void float_state_set(float_state state)
 }
 #endif
 
-/* Sets the state back to what it was; true: somebody had changed it. */
+/* Restores the state that was read before; true if it had changed. */
 static inline bool float_state_restore(float_state before)
 {
     if (float_state_get() == before)

@@ -13,53 +13,54 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t load64(const unsigned char *p)
+static inline uint64_t load64(const unsigned char *from)
 {
-    uint64_t x;
+    uint64_t word;
 
-    memcpy(&x, p, sizeof x);
-    return x;
+    memcpy(&word, from, sizeof word);
+    return word;
 }
 
 /* The last 0 to 15 bytes as two words; the length goes into the hash separately, so padding by zero is unambiguous. */
-static void load_tail(const unsigned char *p, size_t bytes, uint64_t *a, uint64_t *b)
+static void load_tail(const unsigned char *from, size_t bytes, uint64_t *a, uint64_t *b)
 {
     unsigned char tail[16] = { 0 };
 
     if (bytes > 0)
-        memcpy(tail, p, bytes);
+        memcpy(tail, from, bytes);
     *a = load64(tail);
     *b = load64(tail + 8);
 }
 
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed)
 {
-    const unsigned char *p = data;
-    uint64_t h = seed ^ K0, a, b;
+    const unsigned char *at = data;
+    uint64_t hash = seed ^ K0, a, b;
     size_t left = bytes;
 
     if (left >= 64) {
-        uint64_t lane[4] = { h, h ^ K1, h ^ K2, h ^ K3 };
+        uint64_t lane[4] = { hash, hash ^ K1, hash ^ K2, hash ^ K3 };
 
-        for (; left >= 64; p += 64, left -= 64)
+        for (; left >= 64; at += 64, left -= 64)
             for (int i = 0; i < 4; i++)
-                lane[i] = fold(load64(p + 16 * i) ^ K1, load64(p + 16 * i + 8) ^ lane[i]);
-        h = fold(lane[0] ^ K0, lane[1] ^ K2) ^ fold(lane[2] ^ K1, lane[3] ^ K3);
+                lane[i] = fold(load64(at + 16 * i) ^ K1, load64(at + 16 * i + 8) ^ lane[i]);
+        hash = fold(lane[0] ^ K0, lane[1] ^ K2) ^ fold(lane[2] ^ K1, lane[3] ^ K3);
     }
-    for (; left >= 16; p += 16, left -= 16)
-        h = fold(load64(p) ^ K1, load64(p + 8) ^ h);
-    load_tail(p, left, &a, &b);
-    h = fold(a ^ K2, b ^ h);
-    return fold(h ^ K3, (uint64_t)bytes ^ K1);
+    for (; left >= 16; at += 16, left -= 16)
+        hash = fold(load64(at) ^ K1, load64(at + 8) ^ hash);
+    load_tail(at, left, &a, &b);
+    hash = fold(a ^ K2, b ^ hash);
+    return fold(hash ^ K3, (uint64_t)bytes ^ K1);
 }
 
 uint64_t hash_blocks(const void *data, size_t bytes, uint64_t seed)
 {
-    uint64_t h = seed;
+    uint64_t hash = seed;
 
     if (bytes <= HASH_BLOCK)
         return hash_bytes(data, bytes, seed);
     for (size_t at = 0; at < bytes; at += HASH_BLOCK)
-        h = hash_u64(h, hash_bytes((const char *)data + at, bytes - at < HASH_BLOCK ? bytes - at : HASH_BLOCK, 0));
-    return h;
+        hash =
+            hash_u64(hash, hash_bytes((const char *)data + at, bytes - at < HASH_BLOCK ? bytes - at : HASH_BLOCK, 0));
+    return hash;
 }

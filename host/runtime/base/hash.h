@@ -1,7 +1,7 @@
-/* base/hash.h - a fast 64-bit hash of bytes, for tables and for content hashes that stay in a cache.
+/* base/hash.h - a fast 64-bit hash of bytes, for tables and for content hashes in cache files.
  *
  * Multiplies 64 x 64 to 128 bits and folds the halves; four independent lanes for long inputs, so that hashing weights
- * runs at the speed of memory. Not cryptographic: it tells contents apart, it does not authenticate them. */
+ * is limited by memory bandwidth. Not cryptographic: it detects different contents, but does not authenticate them. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 #include <stddef.h>
@@ -10,8 +10,8 @@
 /* The hash of the bytes; the same on every machine of the same byte order. seed chains several hashes into one. */
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 
-/* The same for much memory, in blocks that several threads can hash at once: see threads/hash_many.h. Up to one block
- * it is hash_bytes. */
+/* The same for large data, in blocks that several threads can hash concurrently: see threads/hash_many.h. Data of at
+ * most one block has the hash of hash_bytes(). */
 #define HASH_BLOCK ((size_t)1 << 20)
 uint64_t hash_blocks(const void *data, size_t bytes, uint64_t seed);
 

@@ -1,15 +1,16 @@
-/* heap.h - how much memory the process has from malloc. */
+/* heap.h - bytes that the process has allocated with malloc. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes that malloc has given out to the whole process and not got back, large blocks included; 0: this C library, or a
- * sanitizer in its place, does not tell. Takes its locks: for what happens seldom. */
+/* Bytes allocated with malloc and not yet freed in the whole process, large blocks included. 0 if this C library, or a
+ * sanitizer that replaces it, does not report them. Takes the allocator's locks, so call it rarely. */
 uint64_t heap_bytes(void);
 
-/* Adds what the heap grew by since it had `before` bytes, less `less` that is counted elsewhere; returns what was
- * added. What other threads take meanwhile counts as well. NULL: nobody counts, 0. */
+/* Adds the growth of the heap since it had `before` bytes, minus `less` bytes that are counted elsewhere, to *counter
+ * (atomic), and returns the sum added. Allocations of other threads in that time are included. If counter is NULL, does
+ * nothing and returns 0. */
 static inline uint64_t heap_count(uint64_t *counter, uint64_t before, uint64_t less)
 {
     const uint64_t now = counter != NULL ? heap_bytes() : 0, grown = now > before ? now - before : 0;

@@ -7,19 +7,19 @@
 static uint32_t cpu_level = INLAY_ISA_BASELINE, cpu_extra;
 static pthread_once_t cpu_once = PTHREAD_ONCE_INIT;
 
-static void ask_cpu(void)
+static void detect_cpu(void)
 {
     cpu_level = kit_isa(&cpu_extra);
 }
 
 uint32_t isa_of_cpu(uint32_t *out_extra)
 {
-    (void)pthread_once(&cpu_once, ask_cpu);
+    (void)pthread_once(&cpu_once, detect_cpu);
     *out_extra = cpu_extra;
     return cpu_level;
 }
 
-/* The level that the option's value `name` allows at most. False: it is no such value. */
+/* The highest level that the option value `name` permits. False for unknown names. */
 static bool level_of_name(const char *name, uint32_t *out)
 {
     static const struct {
@@ -69,7 +69,7 @@ const char *isa_level_text(uint32_t level)
     case INLAY_ISA_X86_64_V4:
         return "x86-64-v4 (AVX-512)";
     default:
-        return "a level that this host has never heard of";
+        return "a level that this host does not know";
     }
 }
 
@@ -82,5 +82,5 @@ const char *isa_extra_text(uint32_t extra)
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if ((extra >> i & 1) != 0)
             return names[i];
-    return "instructions that this host has never heard of";
+    return "instructions that this host does not know";
 }

@@ -1,6 +1,7 @@
 #include "base/kept.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "inlay/check.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,37 +15,37 @@
 static const char unfinished[] = ".new";
 enum { UNFINISHED_SECONDS = 3600 };
 
-/* A new file of a name that nobody else has. */
-static int create_beside(const char *path, char *beside, size_t beside_bytes)
+/* Creates a temporary file with a unique name in the folder of path; its name is written to `temporary`. */
+static int create_temporary(const char *path, char *temporary, size_t temporary_bytes)
 {
     static uint32_t serial;
-    int n = snprintf(beside, beside_bytes, "%s.%ld.%u%s", path, (long)getpid(),
-                     __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED), unfinished);
+    int length = snprintf(temporary, temporary_bytes, "%s.%ld.%u%s", path, (long)getpid(),
+                          __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED), unfinished);
 
-    if (n < 0 || (size_t)n >= beside_bytes) {
+    if (length < 0 || (size_t)length >= temporary_bytes) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 bool kept_write(const char *path, const kept_part *parts, uint32_t part_count)
 {
-    char beside[PATH_MAX];
+    char temporary[PATH_MAX];
     bool good = true;
     int fd, error;
 
-    fd = create_beside(path, beside, sizeof beside);
+    fd = create_temporary(path, temporary, sizeof temporary);
     if (fd < 0)
         return false;
     for (uint32_t i = 0; good && i < part_count; i++)
         good = output_write(fd, parts[i].data, parts[i].bytes);
     error = errno;
     good = close(fd) == 0 && good;
-    if (good && rename(beside, path) == 0)
+    if (good && rename(temporary, path) == 0)
         return true;
     error = good ? errno : error;
-    (void)unlink(beside);
+    (void)unlink(temporary);
     errno = error;
     return false;
 }
@@ -54,7 +55,7 @@ void kept_touch(int fd)
     (void)futimens(fd, NULL);
 }
 
-/* ------------------------------------------------------------------ the bound */
+/* ------------------------------------------------------------------ limits */
 
 typedef struct kept_file {
     char *name;
@@ -64,21 +65,22 @@ typedef struct kept_file {
 
 static bool ends_in(const char *name, const char *suffix)
 {
-    size_t n = strlen(name), s = strlen(suffix);
+    size_t name_bytes = strlen(name), suffix_bytes = strlen(suffix);
 
-    return n > s && strcmp(name + n - s, suffix) == 0;
+    return name_bytes > suffix_bytes && strcmp(name + name_bytes - suffix_bytes, suffix) == 0;
 }
 
-static int by_use(const void *a, const void *b)
+/* For qsort: most recently used files first. */
+static int compare_last_use(const void *a, const void *b)
 {
-    const kept_file *file = a, *y = b;
+    const struct timespec first = ((const kept_file *)a)->used, second = ((const kept_file *)b)->used;
 
-    if (file->used.tv_sec != y->used.tv_sec)
-        return file->used.tv_sec > y->used.tv_sec ? -1 : 1;
-    return file->used.tv_nsec != y->used.tv_nsec ? (file->used.tv_nsec > y->used.tv_nsec ? -1 : 1) : 0;
+    if (first.tv_sec != second.tv_sec)
+        return first.tv_sec > second.tv_sec ? -1 : 1;
+    return first.tv_nsec != second.tv_nsec ? (first.tv_nsec > second.tv_nsec ? -1 : 1) : 0;
 }
 
-/* Those that end in suffix, into a list that the caller frees; removes what dead writers left. */
+/* Lists the files that end in suffix; the caller frees the list. Deletes old temporary files. */
 static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
 {
     kept_file *list = NULL;
@@ -119,8 +121,9 @@ void kept_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_
         return;
     list = list_files(dir, suffix, &count);
     if (count > 0)
-        qsort(list, count, sizeof *list, by_use);
+        qsort(list, count, sizeof *list, compare_last_use);
     for (size_t i = 0; i < count; i++) {
+        INLAY_CHECK(total <= max_bytes);
         if (list[i].bytes > max_bytes - total || i >= max_files)
             (void)unlinkat(dirfd(dir), list[i].name, 0);
         else

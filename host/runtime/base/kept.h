@@ -1,24 +1,26 @@
-/* base/kept.h - files in a cache folder: written whole or not at all, and bounded in number and size.
+/* base/kept.h - files in a cache folder: written atomically, and limited in number and size.
  *
- * Folders are the user's own, see config/dirs.h; files are 0600. Nothing here fails a session: callers go without. */
+ * Only the user can access the folders (see config/dirs.h); files have mode 0600. A failure here never fails a session:
+ * callers continue without the cache. */
 #ifndef BASE_KEPT_H
 #define BASE_KEPT_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes path in one go from the parts, under another name first, so that nobody ever sees half a file. false, with
- * errno set: nothing has changed. Any thread. */
+/* Writes the parts, in order, to a temporary file and renames it to path, so that no reader sees a partial file. On
+ * failure returns false, sets errno, and leaves path unchanged. Any thread. */
 typedef struct kept_part {
     const void *data;
     uint64_t bytes;
 } kept_part;
 bool kept_write(const char *path, const kept_part *parts, uint32_t part_count);
 
-/* Files of the folder that end in suffix: the longest unused go until the others fit max_bytes and max_files. Left
- * behind by writers that died: those go after an hour. What is open elsewhere stays valid there. */
+/* Deletes the least recently used files of the folder that end in suffix until the others fit max_bytes and max_files.
+ * Also deletes temporary files that are older than an hour: their writers have died. Processes that have a deleted file
+ * open can still use it. */
 void kept_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files);
 
-/* Says that the open file has been used, for kept_trim. */
+/* Marks the open file as used now, for kept_trim(). */
 void kept_touch(int fd);
 #endif

@@ -1,5 +1,6 @@
 #include "base/memory.h"
 #include "base/checked.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ bool list_reserve(void *list_address, size_t count, size_t more, size_t item_byt
     size_t wanted = count, bytes;
     void *list, *larger;
 
+    INLAY_CHECK(item_bytes > 0);
     if (!add_size(&wanted, more))
         return false;
     bytes = list_room(wanted);

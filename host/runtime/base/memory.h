@@ -1,16 +1,16 @@
-/* base/memory.h - lists from malloc that grow, and the one sentence of an allocation that failed. */
+/* base/memory.h - growing lists from malloc, and the message of failed allocations. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 #include "inlay/status.h"
 #include <stdbool.h>
 
-/* Room for `more` items behind the `count` of a list, which is NULL or has grown here before. Its room follows from
- * count (the power of two at or above it, at least 4), so nothing stores it, and n items cost less than 2 n copies.
- * false: no memory, or more than can be addressed; the list is as it was. */
+/* Makes room for `more` items after the `count` items of a list, which is NULL or was grown by this function before.
+ * The capacity is a function of count (the next power of two, at least 4), so it is not stored; appending n items one
+ * by one copies fewer than 2 n. False if out of memory or if the size overflows; the list is unchanged then. */
 bool list_reserve(void *list_address, size_t count, size_t more, size_t item_bytes);
 #define LIST_GROW(list, count) list_reserve(&(list), count, 1, sizeof *(list))
 
-/* The room of a list of `count` items, as above; SIZE_MAX when it cannot be addressed. */
+/* The capacity of a list of `count` items, as above; SIZE_MAX if it overflows. */
 size_t list_room(size_t count);
 
 /* INLAY_OUT_OF_MEMORY with "no memory PURPOSE" in diag (may be NULL):

@@ -1,5 +1,6 @@
 #include "base/names.h"
 #include "base/hash.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +10,12 @@ void names_deinit(names_table *table)
     *table = (names_table){ 0 };
 }
 
-/* The slot of the text, or the free slot where it would go. The table is never full. */
+/* The slot of the text, or the free slot where it would be added. The table is never full. */
 static names_entry *slot_of(const names_table *table, const char *text, size_t bytes, uint64_t hash)
 {
     size_t i = (size_t)hash & (table->capacity - 1);
 
+    INLAY_CHECK(table->count < table->capacity && (table->capacity & (table->capacity - 1)) == 0);
     while (table->entries[i].text != NULL) {
         const names_entry *entry = &table->entries[i];
 
@@ -33,7 +35,7 @@ static bool grow(names_table *table)
     bigger.entries = calloc(bigger.capacity, sizeof *bigger.entries);
     if (bigger.entries == NULL)
         return false;
-    if (table->capacity == 0) /* addresses are randomised: good enough against prepared collisions */
+    if (table->capacity == 0) /* addresses are randomised, which is enough against prepared collisions */
         bigger.seed = hash_u64((uint64_t)(uintptr_t)bigger.entries, (uint64_t)(uintptr_t)&bigger);
     for (size_t i = 0; i < table->capacity; i++)
         if (table->entries[i].text != NULL)

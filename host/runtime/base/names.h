@@ -1,7 +1,7 @@
-/* base/names.h - a table from text to number: value names of a graph, symbols, external files.
+/* base/names.h - a hash table from text to number: value names of a graph, symbols, external files.
  *
- * Open addressing over borrowed texts: whoever adds a text keeps it alive. Where a table can run out of memory it says
- * so (uthash, the usual choice, exits). The hash is seeded per table, so a file cannot be made to collide. */
+ * Open addressing over borrowed texts: the caller keeps the texts alive. Unlike uthash, which exits, it reports that
+ * memory is exhausted. The hash is seeded per table, so a file cannot be made to cause collisions. */
 #ifndef BASE_NAMES_H
 #define BASE_NAMES_H
 #include <stdbool.h>
@@ -26,9 +26,9 @@ typedef struct names_table {
 
 /* {0} is an empty table. */
 void names_deinit(names_table *table);
-/* The number of a text, NAMES_NONE if it is not there. */
+/* Returns the number of a text, or NAMES_NONE. */
 uint32_t names_find(const names_table *table, const char *text, size_t bytes);
-/* Adds text -> number. false: out of memory. *out_present (may be NULL) is the number that the text had already, in
- * which case the table stays as it was, or NAMES_NONE. */
+/* Adds text -> number. False: out of memory. If the table has the text already, it stays unchanged and *out_present
+ * (may be NULL) is the text's number; otherwise *out_present is NAMES_NONE. */
 bool names_add(names_table *table, const char *text, size_t bytes, uint32_t number, uint32_t *out_present);
 #endif

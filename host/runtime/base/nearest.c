@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { LONGEST = 64 };
+enum { MAX_NAME_BYTES = 64 };
 
 static int folded(char c)
 {
@@ -14,13 +14,13 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Three rows of the table of optimal string alignment are enough. */
+/* Edit distance (optimal string alignment); three rows of its table are enough. */
 static uint32_t distance(const char *a, const char *b)
 {
-    uint32_t rows[3][LONGEST + 1];
+    uint32_t rows[3][MAX_NAME_BYTES + 1];
     size_t na = strlen(a), nb = strlen(b);
 
-    if (na > LONGEST || nb > LONGEST)
+    if (na > MAX_NAME_BYTES || nb > MAX_NAME_BYTES)
         return UINT32_MAX;
     for (uint32_t j = 0; j <= nb; j++)
         rows[0][j] = j;

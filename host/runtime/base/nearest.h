@@ -1,4 +1,4 @@
-/* base/nearest.h - "did you mean": the known name nearest to one that is not. */
+/* base/nearest.h - "did you mean": the known name nearest to an unknown one. */
 #ifndef BASE_NEAREST_H
 #define BASE_NEAREST_H
 #include <stdint.h>
@@ -6,7 +6,7 @@
 /* The i-th of the known names. */
 typedef const char *(*nearest_name_fn)(const void *ctx, uint32_t i);
 
-/* The known name with the fewest edits from wanted (insert, delete, replace, swap of neighbours; '-' equals '_', case
- * is ignored), if that is at most a third of its length, rounded up; NULL if none is. */
+/* Returns the known name with the smallest edit distance from wanted (insert, delete, replace, swap of neighbours; '-'
+ * equals '_', case is ignored), if the distance is at most a third of its length, rounded up; otherwise NULL. */
 const char *nearest_name(const char *wanted, nearest_name_fn name_at, const void *ctx, uint32_t count);
 #endif

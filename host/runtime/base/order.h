@@ -1,10 +1,10 @@
-/* base/order.h - comparisons for qsort, and a look into short lists. */
+/* base/order.h - comparisons for qsort, and search in short lists. */
 #ifndef BASE_ORDER_H
 #define BASE_ORDER_H
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Doubles that are numbers, ascending. */
+/* Doubles in ascending order, without NaN. */
 static inline int order_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -12,11 +12,11 @@ static inline int order_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Is v in list[count]? */
-static inline bool is_listed(const uint32_t *list, uint32_t count, uint32_t v)
+/* Is value in list[count]? */
+static inline bool is_listed(const uint32_t *list, uint32_t count, uint32_t value)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (list[i] == v)
+        if (list[i] == value)
             return true;
     return false;
 }

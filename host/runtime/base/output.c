@@ -1,4 +1,5 @@
 #include "base/output.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,12 +11,12 @@
 
 enum { MOST_LINKS = 40, MOST_NAMES = 1000, NAME_BYTES = 200, COPY_BYTES = 1 << 16 };
 
-static int standard_output = STDOUT_FILENO; /* what /dev/stdout stands for */
+static int standard_output = STDOUT_FILENO; /* descriptor that /dev/stdout names */
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------ names of files */
 
-/* The open descriptor that path names; -1: none. The kernel's names of descriptors are links, but not to be followed:
- * what they show is no path if it is a pipe, and a file's position belongs to the descriptor. */
+/* The open descriptor that path names; -1: none. The kernel presents descriptors as links, which must not be followed:
+ * the link of a pipe is not a path, and a file's position belongs to the descriptor. */
 static int descriptor_of(const char *path)
 {
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -45,8 +46,8 @@ static size_t folder_bytes(const char *path)
     return slash == NULL ? 0 : (size_t)(slash - path) + 1;
 }
 
-/* Follows the links of path's last name; *out_descriptor: they end at that one. */
-static bool follow(const char *path, char target[PATH_MAX], int *out_descriptor)
+/* Follows the links of path's last component into target. *out_descriptor: the descriptor that they end at, or -1. */
+static bool follow_links(const char *path, char target[PATH_MAX], int *out_descriptor)
 {
     char link[PATH_MAX];
 
@@ -80,13 +81,13 @@ bool output_target(const char *path, char target[PATH_MAX])
     struct stat st;
     int descriptor;
 
-    return follow(path, target, &descriptor) && descriptor < 0 && (stat(target, &st) != 0 || S_ISREG(st.st_mode));
+    return follow_links(path, target, &descriptor) && descriptor < 0 && (stat(target, &st) != 0 || S_ISREG(st.st_mode));
 }
 
 /* ------------------------------------------------------------------ opening */
 
-/* Would `bytes` more, at the position of fd, fit into RLIMIT_FSIZE? What is no regular file has no limit. */
-static bool fits(int fd, uint64_t bytes)
+/* Do `bytes` more, at the position of fd, stay within RLIMIT_FSIZE? The limit applies to regular files only. */
+static bool fits_size_limit(int fd, uint64_t bytes)
 {
     struct rlimit limit;
     struct stat st;
@@ -106,7 +107,7 @@ bool output_write(int fd, const void *data, uint64_t bytes)
 {
     const char *at = data;
 
-    if (!fits(fd, bytes))
+    if (!fits_size_limit(fd, bytes))
         return false;
     while (bytes > 0) {
         ssize_t n = write(fd, at, bytes < SSIZE_MAX ? (size_t)bytes : SSIZE_MAX);
@@ -126,8 +127,8 @@ inlay_status output_failed(const output_file *out, inlay_diag *diag)
     return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be written: %s", out->path, strerror(errno));
 }
 
-/* Gives the file the owner and the mode of st, before anything is in it. */
-static bool take_after(int fd, const struct stat *st)
+/* Gives the still empty file the owner and the mode of st. */
+static bool copy_owner_and_mode(int fd, const struct stat *st)
 {
     struct stat now;
 
@@ -136,7 +137,7 @@ static bool take_after(int fd, const struct stat *st)
            ((now.st_mode & 07777) == (st->st_mode & 07777) || fchmod(fd, st->st_mode & 07777) == 0);
 }
 
-static int create_beside(output_file *out)
+static int create_temporary(output_file *out)
 {
     static uint32_t serial;
     const int folder = (int)folder_bytes(out->target);
@@ -154,7 +155,7 @@ static int create_beside(output_file *out)
     return fd;
 }
 
-/* A file that has no name. */
+/* Creates a file that is already unlinked. */
 static int create_unnamed(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -180,12 +181,12 @@ static int remove_temporary(output_file *out, int fd)
     return -1;
 }
 
-/* before: the file that there is, or NULL. */
+/* before: the existing file, or NULL. */
 static int open_regular(output_file *out, const struct stat *before)
 {
-    int fd = create_beside(out);
+    int fd = create_temporary(out);
 
-    if (before == NULL || (fd >= 0 && take_after(fd, before)))
+    if (before == NULL || (fd >= 0 && copy_owner_and_mode(fd, before)))
         return fd;
     if (errno != EACCES && errno != EPERM && errno != EROFS)
         return remove_temporary(out, fd);
@@ -201,7 +202,7 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
     bool exists;
 
     *out = (output_file){ .path = path, .fd = -1 };
-    if (follow(path, out->target, &descriptor)) {
+    if (follow_links(path, out->target, &descriptor)) {
         exists = descriptor < 0 && stat(out->target, &st) == 0;
         if (exists && S_ISDIR(st.st_mode)) {
             errno = EISDIR;
@@ -218,7 +219,7 @@ inlay_status output_open(output_file *out, const char *path, inlay_diag *diag)
                      : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: cannot be created: %s", path, strerror(errno));
 }
 
-/* A stream forgets why an early write failed, hence a writer of our own. */
+/* stdio does not keep the errno of an earlier failed write, so this callback stores it. */
 static ssize_t write_stream(void *cookie, const char *data, size_t bytes)
 {
     output_file *out = cookie;
@@ -245,32 +246,32 @@ done:
 
 /* ------------------------------------------------------------------ closing */
 
-/* Everything that is in `from`, from its beginning. */
+/* Copies all of `from`, from its beginning. */
 static bool copy_all(int from, int to)
 {
     char *buffer = malloc(COPY_BYTES);
     off_t at = 0;
-    ssize_t n = buffer != NULL ? 1 : -1;
+    ssize_t got = buffer != NULL ? 1 : -1;
 
-    while (n > 0) {
-        n = pread(from, buffer, COPY_BYTES, at);
-        if (n < 0 && errno == EINTR)
-            n = 1;
-        else if (n > 0 && !output_write(to, buffer, (uint64_t)n))
-            n = -1;
+    while (got > 0) {
+        got = pread(from, buffer, COPY_BYTES, at);
+        if (got < 0 && errno == EINTR)
+            got = 1;
+        else if (got > 0 && !output_write(to, buffer, (uint64_t)got))
+            got = -1;
         else
-            at += n > 0 ? n : 0;
+            at += got > 0 ? got : 0;
     }
     free(buffer);
-    return n == 0;
+    return got == 0;
 }
 
-/* Overwrites the file that is there. Its space is reserved first, so that a full disk leaves it as it is. */
+/* Overwrites the existing file. Its space is reserved first, so that a full disk leaves it unchanged. */
 static bool overwrite(const output_file *out)
 {
     const int to = open(out->target, O_WRONLY | O_CLOEXEC);
     struct stat st;
-    bool good = to >= 0 && fstat(out->fd, &st) == 0 && fits(to, (uint64_t)st.st_size);
+    bool good = to >= 0 && fstat(out->fd, &st) == 0 && fits_size_limit(to, (uint64_t)st.st_size);
 
     if (good && st.st_size > 0 && fallocate(to, FALLOC_FL_KEEP_SIZE, 0, st.st_size) != 0)
         good = errno != ENOSPC && errno != EDQUOT; /* other errors: the file system cannot reserve */
@@ -284,8 +285,8 @@ static bool overwrite(const output_file *out)
     return good;
 }
 
-/* Has everything arrived? */
-static bool complete(output_file *out)
+/* Flushes all data to the file. */
+static bool flush_output(output_file *out)
 {
     if (out->to != NULL && (fflush(out->to) != 0 || ferror(out->to) != 0)) {
         errno = out->error != 0 ? out->error : EIO;
@@ -331,9 +332,11 @@ inlay_status output_commit(output_file *first, output_file *second, inlay_diag *
     const uint32_t count = second != NULL ? 2 : 1;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
-        if (!complete(both[i]))
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
+        INLAY_CHECK(both[i]->open);
+        if (!flush_output(both[i]))
             status = output_failed(both[i], diag);
+    }
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
         if (!publish(both[i]))
             status = output_failed(both[i], diag);
@@ -348,8 +351,8 @@ void output_drop(output_file *out)
     (void)close_output(out);
 }
 
-/* The owner and the mode that `from` gets: those of the temporary file, and a program stays one. */
-static bool as_wanted(int temporary, int from, struct stat *out)
+/* The owner and the mode that `from` gets: those of the temporary file; an executable stays executable. */
+static bool wanted_owner_and_mode(int temporary, int from, struct stat *out)
 {
     struct stat st;
 
@@ -368,8 +371,8 @@ inlay_status output_take(output_file *out, const char *path, const char *from, i
 
     INLAY_TRY(output_open(out, path, diag));
     fd = open(from, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 && out->temporary[0] != '\0' && as_wanted(out->fd, fd, &st) && take_after(fd, &st) &&
-        rename(from, out->temporary) == 0) {
+    if (fd >= 0 && out->temporary[0] != '\0' && wanted_owner_and_mode(out->fd, fd, &st) &&
+        copy_owner_and_mode(fd, &st) && rename(from, out->temporary) == 0) {
         (void)close(out->fd);
         out->fd = fd;
         return INLAY_OK;
@@ -391,17 +394,17 @@ static output_file printed; /* standard output */
 
 static void on_limit(int signal_number)
 {
-    (void)signal_number; /* a handler, not SIG_IGN, which programs that this one starts would inherit */
+    (void)signal_number; /* a handler, because started programs would inherit SIG_IGN */
 }
 
-/* Has standard output keep why it failed, too. Before anything is printed. */
+/* Makes standard output store the errno of a failed write. Called before anything is printed. */
 static void open_standard_output(void)
 {
     const cookie_io_functions_t functions = { .write = write_stream };
 
     printed = (output_file){ .fd = STDOUT_FILENO, .to = fopencookie(&printed, "w", functions) };
     if (printed.to == NULL) {
-        printed.to = stdout; /* which closes the descriptor */
+        printed.to = stdout; /* closing it closes the descriptor */
         return;
     }
     printed.open = true;
@@ -426,7 +429,7 @@ void output_guard(const char *name)
     struct sigaction action;
 
     program = name;
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* opened the other way round: to use it is an error */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* the wrong direction, so that using it fails */
         if (fcntl(fd, F_GETFD) < 0)
             (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     memset(&action, 0, sizeof action);

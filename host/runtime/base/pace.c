@@ -2,16 +2,18 @@
 #include "base/clock.h"
 #include "base/isa.h"
 #include "inlay/note.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <stdint.h>
 
-/* Slices of time are short, so that another process seldom takes the core away in all of them; together they are long
- * enough that the CPU changes to the clock at which it runs wide registers. */
+/* Time slices are short, so that another process rarely preempts all of them. Together they are long enough for the CPU
+ * to switch to the clock rate of its wide registers. */
 enum { CHAINS = 10, ROUNDS = 2000, SLICES = 40 };
-static const double LEAST = 0.25, MOST = 16; /* beyond that the measurement has failed */
+static const double MIN_PACE = 0.25, MAX_PACE = 16; /* outside: the measurement has failed */
 
-/* ROUNDS times CHAINS of STEP in registers of so many bytes: more chains than a core has under way, fewer than it has
- * registers. A STEP is one product and one sum of each lane, in words that no compiler changes. */
+/* Runs ROUNDS times CHAINS of STEP in registers of `bytes` bytes: more chains than a core executes concurrently, fewer
+ * than it has registers. A STEP is one multiplication and one addition of each lane, in assembly that compilers
+ * keep. */
 #define PACE_LOOP(name, bytes, target, STEP)                                                                           \
     target static double name(void)                                                                                    \
     {                                                                                                                  \
@@ -35,11 +37,10 @@ static const double LEAST = 0.25, MOST = 16; /* beyond that the measurement has 
         return (double)a[0];                                                                                           \
     }
 
-/* gflops: of the reference core. */
 typedef struct pace_level {
     uint32_t isa;
     uint32_t lanes;
-    double gflops;
+    double gflops; /* of the reference core */
     double (*run)(void);
 } pace_level;
 
@@ -63,27 +64,28 @@ static const pace_level levels[] = { { INLAY_ISA_BASELINE, 4, 80, run_baseline }
 #endif
 
 static double pace = 1;
-static volatile double unused; /* what is stored there has to be computed */
+static volatile double unused; /* keeps the compiler from removing the computation */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void measure(void)
 {
     const pace_level *level = levels;
-    uint64_t least = UINT64_MAX;
+    uint64_t least_ns = UINT64_MAX;
 
     while (level->isa > isa_in_use())
         level++;
+    INLAY_CHECK(level < levels + sizeof levels / sizeof levels[0]);
     for (int slice = 0; slice < SLICES; slice++) {
         const uint64_t start = clock_ns();
         uint64_t ns;
 
         unused = level->run();
         ns = clock_ns() - start;
-        least = ns < least ? ns : least;
+        least_ns = ns < least_ns ? ns : least_ns;
     }
-    if (least > 0)
-        pace = level->gflops * (double)least / (2.0 * CHAINS * ROUNDS * level->lanes);
-    pace = pace < LEAST || pace > MOST ? 1 : pace;
+    if (least_ns > 0)
+        pace = level->gflops * (double)least_ns / (2.0 * CHAINS * ROUNDS * level->lanes);
+    pace = pace < MIN_PACE || pace > MAX_PACE ? 1 : pace;
 }
 
 double pace_of_cpu(void)

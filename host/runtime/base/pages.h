@@ -1,4 +1,4 @@
-/* pages.h - large blocks of memory on large pages. */
+/* base/pages.h - large pages for large blocks of memory. */
 #ifndef BASE_PAGES_H
 #define BASE_PAGES_H
 #include <stdint.h>
@@ -7,8 +7,8 @@
 
 enum { PAGES_LARGE = 2 * 1024 * 1024 };
 
-/* Asks the system for large pages where whole ones lie in [memory, memory + bytes), which has not been touched yet:
- * whoever streams through many megabytes waits less for addresses to be translated. A wish: nothing fails. */
+/* Asks the system for large pages within [memory, memory + bytes), which has not been touched yet: they reduce TLB
+ * misses of code that streams through many megabytes. Only a hint, so it cannot fail. */
 static inline void pages_large(void *memory, uint64_t bytes)
 {
 #if defined(MADV_HUGEPAGE)

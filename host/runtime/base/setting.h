@@ -1,4 +1,4 @@
-/* base/setting.h - a setting of a provider, as somebody wrote it. */
+/* base/setting.h - a setting of a provider, as the user wrote it. */
 #ifndef BASE_SETTING_H
 #define BASE_SETTING_H
 

@@ -1,4 +1,5 @@
 #include "base/sha256.h"
+#include "inlay/check.h"
 #include <string.h>
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
@@ -13,12 +14,12 @@ static const uint32_t k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, int bits)
+static uint32_t rotate_right(uint32_t x, int bits)
 {
     return x >> bits | x << (32 - bits);
 }
 
-static void take_block(uint32_t state[8], const uint8_t block[64])
+static void hash_block(uint32_t state[8], const uint8_t block[64])
 {
     uint32_t w[64], v[8];
 
@@ -26,14 +27,14 @@ static void take_block(uint32_t state[8], const uint8_t block[64])
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7] +
-               (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+        w[i] = w[i - 16] + (rotate_right(w[i - 15], 7) ^ rotate_right(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7] +
+               (rotate_right(w[i - 2], 17) ^ rotate_right(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(v, state, sizeof v);
     for (int i = 0; i < 64; i++) {
-        uint32_t one =
-            v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) + ((v[4] & v[5]) ^ (~v[4] & v[6])) + k[i] + w[i];
-        uint32_t two =
-            (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
+        uint32_t one = v[7] + (rotate_right(v[4], 6) ^ rotate_right(v[4], 11) ^ rotate_right(v[4], 25)) +
+                       ((v[4] & v[5]) ^ (~v[4] & v[6])) + k[i] + w[i];
+        uint32_t two = (rotate_right(v[0], 2) ^ rotate_right(v[0], 13) ^ rotate_right(v[0], 22)) +
+                       ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
 
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += one;
@@ -57,14 +58,14 @@ void sha256_update(struct sha256 *sha256, const void *data, size_t bytes)
     const uint8_t *in = data;
 
     while (bytes > 0) {
-        size_t used = sha256->bytes % 64, n = bytes < 64 - used ? bytes : 64 - used;
+        size_t used = sha256->bytes % 64, taken = bytes < 64 - used ? bytes : 64 - used;
 
-        memcpy(sha256->block + used, in, n);
-        sha256->bytes += n;
-        in += n;
-        bytes -= n;
-        if (used + n == 64)
-            take_block(sha256->state, sha256->block);
+        memcpy(sha256->block + used, in, taken);
+        sha256->bytes += taken;
+        in += taken;
+        bytes -= taken;
+        if (used + taken == 64)
+            hash_block(sha256->state, sha256->block);
     }
 }
 
@@ -80,6 +81,7 @@ void sha256_hex(struct sha256 *sha256, char text[65])
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
     sha256_update(sha256, length, 8);
+    INLAY_CHECK(sha256->bytes % 64 == 0);
     for (int i = 0; i < 64; i++)
         text[i] = digits[sha256->state[i / 8] >> (28 - 4 * (i % 8)) & 15];
     text[64] = '\0';

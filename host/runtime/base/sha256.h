@@ -6,12 +6,12 @@
 
 struct sha256 {
     uint32_t state[8];
-    uint64_t bytes; /* taken in so far */
+    uint64_t bytes; /* hashed so far, including those in block */
     uint8_t block[64];
 };
 
 void sha256_init(struct sha256 *sha256);
 void sha256_update(struct sha256 *sha256, const void *data, size_t bytes);
-/* The digest as 64 lower-case hex digits and a NUL. sha256 is spent afterwards. */
+/* The digest as 64 lower-case hex digits and a NUL. sha256 cannot be used afterwards. */
 void sha256_hex(struct sha256 *sha256, char text[65]);
 #endif

@@ -65,6 +65,7 @@ int spawn_wait(pid_t child, double seconds, bool (*cancelled)(void))
     bool late = false, killed = false;
     int state = 0;
 
+    INLAY_CHECK(child > 0);
     for (;;) {
         const pid_t got = waitpid(child, &state, watched && !killed ? WNOHANG : 0);
 

@@ -1,4 +1,4 @@
-/* base/spawn.h - other programs: started, awaited, and killed when they take too long. */
+/* base/spawn.h - starts other programs, waits for them, and kills them when they take too long. */
 #ifndef BASE_SPAWN_H
 #define BASE_SPAWN_H
 #include <stdbool.h>
@@ -13,18 +13,18 @@ typedef struct spawn_fd {
 } spawn_fd;
 
 typedef struct spawn_args {
-    const char *const *argv; /* NULL at the end; the first is the program, looked for in PATH unless it has a slash */
-    const spawn_fd *fds;     /* [fd_count] in this order; the others stay as they are */
+    const char *const *argv; /* NULL-terminated; [0] is the program, searched in PATH unless it has a slash */
+    const spawn_fd *fds;     /* [fd_count] applied in this order; other descriptors stay unchanged */
     uint32_t fd_count;
-    bool own_group; /* a process group of its own, so that it can be killed with all that it starts */
-    /* With default actions for all signals, which are blocked, and no descriptor beyond the last of fds. */
+    bool own_group; /* starts a new process group, so that it can be killed with all of its children */
+    /* Start with default actions for all signals, all signals blocked, and no descriptor above the last one of fds. */
     bool bare;
 } spawn_args;
 
-/* Starts the program; 0, or errno's number. */
+/* Starts the program. Returns 0 or an errno. */
 int spawn_start(const spawn_args *args, pid_t *out_child);
 
-/* Waits for a child of own_group; after `seconds` (0 = never), or once cancelled() (may be NULL) is true, its group is
- * killed. Returns its exit code, 128 + the signal that ended it, or SPAWN_TIMED_OUT. */
+/* Waits for a child that was started with own_group. Kills its group after `seconds` (0 = never), or once cancelled()
+ * (may be NULL) returns true. Returns its exit code, 128 + the signal that ended it, or SPAWN_TIMED_OUT. */
 int spawn_wait(pid_t child, double seconds, bool (*cancelled)(void));
 #endif

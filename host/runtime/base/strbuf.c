@@ -1,5 +1,6 @@
 #include "base/strbuf.h"
 #include "base/json_string.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ char *strbuf_reserve(struct strbuf *strbuf, size_t bytes)
     size_t wanted;
     char *more;
 
+    INLAY_CHECK(strbuf->size <= strbuf->capacity);
     if (strbuf->failed)
         return NULL;
     if (strbuf->capacity - strbuf->size >= bytes && strbuf->data != NULL)
@@ -76,13 +78,13 @@ void strbuf_format(struct strbuf *strbuf, const char *format, ...)
 void strbuf_uint(struct strbuf *strbuf, uint64_t number)
 {
     char digits[20];
-    size_t n = sizeof digits;
+    size_t begin = sizeof digits;
 
     do {
-        digits[--n] = (char)('0' + number % 10);
+        digits[--begin] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    strbuf_add(strbuf, digits + n, sizeof digits - n);
+    strbuf_add(strbuf, digits + begin, sizeof digits - begin);
 }
 
 void strbuf_int(struct strbuf *strbuf, int64_t number)

@@ -8,7 +8,7 @@ static bool is_character(uint32_t point)
 
 size_t utf8_get(const char *text, size_t bytes, uint32_t *out_point)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *c = (const unsigned char *)text;
     size_t n;
     uint32_t point;
@@ -28,7 +28,7 @@ size_t utf8_get(const char *text, size_t bytes, uint32_t *out_point)
         point = point << 6 | (c[i] & 0x3f);
     }
     *out_point = point;
-    return point >= least[n] && is_character(point) ? n : 0;
+    return point >= smallest[n] && is_character(point) ? n : 0;
 }
 
 size_t utf8_put(char *to, uint32_t point)
@@ -54,7 +54,7 @@ bool utf8_is_valid(const char *text, size_t bytes)
         uint64_t word;
         size_t n;
 
-        if (bytes >= sizeof word) { /* eight of ASCII at once */
+        if (bytes >= sizeof word) { /* eight ASCII characters at once */
             memcpy(&word, text, sizeof word);
             if ((word & UINT64_C(0x8080808080808080)) == 0) {
                 text += sizeof word;

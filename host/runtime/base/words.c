@@ -1,5 +1,6 @@
 #include "base/words.h"
 #include "base/json_string.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -8,13 +9,13 @@ void say(const explain_sink *sink, const char *format, ...)
 {
     char line[1024];
     va_list args;
-    int n;
+    int length;
 
     va_start(args, format);
-    n = vsnprintf(line, sizeof line, format, args);
+    length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    if (n > 0)
-        sink->write(sink->user, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+    if (length > 0)
+        sink->write(sink->user, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
 }
 
 static bool is_control(char c)
@@ -44,8 +45,8 @@ void say_text(const explain_sink *sink, const char *text)
     say_bytes(sink, text, strlen(text));
 }
 
-/* Does a character begin here? Continuation bytes of UTF-8 take no column. */
-static bool begins(char c)
+/* Continuation bytes of UTF-8 take no column. */
+static bool begins_character(char c)
 {
     return ((unsigned char)c & 0xc0) != 0x80;
 }
@@ -56,10 +57,10 @@ void say_column(const explain_sink *sink, const char *text, int columns)
     int width = 0;
 
     for (size_t i = 0; i < bytes; i++)
-        width += begins(text[i]);
+        width += begins_character(text[i]);
     if (width > columns) {
-        for (; from < bytes && (width > columns - 3 || !begins(text[from])); from++)
-            width -= begins(text[from]);
+        for (; from < bytes && (width > columns - 3 || !begins_character(text[from])); from++)
+            width -= begins_character(text[from]);
         say(sink, "...");
         width += 3;
     }
@@ -70,7 +71,7 @@ void say_column(const explain_sink *sink, const char *text, int columns)
 
 /* ------------------------------------------------------------------ numbers */
 
-static const char *nice(double ns, const char *sign, char text[FORMATTED_BYTES])
+static const char *format_time(double ns, const char *sign, char text[FORMATTED_BYTES])
 {
     static const struct {
         double ns;
@@ -90,12 +91,12 @@ static const char *nice(double ns, const char *sign, char text[FORMATTED_BYTES])
 
 const char *format_ns(double ns, char text[FORMATTED_BYTES])
 {
-    return ns <= -0.5 ? nice(-ns, "-", text) : nice(fabs(ns), "", text);
+    return ns <= -0.5 ? format_time(-ns, "-", text) : format_time(fabs(ns), "", text);
 }
 
 const char *format_ns_change(double ns, char text[FORMATTED_BYTES])
 {
-    return ns <= -0.5 ? nice(-ns, "-", text) : nice(fabs(ns), ns >= 0.5 ? "+" : "", text);
+    return ns <= -0.5 ? format_time(-ns, "-", text) : format_time(fabs(ns), ns >= 0.5 ? "+" : "", text);
 }
 
 const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES])
@@ -146,6 +147,7 @@ void json_close(json_out *json)
 {
     uint32_t d = json->depth - 1;
 
+    INLAY_CHECK(json->depth > 0);
     if (!json->flat[d] && json->filled[d])
         say(json->sink, "\n%*s", (int)d * 2, "");
     say(json->sink, "%c", json->closer[d]);

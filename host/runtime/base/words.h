@@ -1,6 +1,6 @@
-/* base/words.h - how explanations are written: numbers for people, names that stay one line, JSON.
+/* base/words.h - writes reports: readable numbers, names on one line, JSON.
  *
- * Everything goes through the caller's write function in pieces, nothing is gathered, so nothing here can fail. */
+ * All output goes through the caller's write function in pieces, without buffering, so nothing here can fail. */
 #ifndef BASE_WORDS_H
 #define BASE_WORDS_H
 #include "inlay/inlay.h"
@@ -14,16 +14,16 @@ typedef struct explain_sink {
 /* printf for short pieces, at most 1023 bytes; longer texts go through say_text(). */
 INLAY_PRINTF(2, 3)
 void say(const explain_sink *sink, const char *format, ...);
-/* A text of the model's or a plugin's: control characters, which terminals obey, become '?'. */
+/* Writes a text from a model or a plugin. Control characters, which terminals interpret, become '?'. */
 void say_text(const explain_sink *sink, const char *text);
-/* The same, cut to columns characters, "..." in front when the beginning had to go (the ends of node names differ), and
- * filled with blanks up to columns. */
+/* The same, padded with blanks or truncated to `columns` characters. A truncated text keeps its end, because the ends
+ * of node names differ, and begins with "...". */
 void say_column(const explain_sink *sink, const char *text, int columns);
 
 enum { FORMATTED_BYTES = 32 };
 /* "0 ns", "312 ns", "12.3 us", "1.21 ms", "2.50 s", "-12.3 us". Returns text. */
 const char *format_ns(double ns, char text[FORMATTED_BYTES]);
-/* The same with a sign before positive ones, too. */
+/* The same, with a sign for positive numbers, too. */
 const char *format_ns_change(double ns, char text[FORMATTED_BYTES]);
 /* "12 B", "12.0 KiB". */
 const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES]);
@@ -40,18 +40,18 @@ static inline const char *plural(uint64_t count, const char *one, const char *ma
  *     json_text(&j, "name", name);
  *     json_close(&j);
  *
- * Keys are NULL within arrays. Texts may hold any bytes: what is no UTF-8 becomes U+FFFD, and '<', '>', '&' are written
- * as escapes, so that the result can stand in an HTML page. */
-enum { JSON_DEPTH = 128 }; /* graphs within graphs are limited far below */
+ * Keys are NULL within arrays. Texts may contain any bytes: invalid UTF-8 becomes U+FFFD, and '<', '>', '&' are
+ * escaped, so that the result can be embedded in an HTML page. */
+enum { JSON_DEPTH = 128 }; /* the limit for nested graphs is far lower */
 typedef struct json_out {
     const explain_sink *sink;
     uint32_t depth;
-    bool filled[JSON_DEPTH]; /* something was written at that depth */
+    bool filled[JSON_DEPTH]; /* the object or array at that depth is not empty */
     bool flat[JSON_DEPTH];   /* on one line */
     char closer[JSON_DEPTH];
 } json_out;
 
-/* Opens an object '{' or an array '['; flat: all of it on one line. */
+/* Opens an object '{' or an array '['. flat: write it on one line. */
 void json_open(json_out *json, const char *key, char kind, bool flat);
 void json_close(json_out *json);
 void json_text(json_out *json, const char *key, const char *text); /* NULL: null */

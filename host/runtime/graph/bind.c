@@ -1,14 +1,15 @@
-/* graph/bind.c - ties each node to the schema of its operator version.
+/* graph/bind.c - binds each node to the schema of its operator version.
  *
- * After this a node's attributes are complete and of the right kinds, its inputs and outputs fit in number, and its
- * info.since_version says which version of the operator it is. Binding twice is harmless: nodes that passes or inlining
- * have added are bound, the others are left alone. */
+ * Afterwards a node's attributes are complete and have the right kinds, the numbers of its inputs and outputs are
+ * valid, and info.since_version is the version of its operator. Binding again is harmless: it binds nodes that passes
+ * or inlining have added and skips the others. */
 #include "base/among.h"
 #include "base/nearest.h"
 #include "graph/graph.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* A parsed signature, shared by all nodes of the model whose schema reads the same. */
+/* A parsed signature, shared by all nodes of the model with that signature. */
 typedef struct graph_schema {
     op_schema schema;
     inlay_attr_info *defaults; /* [default_count] */
@@ -19,7 +20,7 @@ struct binder {
     graph_model *model;
     const graph_operators *operators; /* or NULL */
     inlay_diag *diag;
-    const graph_opset *opsets; /* that hold where we are */
+    const graph_opset *opsets; /* imports of the model or of the current function */
     uint32_t opset_count;
 };
 
@@ -91,7 +92,8 @@ static inlay_status schema_for(struct binder *binder, const struct graph *graph,
     uint32_t found = names_find(&model->schema_table, signature, strlen(signature));
     inlay_status status;
 
-    if (found < model->schema_count) { /* NAMES_NONE is beyond all */
+    INLAY_CHECK(found == NAMES_NONE || found < model->schema_count);
+    if (found != NAMES_NONE) {
         *out = model->schemas[found];
         return INLAY_OK;
     }
@@ -105,9 +107,9 @@ static inlay_status schema_for(struct binder *binder, const struct graph *graph,
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ which operator */
+/* ------------------------------------------------------------------ operators */
 
-/* The imported version of a domain, 0 if there is none. Files older than opset imports mean version 1. */
+/* The imported version of a domain, 0 = none. Files older than opset imports use version 1. */
 static int64_t imported(const struct binder *binder, const char *domain)
 {
     for (uint32_t i = 0; i < binder->opset_count; i++)
@@ -116,7 +118,7 @@ static int64_t imported(const struct binder *binder, const char *domain)
     return binder->opset_count == 0 && strcmp(domain, "ai.onnx") == 0 ? 1 : 0;
 }
 
-/* For a domain that the model does not import: the newest version, as ONNX Runtime takes it. */
+/* For a domain that the model does not import: uses the newest version, as ONNX Runtime does. */
 static inlay_status import_newest(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
     const char *domain = node->info.domain.data;
@@ -124,22 +126,22 @@ static inlay_status import_newest(const struct binder *binder, const struct grap
 
     node->opset = newest > 0 ? newest : 1;
     return graph_tolerate(binder->model, graph, node, NULL, GRAPH_NOT_IMPORTED, binder->diag,
-                          "operator %.64s is of domain '%.96s', which the model does not import",
+                          "operator %.64s belongs to domain '%.96s', which the model does not import",
                           node->info.op_type.data, domain);
 }
 
-/* Is the operator one of those that ONNX Runtime had in ai.onnx before ONNX did, or has there alone? Its tools write
- * them into models of any opset. */
-static bool is_early(const graph_node *node)
+/* Is the operator one that ONNX Runtime had in ai.onnx before ONNX did, or that only ONNX Runtime has there? Its tools
+ * write such operators to models of any opset. */
+static bool is_early_operator(const graph_node *node)
 {
     return strcmp(node->info.domain.data, "ai.onnx") == 0 &&
            is_among(node->info.op_type.data, "LayerNormalization SimplifiedLayerNormalization ImageScaler");
 }
 
-static inlay_status take_early(const struct binder *binder, const struct graph *graph, graph_node *node,
-                               uint32_t lowest)
+static inlay_status bind_early_operator(const struct binder *binder, const struct graph *graph, graph_node *node,
+                                        uint32_t lowest)
 {
-    if (!is_early(node))
+    if (!is_early_operator(node))
         return INLAY_OK;
     node->row = op_find("ai.onnx", node->info.op_type.data, lowest, NULL);
     return graph_tolerate(binder->model, graph, node, NULL, GRAPH_OPERATOR_TOO_NEW, binder->diag,
@@ -155,14 +157,13 @@ static inlay_status find_row(const struct binder *binder, const struct graph *gr
     if (node->opset > op_domain_newest(domain))
         return graph_fault_fail(
             graph, node, NULL, GRAPH_UNKNOWN_OPSET, INLAY_UNSUPPORTED, binder->diag,
-            "the model imports opset %lld of %s; this build knows opsets up to %lld: export the model for "
-            "that opset",
+            "the model imports opset %lld of %s; this build knows opsets up to %lld: export the model for that opset",
             (long long)node->opset, domain, (long long)op_domain_newest(domain));
     node->row = op_find(domain, op_type, node->opset, &lowest);
     if (node->row != NULL)
         return INLAY_OK;
     if (lowest != 0) {
-        inlay_status status = take_early(binder, graph, node, lowest);
+        inlay_status status = bind_early_operator(binder, graph, node, lowest);
 
         if (node->row != NULL) {
             node->opset = lowest;
@@ -197,8 +198,9 @@ static inlay_status no_custom(const struct binder *binder, const struct graph *g
     const char *domain = node->info.domain.data, *op_type = node->info.op_type.data;
     char why[384];
 
-    (void)snprintf(why, sizeof why, "no plugin brings operator %.64s of domain '%.96s', for no directory was searched",
-                   op_type, domain);
+    (void)snprintf(why, sizeof why,
+                   "no plugin brings operator %.64s of domain '%.96s', because no directory was searched", op_type,
+                   domain);
     if (ops != NULL && ops->missing != NULL)
         ops->missing(ops->ctx, domain, op_type, node->opset, why, sizeof why);
     return graph_fault_fail(graph, node, NULL, GRAPH_NO_PLUGIN, INLAY_UNSUPPORTED, binder->diag, "%s", why);
@@ -228,9 +230,9 @@ static inlay_status check_inputs(const struct binder *binder, const struct graph
                                 "has %u inputs; %.48s-%u takes at most %u", info->input_count, info->op_type.data,
                                 info->since_version, schema->max_inputs);
     for (uint32_t i = 0; i < schema->input_count; i++) {
-        bool there = i < info->input_count && info->inputs[i] != INLAY_NONE;
+        bool present = i < info->input_count && info->inputs[i] != INLAY_NONE;
 
-        if (schema->inputs[i].option == OP_SINGLE && !there)
+        if (schema->inputs[i].option == OP_SINGLE && !present)
             return graph_fault_fail(graph, node, NULL, GRAPH_INPUT_COUNT, INLAY_INVALID_MODEL, binder->diag,
                                     "lacks input %u (%.64s), which %.48s-%u requires", i, schema->inputs[i].name,
                                     info->op_type.data, info->since_version);
@@ -250,7 +252,7 @@ static inlay_status check_inputs(const struct binder *binder, const struct graph
     return INLAY_OK;
 }
 
-/* An output that the operator always gives may be left unnamed, but kernels count on its being there. */
+/* A model may omit the name of an output that the operator always computes, but kernels expect a value for it. */
 static inlay_status name_required_outputs(const struct binder *binder, struct graph *graph, uint32_t index)
 {
     const graph_node *node = graph->nodes[index];
@@ -287,7 +289,7 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof names[0] ? names[kind] : "of an unknown kind";
 }
 
-/* The loader gives sparse tensors as dense ones. */
+/* The loader converts sparse tensors to dense ones. */
 static bool kind_fits(uint32_t wanted, uint32_t got)
 {
     return wanted == got || (wanted == OP_ATTR_SPARSE_TENSOR && got == INLAY_ATTR_TENSOR);
@@ -299,7 +301,7 @@ static const char *attr_name_at(const void *schema, uint32_t i)
 }
 
 /* "Relu-14 has no attribute 'apha'; did you mean 'alpha'?" */
-static void say_unknown_attr(const graph_node *node, const char *name, char *text, size_t bytes)
+static void unknown_attr_text(const graph_node *node, const char *name, char *text, size_t bytes)
 {
     const char *near = nearest_name(name, attr_name_at, node->schema, node->schema->attr_count);
 
@@ -308,7 +310,7 @@ static void say_unknown_attr(const graph_node *node, const char *name, char *tex
                    near != NULL ? "'?" : "");
 }
 
-/* ONNX leaves names that begin with two underscores to tools. */
+/* ONNX reserves names that begin with two underscores for tools. */
 static bool is_internal(const char *name)
 {
     return name[0] == '_' && name[1] == '_';
@@ -324,7 +326,7 @@ static inlay_status check_attr(const struct binder *binder, const struct graph *
     if (attr == NULL) {
         char text[256];
 
-        say_unknown_attr(node, name, text, sizeof text);
+        unknown_attr_text(node, name, text, sizeof text);
         return graph_fault_fail(graph, node, NULL, GRAPH_UNKNOWN_ATTRIBUTE, INLAY_INVALID_MODEL, binder->diag, "%s",
                                 text);
     }
@@ -335,7 +337,7 @@ static inlay_status check_attr(const struct binder *binder, const struct graph *
     return INLAY_OK;
 }
 
-/* Does the node state the attribute, in whatever form? */
+/* Does the node have the attribute, as a value, a body, a type or a reference? */
 static bool has_attr(const graph_node *node, const char *name)
 {
     if (graph_attr(node, name) != NULL || graph_body_named(node, name) != NULL ||
@@ -347,15 +349,15 @@ static bool has_attr(const graph_node *node, const char *name)
     return false;
 }
 
-/* Takes attributes away that the operator does not have, each with a finding, where a node may have such: operators of
- * ONNX Runtime gain and lose attributes with its versions, and of those in ai.onnx it reads the ones that it knows. */
+/* Removes unknown attributes of ONNX Runtime's operators, each with a finding. These operators gain and lose attributes
+ * with its versions, and for those in ai.onnx it ignores unknown attributes. */
 static inlay_status drop_unknown_attrs(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
     inlay_attr_info *kept = NULL;
     uint32_t count = 0;
     inlay_status status = INLAY_OK;
 
-    if (strcmp(node->info.domain.data, "com.microsoft") != 0 && !is_early(node))
+    if (strcmp(node->info.domain.data, "com.microsoft") != 0 && !is_early_operator(node))
         return INLAY_OK;
     for (uint32_t i = 0; i < node->info.attr_count; i++) {
         const inlay_attr_info *attribute = &node->info.attrs[i];
@@ -363,7 +365,7 @@ static inlay_status drop_unknown_attrs(const struct binder *binder, const struct
         char text[256];
 
         if (!known) {
-            say_unknown_attr(node, attribute->name.data, text, sizeof text);
+            unknown_attr_text(node, attribute->name.data, text, sizeof text);
             INLAY_TRY(
                 graph_tolerate(binder->model, graph, node, NULL, GRAPH_UNKNOWN_ATTRIBUTE, binder->diag, "%s", text));
         }
@@ -409,14 +411,15 @@ done:
     return status;
 }
 
-/* Appends the defaults of what the node does not state, or only by reference: a reference may lead to nothing. A node
- * that states nothing shares the list. */
+/* Appends the defaults of attributes that the node does not have, or has only as a reference, which may not resolve. A
+ * node without attributes shares the schema's list. */
 static inlay_status fill_defaults(const struct binder *binder, const struct graph *graph, graph_node *node,
                                   const graph_schema *schema)
 {
     inlay_attr_info *list;
     uint32_t count = node->info.attr_count;
 
+    INLAY_CHECK(schema->default_count <= schema->schema.attr_count);
     node->own_attr_count = count;
     if (schema->default_count == 0)
         return INLAY_OK;

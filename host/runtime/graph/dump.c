@@ -1,4 +1,5 @@
-/* graph/dump.c - a graph as text: one line a value that comes in, one line a node, bodies indented below their node. */
+/* graph/dump.c - writes a graph as text: one line for each input, constant and node, bodies indented below their
+ * node. */
 #include "base/words.h"
 #include "graph/graph.h"
 #include <inttypes.h>
@@ -12,7 +13,7 @@ struct dumper {
     explain_sink out;
 };
 
-/* Text of a file between quotes, on one line whatever it holds. */
+/* Writes a text of the file in quotes, with control characters escaped. */
 static void put_quoted(const struct dumper *dumper, inlay_str text)
 {
     say(&dumper->out, "'");

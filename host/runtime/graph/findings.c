@@ -1,9 +1,10 @@
-/* graph/findings.c - what is wrong with a model without being in the way, and all that is wrong when somebody asks.
+/* graph/findings.c - records faults of a model that do not prevent running it, and all errors for `inlay check`.
  *
- * Files are out there that break a rule of ONNX which other runtimes let pass. Such a place is passed here, too, with a
- * finding; option strict_model makes an error of it. `inlay check` collects errors as well: binding and inference go on
- * behind each, so that one look shows all of them. */
+ * Some files violate rules of ONNX that other runtimes do not enforce. The host accepts them, too, and records a
+ * finding; option strict_model makes it an error. `inlay check` also records errors as findings: binding and inference
+ * continue after each error, so that one call reports all of them. */
 #include "graph/graph.h"
+#include "inlay/check.h"
 #include <stdarg.h>
 #include <string.h>
 
@@ -15,9 +16,9 @@ static const struct {
 #undef FAULT
 };
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------ paths */
 
-/* The node of the graph around whose body this is, and which of its bodies. */
+/* The node of the parent graph that owns this body, and the index of the body. */
 static const graph_node *owner_of(const struct graph *body, uint32_t *out_index)
 {
     const struct graph *graph = body->parent;
@@ -66,7 +67,7 @@ static void add_graph(char *text, size_t bytes, const struct graph *graph)
         (void)snprintf(text, bytes, "$.graph");
         return;
     }
-    add_graph(text, bytes, graph->parent); /* as deep as graphs are nested, which the loader bounds */
+    add_graph(text, bytes, graph->parent); /* the loader limits the nesting of graphs */
     add_node(text, bytes, node);
     for (first = index; first > 0 && strcmp(node->bodies[first - 1].attr, node->bodies[index].attr) == 0; first--)
         ;
@@ -80,10 +81,10 @@ static void add_graph(char *text, size_t bytes, const struct graph *graph)
 
 /* ------------------------------------------------------------------ the list */
 
-enum { MOST_FINDINGS = 1000 };
+enum { MAX_FINDINGS = 1000 };
 
-/* Bodies hang below their nodes only once the file is loaded. */
-static bool place_finding(graph_model *model, graph_finding *finding)
+/* Sets the path of a finding. While the file is being loaded, bodies are not yet connected to their nodes. */
+static bool set_path(graph_model *model, graph_finding *finding)
 {
     char path[512] = "$";
 
@@ -98,17 +99,17 @@ static bool place_finding(graph_model *model, graph_finding *finding)
 bool graph_place_findings(graph_model *model)
 {
     for (graph_finding *finding = model->findings; finding != NULL; finding = finding->next)
-        if (!place_finding(model, finding))
+        if (!set_path(model, finding))
             return false;
     return true;
 }
 
-static inlay_status remember(graph_model *model, inlay_status error, const char *code, const char *fix,
-                             const struct graph *graph, const graph_node *node, const char *text)
+static inlay_status add_finding(graph_model *model, inlay_status error, const char *code, const char *fix,
+                                const struct graph *graph, const graph_node *node, const char *text)
 {
     graph_finding *finding;
 
-    if (model->finding_count == MOST_FINDINGS)
+    if (model->finding_count == MAX_FINDINGS)
         return INLAY_OK;
     for (finding = model->findings; finding != NULL;
          finding = finding->next) /* bodies of loops are inferred more than once */
@@ -124,8 +125,9 @@ static inlay_status remember(graph_model *model, inlay_status error, const char 
                                 .n = node,
                                 .text = arena_string(&model->arena, text),
                                 .node = node == NULL ? "" : node->info.name.data };
-    if (!place_finding(model, finding) || finding->text == NULL)
+    if (!set_path(model, finding) || finding->text == NULL)
         return INLAY_OUT_OF_MEMORY;
+    INLAY_CHECK((model->last_finding == NULL) == (model->finding_count == 0));
     if (model->last_finding == NULL)
         model->findings = finding;
     else
@@ -138,19 +140,20 @@ static inlay_status remember(graph_model *model, inlay_status error, const char 
 inlay_status graph_tolerate(graph_model *model, const struct graph *graph, const graph_node *node, const char *tensor,
                             graph_fault fault, inlay_diag *diag, const char *format, ...)
 {
-    inlay_diag said = INLAY_DIAG_INIT;
+    inlay_diag located = INLAY_DIAG_INIT;
     char text[448];
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    INLAY_CHECK((size_t)fault < sizeof faults / sizeof faults[0]);
     if (model->strict) {
         model->fault = (uint32_t)fault + 1;
         return graph_fail(graph, node, tensor, INLAY_INVALID_MODEL, diag, "%s; %s", text, faults[fault].fix);
     }
-    (void)graph_fail(graph, node, tensor, INLAY_INVALID_MODEL, &said, "%s", text);
-    if (remember(model, INLAY_OK, faults[fault].code, faults[fault].fix, graph, node, said.text) != INLAY_OK)
+    (void)graph_fail(graph, node, tensor, INLAY_INVALID_MODEL, &located, "%s", text);
+    if (add_finding(model, INLAY_OK, faults[fault].code, faults[fault].fix, graph, node, located.text) != INLAY_OK)
         return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, diag, "out of memory while loading");
     return INLAY_OK;
 }
@@ -168,7 +171,7 @@ inlay_status graph_fault_fail(const struct graph *graph, const graph_node *node,
     return graph_fail(graph, node, tensor, code, diag, "%s", text);
 }
 
-/* Codes of errors that are not in faults.def: by status. */
+/* Codes of errors that are not in faults.def. */
 static const char *code_of(inlay_status status)
 {
     return status == INLAY_SHAPE_MISMATCH   ? "shape-mismatch"
@@ -179,6 +182,7 @@ static const char *code_of(inlay_status status)
 
 void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code, const char **out_fix)
 {
+    INLAY_CHECK(fault <= sizeof faults / sizeof faults[0]);
     *out_code = fault > 0 ? faults[fault - 1].code : code_of(status);
     *out_fix = fault > 0 ? faults[fault - 1].fix : "";
 }
@@ -191,7 +195,7 @@ bool graph_goes_on(graph_model *model, const struct graph *graph, const graph_no
     if (*status == INLAY_OK || !model->collect || *status == INLAY_OUT_OF_MEMORY || *status == INLAY_CANCELLED)
         return *status == INLAY_OK;
     graph_fault_text(model->fault, *status, &code, &fix);
-    if (remember(model, *status, code, fix, graph, node, diag == NULL ? "" : diag->text) != INLAY_OK)
+    if (add_finding(model, *status, code, fix, graph, node, diag == NULL ? "" : diag->text) != INLAY_OK)
         return false;
     model->fault = 0;
     *status = INLAY_OK;
@@ -200,7 +204,7 @@ bool graph_goes_on(graph_model *model, const struct graph *graph, const graph_no
 
 /* ------------------------------------------------------------------ declarations */
 
-static bool fits_declared(const graph_value *value)
+static bool matches_declared(const graph_value *value)
 {
     if (value->declared_rank == INLAY_RANK_UNKNOWN || value->info.rank == INLAY_RANK_UNKNOWN)
         return true;
@@ -231,7 +235,7 @@ inlay_status graph_check_declared(graph_model *model, inlay_diag *diag)
 
     for (uint32_t i = 0; i < graph->value_count; i++) {
         const graph_value *value = &graph->values[i];
-        const char *what = value->info.flags & INLAY_VALUE_GRAPH_OUTPUT ? "output" : "value";
+        const char *role = value->info.flags & INLAY_VALUE_GRAPH_OUTPUT ? "output" : "value";
         char declared[160], computed[160];
 
         if (!value->declared || value->info.producer == INLAY_NONE || value->info.kind != INLAY_VALUE_TENSOR)
@@ -239,15 +243,16 @@ inlay_status graph_check_declared(graph_model *model, inlay_diag *diag)
         if (value->declared_dtype != INLAY_UNDEFINED && value->info.dtype != INLAY_UNDEFINED &&
             value->declared_dtype != value->info.dtype)
             INLAY_TRY(graph_tolerate(model, graph, graph->nodes[value->info.producer], value->info.name.data,
-                                     GRAPH_DECLARED_TYPE, diag, "%s '%.96s' is declared as %s and computed as %s", what,
+                                     GRAPH_DECLARED_TYPE, diag, "%s '%.96s' is declared as %s and computed as %s", role,
                                      value->info.name.data, inlay_dtype_name(value->declared_dtype),
                                      inlay_dtype_name(value->info.dtype)));
-        if (fits_declared(value))
+        INLAY_CHECK(value->info.producer < graph->node_count);
+        if (matches_declared(value))
             continue;
         shape_text(value->declared_rank, value->declared_dims, declared, sizeof declared);
         shape_text(value->info.rank, value->info.dims, computed, sizeof computed);
         INLAY_TRY(graph_tolerate(model, graph, graph->nodes[value->info.producer], value->info.name.data,
-                                 GRAPH_DECLARED_SHAPE, diag, "%s '%.96s' is declared as %s and computed as %s", what,
+                                 GRAPH_DECLARED_SHAPE, diag, "%s '%.96s' is declared as %s and computed as %s", role,
                                  value->info.name.data, declared, computed));
     }
 done:

@@ -1,7 +1,8 @@
-/* graph/finish.c - puts a graph in order: names, producers, captures, topological order, and the checks on all that.
+/* graph/finish.c - completes a graph: names, producers, captures, topological order, and their validation.
  *
- * Nothing here recurses along chains of nodes, only into bodies, whose depth the loader bounds. */
+ * The functions recurse only into bodies, whose nesting the loader limits, never along chains of nodes. */
 #include "graph/graph.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,8 @@
 struct finisher {
     struct graph *graph;
     inlay_diag *diag;
-    uint8_t *captured; /* [value_count] stands for an outer value */
-    uint32_t *marks;   /* [value_count] or [node_count], see the users */
+    uint8_t *captured; /* [value_count] represents an outer value */
+    uint32_t *marks;   /* [value_count] see list_captures() */
 };
 
 static inlay_status no_memory(const struct finisher *finisher)
@@ -29,7 +30,7 @@ static bool set_name(struct graph *graph, graph_node *node, const char *name)
     return name != NULL;
 }
 
-/* ONNX lets node names be empty or repeated; here each node has one of its own. Nodes whose name is free keep it. */
+/* ONNX allows empty and repeated node names; here each node gets a unique one. The first node with a name keeps it. */
 static inlay_status name_nodes(struct finisher *finisher)
 {
     struct graph *graph = finisher->graph;
@@ -60,7 +61,7 @@ static inlay_status name_nodes(struct finisher *finisher)
     return ok ? INLAY_OK : no_memory(finisher);
 }
 
-/* ------------------------------------------------------------------ who makes what */
+/* ------------------------------------------------------------------ producers */
 
 static inlay_status mark_list(struct finisher *finisher, const uint32_t *list, uint32_t count, uint32_t flag,
                               const char *what)
@@ -110,8 +111,8 @@ static inlay_status set_producers(struct finisher *finisher)
             info = &graph->values[value].info;
             if (info->producer != INLAY_NONE)
                 return graph_fail(graph, node, info->name.data, INLAY_INVALID_MODEL, finisher->diag,
-                                  "output %u '%.96s' is already made by node '%.96s'; rename one of the two", output,
-                                  info->name.data, graph->nodes[info->producer]->info.name.data);
+                                  "output %u '%.96s' is already produced by node '%.96s'; rename one of the two",
+                                  output, info->name.data, graph->nodes[info->producer]->info.name.data);
             if ((info->flags & (INLAY_VALUE_GRAPH_INPUT | INLAY_VALUE_CONSTANT)) != 0 || finisher->captured[value])
                 return graph_fail(graph, node, info->name.data, INLAY_INVALID_MODEL, finisher->diag,
                                   "output %u '%.96s' is also %s; rename one of the two", output, info->name.data,
@@ -124,7 +125,7 @@ static inlay_status set_producers(struct finisher *finisher)
     return INLAY_OK;
 }
 
-static bool is_made(const struct finisher *finisher, uint32_t value)
+static bool has_producer(const struct finisher *finisher, uint32_t value)
 {
     const inlay_value_info *info = &finisher->graph->values[value].info;
 
@@ -132,7 +133,7 @@ static bool is_made(const struct finisher *finisher, uint32_t value)
            finisher->captured[value];
 }
 
-/* Are the values there that node node reads? */
+/* Checks that the values that the node reads have producers. */
 static inlay_status check_node_uses(struct finisher *finisher, const graph_node *node)
 {
     struct graph *graph = finisher->graph;
@@ -145,18 +146,18 @@ static inlay_status check_node_uses(struct finisher *finisher, const graph_node 
         if (value >= graph->value_count)
             return graph_fail(graph, node, NULL, INLAY_INTERNAL, finisher->diag, "input %u is not a value of the graph",
                               k);
-        if (!is_made(finisher, value))
-            return graph_fault_fail(graph, node, graph->values[value].info.name.data, GRAPH_NOT_MADE,
+        if (!has_producer(finisher, value))
+            return graph_fault_fail(graph, node, graph->values[value].info.name.data, GRAPH_NO_PRODUCER,
                                     INLAY_INVALID_MODEL, finisher->diag,
-                                    "nothing makes input %u '%.96s'; add a node, an initializer or a graph input of "
+                                    "input %u '%.96s' has no producer; add a node, an initializer or a graph input of "
                                     "that name",
                                     k, graph->values[value].info.name.data);
     }
     for (uint32_t k = 0; k < node->capture_count; k++)
-        if (!is_made(finisher, node->captures[k]))
-            return graph_fault_fail(graph, node, graph->values[node->captures[k]].info.name.data, GRAPH_NOT_MADE,
+        if (!has_producer(finisher, node->captures[k]))
+            return graph_fault_fail(graph, node, graph->values[node->captures[k]].info.name.data, GRAPH_NO_PRODUCER,
                                     INLAY_INVALID_MODEL, finisher->diag,
-                                    "nothing makes '%.96s', which a body of the node uses",
+                                    "'%.96s', which a body of the node uses, has no producer",
                                     graph->values[node->captures[k]].info.name.data);
     return INLAY_OK;
 }
@@ -174,10 +175,10 @@ static inlay_status check_uses(struct finisher *finisher)
     for (uint32_t k = 0; k < graph->output_count; k++) {
         inlay_status status = INLAY_OK;
 
-        if (!is_made(finisher, graph->outputs[k]))
-            status = graph_fault_fail(graph, NULL, graph->values[graph->outputs[k]].info.name.data, GRAPH_NOT_MADE,
+        if (!has_producer(finisher, graph->outputs[k]))
+            status = graph_fault_fail(graph, NULL, graph->values[graph->outputs[k]].info.name.data, GRAPH_NO_PRODUCER,
                                       INLAY_INVALID_MODEL, finisher->diag,
-                                      "nothing makes output %u '%.96s'; give it a node or take it off the outputs", k,
+                                      "output %u '%.96s' has no producer; add a node or remove it from the outputs", k,
                                       graph->values[graph->outputs[k]].info.name.data);
         if (!graph_goes_on(graph->model, graph, NULL, &status, finisher->diag))
             return status;
@@ -187,7 +188,7 @@ static inlay_status check_uses(struct finisher *finisher)
 
 /* ------------------------------------------------------------------ captures */
 
-/* Lists the outer values that the bodies of a node use, each once. finisher->marks[v] == stamp marks those seen. */
+/* Lists the outer values that the bodies of a node use, each once. finisher->marks[value] == stamp: already listed. */
 static inlay_status list_captures(struct finisher *finisher, graph_node *node, uint32_t stamp)
 {
     uint32_t total = 0, count = 0, *list;
@@ -212,13 +213,14 @@ static inlay_status list_captures(struct finisher *finisher, graph_node *node, u
 
             if (value >= finisher->graph->value_count)
                 return graph_fail(finisher->graph, node, NULL, INLAY_INTERNAL, finisher->diag,
-                                  "captures what is not a value of the graph");
+                                  "captures an index that is not a value of the graph");
             if (finisher->marks[value] != stamp) {
                 finisher->marks[value] = stamp;
                 list[count++] = value;
             }
         }
     }
+    INLAY_CHECK(count <= total);
     node->captures = list;
     node->capture_count = count;
     return INLAY_OK;
@@ -245,11 +247,13 @@ done:
 
 /* ------------------------------------------------------------------ order */
 
-/* The producer of the k-th thing that a node needs (inputs, then captures), INLAY_NONE if it is no node. */
-static uint32_t need(const struct graph *graph, const graph_node *node, uint32_t k)
+/* The node that produces the k-th value that a node reads (inputs, then captures); INLAY_NONE if no node does. */
+static uint32_t producer_of(const struct graph *graph, const graph_node *node, uint32_t k)
 {
-    uint32_t value = k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
+    uint32_t value;
 
+    INLAY_CHECK(k < node->info.input_count + node->capture_count);
+    value = k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
     return value == INLAY_NONE ? INLAY_NONE : graph->values[value].info.producer;
 }
 
@@ -259,9 +263,9 @@ static bool is_sorted(const struct graph *graph)
         const graph_node *node = graph->nodes[i];
 
         for (uint32_t k = 0; k < node->info.input_count + node->capture_count; k++) {
-            uint32_t p = need(graph, node, k);
+            uint32_t producer = producer_of(graph, node, k);
 
-            if (p != INLAY_NONE && p >= i)
+            if (producer != INLAY_NONE && producer >= i)
                 return false;
         }
     }
@@ -270,7 +274,7 @@ static bool is_sorted(const struct graph *graph)
 
 struct visit {
     uint32_t node;
-    uint32_t next; /* need to look at next */
+    uint32_t next; /* index of the next value to visit */
 };
 
 static inlay_status fail_cycle(const struct finisher *finisher, const struct visit *stack, uint32_t depth,
@@ -283,19 +287,19 @@ static inlay_status fail_cycle(const struct finisher *finisher, const struct vis
 
     while (from > 0 && stack[from - 1].node != again)
         from--;
-    /* The stack goes from user to producer; the sentence follows the data. */
+    /* The stack goes from readers to producers; the message follows the data flow. */
     for (uint32_t i = depth; i >= from && i > 0 && used < sizeof path - 70; i--) {
-        int n =
+        int length =
             snprintf(path + used, sizeof path - used, "'%.60s' -> ", graph->nodes[stack[i - 1].node]->info.name.data);
 
-        used += n > 0 ? (size_t)n : 0;
+        used += length > 0 ? (size_t)length : 0;
     }
     return graph_fail(graph, NULL, NULL, INLAY_INVALID_MODEL, finisher->diag,
-                      "nodes form a cycle of %u: %s...; a node cannot use what is made from its own output",
-                      depth - from + 1, path);
+                      "nodes form a cycle of %u: %s...; a node cannot depend on its own output", depth - from + 1,
+                      path);
 }
 
-/* Depth first from each node in file order, so that a node moves only behind what it needs. */
+/* Depth-first search from each node in file order, so that a node moves only as far as its inputs require. */
 static inlay_status sort_nodes(struct finisher *finisher)
 {
     enum { NEW = 0, OPEN = 1, PLACED = 2 };
@@ -320,7 +324,7 @@ static inlay_status sort_nodes(struct finisher *finisher)
         while (depth > 0) {
             struct visit *top = &stack[depth - 1];
             const graph_node *node = graph->nodes[top->node];
-            uint32_t p;
+            uint32_t producer;
 
             if (top->next == node->info.input_count + node->capture_count) {
                 state[top->node] = PLACED;
@@ -328,17 +332,19 @@ static inlay_status sort_nodes(struct finisher *finisher)
                 depth--;
                 continue;
             }
-            p = need(graph, node, top->next++);
-            if (p == INLAY_NONE || state[p] == PLACED)
+            producer = producer_of(graph, node, top->next++);
+            if (producer == INLAY_NONE || state[producer] == PLACED)
                 continue;
-            if (state[p] == OPEN) {
-                status = fail_cycle(finisher, stack, depth, p);
+            if (state[producer] == OPEN) {
+                status = fail_cycle(finisher, stack, depth, producer);
                 goto done;
             }
-            state[p] = OPEN;
-            stack[depth++] = (struct visit){ .node = p };
+            INLAY_CHECK(depth < graph->node_count);
+            state[producer] = OPEN;
+            stack[depth++] = (struct visit){ .node = producer };
         }
     }
+    INLAY_CHECK(placed == graph->node_count);
     memcpy(graph->nodes, order, graph->node_count * sizeof *order);
     for (uint32_t i = 0; i < graph->node_count; i++)
         for (uint32_t output = 0; output < graph->nodes[i]->info.output_count; output++)
@@ -369,6 +375,7 @@ inlay_status graph_finish(struct graph *graph, inlay_diag *diag)
     INLAY_TRY(check_uses(&finisher));
     if (!is_sorted(graph))
         INLAY_TRY(sort_nodes(&finisher));
+    INLAY_CHECK(is_sorted(graph));
 done:
     free(finisher.captured);
     free(finisher.marks);

@@ -1,27 +1,28 @@
 /* graph/functions.c - replaces calls of model-local functions by their bodies.
  *
- * A call becomes a copy of the function's nodes: formal inputs and outputs stand for the actual ones, other values get
- * names "<call>/<value>", and attributes that refer to the function's are filled in from the call, else from the
- * function's defaults, else left out (ONNX IR, "Functions"). */
+ * A call becomes a copy of the function's nodes. Formal inputs and outputs become the actual ones, other values get the
+ * name "<call>/<value>". Attributes that refer to attributes of the function get the value of the call or the
+ * function's default; otherwise they are omitted (ONNX IR, "Functions"). */
 #include "graph/graph.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MAX_CALL_DEPTH = 128,       /* functions that call functions; the C stack is what it protects */
+    MAX_CALL_DEPTH = 128,       /* nested calls; protects the C stack */
     MAX_INLINED_NODES = 1000000 /* f1 calls f2 twice, f2 calls f3 twice, ... */
 };
 static const size_t MAX_INLINED_BYTES = (size_t)1 << 30;
-static const uint32_t UNSET = INLAY_NONE - 1; /* no value of the calling graph yet */
+static const uint32_t UNSET = INLAY_NONE - 1; /* not yet mapped to a value of the calling graph */
 
 struct inliner {
     graph_model *model;
     inlay_diag *diag;
-    names_table by_name; /* function names: most nodes call none, and need no key */
-    names_table by_key;  /* key_of() -> function */
+    names_table by_name; /* function names; most nodes call no function, so they need no key */
+    names_table by_key;  /* write_key() -> function */
     struct arena keys;
-    char *key; /* room for the key that is looked up */
+    char *key; /* buffer for the key that is looked up */
     size_t key_bytes;
     uint32_t node_count;
     size_t arena_limit; /* total_bytes that the model's arena may reach */
@@ -29,14 +30,14 @@ struct inliner {
     uint32_t depth;
 };
 
-/* One call being expanded into g. */
+/* A call that is being expanded into graph. */
 struct expansion {
     struct inliner *in;
     struct graph *graph;
-    names_table *taken; /* names of g's values */
+    names_table *taken; /* names of the graph's values */
     const graph_node *call;
     const graph_function *fn;
-    uint32_t *map; /* [values of fn's body] value of g, INLAY_NONE = omitted input, UNSET */
+    uint32_t *map; /* [values of fn's body] value of graph, INLAY_NONE = omitted input, or UNSET */
 };
 
 static inlay_status inline_graph(struct inliner *in, struct graph *graph);
@@ -48,7 +49,7 @@ static inlay_status no_memory(const struct inliner *in, const struct graph *grap
     return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, in->diag, "out of memory while inlining functions");
 }
 
-/* What a call names, as one text: domain, name and overload. */
+/* Writes the key of a function: domain, name and overload. */
 static const char *write_key(struct inliner *in, const char *domain, const char *name, const char *overload)
 {
     size_t bytes = strlen(domain) + strlen(name) + strlen(overload) + 3;
@@ -79,7 +80,7 @@ static inlay_status index_functions(struct inliner *in)
 }
 
 /* The function that the node calls, in *out; NULL if it calls none. */
-static inlay_status called(struct inliner *in, const graph_node *node, const graph_function **out)
+static inlay_status find_callee(struct inliner *in, const graph_node *node, const graph_function **out)
 {
     const char *key;
     uint32_t i;
@@ -95,7 +96,7 @@ static inlay_status called(struct inliner *in, const graph_node *node, const gra
     return INLAY_OK;
 }
 
-/* Long names in a small file can grow as well as nodes can. */
+/* Limits the memory of inlining: long names in a small file can multiply as nodes can. */
 static inlay_status check_budget(const struct inliner *in, const struct graph *graph, const graph_function *fn)
 {
     if (in->model->arena.total_bytes <= in->arena_limit)
@@ -106,13 +107,13 @@ static inlay_status check_budget(const struct inliner *in, const struct graph *g
 
 /* ------------------------------------------------------------------ copies */
 
-/* A value of g for value value of the function's body. */
+/* *out = the value of the calling graph for a value of the function's body; adds one if necessary. */
 static inlay_status map_value(struct expansion *expansion, uint32_t value, uint32_t *out)
 {
     const graph_value *from;
     struct arena *arena = &expansion->graph->model->arena;
     const char *call = expansion->call->info.name.data, *name;
-    uint32_t present = INLAY_NONE, made;
+    uint32_t present = INLAY_NONE, added;
 
     *out = value;
     if (value == INLAY_NONE || expansion->map[value] != UNSET) {
@@ -121,6 +122,7 @@ static inlay_status map_value(struct expansion *expansion, uint32_t value, uint3
     }
     if (check_budget(expansion->in, expansion->graph, expansion->fn) != INLAY_OK)
         return INLAY_LIMIT_EXCEEDED;
+    INLAY_CHECK(value < expansion->fn->body->value_count);
     from = &expansion->fn->body->values[value];
     name = arena_format(arena, "%s/%s", call, from->info.name.data);
     for (uint32_t number = 1; name != NULL; number++) {
@@ -130,14 +132,14 @@ static inlay_status map_value(struct expansion *expansion, uint32_t value, uint3
             break;
         name = arena_format(arena, "%s/%s#%u", call, from->info.name.data, number);
     }
-    made = name == NULL ? INLAY_NONE : graph_add_value(expansion->graph, name, strlen(name));
-    if (made == INLAY_NONE)
+    added = name == NULL ? INLAY_NONE : graph_add_value(expansion->graph, name, strlen(name));
+    if (added == INLAY_NONE)
         return no_memory(expansion->in, expansion->graph);
-    inlay_str copied_name = expansion->graph->values[made].info.name;
-    expansion->graph->values[made] = *from;
-    expansion->graph->values[made].info.name = copied_name;
-    expansion->graph->values[made].info.flags &= INLAY_VALUE_CONSTANT;
-    expansion->map[value] = *out = made;
+    inlay_str copied_name = expansion->graph->values[added].info.name;
+    expansion->graph->values[added] = *from;
+    expansion->graph->values[added].info.name = copied_name;
+    expansion->graph->values[added].info.flags &= INLAY_VALUE_CONSTANT;
+    expansion->map[value] = *out = added;
     return INLAY_OK;
 }
 
@@ -165,7 +167,7 @@ static const inlay_attr_info *find_default(const graph_function *fn, const char 
     return NULL;
 }
 
-/* Fills in the attributes that refer to the function's. */
+/* Resolves the attributes that refer to attributes of the function. */
 static inlay_status resolve_refs(const struct expansion *expansion, struct graph *graph, graph_node *node)
 {
     uint32_t count = node->ref_count;
@@ -186,7 +188,7 @@ static inlay_status resolve_refs(const struct expansion *expansion, struct graph
             continue;
         if (ref->kind != 0 && given->kind != ref->kind)
             return graph_fail(expansion->graph, expansion->call, NULL, INLAY_INVALID_MODEL, expansion->in->diag,
-                              "attribute '%.64s' is of kind %u, but the function uses it as kind %u", ref->from,
+                              "attribute '%.64s' has kind %u, but the function uses it as kind %u", ref->from,
                               given->kind, ref->kind);
         attr = *given;
         attr.name = (inlay_str){ ref->name, strlen(ref->name) };
@@ -196,12 +198,12 @@ static inlay_status resolve_refs(const struct expansion *expansion, struct graph
     return INLAY_OK;
 }
 
-/* Takes value value, an optional input that the call omits, out of a body. */
+/* Removes a value, an optional input that the call omits, from a body. */
 static inlay_status omit_value(const struct expansion *expansion, struct graph *graph, uint32_t value)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         graph_node *node = graph->nodes[i];
-        uint32_t *inputs = (uint32_t *)(uintptr_t)node->info.inputs; /* of our copy */
+        uint32_t *inputs = (uint32_t *)(uintptr_t)node->info.inputs; /* of the copied node */
 
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (inputs[k] == value)
@@ -233,7 +235,7 @@ static inlay_status omit_value(const struct expansion *expansion, struct graph *
 static struct graph *copy_graph(const struct expansion *expansion, const struct graph *from, struct graph *parent,
                                 inlay_status *status);
 
-/* Copies the bodies of a node; their captures still speak of the original's values. */
+/* Copies the bodies of a node; their captures still refer to the values of the original graph. */
 static inlay_status copy_bodies(const struct expansion *expansion, struct graph *parent, graph_node *node)
 {
     struct arena *arena = &parent->model->arena;
@@ -257,7 +259,7 @@ static inlay_status copy_bodies(const struct expansion *expansion, struct graph 
     return INLAY_OK;
 }
 
-/* A node of its own with the same inputs, outputs and attributes; counts toward the limit. */
+/* Copies a node with its inputs, outputs and attributes. Counts toward MAX_INLINED_NODES. */
 static graph_node *copy_node(const struct expansion *expansion, const graph_node *from, struct graph *parent,
                              inlay_status *status)
 {
@@ -321,7 +323,7 @@ static inlay_status append(const struct inliner *in, struct graph *graph, graph_
     return graph_append_node(graph, node) == INLAY_OK ? INLAY_OK : no_memory(in, graph);
 }
 
-/* Moves the copied node into g: its values become g's. */
+/* Maps the inputs, outputs and captures of a copied node to values of the calling graph. */
 static inlay_status adopt_node(struct expansion *expansion, graph_node *node)
 {
     inlay_status status = INLAY_OK;
@@ -359,7 +361,7 @@ done:
     return status;
 }
 
-/* A formal output that is a formal input, a constant or another output as well cannot simply be renamed. */
+/* Adds an Identity for a formal output that is also a formal input, a constant or another output. */
 static inlay_status add_identity(struct expansion *expansion, uint32_t from, uint32_t to)
 {
     graph_node *node = graph_add_node(expansion->graph, "Identity", "ai.onnx", "", 1, 1);
@@ -414,7 +416,7 @@ static inlay_status expand_body(struct expansion *expansion)
         status = adopt_node(expansion, node);
         if (status != INLAY_OK)
             break;
-        status = called(expansion->in, node, &fn);
+        status = find_callee(expansion->in, node, &fn);
         if (status == INLAY_OK)
             status = fn == NULL ? append(expansion->in, expansion->graph, node)
                                 : expand(expansion->in, expansion->graph, expansion->taken, node, fn);
@@ -449,6 +451,7 @@ static inlay_status expand(struct inliner *in, struct graph *graph, names_table 
         return no_memory(in, graph);
     in->active[in->depth++] = fn;
     status = expand_body(&expansion);
+    INLAY_CHECK(in->depth > 0 && in->active[in->depth - 1] == fn);
     in->depth--;
     free(expansion.map);
     return status;
@@ -460,7 +463,7 @@ static inlay_status has_calls(struct inliner *in, const struct graph *graph, boo
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < graph->node_count && fn == NULL && status == INLAY_OK; i++)
-        status = called(in, graph->nodes[i], &fn);
+        status = find_callee(in, graph->nodes[i], &fn);
     *out = fn != NULL;
     return status;
 }
@@ -491,7 +494,7 @@ static inlay_status inline_graph(struct inliner *in, struct graph *graph)
     for (uint32_t i = 0; i < old_count; i++) {
         const graph_function *fn;
 
-        INLAY_TRY(called(in, old[i], &fn));
+        INLAY_TRY(find_callee(in, old[i], &fn));
         INLAY_TRY(fn == NULL ? append(in, graph, old[i]) : expand(in, graph, &taken, old[i], fn));
     }
 done:

@@ -1,21 +1,22 @@
-/* graph/graph.c - building a model: values, nodes, attributes, symbols and the memory behind them. */
+/* graph/graph.c - building a model: values, nodes, attributes, symbols and their memory. */
 #include "graph/graph.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Memory that is not the arena's and goes with the model. */
+/* Memory outside the arena that is freed with the model. */
 struct graph_blob {
     graph_blob *next;
     void *address;
     size_t bytes;
     bool mapped;      /* munmap, otherwise free */
-    graph_file_id id; /* of mappings */
+    graph_file_id id; /* for mappings */
 };
 
-/* What tells a node without a name from others, or NULL. */
+/* The name of the node's first output, which identifies a node without a name; or NULL. */
 static const char *first_output(const struct graph *graph, const graph_node *node)
 {
     for (uint32_t i = 0; i < node->info.output_count; i++)
@@ -28,15 +29,15 @@ inlay_status graph_fail(const struct graph *graph, const graph_node *node, const
                         inlay_diag *diag, const char *format, ...)
 {
     char place[320] = "", text[448];
-    const char *makes = node == NULL ? NULL : first_output(graph, node);
+    const char *output = node == NULL ? NULL : first_output(graph, node);
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (node != NULL && node->info.name.bytes == 0 && makes != NULL)
-        (void)snprintf(place, sizeof place, "graph '%.64s', the node that makes '%.96s' (%.48s): ", graph->name, makes,
-                       node->info.op_type.data);
+    if (node != NULL && node->info.name.bytes == 0 && output != NULL)
+        (void)snprintf(place, sizeof place, "graph '%.64s', the node that produces '%.96s' (%.48s): ", graph->name,
+                       output, node->info.op_type.data);
     else if (node != NULL)
         (void)snprintf(place, sizeof place, "graph '%.64s', node '%.96s' (%.48s): ", graph->name, node->info.name.data,
                        node->info.op_type.data);
@@ -45,9 +46,9 @@ inlay_status graph_fail(const struct graph *graph, const graph_node *node, const
     (void)inlay_fail(diag, code, "%s%s", place, text);
     if (diag == NULL || diag->struct_size < sizeof *diag)
         return code;
-    for (char *c = diag->text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    for (char *at = diag->text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
     if (node != NULL)
         (void)snprintf(diag->node, sizeof diag->node, "%s", node->info.name.data);
     if (tensor != NULL)
@@ -206,6 +207,7 @@ uint32_t graph_symbol(graph_model *model, const char *name)
     uint32_t found = names_find(&model->symbol_table, name, bytes);
     char *copy;
 
+    INLAY_CHECK(model->symbol_count > 0 && (found == NAMES_NONE || found < model->symbol_count));
     if (found != NAMES_NONE)
         return found;
     copy = arena_string_n(&model->arena, name, bytes);
@@ -230,7 +232,7 @@ struct graph *graph_create(graph_model *model, struct graph *parent, const char 
     return graph->name == NULL ? NULL : graph;
 }
 
-/* Doubles an array that lives in the arena; what it leaves behind is at most as much again. */
+/* Doubles an array in the arena. The old arrays waste at most as much memory as the new one uses. */
 static void *grown(graph_model *model, const void *items, uint32_t count, uint32_t *capacity, size_t item_bytes)
 {
     uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
@@ -241,14 +243,14 @@ static void *grown(graph_model *model, const void *items, uint32_t count, uint32
     return bigger;
 }
 
-#define MADE_UP "inlay:" /* made-up value names are this and a number */
+#define GENERATED_NAME "inlay:" /* prefix of generated value names; a number follows */
 
-/* Keeps made-up names apart from those of the file, which may be a file that we wrote. */
+/* Avoids collisions of generated names with names of the file, which inlay may have written. */
 static void note_name(graph_model *model, const char *name)
 {
-    const size_t prefix = sizeof MADE_UP - 1;
+    const size_t prefix = sizeof GENERATED_NAME - 1;
 
-    if (strncmp(name, MADE_UP, prefix) == 0) {
+    if (strncmp(name, GENERATED_NAME, prefix) == 0) {
         uint64_t number = strtoull(name + prefix, NULL, 10);
 
         if (number >= model->next_name && number < UINT64_MAX)
@@ -275,11 +277,12 @@ uint32_t graph_add_value(struct graph *graph, const char *name, size_t name_byte
         if (copy != NULL)
             note_name(model, copy);
     } else {
-        copy = arena_format(&model->arena, MADE_UP "%llu", (unsigned long long)model->next_name++);
+        copy = arena_format(&model->arena, GENERATED_NAME "%llu", (unsigned long long)model->next_name++);
         name_bytes = copy == NULL ? 0 : strlen(copy);
     }
     if (copy == NULL)
         return INLAY_NONE;
+    INLAY_CHECK(graph->value_count < graph->value_capacity);
     value = &graph->values[graph->value_count];
     *value = (graph_value){ .info = { .name = { copy, name_bytes },
                                       .kind = INLAY_VALUE_TENSOR,
@@ -316,6 +319,7 @@ inlay_status graph_append_node(struct graph *graph, graph_node *node)
             return INLAY_OUT_OF_MEMORY;
         graph->nodes = bigger;
     }
+    INLAY_CHECK(graph->node_count < graph->node_capacity && node != NULL);
     graph->nodes[graph->node_count++] = node;
     return INLAY_OK;
 }
@@ -356,6 +360,7 @@ inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype
     inlay_value_info *info = &graph->values[value].info;
     inlay_dim *copy = arena_array(&graph->model->arena, rank, sizeof *copy);
 
+    INLAY_CHECK(value < graph->value_count);
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < rank; i++)
@@ -364,7 +369,7 @@ inlay_status graph_set_constant(struct graph *graph, uint32_t value, inlay_dtype
     info->dtype = dtype;
     info->rank = rank;
     info->dims = copy;
-    info->data = data == NULL ? copy : data; /* an empty tensor has data too, or it would not look like a constant */
+    info->data = data == NULL ? copy : data; /* not NULL, which would mean that the value is not a constant */
     info->data_bytes = bytes;
     info->flags |= INLAY_VALUE_CONSTANT;
     info->producer = INLAY_NONE;
@@ -401,10 +406,10 @@ inlay_status graph_set_attr(struct graph *graph, graph_node *node, const inlay_a
     uint32_t count = node->info.attr_count, at = old == NULL ? count : (uint32_t)(old - node->info.attrs);
     inlay_attr_info *list = arena_grown(&graph->model->arena, node->info.attrs, count, count + 1, sizeof *list);
 
-    /* The list may be shared with the schema or with another node, so it is never written to. */
+    /* The list may be shared with the schema or with another node, so it is never modified. */
     if (list == NULL)
         return INLAY_OUT_OF_MEMORY;
-    if (at >= node->own_attr_count) { /* new, or bind's default until now: move it to the end of the node's own */
+    if (at >= node->own_attr_count) { /* new, or a default so far: move it to the end of the node's own attributes */
         list[at] = list[node->own_attr_count];
         at = node->own_attr_count++;
     }
@@ -450,7 +455,7 @@ inlay_status graph_set_attr_string(struct graph *graph, graph_node *node, const 
     return set_named(graph, node, name, (inlay_attr_info){ .kind = INLAY_ATTR_STRING, .s = { copy, strlen(value) } });
 }
 
-/* ------------------------------------------------------------------ constants in the place of inputs */
+/* ------------------------------------------------------------------ default values of inputs */
 
 inlay_status graph_freeze_defaults(struct graph *graph)
 {
@@ -465,7 +470,7 @@ inlay_status graph_freeze_defaults(struct graph *graph)
             continue;
         }
         if (graph_set_constant(graph, value, view->dtype, view->rank, view->dims, view->data, view->bytes) != INLAY_OK)
-            return INLAY_OUT_OF_MEMORY; /* dims are not there yet, so the value still is an input */
+            return INLAY_OUT_OF_MEMORY; /* the value is unchanged and still an input */
         graph->values[value].default_value = NULL;
         graph->values[value].info.flags &= ~(uint32_t)INLAY_VALUE_GRAPH_INPUT;
     }
@@ -473,7 +478,7 @@ inlay_status graph_freeze_defaults(struct graph *graph)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ what a node is */
+/* ------------------------------------------------------------------ properties of nodes and values */
 
 bool graph_node_is_host(const struct graph *graph, const graph_node *node)
 {

@@ -1,18 +1,19 @@
 #include "graph/history.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* A node that was taken out. */
+/* A node that was removed. */
 typedef struct removed_node {
     graph_node *node;
-    int64_t rewrite;   /* the one that took it out */
-    uint32_t *earlier; /* [output_count] the removed node, counted from 1, that made the output before; 0 = none */
+    int64_t rewrite;   /* that removed it */
+    uint32_t *earlier; /* [output_count] 1 + index of the removed node that produced the output before; 0 = none */
 } removed_node;
 
 struct graph_history {
     removed_node *removed;
     uint32_t removed_count;
-    uint32_t *last; /* [value_capacity] the node, counted from 1, removed last of those that made the value */
-    uint32_t *same; /* [value_capacity] what is read instead, INLAY_NONE */
+    uint32_t *last; /* [value_capacity] 1 + index of the last removed producer of the value; 0 = none */
+    uint32_t *same; /* [value_capacity] the value that is read instead; INLAY_NONE */
     uint32_t value_capacity;
 };
 
@@ -34,9 +35,9 @@ uint32_t graph_made_since(const graph_node *node)
     return node->made_by != NULL ? UINT32_MAX : 0;
 }
 
-/* ------------------------------------------------------------------ remembering */
+/* ------------------------------------------------------------------ recording */
 
-/* The graph's history, with room for its values; NULL: no pass runs, or no memory. */
+/* The graph's history, with room for all of its values. NULL: no pass runs, or out of memory. */
 static graph_history *history_of(struct graph *graph)
 {
     struct arena *arena = &graph->model->arena;
@@ -53,7 +54,7 @@ static graph_history *history_of(struct graph *graph)
     history->last = arena_grown(arena, history->last, history->value_capacity, capacity, sizeof *history->last);
     history->same = arena_grown(arena, history->same, history->value_capacity, capacity, sizeof *history->same);
     if (history->last == NULL || history->same == NULL) {
-        graph->history = NULL; /* what is remembered in part is not to be trusted */
+        graph->history = NULL; /* an incomplete history is unusable */
         return NULL;
     }
     memset(history->same + history->value_capacity, 0xff, (capacity - history->value_capacity) * sizeof *history->same);
@@ -75,6 +76,7 @@ void history_removed(struct graph *graph, graph_node *node)
     for (uint32_t i = 0; i < node->info.output_count; i++) {
         if (node->info.outputs[i] == INLAY_NONE)
             continue;
+        INLAY_CHECK(node->info.outputs[i] < history->value_capacity);
         earlier[i] = history->last[node->info.outputs[i]];
         history->last[node->info.outputs[i]] = history->removed_count;
     }
@@ -84,8 +86,10 @@ void history_same(struct graph *graph, uint32_t value, uint32_t instead)
 {
     graph_history *history = value == instead ? NULL : history_of(graph);
 
-    if (history != NULL)
-        history->same[value] = instead;
+    if (history == NULL)
+        return;
+    INLAY_CHECK(value < graph->value_count && instead < graph->value_count);
+    history->same[value] = instead;
 }
 
 const graph_node *history_replaced(const struct graph *graph, int64_t rewrite, uint32_t i)
@@ -93,7 +97,7 @@ const graph_node *history_replaced(const struct graph *graph, int64_t rewrite, u
     const graph_history *history = graph->history;
     uint32_t low = 0, high = history != NULL ? history->removed_count : 0;
 
-    while (low < high) { /* rewrites are numbered as they come */
+    while (low < high) { /* binary search: rewrite numbers ascend */
         uint32_t middle = low + (high - low) / 2;
 
         if (history->removed[middle].rewrite < rewrite)
@@ -124,7 +128,8 @@ bool history_save(const struct graph *graph, struct arena *arena, graph_saved *o
 
 void history_restore(struct graph *graph, const graph_saved *saved)
 {
-    /* Undoing adds neither room nor values of its own; inference may have added to neither. */
+    /* Neither undoing nor inference adds values, and undoing never reduces the capacity for nodes. */
+    INLAY_CHECK(saved->node_count <= graph->node_capacity && saved->value_count <= graph->value_capacity);
     memcpy(graph->nodes, saved->nodes, saved->node_count * sizeof(graph_node *));
     graph->node_count = saved->node_count;
     memcpy(graph->values, saved->values, saved->value_count * sizeof *graph->values);
@@ -133,72 +138,81 @@ void history_restore(struct graph *graph, const graph_saved *saved)
 
 /* ------------------------------------------------------------------ undoing */
 
-struct undoing {
+struct undo_state {
     struct graph *graph;
     const graph_history *history;
     int64_t rewrite;
-    struct arena arena; /* until it is done */
-    graph_node **maker; /* [value_count] among those that stay or come back */
-    bool *given;        /* [value_count] inputs, constants, captures */
-    bool *asked;        /* [value_count] */
-    uint32_t *instead;  /* [value_count] what all read in the place of a value that goes, INLAY_NONE */
-    uint32_t *queue;    /* [value_count] values to be had */
+    struct arena arena;    /* for the duration of history_undo() */
+    graph_node **producer; /* [value_count] among remaining and restored nodes */
+    bool *is_source;       /* [value_count] inputs, constants, captures */
+    bool *requested;       /* [value_count] the value is in the queue */
+    uint32_t *instead;     /* [value_count] value that replaces a removed value; INLAY_NONE */
+    uint32_t *queue;       /* [value_count] values that must be available */
     uint32_t queue_count;
-    graph_node **nodes; /* those that stay, then those that come back */
+    graph_node **nodes; /* remaining nodes, then restored nodes */
     uint32_t node_count;
-    uint32_t kept_count;
+    uint32_t kept_count; /* number of remaining nodes */
 };
 
-static bool is_there(const struct undoing *undoing, uint32_t value)
+static bool is_available(const struct undo_state *undo, uint32_t value)
 {
-    return undoing->given[value] || undoing->maker[value] != NULL;
+    return undo->is_source[value] || undo->producer[value] != NULL;
 }
 
-/* What to read for value: itself, or what has its elements. INLAY_NONE: nothing has. */
-static uint32_t resolve(const struct undoing *undoing, uint32_t value)
+/* The value to read for `value`: itself, or an available value with the same contents. INLAY_NONE if none is
+ * available. */
+static uint32_t resolve(const struct undo_state *undo, uint32_t value)
 {
-    for (uint32_t steps = 0; value != INLAY_NONE && steps < undoing->graph->value_count; steps++) {
-        if (is_there(undoing, value))
+    for (uint32_t steps = 0; value != INLAY_NONE && steps < undo->graph->value_count; steps++) {
+        if (is_available(undo, value))
             return value;
-        if (undoing->instead[value] != INLAY_NONE)
-            value = undoing->instead[value];
+        if (undo->instead[value] != INLAY_NONE)
+            value = undo->instead[value];
         else
-            value = value < undoing->history->value_capacity ? undoing->history->same[value] : INLAY_NONE;
+            value = value < undo->history->value_capacity ? undo->history->same[value] : INLAY_NONE;
     }
     return INLAY_NONE;
 }
 
-static void ask(struct undoing *undoing, uint32_t value)
+static void request_value(struct undo_state *undo, uint32_t value)
 {
-    if (value == INLAY_NONE || undoing->asked[value])
+    if (value == INLAY_NONE)
         return;
-    undoing->asked[value] = true;
-    undoing->queue[undoing->queue_count++] = value;
+    INLAY_CHECK(value < undo->graph->value_count);
+    if (undo->requested[value])
+        return;
+    INLAY_CHECK(undo->queue_count < undo->graph->value_count);
+    undo->requested[value] = true;
+    undo->queue[undo->queue_count++] = value;
 }
 
-/* The node that made value before the rewrite; NULL: none that can come back. */
-static const removed_node *maker_before(const struct undoing *undoing, uint32_t value)
+/* The removed node that produced value before the rewrite; NULL: none can be restored. */
+static const removed_node *previous_producer(const struct undo_state *undo, uint32_t value)
 {
-    uint32_t at = value < undoing->history->value_capacity ? undoing->history->last[value] : 0;
+    uint32_t at = value < undo->history->value_capacity ? undo->history->last[value] : 0;
 
     while (at != 0) {
-        const removed_node *node = &undoing->history->removed[at - 1];
-        const inlay_node_info *n = &node->node->info;
-        bool same = node->node->rewrite < undoing->rewrite && node->node->body_count == 0;
+        const removed_node *removed;
+        const inlay_node_info *info;
         uint32_t output = 0;
+        bool usable;
 
-        for (uint32_t i = 0; i < n->output_count; i++) {
-            output = n->outputs[i] == value ? i : output;
-            same = same && (n->outputs[i] == INLAY_NONE || !is_there(undoing, n->outputs[i]));
+        INLAY_CHECK(at <= undo->history->removed_count);
+        removed = &undo->history->removed[at - 1];
+        info = &removed->node->info;
+        usable = removed->node->rewrite < undo->rewrite && removed->node->body_count == 0;
+        for (uint32_t i = 0; i < info->output_count; i++) {
+            output = info->outputs[i] == value ? i : output;
+            usable = usable && (info->outputs[i] == INLAY_NONE || !is_available(undo, info->outputs[i]));
         }
-        if (same)
-            return node;
-        at = node->earlier[output];
+        if (usable)
+            return removed;
+        at = removed->earlier[output];
     }
     return NULL;
 }
 
-static graph_node *copy_of(struct arena *arena, const graph_node *node)
+static graph_node *copy_node(struct arena *arena, const graph_node *node)
 {
     graph_node *copy = arena_copy(arena, node, sizeof *node);
 
@@ -212,144 +226,144 @@ static graph_node *copy_of(struct arena *arena, const graph_node *node)
                : copy;
 }
 
-static bool add_node(struct undoing *undoing, graph_node *node)
+static bool add_node(struct undo_state *undo, graph_node *node)
 {
-    if (!ARENA_GROW(&undoing->arena, undoing->nodes, undoing->node_count))
+    if (!ARENA_GROW(&undo->arena, undo->nodes, undo->node_count))
         return false;
-    undoing->nodes[undoing->node_count++] = node;
+    undo->nodes[undo->node_count++] = node;
     for (uint32_t i = 0; i < node->info.output_count; i++)
         if (node->info.outputs[i] != INLAY_NONE)
-            undoing->maker[node->info.outputs[i]] = node;
+            undo->producer[node->info.outputs[i]] = node;
     return true;
 }
 
-static bool bring_back(struct undoing *undoing, const removed_node *node)
+static bool restore_node(struct undo_state *undo, const removed_node *removed)
 {
-    graph_node *n = copy_of(&undoing->graph->model->arena, node->node);
+    graph_node *node = copy_node(&undo->graph->model->arena, removed->node);
 
-    if (n == NULL || !add_node(undoing, n))
+    if (node == NULL || !add_node(undo, node))
         return false;
-    for (uint32_t i = 0; i < n->info.input_count; i++)
-        ask(undoing, n->info.inputs[i]);
+    for (uint32_t i = 0; i < node->info.input_count; i++)
+        request_value(undo, node->info.inputs[i]);
     return true;
 }
 
-/* Sees to it that value can be read. */
-static bool provide(struct undoing *undoing, uint32_t value)
+/* Makes value available, by restoring its previous producer if necessary. */
+static bool make_available(struct undo_state *undo, uint32_t value)
 {
     const removed_node *node;
 
-    if (resolve(undoing, value) != INLAY_NONE)
+    if (resolve(undo, value) != INLAY_NONE)
         return true;
-    for (uint32_t w = value, steps = 0; w < undoing->history->value_capacity && steps < undoing->graph->value_count;
-         w = undoing->history->same[w], steps++) {
-        node = maker_before(undoing, w);
+    for (uint32_t equal = value, steps = 0; equal < undo->history->value_capacity && steps < undo->graph->value_count;
+         equal = undo->history->same[equal], steps++) {
+        node = previous_producer(undo, equal);
         if (node != NULL)
-            return bring_back(undoing, node);
+            return restore_node(undo, node);
     }
-    /* The rewrite made value for everybody to read in the place of another value. */
-    for (uint32_t w = 0; w < undoing->graph->value_count && w < undoing->history->value_capacity; w++) {
-        if (undoing->history->same[w] != value)
+    /* The rewrite created value as a replacement for another value, whose readers now read it. */
+    for (uint32_t equal = 0; equal < undo->graph->value_count && equal < undo->history->value_capacity; equal++) {
+        if (undo->history->same[equal] != value)
             continue;
-        node = is_there(undoing, w) ? NULL : maker_before(undoing, w);
-        if (node == NULL && !is_there(undoing, w))
+        node = is_available(undo, equal) ? NULL : previous_producer(undo, equal);
+        if (node == NULL && !is_available(undo, equal))
             continue;
-        undoing->instead[value] = w;
-        return node == NULL || bring_back(undoing, node);
+        undo->instead[value] = equal;
+        return node == NULL || restore_node(undo, node);
     }
     return false;
 }
 
-static bool open_undoing(struct undoing *undoing)
+static bool undo_open(struct undo_state *undo)
 {
-    const struct graph *graph = undoing->graph;
+    const struct graph *graph = undo->graph;
     size_t values = (size_t)graph->value_count + 1;
 
-    undoing->maker = arena_array(&undoing->arena, values, sizeof(graph_node *));
-    undoing->given = arena_array(&undoing->arena, values, sizeof *undoing->given);
-    undoing->asked = arena_array(&undoing->arena, values, sizeof *undoing->asked);
-    undoing->instead = arena_array(&undoing->arena, values, sizeof *undoing->instead);
-    undoing->queue = arena_array(&undoing->arena, values, sizeof *undoing->queue);
-    if (undoing->maker == NULL || undoing->given == NULL || undoing->asked == NULL || undoing->instead == NULL ||
-        undoing->queue == NULL)
+    undo->producer = arena_array(&undo->arena, values, sizeof(graph_node *));
+    undo->is_source = arena_array(&undo->arena, values, sizeof *undo->is_source);
+    undo->requested = arena_array(&undo->arena, values, sizeof *undo->requested);
+    undo->instead = arena_array(&undo->arena, values, sizeof *undo->instead);
+    undo->queue = arena_array(&undo->arena, values, sizeof *undo->queue);
+    if (undo->producer == NULL || undo->is_source == NULL || undo->requested == NULL || undo->instead == NULL ||
+        undo->queue == NULL)
         return false;
-    memset(undoing->instead, 0xff, values * sizeof *undoing->instead);
+    memset(undo->instead, 0xff, values * sizeof *undo->instead);
     for (uint32_t value = 0; value < graph->value_count; value++)
-        undoing->given[value] = (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
+        undo->is_source[value] = (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
     for (uint32_t i = 0; i < graph->input_count; i++)
-        undoing->given[graph->inputs[i]] = true;
+        undo->is_source[graph->inputs[i]] = true;
     for (uint32_t i = 0; i < graph->captured_count; i++)
-        undoing->given[graph->captured[i]] = true;
+        undo->is_source[graph->captured[i]] = true;
     for (uint32_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->rewrite != undoing->rewrite && !add_node(undoing, graph->nodes[i]))
+        if (graph->nodes[i]->rewrite != undo->rewrite && !add_node(undo, graph->nodes[i]))
             return false;
-    undoing->kept_count = undoing->node_count;
-    return undoing->kept_count < graph->node_count;
+    undo->kept_count = undo->node_count;
+    return undo->kept_count < graph->node_count;
 }
 
-/* What is read in the graph without the nodes of the rewrite. */
-static void ask_for_all(struct undoing *undoing)
+/* Requests all values that the remaining nodes and the graph's outputs read. */
+static void request_all_reads(struct undo_state *undo)
 {
-    for (uint32_t i = 0; i < undoing->kept_count; i++) {
-        const graph_node *node = undoing->nodes[i];
+    for (uint32_t i = 0; i < undo->kept_count; i++) {
+        const graph_node *node = undo->nodes[i];
 
         for (uint32_t k = 0; k < node->info.input_count; k++)
-            ask(undoing, node->info.inputs[k]);
+            request_value(undo, node->info.inputs[k]);
         for (uint32_t k = 0; k < node->capture_count; k++)
-            ask(undoing, node->captures[k]);
+            request_value(undo, node->captures[k]);
     }
-    for (uint32_t i = 0; i < undoing->graph->output_count; i++)
-        ask(undoing, undoing->graph->outputs[i]);
+    for (uint32_t i = 0; i < undo->graph->output_count; i++)
+        request_value(undo, undo->graph->outputs[i]);
 }
 
-/* Lets a node read what there is; one that stays is copied when that changes it. False: it can't. */
-static bool rewire(struct undoing *undoing, uint32_t at)
+/* Makes a node read available values. A remaining node is copied before it is modified. False: impossible. */
+static bool redirect_inputs(struct undo_state *undo, uint32_t at)
 {
-    graph_node *node = undoing->nodes[at];
+    graph_node *node = undo->nodes[at];
 
     for (uint32_t k = 0; k < node->capture_count; k++)
-        if (resolve(undoing, node->captures[k]) != node->captures[k])
+        if (resolve(undo, node->captures[k]) != node->captures[k])
             return false;
     for (uint32_t k = 0; k < node->info.input_count; k++) {
-        uint32_t value = node->info.inputs[k], now = resolve(undoing, value);
+        uint32_t value = node->info.inputs[k], replacement = resolve(undo, value);
 
-        if (now == value)
+        if (replacement == value)
             continue;
-        if (now == INLAY_NONE)
+        if (replacement == INLAY_NONE)
             return false;
-        if (at < undoing->kept_count && node == undoing->nodes[at]) {
-            node = copy_of(&undoing->graph->model->arena, node);
+        if (at < undo->kept_count && node == undo->nodes[at]) {
+            node = copy_node(&undo->graph->model->arena, node);
             if (node == NULL || node->body_count > 0)
                 return false;
         }
-        ((uint32_t *)(uintptr_t)node->info.inputs)[k] = now;
+        ((uint32_t *)(uintptr_t)node->info.inputs)[k] = replacement;
     }
-    undoing->nodes[at] = node;
+    undo->nodes[at] = node;
     return true;
 }
 
-/* What passes made for the sake of what has gone, and nobody reads any more, goes too. */
-static bool drop_unread(struct undoing *undoing)
+/* Removes nodes that passes created and whose outputs are no longer read. */
+static bool remove_unused(struct undo_state *undo)
 {
-    uint32_t *uses = arena_array(&undoing->arena, (size_t)undoing->graph->value_count + 1, sizeof *uses), kept = 0;
+    uint32_t *uses = arena_array(&undo->arena, (size_t)undo->graph->value_count + 1, sizeof *uses), kept = 0;
     bool again = true;
 
     if (uses == NULL)
         return false;
-    for (uint32_t i = 0; i < undoing->node_count; i++) {
-        for (uint32_t k = 0; k < undoing->nodes[i]->info.input_count; k++)
-            if (undoing->nodes[i]->info.inputs[k] != INLAY_NONE)
-                uses[undoing->nodes[i]->info.inputs[k]]++;
-        for (uint32_t k = 0; k < undoing->nodes[i]->capture_count; k++)
-            uses[undoing->nodes[i]->captures[k]]++;
+    for (uint32_t i = 0; i < undo->node_count; i++) {
+        for (uint32_t k = 0; k < undo->nodes[i]->info.input_count; k++)
+            if (undo->nodes[i]->info.inputs[k] != INLAY_NONE)
+                uses[undo->nodes[i]->info.inputs[k]]++;
+        for (uint32_t k = 0; k < undo->nodes[i]->capture_count; k++)
+            uses[undo->nodes[i]->captures[k]]++;
     }
-    for (uint32_t i = 0; i < undoing->graph->output_count; i++)
-        if (undoing->graph->outputs[i] != INLAY_NONE)
-            uses[undoing->graph->outputs[i]]++;
+    for (uint32_t i = 0; i < undo->graph->output_count; i++)
+        if (undo->graph->outputs[i] != INLAY_NONE)
+            uses[undo->graph->outputs[i]]++;
     while (again) {
         again = false;
-        for (uint32_t i = undoing->node_count; i-- > 0;) {
-            const graph_node *node = undoing->nodes[i];
+        for (uint32_t i = undo->node_count; i-- > 0;) {
+            const graph_node *node = undo->nodes[i];
             bool read = node == NULL || node->rewrite == 0 || node->body_count > 0;
 
             for (uint32_t k = 0; !read && k < node->info.output_count; k++)
@@ -358,51 +372,52 @@ static bool drop_unread(struct undoing *undoing)
                 if (node->info.inputs[k] != INLAY_NONE)
                     uses[node->info.inputs[k]]--;
             if (!read) {
-                undoing->nodes[i] = NULL;
+                undo->nodes[i] = NULL;
                 again = true;
             }
         }
     }
-    for (uint32_t i = 0; i < undoing->node_count; i++)
-        if (undoing->nodes[i] != NULL)
-            undoing->nodes[kept++] = undoing->nodes[i];
-    undoing->node_count = kept;
+    for (uint32_t i = 0; i < undo->node_count; i++)
+        if (undo->nodes[i] != NULL)
+            undo->nodes[kept++] = undo->nodes[i];
+    undo->node_count = kept;
     return true;
 }
 
-/* Puts the nodes in; the graph's own array stays where there is room, for who has saved it. */
-static bool install(struct undoing *undoing)
+/* Stores the nodes in the graph. Keeps the graph's array if it has room, because a graph_saved may be restored to
+ * it. */
+static bool install(struct undo_state *undo)
 {
-    struct graph *graph = undoing->graph;
+    struct graph *graph = undo->graph;
 
-    if (undoing->node_count > graph->node_capacity) {
-        graph_node **bigger = arena_array(&graph->model->arena, (size_t)undoing->node_count + 16, sizeof *bigger);
+    if (undo->node_count > graph->node_capacity) {
+        graph_node **bigger = arena_array(&graph->model->arena, (size_t)undo->node_count + 16, sizeof *bigger);
 
         if (bigger == NULL)
             return false;
         graph->nodes = bigger;
-        graph->node_capacity = undoing->node_count + 16;
+        graph->node_capacity = undo->node_count + 16;
     }
-    if (undoing->node_count > 0)
-        memcpy(graph->nodes, undoing->nodes, undoing->node_count * sizeof *graph->nodes);
-    graph->node_count = undoing->node_count;
+    if (undo->node_count > 0)
+        memcpy(graph->nodes, undo->nodes, undo->node_count * sizeof *graph->nodes);
+    graph->node_count = undo->node_count;
     return true;
 }
 
 bool history_undo(struct graph *graph, int64_t rewrite)
 {
-    struct undoing undoing = { .graph = graph, .history = graph->history, .rewrite = rewrite };
-    bool done = rewrite > 0 && graph->history != NULL && open_undoing(&undoing);
+    struct undo_state undo = { .graph = graph, .history = graph->history, .rewrite = rewrite };
+    bool done = rewrite > 0 && graph->history != NULL && undo_open(&undo);
 
     if (done)
-        ask_for_all(&undoing);
-    for (uint32_t i = 0; done && i < undoing.queue_count; i++)
-        done = provide(&undoing, undoing.queue[i]);
-    for (uint32_t i = 0; done && i < undoing.node_count; i++)
-        done = rewire(&undoing, i);
+        request_all_reads(&undo);
+    for (uint32_t i = 0; done && i < undo.queue_count; i++)
+        done = make_available(&undo, undo.queue[i]);
+    for (uint32_t i = 0; done && i < undo.node_count; i++)
+        done = redirect_inputs(&undo, i);
     for (uint32_t i = 0; done && i < graph->output_count; i++)
-        done = graph->outputs[i] == INLAY_NONE || is_there(&undoing, graph->outputs[i]);
-    done = done && drop_unread(&undoing) && install(&undoing);
-    arena_deinit(&undoing.arena);
+        done = graph->outputs[i] == INLAY_NONE || is_available(&undo, graph->outputs[i]);
+    done = done && remove_unused(&undo) && install(&undo);
+    arena_deinit(&undo.arena);
     return done;
 }

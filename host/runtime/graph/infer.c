@@ -1,10 +1,11 @@
 /* graph/infer.c - types and shapes of all values, node by node.
  *
- * Types follow from the schema where they can (op_infer_types), shapes and the remaining types from the operator's
- * infer function. What the file declares about inner values fills gaps but never overrides: exporters get outputs
- * wrong. */
+ * Types are derived from the schema if possible (op_infer_types), shapes and the remaining types by the operator's
+ * infer function. Types and shapes that the file declares are used only where inference yields none, because exporters
+ * often declare wrong ones. */
 #include "graph/infer.h"
 #include "graph/refit.h"
+#include "inlay/check.h"
 #include <string.h>
 
 /* The context of op_infer's callbacks. */
@@ -18,7 +19,7 @@ static void *scope_alloc(void *ctx, size_t bytes)
     return arena_alloc(((struct scope *)ctx)->scratch, bytes);
 }
 
-/* Planning may run on several threads, so then no symbol is made: the result becomes unknown instead. */
+/* Planning may run on several threads, so it creates no symbols: the dimension becomes unknown instead. */
 static uint32_t scope_symbol(void *ctx, const char *name)
 {
     struct scope *scope = ctx;
@@ -33,13 +34,13 @@ static const char *scope_symbol_name(void *ctx, uint32_t symbol)
     return symbol < scope->model->symbol_count ? scope->model->symbols[symbol].name.data : NULL;
 }
 
-/* Names come from the file: what is reported stays one line. */
+/* Replaces control characters, because names in the message come from the file. */
 static inlay_status one_line(inlay_status status, inlay_diag *diag)
 {
     if (status != INLAY_OK && diag != NULL && diag->struct_size >= sizeof *diag)
-        for (char *c = diag->text; *c != '\0'; c++)
-            if ((unsigned char)*c < ' ' || *c == 0x7f)
-                *c = '?';
+        for (char *at = diag->text; *at != '\0'; at++)
+            if ((unsigned char)*at < ' ' || *at == 0x7f)
+                *at = '?';
     return status;
 }
 
@@ -88,8 +89,8 @@ static void set_type(graph_value *value, const op_value_type *type)
     value->map_key = type->map_key;
 }
 
-/* Shapes of a model's outputs are what exporters get wrong most. Nothing here needs them, and what is computed counts:
- * there, only the type is taken. */
+/* As infer_use_declared(), but uses only the declared type for outputs of the model: exporters often declare wrong
+ * output shapes, and inference does not need them. */
 static void use_declared(const struct graph *graph, graph_value *value)
 {
     const uint32_t rank = value->declared_rank;
@@ -100,9 +101,9 @@ static void use_declared(const struct graph *graph, graph_value *value)
     value->declared_rank = rank;
 }
 
-/* A node of types that came with a later version of its operator becomes one of that version, in a model that is to be
- * converted (graph_model.later_opset): exporters write Conv of bfloat16 for opsets that have none. */
-static bool take_later(struct graph *graph, graph_node *node, const op_value_type *in, op_value_type *out)
+/* In a model that is being converted (graph_model.later_opset): binds a node whose types its operator version does not
+ * support to a later version that does. Exporters write Conv of bfloat16 for opsets without it, for example. */
+static bool bind_later_version(struct graph *graph, graph_node *node, const op_value_type *in, op_value_type *out)
 {
     const op_row *last = node->row, *row;
     const char *why;
@@ -122,7 +123,7 @@ static bool take_later(struct graph *graph, graph_node *node, const op_value_typ
     return false;
 }
 
-/* The types of out[o], NULL = omitted. */
+/* Sets the types of values[o], the node's outputs (NULL = omitted). */
 static inlay_status infer_types(struct graph *graph, graph_node *node, graph_value *const *values,
                                 struct arena *scratch, inlay_diag *diag)
 {
@@ -142,7 +143,7 @@ static inlay_status infer_types(struct graph *graph, graph_node *node, graph_val
         out[o] = (op_value_type){ .kind = INLAY_VALUE_TENSOR };
     if (node->schema != NULL) {
         status = op_infer_types(node->schema, info, in, out, diag);
-        if (status != INLAY_OK && !take_later(graph, node, in, out))
+        if (status != INLAY_OK && !bind_later_version(graph, node, in, out))
             return one_line(status, diag);
     }
     infer_derive_type(graph, node, out);
@@ -152,8 +153,8 @@ static inlay_status infer_types(struct graph *graph, graph_node *node, graph_val
     return INLAY_OK;
 }
 
-/* Types that an infer function or a body has set must be among those that the schema allows. Constant is exempt: its
- * first version had floats only, and exporters never cared. */
+/* Checks that the schema allows the types that an infer function or a body has set. Constant is exempt: its first
+ * version allowed only floats, but exporters wrote other types. */
 static inlay_status check_outputs(struct inference *inf, struct graph *graph, const graph_node *node)
 {
     if (node->row != NULL && strcmp(node->info.op_type.data, "Constant") == 0)
@@ -181,27 +182,27 @@ static inlay_status check_outputs(struct inference *inf, struct graph *graph, co
 
 /* ------------------------------------------------------------------ graphs */
 
-/* graph_infer_apart(), of nodes with bodies, too: their outputs get their types here, and shapes from the bodies. */
+/* As graph_infer_apart(), but also for nodes with bodies, whose outputs get their types and shapes from the bodies. */
 static inlay_status infer_outputs(struct inference *inf, struct graph *graph, graph_node *node, graph_value *const *out,
                                   struct arena *scratch)
 {
     const inlay_node_info *info = &node->info;
     const inlay_value_info **in = arena_array(scratch, (size_t)info->input_count + 1, sizeof *in);
-    inlay_value_info **made = arena_array(scratch, (size_t)info->output_count + 1, sizeof *made);
+    inlay_value_info **out_infos = arena_array(scratch, (size_t)info->output_count + 1, sizeof *out_infos);
     inlay_status status = INLAY_OK;
 
-    if (in == NULL || made == NULL)
+    if (in == NULL || out_infos == NULL)
         return graph_fail(graph, node, NULL, INLAY_OUT_OF_MEMORY, inf->diag, "out of memory while inferring shapes");
     for (uint32_t i = 0; i < info->input_count; i++)
         in[i] = info->inputs[i] == INLAY_NONE ? NULL : &graph->values[info->inputs[i]].info;
     for (uint32_t o = 0; o < info->output_count; o++) {
-        made[o] = out[o] == NULL ? NULL : &out[o]->info;
+        out_infos[o] = out[o] == NULL ? NULL : &out[o]->info;
         if (out[o] != NULL)
             infer_forget(out[o]);
     }
     INLAY_TRY(infer_types(graph, node, out, scratch, inf->diag));
     status = node->body_count > 0 ? infer_bodies(inf, graph, node)
-                                  : graph_infer_node(inf->model, node, in, made, scratch, inf->diag);
+                                  : graph_infer_node(inf->model, node, in, out_infos, scratch, inf->diag);
 done:
     return status;
 }
@@ -233,14 +234,14 @@ inlay_status graph_infer_apart(const struct graph *graph, const graph_node *node
     return infer_outputs(&inf, (struct graph *)(uintptr_t)graph, (graph_node *)(uintptr_t)node, out, scratch);
 }
 
-/* false: *status is an error that ends the inference. */
+/* Infers a node; records its error if the model collects errors. False: *status is an error that ends the inference. */
 static bool infer_or_note(struct inference *inf, struct graph *graph, graph_node *node, inlay_status *status)
 {
     *status = infer_one(inf, graph, node);
     if (*status == INLAY_OK)
         return true;
     for (uint32_t output = 0; inf->model->collect && output < node->info.output_count;
-         output++) { /* the next must not stumble, too */
+         output++) { /* prevents follow-up errors in later nodes */
         if (node->info.outputs[output] == INLAY_NONE)
             continue;
         infer_forget(&graph->values[node->info.outputs[output]]);
@@ -264,6 +265,7 @@ inlay_status graph_infer_from(struct graph *graph, uint32_t first, inlay_diag *d
     struct inference inf = { .model = graph->model, .diag = diag };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(first <= graph->node_count);
     for (uint32_t i = first; i < graph->node_count && status == INLAY_OK; i++)
         status = infer_one(&inf, graph, graph->nodes[i]);
     return status;

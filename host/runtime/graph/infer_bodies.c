@@ -1,10 +1,11 @@
-/* graph/infer_bodies.c - If, Loop, Scan and SequenceMap: types and shapes through their bodies.
+/* graph/infer_bodies.c - type and shape inference of If, Loop, Scan and SequenceMap through their bodies.
  *
- * The shape of a value that a loop carries must hold for every iteration. It starts as that of the initial value; where
- * the body gives it back with another size, that size is unknown, and the body is inferred again, until nothing
- * changes. Loops in loops in loops would multiply these rounds: from MAX_DEPTH on one round with unknown sizes has to
- * do. */
+ * The shape of a loop-carried value must hold for every iteration. It starts as the shape of the initial value. If the
+ * body returns the value with a different dimension, that dimension becomes unknown, and the body is inferred again
+ * until nothing changes. Nested loops would multiply these rounds, so from MAX_DEPTH on there is one round with unknown
+ * shapes. */
 #include "graph/infer.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 3, MAX_ROUNDS = 4 };
@@ -28,11 +29,13 @@ static void set_captures(const struct graph *graph, const graph_body *body)
     }
 }
 
-/* Gives a body's input the type of an outer value; what that lacks may be declared in the body. */
+/* Gives a body's input the type of an outer value, completed by the body's declaration. */
 static void set_input(const struct graph *body, uint32_t i, const graph_value *from)
 {
-    graph_value *value = &body->values[body->inputs[i]];
+    graph_value *value;
 
+    INLAY_CHECK(i < body->input_count);
+    value = &body->values[body->inputs[i]];
     infer_forget(value);
     if (from != NULL)
         infer_copy_type(value, from);
@@ -65,10 +68,11 @@ static graph_value *node_output(const struct graph *graph, const graph_node *nod
 
 static const graph_value *body_output(const struct graph *body, uint32_t output)
 {
+    INLAY_CHECK(output < body->output_count && body->outputs[output] < body->value_count);
     return &body->values[body->outputs[output]];
 }
 
-/* ------------------------------------------------------------------ shapes that must hold for two values */
+/* ------------------------------------------------------------------ combined shapes */
 
 static bool same_shape(const inlay_value_info *a, const inlay_value_info *b)
 {
@@ -81,7 +85,7 @@ static bool same_shape(const inlay_value_info *a, const inlay_value_info *b)
     return true;
 }
 
-/* Widens shape a until b fits it too. False: out of memory. */
+/* Generalises shape a so that it also describes b. False: out of memory. */
 static bool widen(inlay_value_info *a, const inlay_value_info *b, struct arena *scratch)
 {
     inlay_dim *dims;
@@ -102,7 +106,7 @@ static bool widen(inlay_value_info *a, const inlay_value_info *b, struct arena *
     return true;
 }
 
-/* The shape with a dimension put in at axis, or taken out; an axis that does not fit makes the rank unknown. */
+/* Inserts a dimension at axis; remove_dim() removes one. An invalid axis makes the rank unknown. */
 static bool insert_dim(inlay_value_info *value, int64_t axis, inlay_dim dim, struct arena *scratch)
 {
     inlay_dim *dims;
@@ -147,7 +151,7 @@ static bool remove_dim(inlay_value_info *value, int64_t axis, inlay_dim *out_dim
     return true;
 }
 
-static void all_unknown(graph_value *value)
+static void forget_shape(graph_value *value)
 {
     value->info.rank = INLAY_RANK_UNKNOWN;
     value->info.dims = NULL;
@@ -179,7 +183,7 @@ static inlay_status infer_if(struct inference *inf, struct graph *graph, const g
             other = body_output(node->bodies[b].graph, o);
             if (value->info.dtype == INLAY_UNDEFINED) {
                 infer_copy_type(value, other);
-                all_unknown(value);
+                forget_shape(value);
             } else if (other->info.dtype != INLAY_UNDEFINED &&
                        (value->info.kind != other->info.kind || value->info.dtype != other->info.dtype)) {
                 return graph_fail(graph, node, value->info.name.data, INLAY_INVALID_MODEL, inf->diag,
@@ -196,8 +200,8 @@ done:
 
 /* ------------------------------------------------------------------ carried values */
 
-/* Infers a body whose inputs first .. first + count - 1 are carried around to its outputs from .. from + count - 1. The
- * inputs hold the initial types when called, and types that hold for all iterations afterwards. */
+/* Infers a body whose outputs from .. from + count - 1 become its inputs first .. first + count - 1 in the next
+ * iteration. The inputs have the initial types when called, and types that hold for all iterations afterwards. */
 static inlay_status infer_carried(struct inference *inf, struct graph *graph, const graph_node *node,
                                   const graph_body *body, uint32_t first, uint32_t from, uint32_t count)
 {
@@ -205,12 +209,13 @@ static inlay_status infer_carried(struct inference *inf, struct graph *graph, co
     inlay_status status = INLAY_OK;
     uint32_t rounds = inf->depth >= MAX_DEPTH ? 1 : MAX_ROUNDS;
 
+    INLAY_CHECK(first + count <= inner->input_count && from + count <= inner->output_count);
     inf->depth++;
     for (uint32_t round = 1; round <= rounds; round++) {
         bool changed = false;
 
         for (uint32_t i = 0; i < count && round == rounds; i++)
-            all_unknown(&inner->values[inner->inputs[first + i]]);
+            forget_shape(&inner->values[inner->inputs[first + i]]);
         INLAY_TRY(infer_graph(inf, inner));
         for (uint32_t i = 0; i < count && round < rounds; i++) {
             graph_value *in = &inner->values[inner->inputs[first + i]];
@@ -244,8 +249,9 @@ done:
     return status;
 }
 
-/* A carried value after the last iteration: what came in if there was none, so the widened input. An optional that the
- * body turns into what it holds (ONNX's own cases do that) leaves as what the body makes of it. */
+/* Sets the type of a loop-carried value after the last iteration. It is the generalised input type, because there may
+ * be no iteration. Exception: if the body converts an optional into its element (ONNX's test cases do), it is the
+ * output type. */
 static void set_carried_output(const struct graph *graph, const graph_node *node, uint32_t o, const struct graph *body,
                                uint32_t input, uint32_t output)
 {
@@ -273,12 +279,14 @@ static bool is_true(const inlay_value_info *value)
     return value->data != NULL && value->dtype == INLAY_BOOL && *(const uint8_t *)value->data != 0;
 }
 
-/* Does the body's condition stay what it was, or true? */
-static bool goes_on(const struct graph *inner)
+/* Is the body's output condition its input condition, or constantly true? */
+static bool condition_is_invariant(const struct graph *inner)
 {
-    uint32_t value = inner->outputs[0];
+    uint32_t value;
 
-    for (uint32_t i = inner->node_count; value != inner->inputs[1] && i-- > 0;) { /* Identities, the last first */
+    INLAY_CHECK(inner->output_count > 0 && inner->input_count > 1);
+    value = inner->outputs[0];
+    for (uint32_t i = inner->node_count; value != inner->inputs[1] && i-- > 0;) { /* follow Identity nodes backwards */
         const inlay_node_info *node = &inner->nodes[i]->info;
 
         if (node->output_count == 1 && node->outputs[0] == value && strcmp(node->op_type.data, "Identity") == 0)
@@ -289,14 +297,14 @@ static bool goes_on(const struct graph *inner)
 
 int64_t infer_loop_turns(const struct graph *graph, const graph_node *node)
 {
-    const graph_value *most = node_input(graph, node, 0), *cond = node_input(graph, node, 1);
-    int64_t turns;
+    const graph_value *max_count = node_input(graph, node, 0), *cond = node_input(graph, node, 1);
+    int64_t trip_count;
 
-    if (most == NULL || most->info.data == NULL || !goes_on(node->bodies[0].graph) ||
+    if (max_count == NULL || max_count->info.data == NULL || !condition_is_invariant(node->bodies[0].graph) ||
         (cond != NULL && !is_true(&cond->info)))
         return -1;
-    memcpy(&turns, most->info.data, sizeof turns);
-    return turns > 0 ? turns : 0;
+    memcpy(&trip_count, max_count->info.data, sizeof trip_count);
+    return trip_count > 0 ? trip_count : 0;
 }
 
 static inlay_status infer_loop(struct inference *inf, struct graph *graph, const graph_node *node)
@@ -304,7 +312,7 @@ static inlay_status infer_loop(struct inference *inf, struct graph *graph, const
     const graph_body *body = &node->bodies[0];
     struct graph *inner = body->graph;
     uint32_t carried = node->info.input_count > 2 ? node->info.input_count - 2 : 0;
-    int64_t turns;
+    int64_t trip_count;
     inlay_status status;
 
     if (node->info.output_count < carried)
@@ -317,7 +325,7 @@ static inlay_status infer_loop(struct inference *inf, struct graph *graph, const
     for (uint32_t i = 0; i < carried; i++)
         set_input(inner, i + 2, node_input(graph, node, i + 2));
     INLAY_TRY(infer_carried(inf, graph, node, body, 2, 1, carried));
-    turns = infer_loop_turns(graph, node);
+    trip_count = infer_loop_turns(graph, node);
     for (uint32_t o = 0; o < node->info.output_count; o++) {
         graph_value *value = node_output(graph, node, o);
 
@@ -325,7 +333,8 @@ static inlay_status infer_loop(struct inference *inf, struct graph *graph, const
             set_carried_output(graph, node, o, inner, o + 2, o + 1);
         } else if (value != NULL) {
             infer_copy_type(value, body_output(inner, o + 1));
-            if (!insert_dim(&value->info, 0, turns < 0 ? dim_unknown() : dim_fixed(turns), &inf->model->arena))
+            if (!insert_dim(&value->info, 0, trip_count < 0 ? dim_unknown() : dim_fixed(trip_count),
+                            &inf->model->arena))
                 status = no_memory(inf, graph, node);
         }
     }
@@ -342,7 +351,8 @@ static int64_t axis_of(const graph_node *node, const char *attr, uint32_t i)
     return attribute != NULL && attribute->kind == INLAY_ATTR_INTS && i < attribute->count ? attribute->ints[i] : 0;
 }
 
-/* Scan-8 has a leading batch axis everywhere, and lengths as its first input; Scan-9 has neither, but chooses axes. */
+/* Scan-8 has a leading batch axis in all tensors, and lengths as its first input; Scan-9 has neither, but axis
+ * attributes. */
 static inlay_status infer_scan(struct inference *inf, struct graph *graph, const graph_node *node)
 {
     struct arena *arena = &inf->model->arena;
@@ -447,7 +457,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* ------------------------------------------------------------------ dispatch */
 
 inlay_status infer_bodies(struct inference *inf, struct graph *graph, const graph_node *node)
 {
@@ -464,7 +474,7 @@ inlay_status infer_bodies(struct inference *inf, struct graph *graph, const grap
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++)
         if (node->row != NULL && strcmp(node->info.op_type.data, operators[i].op_type) == 0)
             return operators[i].infer(inf, graph, node);
-    return INLAY_OK; /* other operators with graphs are compiled by a provider, or refused */
+    return INLAY_OK; /* a provider compiles other operators with bodies, or the model is refused */
 }
 
 inlay_status infer_body_outputs(const graph_node *node, inlay_value_info *const *out, struct arena *scratch)
@@ -492,7 +502,7 @@ inlay_status infer_body_outputs(const graph_node *node, inlay_value_info *const 
             dims = arena_array(scratch, from->rank, sizeof *dims);
             if (dims == NULL)
                 return INLAY_OUT_OF_MEMORY;
-            for (uint32_t d = 0; d < from->rank; d++) /* symbols mean nothing when sizes are concrete */
+            for (uint32_t d = 0; d < from->rank; d++) /* planning has no symbols */
                 dims[d] = from->dims[d].kind == INLAY_DIM_FIXED ? from->dims[d] : dim_unknown();
             out[o]->dims = dims;
         }

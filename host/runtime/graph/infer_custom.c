@@ -1,9 +1,9 @@
-/* graph/infer_custom.c - the shape inference of operators that plugins bring. */
+/* graph/infer_custom.c - shape inference of operators that plugins define. */
 #include "graph/infer.h"
 
 typedef struct custom_call {
     op_infer *infer;
-    bool said; /* the last set_output failed, with a sentence */
+    bool reported; /* the last set_output failed with a message */
 } custom_call;
 
 static inlay_status checked_set_output(op_infer *infer, uint32_t output, inlay_dtype dtype, uint32_t rank,
@@ -40,7 +40,7 @@ static inlay_status custom_set_output(void *ctx, uint32_t output, inlay_dtype dt
     custom_call *call = ctx;
     inlay_status status = checked_set_output(call->infer, output, dtype, rank, dims);
 
-    call->said = status != INLAY_OK;
+    call->reported = status != INLAY_OK;
     return status;
 }
 
@@ -71,7 +71,7 @@ inlay_status infer_custom(op_infer *infer, const inlay_operator *op)
         return INLAY_OK;
     why.text[0] = '\0';
     status = op->infer(op->ctx, &args, &why);
-    if (status == INLAY_OK || (call.said && why.text[0] == '\0'))
+    if (status == INLAY_OK || (call.reported && why.text[0] == '\0'))
         return status;
     why.text[sizeof why.text - 1] = '\0';
     return infer_fail(infer, status, "%s", why.text[0] != '\0' ? why.text : inlay_status_text(status));

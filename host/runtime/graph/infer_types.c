@@ -1,4 +1,4 @@
-/* graph/infer_types.c - the types of values, as a file declares them and as operators have them. */
+/* graph/infer_types.c - types of values: declared by the file, and derived for sequences, optionals and maps. */
 #include "graph/infer.h"
 #include <string.h>
 

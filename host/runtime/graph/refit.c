@@ -1,23 +1,24 @@
 #include "graph/refit.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* One refit on its way. */
+/* State of one conversion. */
 struct refit {
     struct graph *graph;
     graph_node *node;
     const op_row *row;
     op_schema to;
-    inlay_attr_info *kept; /* what the node states afterwards */
+    inlay_attr_info *kept; /* attributes of the converted node */
     uint32_t kept_count;
-    inlay_dtype *dtypes; /* [to.type_count] of the values seen so far, by type parameter */
+    inlay_dtype *dtypes; /* [to.type_count] dtype bound to each type parameter so far */
     const char *why;
 };
 
-/* Attributes whose absence does not mean their default, or that have none. */
+/* Attributes for which a version without them implies a value other than their default, or that have no default. */
 static const struct {
     const char *name;
-    bool any;      /* no value of it changes the result */
-    int64_t value; /* otherwise this one, for a list all of this one, is what rows without it imply */
+    bool any;      /* no value of the attribute changes the result */
+    int64_t value; /* otherwise the value, or the value of all list elements, that versions without it imply */
 } implied[] = {
     { "dilations", false, 1 },
     { "is_test", false, 1 },
@@ -25,10 +26,10 @@ static const struct {
     { "output_sequence", true, 0 },
 };
 
-/* Values that an attribute has in some versions only; schemas do not tell. */
+/* Attribute values that only some versions allow; schemas do not contain this. */
 static const struct {
     const char *op, *attr, *value;
-    uint32_t first, last; /* versions; last 0: all that follow */
+    uint32_t first, last; /* versions; last 0: all later ones */
 } value_versions[] = {
     { "GridSample", "mode", "bilinear", 16, 16 },
     { "GridSample", "mode", "bicubic", 16, 16 },
@@ -43,7 +44,7 @@ static const struct {
     { "ScatterND", "reduction", "min", 18, 0 },
 };
 
-/* Versions from which on the same node computes something else. */
+/* Versions that changed the semantics of the operator. */
 static const struct {
     const char *op;
     uint32_t since;
@@ -67,7 +68,7 @@ static const op_attr *find_attr(const op_schema *schema, const char *name)
     return NULL;
 }
 
-static const inlay_attr_info *stated(const graph_node *node, const char *name)
+static const inlay_attr_info *explicit_attr(const graph_node *node, const char *name)
 {
     for (uint32_t i = 0; i < node->own_attr_count; i++)
         if (strcmp(node->info.attrs[i].name.data, name) == 0)
@@ -85,7 +86,7 @@ static bool same_default(const op_attr *a, const op_attr *b)
                                (a->s == NULL || b->s == NULL ? a->s == b->s : strcmp(a->s, b->s) == 0));
 }
 
-/* Is each number of the attribute this one? */
+/* Is the integer, or each integer of the list, equal to value? */
 static bool is_all(const inlay_attr_info *attribute, int64_t value)
 {
     if (attribute->kind == INLAY_ATTR_INT)
@@ -112,7 +113,7 @@ static bool is_default(const inlay_attr_info *attribute, const op_attr *schema)
     }
 }
 
-/* Does a node without the attribute, in a version that lacks it, do what one with this value does? */
+/* Does a version without the attribute compute the same as this value? */
 static bool is_implied(const inlay_attr_info *attribute, const op_attr *schema)
 {
     for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++)
@@ -121,7 +122,7 @@ static bool is_implied(const inlay_attr_info *attribute, const op_attr *schema)
     return is_default(attribute, schema);
 }
 
-/* The same for one that the node does not state. */
+/* The same for the default of an attribute that the node does not have. */
 static bool default_is_implied(const op_attr *schema)
 {
     for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++)
@@ -130,7 +131,7 @@ static bool default_is_implied(const op_attr *schema)
     return true;
 }
 
-static bool lacks_attr(struct refit *refit, const char *name)
+static bool fail_missing_attr(struct refit *refit, const char *name)
 {
     refit->why = arena_format(&refit->graph->model->arena,
                               "%.48s-%u has no attribute '%.60s', and the value here is not its default",
@@ -138,7 +139,7 @@ static bool lacks_attr(struct refit *refit, const char *name)
     return false;
 }
 
-static bool value_is_there(struct refit *refit, const inlay_attr_info *attribute)
+static bool value_is_allowed(struct refit *refit, const inlay_attr_info *attribute)
 {
     for (size_t i = 0; attribute->kind == INLAY_ATTR_STRING && i < sizeof value_versions / sizeof value_versions[0];
          i++) {
@@ -157,63 +158,63 @@ static bool value_is_there(struct refit *refit, const inlay_attr_info *attribute
     return true;
 }
 
-static bool keep_stated(struct refit *refit)
+static bool keep_explicit(struct refit *refit)
 {
     const graph_node *node = refit->node;
 
     for (uint32_t i = 0; i < node->own_attr_count; i++) {
         const inlay_attr_info *attribute = &node->info.attrs[i];
-        const op_attr *there = find_attr(&refit->to, attribute->name.data),
-                      *here = find_attr(node->schema, attribute->name.data);
+        const op_attr *target = find_attr(&refit->to, attribute->name.data),
+                      *source = find_attr(node->schema, attribute->name.data);
 
-        if (there == NULL && !refit->to.open_attrs) {
-            if (!is_implied(attribute, here))
-                return lacks_attr(refit, attribute->name.data);
+        if (target == NULL && !refit->to.open_attrs) {
+            if (!is_implied(attribute, source))
+                return fail_missing_attr(refit, attribute->name.data);
             continue;
         }
-        if (there != NULL && there->kind != attribute->kind &&
-            (there->kind != OP_ATTR_SPARSE_TENSOR || attribute->kind != INLAY_ATTR_TENSOR)) {
-            refit->why = arena_format(&refit->graph->model->arena, "attribute '%.60s' is of another kind there",
-                                      attribute->name.data);
+        if (target != NULL && target->kind != attribute->kind &&
+            (target->kind != OP_ATTR_SPARSE_TENSOR || attribute->kind != INLAY_ATTR_TENSOR)) {
+            refit->why = arena_format(&refit->graph->model->arena,
+                                      "attribute '%.60s' has a different kind in that version", attribute->name.data);
             return false;
         }
-        if (!value_is_there(refit, attribute))
+        if (!value_is_allowed(refit, attribute))
             return false;
         refit->kept[refit->kept_count++] = *attribute;
     }
     return true;
 }
 
-/* What the node leaves to the default of its version. */
+/* Handles attributes that the node does not have, whose default applies. */
 static bool keep_defaults(struct refit *refit)
 {
     const graph_node *node = refit->node;
 
     for (uint32_t i = 0; i < node->schema->attr_count; i++) {
-        const op_attr *here = &node->schema->attrs[i], *there = find_attr(&refit->to, here->name);
-        inlay_attr_info attribute = { .name = { here->name, strlen(here->name) }, .kind = here->kind };
+        const op_attr *source = &node->schema->attrs[i], *target = find_attr(&refit->to, source->name);
+        inlay_attr_info attribute = { .name = { source->name, strlen(source->name) }, .kind = source->kind };
 
-        if (stated(node, here->name) != NULL || !here->has_default)
+        if (explicit_attr(node, source->name) != NULL || !source->has_default)
             continue;
-        if (there == NULL) {
-            if (!default_is_implied(here))
-                return lacks_attr(refit, here->name);
+        if (target == NULL) {
+            if (!default_is_implied(source))
+                return fail_missing_attr(refit, source->name);
             continue;
         }
-        if (here->kind == there->kind && same_default(here, there))
+        if (source->kind == target->kind && same_default(source, target))
             continue;
-        attribute.i = here->i;
-        attribute.f = here->f;
-        if (here->kind == INLAY_ATTR_STRING)
-            attribute.s = (inlay_str){ here->s, strlen(here->s) };
-        else if (here->kind != INLAY_ATTR_INT && here->kind != INLAY_ATTR_FLOAT)
-            attribute.kind = there->kind + 1; /* no default of a list has changed yet */
-        if (attribute.kind != there->kind) {
-            refit->why =
-                arena_format(&refit->graph->model->arena, "attribute '%.60s' is of another kind there", here->name);
+        attribute.i = source->i;
+        attribute.f = source->f;
+        if (source->kind == INLAY_ATTR_STRING)
+            attribute.s = (inlay_str){ source->s, strlen(source->s) };
+        else if (source->kind != INLAY_ATTR_INT && source->kind != INLAY_ATTR_FLOAT)
+            attribute.kind = target->kind + 1; /* so far no default of a list has changed */
+        if (attribute.kind != target->kind) {
+            refit->why = arena_format(&refit->graph->model->arena,
+                                      "attribute '%.60s' has a different kind in that version", source->name);
             return false;
         }
-        if (!value_is_there(refit, &attribute))
+        if (!value_is_allowed(refit, &attribute))
             return false;
         refit->kept[refit->kept_count++] = attribute;
     }
@@ -260,10 +261,11 @@ static bool value_fits(struct refit *refit, const op_formal *formal, uint32_t va
         return true;
     }
     op_value_type_text(&type, text, sizeof text);
-    refit->why =
-        arena_format(&refit->graph->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i,
-                     refit->node->info.op_type.data, refit->row->since_version, text,
-                     first == NULL || *first == INLAY_UNDEFINED || *first == type.dtype ? "" : " beside the others");
+    refit->why = arena_format(&refit->graph->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i,
+                              refit->node->info.op_type.data, refit->row->since_version, text,
+                              first == NULL || *first == INLAY_UNDEFINED || *first == type.dtype
+                                  ? ""
+                                  : " while another value of that type parameter has a different type");
     return false;
 }
 
@@ -298,16 +300,16 @@ static bool values_fit(struct refit *refit)
     return true;
 }
 
-/* ------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------ conversion */
 
-static bool means_the_same(struct refit *refit)
+static bool has_same_semantics(struct refit *refit)
 {
     const graph_node *node = refit->node;
     const uint32_t a = node->info.since_version, b = refit->row->since_version;
 
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++)
         if (strcmp(node->info.op_type.data, changed[i].op) == 0 && (a < changed[i].since) != (b < changed[i].since)) {
-            refit->why = "it computes something else there";
+            refit->why = "the semantics of the operator changed between the versions";
             return false;
         }
     return true;
@@ -321,6 +323,7 @@ bool graph_refit(struct graph *graph, graph_node *node, const op_row *row, bool 
     *out_why = NULL;
     if (row == node->row)
         return true;
+    INLAY_CHECK(node->schema != NULL && node->own_attr_count <= node->info.attr_count);
     refit.kept = arena_array(arena, (size_t)node->own_attr_count + node->schema->attr_count + 1, sizeof *refit.kept);
     if (refit.kept == NULL || op_schema_parse(row->signature, arena_alloc_callback, arena, &refit.to, NULL) != INLAY_OK)
         return false;
@@ -328,11 +331,12 @@ bool graph_refit(struct graph *graph, graph_node *node, const op_row *row, bool 
     if (refit.dtypes == NULL)
         return false;
     memset(refit.dtypes, 0, (size_t)refit.to.type_count * sizeof *refit.dtypes);
-    if ((!adapted && !means_the_same(&refit)) || !keep_stated(&refit) || !keep_defaults(&refit) ||
+    if ((!adapted && !has_same_semantics(&refit)) || !keep_explicit(&refit) || !keep_defaults(&refit) ||
         !has_required(&refit) || !values_fit(&refit)) {
         *out_why = refit.why;
         return false;
     }
+    INLAY_CHECK(refit.kept_count <= node->own_attr_count + node->schema->attr_count);
     while (node->info.input_count > 0 && node->info.inputs[node->info.input_count - 1] == INLAY_NONE)
         node->info.input_count--;
     node->info.attrs = refit.kept;

@@ -1,7 +1,8 @@
-/* model/cut.c - see cut.h. Works on models as they stand in the file: functions stay functions. */
+/* model/cut.c - see cut.h. Works on loaded models before function inlining. */
 #include "model/cut.h"
 #include "base/memory.h"
 #include "base/order.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static bool is_constant(const struct graph *graph, uint32_t value)
@@ -9,7 +10,7 @@ static bool is_constant(const struct graph *graph, uint32_t value)
     return (graph->values[value].info.flags & INLAY_VALUE_CONSTANT) != 0;
 }
 
-/* The k-th value that a node reads, captures of its bodies included. */
+/* Number of values that a node reads, captures of its bodies included; nth_read() returns the k-th one. */
 static uint32_t read_count(const graph_node *node)
 {
     return node->info.input_count + node->capture_count;
@@ -17,10 +18,11 @@ static uint32_t read_count(const graph_node *node)
 
 static uint32_t nth_read(const graph_node *node, uint32_t k)
 {
+    INLAY_CHECK(k < read_count(node));
     return k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
 }
 
-/* ------------------------------------------------------------------ which nodes */
+/* ------------------------------------------------------------------ selection of nodes */
 
 static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *diag)
 {
@@ -34,8 +36,8 @@ static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *
                                                                              : INLAY_OK;
 }
 
-/* Marks in wanted [value_count] what the outputs need, from the last node to the first: they are in topological
- * order. */
+/* Marks in wanted [value_count] the values on which the outputs depend. Goes from the last node to the first, because
+ * nodes are in topological order. */
 static void mark_needed(const struct graph *graph, const bool *ends, bool *wanted, model_part *out)
 {
     for (uint32_t i = graph->node_count; i-- > 0;) {
@@ -86,7 +88,7 @@ inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint
         if (input_count > 0 && graph->values[value].default_value == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "the outputs also depend on input '%.200s' of the model; "
-                              "name it, too, or a value behind it",
+                              "name it, too, or a value computed from it",
                               graph->values[value].info.name.data);
         out->inputs[out->input_count++] = value;
     }
@@ -96,7 +98,7 @@ inlay_status model_part_between(graph_model *model, const uint32_t *inputs, uint
     return INLAY_OK;
 }
 
-/* One more ring of neighbours: who makes what a node reads, and who reads what it makes. */
+/* Adds the neighbours of the nodes: producers of their inputs and readers of their outputs. */
 static bool grow(const struct graph *graph, bool *nodes, bool *touched)
 {
     bool grew = false;
@@ -126,20 +128,20 @@ static bool grow(const struct graph *graph, bool *nodes, bool *touched)
     return grew;
 }
 
-/* Constant nodes that the part reads come along: what they make is nothing to be handed in. */
+/* Adds Constant nodes that the part reads, because their outputs must not become inputs. */
 static void take_constants(const struct graph *graph, bool *nodes)
 {
     for (uint32_t i = 0; i < graph->node_count; i++)
         for (uint32_t k = 0; nodes[i] && k < read_count(graph->nodes[i]); k++) {
             const uint32_t value = nth_read(graph->nodes[i], k);
-            const uint32_t maker = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
+            const uint32_t producer = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
 
-            if (maker != INLAY_NONE && strcmp(graph->nodes[maker]->info.op_type.data, "Constant") == 0)
-                nodes[maker] = true;
+            if (producer != INLAY_NONE && strcmp(graph->nodes[producer]->info.op_type.data, "Constant") == 0)
+                nodes[producer] = true;
         }
 }
 
-/* Values that cross the border, in the order of the nodes. */
+/* Finds the values that enter and leave the part, in node order. */
 static void find_border(const struct graph *graph, const bool *used_outside, model_part *out)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -147,10 +149,10 @@ static void find_border(const struct graph *graph, const bool *used_outside, mod
 
         for (uint32_t k = 0; out->nodes[i] && k < read_count(node); k++) {
             const uint32_t value = nth_read(node, k);
-            const uint32_t maker = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
+            const uint32_t producer = value != INLAY_NONE ? graph->values[value].info.producer : INLAY_NONE;
 
-            if (value != INLAY_NONE && !is_constant(graph, value) && (maker == INLAY_NONE || !out->nodes[maker]) &&
-                !is_listed(out->inputs, out->input_count, value))
+            if (value != INLAY_NONE && !is_constant(graph, value) &&
+                (producer == INLAY_NONE || !out->nodes[producer]) && !is_listed(out->inputs, out->input_count, value))
                 out->inputs[out->input_count++] = value;
         }
         for (uint32_t output = 0; out->nodes[i] && output < node->info.output_count; output++)
@@ -158,6 +160,7 @@ static void find_border(const struct graph *graph, const bool *used_outside, mod
                 out->outputs[out->output_count++] = node->info.outputs[output];
         out->kept += out->nodes[i];
     }
+    INLAY_CHECK(out->input_count <= graph->value_count && out->output_count <= graph->value_count);
 }
 
 inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, model_part *out, inlay_diag *diag)
@@ -183,13 +186,13 @@ inlay_status model_part_of(graph_model *model, bool *nodes, uint32_t depth, mode
                 seen[nth_read(graph->nodes[i], k)] = true;
     find_border(graph, seen, out);
     if (out->output_count == 0)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "nothing reads what these nodes compute");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the results of these nodes are not used");
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ the cut */
 
-/* The dims of another model in terms of this one. NULL: no memory. */
+/* Copies dims of another model, with symbols of this one. NULL: out of memory. */
 static const inlay_dim *copy_dims(graph_model *model, const graph_model *from, const inlay_dim *dims, uint32_t rank)
 {
     inlay_dim *copy = arena_array(&model->arena, (size_t)rank + 1, sizeof *copy);
@@ -205,7 +208,7 @@ static const inlay_dim *copy_dims(graph_model *model, const graph_model *from, c
     return copy;
 }
 
-/* Declares a value at the cut with the type that is known of it. */
+/* Declares an input or output of the part with its known type. */
 static inlay_status declare(graph_model *model, uint32_t value_index, const struct graph *typed, const char *why,
                             inlay_diag *diag)
 {
@@ -219,8 +222,8 @@ static inlay_status declare(graph_model *model, uint32_t value_index, const stru
         if (value->declared && value->declared_dtype != INLAY_UNDEFINED)
             return INLAY_OK;
         return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "the type of value '%.200s' is not known, so nothing can begin or end "
-                          "there%s%.200s",
+                          "the type of value '%.200s' is unknown, so it cannot be an input or output "
+                          "of the part%s%.200s",
                           value->info.name.data, why != NULL ? ": " : "", why != NULL ? why : "");
     }
     value->declared = true;
@@ -235,7 +238,7 @@ static inlay_status declare(graph_model *model, uint32_t value_index, const stru
     return value->declared_dims != NULL ? INLAY_OK : no_memory(diag, "to cut the model");
 }
 
-/* What no node of the part has to do with is not written: neither as an initializer nor as a type. */
+/* Clears flags and declarations of values that the part does not use, so that they are not written. */
 static inlay_status drop_values(graph_model *model, const model_part *part, inlay_diag *diag)
 {
     struct graph *graph = model->main;
@@ -271,23 +274,23 @@ static inlay_status drop_values(graph_model *model, const model_part *part, inla
     return INLAY_OK;
 }
 
-/* A node that is kept for another result of its may still make what is now an input: that one gets a name nobody reads.
- */
-static inlay_status rename_made(graph_model *model, const model_part *part, inlay_diag *diag)
+/* A node of the part may also produce a value that is now an input. That output gets a new, unused value. */
+static inlay_status rename_produced_inputs(graph_model *model, const model_part *part, inlay_diag *diag)
 {
     struct graph *graph = model->main;
 
     for (uint32_t i = 0; i < part->input_count; i++) {
-        const uint32_t value = part->inputs[i], maker = graph->values[value].info.producer;
+        const uint32_t value = part->inputs[i], producer = graph->values[value].info.producer;
 
         for (uint32_t output = 0;
-             maker != INLAY_NONE && part->nodes[maker] && output < graph->nodes[maker]->info.output_count; output++)
-            if (graph->nodes[maker]->info.outputs[output] == value) {
+             producer != INLAY_NONE && part->nodes[producer] && output < graph->nodes[producer]->info.output_count;
+             output++)
+            if (graph->nodes[producer]->info.outputs[output] == value) {
                 const uint32_t unread = graph_add_value(graph, NULL, 0);
 
                 if (unread == INLAY_NONE)
                     return no_memory(diag, "to cut the model");
-                ((uint32_t *)(uintptr_t)graph->nodes[maker]->info.outputs)[output] = unread;
+                ((uint32_t *)(uintptr_t)graph->nodes[producer]->info.outputs)[output] = unread;
             }
     }
     return INLAY_OK;
@@ -309,10 +312,11 @@ inlay_status model_cut(graph_model *model, const model_part *part, const struct 
     for (uint32_t i = 0; i < part->output_count; i++)
         INLAY_TRY(declare(model, part->outputs[i], typed, why, diag));
     INLAY_TRY(drop_values(model, part, diag));
-    INLAY_TRY(rename_made(model, part, diag));
+    INLAY_TRY(rename_produced_inputs(model, part, diag));
     for (uint32_t i = 0; i < graph->node_count; i++)
         if (part->nodes[i])
             graph->nodes[kept++] = graph->nodes[i];
+    INLAY_CHECK(kept == part->kept);
     graph->node_count = kept;
     graph->inputs = part->inputs;
     graph->input_count = part->input_count;

@@ -1,6 +1,7 @@
-/* model/datum.c - single values as files: TensorProto, SequenceProto, OptionalProto, MapProto. */
+/* model/datum.c - reads files that contain one value: TensorProto, SequenceProto, OptionalProto, MapProto. */
 #include "model/load.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,60 +53,61 @@ static inlay_status make_items(const struct reader *reader, size_t count, model_
     return out->items == NULL ? no_memory(reader->diag, "for a value") : INLAY_OK;
 }
 
-/* elem_type is not looked at: only one of the lists holds anything. */
-static inlay_status read_sequence(const struct reader *reader, const Onnx__Sequence *Sequence, model_datum *out)
+/* Ignores elem_type, because only one of the lists has elements. */
+static inlay_status read_sequence(const struct reader *reader, const Onnx__Sequence *sequence, model_datum *out)
 {
     model_datum *item;
     inlay_status status = INLAY_OK;
 
     out->kind = INLAY_VALUE_SEQUENCE;
-    INLAY_TRY(set_name(reader, Sequence->name, out));
+    INLAY_TRY(set_name(reader, sequence->name, out));
     INLAY_TRY(make_items(reader,
-                         Sequence->n_tensor_values + Sequence->n_sparse_tensor_values + Sequence->n_sequence_values +
-                             Sequence->n_map_values + Sequence->n_optional_values,
+                         sequence->n_tensor_values + sequence->n_sparse_tensor_values + sequence->n_sequence_values +
+                             sequence->n_map_values + sequence->n_optional_values,
                          out));
     item = out->items;
-    for (size_t i = 0; i < Sequence->n_tensor_values; i++)
-        INLAY_TRY(read_dense(reader, Sequence->tensor_values[i], item++));
-    for (size_t i = 0; i < Sequence->n_sparse_tensor_values; i++)
-        INLAY_TRY(read_sparse(reader, Sequence->sparse_tensor_values[i], item++));
-    for (size_t i = 0; i < Sequence->n_sequence_values; i++)
-        INLAY_TRY(read_sequence(reader, Sequence->sequence_values[i], item++));
-    for (size_t i = 0; i < Sequence->n_map_values; i++)
-        INLAY_TRY(read_map(reader, Sequence->map_values[i], item++));
-    for (size_t i = 0; i < Sequence->n_optional_values; i++)
-        INLAY_TRY(read_optional(reader, Sequence->optional_values[i], item++));
+    for (size_t i = 0; i < sequence->n_tensor_values; i++)
+        INLAY_TRY(read_dense(reader, sequence->tensor_values[i], item++));
+    for (size_t i = 0; i < sequence->n_sparse_tensor_values; i++)
+        INLAY_TRY(read_sparse(reader, sequence->sparse_tensor_values[i], item++));
+    for (size_t i = 0; i < sequence->n_sequence_values; i++)
+        INLAY_TRY(read_sequence(reader, sequence->sequence_values[i], item++));
+    for (size_t i = 0; i < sequence->n_map_values; i++)
+        INLAY_TRY(read_map(reader, sequence->map_values[i], item++));
+    for (size_t i = 0; i < sequence->n_optional_values; i++)
+        INLAY_TRY(read_optional(reader, sequence->optional_values[i], item++));
+    INLAY_CHECK(item == out->items + out->item_count);
 done:
     return status;
 }
 
-static inlay_status read_optional(const struct reader *reader, const Onnx__Optional *Optional, model_datum *out)
+static inlay_status read_optional(const struct reader *reader, const Onnx__Optional *optional, model_datum *out)
 {
-    bool there = Optional->tensor_value != NULL || Optional->sparse_tensor_value != NULL ||
-                 Optional->sequence_value != NULL || Optional->map_value != NULL || Optional->optional_value != NULL;
+    bool present = optional->tensor_value != NULL || optional->sparse_tensor_value != NULL ||
+                   optional->sequence_value != NULL || optional->map_value != NULL || optional->optional_value != NULL;
     inlay_status status = INLAY_OK;
 
     out->kind = INLAY_VALUE_OPTIONAL;
-    INLAY_TRY(set_name(reader, Optional->name, out));
-    INLAY_TRY(make_items(reader, there ? 1 : 0, out));
-    if (Optional->tensor_value != NULL)
-        status = read_dense(reader, Optional->tensor_value, out->items);
-    else if (Optional->sparse_tensor_value != NULL)
-        status = read_sparse(reader, Optional->sparse_tensor_value, out->items);
-    else if (Optional->sequence_value != NULL)
-        status = read_sequence(reader, Optional->sequence_value, out->items);
-    else if (Optional->map_value != NULL)
-        status = read_map(reader, Optional->map_value, out->items);
-    else if (Optional->optional_value != NULL)
-        status = read_optional(reader, Optional->optional_value, out->items);
+    INLAY_TRY(set_name(reader, optional->name, out));
+    INLAY_TRY(make_items(reader, present ? 1 : 0, out));
+    if (optional->tensor_value != NULL)
+        status = read_dense(reader, optional->tensor_value, out->items);
+    else if (optional->sparse_tensor_value != NULL)
+        status = read_sparse(reader, optional->sparse_tensor_value, out->items);
+    else if (optional->sequence_value != NULL)
+        status = read_sequence(reader, optional->sequence_value, out->items);
+    else if (optional->map_value != NULL)
+        status = read_map(reader, optional->map_value, out->items);
+    else if (optional->optional_value != NULL)
+        status = read_optional(reader, optional->optional_value, out->items);
 done:
     return status;
 }
 
-static inlay_status read_keys(const struct reader *reader, const Onnx__Map *Map, model_datum *out)
+static inlay_status read_keys(const struct reader *reader, const Onnx__Map *map, model_datum *out)
 {
-    bool texts = Map->n_string_keys > 0 || Map->key_type == INLAY_STRING;
-    size_t count = texts ? Map->n_string_keys : Map->n_keys,
+    bool texts = map->n_string_keys > 0 || map->key_type == INLAY_STRING;
+    size_t count = texts ? map->n_string_keys : map->n_keys,
            bytes = count * (texts ? sizeof(inlay_str) : sizeof(int64_t));
     int64_t *dims = arena_alloc(reader->arena, sizeof *dims);
     void *data = arena_alloc(reader->arena, bytes);
@@ -118,7 +120,7 @@ static inlay_status read_keys(const struct reader *reader, const Onnx__Map *Map,
         .data = data, .bytes = bytes, .dims = dims, .rank = 1, .dtype = texts ? INLAY_STRING : INLAY_INT64
     };
     for (size_t i = 0; i < count && texts; i++) {
-        const ProtobufCBinaryData *key = &Map->string_keys[i];
+        const ProtobufCBinaryData *key = &map->string_keys[i];
         inlay_str *to = (inlay_str *)data + i;
 
         *to = (inlay_str){ arena_string_n(reader->arena, (const char *)key->data, key->len), key->len };
@@ -126,11 +128,11 @@ static inlay_status read_keys(const struct reader *reader, const Onnx__Map *Map,
             return no_memory(reader->diag, "for a value");
     }
     if (!texts && count > 0)
-        memcpy(data, Map->keys, bytes);
+        memcpy(data, map->keys, bytes);
     return finish_tensor(out, INLAY_OK);
 }
 
-/* The values of a map, one tensor after the other, as one of rank 1. */
+/* Concatenates the values of a map to one tensor of rank 1. */
 static inlay_status join_values(const struct reader *reader, int64_t count, model_datum *out)
 {
     const inlay_dtype dtype = out->item_count > 0 ? out->items[0].tensor.dtype : INLAY_FLOAT;
@@ -160,23 +162,23 @@ static inlay_status join_values(const struct reader *reader, int64_t count, mode
     return finish_tensor(out, INLAY_OK);
 }
 
-static inlay_status read_map(const struct reader *reader, const Onnx__Map *Map, model_datum *out)
+static inlay_status read_map(const struct reader *reader, const Onnx__Map *map, model_datum *out)
 {
     inlay_status status = INLAY_OK;
 
     out->kind = INLAY_VALUE_MAP;
-    INLAY_TRY(set_name(reader, Map->name, out));
+    INLAY_TRY(set_name(reader, map->name, out));
     INLAY_TRY(make_items(reader, 2, out));
-    INLAY_TRY(read_keys(reader, Map, &out->items[0]));
+    INLAY_TRY(read_keys(reader, map, &out->items[0]));
     out->items[1] = (model_datum){ .kind = INLAY_VALUE_SEQUENCE, .name = "values" };
-    if (Map->values != NULL)
-        INLAY_TRY(read_sequence(reader, Map->values, &out->items[1]));
+    if (map->values != NULL)
+        INLAY_TRY(read_sequence(reader, map->values, &out->items[1]));
     status = join_values(reader, out->items[0].dims[0], &out->items[1]);
 done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the way in */
+/* ------------------------------------------------------------------ entry point */
 
 static const struct {
     prescan_root root;
@@ -198,6 +200,7 @@ static inlay_status read_bytes(const void *bytes, size_t count, uint32_t kind, s
     ProtobufCMessage *message;
     inlay_status status;
 
+    INLAY_CHECK(kind < sizeof kinds / sizeof kinds[0] && kinds[kind].message != NULL);
     reader.source = (tensor_source){ .file = bytes,
                                      .file_bytes = count,
                                      .limits = &limits,
@@ -233,7 +236,7 @@ inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *are
 
     *out = (model_datum){ 0 };
     if (kind < INLAY_VALUE_TENSOR || kind > MODEL_DATUM_SPARSE)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: there is no kind %u of value", path, kind);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%.200s: %u is not a kind of value", path, kind);
     status = file_map_path(path, &map, diag);
     if (status == INLAY_OK) {
         status = read_bytes(map.bytes, map.count, kind, arena, out, diag);

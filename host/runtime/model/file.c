@@ -1,7 +1,8 @@
-/* model/file.c - files in memory, and the way to external data. */
+/* model/file.c - maps files, and opens external data. */
 #include "base/memory.h"
 #include "model/load.h"
 #include "model/packed.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What cannot be mapped is read; nobody pipes more than this. */
+/* Limit for files that cannot be mapped, such as pipes. */
 #define MAX_PIPED_BYTES (UINT64_C(4) << 30)
 enum { READ_BYTES = 65536 };
 
@@ -109,26 +110,27 @@ inlay_status file_give(file_map *map, graph_model *model, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ external data */
 
-/* The path below the folder once all symbolic links are resolved, in path (PATH_MAX bytes); *out_dir is the folder,
- * opened. What is opened later is this resolved path, link by link, so nothing can be swapped in between. */
+/* Resolves all symbolic links of location. path (PATH_MAX bytes) receives the result relative to the folder, which is
+ * opened as *out_dir. open_below() then opens this path without following links, so a file swapped meanwhile is
+ * detected. */
 static inlay_status resolve(const external_files *files, const char *location, char *path, int *out_dir,
                             inlay_diag *diag)
 {
     char dir[PATH_MAX], joined[PATH_MAX];
     size_t dir_bytes;
-    int n;
+    int length;
 
     *out_dir = -1;
     if (realpath(files->dir[0] == '\0' ? "." : files->dir, dir) == NULL)
         return inlay_fail(diag, INLAY_IO_ERROR, "the folder of external data '%.200s' cannot be opened: %s", files->dir,
                           strerror(errno));
-    n = snprintf(joined, sizeof joined, "%s/%s", dir, location);
-    if (n < 0 || (size_t)n >= sizeof joined)
+    length = snprintf(joined, sizeof joined, "%s/%s", dir, location);
+    if (length < 0 || (size_t)length >= sizeof joined)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "the location of external data is too long");
     if (realpath(joined, path) == NULL)
         return inlay_fail(diag, errno == ENOENT ? INLAY_NOT_FOUND : INLAY_IO_ERROR,
-                          "external file '%.200s' cannot be opened in '%.100s': %s; put it beside the model", location,
-                          dir, strerror(errno));
+                          "external file '%.200s' cannot be opened in '%.100s': %s; put it into the model's folder",
+                          location, dir, strerror(errno));
     dir_bytes = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
     if (strncmp(path, dir, dir_bytes) != 0 || path[dir_bytes] != '/')
         return inlay_fail(
@@ -143,7 +145,7 @@ static inlay_status resolve(const external_files *files, const char *location, c
     return INLAY_OK;
 }
 
-/* Opens path below dir without following any link. Closes dir. */
+/* Opens path relative to dir without following any link. Closes dir. */
 static int open_below(int dir, char *path)
 {
     char *rest = path;
@@ -186,14 +188,14 @@ static inlay_status open_external(const external_files *files, const char *locat
     inlay_status status;
 
     if (files->dir == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "lies in external file '%.200s', but a model from memory has no folder; set external_dir",
-                          location);
+        return inlay_fail(
+            diag, INLAY_INVALID_ARGUMENT,
+            "is stored in external file '%.200s', but a model from memory has no folder; set external_dir", location);
     if (location[0] == '\0')
         return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has no location");
     if (leaves_folder(location))
         return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "external file '%.200s' would lie outside the model's folder; use a path relative to it "
+                          "external file '%.200s' would be outside the model's folder; use a path relative to it "
                           "without '..'",
                           location);
     status = resolve(files, location, path, &dir, diag);
@@ -211,7 +213,7 @@ static inlay_status open_external(const external_files *files, const char *locat
     return status;
 }
 
-/* A compressed file becomes what it stands for. */
+/* Replaces the mapping of a packed file with the decompressed contents. */
 static inlay_status unpack(const char *location, file_map *map, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
@@ -237,6 +239,7 @@ inlay_status external_open(external_files *files, const char *location, file_map
     inlay_status status;
 
     if (found != NAMES_NONE) {
+        INLAY_CHECK(found < files->count);
         *out = files->maps[found];
         return INLAY_OK;
     }

@@ -1,5 +1,6 @@
-/* model/load.c - a file becomes a model: the way in, and what stands around the graphs. */
+/* model/load.c - loads a model from a file: entry points, and the parts of the model outside of graphs. */
 #include "model/load.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static inlay_status load_opsets(const struct loader *loader, size_t count, Onnx_
                                 graph_opset **out, uint32_t *out_count)
 {
     graph_opset *list = arena_array(&loader->model->arena, count, sizeof *list);
-    uint32_t n = 0;
+    uint32_t opset_count = 0;
 
     if (count > MAX_OPSETS)
         return inlay_fail(loader->diag, INLAY_LIMIT_EXCEEDED, "imports %zu opsets; inlay takes up to %d", count,
@@ -55,12 +56,12 @@ static inlay_status load_opsets(const struct loader *loader, size_t count, Onnx_
         const char *domain = domain_of(protos[i]->domain);
         uint32_t k = 0;
 
-        while (k < n && strcmp(list[k].domain, domain) != 0)
+        while (k < opset_count && strcmp(list[k].domain, domain) != 0)
             k++;
-        if (k < n && list[k].version != protos[i]->version) {
+        if (k < opset_count && list[k].version != protos[i]->version) {
             inlay_status status = graph_tolerate(loader->model, NULL, NULL, NULL, GRAPH_OPSET_TWICE, loader->diag,
                                                  "domain '%.100s' is imported as opset %" PRId64
-                                                 " and as opset %" PRId64 ", of which the higher counts",
+                                                 " and as opset %" PRId64 "; the higher one is used",
                                                  domain, list[k].version, protos[i]->version);
 
             if (status != INLAY_OK)
@@ -68,14 +69,14 @@ static inlay_status load_opsets(const struct loader *loader, size_t count, Onnx_
             if (list[k].version < protos[i]->version)
                 list[k].version = protos[i]->version;
         }
-        if (k < n)
+        if (k < opset_count)
             continue;
-        list[n] = (graph_opset){ .domain = load_text(loader, domain), .version = protos[i]->version };
-        if (list[n++].domain == NULL)
+        list[opset_count] = (graph_opset){ .domain = load_text(loader, domain), .version = protos[i]->version };
+        if (list[opset_count++].domain == NULL)
             return load_no_memory(loader, NULL);
     }
     *out = list;
-    *out_count = n;
+    *out_count = opset_count;
     return INLAY_OK;
 }
 
@@ -99,7 +100,7 @@ static inlay_status load_properties(const struct loader *loader, const Onnx__Mod
 static inlay_status check_version(const struct loader *loader, const Onnx__Model *proto)
 {
     if (proto->graph == NULL)
-        return inlay_fail(loader->diag, INLAY_INVALID_MODEL, "has no graph; it is no ONNX model, or an empty one");
+        return inlay_fail(loader->diag, INLAY_INVALID_MODEL, "has no graph; it is not an ONNX model, or it is empty");
     if (proto->ir_version < OLDEST_IR)
         return inlay_fail(loader->diag, proto->ir_version == 0 ? INLAY_INVALID_MODEL : INLAY_UNSUPPORTED,
                           "has ir_version %" PRId64 "; inlay reads IR %d to %d: convert it with onnx.version_converter",
@@ -111,7 +112,7 @@ static inlay_status check_version(const struct loader *loader, const Onnx__Model
     return INLAY_OK;
 }
 
-/* Domain, name and overload together are what a call names. */
+/* Domain, name and overload together identify a function. */
 static inlay_status check_function_name(struct loader *loader, names_table *seen, const graph_function *function)
 {
     const char *key =
@@ -121,7 +122,7 @@ static inlay_status check_function_name(struct loader *loader, names_table *seen
     if (key == NULL || !names_add(seen, key, strlen(key), 0, &present))
         return load_no_memory(loader, NULL);
     if (present != NAMES_NONE)
-        return inlay_fail(loader->diag, INLAY_INVALID_MODEL, "function '%.100s' of domain '%.100s' is there twice",
+        return inlay_fail(loader->diag, INLAY_INVALID_MODEL, "function '%.100s' of domain '%.100s' is defined twice",
                           function->name, function->domain);
     return INLAY_OK;
 }
@@ -136,12 +137,12 @@ static inlay_status load_functions(struct loader *loader, const Onnx__Model *pro
     if (model->functions == NULL)
         return load_no_memory(loader, NULL);
     for (size_t i = 0; i < proto->n_functions; i++) {
-        const Onnx__Function *Function = proto->functions[i];
+        const Onnx__Function *function = proto->functions[i];
         graph_function *out = &model->functions[i];
 
         INLAY_TRY(
-            load_opsets(loader, Function->n_opset_import, Function->opset_import, &out->opsets, &out->opset_count));
-        INLAY_TRY(load_function(loader, Function, out));
+            load_opsets(loader, function->n_opset_import, function->opset_import, &out->opsets, &out->opset_count));
+        INLAY_TRY(load_function(loader, function, out));
         INLAY_TRY(check_function_name(loader, &seen, out));
         model->function_count++;
     }
@@ -181,7 +182,7 @@ done:
     return status;
 }
 
-/* Files that people take for ONNX models. */
+/* Detects other files that are often mistaken for ONNX models. */
 static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *diag)
 {
     static const struct {
@@ -190,22 +191,22 @@ static inlay_status check_kind(const uint8_t *bytes, size_t count, inlay_diag *d
     } kinds[] = {
         { 0, "version https://git-lfs", "is a Git LFS pointer, not the model; run 'git lfs pull'" },
         { 0, "PK\003\004", "is a zip archive (a torch checkpoint?), not an ONNX model" },
-        { 4, "ORTM", "is in ONNX Runtime's own format; use the .onnx file that it was made from" },
+        { 4, "ORTM", "is in ONNX Runtime's ORT format; use the .onnx file from which it was converted" },
         { 0, "<!DOCTYPE", "is a web page, not an ONNX model; the download went wrong" },
     };
 
     if (count == 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "is empty");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        size_t n = strlen(kinds[i].magic);
+        size_t length = strlen(kinds[i].magic);
 
-        if (count >= kinds[i].at + n && memcmp(bytes + kinds[i].at, kinds[i].magic, n) == 0)
+        if (count >= kinds[i].at + length && memcmp(bytes + kinds[i].at, kinds[i].magic, length) == 0)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "%s", kinds[i].text);
     }
     return INLAY_OK;
 }
 
-/* bytes outlive the model. dir NULL: no external data. */
+/* bytes must outlive the model. dir NULL: no external data. */
 static inlay_status load(graph_model *model, const void *bytes, size_t count, const model_load_options *options,
                          const char *dir, inlay_diag *diag)
 {
@@ -246,9 +247,9 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the way in */
+/* ------------------------------------------------------------------ entry points */
 
-/* Loads from a mapped file, which becomes the model's. */
+/* Loads from a mapped file, which is transferred to the model. */
 static inlay_status load_map(file_map *map, const char *what, const char *path, const char *dir,
                              const model_load_options *options, graph_model **out_model, inlay_diag *diag)
 {
@@ -271,7 +272,7 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
         }
     }
     status = load(model, bytes, count, options, dir, diag);
-    if (status == INLAY_OK || model->collect) { /* whoever collects sees what was found before the end */
+    if (status == INLAY_OK || model->collect) { /* with `collect`, the caller gets the findings before the error */
         *out_model = model;
         model = NULL;
     }
@@ -282,8 +283,8 @@ done:
     return status;
 }
 
-/* The folder that external data are relative to. The names of open descriptors (/dev/stdin, what a shell's <(...)
- * makes) have none: there it is the working directory. */
+/* The folder to which locations of external data are relative. Names of open descriptors (/dev/stdin, a shell's <(...))
+ * have no folder; for them it is the working directory. */
 static const char *folder_of(char *path)
 {
     static const char *const streams[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };

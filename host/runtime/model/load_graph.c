@@ -1,11 +1,12 @@
 /* model/load_graph.c - graphs and functions: inputs, initializers, outputs, nodes. */
 #include "model/load.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------ inputs, initializers, outputs */
 
-/* Fills what the declaration says about value index value_index. */
+/* Sets the members of a value from its declaration. */
 static inlay_status declare(struct loader *loader, const struct graph *graph, const Onnx__ValueInfo *proto,
                             uint32_t value_index, bool as_fact)
 {
@@ -39,7 +40,7 @@ static inlay_status load_inputs(struct loader *loader, struct scope *scope, cons
             return graph_fail(graph, NULL, NULL, INLAY_INVALID_MODEL, loader->diag, "input %zu has no name", i);
         INLAY_TRY(scope_define(loader, scope, name, "input", &value));
         INLAY_TRY(declare(loader, graph, proto->input[i], value, scope->outer == NULL));
-        if (scope->outer != NULL) /* a body: the element type is a fact, the shape often is not */
+        if (scope->outer != NULL) /* a body: the declared element type is reliable, the shape often is not */
             graph->values[value].info.dtype = graph->values[value].declared_dtype;
         graph->inputs[graph->input_count++] = value;
     }
@@ -47,7 +48,7 @@ done:
     return status;
 }
 
-/* What IR 3 lists among the inputs although it is a constant is none to anybody. */
+/* Removes constants from the inputs, where IR 3 lists them. */
 static void drop_constant_inputs(struct graph *graph)
 {
     uint32_t kept = 0;
@@ -58,41 +59,41 @@ static void drop_constant_inputs(struct graph *graph)
     graph->input_count = kept;
 }
 
-/* Does a node of the graph, or of one within it, read a value of that name? */
-static bool reads_name(const Onnx__Graph *Graph, const char *name)
+/* Does the graph or a nested graph read a value of that name? */
+static bool reads_name(const Onnx__Graph *proto, const char *name)
 {
-    for (size_t i = 0; i < Graph->n_node; i++) {
-        const Onnx__Node *Node = Graph->node[i];
+    for (size_t i = 0; i < proto->n_node; i++) {
+        const Onnx__Node *node = proto->node[i];
 
-        for (size_t k = 0; k < Node->n_input; k++)
-            if (strcmp(text_of(Node->input[k]), name) == 0)
+        for (size_t k = 0; k < node->n_input; k++)
+            if (strcmp(text_of(node->input[k]), name) == 0)
                 return true;
-        for (size_t k = 0; k < Node->n_attribute; k++) {
-            if (Node->attribute[k]->g != NULL && reads_name(Node->attribute[k]->g, name))
+        for (size_t k = 0; k < node->n_attribute; k++) {
+            if (node->attribute[k]->g != NULL && reads_name(node->attribute[k]->g, name))
                 return true;
-            for (size_t b = 0; b < Node->attribute[k]->n_graphs; b++)
-                if (reads_name(Node->attribute[k]->graphs[b], name))
+            for (size_t b = 0; b < node->attribute[k]->n_graphs; b++)
+                if (reads_name(node->attribute[k]->graphs[b], name))
                     return true;
         }
     }
-    for (size_t i = 0; i < Graph->n_output; i++)
-        if (strcmp(text_of(Graph->output[i]->name), name) == 0)
+    for (size_t i = 0; i < proto->n_output; i++)
+        if (strcmp(text_of(proto->output[i]->name), name) == 0)
             return true;
     return false;
 }
 
-enum { MOST_DEEP = 64 }; /* for each of which the whole graph is searched */
+enum { MAX_DEEP = 64 }; /* because each of them requires a search of the whole graph */
 
-/* A tensor of a rank that nothing can compute with is left out where nothing does. */
+/* Skips an initializer whose rank is not supported if it is not read. */
 static inlay_status skip_deep(struct loader *loader, const struct scope *scope, const Onnx__Graph *proto,
-                              const Onnx__Tensor *Tensor, const char *name, bool *out_skip)
+                              const Onnx__Tensor *tensor, const char *name, bool *out_skip)
 {
-    *out_skip = Tensor->n_dims > INLAY_MAX_RANK && loader->deep_count < MOST_DEEP && !reads_name(proto, name);
+    *out_skip = tensor->n_dims > INLAY_MAX_RANK && loader->deep_count < MAX_DEEP && !reads_name(proto, name);
     if (!*out_skip)
         return INLAY_OK;
     loader->deep_count++;
     return graph_tolerate(loader->model, scope->graph, NULL, name, GRAPH_RANK_ABOVE_16, loader->diag,
-                          "initializer '%.96s' has rank %zu, and nothing reads it", name, Tensor->n_dims);
+                          "initializer '%.96s' has rank %zu and is not used", name, tensor->n_dims);
 }
 
 /* An initializer's tensor becomes a constant, or the default of an input of the same name. */
@@ -112,14 +113,14 @@ static inlay_status place_initializer(struct loader *loader, struct scope *scope
         value = &graph->values[value_index];
         if (value->default_value != NULL || (value->info.flags & INLAY_VALUE_CONSTANT) != 0) {
             status = graph_tolerate(loader->model, graph, NULL, name, GRAPH_NAME_TWICE, loader->diag,
-                                    "initializer '%.96s' is there twice, of which the last counts", name);
+                                    "initializer '%.96s' is defined twice; the last definition is used", name);
             if (status != INLAY_OK)
                 return status;
         }
         if ((value->info.flags & INLAY_VALUE_CONSTANT) != 0 && !value->has_default)
             goto place;
         value->has_default = true;
-        /* IR 3 lists every initializer among the inputs. A body's inputs go by position: none may vanish. */
+        /* IR 3 lists every initializer among the inputs. A body's inputs are positional, so none may be removed. */
         if (loader->model->ir_version >= 4 || scope->outer != NULL) {
             value->default_value = arena_copy(&loader->model->arena, view, sizeof *view);
             return value->default_value == NULL ? load_no_memory(loader, graph) : INLAY_OK;
@@ -176,8 +177,8 @@ static inlay_status load_outputs(struct loader *loader, struct scope *scope, con
 
         INLAY_TRY(scope_resolve(loader, scope, name, &value));
         if (value == INLAY_NONE) {
-            status = graph_fault_fail(graph, NULL, name, GRAPH_NOT_MADE, INLAY_INVALID_MODEL, loader->diag,
-                                      "nothing makes output %zu '%.96s'; give it a node or take it off the outputs", i,
+            status = graph_fault_fail(graph, NULL, name, GRAPH_NO_PRODUCER, INLAY_INVALID_MODEL, loader->diag,
+                                      "output %zu '%.96s' has no producer; add a node or remove it from the outputs", i,
                                       name);
             if (!graph_goes_on(loader->model, graph, NULL, &status, loader->diag))
                 return status;
@@ -195,7 +196,7 @@ done:
     return status;
 }
 
-/* Declarations of values that are not there are left-overs of an exporter's optimiser. */
+/* Ignores declarations of missing values, which are left over from an exporter's optimiser. */
 static inlay_status load_value_infos(struct loader *loader, struct scope *scope, size_t count,
                                      Onnx__ValueInfo *const *protos)
 {
@@ -221,7 +222,7 @@ static int64_t opset_of(const struct loader *loader, const char *domain)
     return 0;
 }
 
-/* Adds the node and defines its outputs, so that nodes may stand in any order. */
+/* Adds the node and defines its outputs, so that the file may list nodes in any order. */
 static inlay_status define_node(struct loader *loader, struct scope *scope, const Onnx__Node *proto, graph_node **out)
 {
     struct graph *graph = scope->graph;
@@ -246,7 +247,7 @@ static inlay_status define_node(struct loader *loader, struct scope *scope, cons
             return status;
     }
     INLAY_TRY(load_extra(loader, &proto->base, &node->extra));
-    outputs = (uint32_t *)(uintptr_t)node->info.outputs; /* ours until the graph is handed on */
+    outputs = (uint32_t *)(uintptr_t)node->info.outputs; /* writable while the graph is loaded */
     for (size_t output = 0; output < proto->n_output; output++) {
         const char *name = proto->output[output];
 
@@ -277,11 +278,12 @@ static inlay_status load_nodes(struct loader *loader, struct scope *scope, size_
     return status;
 }
 
-/* Inputs and bodies, once all names of the graph are known. The nodes are the first `count` of the graph. */
+/* Loads inputs and bodies after all names of the graph are known. The nodes are the first `count` of the graph. */
 static inlay_status connect_nodes(struct loader *loader, struct scope *scope, size_t count, Onnx__Node *const *protos)
 {
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(count <= scope->graph->node_count);
     for (size_t i = 0; i < count; i++) {
         status = load_node(loader, scope, protos[i], scope->graph->nodes[i]);
         if (!graph_goes_on(loader->model, scope->graph, scope->graph->nodes[i], &status, loader->diag))
@@ -333,7 +335,7 @@ static inlay_status load_formals(struct loader *loader, struct scope *scope, con
         INLAY_TRY(scope_resolve(loader, scope, proto->output[i], &graph->outputs[i]));
         if (graph->outputs[i] == INLAY_NONE)
             return graph_fail(graph, NULL, proto->output[i], INLAY_INVALID_MODEL, loader->diag,
-                              "nothing makes output %zu '%.96s' of the function", i, proto->output[i]);
+                              "output %zu '%.96s' of the function has no producer", i, proto->output[i]);
         graph->output_count++;
     }
     INLAY_TRY(load_value_infos(loader, scope, proto->n_value_info, proto->value_info));

@@ -1,10 +1,11 @@
-/* model/load_list.c - lists of attributes: a tree ensemble has millions of numbers in them, which become what the graph
- * has without a copy in between. */
+/* model/load_list.c - lists of attributes. A tree ensemble has millions of numbers in them, so they are converted
+ * directly from the file to the graph's lists. */
 #include "model/load.h"
 #include "model/prescan.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* Over the places of one field, element by element. */
+/* Iterates over the elements in the places of one field. */
 typedef struct list_cursor {
     const uint8_t *file, *at, *end;
     const uint64_t *place, *last;
@@ -12,34 +13,35 @@ typedef struct list_cursor {
     bool tagged;
 } list_cursor;
 
-static list_cursor begin(const struct loader *loader, const Onnx__Attribute *Attribute, uint64_t field)
+static list_cursor begin(const struct loader *loader, const Onnx__Attribute *attribute, uint64_t field)
 {
+    INLAY_CHECK(attribute->n_place % 3 == 0);
     return (list_cursor){ .file = loader->source.file,
-                          .place = Attribute->place,
-                          .last = Attribute->place + Attribute->n_place / 3 * 3,
+                          .place = attribute->place,
+                          .last = attribute->place + attribute->n_place / 3 * 3,
                           .field = field };
 }
 
-/* Moves on to a place that has elements left; false: there is none. */
+/* Moves to the next place if the current one has no elements left. False at the end. */
 static bool open_place(list_cursor *cursor)
 {
     while (cursor->at == cursor->end) {
-        const uint64_t *p = cursor->place;
+        const uint64_t *place = cursor->place;
 
-        if (p == cursor->last)
+        if (place == cursor->last)
             return false;
         cursor->place += 3;
-        if ((p[0] & ~PRESCAN_TAGGED) != cursor->field || p[2] == 0)
+        if ((place[0] & ~PRESCAN_TAGGED) != cursor->field || place[2] == 0)
             continue;
-        cursor->tagged = (p[0] & PRESCAN_TAGGED) != 0;
-        cursor->at = cursor->file + p[1];
-        cursor->end = cursor->at + p[2];
+        cursor->tagged = (place[0] & PRESCAN_TAGGED) != 0;
+        cursor->at = cursor->file + place[1];
+        cursor->end = cursor->at + place[2];
     }
     return true;
 }
 
-/* The next element: a number's bits, or a text. The prescan has seen that it is whole. field: the cursor's, a constant
- * where this is inlined. */
+/* Reads the next element: the bits of a number, or a text. The prescan has checked that it is complete. field: the
+ * cursor's field, a constant when this is inlined. */
 static inline bool next(list_cursor *cursor, const uint64_t field, uint64_t *bits, inlay_str *text)
 {
     uint64_t ignored;
@@ -66,7 +68,7 @@ static inline bool next(list_cursor *cursor, const uint64_t field, uint64_t *bit
     return true;
 }
 
-/* How many of `bytes` bytes have no highest bit, eight at a time: each integer, and each tag, ends with one of them. */
+/* Counts the bytes without the highest bit, eight at a time. Each integer and each tag ends with such a byte. */
 static uint64_t count_ends(const uint8_t *at, size_t bytes)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -74,7 +76,7 @@ static uint64_t count_ends(const uint8_t *at, size_t bytes)
     const size_t all = bytes;
 
     while (bytes >= 8) {
-        uint64_t sums = 0; /* a byte each, which 255 rounds do not fill */
+        uint64_t sums = 0; /* eight sums of one byte each, which cannot overflow in 255 rounds */
 
         for (int i = 0; i < 255 && bytes >= 8; i++, at += 8, bytes -= 8) {
             uint64_t word;
@@ -91,23 +93,23 @@ static uint64_t count_ends(const uint8_t *at, size_t bytes)
     return all - tops;
 }
 
-/* wire: a constant where this is inlined. */
+/* prescan_run(); wire is a constant when this is inlined. */
 static inline uint64_t run(const uint8_t **at, const uint8_t *end, const unsigned wire)
 {
-    const uint8_t *p = *at;
-    const uint8_t tag = *p;
+    const uint8_t *next_tag = *at;
+    const uint8_t tag = *next_tag;
     uint64_t count = 0, length = 4;
 
-    for (; p < end && *p == tag; count++) {
-        const uint8_t *element = p + 1;
+    for (; next_tag < end && *next_tag == tag; count++) {
+        const uint8_t *element = next_tag + 1;
 
         if (wire != WIRE_32 && !prescan_short(&element, end, &length))
             break;
         if (wire != WIRE_VARINT && length > (uint64_t)(end - element))
             break;
-        p = element + (wire != WIRE_VARINT ? length : 0);
+        next_tag = element + (wire != WIRE_VARINT ? length : 0);
     }
-    *at = p;
+    *at = next_tag;
     return count;
 }
 
@@ -118,7 +120,7 @@ uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire)
                                 : run(at, end, WIRE_VARINT);
 }
 
-/* As many floats as stand behind tags of one byte. */
+/* Reads floats as long as they have tags of one byte. */
 static uint64_t take_floats(list_cursor *cursor, float *to, uint64_t most)
 {
     uint64_t i = 0;
@@ -128,7 +130,7 @@ static uint64_t take_floats(list_cursor *cursor, float *to, uint64_t most)
     return i;
 }
 
-/* How many elements there are. */
+/* The number of elements. */
 static uint64_t count_elements(list_cursor cursor)
 {
     const unsigned wire = cursor.field == LIST_FLOATS ? WIRE_32 : WIRE_BYTES;
@@ -155,32 +157,32 @@ static uint64_t count_elements(list_cursor cursor)
     return count;
 }
 
-/* As many integers as can be read without looking where the place ends: those behind tags of one byte that have at most
- * three bytes themselves. They are all but the last few, and next() takes the others. */
+/* Reads integers of at most three bytes, with tags of at most one byte, as long as four bytes are left in the place.
+ * That usually covers all but the last few; next() reads the others. */
 static uint64_t take_short(list_cursor *cursor, int64_t *to, uint64_t most)
 {
     const uint8_t *at = cursor->at;
     uint64_t i = 0;
 
     for (; i < most && cursor->end - at >= 4; i++) {
-        const uint8_t *v = at + cursor->tagged;
+        const uint8_t *first = at + cursor->tagged;
         uint32_t word;
 
         if (cursor->tagged && *at >= 0x80)
             break;
-        if (*v < 0x80) {
-            to[i] = *v;
-            at = v + 1;
+        if (*first < 0x80) {
+            to[i] = *first;
+            at = first + 1;
             continue;
         }
         memcpy(&word, at, 4);
         word >>= cursor->tagged ? 8 : 0;
         if ((word & 0x8000) == 0) {
             to[i] = (int64_t)((word & 0x7f) | (word >> 1 & 0x3f80));
-            at = v + 2;
+            at = first + 2;
         } else if ((word & 0x800000) == 0) {
             to[i] = (int64_t)((word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000));
-            at = v + 3;
+            at = first + 3;
         } else {
             break;
         }
@@ -189,16 +191,16 @@ static uint64_t take_short(list_cursor *cursor, int64_t *to, uint64_t most)
     return i;
 }
 
-bool load_has_list(const Onnx__Attribute *Attribute, uint64_t field)
+bool load_has_list(const Onnx__Attribute *attribute, uint64_t field)
 {
-    for (size_t i = 0; i + 2 < Attribute->n_place; i += 3)
-        if ((Attribute->place[i] & ~PRESCAN_TAGGED) == field && Attribute->place[i + 2] > 0)
+    for (size_t i = 0; i + 2 < attribute->n_place; i += 3)
+        if ((attribute->place[i] & ~PRESCAN_TAGGED) == field && attribute->place[i + 2] > 0)
             return true;
     return false;
 }
 
-/* A text, in the model's memory: the one before where that is the same. */
-static bool keep(struct arena *arena, inlay_str text, const inlay_str *before, inlay_str *out)
+/* Copies a text to the model's arena, or shares the previous one if it is equal. */
+static bool copy_text(struct arena *arena, inlay_str text, const inlay_str *before, inlay_str *out)
 {
     if (before != NULL && before->bytes == text.bytes && memcmp(before->data, text.data, text.bytes) == 0) {
         *out = *before;
@@ -208,10 +210,10 @@ static bool keep(struct arena *arena, inlay_str text, const inlay_str *before, i
     return out->data != NULL;
 }
 
-inlay_status load_list(struct loader *loader, const Onnx__Attribute *Attribute, uint64_t field, inlay_attr_info *out)
+inlay_status load_list(struct loader *loader, const Onnx__Attribute *attribute, uint64_t field, inlay_attr_info *out)
 {
     struct arena *arena = &loader->model->arena;
-    list_cursor cursor = begin(loader, Attribute, field);
+    list_cursor cursor = begin(loader, attribute, field);
     const uint64_t count = count_elements(cursor);
     uint64_t bits;
     inlay_str text = { 0 }, *strings = NULL;
@@ -219,7 +221,8 @@ inlay_status load_list(struct loader *loader, const Onnx__Attribute *Attribute, 
     float *floats = NULL;
 
     if (count > UINT32_MAX)
-        return inlay_fail(loader->diag, INLAY_LIMIT_EXCEEDED, "holds %llu elements", (unsigned long long)count);
+        return inlay_fail(loader->diag, INLAY_LIMIT_EXCEEDED, "has %llu elements, more than UINT32_MAX",
+                          (unsigned long long)count);
     if (field == LIST_FLOATS)
         out->floats = floats = arena_array(arena, (size_t)count, sizeof *floats);
     else if (field == LIST_INTS)
@@ -238,7 +241,7 @@ inlay_status load_list(struct loader *loader, const Onnx__Attribute *Attribute, 
         i += take_short(&cursor, ints + i, count - i);
     }
     for (uint64_t i = 0; strings != NULL && i < count && next(&cursor, LIST_STRINGS, &bits, &text); i++)
-        if (!keep(arena, text, i > 0 ? &strings[i - 1] : NULL, &strings[i]))
+        if (!copy_text(arena, text, i > 0 ? &strings[i - 1] : NULL, &strings[i]))
             return inlay_fail(loader->diag, INLAY_OUT_OF_MEMORY, "out of memory");
     return INLAY_OK;
 }

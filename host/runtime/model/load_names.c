@@ -1,5 +1,6 @@
 /* model/load_names.c - the names of a graph while it is loaded. */
 #include "model/load.h"
+#include "inlay/check.h"
 #include <string.h>
 
 inlay_status scope_add(struct loader *loader, struct scope *scope, const char *name, uint32_t *out_value)
@@ -17,11 +18,11 @@ inlay_status scope_add(struct loader *loader, struct scope *scope, const char *n
 inlay_status scope_check_hidden(struct loader *loader, const struct scope *scope, const graph_node *node,
                                 const char *what, const char *name)
 {
-    for (const struct scope *o = scope->outer; o != NULL; o = o->outer)
-        if (names_find(&o->table, name, strlen(name)) != NAMES_NONE)
+    for (const struct scope *outer = scope->outer; outer != NULL; outer = outer->outer)
+        if (names_find(&outer->table, name, strlen(name)) != NAMES_NONE)
             return graph_tolerate(loader->model, scope->graph, node, name, GRAPH_NAME_HIDDEN, loader->diag,
-                                  "%s '%.96s' has the name of a value of graph '%.64s' around it", what, name,
-                                  o->graph->name);
+                                  "%s '%.96s' has the name of a value of the enclosing graph '%.64s'", what, name,
+                                  outer->graph->name);
     return INLAY_OK;
 }
 
@@ -41,11 +42,12 @@ inlay_status scope_define(struct loader *loader, struct scope *scope, const char
     return status;
 }
 
-/* Notes that `inner` stands for `outer` of the graph around. */
+/* Records that `inner` represents `outer` of the enclosing graph. */
 static inlay_status add_capture(struct loader *loader, struct scope *scope, uint32_t outer, uint32_t inner)
 {
     struct arena *arena = &loader->model->arena;
 
+    INLAY_CHECK(scope->outer != NULL && outer < scope->outer->graph->value_count && inner < scope->graph->value_count);
     if (!ARENA_GROW(arena, scope->capture_outer, scope->capture_count) ||
         !ARENA_GROW(arena, scope->capture_inner, scope->capture_count))
         return load_no_memory(loader, scope->graph);

@@ -1,43 +1,44 @@
-/* Sparse initializers that stay so: the values and indices of the file, and a node that stands for the matrix. */
+/* model/load_sparse.c - initializers that stay sparse: constants for values and indices, and a SparseToDense node. */
 #include "base/checked.h"
 #include "model/load.h"
+#include "inlay/check.h"
 #include <string.h>
 
-enum { LEAST_BYTES = 64 << 10, MOST_KEPT = 4096 /* each is compared with all others */ };
+enum { MIN_BYTES = 64 << 10, MAX_KEPT = 4096 /* each is compared with all others */ };
 
 typedef struct kept_sparse {
     const Onnx__SparseTensor *proto;
     uint32_t value;
 } kept_sparse;
 
-static const char *name_of(const Onnx__SparseTensor *SparseTensor)
+static const char *name_of(const Onnx__SparseTensor *sparse)
 {
-    return SparseTensor->values == NULL ? "" : text_of(SparseTensor->values->name);
+    return sparse->values == NULL ? "" : text_of(sparse->values->name);
 }
 
-static bool may_stay(const Onnx__SparseTensor *SparseTensor)
+static bool can_stay_sparse(const Onnx__SparseTensor *sparse)
 {
     size_t bytes = sizeof(float);
 
-    if (SparseTensor->values == NULL || SparseTensor->indices == NULL ||
-        SparseTensor->values->data_type != INLAY_FLOAT || SparseTensor->n_dims != 2)
+    if (sparse->values == NULL || sparse->indices == NULL || sparse->values->data_type != INLAY_FLOAT ||
+        sparse->n_dims != 2)
         return false;
-    for (size_t d = 0; d < SparseTensor->n_dims; d++)
-        if (SparseTensor->dims[d] <= 0 || !mul_size(&bytes, (size_t)SparseTensor->dims[d]))
+    for (size_t d = 0; d < sparse->n_dims; d++)
+        if (sparse->dims[d] <= 0 || !mul_size(&bytes, (size_t)sparse->dims[d]))
             return false;
-    return bytes >= LEAST_BYTES;
+    return bytes >= MIN_BYTES;
 }
 
 inlay_status load_keep_sparse(struct loader *loader, struct scope *scope, const Onnx__Graph *proto, size_t i,
                               bool *out_kept)
 {
-    const Onnx__SparseTensor *SparseTensor = proto->sparse_initializer[i];
-    const char *name = name_of(SparseTensor);
+    const Onnx__SparseTensor *sparse = proto->sparse_initializer[i];
+    const char *name = name_of(sparse);
     inlay_status status;
 
     *out_kept = false;
-    if (!loader->keep_sparse || scope->outer != NULL || proto->n_sparse_initializer > MOST_KEPT ||
-        !may_stay(SparseTensor) || names_find(&scope->table, name, strlen(name)) != NAMES_NONE)
+    if (!loader->keep_sparse || scope->outer != NULL || proto->n_sparse_initializer > MAX_KEPT ||
+        !can_stay_sparse(sparse) || names_find(&scope->table, name, strlen(name)) != NAMES_NONE)
         return INLAY_OK;
     for (size_t k = 0; k < proto->n_sparse_initializer; k++)
         if (k != i && strcmp(name_of(proto->sparse_initializer[k]), name) == 0)
@@ -46,8 +47,9 @@ inlay_status load_keep_sparse(struct loader *loader, struct scope *scope, const 
         loader->kept = arena_array(&loader->model->arena, proto->n_sparse_initializer, sizeof *loader->kept);
     if (loader->kept == NULL)
         return load_no_memory(loader, scope->graph);
+    INLAY_CHECK(loader->kept_count < proto->n_sparse_initializer);
     status = scope_define(loader, scope, name, "initializer", &loader->kept[loader->kept_count].value);
-    loader->kept[loader->kept_count++].proto = SparseTensor;
+    loader->kept[loader->kept_count++].proto = sparse;
     *out_kept = true;
     return status;
 }
@@ -59,9 +61,9 @@ static bool add_constant(struct graph *graph, const inlay_tensor_view *view, uin
                                                           view->data, view->bytes) == INLAY_OK;
 }
 
-static inlay_status make_node(struct loader *loader, struct graph *graph, uint32_t value,
-                              const inlay_tensor_view *values, const inlay_tensor_view *indices,
-                              const inlay_tensor_view *dense)
+static inlay_status add_sparse_node(struct loader *loader, struct graph *graph, uint32_t value,
+                                    const inlay_tensor_view *values, const inlay_tensor_view *indices,
+                                    const inlay_tensor_view *dense)
 {
     graph_node *node = graph_add_node(graph, "SparseToDense", "ai.inlay", graph->values[value].info.name.data, 2, 1);
     uint32_t in[2];
@@ -72,7 +74,7 @@ static inlay_status make_node(struct loader *loader, struct graph *graph, uint32
     node->opset = 1;
     memcpy((uint32_t *)(uintptr_t)node->info.inputs, in, sizeof in);
     *(uint32_t *)(uintptr_t)node->info.outputs = value;
-    graph_blob_forget(loader->model, indices->data, (size_t)indices->bytes); /* they were read to be checked */
+    graph_blob_forget(loader->model, indices->data, (size_t)indices->bytes); /* they were read only for validation */
     return INLAY_OK;
 }
 
@@ -88,7 +90,7 @@ inlay_status load_kept_sparse(struct loader *loader, struct scope *scope)
         status =
             tensor_read_entries(&loader->source, sparse->proto, &values, &indices, &dense, &ascending, loader->diag);
         if (status == INLAY_OK && ascending && values.bytes > 0) {
-            status = make_node(loader, scope->graph, sparse->value, &values, &indices, &dense);
+            status = add_sparse_node(loader, scope->graph, sparse->value, &values, &indices, &dense);
             continue;
         }
         if (status == INLAY_OK)

@@ -1,6 +1,7 @@
-/* model/load_text.c - what the model keeps of a file as it is, and messages that begin with a place in the file. */
+/* model/load_text.c - texts and uninterpreted fields of a file, and messages with a location in the file. */
 #include "model/load.h"
 #include "model/wire.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ inlay_status load_no_memory(const struct loader *loader, const struct graph *gra
     return graph_fail(graph, NULL, NULL, INLAY_OUT_OF_MEMORY, loader->diag, "out of memory while loading");
 }
 
-static void keep(void *ctx, void *pointer)
+static void free_nothing(void *ctx, void *pointer)
 {
     (void)ctx;
     (void)pointer;
@@ -18,7 +19,7 @@ static void keep(void *ctx, void *pointer)
 ProtobufCMessage *load_unpack(const ProtobufCMessageDescriptor *kind, const prescan_result *scanned,
                               struct arena *arena)
 {
-    ProtobufCAllocator allocator = { .alloc = arena_alloc_callback, .free = keep, .allocator_data = arena };
+    ProtobufCAllocator allocator = { .alloc = arena_alloc_callback, .free = free_nothing, .allocator_data = arena };
 
     return protobuf_c_message_unpack(kind, &allocator, scanned->count, scanned->bytes);
 }
@@ -35,9 +36,9 @@ void load_prefix(inlay_diag *diag, const char *place)
     used = strlen(diag->text);
     room = sizeof diag->text - used - 1;
     (void)strncat(diag->text + used, text, room);
-    for (char *c = diag->text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    for (char *at = diag->text; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
 }
 
 const char *load_text(const struct loader *loader, const char *text)
@@ -60,13 +61,14 @@ inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *mes
         return load_no_memory(loader, NULL);
     out->data = (const char *)at;
     for (unsigned i = 0; i < message->n_unknown_fields; i++) {
-        const ProtobufCMessageUnknownField *f = &message->unknown_fields[i];
+        const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
 
-        at += wire_encode(at, (uint64_t)f->tag << 3 | (uint64_t)f->wire_type);
-        memcpy(at, f->data, f->len); /* a length, where there is one, is part of the data */
-        at += f->len;
+        at += wire_encode(at, (uint64_t)field->tag << 3 | (uint64_t)field->wire_type);
+        memcpy(at, field->data, field->len); /* data includes the length of length-delimited fields */
+        at += field->len;
     }
     out->bytes = (uint64_t)((const char *)at - out->data);
+    INLAY_CHECK(out->bytes <= bytes);
     return INLAY_OK;
 }
 

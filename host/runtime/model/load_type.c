@@ -1,5 +1,6 @@
 /* model/load_type.c - the types of values. */
 #include "model/load.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 
 static inlay_status load_dim(struct loader *loader, const Onnx__Dim *proto, inlay_dim *out)
@@ -13,10 +14,10 @@ static inlay_status load_dim(struct loader *loader, const Onnx__Dim *proto, inla
         if (out->symbol == 0)
             return load_no_memory(loader, NULL);
     }
-    return INLAY_OK; /* -1, "" and nothing at all are how exporters say that they do not know */
+    return INLAY_OK; /* exporters write -1, "" or nothing for an unknown dimension */
 }
 
-/* An input's dim that the file leaves open still is one number in each run: a symbol of its own. */
+/* An unspecified dimension of an input has one size in each run, so it becomes a new symbol. */
 static inlay_status name_dim(struct loader *loader, const char *input, uint32_t axis, inlay_dim *dim)
 {
     const char *name;
@@ -68,58 +69,59 @@ done:
     return status;
 }
 
-static uint32_t kind_of(const Onnx__Type *Type)
+static uint32_t kind_of(const Onnx__Type *type)
 {
-    if (Type == NULL)
+    if (type == NULL)
         return 0;
-    if (Type->sequence_type != NULL)
+    if (type->sequence_type != NULL)
         return INLAY_VALUE_SEQUENCE;
-    if (Type->optional_type != NULL)
+    if (type->optional_type != NULL)
         return INLAY_VALUE_OPTIONAL;
-    if (Type->map_type != NULL)
+    if (type->map_type != NULL)
         return INLAY_VALUE_MAP;
-    return Type->tensor_type != NULL || Type->sparse_tensor_type != NULL ? INLAY_VALUE_TENSOR : 0;
+    return type->tensor_type != NULL || type->sparse_tensor_type != NULL ? INLAY_VALUE_TENSOR : 0;
 }
 
-/* The type inside a sequence, optional or map. */
-static const Onnx__Type *inside(const Onnx__Type *Type)
+/* The element type of a sequence, optional or map. */
+static const Onnx__Type *element_type(const Onnx__Type *type)
 {
-    if (Type->sequence_type != NULL)
-        return Type->sequence_type->elem_type;
-    if (Type->optional_type != NULL)
-        return Type->optional_type->elem_type;
-    return Type->map_type->value_type;
+    if (type->sequence_type != NULL)
+        return type->sequence_type->elem_type;
+    if (type->optional_type != NULL)
+        return type->optional_type->elem_type;
+    INLAY_CHECK(type->map_type != NULL);
+    return type->map_type->value_type;
 }
 
 inlay_status load_type(struct loader *loader, const struct graph *graph, const Onnx__Type *proto, graph_value *value,
                        bool as_fact)
 {
     uint32_t kind = kind_of(proto);
-    const Onnx__Type *Type = proto;
+    const Onnx__Type *type = proto;
 
     value->declared = true;
-    if (kind == 0) /* nothing said, or an opaque type, which nobody ever used */
+    if (kind == 0) /* no type, or an opaque type, which is not used in practice */
         return INLAY_OK;
     value->info.kind = kind;
-    for (uint32_t level = 0; kind_of(Type) > INLAY_VALUE_TENSOR; level++) {
-        if (Type->map_type != NULL)
-            value->map_key = Type->map_type->key_type;
-        if (Type->map_type != NULL && Type->map_type->key_type != INLAY_STRING &&
-            Type->map_type->key_type != INLAY_INT64)
+    for (uint32_t level = 0; kind_of(type) > INLAY_VALUE_TENSOR; level++) {
+        if (type->map_type != NULL)
+            value->map_key = type->map_type->key_type;
+        if (type->map_type != NULL && type->map_type->key_type != INLAY_STRING &&
+            type->map_type->key_type != INLAY_INT64)
             return graph_fail(graph, NULL, value->info.name.data, INLAY_UNSUPPORTED, loader->diag,
                               "value '%.96s' is a map with keys of type %s; inlay takes int64 and string",
-                              value->info.name.data, inlay_dtype_name(Type->map_type->key_type));
-        Type = inside(Type);
+                              value->info.name.data, inlay_dtype_name(type->map_type->key_type));
+        type = element_type(type);
         if (level == 0)
-            value->inner_kind = kind == INLAY_VALUE_MAP ? 0 : kind_of(Type);
-        else if (kind_of(Type) > INLAY_VALUE_TENSOR)
+            value->inner_kind = kind == INLAY_VALUE_MAP ? 0 : kind_of(type);
+        else if (kind_of(type) > INLAY_VALUE_TENSOR)
             return graph_fail(graph, NULL, value->info.name.data, INLAY_UNSUPPORTED, loader->diag,
                               "value '%.96s' has a type of more than two levels, such as seq(seq(seq(tensor)))",
                               value->info.name.data);
     }
-    if (kind_of(Type) == 0)
+    if (kind_of(type) == 0)
         return INLAY_OK;
-    value->sparse = Type->tensor_type == NULL;
-    return load_tensor_type(loader, graph, Type->tensor_type != NULL ? Type->tensor_type : Type->sparse_tensor_type,
+    value->sparse = type->tensor_type == NULL;
+    return load_tensor_type(loader, graph, type->tensor_type != NULL ? type->tensor_type : type->sparse_tensor_type,
                             value, as_fact);
 }

@@ -1,39 +1,40 @@
 /* model/model.h - ONNX files to graphs and back. The only folder that sees protobuf-c.
  *
- * Loading maps the file, walks its wire format once within limits (prescan.c), and hands protobuf-c a rewritten stream
- * in which every tensor's payload is replaced by its place in the file: weights stay mapped where they are. */
+ * The loader maps the file and scans its wire format once within limits (prescan.c). protobuf-c parses a rewritten
+ * stream in which the payload of every tensor is replaced by its position in the file, so weights stay in the
+ * mapping. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 #include "graph/graph.h"
 
-/* What a file may ask for. {0} means the defaults, which model_limits_default() spells out. */
+/* Limits for a file. 0 means the default, see model_limits_default(). */
 typedef struct model_limits {
     uint32_t max_depth;           /* nested messages of any kind; default 100 */
     uint32_t max_subgraph_depth;  /* graphs within graphs; default 32 */
     uint64_t max_nodes;           /* of all graphs together; default 4 million */
     uint64_t max_values;          /* default 16 million */
     uint64_t max_tensor_bytes;    /* of one tensor; default 1 TiB */
-    uint64_t max_densified_bytes; /* of all sparse tensors, made dense; default 1 GiB */
+    uint64_t max_densified_bytes; /* of all sparse tensors in dense form; default 1 GiB */
     uint64_t max_parsed_bytes;    /* of the file without tensor payloads; default 1 GiB */
 } model_limits;
 model_limits model_limits_default(void);
 
 typedef struct model_load_options {
     model_limits limits;
-    const char *external_dir; /* where external data may lie; NULL = the model file's folder, of /dev/stdin the working
+    const char *external_dir; /* folder of external data; NULL = the model file's folder, for /dev/stdin the working
                                  directory */
     bool strict;              /* graph_model.strict */
-    bool collect;             /* graph_model.collect; a model that fails is there nonetheless, for its findings */
-    bool keep_sparse;         /* large sparse matrices of floats become nodes, SparseToDense of ai.inlay, which the
-                                 optimiser makes dense where nobody reads them as they are; not for models to be saved */
-    uint32_t *out_fault;      /* graph_model.fault of a model that did not load, or NULL */
+    bool collect;             /* graph_model.collect; a failing load returns the model, too, for its findings */
+    bool keep_sparse;    /* large sparse matrices of floats become SparseToDense nodes (ai.inlay), which the optimiser
+                                 folds unless a consumer reads sparse data; not for models that will be saved */
+    uint32_t *out_fault; /* receives graph_model.fault of a model that failed to load; may be NULL */
 } model_load_options;
 
-/* Each returns a model whose graphs are finished (graph_finish) but not yet bound. options may be NULL. Errors name the
- * file, and inside it graph, node and tensor. */
+/* Each function returns a model after graph_finish(), before graph_bind(). options may be NULL. Messages name the file,
+ * the graph, the node and the tensor. */
 INLAY_NODISCARD inlay_status model_load_path(const char *path, const model_load_options *options,
                                              graph_model **out_model, inlay_diag *diag);
-/* data is borrowed for the life of the model. External data needs options->external_dir. */
+/* data must outlive the model. External data requires options->external_dir. */
 INLAY_NODISCARD inlay_status model_load_bytes(const void *data, size_t bytes, const model_load_options *options,
                                               graph_model **out_model, inlay_diag *diag);
 /* fd may be closed afterwards. */
@@ -41,23 +42,23 @@ INLAY_NODISCARD inlay_status model_load_fd(int fd, const model_load_options *opt
                                            inlay_diag *diag);
 
 typedef struct model_save_options {
-    const char *external_file; /* name beside the model for tensors above external_bytes; NULL = inline everything */
+    const char *external_file; /* file in the model's folder for tensors of at least external_bytes; NULL = none */
     uint64_t external_bytes;   /* default 1024 */
-    bool with_inferred_shapes; /* write value_info for what inference found */
+    bool with_inferred_shapes; /* write inferred types and shapes as value_info */
 } model_save_options;
 
-/* Writes the model to path, as base/output.h says. Unbound and bound models both; filled-in attribute defaults
- * are written only where they stood in the file. */
+/* Writes the model, bound or not, to path as described in base/output.h. Attribute defaults are written only if the
+ * file had them. */
 INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *path, const model_save_options *options,
                                         inlay_diag *diag);
 
-/* Makes the nodes those of the versions that the model imports, so that it can be saved; what cannot be becomes the
- * call of a function. opset: of ai.onnx, to be imported instead; 0 = the model's. It can no longer be run afterwards.
- */
+/* Converts nodes to the operator versions that the model imports, so that it can be saved. A node that cannot be
+ * converted becomes the call of a function. opset: version of ai.onnx to import; 0 = the model's. The model cannot be
+ * run afterwards. */
 INLAY_NODISCARD inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag);
 
-/* A TensorProto, SequenceProto or OptionalProto file (ONNX's test data, `.pb` inputs), in one flat form: see
- * exec/values/value.h for what the runtime makes of it. */
+/* The contents of a TensorProto, SequenceProto, MapProto or OptionalProto file (ONNX's test data, `.pb` inputs). For
+ * the runtime's representation see exec/values/value.h. */
 typedef struct model_datum {
     uint32_t kind; /* INLAY_VALUE_TENSOR, SEQUENCE, OPTIONAL (empty: item_count 0) or MAP */
     const char *name;
@@ -66,8 +67,8 @@ typedef struct model_datum {
     uint32_t item_count;
     const int64_t *dims;
 } model_datum;
-/* kind says what the file holds (a bare file does not say): INLAY_VALUE_*, or MODEL_DATUM_SPARSE, a SparseTensorProto,
- * which becomes a TENSOR. Values of a map are one tensor [n]. All memory is the arena's. */
+/* kind is the type of the file's message, which the file does not contain: INLAY_VALUE_*, or MODEL_DATUM_SPARSE for a
+ * SparseTensorProto, which becomes a TENSOR. Values of a map become one tensor [n]. Memory is allocated in arena. */
 enum { MODEL_DATUM_SPARSE = INLAY_VALUE_MAP + 1 };
 INLAY_NODISCARD inlay_status model_datum_load(const char *path, uint32_t kind, struct arena *arena, model_datum *out,
                                               inlay_diag *diag);

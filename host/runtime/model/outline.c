@@ -1,18 +1,18 @@
-/* model/outline.c - operators of another version than the model imports.
+/* model/outline.c - converts operators of other versions than the model imports.
  *
- * Passes make nodes of the version that they know, and functions that were inlined had imports of their own; a file
- * imports one version of a domain. Most versions of an operator differ in the types that they take alone: such a node
- * is written as of the version that is imported. What is left becomes a call of a function of domain "inlay", whose
- * body is that one node and whose import is the node's. Of these there are none in what the optimiser makes
- * (pass_allows). */
+ * Passes create nodes of the versions that they know, and inlined functions had separate imports, but a file imports
+ * one version of each domain. Most versions of an operator differ only in the types that they support; such a node is
+ * converted to the imported version. Other nodes become calls of a function of domain "inlay", whose body is that node
+ * and which imports the node's version. The optimiser creates no such nodes (pass_allows). */
 #include "base/memory.h"
 #include "graph/refit.h"
 #include "model/model.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static const char OWN_DOMAIN[] = "inlay";
 
-/* Would the model's import bind another row than the node has? */
+/* Does the model's import select another operator version than the node's? */
 static bool is_foreign(const graph_model *model, const graph_node *node)
 {
     uint32_t lowest;
@@ -22,8 +22,8 @@ static bool is_foreign(const graph_model *model, const graph_node *node)
            (opset == 0 || op_find(node->info.domain.data, node->info.op_type.data, opset, &lowest) != node->row);
 }
 
-/* Is the node, as it stands, one of that row, and means the same there? Then it has the row's attributes. */
-static bool becomes_row(struct graph *graph, graph_node *node, const op_row *row, const char **out_why)
+/* Converts the node to that operator version if its meaning stays the same. */
+static bool convert_to_row(struct graph *graph, graph_node *node, const op_row *row, const char **out_why)
 {
     *out_why = NULL;
     return row != NULL && node->schema != NULL && graph_refit(graph, node, row, false, out_why);
@@ -54,7 +54,7 @@ static bool add_formals(struct graph *graph, const char *prefix, uint32_t count,
     return *out_list != NULL;
 }
 
-/* The node of the body passes every attribute of its operator on: those that a call does not state are left out. */
+/* The body's node refers to all attributes of its operator; attributes that a call does not have are omitted. */
 static bool refer_to_attrs(graph_function *function, graph_node *inner, const graph_node *node, struct arena *arena)
 {
     uint32_t count = node->schema->attr_count;
@@ -81,6 +81,7 @@ static bool add_function(graph_model *model, const char *name, const graph_node 
     graph_function *function;
     graph_node *inner;
 
+    INLAY_CHECK(node->schema != NULL && find_function(model, name) == NULL);
     if (list == NULL)
         return false;
     function = &list[model->function_count];
@@ -115,7 +116,7 @@ static bool outline_node(graph_model *model, graph_node *node)
     const char *name = arena_format(&model->arena, "%s_%u_%u_%u", node->info.op_type.data, node->info.since_version,
                                     node->info.input_count, node->info.output_count);
 
-    model->ir_version = model->ir_version < 8 ? 8 : model->ir_version; /* the first with functions */
+    model->ir_version = model->ir_version < 8 ? 8 : model->ir_version; /* IR 8 introduced functions */
     if (name == NULL || !graph_model_import(model, OWN_DOMAIN, 1) ||
         (find_function(model, name) == NULL && !add_function(model, name, node)))
         return false;
@@ -137,8 +138,8 @@ static bool outline_graph(graph_model *model, struct graph *graph)
         if (node->row != NULL && !graph_model_import(model, domain, node->opset))
             return false;
         if (is_foreign(model, node) && !node->early &&
-            !becomes_row(graph, node, op_find(domain, node->info.op_type.data, graph_model_opset(model, domain), NULL),
-                         &why)) {
+            !convert_to_row(graph, node,
+                            op_find(domain, node->info.op_type.data, graph_model_opset(model, domain), NULL), &why)) {
             if (!outline_node(model, node))
                 return false;
         } else if (node->row != NULL) {
@@ -151,7 +152,7 @@ static bool outline_graph(graph_model *model, struct graph *graph)
     return true;
 }
 
-/* Raises the import of ai.onnx where every node means the same there. */
+/* Converts all nodes to another opset of ai.onnx; fails if the meaning of a node would change. */
 static inlay_status raise_opset(graph_model *model, struct graph *graph, int64_t opset, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -165,10 +166,11 @@ static inlay_status raise_opset(graph_model *model, struct graph *graph, int64_t
             INLAY_TRY(raise_opset(model, node->bodies[b].graph, opset, diag));
         if (node->row == NULL || strcmp(node->info.domain.data, "ai.onnx") != 0)
             continue;
-        if (!becomes_row(graph, node, row, &why))
-            return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
-                              node->info.op_type.data, node->info.since_version, (long long)opset,
-                              why != NULL ? ": " : "", why != NULL ? why : "");
+        if (!convert_to_row(graph, node, row, &why))
+            return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag,
+                              "%.48s-%u has no form in opset %lld%s%s", node->info.op_type.data,
+                              node->info.since_version, (long long)opset, why != NULL ? ": " : "",
+                              why != NULL ? why : "");
     }
 done:
     return status;

@@ -1,7 +1,8 @@
-/* model/packed.c - compressed external data becomes the file that it stands for. */
+/* model/packed.c - decompresses packed external data. */
 #include "model/packed.h"
 #include "base/hash.h"
 #include "threads/threads.h"
+#include "inlay/check.h"
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -11,11 +12,11 @@
 
 enum { HUGE = 2 << 20 };
 
-struct unpacking {
+struct unpack_job {
     const uint8_t *file;
-    uint8_t *raw, *planes; /* planes: chunk_bytes for each worker */
-    void **decompressors;  /* of each worker, made when it first needs one: making one takes as long as a small plane */
-    const uint64_t *begins; /* [count] of the chunks in the file */
+    uint8_t *raw, *planes; /* planes: a buffer of chunk_bytes for each worker */
+    void **decompressors; /* [worker] created when first needed, because that takes as long as decoding a small plane */
+    const uint64_t *begins; /* [count] offsets of the chunks in the file */
     uint64_t raw_bytes;
     uint32_t chunk_bytes, count;
     inlay_diag *diag;
@@ -103,11 +104,11 @@ static void join_halves(const uint8_t *low, const uint8_t *high, size_t bytes, u
         to[bytes - 1] = (uint8_t)((low[n] & 15) | high[n] << 4);
 }
 
-/* planes > 1 */
 static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_t *to)
 {
     const size_t n = bytes / planes;
 
+    INLAY_CHECK(planes > 1 && planes <= PACKED_MAX_PLANES);
     if (planes == 2)
         join_two(from, n, to);
     else if (planes == 4)
@@ -121,22 +122,23 @@ static void join(const uint8_t *const *from, size_t bytes, size_t planes, uint8_
 
 /* ------------------------------------------------------------------ chunks */
 
-/* A frame of zstd; the worker's decompressor is kept. */
-static bool unpack_frame(const struct unpacking *unpacking, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+/* Decompresses a zstd frame with the worker's decompressor. */
+static bool unpack_frame(const struct unpack_job *job, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
                          uint8_t *to, size_t bytes)
 {
-    void **d = &unpacking->decompressors[worker];
+    void **decompressor = &job->decompressors[worker];
 
-    if (*d == NULL)
-        *d = packed_library()->create_decompressor();
-    return *d != NULL && packed_library()->decompress(*d, to, bytes, stored, stored_bytes) == bytes;
+    if (*decompressor == NULL)
+        *decompressor = packed_library()->create_decompressor();
+    return *decompressor != NULL &&
+           packed_library()->decompress(*decompressor, to, bytes, stored, stored_bytes) == bytes;
 }
 
-/* A chunk of so many planes. What is stored as it is is read where it stands. */
-static bool unpack_planes(const struct unpacking *unpacking, uint32_t worker, const uint8_t *stored,
-                          size_t stored_bytes, size_t bytes, size_t planes, uint8_t *raw)
+/* Decodes a chunk of method 1. Uncompressed planes are read directly from the file. */
+static bool unpack_planes(const struct unpack_job *job, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+                          size_t bytes, size_t planes, uint8_t *raw)
 {
-    const uint8_t *from[PACKED_MOST_PLANES];
+    const uint8_t *from[PACKED_MAX_PLANES];
     const bool halves = planes == 0;
     const size_t n = halves ? (bytes + 1) / 2 : bytes / planes;
     size_t at;
@@ -146,12 +148,12 @@ static bool unpack_planes(const struct unpacking *unpacking, uint32_t worker, co
     for (size_t p = 0; p < planes; p++) {
         const size_t own = p + 1 < planes || halves ? n : bytes - n * p,
                      has = at <= stored_bytes ? read_u32(stored + 4 * p) : 0;
-        uint8_t *to = planes == 1 ? raw : unpacking->planes + (size_t)worker * unpacking->chunk_bytes + n * p;
+        uint8_t *to = planes == 1 ? raw : job->planes + (size_t)worker * job->chunk_bytes + n * p;
 
         if (at > stored_bytes || has > stored_bytes - at)
             return false;
         from[p] = has == own ? stored + at : to;
-        if (has != own && !unpack_frame(unpacking, worker, stored + at, has, to, own))
+        if (has != own && !unpack_frame(job, worker, stored + at, has, to, own))
             return false;
         if (has == own && planes == 1)
             memcpy(raw, stored + at, own);
@@ -164,12 +166,12 @@ static bool unpack_planes(const struct unpacking *unpacking, uint32_t worker, co
     return at == stored_bytes;
 }
 
-/* A chunk of elements of so many bytes, of few kinds. */
-static bool unpack_table(const struct unpacking *unpacking, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
+/* Decodes a chunk of method 2, a table of elements of `size` bytes. */
+static bool unpack_table(const struct unpack_job *job, uint32_t worker, const uint8_t *stored, size_t stored_bytes,
                          size_t bytes, size_t size, uint8_t *restrict raw)
 {
     const size_t n = size == 4 ? bytes / 4 : bytes / 2;
-    uint8_t *room = unpacking->planes + (size_t)worker * unpacking->chunk_bytes;
+    uint8_t *room = job->planes + (size_t)worker * job->chunk_bytes;
     const uint8_t *codes = room;
 
     if ((size != 2 && size != 4) || n * size != bytes || stored_bytes < PACKED_KINDS * size)
@@ -177,7 +179,7 @@ static bool unpack_table(const struct unpacking *unpacking, uint32_t worker, con
     stored_bytes -= PACKED_KINDS * size;
     if (stored_bytes == n)
         codes = stored + PACKED_KINDS * size;
-    else if (!unpack_frame(unpacking, worker, stored + PACKED_KINDS * size, stored_bytes, room, n))
+    else if (!unpack_frame(job, worker, stored + PACKED_KINDS * size, stored_bytes, room, n))
         return false;
     for (size_t i = 0; i < n; i++)
         if (size == 4)
@@ -187,42 +189,45 @@ static bool unpack_table(const struct unpacking *unpacking, uint32_t worker, con
     return true;
 }
 
-static inlay_status unpack_one(const struct unpacking *unpacking, uint32_t i, uint32_t worker)
+static inlay_status unpack_one(const struct unpack_job *job, uint32_t i, uint32_t worker)
 {
-    const uint8_t *entry = unpacking->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY,
-                  *stored = unpacking->file + unpacking->begins[i];
-    const uint64_t from = (uint64_t)i * unpacking->chunk_bytes;
-    const size_t left = (size_t)(unpacking->raw_bytes - from),
-                 bytes = left < unpacking->chunk_bytes ? left : unpacking->chunk_bytes;
-    uint8_t *raw = unpacking->raw + from;
+    const uint64_t from = (uint64_t)i * job->chunk_bytes;
+    const uint8_t *entry, *stored;
+    uint8_t *raw = job->raw + from;
+    size_t left, bytes;
 
+    INLAY_CHECK(i < job->count && from < job->raw_bytes);
+    entry = job->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY;
+    stored = job->file + job->begins[i];
+    left = (size_t)(job->raw_bytes - from);
+    bytes = left < job->chunk_bytes ? left : job->chunk_bytes;
     if (entry[4] == PACKED_AS_IS)
         memcpy(raw, stored, bytes);
-    else if (!(entry[4] == PACKED_TABLE ? unpack_table : unpack_planes)(unpacking, worker, stored, read_u32(entry),
-                                                                        bytes, entry[5], raw))
+    else if (!(entry[4] == PACKED_TABLE ? unpack_table : unpack_planes)(job, worker, stored, read_u32(entry), bytes,
+                                                                        entry[5], raw))
         return INLAY_INVALID_MODEL;
     return hash_bytes(raw, bytes, 0) == read_u64(entry + 8) ? INLAY_OK : INLAY_INVALID_MODEL;
 }
 
-static inlay_status unpack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status unpack_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct unpacking *unpacking = user;
+    const struct unpack_job *job = user;
     inlay_status status = INLAY_OK;
 
     for (int64_t i = begin; i < end && status == INLAY_OK; i++)
-        status = unpack_one(unpacking, (uint32_t)i, worker);
+        status = unpack_one(job, (uint32_t)i, worker);
     return status;
 }
 
-/* What the index says of each chunk, before anything is believed. */
-static inlay_status read_index(struct unpacking *unpacking, size_t file_bytes, uint64_t *begins)
+/* Validates the index entry of each chunk and computes the offsets of the chunks. */
+static inlay_status read_index(struct unpack_job *job, size_t file_bytes, uint64_t *begins)
 {
-    uint64_t at = PACKED_HEADER + (uint64_t)unpacking->count * PACKED_ENTRY;
+    uint64_t at = PACKED_HEADER + (uint64_t)job->count * PACKED_ENTRY;
 
-    for (uint32_t i = 0; i < unpacking->count; i++) {
-        const uint8_t *entry = unpacking->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY;
-        const uint64_t left = unpacking->raw_bytes - (uint64_t)i * unpacking->chunk_bytes,
-                       bytes = left < unpacking->chunk_bytes ? left : unpacking->chunk_bytes;
+    for (uint32_t i = 0; i < job->count; i++) {
+        const uint8_t *entry = job->file + PACKED_HEADER + (size_t)i * PACKED_ENTRY;
+        const uint64_t left = job->raw_bytes - (uint64_t)i * job->chunk_bytes,
+                       bytes = left < job->chunk_bytes ? left : job->chunk_bytes;
         const uint32_t stored = read_u32(entry), planes = entry[5];
 
         begins[i] = at;
@@ -230,77 +235,75 @@ static inlay_status read_index(struct unpacking *unpacking, size_t file_bytes, u
         if (at > file_bytes || entry[4] > PACKED_TABLE || entry[6] != 0 || entry[7] != 0 ||
             (planes > 2 && planes != 4 && planes != 8) ||
             (entry[4] == PACKED_AS_IS && (stored != bytes || planes != 1)))
-            return inlay_fail(unpacking->diag, INLAY_INVALID_MODEL, "its index is wrong for chunk %" PRIu32, i);
+            return inlay_fail(job->diag, INLAY_INVALID_MODEL, "the index entry of chunk %" PRIu32 " is invalid", i);
         if (entry[4] != PACKED_AS_IS && packed_library() == NULL)
-            return inlay_fail(unpacking->diag, INLAY_NOT_FOUND,
+            return inlay_fail(job->diag, INLAY_NOT_FOUND,
                               "it is compressed, which needs libzstd.so.1: install it (Debian: libzstd1)");
     }
     if (at != file_bytes)
-        return inlay_fail(unpacking->diag, INLAY_INVALID_MODEL, "it goes on beyond its last chunk");
+        return inlay_fail(job->diag, INLAY_INVALID_MODEL, "it has data after the last chunk");
     return INLAY_OK;
 }
 
-static inlay_status read_header(struct unpacking *unpacking, const uint8_t *file, size_t bytes)
+static inlay_status read_header(struct unpack_job *job, const uint8_t *file, size_t bytes)
 {
     const size_t after = bytes - PACKED_HEADER;
 
-    unpacking->file = file;
-    unpacking->raw_bytes = read_u64(file + 8);
-    unpacking->chunk_bytes = read_u32(file + 16);
-    unpacking->count = read_u32(file + 20);
-    if (unpacking->chunk_bytes == 0 || unpacking->chunk_bytes > PACKED_MOST_CHUNK ||
-        unpacking->chunk_bytes % 4096 != 0 || unpacking->count > after / PACKED_ENTRY ||
-        unpacking->raw_bytes > (uint64_t)unpacking->count * unpacking->chunk_bytes ||
-        (unpacking->count > 0 && unpacking->raw_bytes <= (uint64_t)(unpacking->count - 1) * unpacking->chunk_bytes) ||
-        read_u64(file + 24) != hash_bytes(file + PACKED_HEADER, (size_t)unpacking->count * PACKED_ENTRY,
-                                          hash_bytes(file, PACKED_HEADER - 8, 0)))
-        return inlay_fail(unpacking->diag, INLAY_INVALID_MODEL, "its header is damaged; copy the file again");
-    if (unpacking->raw_bytes > PACKED_FREE && (unpacking->raw_bytes - PACKED_FREE) / PACKED_RATIO > bytes)
-        return inlay_fail(unpacking->diag, INLAY_LIMIT_EXCEEDED,
-                          "its %zu bytes claim to be %" PRIu64 ", more than %" PRIu64 " times as many", bytes,
-                          unpacking->raw_bytes, PACKED_RATIO);
+    job->file = file;
+    job->raw_bytes = read_u64(file + 8);
+    job->chunk_bytes = read_u32(file + 16);
+    job->count = read_u32(file + 20);
+    if (job->chunk_bytes == 0 || job->chunk_bytes > PACKED_MAX_CHUNK || job->chunk_bytes % 4096 != 0 ||
+        job->count > after / PACKED_ENTRY || job->raw_bytes > (uint64_t)job->count * job->chunk_bytes ||
+        (job->count > 0 && job->raw_bytes <= (uint64_t)(job->count - 1) * job->chunk_bytes) ||
+        read_u64(file + 24) !=
+            hash_bytes(file + PACKED_HEADER, (size_t)job->count * PACKED_ENTRY, hash_bytes(file, PACKED_HEADER - 8, 0)))
+        return inlay_fail(job->diag, INLAY_INVALID_MODEL, "its header is damaged; copy the file again");
+    if (job->raw_bytes > PACKED_FREE && (job->raw_bytes - PACKED_FREE) / PACKED_RATIO > bytes)
+        return inlay_fail(job->diag, INLAY_LIMIT_EXCEEDED,
+                          "its %zu bytes would expand to %" PRIu64 ", more than %" PRIu64 " times as many", bytes,
+                          job->raw_bytes, PACKED_RATIO);
     return INLAY_OK;
 }
 
 inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size_t *out_bytes, inlay_diag *diag)
 {
-    struct unpacking unpacking = { .diag = diag };
+    struct unpack_job job = { .diag = diag };
     uint64_t *begins = NULL;
     inlay_status status;
 
     *out_raw = NULL;
     *out_bytes = 0;
-    INLAY_TRY(read_header(&unpacking, file, bytes));
-    begins = malloc(((size_t)unpacking.count + 1) * sizeof *begins);
+    INLAY_TRY(read_header(&job, file, bytes));
+    begins = malloc(((size_t)job.count + 1) * sizeof *begins);
     if (begins == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
         goto done;
     }
-    unpacking.begins = begins;
-    INLAY_TRY(read_index(&unpacking, bytes, begins));
-    if (posix_memalign((void **)&unpacking.raw, unpacking.raw_bytes > HUGE ? HUGE : 4096,
-                       (size_t)unpacking.raw_bytes + 1) != 0)
-        unpacking.raw = NULL;
-    else if (unpacking.raw_bytes > HUGE) /* touching small pages for the first time takes as long as decoding */
-        (void)madvise(unpacking.raw, (size_t)unpacking.raw_bytes, MADV_HUGEPAGE);
-    unpacking.planes = malloc((size_t)unpacking.chunk_bytes * threads_limit(NULL));
-    unpacking.decompressors = calloc(threads_limit(NULL), sizeof *unpacking.decompressors);
-    if (unpacking.raw == NULL || unpacking.planes == NULL || unpacking.decompressors == NULL)
-        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRIu64 " bytes", unpacking.raw_bytes);
-    else if (threads_parallel_for(NULL, unpacking.count, 1, unpack_some, &unpacking) != INLAY_OK)
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "a chunk is not what was packed; copy the file again");
+    job.begins = begins;
+    INLAY_TRY(read_index(&job, bytes, begins));
+    if (posix_memalign((void **)&job.raw, job.raw_bytes > HUGE ? HUGE : 4096, (size_t)job.raw_bytes + 1) != 0)
+        job.raw = NULL;
+    else if (job.raw_bytes > HUGE) /* page faults of small pages take as long as decoding */
+        (void)madvise(job.raw, (size_t)job.raw_bytes, MADV_HUGEPAGE);
+    job.planes = malloc((size_t)job.chunk_bytes * threads_limit(NULL));
+    job.decompressors = calloc(threads_limit(NULL), sizeof *job.decompressors);
+    if (job.raw == NULL || job.planes == NULL || job.decompressors == NULL)
+        status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory for %" PRIu64 " bytes", job.raw_bytes);
+    else if (threads_parallel_for(NULL, job.count, 1, unpack_range, &job) != INLAY_OK)
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "the hash of a chunk does not match; copy the file again");
     if (status == INLAY_OK) {
-        *out_raw = unpacking.raw;
-        *out_bytes = (size_t)unpacking.raw_bytes;
-        unpacking.raw = NULL;
+        *out_raw = job.raw;
+        *out_bytes = (size_t)job.raw_bytes;
+        job.raw = NULL;
     }
 done:
-    for (uint32_t i = 0; unpacking.decompressors != NULL && i < threads_limit(NULL); i++)
-        if (unpacking.decompressors[i] != NULL)
-            (void)packed_library()->destroy_decompressor(unpacking.decompressors[i]);
-    free(unpacking.decompressors);
-    free(unpacking.raw);
-    free(unpacking.planes);
+    for (uint32_t i = 0; job.decompressors != NULL && i < threads_limit(NULL); i++)
+        if (job.decompressors[i] != NULL)
+            (void)packed_library()->destroy_decompressor(job.decompressors[i]);
+    free(job.decompressors);
+    free(job.raw);
+    free(job.planes);
     free(begins);
     return status;
 }

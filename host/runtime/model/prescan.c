@@ -1,5 +1,6 @@
 #include "model/prescan.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,19 +12,19 @@ typedef enum message {
     LIST_TYPE, MAP_TYPE, SHAPE, DIM, SEQUENCE, MAP, OPTIONAL, MESSAGE_COUNT
 } message;
 
-/* What to do with a field. */
+/* How to process a field. */
 typedef enum action {
     VARINT,  /* copy; must be a varint */
-    VARINTS, /* copy; varints, packed or one by one */
+    VARINTS, /* copy; varints, packed or separate */
     FLOAT,   /* copy; 32 bits */
-    FLOATS,  /* copy; 32 bits each, packed or one by one */
-    TEXT,    /* copy; must not hold a NUL, because it becomes a C string */
+    FLOATS,  /* copy; 32 bits each, packed or separate */
+    TEXT,    /* copy; must not contain a NUL, because it becomes a C string */
     BYTES,   /* copy */
-    ONE,     /* walk the message of kind `child`; at most once */
-    MANY,    /* walk the message of kind `child` */
-    PLACE,   /* payload: replace by its place; element wire type in `child` */
-    LIST,    /* the same of whole elements, checked; those behind one another, texts, too, are one place */
-    DROP     /* leave out */
+    ONE,     /* scan the message of kind `child`; at most one */
+    MANY,    /* scan the message of kind `child` */
+    PLACE,   /* payload: replace with its place; wire type of elements in `child` */
+    LIST,    /* the same, but the elements are checked; consecutive ones, including texts, are one place */
+    DROP     /* omit */
 } action;
 
 struct field {
@@ -72,7 +73,7 @@ static const struct field tensor_fields[] = {
     { 7, PLACE, WIRE_VARINT, "int64_data" }, { 8, TEXT, 0, "name" }, { 9, PLACE, WIRE_BYTES, "raw_data" },
     { 10, PLACE, WIRE_64, "double_data" }, { 11, PLACE, WIRE_VARINT, "uint64_data" }, { 12, TEXT, 0, "doc_string" },
     { 13, MANY, ENTRY, "external_data" }, { 14, VARINT, 0, "data_location" },
-    { 1000, DROP, 0, "place" }, /* ours alone: a file must not point anywhere by itself */
+    { 1000, DROP, 0, "place" }, /* written by the prescan only: a file must not contain positions */
     ENDS
 };
 static const struct field sparse_tensor_fields[] = {
@@ -135,25 +136,25 @@ static const struct {
     [OPTIONAL] = { "OptionalProto", optional_fields },
 };
 
-static const struct field *find_field(message m, uint64_t number)
+static const struct field *find_field(message kind, uint64_t number)
 {
-    const struct field *field = messages[m].fields;
+    const struct field *field = messages[kind].fields;
 
     while (field->number != 0 && field->number != number)
         field++;
     return field->number == 0 ? NULL : field;
 }
 
-/* ------------------------------------------------------------------ the walk */
+/* ------------------------------------------------------------------ the scan */
 
 enum { DEPTH_CAP = 1000, LENGTH_BYTES = 5 };
 
 struct frame {
     const uint8_t *end;        /* of the message in the file */
-    size_t length_at;          /* where its length goes in the output */
-    uint64_t seen;             /* bit per field of action ONE */
-    const uint8_t *tagged_end; /* of the last run of tagged elements, to prolong it */
-    size_t tagged_at;          /* its place in the output */
+    size_t length_at;          /* position of its length in the output */
+    uint64_t seen;             /* one bit for each field of action ONE */
+    const uint8_t *tagged_end; /* end of the last run of tagged elements, which may be extended */
+    size_t tagged_at;          /* position of the run's length in the output */
     uint16_t tagged_field;
     uint8_t kind; /* message */
 };
@@ -165,7 +166,7 @@ struct scan {
     inlay_diag *diag;
     uint8_t *out;
     size_t out_count;
-    uint64_t nodes, tensors, values, items, listed; /* listed: bytes of lists */
+    uint64_t nodes, tensors, values, items, list_bytes;
     uint32_t depth, graph_depth;
     struct frame *stack; /* [max_depth] */
 };
@@ -188,14 +189,14 @@ static inlay_status fail_limit(const struct scan *scan, const char *limit, uint6
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
 {
     uint64_t value = 0;
-    const uint8_t *p = *at;
+    const uint8_t *byte = *at;
 
     for (unsigned shift = 0; shift <= 63; shift += 7) {
-        if (p == end)
+        if (byte == end)
             return false;
-        value |= (uint64_t)(*p & 0x7f) << shift;
-        if ((*p++ & 0x80) == 0) {
-            *at = p;
+        value |= (uint64_t)(*byte & 0x7f) << shift;
+        if ((*byte++ & 0x80) == 0) {
+            *at = byte;
             *out_value = value;
             return true;
         }
@@ -241,7 +242,7 @@ static inlay_status put_place(struct scan *scan, uint64_t number, const uint8_t 
     return status == INLAY_OK ? put(scan, place, sizeof place) : status;
 }
 
-/* A single element behind its own tag: prolongs the run that it follows, or begins one. */
+/* A single element with its tag: extends the run before it, or begins a new run. */
 static inlay_status put_tagged(struct scan *scan, const struct field *field, const uint8_t *tag, const uint8_t *end)
 {
     struct frame *top = &scan->stack[scan->depth - 1];
@@ -249,6 +250,7 @@ static inlay_status put_tagged(struct scan *scan, const struct field *field, con
     if (top->tagged_field == field->number && top->tagged_end == tag) {
         uint64_t bytes;
 
+        INLAY_CHECK(top->tagged_at + sizeof bytes <= scan->out_count);
         memcpy(&bytes, scan->out + top->tagged_at, sizeof bytes);
         bytes += (uint64_t)(end - tag);
         memcpy(scan->out + top->tagged_at, &bytes, sizeof bytes);
@@ -284,7 +286,7 @@ static inlay_status push(struct scan *scan, message kind, const uint8_t *end, si
     return count_message(scan, kind);
 }
 
-/* The tag and five bytes for the length come now, the length itself when the message is through. */
+/* Writes the tag and reserves five bytes for the length, which leave() fills in. */
 static inlay_status enter(struct scan *scan, const struct field *field, const uint8_t *tag, const uint8_t *end)
 {
     static const uint8_t room[LENGTH_BYTES];
@@ -294,8 +296,9 @@ static inlay_status enter(struct scan *scan, const struct field *field, const ui
     inlay_status status;
 
     if (field->action == ONE) {
+        INLAY_CHECK(field->number < 64);
         if (top->seen >> field->number & 1)
-            return fail_at(scan, tag, field->name, "stands there twice; it may stand there once");
+            return fail_at(scan, tag, field->name, "occurs twice; it may occur once");
         top->seen |= UINT64_C(1) << field->number;
     }
     (void)prescan_varint(&tag_end, end, &ignored);
@@ -307,16 +310,19 @@ static inlay_status enter(struct scan *scan, const struct field *field, const ui
 
 static void leave(struct scan *scan)
 {
-    struct frame *top = &scan->stack[--scan->depth];
+    struct frame *top;
 
+    INLAY_CHECK(scan->depth > 0);
+    top = &scan->stack[--scan->depth];
+    INLAY_CHECK(top->kind != GRAPH || scan->graph_depth > 0);
     if (top->kind == GRAPH)
         scan->graph_depth--;
     if (scan->depth > 0)
         store_length(scan->out + top->length_at, scan->out_count - top->length_at - LENGTH_BYTES);
 }
 
-/* Does the wire type suit the field? Packed lists come as bytes. */
-static bool suits(const struct field *field, unsigned wire)
+/* Is the wire type valid for the field? Packed lists have wire type bytes. */
+static bool wire_type_fits(const struct field *field, unsigned wire)
 {
     switch ((action)field->action) {
     case VARINT:
@@ -341,7 +347,7 @@ static bool suits(const struct field *field, unsigned wire)
     return true;
 }
 
-/* Packed varints must end where the field ends; packed floats must be whole. */
+/* Do packed varints or floats end exactly at the end of the field? */
 static bool packed_is_whole(const struct field *field, const uint8_t *from, const uint8_t *end)
 {
     uint64_t ignored;
@@ -354,8 +360,8 @@ static bool packed_is_whole(const struct field *field, const uint8_t *from, cons
     return true;
 }
 
-/* Elements of a list. */
-static inlay_status take_list(struct scan *scan, const struct field *field, unsigned wire, const uint8_t *tag,
+/* Processes elements of a list. */
+static inlay_status scan_list(struct scan *scan, const struct field *field, unsigned wire, const uint8_t *tag,
                               const uint8_t *payload)
 {
     const bool packed = wire == WIRE_BYTES && field->child != WIRE_BYTES;
@@ -364,27 +370,27 @@ static inlay_status take_list(struct scan *scan, const struct field *field, unsi
         return fail_at(scan, payload, field->name, "the packed list ends in the middle of a number");
     if (!packed && *tag < 0x80 && scan->at < scan->stack[scan->depth - 1].end && *scan->at == *tag)
         scan->items += prescan_run(&scan->at, scan->stack[scan->depth - 1].end, wire);
-    scan->listed += (uint64_t)(scan->at - tag);
-    if (scan->listed + scan->out_count > scan->limits->max_parsed_bytes)
+    scan->list_bytes += (uint64_t)(scan->at - tag);
+    if (scan->list_bytes + scan->out_count > scan->limits->max_parsed_bytes)
         return fail_limit(scan, "max_parsed_bytes", scan->limits->max_parsed_bytes);
     return packed ? put_place(scan, field->number, payload, (size_t)(scan->at - payload))
                   : put_tagged(scan, field, tag, scan->at);
 }
 
-/* Handles the field whose tag and value (payload after the length, if it has one) were found. */
-static inlay_status take(struct scan *scan, const struct field *field, unsigned wire, const uint8_t *tag,
-                         const uint8_t *payload)
+/* Processes the field with the given tag and payload (after the length, if any), which ends at scan->at. */
+static inlay_status scan_payload(struct scan *scan, const struct field *field, unsigned wire, const uint8_t *tag,
+                                 const uint8_t *payload)
 {
     const uint8_t *end = scan->at;
 
     if (field == NULL)
         return put(scan, tag, (size_t)(end - tag));
-    if (!suits(field, wire))
+    if (!wire_type_fits(field, wire))
         return fail_at(scan, tag, field->name, "has the wrong wire type");
     switch ((action)field->action) {
     case TEXT:
         if (end > payload && memchr(payload, '\0', (size_t)(end - payload)) != NULL)
-            return fail_at(scan, payload, field->name, "holds a NUL byte; names and texts must not");
+            return fail_at(scan, payload, field->name, "contains a NUL byte; names and texts must not");
         break;
     case VARINTS:
     case FLOATS:
@@ -399,7 +405,7 @@ static inlay_status take(struct scan *scan, const struct field *field, unsigned 
         return wire == WIRE_BYTES ? put_place(scan, field->number, payload, (size_t)(end - payload))
                                   : put_tagged(scan, field, tag, end);
     case LIST:
-        return take_list(scan, field, wire, tag, payload);
+        return scan_list(scan, field, wire, tag, payload);
     case DROP:
         return INLAY_OK;
     case VARINT:
@@ -410,8 +416,8 @@ static inlay_status take(struct scan *scan, const struct field *field, unsigned 
     return put(scan, tag, (size_t)(end - tag));
 }
 
-/* Reads the next field of the innermost message and moves behind it. */
-static inlay_status step(struct scan *scan)
+/* Scans the next field of the innermost message. */
+static inlay_status scan_field(struct scan *scan)
 {
     const struct frame *top = &scan->stack[scan->depth - 1];
     const uint8_t *tag = scan->at, *payload;
@@ -419,7 +425,7 @@ static inlay_status step(struct scan *scan)
     uint64_t key, length = 0;
 
     if (!prescan_varint(&scan->at, top->end, &key) || key >> 3 == 0 || key >> 3 > 0x1fffffff)
-        return fail_at(scan, tag, "", "no field begins here; the file is damaged or no ONNX model");
+        return fail_at(scan, tag, "", "not a field; the file is damaged or not an ONNX model");
     if (++scan->items / 8 > scan->limits->max_values)
         return fail_limit(scan, "8 * max_values fields", scan->limits->max_values);
     field = find_field((message)top->kind, key >> 3);
@@ -427,31 +433,33 @@ static inlay_status step(struct scan *scan)
     case WIRE_VARINT:
         payload = scan->at;
         if (!prescan_varint(&scan->at, top->end, &length))
-            return fail_at(scan, tag, field == NULL ? "" : field->name, "a number runs past the end of its message");
-        return take(scan, field, WIRE_VARINT, tag, payload);
+            return fail_at(scan, tag, field == NULL ? "" : field->name,
+                           "a number extends beyond the end of the message");
+        return scan_payload(scan, field, WIRE_VARINT, tag, payload);
     case WIRE_64:
     case WIRE_32:
         length = (key & 7) == WIRE_64 ? 8 : 4;
         break;
     case WIRE_BYTES:
         if (!prescan_varint(&scan->at, top->end, &length))
-            return fail_at(scan, tag, field == NULL ? "" : field->name, "its length runs past the end of its message");
+            return fail_at(scan, tag, field == NULL ? "" : field->name,
+                           "the length extends beyond the end of the message");
         break;
     default:
         return fail_at(scan, tag, field == NULL ? "" : field->name,
-                       "has a wire type that ONNX does not use; the file is damaged or "
-                       "no ONNX model");
+                       "has a wire type that ONNX does not use; the file is damaged or not an ONNX model");
     }
     payload = scan->at;
     if (length > (uint64_t)(top->end - scan->at)) {
         char text[160];
 
-        (void)snprintf(text, sizeof text, "claims %llu bytes where %zu are left; the file is cut off or damaged",
+        (void)snprintf(text, sizeof text,
+                       "has length %llu, but the message has only %zu bytes left; the file is truncated or damaged",
                        (unsigned long long)length, (size_t)(top->end - scan->at));
         return fail_at(scan, tag, field == NULL ? "" : field->name, text);
     }
     scan->at += length;
-    return take(scan, field, (unsigned)(key & 7), tag, payload);
+    return scan_payload(scan, field, (unsigned)(key & 7), tag, payload);
 }
 
 inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits, prescan_result *out,
@@ -462,7 +470,7 @@ inlay_status prescan(const void *file, size_t bytes, prescan_root root, const mo
         [PRESCAN_OPTIONAL] = OPTIONAL, [PRESCAN_MAP] = MAP,       [PRESCAN_SPARSE] = SPARSE_TENSOR
     };
     uint32_t depth = limits->max_depth < DEPTH_CAP ? limits->max_depth : DEPTH_CAP;
-    const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file has no mapping */
+    const uint8_t *first = file == NULL ? (const uint8_t *)"" : file; /* an empty file is not mapped */
     struct scan scan = { .file = first, .at = first, .limits = limits, .diag = diag };
     inlay_status status;
 
@@ -470,14 +478,14 @@ inlay_status prescan(const void *file, size_t bytes, prescan_root root, const mo
     scan.stack = calloc((size_t)depth + 1, sizeof *scan.stack);
     if (scan.stack == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
-    status = reserve(&scan, 1); /* so that an empty message has a buffer too */
+    status = reserve(&scan, 1); /* an empty message needs a buffer, too */
     if (status == INLAY_OK)
         status = push(&scan, roots[root], scan.file + bytes, 0);
     while (status == INLAY_OK && scan.depth > 0) {
         if (scan.at == scan.stack[scan.depth - 1].end)
             leave(&scan);
         else
-            status = step(&scan);
+            status = scan_field(&scan);
     }
     free(scan.stack);
     if (status != INLAY_OK) {

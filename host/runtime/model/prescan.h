@@ -1,21 +1,21 @@
-/* model/prescan.h - checks a file's wire format within limits and takes the tensors' payloads out.
+/* model/prescan.h - checks a file's wire format within limits and separates the payloads of tensors.
  *
- * protobuf-c copies every payload, refuses fields above 2 GiB and recurses as deep as the file says. So it never sees
- * the file: the prescan walks it once, with a stack of its own, and writes a copy in which each payload of a Tensor is
- * replaced by a place, three numbers in the field `place`: the payload's field number, its offset in the file, and its
- * length in bytes. What comes out is small, of bounded depth, and well formed.
+ * protobuf-c copies every payload, refuses fields above 2 GiB and recurses as deep as the file demands. So it never
+ * reads the file directly. The prescan scans the file once, with an explicit stack, and writes a copy in which each
+ * payload of a Tensor is replaced by a place: three numbers in the field `place`, which are the payload's field number,
+ * its offset in the file and its length in bytes. The copy is small, well formed, and has a limited depth.
  *
- * Lists of an attribute are replaced likewise, once their elements were checked.
+ * Lists of an attribute are replaced in the same way after their elements have been checked.
  *
- * One bit more: repeated numbers may be stored one by one, each behind its own tag (old writers do). A run of such
- * elements is one place, marked by PRESCAN_TAGGED in the field number and beginning with the first tag. */
+ * Old writers store repeated numbers one by one, each with a tag. A run of such elements is one place, which begins
+ * with the first tag and has PRESCAN_TAGGED set in the field number. */
 #ifndef MODEL_PRESCAN_H
 #define MODEL_PRESCAN_H
 #include "model/model.h"
 
 #define PRESCAN_TAGGED (UINT64_C(1) << 32)
 
-/* What the outermost message is. */
+/* The outermost message. */
 typedef enum prescan_root {
     PRESCAN_MODEL,
     PRESCAN_TENSOR,
@@ -32,29 +32,29 @@ typedef struct prescan_result {
     uint64_t tensor_count; /* of all kinds */
 } prescan_result;
 
-/* file is only read. limits with its defaults filled in. INLAY_INVALID_MODEL names the byte, the message and the field;
- * INLAY_LIMIT_EXCEEDED names the limit. */
+/* limits must not contain 0 for defaults. The message of INLAY_INVALID_MODEL names the byte, the protobuf message and
+ * the field, that of INLAY_LIMIT_EXCEEDED the limit. */
 INLAY_NODISCARD inlay_status prescan(const void *file, size_t bytes, prescan_root root, const model_limits *limits,
                                      prescan_result *out, inlay_diag *diag);
 
 /* Wire types. */
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
-/* The elements that begin at *at, each behind the tag of one byte that is there: moves behind the last one that is
- * whole and says how many they are. at < end. (model/load_list.c, where loops over lists are made for speed.) */
+/* Counts the elements from *at (< end) on that follow each other with the one-byte tag at *at, and moves *at after the
+ * last complete one. In model/load_list.c, whose loops over lists are compiled for speed. */
 uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire);
 
-/* Reads a varint at *at (before end); false when it is cut off or longer than ten bytes. */
+/* Reads a varint at *at (before end). False if it is truncated or longer than ten bytes. */
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value);
-/* The same; of one or two bytes, as most are, without a call. */
+/* The same, without a call for varints of one or two bytes, the usual case. */
 static inline bool prescan_short(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
 {
-    const uint8_t *p = *at;
+    const uint8_t *byte = *at;
 
-    if (end - p < 2 || (p[0] & p[1] & 0x80) != 0)
+    if (end - byte < 2 || (byte[0] & byte[1] & 0x80) != 0)
         return prescan_varint(at, end, out_value);
-    *out_value = p[0] < 0x80 ? p[0] : (uint64_t)(p[0] & 0x7f) | (uint64_t)p[1] << 7;
-    *at = p + 1 + (p[0] >= 0x80);
+    *out_value = byte[0] < 0x80 ? byte[0] : (uint64_t)(byte[0] & 0x7f) | (uint64_t)byte[1] << 7;
+    *at = byte + 1 + (byte[0] >= 0x80);
     return true;
 }
 #endif

@@ -1,25 +1,27 @@
-/* model/save.c - a model becomes a file: the way out, and what stands around the graphs. */
+/* model/save.c - writes a model to a file: entry point, files, and the parts of the model outside of graphs. */
 #include "model/save.h"
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { EXTERNAL_PIECE = 4 << 20 };
-#define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* other parsers read no more into one message */
+#define MAX_MODEL_BYTES (UINT64_C(2) << 30) /* protobuf parsers limit a message to 2 GiB */
 
 /* ------------------------------------------------------------------ files */
 
 static bool write_external(const struct saver *saver, int fd)
 {
-    static uint8_t zeros[EXTERNAL_ALIGN]; /* only read; not const, so that the library's file has none of them */
+    static uint8_t zeros[EXTERNAL_ALIGN]; /* never modified; not const, so that it takes no space in the library file */
     uint64_t at = 0;
 
     for (size_t i = 0; i < saver->external_count; i++) {
         const save_external *external = &saver->external[i];
 
+        INLAY_CHECK(external->offset >= at && external->offset - at < EXTERNAL_ALIGN);
         if (!output_write(fd, zeros, (size_t)(external->offset - at)))
             return false;
         for (uint64_t done = 0; done < external->bytes; done += EXTERNAL_PIECE) {
@@ -29,14 +31,14 @@ static bool write_external(const struct saver *saver, int fd)
 
             if (!output_write(fd, piece, bytes))
                 return false;
-            graph_blob_forget(saver->model, piece, bytes); /* pages of a file need not all be in memory at once */
+            graph_blob_forget(saver->model, piece, bytes); /* limits the pages of a mapped file in memory */
         }
         at = external->offset + external->bytes;
     }
     return true;
 }
 
-static char *beside(const char *path, const char *name)
+static char *path_in_same_folder(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     size_t dir_bytes = slash == NULL ? 0 : (size_t)(slash - path) + 1, name_bytes = strlen(name);
@@ -63,7 +65,7 @@ static inlay_status write_files(struct saver *saver, const char *path)
                               "%.200s is not a regular file, so the tensors cannot be written to "
                               "'%.200s' in its folder",
                               path, saver->options->external_file);
-        data_path = beside(path, saver->options->external_file);
+        data_path = path_in_same_folder(path, saver->options->external_file);
         if (data_path == NULL)
             return no_memory(saver->diag, "to save the model");
         INLAY_TRY(output_open(&data, data_path, saver->diag));
@@ -130,8 +132,7 @@ static inlay_status put_model(struct saver *saver)
     if (wire_size(wire) >= MAX_MODEL_BYTES)
         return inlay_fail(saver->diag, INLAY_LIMIT_EXCEEDED,
                           "the model would have %" PRIu64
-                          " bytes, but an ONNX file ends at 2 GiB; put the weights into an "
-                          "external file",
+                          " bytes, but an ONNX file is limited to 2 GiB; put the weights into an external file",
                           wire_size(wire));
 done:
     return status;
@@ -146,7 +147,8 @@ inlay_status model_save(const graph_model *model, const char *path, const model_
     if (name != NULL &&
         (name[0] == '\0' || strchr(name, '/') != NULL || strcmp(name, ".") == 0 || strcmp(name, "..") == 0))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "external_file '%.200s' must be a plain file name; it goes beside the model", name);
+                          "external_file '%.200s' must be a plain file name; the file is written to the model's folder",
+                          name);
     INLAY_TRY(put_model(&saver));
     INLAY_TRY(write_files(&saver, path));
 done:

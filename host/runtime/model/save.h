@@ -1,12 +1,12 @@
-/* model/save.h - what the parts of the writer share; private to this folder. */
+/* model/save.h - declarations shared by the files of the writer; private to this folder. */
 #ifndef MODEL_SAVE_H
 #define MODEL_SAVE_H
 #include "model/model.h"
 #include "model/wire.h"
 
-enum { EXTERNAL_ALIGN = 4096 }; /* of tensors in the external file */
+enum { EXTERNAL_ALIGN = 4096 }; /* alignment of tensors in the external file */
 
-/* A tensor that goes into the external file. */
+/* A tensor that is written to the external file. */
 typedef struct save_external {
     const void *data;
     uint64_t bytes;
@@ -24,14 +24,14 @@ struct saver {
     inlay_diag *diag;
 };
 
-/* A StringStringEntryProto. In save_tensor.c, as is the next. */
+/* Writes a StringStringEntryProto. In save_tensor.c, like the next function. */
 void save_entry(struct wire *wire, uint32_t field, const char *key, const char *value);
-/* The fields of a TensorProto. may_leave: it may go into the external file (initializers; what else reads external
- * attributes is anybody's guess). */
-void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_leave);
-/* The fields of a GraphProto. outer_names are the names of the enclosing graph's values, NULL for the main graph. */
+/* Writes the fields of a TensorProto. may_be_external: the data may be stored in the external file (initializers only,
+ * because other readers may not support external attributes). */
+void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_be_external);
+/* Writes the fields of a GraphProto. outer_names: names of the enclosing graph's values; NULL for the main graph. */
 INLAY_NODISCARD inlay_status save_graph(struct saver *saver, const struct graph *graph, const graph_body *as_body,
                                         const char *const *outer_names);
-/* The fields of a FunctionProto. */
+/* Writes the fields of a FunctionProto. */
 INLAY_NODISCARD inlay_status save_function(struct saver *saver, const graph_function *function);
 #endif

@@ -1,11 +1,12 @@
-/* model/save_graph.c - graphs, nodes, attributes, types and functions in wire form. */
+/* model/save_graph.c - graphs, nodes, attributes, types and functions in wire format. */
 #include "model/save.h"
 #include "base/memory.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { KIND_GRAPH = 5, KIND_TENSORS = 9, KIND_GRAPHS = 10, KIND_SPARSE_TENSOR = 11, KIND_TYPE_PROTO = 13 };
 
-/* What is being written: a graph, and the names that its values get. */
+/* The graph that is being written, and the names of its values. */
 struct writer {
     struct saver *saver;
     const struct graph *graph;
@@ -14,8 +15,8 @@ struct writer {
 
 /* ------------------------------------------------------------------ names
  *
- * In the file a body sees an outer value by its name, so a value that stands for an outer one is written under the
- * outer one's name; and where inlining has made an inner value's name equal to such a name, the inner one gives way. */
+ * In a file, a body refers to an outer value by its name. So a value that represents an outer one is written with the
+ * outer name. If inlining has created an inner value with the same name, the inner value is renamed. */
 
 static const char *free_name(struct saver *saver, names_table *taken, const char *name)
 {
@@ -46,24 +47,25 @@ static bool name_values(struct writer *out, const graph_body *as_body, const cha
         out->value_names[as_body->capture_inner[c]] = name;
         ok = names_add(&taken, name, strlen(name), 0, NULL);
     }
-    for (uint32_t value_name = 0; ok && captures > 0 && value_name < graph->value_count; value_name++) {
-        const char *name = graph->values[value_name].info.name.data;
+    for (uint32_t value = 0; ok && captures > 0 && value < graph->value_count; value++) {
+        const char *name = graph->values[value].info.name.data;
 
-        if (out->value_names[value_name] == NULL && names_find(&taken, name, strlen(name)) != NAMES_NONE) {
-            out->value_names[value_name] = free_name(out->saver, &taken, name);
-            ok = out->value_names[value_name] != NULL;
+        if (out->value_names[value] == NULL && names_find(&taken, name, strlen(name)) != NAMES_NONE) {
+            out->value_names[value] = free_name(out->saver, &taken, name);
+            ok = out->value_names[value] != NULL;
         }
     }
-    for (uint32_t value_name = 0; ok && value_name < graph->value_count; value_name++)
-        if (out->value_names[value_name] == NULL)
-            out->value_names[value_name] = graph->values[value_name].info.name.data;
+    for (uint32_t value = 0; ok && value < graph->value_count; value++)
+        if (out->value_names[value] == NULL)
+            out->value_names[value] = graph->values[value].info.name.data;
     names_deinit(&taken);
     return ok;
 }
 
-static const char *name_of(const struct writer *out, uint32_t value_name)
+static const char *name_of(const struct writer *out, uint32_t value)
 {
-    return value_name == INLAY_NONE ? "" : out->value_names[value_name];
+    INLAY_CHECK(value == INLAY_NONE || value < out->graph->value_count);
+    return value == INLAY_NONE ? "" : out->value_names[value];
 }
 
 static const char *domain_text(const char *domain)
@@ -96,7 +98,7 @@ static void put_tensor_type(const struct writer *out, bool sparse, inlay_dtype d
     wire_end(wire, type);
 }
 
-/* Opens the messages of one level of nesting; returns how many wire_end are due. */
+/* Begins the messages of one level of nesting; returns the number of wire_end() calls that they need. */
 static uint32_t open_level(struct wire *wire, uint32_t kind, inlay_dtype map_key, wire_mark marks[2])
 {
     switch (kind) {
@@ -131,6 +133,7 @@ static void put_type(const struct writer *out, const graph_value *value, bool in
         put_tensor_type(out, value->sparse, value->declared_dtype, value->declared_rank, value->declared_dims);
     else
         put_tensor_type(out, value->sparse, value->info.dtype, value->info.rank, value->info.dims);
+    INLAY_CHECK(open <= sizeof marks / sizeof marks[0]);
     while (open > 0)
         wire_end(wire, marks[--open]);
 }
@@ -155,24 +158,24 @@ static void put_value_info(const struct writer *out, uint32_t field, uint32_t in
 
 /* ------------------------------------------------------------------ attributes */
 
-/* Is element i all zero bits? */
+/* Are all bits of element i zero? */
 static bool is_zero(const inlay_tensor_view *view, uint64_t i)
 {
     uint32_t bits = inlay_dtype_bits(view->dtype);
-    const uint8_t *p = (const uint8_t *)view->data + i * bits / 8;
+    const uint8_t *bytes = (const uint8_t *)view->data + i * bits / 8;
 
     if (view->dtype == INLAY_STRING)
         return ((const inlay_str *)view->data)[i].bytes == 0;
     if (bits < 8)
-        return (*p >> (i * bits % 8) & ((1u << bits) - 1)) == 0;
+        return (*bytes >> (i * bits % 8) & ((1u << bits) - 1)) == 0;
     for (uint32_t k = 0; k < bits / 8; k++)
-        if (p[k] != 0)
+        if (bytes[k] != 0)
             return false;
     return true;
 }
 
-/* A tensor that was sparse in the file: one entry for each element that is not zero. Sub-byte types and strings, of
- * which no sparse file is known, list every element, which says the same. */
+/* Writes a tensor that was sparse in the file: one entry for each nonzero element. For types of fewer than 8 bits and
+ * strings, which are not known to occur, every element is listed, which is equivalent. */
 static void put_sparse(struct saver *saver, const inlay_tensor_view *view)
 {
     uint32_t bits = inlay_dtype_bits(view->dtype);
@@ -195,19 +198,19 @@ static void put_sparse(struct saver *saver, const inlay_tensor_view *view)
         indices[kept++] = (int64_t)i;
     }
     int64_t dims[1] = { (int64_t)kept };
-    inlay_tensor_view tensor_view = { .data = all ? view->data : values,
-                                      .bytes = all ? view->bytes : kept * (bits / 8),
-                                      .dims = dims,
-                                      .rank = 1,
-                                      .dtype = view->dtype };
-    inlay_tensor_view input = {
+    inlay_tensor_view value_view = { .data = all ? view->data : values,
+                                     .bytes = all ? view->bytes : kept * (bits / 8),
+                                     .dims = dims,
+                                     .rank = 1,
+                                     .dtype = view->dtype };
+    inlay_tensor_view index_view = {
         .data = indices, .bytes = kept * sizeof *indices, .dims = dims, .rank = 1, .dtype = INLAY_INT64
     };
     wire_mark mark = wire_begin(&saver->wire, 1);
-    save_tensor(saver, "", &tensor_view, false);
+    save_tensor(saver, "", &value_view, false);
     wire_end(&saver->wire, mark);
     mark = wire_begin(&saver->wire, 2);
-    save_tensor(saver, "", &input, false);
+    save_tensor(saver, "", &index_view, false);
     wire_end(&saver->wire, mark);
     wire_ints(&saver->wire, 3, view->dims, view->rank);
 }
@@ -261,7 +264,7 @@ static void put_attr(struct saver *saver, const inlay_attr_info *attribute)
     }
 }
 
-/* Writes body b of the node and, if it begins a list, those that belong to it; returns the index after them. */
+/* Writes body b of the node and, if it begins a list, the other bodies of the list. Returns the index after them. */
 static uint32_t put_body(const struct writer *out, const graph_node *node, uint32_t b, inlay_status *status)
 {
     struct wire *wire = &out->saver->wire;
@@ -343,7 +346,7 @@ static inlay_status put_nodes(const struct writer *out, uint32_t field)
     return status;
 }
 
-/* A model whose functions were inlined may hold nodes of two versions of a domain, which no file can say. */
+/* After inlining functions, a model may have nodes of two versions of a domain, which a file cannot represent. */
 static inlay_status check_opsets(const struct writer *out)
 {
     const struct graph *graph = out->graph, *root = graph;
@@ -351,7 +354,7 @@ static inlay_status check_opsets(const struct writer *out)
     while (root->parent != NULL)
         root = root->parent;
     for (uint32_t i = 0; root == graph->model->main && i < graph->node_count;
-         i++) { /* functions have imports of their own */
+         i++) { /* functions have separate imports */
         const graph_node *node = graph->nodes[i];
 
         if (node->opset != 0 && node->opset != graph_model_opset(graph->model, node->info.domain.data))
@@ -365,11 +368,11 @@ static inlay_status check_opsets(const struct writer *out)
     return INLAY_OK;
 }
 
-static void put_initializer(const struct writer *out, uint32_t v, const inlay_tensor_view *view)
+static void put_initializer(const struct writer *out, uint32_t value, const inlay_tensor_view *view)
 {
     wire_mark mark = wire_begin(&out->saver->wire, 5);
 
-    save_tensor(out->saver, name_of(out, v), view, true);
+    save_tensor(out->saver, name_of(out, value), view, true);
     wire_end(&out->saver->wire, mark);
 }
 
@@ -403,8 +406,8 @@ static void put_interface(const struct writer *out, bool is_body)
     const bool inferred = out->saver->options != NULL && out->saver->options->with_inferred_shapes;
     uint32_t listed = graph->model->ir_version < 4 && !is_body ? 0 : graph->value_count;
 
-    /* Before IR 4 an initializer had to be an input, too: they are listed by their numbers, so that whoever loads the
-     * file numbers all values alike. */
+    /* Before IR 4 every initializer had to be an input, too. They are listed in the order of their indexes, so that a
+     * loader assigns the same indexes to all values. */
     for (uint32_t i = 0; i <= graph->input_count; i++) {
         for (; listed < (i < graph->input_count ? graph->inputs[i] : graph->value_count); listed++)
             if (graph->values[listed].info.flags & INLAY_VALUE_CONSTANT)

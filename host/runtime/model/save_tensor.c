@@ -1,6 +1,7 @@
-/* model/save_tensor.c - a tensor becomes part of a file, or goes beside it. */
+/* model/save_tensor.c - writes a tensor to the model file or to the external file. */
 #include "base/memory.h"
 #include "model/save.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ void save_entry(struct wire *wire, uint32_t field, const char *key, const char *
     wire_end(wire, mark);
 }
 
-static bool goes_outside(const struct saver *saver, const inlay_tensor_view *view)
+static bool is_external(const struct saver *saver, const inlay_tensor_view *view)
 {
     uint64_t from = saver->options == NULL || saver->options->external_bytes == 0 ? DEFAULT_EXTERNAL_BYTES
                                                                                   : saver->options->external_bytes;
@@ -24,12 +25,13 @@ static bool goes_outside(const struct saver *saver, const inlay_tensor_view *vie
            view->bytes >= from;
 }
 
-/* Gives the tensor a place in the external file, at a page's beginning so that it can be mapped. */
+/* Assigns the tensor an offset in the external file, at a page boundary so that it can be mapped. */
 static void put_external(struct saver *saver, const inlay_tensor_view *view)
 {
     char number[24];
     uint64_t offset = (saver->external_end + EXTERNAL_ALIGN - 1) / EXTERNAL_ALIGN * EXTERNAL_ALIGN;
 
+    INLAY_CHECK(offset >= saver->external_end);
     if (!LIST_GROW(saver->external, saver->external_count)) {
         saver->wire.failed = true;
         return;
@@ -45,12 +47,12 @@ static void put_external(struct saver *saver, const inlay_tensor_view *view)
     wire_int(&saver->wire, 14, 1);
 }
 
-void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_leave)
+void save_tensor(struct saver *saver, const char *name, const inlay_tensor_view *view, bool may_be_external)
 {
     wire_ints(&saver->wire, 1, view->dims, view->rank);
     wire_int(&saver->wire, 2, view->dtype);
     wire_text_if(&saver->wire, 8, name);
-    if (may_leave && goes_outside(saver, view)) {
+    if (may_be_external && is_external(saver, view)) {
         put_external(saver, view);
     } else if (view->dtype == INLAY_STRING) {
         const inlay_str *texts = view->data;

@@ -1,12 +1,14 @@
-/* model/tensor.c - the elements of a TensorProto, in whichever of its eight fields or files they are. */
+/* model/tensor.c - reads the elements of a TensorProto from one of its eight fields or an external file. */
 #include "base/checked.h"
 #include "model/load.h"
 #include "model/prescan.h"
+#include "inlay/check.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "payloads are used as they lie in the file: little-endian");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "payloads of the file are used without conversion: little-endian");
 
 enum {
     FLOAT_DATA = 4,
@@ -30,8 +32,8 @@ static const char *field_name(uint64_t number)
                                                                                               : "data";
 }
 
-/* Which field holds the elements when raw_data does not, and how many bytes of the tensor one entry of it makes: a
- * complex number is two entries, and one entry of int32_data holds two int4 or four int2. */
+/* The field that contains the elements if raw_data does not, and the number of tensor bytes per entry of the field. A
+ * complex number has two entries; one entry of int32_data contains two int4 or four int2. */
 static const struct {
     uint8_t field;
     uint8_t entry_bytes;
@@ -51,45 +53,46 @@ static const struct {
     [INLAY_UINT2] = { INT32_DATA, 1 },        [INLAY_INT2] = { INT32_DATA, 1 },
 };
 
-/* ------------------------------------------------------------------ entries, one after the other */
+/* ------------------------------------------------------------------ entries */
 
-/* Walks the places of one field. */
+/* Iterates over the entries in the places of one field. */
 struct cursor {
     const uint8_t *file;
     const uint64_t *place, *last; /* triples */
-    const uint8_t *at, *end;      /* of the current one */
+    const uint8_t *at, *end;      /* rest of the current place */
     uint64_t field;
     bool tagged;
 };
 
 static struct cursor cursor_begin(const uint8_t *file, const Onnx__Tensor *proto, uint64_t field)
 {
+    INLAY_CHECK(proto->n_place % 3 == 0);
     return (
         struct cursor){ .file = file, .place = proto->place, .last = proto->place + proto->n_place, .field = field };
 }
 
-/* Moves on to the next place of the field that is not empty; false at the end. String places are elements, so empty
- * ones count. */
+/* Moves to the next non-empty place of the field. False at the end. The places of strings are elements, so empty ones
+ * are not skipped. */
 static bool cursor_open(struct cursor *cursor)
 {
     while (cursor->at == cursor->end) {
-        const uint64_t *p = cursor->place;
+        const uint64_t *place = cursor->place;
 
-        if (p == cursor->last)
+        if (place == cursor->last)
             return false;
         cursor->place += 3;
-        if ((p[0] & ~PRESCAN_TAGGED) != cursor->field)
+        if ((place[0] & ~PRESCAN_TAGGED) != cursor->field)
             continue;
-        cursor->tagged = (p[0] & PRESCAN_TAGGED) != 0;
-        cursor->at = cursor->file + p[1];
-        cursor->end = cursor->at + p[2];
+        cursor->tagged = (place[0] & PRESCAN_TAGGED) != 0;
+        cursor->at = cursor->file + place[1];
+        cursor->end = cursor->at + place[2];
         if (cursor->field == STRING_DATA)
             return true;
     }
     return true;
 }
 
-/* The next entry as bits; false at the end, or where a varint is cut off. */
+/* Reads the next entry as bits. False at the end, or if a varint is truncated. */
 static bool cursor_next(struct cursor *cursor, size_t width, uint64_t *out)
 {
     uint64_t ignored;
@@ -106,13 +109,13 @@ static bool cursor_next(struct cursor *cursor, size_t width, uint64_t *out)
     return true;
 }
 
-/* ------------------------------------------------------------------ what there is */
+/* ------------------------------------------------------------------ payloads */
 
 struct payload {
-    uint64_t field; /* the one field that holds something, 0 = none */
-    uint64_t bytes; /* of its places together */
+    uint64_t field; /* the field that is not empty; 0 = none */
+    uint64_t bytes; /* sum over its places */
     uint64_t place_count;
-    const uint8_t *first; /* the first place's bytes */
+    const uint8_t *first; /* data of the first place */
     bool tagged;
 };
 
@@ -121,32 +124,32 @@ static inlay_status find_payload(const tensor_source *source, const Onnx__Tensor
 {
     *out = (struct payload){ 0 };
     for (size_t i = 0; i + 2 < proto->n_place; i += 3) {
-        const uint64_t *p = &proto->place[i];
-        uint64_t field = p[0] & ~PRESCAN_TAGGED;
+        const uint64_t *place = &proto->place[i];
+        uint64_t field = place[0] & ~PRESCAN_TAGGED;
 
-        if (p[1] > source->file_bytes || p[2] > source->file_bytes - p[1])
-            return inlay_fail(diag, INLAY_INTERNAL, "a payload lies outside the file");
-        if (p[2] == 0 && field != STRING_DATA)
+        if (place[1] > source->file_bytes || place[2] > source->file_bytes - place[1])
+            return inlay_fail(diag, INLAY_INTERNAL, "a payload is outside of the file");
+        if (place[2] == 0 && field != STRING_DATA)
             continue;
         if (out->field != 0 && out->field != field)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "has both %s and %s; only one may hold the elements",
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "has both %s and %s; only one may contain the elements",
                               field_name(out->field), field_name(field));
         if (out->field == 0)
-            out->first = source->file + p[1];
-        if (field == RAW_DATA) { /* an optional field: the last one counts */
-            out->first = source->file + p[1];
+            out->first = source->file + place[1];
+        if (field == RAW_DATA) { /* an optional field: the last one is used */
+            out->first = source->file + place[1];
             out->bytes = 0;
             out->place_count = 0;
         }
         out->field = field;
-        out->bytes += p[2];
+        out->bytes += place[2];
         out->place_count++;
-        out->tagged |= (p[0] & PRESCAN_TAGGED) != 0;
+        out->tagged |= (place[0] & PRESCAN_TAGGED) != 0;
     }
     return INLAY_OK;
 }
 
-/* dtype, dims, number of elements and bytes of the tensor; INLAY_STRING counts inlay_str. */
+/* Reads dtype, dims, number of elements and size in bytes; strings have sizeof(inlay_str) bytes. */
 static inlay_status read_shape(const tensor_source *source, int32_t data_type, size_t n_dims, const int64_t *dims,
                                inlay_tensor_view *out, int64_t *out_count, inlay_diag *diag)
 {
@@ -177,7 +180,7 @@ static inlay_status read_shape(const tensor_source *source, int32_t data_type, s
     return INLAY_OK;
 }
 
-static void *make(const tensor_source *source, uint64_t bytes, inlay_diag *diag)
+static void *alloc_elements(const tensor_source *source, uint64_t bytes, inlay_diag *diag)
 {
     void *data = source->alloc(source->alloc_ctx, (size_t)bytes);
 
@@ -186,15 +189,17 @@ static void *make(const tensor_source *source, uint64_t bytes, inlay_diag *diag)
     return data;
 }
 
-/* Elements that lie somewhere as the tensor needs them. */
-static inlay_status use(const tensor_source *source, const uint8_t *data, inlay_tensor_view *out, inlay_diag *diag)
+/* Uses elements that are stored in the tensor's format: borrows or copies them. */
+static inlay_status borrow_or_copy(const tensor_source *source, const uint8_t *data, inlay_tensor_view *out,
+                                   inlay_diag *diag)
 {
     void *copy;
 
+    INLAY_CHECK(data != NULL || out->bytes == 0);
     out->data = data;
     if (!source->copy)
         return INLAY_OK;
-    copy = make(source, out->bytes, diag);
+    copy = alloc_elements(source, out->bytes, diag);
     if (copy == NULL)
         return INLAY_OUT_OF_MEMORY;
     memcpy(copy, data, (size_t)out->bytes);
@@ -209,16 +214,16 @@ static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor
 {
     struct cursor cursor = cursor_begin(source->file, proto, STRING_DATA);
     inlay_str *texts;
-    int64_t there = 0;
+    int64_t stored = 0;
 
     while (cursor_open(&cursor)) {
-        there++;
+        stored++;
         cursor.at = cursor.end;
     }
-    if (there != count)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "string_data holds %" PRId64 " of %" PRId64 " elements", there,
+    if (stored != count)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "string_data holds %" PRId64 " of %" PRId64 " elements", stored,
                           count);
-    texts = make(source, out->bytes, diag);
+    texts = alloc_elements(source, out->bytes, diag);
     if (texts == NULL)
         return INLAY_OUT_OF_MEMORY;
     cursor = cursor_begin(source->file, proto, STRING_DATA);
@@ -235,13 +240,13 @@ static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor
     return INLAY_OK;
 }
 
-/* int32_data: an entry stands for the low bytes of the element; signed and unsigned readings both occur. */
+/* int32_data: the low bytes of an entry are the element; files contain signed and unsigned entries. */
 static bool fits(uint64_t value, unsigned entry_bytes)
 {
-    int32_t v = (int32_t)(uint32_t)value;
+    int32_t entry = (int32_t)(uint32_t)value;
     int32_t half = entry_bytes >= 4 ? 0 : (int32_t)1 << (8 * entry_bytes - 1);
 
-    return entry_bytes >= 4 || (v >= -half && v < 2 * half);
+    return entry_bytes >= 4 || (entry >= -half && entry < 2 * half);
 }
 
 static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor *proto, inlay_tensor_view *out,
@@ -249,17 +254,19 @@ static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor
 {
     unsigned field = storage[out->dtype].field, entry_bytes = storage[out->dtype].entry_bytes;
     size_t width = field == FLOAT_DATA ? 4 : field == DOUBLE_DATA ? 8 : 0; /* 0: varint */
-    uint64_t wanted = out->bytes / entry_bytes, there = 0, value;
+    uint64_t wanted, stored = 0, value;
     struct cursor cursor = cursor_begin(source->file, proto, field);
     uint8_t *data;
 
-    /* Counted first: nothing is allocated on the word of dims alone. */
+    INLAY_CHECK(entry_bytes > 0);
+    wanted = out->bytes / entry_bytes;
+    /* Count first, so that nothing is allocated because of dims alone. */
     while (cursor_next(&cursor, width, &value))
-        there++;
-    if (there != wanted || cursor.at != cursor.end)
+        stored++;
+    if (stored != wanted || cursor.at != cursor.end)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " of %" PRIu64 " elements%s",
-                          field_name(field), there, wanted, cursor.at != cursor.end ? " and is cut off" : "");
-    data = make(source, out->bytes, diag);
+                          field_name(field), stored, wanted, cursor.at != cursor.end ? " and is truncated" : "");
+    data = alloc_elements(source, out->bytes, diag);
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
     out->data = data;
@@ -267,7 +274,7 @@ static inlay_status read_entries(const tensor_source *source, const Onnx__Tensor
     for (uint64_t i = 0; i < wanted && cursor_next(&cursor, width, &value); i++, data += entry_bytes) {
         if (field == INT32_DATA && !fits(value, entry_bytes))
             return inlay_fail(diag, INLAY_INVALID_MODEL,
-                              "element %" PRIu64 " of int32_data is %" PRId32 ", which is no %s", i,
+                              "element %" PRIu64 " of int32_data is %" PRId32 ", which is not a valid %s", i,
                               (int32_t)(uint32_t)value, inlay_dtype_name(out->dtype));
         memcpy(data, &value, entry_bytes);
     }
@@ -303,11 +310,12 @@ static inlay_status read_external(const tensor_source *source, const Onnx__Tenso
         if (strcmp(key, "location") == 0)
             location = value;
         else if ((is_offset || strcmp(key, "length") == 0) && !parse_u64(value, is_offset ? &offset : &length))
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has %s '%.40s', which is no number", key,
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "external data has %s '%.40s', which is not a number", key,
                               value);
     }
     if (out->dtype == INLAY_STRING)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be external data; ONNX keeps them in string_data");
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "strings cannot be external data; ONNX stores them in string_data");
     if (location == NULL || source->external == NULL)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           location == NULL ? "external data has no location" : "external data is not allowed here");
@@ -321,10 +329,9 @@ static inlay_status read_external(const tensor_source *source, const Onnx__Tenso
     if (offset > file.count || out->bytes > file.count - offset)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "needs %" PRIu64 " bytes from byte %" PRIu64
-                          " of external file '%.200s', which has only %zu; it "
-                          "is truncated or belongs to another model",
+                          " of external file '%.200s', which has only %zu; it is truncated or belongs to another model",
                           out->bytes, offset, location, file.count);
-    return out->bytes == 0 ? INLAY_OK : use(source, file.bytes + offset, out, diag);
+    return out->bytes == 0 ? INLAY_OK : borrow_or_copy(source, file.bytes + offset, out, diag);
 }
 
 static inlay_status read_inline(const tensor_source *source, const Onnx__Tensor *proto, int64_t count,
@@ -337,22 +344,22 @@ static inlay_status read_inline(const tensor_source *source, const Onnx__Tensor 
     if (status != INLAY_OK)
         return status;
     if (payload.field == 0 && out->bytes > 0)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "has no data, but its dimensions ask for %" PRId64 " elements",
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "has no data, but its dimensions require %" PRId64 " elements",
                           count);
     if (payload.field == 0)
         return INLAY_OK;
     if (payload.field == RAW_DATA && out->dtype == INLAY_STRING)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be raw_data; ONNX keeps them in string_data");
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "strings cannot be raw_data; ONNX stores them in string_data");
     if (payload.field == RAW_DATA || (payload.field == field && payload.place_count == 1 && !payload.tagged &&
                                       (field == FLOAT_DATA || field == DOUBLE_DATA))) {
         if (payload.bytes != out->bytes)
             return inlay_fail(
                 diag, INLAY_INVALID_MODEL, "%s holds %" PRIu64 " bytes, but %" PRId64 " elements of %s need %" PRIu64,
                 field_name(payload.field), payload.bytes, count, inlay_dtype_name(out->dtype), out->bytes);
-        return use(source, payload.first, out, diag);
+        return borrow_or_copy(source, payload.first, out, diag);
     }
     if (payload.field != field)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "has %s, but elements of %s stand in raw_data or %s",
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "has %s, but elements of %s are stored in raw_data or %s",
                           field_name(payload.field), inlay_dtype_name(out->dtype), field_name(field));
     return field == STRING_DATA ? read_strings(source, proto, count, out, diag)
                                 : read_entries(source, proto, out, diag);
@@ -370,7 +377,7 @@ inlay_status tensor_read(const tensor_source *source, const Onnx__Tensor *proto,
         status = proto->data_location == 1 ? read_external(source, proto, out, diag)
                                            : read_inline(source, proto, count, out, diag);
     if (status == INLAY_OK && out->data == NULL)
-        out->data = out->dims; /* no elements; but a pointer says that they are known */
+        out->data = out->dims; /* no elements, but NULL would mean that they are unknown */
     return status;
 }
 
@@ -384,11 +391,11 @@ static void copy_element(inlay_dtype dtype, void *target, uint64_t to, const voi
     if (bits >= 8) {
         memcpy((uint8_t *)target + to * (bits / 8), (const uint8_t *)source + from * (bits / 8), bits / 8);
     } else {
-        const uint8_t *s = (const uint8_t *)source + from * bits / 8;
-        uint8_t *t = (uint8_t *)target + to * bits / 8;
-        unsigned mask = (1u << bits) - 1, value = *s >> (from * bits % 8) & mask;
+        const uint8_t *source_byte = (const uint8_t *)source + from * bits / 8;
+        uint8_t *target_byte = (uint8_t *)target + to * bits / 8;
+        unsigned mask = (1u << bits) - 1, value = *source_byte >> (from * bits % 8) & mask;
 
-        *t = (uint8_t)((*t & ~(mask << (to * bits % 8))) | value << (to * bits % 8));
+        *target_byte = (uint8_t)((*target_byte & ~(mask << (to * bits % 8))) | value << (to * bits % 8));
     }
 }
 
@@ -399,6 +406,7 @@ static uint64_t linear_index(const inlay_tensor_view *dense, const inlay_tensor_
     uint32_t columns = indices->rank == 1 ? 1 : dense->rank;
     uint64_t linear = 0;
 
+    INLAY_CHECK(indices->rank == 1 || indices->rank == 2);
     for (uint32_t k = 0; k < columns; k++) {
         uint64_t bound = indices->rank == 1 ? count : (uint64_t)dense->dims[k];
         int64_t index;
@@ -428,19 +436,19 @@ static inlay_status check_sparse(const inlay_tensor_view *values, const inlay_te
     return INLAY_OK;
 }
 
-/* A few bytes of file can ask for any number of zeros: what counts is the sum over the file. */
+/* A few bytes of a file can describe any number of zeros, so the sum over the file is limited. */
 static inlay_status take_budget(const tensor_source *source, const inlay_tensor_view *dense, inlay_diag *diag)
 {
     if (__builtin_add_overflow(*source->densified, dense->bytes, source->densified) ||
         *source->densified > source->limits->max_densified_bytes)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
-                          "a sparse tensor needs %" PRIu64 " bytes when made dense; all of them together may take "
+                          "a sparse tensor needs %" PRIu64 " bytes in dense form; all sparse tensors together may take "
                           "max_densified_bytes (%" PRIu64 ")",
                           dense->bytes, source->limits->max_densified_bytes);
     return INLAY_OK;
 }
 
-/* Values and indices as they stand in the file, and all of the dense tensor but its elements. */
+/* Reads values, indices, and the dense tensor without its elements. */
 static inlay_status read_parts(const tensor_source *source, const Onnx__SparseTensor *proto, inlay_tensor_view *values,
                                inlay_tensor_view *indices, inlay_tensor_view *out, int64_t *out_count, inlay_diag *diag)
 {
@@ -474,7 +482,7 @@ inlay_status tensor_read_entries(const tensor_source *source, const Onnx__Sparse
     if (status != INLAY_OK)
         return status;
     if (indices->rank == 2) {
-        linear = make(source, (uint64_t)values->dims[0] * sizeof *linear + 1, diag);
+        linear = alloc_elements(source, (uint64_t)values->dims[0] * sizeof *linear + 1, diag);
         if (linear == NULL)
             return INLAY_OUT_OF_MEMORY;
     }
@@ -482,7 +490,7 @@ inlay_status tensor_read_entries(const tensor_source *source, const Onnx__Sparse
         const uint64_t at = linear_index(dense, indices, i, (uint64_t)count);
 
         if (at >= (uint64_t)count || (i > 0 && at <= last))
-            return INLAY_OK; /* who makes it dense knows what to say */
+            return INLAY_OK; /* the conversion to dense form reports the fault */
         if (linear != NULL)
             linear[i] = at;
         last = at;
@@ -507,7 +515,7 @@ inlay_status tensor_read_sparse(const tensor_source *source, const Onnx__SparseT
 
     INLAY_TRY(read_parts(source, proto, &values, &indices, out, &count, diag));
     INLAY_TRY(take_budget(source, out, diag));
-    data = make(source, out->bytes, diag);
+    data = alloc_elements(source, out->bytes, diag);
     if (data == NULL)
         return INLAY_OUT_OF_MEMORY;
     memset(data, 0, (size_t)out->bytes);

@@ -1,6 +1,7 @@
 #include "model/wire.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,12 +30,12 @@ void wire_raw(struct wire *wire, const void *fields, size_t bytes)
 
 size_t wire_encode(uint8_t to[10], uint64_t value)
 {
-    size_t n = 0;
+    size_t length = 0;
 
     for (; value > 0x7f; value >>= 7)
-        to[n++] = (uint8_t)(value | 0x80);
-    to[n++] = (uint8_t)value;
-    return n;
+        to[length++] = (uint8_t)(value | 0x80);
+    to[length++] = (uint8_t)value;
+    return length;
 }
 
 static void put_varint(struct wire *wire, uint64_t value)
@@ -127,18 +128,19 @@ wire_mark wire_begin(struct wire *wire, uint32_t field)
 void wire_end(struct wire *wire, wire_mark mark)
 {
     uint8_t length[10], *from;
-    size_t bytes, n;
+    size_t bytes, length_bytes;
 
     if (wire->failed)
         return;
+    INLAY_CHECK(mark.at + LENGTH_ROOM <= wire->count && mark.splice <= wire->splice_count);
     from = wire->bytes + mark.at + LENGTH_ROOM;
     bytes = wire->count - mark.at - LENGTH_ROOM;
-    n = wire_encode(length, bytes + (wire->spliced_bytes - mark.spliced_bytes));
-    memcpy(wire->bytes + mark.at, length, n);
-    memmove(wire->bytes + mark.at + n, from, bytes);
-    wire->count -= LENGTH_ROOM - n;
+    length_bytes = wire_encode(length, bytes + (wire->spliced_bytes - mark.spliced_bytes));
+    memcpy(wire->bytes + mark.at, length, length_bytes);
+    memmove(wire->bytes + mark.at + length_bytes, from, bytes);
+    wire->count -= LENGTH_ROOM - length_bytes;
     for (size_t i = mark.splice; i < wire->splice_count; i++)
-        wire->splices[i].at -= LENGTH_ROOM - n;
+        wire->splices[i].at -= LENGTH_ROOM - length_bytes;
 }
 
 uint64_t wire_size(const struct wire *wire)
@@ -153,6 +155,7 @@ bool wire_write(const struct wire *wire, int fd)
     for (size_t i = 0; i < wire->splice_count; i++) {
         const wire_splice *splice = &wire->splices[i];
 
+        INLAY_CHECK(splice->at >= at && splice->at <= wire->count);
         if (!output_write(fd, wire->bytes + at, splice->at - at) || !output_write(fd, splice->data, splice->bytes))
             return false;
         at = splice->at;

@@ -1,5 +1,6 @@
-/* The profile for programs: JSON, Chrome's trace events and folded stacks. */
+/* profile/formats.c - writes the profile as JSON, Chrome's trace events and folded stacks. */
 #include "profile/internal.h"
+#include "inlay/check.h"
 #include <stdio.h>
 
 /* ------------------------------------------------------------------ JSON */
@@ -9,13 +10,14 @@ void profile_json(const profile_report *report, const explain_sink *sink)
     json_out json = { .sink = sink };
     char text[PROFILE_NAME];
 
+    INLAY_CHECK(report->profile->run_count > 0);
     json_open(&json, NULL, '{', false);
     json_whole(&json, "version", 1);
     json_text(&json, "model", report->profile->session->model->path);
     json_whole(&json, "runs", report->profile->run_count);
     json_whole(&json, "threads", report->profile->session->env.max_threads);
     json_number(&json, "run_ns", report->run_ns);
-    json_whole(&json, "lost_events", report->profile->lost);
+    json_whole(&json, "lost_events", report->profile->dropped);
     json_number(&json, "peak_flops_per_s", report->peak_flops);
     json_number(&json, "peak_bytes_per_s", report->peak_bytes);
     json_number(&json, "peak_integer_ops_per_s", report->peak_integers);
@@ -33,8 +35,8 @@ void profile_json(const profile_report *report, const explain_sink *sink)
         json_text(&json, "graph", row->sample->program->graph->name);
         json_text(&json, "provider", row->provider);
         json_whole(&json, "depth", row->sample->depth);
-        if (row->whole != NULL)
-            json_text(&json, "region", profile_name(row->whole->sample, text));
+        if (row->region != NULL)
+            json_text(&json, "region", profile_name(row->region->sample, text));
         json_bool(&json, "leaf", row->leaf);
         json_number(&json, "calls", row->calls);
         json_number(&json, "ns", row->ns);
@@ -51,7 +53,7 @@ void profile_json(const profile_report *report, const explain_sink *sink)
         json_close(&json);
     }
     json_close(&json);
-    /* One run, step by step, for timelines: the latest, when caches are warm. */
+    /* The steps of one run for timelines: the latest run, because its caches are warm. */
     json_open(&json, "timeline", '[', false);
     for (uint32_t i = report->profile->runs[report->profile->run_count - 1].first_event;
          i < report->profile->event_count; i++) {
@@ -77,8 +79,8 @@ void profile_json(const profile_report *report, const explain_sink *sink)
 
 /* ------------------------------------------------------------------ Chrome's trace events
  *
- * One process; a track for each provider and depth, one for copies, one for each worker of parallel loops, and a
- * counter of the memory that is in use. Times are microseconds. */
+ * One process with a track for each provider, one for copies, one for each worker of parallel loops, and a counter of
+ * the memory in use. Times are in microseconds. */
 
 enum { TRACK_STEPS = 1, TRACK_COPIES = 90, TRACK_WORKERS = 100 };
 
@@ -174,18 +176,19 @@ void profile_trace(const profile_report *report, const explain_sink *sink)
 
 /* ------------------------------------------------------------------ folded stacks
  *
- * "graph;provider;operator;node nanoseconds", as flame graph scripts read them; kernels that a region tells of lie in
- * its frame, whose own share is what is left. */
+ * "graph;provider;operator;node nanoseconds", the input of flame graph scripts. Reported kernels of a region are in the
+ * frame of the region, whose own time is the rest. */
 
 static void put_frame(const explain_sink *sink, const char *text, char end)
 {
-    char clean[PROFILE_NAME];
-    size_t n = 0;
+    char frame[PROFILE_NAME];
+    size_t length = 0;
 
-    for (; n < sizeof clean - 1 && text[n] != '\0'; n++)
-        clean[n] = text[n] == ';' || text[n] == ' ' || (unsigned char)text[n] < 32 ? '_' : text[n];
-    clean[n] = '\0';
-    say(sink, "%s%c", clean, end);
+    for (; length < sizeof frame - 1 && text[length] != '\0'; length++)
+        frame[length] =
+            text[length] == ';' || text[length] == ' ' || (unsigned char)text[length] < 32 ? '_' : text[length];
+    frame[length] = '\0';
+    say(sink, "%s%c", frame, end);
 }
 
 void profile_stacks(const profile_report *report, const explain_sink *sink)
@@ -195,10 +198,10 @@ void profile_stacks(const profile_report *report, const explain_sink *sink)
     for (uint32_t i = 0; i < report->row_count; i++) {
         const profile_row *row = &report->rows[i];
 
-        const profile_row *region = row->whole != NULL ? row->whole : row->inner_ns > 0 ? row : NULL;
+        const profile_row *region = row->region != NULL ? row->region : row->inner_ns > 0 ? row : NULL;
 
         if (!row->leaf && row->inner_ns <= 0)
-            continue; /* its bodies' steps are there */
+            continue; /* the steps of its bodies are listed */
         put_frame(sink, row->sample->program->graph->name, ';');
         put_frame(sink, row->provider, ';');
         if (region != NULL)

@@ -1,4 +1,4 @@
-/* profile/internal.h - what the files of the profiler share; private to this folder. */
+/* profile/internal.h - declarations shared by the files of the profiler; private to this folder. */
 #ifndef PROFILE_INTERNAL_H
 #define PROFILE_INTERNAL_H
 #include "base/memory.h"
@@ -12,8 +12,8 @@ typedef struct profile_event {
     uint64_t begin_ns, end_ns;
     uint32_t run;
     uint32_t node;  /* INLAY_NONE, or the kernel of that node within the step */
-    uint32_t depth; /* 0 = of the main graph; of a body: one more than the step that runs it; likewise of a
-                     * kernel within a step */
+    uint32_t depth; /* 0 = step of the main graph; one more for each enclosing body, and for a kernel within a
+                     * step */
 } profile_event;
 
 typedef struct profile_run {
@@ -29,29 +29,30 @@ struct profile {
     struct arena arena;
     profile_event *events; /* [event_capacity] */
     uint32_t event_count, event_capacity;
-    uint64_t lost;     /* events that found no room */
+    uint64_t dropped;  /* number of events that did not fit */
     profile_run *runs; /* [PROFILE_RUNS] */
     uint32_t run_count;
     run_spans spans;
-    struct plan *plans[PROFILE_PLANS]; /* referenced, so that events can be read after the cache has let go of a plan */
+    /* References to plans, because the plan cache may release a plan before its events are read. */
+    struct plan *plans[PROFILE_PLANS];
     uint32_t plan_count;
-    double peak_integers, peak_halves; /* of the machine, per second; 0 = unknown */
+    double peak_integers, peak_halves; /* of the machine, operations per second; 0 = unknown */
 };
 
-/* The same step over all runs. */
+/* A step or kernel, summarised over all runs. */
 typedef struct profile_row {
-    const profile_event *sample;     /* one of its events */
-    const char *provider;            /* "host", or "copy" */
-    double ns;                       /* median over runs of what it took in a run; 0 in most = 0 */
-    double calls;                    /* in a run, on average */
-    double flops, bytes;             /* of a call, as its provider states them */
-    double integer_ops, half_flops;  /* of flops, those with integers of 8 bits and with floats of 16 */
-    double predicted_ns;             /* of a call */
-    uint64_t live_bytes;             /* of the plan's slabs while it runs */
-    const struct profile_row *whole; /* of a kernel within a region: the region; otherwise NULL */
-    bool leaf;                       /* there is nothing within it: no bodies' steps, no kernels that are told of */
-    double inner_ns;                 /* of kernels within it */
-    double share;                    /* of the run; of steps of bodies: also part of the step that runs the body */
+    const profile_event *sample;      /* one of its events */
+    const char *provider;             /* "host", or "copy" */
+    double ns;                        /* median over runs of its time per run */
+    double calls;                     /* per run, on average */
+    double flops, bytes;              /* per call, as its provider reports them */
+    double integer_ops, half_flops;   /* the part of flops with 8-bit integers and with 16-bit floats */
+    double predicted_ns;              /* per call */
+    uint64_t live_bytes;              /* bytes of the plan's slabs in use while it runs */
+    const struct profile_row *region; /* for a kernel: the region that contains it; otherwise NULL */
+    bool leaf;                        /* contains no steps of bodies and no reported kernels */
+    double inner_ns;                  /* time of the kernels within it */
+    double share; /* of the run; the time of body steps is also part of the step that runs the body */
 } profile_row;
 
 typedef struct profile_report {
@@ -69,12 +70,12 @@ typedef struct profile_report {
 INLAY_NODISCARD inlay_status profile_report_make(const struct profile *profile, profile_report *out, inlay_diag *diag);
 void profile_report_deinit(profile_report *report);
 
-/* The node's name, or for several "first .. last (N nodes)"; the operator likewise. Returns text. */
+/* The name of the node, or "first .. last (N nodes)" for several nodes; likewise the operator. Returns text. */
 enum { PROFILE_NAME = 256 };
 const char *profile_name(const profile_event *event, char text[PROFILE_NAME]);
 const char *profile_op(const profile_event *event, char text[PROFILE_NAME]);
-/* What the time of a call is of the best that the machine could do: the larger of flops / peak and bytes / peak, over
- * the time. Negative: not known. */
+/* The fraction of the roofline that a call achieves: the larger of flops / peak and bytes / peak, divided by the time.
+ * Negative: unknown. */
 double profile_roofline(const profile_report *report, const profile_row *row);
 
 void profile_text(const profile_report *report, const explain_sink *sink);

@@ -1,9 +1,10 @@
 #include "base/clock.h"
 #include "profile/internal.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-static bool keep_plan(struct profile *profile, struct plan *used)
+static bool reference_plan(struct profile *profile, struct plan *used)
 {
     for (uint32_t i = profile->plan_count; i-- > 0;)
         if (profile->plans[i] == used)
@@ -15,31 +16,32 @@ static bool keep_plan(struct profile *profile, struct plan *used)
     return true;
 }
 
-static uint32_t depth_of(const struct program *of)
+static uint32_t depth_of(const struct program *program)
 {
     uint32_t depth = 0;
 
-    for (const struct graph *graph = of->graph; graph->parent != NULL; graph = graph->parent)
+    for (const struct graph *graph = program->graph; graph->parent != NULL; graph = graph->parent)
         depth++;
     return depth;
 }
 
-static void hear(void *ctx, const watch_event *event)
+static void record_event(void *ctx, const watch_event *event)
 {
     struct profile *profile = ctx;
     profile_event *last = profile->event_count > profile->runs[profile->run_count % PROFILE_RUNS].first_event
                               ? &profile->events[profile->event_count - 1]
                               : NULL;
 
-    /* A kernel, and what prepares it. */
+    INLAY_CHECK(profile->event_count <= profile->event_capacity && profile->run_count <= PROFILE_RUNS);
+    /* A kernel may report several events in succession, for example for its preparation. */
     if (event->node != INLAY_NONE && last != NULL && last->node == event->node && last->step == event->step &&
         last->plan == event->plan) {
         last->end_ns = event->end_ns;
         return;
     }
     if (profile->event_count == profile->event_capacity || profile->run_count == PROFILE_RUNS ||
-        !keep_plan(profile, event->plan)) {
-        profile->lost++;
+        !reference_plan(profile, event->plan)) {
+        profile->dropped++;
         return;
     }
     profile->events[profile->event_count++] =
@@ -60,7 +62,7 @@ inlay_status profile_create(const inlay_session *session, uint32_t max_events, s
 
     *out_profile = NULL;
     if (profile != NULL) {
-        profile->hook = (watch_hook){ hear, profile, hear };
+        profile->hook = (watch_hook){ record_event, profile, record_event };
         profile->session = session;
         profile->event_capacity = max_events;
         profile->events = arena_array(&profile->arena, (size_t)max_events + 1, sizeof *profile->events);
@@ -112,7 +114,8 @@ void profile_end(struct profile *profile, uint64_t ns, bool ok)
     if (profile->run_count == PROFILE_RUNS)
         return;
     run = &profile->runs[profile->run_count];
-    if (!ok || profile->lost > 0) { /* half a run would be no run */
+    INLAY_CHECK(run->first_event <= profile->event_count && run->first_span <= profile->spans.count);
+    if (!ok || profile->dropped > 0) { /* incomplete runs are discarded */
         profile->event_count = run->first_event;
         profile->spans.count = run->first_span;
         return;
@@ -136,26 +139,26 @@ inlay_status profile_write(const struct profile *profile, const char *format, do
     } formats[] = {
         { "text", profile_text }, { "json", profile_json }, { "trace", profile_trace }, { "stacks", profile_stacks }
     };
-    profile_report r;
+    profile_report report;
     inlay_status status;
 
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, format) != 0)
             continue;
-        status = profile_report_make(profile, &r, diag);
+        status = profile_report_make(profile, &report, diag);
         if (status != INLAY_OK)
             return status;
-        r.peak_flops = peak_flops_per_s;
-        r.peak_bytes = peak_bytes_per_s;
-        r.peak_integers = profile->peak_integers;
-        r.peak_halves = profile->peak_halves;
-        formats[i].write(&r, sink);
-        profile_report_deinit(&r);
+        report.peak_flops = peak_flops_per_s;
+        report.peak_bytes = peak_bytes_per_s;
+        report.peak_integers = profile->peak_integers;
+        report.peak_halves = profile->peak_halves;
+        formats[i].write(&report, sink);
+        profile_report_deinit(&report);
         return INLAY_OK;
     }
     if (strcmp(format, "html") == 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "the library writes no pages; write the profile as json, and give it to `inlay profile "
+                          "the library cannot write HTML; write the profile as json, and pass it to `inlay profile "
                           "--from FILE --html PAGE`");
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "a profile can be written as text, json, trace or stacks, not as '%.40s'", format);

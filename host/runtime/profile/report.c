@@ -1,6 +1,7 @@
-/* From events to rows: one for each step, with its median over runs. */
+/* profile/report.c - summarises events to rows: one for each step, with its median time over runs. */
 #include "base/order.h"
 #include "profile/internal.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +23,11 @@ const char *profile_name(const profile_event *event, char text[PROFILE_NAME])
     }
     region = event->step->step->region;
     if (event->node != INLAY_NONE) {
+        INLAY_CHECK(event->node < program->graph->node_count);
         (void)snprintf(text, PROFILE_NAME, "%.240s", program->graph->nodes[event->node]->info.name.data);
         return text;
     }
+    INLAY_CHECK(region->node_count > 0);
     first = program->graph->nodes[region->nodes[0]]->info.name.data;
     last = program->graph->nodes[region->nodes[region->node_count - 1]]->info.name.data;
     if (region->node_count == 1)
@@ -60,23 +63,23 @@ const char *profile_op(const profile_event *event, char text[PROFILE_NAME])
 
 double profile_roofline(const profile_report *report, const profile_row *row)
 {
-    double seconds = row->calls > 0 ? row->ns / row->calls / 1e9 : 0, least = 0;
+    double seconds = row->calls > 0 ? row->ns / row->calls / 1e9 : 0, minimum = 0;
 
     if (report->peak_flops <= 0 || report->peak_bytes <= 0 || seconds <= 0 || (row->flops <= 0 && row->bytes <= 0))
         return -1;
     if ((row->integer_ops > 0 && report->peak_integers <= 0) || (row->half_flops > 0 && report->peak_halves <= 0))
         return -1;
-    least = (row->flops - row->integer_ops - row->half_flops) / report->peak_flops;
+    minimum = (row->flops - row->integer_ops - row->half_flops) / report->peak_flops;
     if (row->integer_ops > 0)
-        least += row->integer_ops / report->peak_integers;
+        minimum += row->integer_ops / report->peak_integers;
     if (row->half_flops > 0)
-        least += row->half_flops / report->peak_halves;
-    if (row->bytes / report->peak_bytes > least)
-        least = row->bytes / report->peak_bytes;
-    return least / seconds;
+        minimum += row->half_flops / report->peak_halves;
+    if (row->bytes / report->peak_bytes > minimum)
+        minimum = row->bytes / report->peak_bytes;
+    return minimum / seconds;
 }
 
-/* ------------------------------------------------------------------ what a step does */
+/* ------------------------------------------------------------------ work of a step */
 
 static bool has_node(const partition_offer *offer, uint32_t node)
 {
@@ -86,7 +89,7 @@ static bool has_node(const partition_offer *offer, uint32_t node)
     return false;
 }
 
-/* Does a node of the offer multiply integers of 8 bits, or read floats of 16? */
+/* Does a node of the offer multiply 8-bit integers (integers), or read 16-bit floats? */
 static bool reads_type(const struct graph *graph, const partition_offer *offer, bool integers)
 {
     for (uint32_t i = 0; i < offer->node_count; i++) {
@@ -104,8 +107,8 @@ static bool reads_type(const struct graph *graph, const partition_offer *offer, 
     return false;
 }
 
-/* Operations, bytes and expected time of a call, summed over the offers of its region at the sizes of the plan. */
-static void ask_cost(const struct profile *profile, const profile_event *event, profile_row *row)
+/* Adds operations, bytes and predicted time of a call: the sum over the offers of its region at the plan's shapes. */
+static void add_cost(const struct profile *profile, const profile_event *event, profile_row *row)
 {
     const program_env *env = event->program->env;
     const partition_region *region;
@@ -144,12 +147,13 @@ static void ask_cost(const struct profile *profile, const profile_event *event, 
     }
 }
 
-/* Bytes of the slabs that hold something while the step runs. */
+/* Bytes of the slabs that are in use while the step runs. */
 static uint64_t live_bytes(const profile_event *event)
 {
     uint32_t at = (uint32_t)(event->step - event->plan->steps);
     uint64_t sum = 0;
 
+    INLAY_CHECK(at < event->plan->step_count);
     for (uint32_t i = 0; i < event->plan->place_count; i++) {
         const plan_place *place = &event->plan->places[i];
         if (place->source == PLACE_SLAB && place->first <= at && at <= place->last)
@@ -160,7 +164,7 @@ static uint64_t live_bytes(const profile_event *event)
 
 /* ------------------------------------------------------------------ rows */
 
-/* What makes two events the same row: the step of the program, or the value that is copied to the same domain. */
+/* Do two events belong to the same row: the same step of a program, or copies of the same value to the same domain? */
 static bool same_row(const profile_event *a, const profile_event *b)
 {
     if (a->program != b->program || a->step->kind != b->step->kind || a->node != b->node)
@@ -179,7 +183,7 @@ static uint64_t row_key(const profile_event *event)
     return (key ^ (uint64_t)(uintptr_t)event->program ^ (uint64_t)event->node << 32) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The row of each event, by an open table of rows. */
+/* Finds the row of each event, with a hash table of rows (open addressing). */
 static bool assign_rows(profile_report *report)
 {
     uint32_t count = report->profile->event_count, buckets = 64, *table;
@@ -202,6 +206,7 @@ static bool assign_rows(profile_report *report)
         }
         report->row_of[i] = table[at] - 1;
     }
+    INLAY_CHECK(report->row_count <= count);
     return true;
 }
 
@@ -211,9 +216,9 @@ static double median(double *list, uint32_t count)
     return count == 0 ? 0 : count % 2 != 0 ? list[count / 2] : (list[count / 2 - 1] + list[count / 2]) / 2;
 }
 
-/* Per row: its time in each run, and the median of these. Events of a row are gathered by counting, so that the work is
- * rows times runs in sum. */
-static bool take_medians(profile_report *report)
+/* Computes the time of each row in each run, and the median over runs. A counting sort groups the events by row, so the
+ * work is proportional to events plus rows times runs. */
+static bool compute_medians(profile_report *report)
 {
     const uint32_t *row_of = report->row_of;
     const struct profile *profile = report->profile;
@@ -229,6 +234,7 @@ static bool take_medians(profile_report *report)
         start[k] += start[k - 1];
     for (uint32_t i = 0; i < profile->event_count; i++)
         order[start[row_of[i] + 1]++] = i;
+    INLAY_CHECK(start[report->row_count] == profile->event_count);
     for (uint32_t k = 0; k < report->row_count; k++) {
         memset(sums, 0, profile->run_count * sizeof *sums);
         for (uint32_t i = start[k]; i < start[k + 1]; i++) {
@@ -241,9 +247,9 @@ static bool take_medians(profile_report *report)
     return true;
 }
 
-/* Which rows are kernels of which regions, and how much of the regions they are. The rows of a region follow those of
- * its kernels. */
-static void find_wholes(profile_report *report)
+/* Assigns the rows of kernels to the rows of their regions, and sums their times. The row of a region follows the rows
+ * of its kernels. */
+static void assign_regions(profile_report *report)
 {
     for (uint32_t k = report->row_count; k-- > 0;) {
         profile_row *row = &report->rows[k];
@@ -251,18 +257,18 @@ static void find_wholes(profile_report *report)
         row->leaf = row->sample->step->kind == PLAN_COPY || row->sample->step->step->bodies == NULL;
         if (row->sample->node == INLAY_NONE)
             continue;
-        for (uint32_t i = k + 1; i < report->row_count && row->whole == NULL; i++)
+        for (uint32_t i = k + 1; i < report->row_count && row->region == NULL; i++)
             if (report->rows[i].sample->node == INLAY_NONE &&
                 report->rows[i].sample->step->step == row->sample->step->step &&
                 report->rows[i].sample->program == row->sample->program)
-                row->whole = &report->rows[i];
+                row->region = &report->rows[i];
     }
     for (uint32_t k = 0; k < report->row_count; k++) {
-        profile_row *whole = (profile_row *)(uintptr_t)report->rows[k].whole;
+        profile_row *region = (profile_row *)(uintptr_t)report->rows[k].region;
 
-        if (whole != NULL) {
-            whole->leaf = false;
-            whole->inner_ns += report->rows[k].ns;
+        if (region != NULL) {
+            region->leaf = false;
+            region->inner_ns += report->rows[k].ns;
         }
     }
 }
@@ -281,15 +287,15 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
     *out = (profile_report){ .profile = profile };
     if (profile->run_count == 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          profile->lost > 0 ? "no whole run fitted into the events of the profile; ask for more of them"
-                                            : "there is nothing to report: no run was profiled");
+                          profile->dropped > 0 ? "no complete run fitted into max_events of the profile; raise it"
+                                               : "there is nothing to report: no run was profiled");
     out->row_of = arena_array(&out->arena, (size_t)profile->event_count + 1, sizeof *out->row_of);
     runs = arena_array(&out->arena, profile->run_count, sizeof *runs);
-    if (out->row_of == NULL || runs == NULL || !assign_rows(out) || !take_medians(out)) {
+    if (out->row_of == NULL || runs == NULL || !assign_rows(out) || !compute_medians(out)) {
         profile_report_deinit(out);
         return no_memory(diag, "for the report of a profile");
     }
-    find_wholes(out);
+    assign_regions(out);
     for (uint32_t i = 0; i < profile->run_count; i++)
         runs[i] = (double)(profile->runs[i].end_ns - profile->runs[i].begin_ns);
     out->run_ns = median(runs, profile->run_count);
@@ -299,7 +305,7 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
         row->provider = provider_of(row->sample);
         row->live_bytes = live_bytes(row->sample);
         row->share = out->run_ns > 0 ? row->ns / out->run_ns : 0;
-        ask_cost(profile, row->sample, row);
+        add_cost(profile, row->sample, row);
         if (row->sample->depth == 0 && out->slab_bytes == 0) {
             for (uint32_t d = 0; d < row->sample->plan->domain_count; d++)
                 out->slab_bytes += row->sample->plan->slab_bytes[d];

@@ -1,4 +1,4 @@
-/* The profile for people: sums by operator and provider, then the steps that take longest. */
+/* profile/text.c - writes the profile as text: sums by operator and provider, then the slowest steps. */
 #include "profile/internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 enum { SHOWN_STEPS = 30, SHOWN_SUMS = 20 };
 
 struct sum {
-    const profile_row *row; /* one of them */
+    const profile_row *row; /* one of the rows */
     char op[PROFILE_NAME];
     double ns, flops, calls;
 };
@@ -25,8 +25,8 @@ static int slower_sum(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Sums over rows of one operator on one provider; steps that run bodies, and regions that tell of their kernels, are
- * not counted: what is within them is. */
+/* Writes sums over rows with the same operator and provider. Steps that run bodies and regions with reported kernels
+ * are omitted, because the rows within them are counted. */
 static void say_sums(const profile_report *report, const explain_sink *sink)
 {
     struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
@@ -95,13 +95,14 @@ void profile_text(const profile_report *report, const explain_sink *sink)
         say(sink, "the machine: %.0f GFLOP/s, %.1f GB/s as measured", report->peak_flops / 1e9,
             report->peak_bytes / 1e9);
     if (report->peak_integers > 0)
-        say(sink, "; %.0f Gop/s with integers of 8 bits", report->peak_integers / 1e9);
+        say(sink, "; %.0f Gop/s with 8-bit integers", report->peak_integers / 1e9);
     if (report->peak_halves > 0)
-        say(sink, "; %.0f GFLOP/s with floats of 16 bits", report->peak_halves / 1e9);
+        say(sink, "; %.0f GFLOP/s with 16-bit floats", report->peak_halves / 1e9);
     if (report->peak_flops > 0)
         say(sink, "\n");
-    if (report->profile->lost > 0)
-        say(sink, "%llu steps of later runs found no room\n", (unsigned long long)report->profile->lost);
+    if (report->profile->dropped > 0)
+        say(sink, "%llu steps of later runs were not stored (max_events)\n",
+            (unsigned long long)report->profile->dropped);
     say(sink, "\n");
     say_sums(report, sink);
     if (order == NULL)

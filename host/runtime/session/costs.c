@@ -1,7 +1,8 @@
-/* What a session knows about costs before it partitions. */
+/* session/costs.c - opens the cost data that a session uses for partitioning. */
 #include "base/memory.h"
 #include "config/dirs.h"
 #include "session/session.h"
+#include "inlay/check.h"
 #include <limits.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +18,9 @@ static bool is_symbol(const graph_model *model, const option_pair *pair)
     return false;
 }
 
-/* An assumption for a symbol that the model lacks is no error: one setting may serve many models. */
-static void note_stranger(const inlay_session *session, const option_pair *pair)
+/* Logs an assumption for a symbol that the model does not have. That is not an error, because one setting may be used
+ * for many models. */
+static void log_unknown_symbol(const inlay_session *session, const option_pair *pair)
 {
     char line[200];
 
@@ -42,13 +44,13 @@ static inlay_status read_assumptions(inlay_session *session, const inlay_options
     if (list == NULL)
         return no_memory(diag, "for option assume");
     for (uint32_t i = 0; options_pair(options, OPTION_assume, i, &pair); i++) {
-        /* Options may go once the session is there; tuning comes later. */
+        /* Copied, because the caller may destroy the options before tuning. */
         list[i] = (cost_assumption){ arena_string_n(&session->arena, pair.key, pair.key_bytes), pair.key_bytes,
                                      strtoll(pair.value, NULL, 10) };
         if (list[i].name == NULL)
             return no_memory(diag, "for option assume");
         if (!is_symbol(session->model, &pair))
-            note_stranger(session, &pair);
+            log_unknown_symbol(session, &pair);
     }
     session->sizes.assumed = list;
     session->sizes.assumed_count = count;
@@ -70,6 +72,7 @@ inlay_status session_profile_place(const inlay_options *options, char *place, co
     if (snprintf(place, PATH_MAX, "%s%s", strchr(path, '/') == NULL ? "./" : "", path) >= PATH_MAX)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: the path is too long");
     slash = strrchr(place, '/');
+    INLAY_CHECK(slash != NULL);
     if (slash[1] == '\0')
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option profile: '%.300s' is a folder; name a file", path);
     *slash = '\0';
@@ -100,7 +103,7 @@ inlay_status session_costs_open(inlay_session *session, const inlay_options *opt
                           options_text(options, OPTION_profile), strerror(errno));
     if (options_int(options, OPTION_reproducible) != 0)
         return read_assumptions(session, options, diag);
-    /* Only looks: a session without costs leaves no folder behind. */
+    /* Does not create the folder, so a session without costs leaves none. */
     if (config_cache_dir(options, root, sizeof root) &&
         snprintf(folder, sizeof folder, "%s/costs", root) < (int)sizeof folder)
         request.folder = folder;
@@ -128,8 +131,7 @@ inlay_status session_costs_folder(const inlay_session *session, char *text, size
     INLAY_TRY(options_set(options, "cache_dir", session->cache_dir, diag));
     if (!config_cache_folder(options, "costs", text, bytes))
         status = inlay_fail(diag, INLAY_IO_ERROR,
-                            "there is no cache folder to keep measurements in; see option "
-                            "cache_dir, which is '%s'",
+                            "no cache folder is available for measurements; see option cache_dir, which is '%s'",
                             session->cache_dir);
 done:
     options_destroy(options);

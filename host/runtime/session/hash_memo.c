@@ -3,6 +3,7 @@
 #include "base/kept.h"
 #include "base/memory.h"
 #include "threads/hash_many.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FORMAT = 1, LEAST_BYTES = 65536, RECENT_SECONDS = 3, MAX_MEMOS = 16, MAX_ENTRIES = 1 << 20, MAX_FILES = 1024 };
-static const uint64_t batch_bytes = (uint64_t)64 << 20; /* hashed before pages are given back */
+enum { FORMAT = 1, MIN_BYTES = 65536, RECENT_SECONDS = 3, MAX_MEMOS = 16, MAX_ENTRIES = 1 << 20, MAX_FILES = 1024 };
+static const uint64_t batch_bytes = (uint64_t)64 << 20; /* hashed before pages are released */
 static const uint64_t folder_bytes = (uint64_t)64 << 20;
 static const char suffix[] = ".hashes";
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 'h', 's', 'h' };
@@ -32,16 +33,16 @@ typedef struct memo_head {
     uint64_t checksum; /* of the entries, seeded with the head before it */
 } memo_head;
 
-/* What is known of one file. */
+/* The hashes of one file. */
 struct memo {
     graph_file_id id;
-    memo_entry *entries; /* [count]; the first known_count by offset */
+    memo_entry *entries; /* [count]; the first known_count are sorted by offset */
     size_t count, known_count;
 };
 
 struct pending {
     inlay_value_info *info;
-    struct memo *memo; /* NULL: not of a file */
+    struct memo *memo; /* NULL: not in a mapped file */
     uint64_t offset;
     uint64_t seed;
 };
@@ -58,23 +59,23 @@ struct work {
 
 /* ------------------------------------------------------------------ files of memos */
 
-static int by_place(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
-    const memo_entry *entry = a, *y = b;
+    const memo_entry *first = a, *second = b;
 
-    if (entry->offset != y->offset)
-        return entry->offset < y->offset ? -1 : 1;
-    if (entry->bytes != y->bytes)
-        return entry->bytes < y->bytes ? -1 : 1;
-    return entry->seed != y->seed ? (entry->seed < y->seed ? -1 : 1) : 0;
+    if (first->offset != second->offset)
+        return first->offset < second->offset ? -1 : 1;
+    if (first->bytes != second->bytes)
+        return first->bytes < second->bytes ? -1 : 1;
+    return first->seed != second->seed ? (first->seed < second->seed ? -1 : 1) : 0;
 }
 
 static bool path_of(const struct work *work, const graph_file_id *id, char *path)
 {
-    int n = snprintf(path, PATH_MAX, "%s/%016llx%s", work->folder, (unsigned long long)hash_bytes(id, sizeof *id, 0),
-                     suffix);
+    int length = snprintf(path, PATH_MAX, "%s/%016llx%s", work->folder,
+                          (unsigned long long)hash_bytes(id, sizeof *id, 0), suffix);
 
-    return n > 0 && n < PATH_MAX;
+    return length > 0 && length < PATH_MAX;
 }
 
 static uint64_t checksum(const memo_head *head, const memo_entry *entries)
@@ -117,7 +118,7 @@ static void load(const struct work *work, struct memo *memo)
     (void)fclose(file);
 }
 
-/* Could the file have changed since it was looked at without looking so? */
+/* Could the file have changed since its timestamps were read without changing them? */
 static bool is_recent(const struct work *work, const graph_file_id *id)
 {
     int64_t last = id->modified[0] > id->changed[0] ? id->modified[0] : id->changed[0];
@@ -133,7 +134,7 @@ static void save(const struct work *work, struct memo *memo)
     if (memo->count == memo->known_count || memo->count > MAX_ENTRIES || is_recent(work, &memo->id) ||
         !path_of(work, &memo->id, path))
         return;
-    qsort(memo->entries, memo->count, sizeof *memo->entries, by_place);
+    qsort(memo->entries, memo->count, sizeof *memo->entries, compare_entries);
     memcpy(head.magic, magic, sizeof magic);
     head.checksum = checksum(&head, memo->entries);
     if (kept_write(
@@ -142,9 +143,9 @@ static void save(const struct work *work, struct memo *memo)
         kept_trim(work->folder, suffix, folder_bytes, MAX_FILES);
 }
 
-/* ------------------------------------------------------------------ what is to be hashed */
+/* ------------------------------------------------------------------ constants to hash */
 
-/* The memo of a file; NULL: there are too many. */
+/* The memo of a file; NULL: too many files. */
 static struct memo *memo_of(struct work *work, const graph_file_id *id)
 {
     struct memo *memo;
@@ -160,8 +161,9 @@ static struct memo *memo_of(struct work *work, const graph_file_id *id)
     return memo;
 }
 
-static void remember(struct memo *memo, const memo_entry *entry)
+static void add_entry(struct memo *memo, const memo_entry *entry)
 {
+    INLAY_CHECK(memo->known_count <= memo->count);
     if (!LIST_GROW(memo->entries, memo->count))
         return;
     memo->entries[memo->count++] = *entry;
@@ -177,7 +179,8 @@ static bool add(struct work *work, inlay_value_info *info)
     pending.memo = id != NULL ? memo_of(work, id) : NULL;
     if (pending.memo != NULL && pending.memo->known_count > 0) {
         const memo_entry key = { .offset = pending.offset, .bytes = info->data_bytes, .seed = pending.seed };
-        const memo_entry *found = bsearch(&key, pending.memo->entries, pending.memo->known_count, sizeof key, by_place);
+        const memo_entry *found =
+            bsearch(&key, pending.memo->entries, pending.memo->known_count, sizeof key, compare_entries);
 
         if (found != NULL) {
             info->content_hash = found->hash;
@@ -196,7 +199,7 @@ static bool collect(struct work *work, struct graph *graph)
         inlay_value_info *info = &graph->values[value].info;
 
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0 && info->content_hash == 0 && info->dtype != INLAY_STRING &&
-            info->data_bytes >= LEAST_BYTES && !add(work, info))
+            info->data_bytes >= MIN_BYTES && !add(work, info))
             return false;
     }
     for (uint32_t node = 0; node < graph->node_count; node++)
@@ -210,6 +213,7 @@ static bool collect(struct work *work, struct graph *graph)
 
 static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, hash_job *jobs)
 {
+    INLAY_CHECK(begin < end && end <= work->count);
     for (uint32_t i = begin; i < end; i++)
         jobs[i - begin] = (hash_job){ .data = work->list[i].info->data,
                                       .bytes = work->list[i].info->data_bytes,
@@ -221,8 +225,8 @@ static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, ha
 
         pending->info->content_hash = jobs[i - begin].hash == 0 ? 1 : jobs[i - begin].hash;
         if (pending->memo != NULL)
-            remember(pending->memo, &(memo_entry){ pending->offset, pending->info->data_bytes, pending->seed,
-                                                   pending->info->content_hash });
+            add_entry(pending->memo, &(memo_entry){ pending->offset, pending->info->data_bytes, pending->seed,
+                                                    pending->info->content_hash });
         graph_blob_forget(work->model, pending->info->data, (size_t)pending->info->data_bytes);
     }
     return true;

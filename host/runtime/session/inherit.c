@@ -1,70 +1,75 @@
-/* session/inherit.c - what a session is to a child of fork().
+/* session/inherit.c - sessions in a child of fork().
  *
- * Memory is there as it was, and so are locks that other threads held. A session that no other thread was using works
- * in the child; of one in use a plan may be half made, so it is refused, at once, and never freed. A device belongs to
- * the process that opened it. */
+ * The child has a copy of the memory, including locks that other threads held. A session that no other thread was using
+ * works in the child. A session that was in use may have an incomplete plan, so it is refused at once and never freed.
+ * A device belongs to the process that opened it, so sessions with devices are refused, too. */
 #include "session/session.h"
 #include "threads/fork.h"
+#include "inlay/check.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one thread of the child looks at a time */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serialises the check in the child */
 
 static __attribute__((constructor)) void guard_lock(void)
 {
     fork_guard(&lock);
 }
 
-static bool was_used(inlay_session *session)
+static bool was_in_use(inlay_session *session)
 {
-    bool used = pthread_mutex_trylock(&session->uses_lock) != 0;
+    bool used = pthread_mutex_trylock(&session->contexts_lock) != 0;
 
     if (used)
         return true;
-    for (const session_use *use = session->uses; use != NULL; use = use->next)
-        used |= __atomic_load_n(&use->running, __ATOMIC_RELAXED) != 0;
-    (void)pthread_mutex_unlock(&session->uses_lock);
+    for (const session_context *context = session->contexts; context != NULL; context = context->next)
+        used |= __atomic_load_n(&context->running, __ATOMIC_RELAXED) != 0;
+    (void)pthread_mutex_unlock(&session->contexts_lock);
     return used || !program_inherit(session->main);
 }
 
-inlay_status session_inherit(const inlay_session *session, inlay_diag *diag)
+inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *diag)
 {
-    inlay_session *s = (inlay_session *)(uintptr_t)session;
+    inlay_session *writable = (inlay_session *)(uintptr_t)session;
     inlay_status status = INLAY_OK;
 
     (void)pthread_mutex_lock(&lock);
-    if (s->forks != fork_count) {
-        const partition_provider *device = program_device(s->main);
+    if (writable->forks != fork_count) {
+        const partition_provider *device = program_device(writable->main);
+
+        INLAY_CHECK(writable->forks < fork_count);
 
         if (device != NULL)
             status = inlay_fail(diag, INLAY_UNSUPPORTED,
-                                "the session was made before fork() and runs on a device (provider %s), which the "
-                                "child does not have: make a session in the child",
+                                "the session was created before fork() and runs on a device (provider %s), which the "
+                                "child cannot use: create a session in the child",
                                 device->name);
-        else if (was_used(s))
+        else if (was_in_use(writable))
             status = inlay_fail(diag, INLAY_UNSUPPORTED,
-                                "the session was made before fork(), which came while another thread used it: make a "
+                                "the session was created before fork() and was in use by another thread: create a "
                                 "session in the child");
         if (status == INLAY_OK)
-            __atomic_store_n(&s->forks, fork_count, __ATOMIC_RELEASE);
+            __atomic_store_n(&writable->forks, fork_count, __ATOMIC_RELEASE);
     }
     (void)pthread_mutex_unlock(&lock);
     return status;
 }
 
-void session_use_begin(inlay_session *session, session_use *use)
+void session_add_context(inlay_session *session, session_context *context)
 {
-    (void)pthread_mutex_lock(&session->uses_lock);
-    use->next = session->uses;
-    session->uses = use;
-    (void)pthread_mutex_unlock(&session->uses_lock);
+    (void)pthread_mutex_lock(&session->contexts_lock);
+    context->next = session->contexts;
+    session->contexts = context;
+    (void)pthread_mutex_unlock(&session->contexts_lock);
 }
 
-void session_use_end(inlay_session *session, const session_use *use)
+void session_remove_context(inlay_session *session, const session_context *context)
 {
-    session_use **link = &session->uses;
+    session_context **link = &session->contexts;
 
-    (void)pthread_mutex_lock(&session->uses_lock);
-    while (*link != use)
+    (void)pthread_mutex_lock(&session->contexts_lock);
+    while (*link != context) {
+        INLAY_CHECK(*link != NULL);
         link = &(*link)->next;
-    *link = use->next;
-    (void)pthread_mutex_unlock(&session->uses_lock);
+    }
+    *link = context->next;
+    (void)pthread_mutex_unlock(&session->contexts_lock);
 }

@@ -1,11 +1,12 @@
-/* session/limit.c - the cap on a session's share of the host's memory (option memory_limit, host=BYTES).
+/* session/limit.c - the limit of a session's host memory (option memory_limit, host=BYTES).
  *
- * What is held between runs is counted where it is known exactly, and measured where it is not: weights that are read
- * from the file, packs that are mapped, and what malloc has given out while the session was made and its plans were.
- * Runs count for themselves (exec/values/run_memory.h). */
+ * Memory held between runs is the sum of weights that are mapped from the file, mapped packed weights, and the growth
+ * of the malloc heap while the session and its plans are created. The first two are counted, the last is measured. Runs
+ * count their memory separately (exec/values/run_memory.h). */
 #include "base/heap.h"
 #include "config/checks.h"
 #include "session/session.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,16 +21,17 @@ uint64_t session_host_limit(const inlay_options *options)
     return 0;
 }
 
-/* Weights that lie in the file. What providers copy is forgotten, and counted no more (program_release_pages). */
+/* Bytes of weights in mapped files. Weights that providers copy are released and not counted
+ * (program_release_pages). */
 static uint64_t mapped_bytes(const struct graph *graph)
 {
     uint64_t sum = 0, at;
 
     for (uint32_t value = 0; value < graph->value_count; value++) {
-        const inlay_value_info *input = &graph->values[value].info;
+        const inlay_value_info *info = &graph->values[value].info;
 
-        if (input->data != NULL && graph_blob_file(graph->model, input->data, (size_t)input->data_bytes, &at) != NULL)
-            sum += input->data_bytes;
+        if (info->data != NULL && graph_blob_file(graph->model, info->data, (size_t)info->data_bytes, &at) != NULL)
+            sum += info->data_bytes;
     }
     for (uint32_t node = 0; node < graph->node_count; node++)
         for (uint32_t b = 0; b < graph->nodes[node]->body_count; b++)
@@ -46,17 +48,20 @@ void session_limit_begin(inlay_session *session)
 uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_diag *over)
 {
     const inlay_session *session = ctx;
-    uint64_t least = __atomic_load_n(session->env.held_bytes, __ATOMIC_RELAXED) + more;
+    uint64_t required;
 
-    (void)heap_count(&least, session->heap_before, 0);
-    if (least < session->host_limit)
-        return session->host_limit - least;
+    INLAY_CHECK(session->env.held_bytes != NULL && session->host_limit > 0);
+    required = __atomic_load_n(session->env.held_bytes, __ATOMIC_RELAXED) + more;
+    (void)heap_count(&required, session->heap_before, 0);
+    if (required < session->host_limit)
+        return session->host_limit - required;
     if (over != NULL)
-        (void)run_memory_limit_error(session->memory, "the model", least + coming, over);
+        (void)run_memory_limit_error(session->memory, "the model", required + coming, over);
     return 0;
 }
 
-/* The plan of a model whose inputs have fixed sizes; NULL: they have not, or there is none, which a run will say. */
+/* The plan of a model whose inputs have fixed shapes. NULL: a shape is not fixed, or planning failed; a run will report
+ * that. */
 static struct plan *only_plan(const inlay_session *session)
 {
     const struct graph *graph = session->model->main;
@@ -84,8 +89,8 @@ static struct plan *only_plan(const inlay_session *session)
     return plan;
 }
 
-/* What a context keeps of a plan: calls and addresses, about as much as the plan. More than that is asked for, so that
- * what is named does. */
+/* Estimated bytes that a context stores for a plan: calls and addresses, about the size of the plan. Doubled, so that
+ * the minimum limit in a message is sufficient. */
 static uint64_t context_bytes(const struct plan *plan)
 {
     return 2 * plan->arena.total_bytes + (1 << 16);
@@ -94,7 +99,7 @@ static uint64_t context_bytes(const struct plan *plan)
 inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
-    uint64_t least;
+    uint64_t required;
     struct plan *plan;
 
     if (session->env.held_bytes == NULL)
@@ -103,9 +108,9 @@ inlay_status session_limit_check(inlay_session *session, inlay_diag *diag)
     (void)__atomic_add_fetch(session->env.held_bytes, packs_counted(session->main->packs).mapped_bytes,
                              __ATOMIC_RELAXED);
     plan = only_plan(session);
-    if (!run_memory_fits(session->memory, plan != NULL ? plan_run_bytes(plan) + context_bytes(plan) : 0, 0, &least))
-        status = run_memory_limit_error(session->memory,
-                                        plan != NULL ? "the model" : "the model, without what runs need,", least, diag);
+    if (!run_memory_fits(session->memory, plan != NULL ? plan_run_bytes(plan) + context_bytes(plan) : 0, 0, &required))
+        status = run_memory_limit_error(
+            session->memory, plan != NULL ? "the model" : "the model, excluding the memory of runs,", required, diag);
     plan_unref(plan);
     return status;
 }

@@ -1,20 +1,21 @@
-/* session/model.c - the first half of a session's life: from the file to the optimised graph. */
+/* session/model.c - the first half of creating a session: from the file to the optimised graph. */
 #include "base/memory.h"
 #include "session/session.h"
 #include "infer/dim_sums.h"
 #include "model/model.h"
 #include "passes/pass.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 uint32_t session_count_nodes(const struct graph *graph)
 {
-    uint32_t n = graph->node_count;
+    uint32_t count = graph->node_count;
 
     for (uint32_t i = 0; i < graph->node_count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
-            n += session_count_nodes(graph->nodes[i]->bodies[b].graph);
-    return n;
+            count += session_count_nodes(graph->nodes[i]->bodies[b].graph);
+    return count;
 }
 
 static model_load_options load_options(const inlay_options *options)
@@ -66,7 +67,7 @@ static inlay_status fix_dims_of(graph_model *model, const inlay_dim **dims, uint
     return INLAY_OK;
 }
 
-/* 0: the model has none of that name. */
+/* The symbol of that name; 0: none. */
 static uint32_t find_symbol(const graph_model *model, const char *name, size_t bytes)
 {
     for (uint32_t k = 1; k < model->symbol_count; k++)
@@ -75,11 +76,12 @@ static uint32_t find_symbol(const graph_model *model, const char *name, size_t b
     return 0;
 }
 
-/* The symbol becomes a size, or another symbol, wherever the main graph has it. */
+/* Replaces a symbol in the main graph with a size or with another symbol. */
 static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to, bool *out_found, inlay_diag *diag)
 {
     struct graph *graph = model->main;
 
+    INLAY_CHECK(symbol < model->symbol_count);
     for (uint32_t value_index = 0; symbol != 0 && value_index < graph->value_count; value_index++) {
         graph_value *value = &graph->values[value_index];
         if (fix_dims_of(model, &value->info.dims, value->info.rank, symbol, to, out_found) != INLAY_OK ||
@@ -90,7 +92,7 @@ static inlay_status fix_symbol(graph_model *model, uint32_t symbol, inlay_dim to
     return INLAY_OK;
 }
 
-/* What option dim says of a name; -1: nothing. */
+/* The size that option dim gives to a name; -1: none. */
 static int64_t fixed_size(void *options, const char *name, size_t bytes)
 {
     option_pair fix;
@@ -101,7 +103,8 @@ static int64_t fixed_size(void *options, const char *name, size_t bytes)
     return -1;
 }
 
-/* A symbol that is a sum of others follows from those that are fixed: "past + new" is "past + 1", or a size. */
+/* Replaces a symbol that is a sum of other symbols, some of which are fixed: "past + new" becomes "past + 1" or a
+ * size. */
 static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_options *options, bool *out_found,
                             inlay_diag *diag)
 {
@@ -123,12 +126,12 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
     return fix_symbol(model, symbol, to, out_found, diag);
 }
 
-/* Option dim: a symbol of the model becomes a size, wherever the main graph declares it. The name may end in ? for one
- * that the model need not have. */
+/* Option dim: replaces symbols of the main graph with sizes. A name that ends in ? is optional: the model may not have
+ * it. */
 static inlay_status fix_dims(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     graph_model *model = session->model;
-    const uint32_t count = model->symbol_count; /* more may come */
+    const uint32_t count = model->symbol_count; /* fix_sum() may add symbols */
     inlay_status status = INLAY_OK;
     option_pair fix;
 
@@ -150,7 +153,7 @@ static inlay_status fix_dims(inlay_session *session, const inlay_options *option
     return status;
 }
 
-/* Option free_shapes: what the main graph declares of shapes is forgotten; each run brings those of its inputs. */
+/* Option free_shapes: discards all declared shapes of the main graph; each run uses the shapes of its inputs. */
 static void free_shapes(struct graph *graph)
 {
     for (uint32_t value_index = 0; value_index < graph->value_count; value_index++) {
@@ -165,7 +168,7 @@ static void free_shapes(struct graph *graph)
     }
 }
 
-/* The items of a LIST option, in the session's arena. NULL: no memory. */
+/* The items of a LIST option, in the session's arena. NULL: out of memory. */
 static const char **list_option(inlay_session *session, const inlay_options *options, uint32_t option,
                                 uint32_t *out_count)
 {
@@ -181,7 +184,7 @@ static const char **list_option(inlay_session *session, const inlay_options *opt
     return list;
 }
 
-/* Is the value one that the run makes as a tensor, and no output yet? */
+/* Is the value a tensor that a run computes, and not yet an output? */
 static bool can_tap(const struct graph *graph, uint32_t value)
 {
     const inlay_value_info *info = &graph->values[value].info;
@@ -190,18 +193,18 @@ static bool can_tap(const struct graph *graph, uint32_t value)
            (info->flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
 }
 
-/* Option tap: values of the main graph that become outputs, behind its own. "*" is all of them, in the order in which
- * they are made. */
+/* Option tap: appends values of the main graph to its outputs. "*" means all computed values, in the order of their
+ * producers. */
 static inlay_status add_taps(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     struct graph *graph = session->model->main;
+    const size_t capacity = (size_t)graph->output_count + graph->value_count + 1;
     const char *name;
     uint32_t *outputs;
 
     if (options_list(options, OPTION_tap, 0) == NULL)
         return INLAY_OK;
-    outputs = arena_grown(&session->model->arena, graph->outputs, graph->output_count,
-                          (size_t)graph->output_count + graph->value_count + 1, sizeof *outputs);
+    outputs = arena_grown(&session->model->arena, graph->outputs, graph->output_count, capacity, sizeof *outputs);
     if (outputs == NULL)
         return no_memory(diag, "for option tap");
     graph->outputs = outputs;
@@ -218,11 +221,12 @@ static inlay_status add_taps(inlay_session *session, const inlay_options *option
                 if (!can_tap(graph, value))
                     continue;
                 graph->values[value].info.flags |= INLAY_VALUE_GRAPH_OUTPUT;
+                INLAY_CHECK(graph->output_count < capacity);
                 outputs[graph->output_count++] = value;
             }
         }
         if (!found)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option tap: no node of the main graph makes '%.200s'",
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option tap: no node of the main graph produces '%.200s'",
                               name);
     }
     return INLAY_OK;
@@ -244,7 +248,7 @@ static inlay_status after(void *ctx, const char *pass)
     return session->watch->after == NULL ? INLAY_OK : session->watch->after(session->watch->ctx, session, pass);
 }
 
-/* Attributes that are dropped may have been meant: misspelt, or of a later version of the operator. */
+/* Warns about unknown attributes, which may be misspelt or belong to a later version of the operator. */
 static void warn_of_attributes(const inlay_session *session)
 {
     char line[512];
@@ -305,7 +309,7 @@ inlay_status session_optimise(inlay_session *session, const inlay_options *optio
         passes.note_ctx = session;
         passes.newest_opset = session->watch->newest_opset >= 0 ? session->watch->newest_opset
                                                                 : graph_model_opset(session->model, "ai.onnx");
-        if (session->watch->newest_opset < 0 && passes.newest_opset == 0) /* no imports, as in the first files */
+        if (session->watch->newest_opset < 0 && passes.newest_opset == 0) /* the oldest files have no imports */
             passes.newest_opset = 1;
         INLAY_TRY(after(session, ""));
     }

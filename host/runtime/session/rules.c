@@ -1,7 +1,8 @@
-/* From options to the rules of an assignment. */
+/* session/rules.c - reads the rules of the assignment from the options. */
 #include "base/memory.h"
 #include "session/session.h"
 #include "config/checks.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static uint32_t count_items(const inlay_options *options, uint32_t option)
@@ -13,10 +14,9 @@ static uint32_t count_items(const inlay_options *options, uint32_t option)
     return count;
 }
 
-/* "PATTERN=PROVIDER"; the pattern may be left out where `bare` allows it. Names of nodes may hold '=', those of
- * providers don't. */
-static inlay_status read_wish(inlay_session *session, const char *option, const char *text, bool bare, node_rule *out,
-                              inlay_diag *diag)
+/* Reads "PATTERN=PROVIDER", or "PROVIDER" if `bare`. Names of nodes may contain '=', names of providers do not. */
+static inlay_status read_node_rule(inlay_session *session, const char *option, const char *text, bool bare,
+                                   node_rule *out, inlay_diag *diag)
 {
     const char *equals = strrchr(text, '=');
 
@@ -28,8 +28,8 @@ static inlay_status read_wish(inlay_session *session, const char *option, const 
     return out->pattern == NULL || out->provider == NULL ? no_memory(diag, "for the rules of a session") : INLAY_OK;
 }
 
-static inlay_status read_wishes(inlay_session *session, const inlay_options *options, uint32_t option, const char *name,
-                                const node_rule **out_list, uint32_t *out_count, inlay_diag *diag)
+static inlay_status read_node_rules(inlay_session *session, const inlay_options *options, uint32_t option,
+                                    const char *name, const node_rule **out_list, uint32_t *out_count, inlay_diag *diag)
 {
     uint32_t count = count_items(options, option);
     node_rule *list = arena_array(&session->arena, (size_t)count + 1, sizeof *list);
@@ -40,7 +40,7 @@ static inlay_status read_wishes(inlay_session *session, const inlay_options *opt
         return no_memory(diag, "for the rules of a session");
     for (uint32_t i = 0; i < count; i++) {
         inlay_status status =
-            read_wish(session, name, options_list(options, option, i), option == OPTION_forbid, &list[i], diag);
+            read_node_rule(session, name, options_list(options, option, i), option == OPTION_forbid, &list[i], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -80,15 +80,14 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
         const uint32_t i = count;
 
         if (pair.key_bytes == 4 && memcmp(pair.key, "host", 4) == 0)
-            continue; /* of all that the session holds, see limit.c */
+            continue; /* limit of the whole session, see limit.c */
         count++;
         list[i].provider = arena_string_n(&session->arena, pair.key, pair.key_bytes);
         if (list[i].provider == NULL)
             return no_memory(diag, "for the rules of a session");
         if (!option_bytes(pair.value, &list[i].bytes))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "option memory_limit: '%s=%s' is not NAME=BYTES, with K, M "
-                              "or G behind the number if that is meant",
+                              "option memory_limit: '%s=%s' is not NAME=BYTES; the number may be followed by K, M or G",
                               list[i].provider, pair.value);
     }
     session->rules.limits = list;
@@ -106,8 +105,8 @@ inlay_status session_rules_read(inlay_session *session, const inlay_options *opt
         strcmp(options_text(options, OPTION_policy), "priority") == 0 || options_int(options, OPTION_reproducible) != 0;
     rules->max_partitions = (uint32_t)options_int(options, OPTION_max_partitions);
     rules->no_cpu = options_int(options, OPTION_no_cpu) != 0;
-    INLAY_TRY(read_wishes(session, options, OPTION_pin, "pin", &rules->pins, &rules->pin_count, diag));
-    INLAY_TRY(read_wishes(session, options, OPTION_forbid, "forbid", &rules->forbids, &rules->forbid_count, diag));
+    INLAY_TRY(read_node_rules(session, options, OPTION_pin, "pin", &rules->pins, &rules->pin_count, diag));
+    INLAY_TRY(read_node_rules(session, options, OPTION_forbid, "forbid", &rules->forbids, &rules->forbid_count, diag));
     INLAY_TRY(read_requires(session, options, diag));
     INLAY_TRY(read_limits(session, options, diag));
     if (file[0] != '\0') {

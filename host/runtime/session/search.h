@@ -1,15 +1,16 @@
-/* session/search.h - how a session with these options looks for plugins. */
+/* session/search.h - the plugin search that a session with given options performs. */
 #ifndef SESSION_SEARCH_H
 #define SESSION_SEARCH_H
 #include "config/options.h"
 #include "plugin/plugin.h"
 
 typedef struct config_search {
-    plugin_search search; /* dirs are not set: option plugin_dirs is `list` */
+    plugin_search search; /* without directories: option plugin_dirs is in `list` */
     const char *list;
     char verdict_dir[4096];
 } config_search;
 
-/* Fills *out, which borrows from options (may be NULL) and points into itself. */
+/* Initialises *out, which borrows from options (may be NULL). *out must not be moved, because it has pointers to
+ * itself. */
 void config_search_init(config_search *out, const inlay_options *options, plugin_log_fn log, void *log_user);
 #endif

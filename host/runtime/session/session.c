@@ -9,6 +9,7 @@
 #include "session/hash_memo.h"
 #include "session/search.h"
 #include "threads/threads.h"
+#include "inlay/check.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,17 +49,17 @@ static const inlay_option *find_option(const inlay_session *session, const char 
     return NULL;
 }
 
-/* Settings of the session are a provider's, too, where it has such an option. Precision "fast" only permits something:
- * a provider without that choice computes as it does by default. */
+/* Does the setting of the session apply to the provider? It does if the provider has an option of that name. Precision
+ * "fast" is only a permission: a provider without that choice uses its default. */
 static bool takes_setting(const inlay_session *session, const char *name, const char *option, const char *value)
 {
-    const inlay_option *o = find_option(session, name, option);
+    const inlay_option *found = find_option(session, name, option);
 
-    return o != NULL && (strcmp(option, "precision") != 0 || provider_option_is_choice(o, value));
+    return found != NULL && (strcmp(option, "precision") != 0 || provider_option_is_choice(found, value));
 }
 
-/* The settings "NAME.option" of one provider, without the prefix, and those of the session that it has, too. *out_own
- * is how many are the provider's. */
+/* The settings of one provider: applicable settings of the session, then "NAME.option" settings without the prefix.
+ * *out_own is the number of the latter. */
 static provider_setting *settings_of(inlay_session *session, const inlay_options *options, const char *name,
                                      uint32_t *out_count, uint32_t *out_own)
 {
@@ -74,7 +75,7 @@ static provider_setting *settings_of(inlay_session *session, const inlay_options
     size_t bytes = strlen(name);
 
     *out_count = *out_own = 0;
-    /* First, so that the provider's own setting overrules it. */
+    /* First, so that a setting of the provider overrides it. */
     for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
         if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
             takes_setting(session, name, shared[i].option, shared[i].value))
@@ -94,8 +95,8 @@ static provider_setting *settings_of(inlay_session *session, const inlay_options
     return list;
 }
 
-/* For explanations. */
-static bool remember_skipped(inlay_session *session, const char *name, const char *reason)
+/* Records a skipped provider for explanations. */
+static bool add_skipped(inlay_session *session, const char *name, const char *reason)
 {
     session_skipped *skipped = arena_alloc(&session->arena, sizeof *skipped);
 
@@ -107,7 +108,7 @@ static bool remember_skipped(inlay_session *session, const char *name, const cha
     return skipped->name != NULL && skipped->reason != NULL;
 }
 
-/* The same settings in another order are the same; none are 0. */
+/* Independent of the order of the settings; 0 without settings. */
 static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
 {
     uint64_t sum = 0;
@@ -118,13 +119,13 @@ static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
     return sum;
 }
 
-/* A driver that stands in for a device on the CPU is slower than any provider of the CPU's own. */
-static bool is_stand_in(const struct provider *provider)
+/* Is it a driver that emulates a device on the CPU? It is slower than any provider for the CPU. */
+static bool is_emulated(const struct provider *provider)
 {
     return provider->device->kind == INLAY_DEVICE_CPU && provider->table->device_kind != INLAY_DEVICE_CPU;
 }
 
-/* listed: by the user; the others may be missing. */
+/* listed: the user named it; other providers may be missing. */
 static inlay_status open_provider(inlay_session *session, const inlay_options *options, const char *name, bool listed,
                                   bool optional, inlay_diag *diag)
 {
@@ -149,12 +150,12 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
         config_cache_folder(options, "devices", folder, sizeof folder))
         plugin_set_cache(session->plugins, folder);
     status = provider_open(session->plugins, name, settings, count, &provider, &why);
-    /* One that is there but cannot be opened with its settings may have wrong settings: that is not kept quiet. */
+    /* If the provider exists and has settings, they may be wrong, so the failure is reported even if it is optional. */
     if (status != INLAY_OK && optional && status != INLAY_OUT_OF_MEMORY &&
         (count == 0 || plugin_set_find(session->plugins, name) == NULL)) {
         (void)snprintf(line, sizeof line, "provider %s is not used: %s", name, why.text);
         log_line(session, INLAY_LOG_INFO, line);
-        if (!remember_skipped(session, name, why.text))
+        if (!add_skipped(session, name, why.text))
             return no_memory(diag, "for provider %s", name);
         return INLAY_OK;
     }
@@ -176,14 +177,15 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
                               .settings_hash = hash_settings(settings, count),
                               .first_domain = provider->first_domain,
                               .abi_minor = provider->abi_minor,
-                              .unnamed = !listed && own == 0 && is_stand_in(provider) };
+                              .unnamed = !listed && own == 0 && is_emulated(provider) };
     session->providers[session->env.provider_count].identity =
         cost_identity_of(&session->providers[session->env.provider_count]);
     session->env.provider_count++;
     return INLAY_OK;
 }
 
-/* Without a list: all that can be opened, the reference provider last, for it can run everything. */
+/* Without a list: opens all providers that can be opened, the reference provider last, because it supports
+ * everything. */
 static inlay_status open_all(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t count = plugin_set_provider_count(session->plugins);
@@ -223,7 +225,7 @@ static inlay_status open_listed(inlay_session *session, const inlay_options *opt
     return INLAY_OK;
 }
 
-/* The first provider in use that has an option of this name; NULL. */
+/* The first provider in use that has an option of this name, or NULL. */
 static const char *provider_with_option(const inlay_session *session, const char *option)
 {
     for (uint32_t k = 0; k < session->env.provider_count; k++) {
@@ -237,8 +239,8 @@ static const char *provider_with_option(const inlay_session *session, const char
     return NULL;
 }
 
-/* A setting for a provider that is not there would be silently lost. Not so when a later source chose the providers:
- * who leaves one out on the command line need not take back what a file says about it. */
+/* Fails for a setting of a provider that is not in use, which would be ignored silently. Exception: a source of higher
+ * precedence chose the providers, such as the command line; then settings of a file may refer to others. */
 static inlay_status check_settings(const inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t source = options != NULL ? options_source(options, OPTION_providers) : (uint32_t)INLAY_SOURCE_DEFAULT;
@@ -252,13 +254,13 @@ static inlay_status check_settings(const inlay_session *session, const inlay_opt
             known =
                 strlen(session->providers[k].name) == bytes && strncmp(session->providers[k].name, name, bytes) == 0;
         for (const session_skipped *skipped = session->skipped; !known && skipped != NULL;
-             skipped = skipped->next) /* optional, and not there */
+             skipped = skipped->next) /* optional and missing */
             known = strlen(skipped->name) == bytes && strncmp(skipped->name, name, bytes) == 0;
         if (!known) {
             const char *option = name + bytes + 1, *other = provider_with_option(session, option);
 
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: provider %.*s is not in use%s%s%s%s", name,
-                              (int)bytes, name, other != NULL ? "; there is " : "", other != NULL ? other : "",
+                              (int)bytes, name, other != NULL ? "; did you mean " : "", other != NULL ? other : "",
                               other != NULL ? "." : "", other != NULL ? option : "");
         }
     }
@@ -268,21 +270,22 @@ static inlay_status check_settings(const inlay_session *session, const inlay_opt
 static inlay_status open_providers(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     const char *list = options_text(options, OPTION_providers);
-    size_t most = plugin_set_provider_count(session->plugins) + 2;
+    size_t capacity = plugin_set_provider_count(session->plugins) + 2;
     inlay_status status;
 
-    for (const char *c = list; *c != '\0'; c++) /* one may be there several times, under names of its own */
-        most += *c == ',' || *c == ' ';
+    for (const char *at = list; *at != '\0'; at++) /* a provider may be opened several times under different names */
+        capacity += *at == ',' || *at == ' ';
 
-    session->open = arena_array(&session->arena, most, sizeof *session->open);
-    session->providers = arena_array(&session->arena, most, sizeof *session->providers);
-    session->env.device_bytes = arena_array(&session->arena, most, sizeof *session->env.device_bytes);
-    session->env.resident_bytes = arena_array(&session->arena, most, sizeof *session->env.resident_bytes);
+    session->open = arena_array(&session->arena, capacity, sizeof *session->open);
+    session->providers = arena_array(&session->arena, capacity, sizeof *session->providers);
+    session->env.device_bytes = arena_array(&session->arena, capacity, sizeof *session->env.device_bytes);
+    session->env.resident_bytes = arena_array(&session->arena, capacity, sizeof *session->env.resident_bytes);
     if (session->open == NULL || session->providers == NULL || session->env.device_bytes == NULL ||
         session->env.resident_bytes == NULL)
         return no_memory(diag, "for providers");
     session->env.providers = session->providers;
     status = list[0] != '\0' ? open_listed(session, options, list, diag) : open_all(session, options, diag);
+    INLAY_CHECK(session->env.provider_count <= capacity);
     return status == INLAY_OK ? check_settings(session, options, diag) : status;
 }
 
@@ -296,7 +299,7 @@ static inlay_status describe(inlay_session *session, const uint32_t *values, uin
     *out_list = list;
     for (uint32_t i = 0; list != NULL && i < count; i++) {
         const graph_value *value = &graph->values[values[i]];
-        /* An output's declared shape is what a caller can be told where none is computed before the run. */
+        /* If no shape can be inferred before the run, report the declared one. */
         const bool declared = value->info.rank == INLAY_RANK_UNKNOWN && value->declared;
         const inlay_dim *from = declared ? value->declared_dims : value->info.dims;
         const uint32_t known = declared ? value->declared_rank : value->info.rank;
@@ -335,10 +338,10 @@ inlay_status session_describe(inlay_session *session, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ creation and destruction */
 
-/* Memory is promised freely and the process that believes it is killed: a size that this machine can't have is refused
- * instead. */
+/* The default limit is the physical memory. The system overcommits memory, and a process that uses too much is killed,
+ * so a larger size is refused. */
 static uint64_t run_limit(const inlay_options *options)
 {
     int64_t wanted = options_int(options, OPTION_max_run_bytes);
@@ -349,11 +352,11 @@ static uint64_t run_limit(const inlay_options *options)
     return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : (uint64_t)INT64_MAX;
 }
 
-/* The cache is there to save time, not to fill disks. */
+/* The default limit of the cache is 5 % of the free disk space, at most 1 GiB. */
 static uint64_t cache_limit(const inlay_options *options)
 {
     const int64_t wanted = options_int(options, OPTION_cache_max_bytes);
-    const uint64_t most = UINT64_C(1) << 30;
+    const uint64_t max_bytes = UINT64_C(1) << 30;
     char folder[PATH_MAX];
     struct statvfs disk;
     uint64_t share;
@@ -361,25 +364,26 @@ static uint64_t cache_limit(const inlay_options *options)
     if (wanted >= 0)
         return (uint64_t)wanted;
     if (!config_cache_dir(options, folder, sizeof folder))
-        return most;
-    for (char *slash = folder + strlen(folder); statvfs(folder, &disk) != 0; *slash = '\0') /* not made yet */
+        return max_bytes;
+    for (char *slash = folder + strlen(folder); statvfs(folder, &disk) != 0;
+         *slash = '\0') /* not created yet: try its parent */
         if ((slash = strrchr(folder, '/')) == NULL || slash == folder)
-            return most;
+            return max_bytes;
     share = (uint64_t)disk.f_bavail * disk.f_frsize / 20;
-    return share < most ? share : most;
+    return share < max_bytes ? share : max_bytes;
 }
 
 static inlay_status compile(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t nodes = session_count_nodes(session->model->main);
     char folder[PATH_MAX];
-    uint32_t held = threads_hold(session->env.max_threads);
+    uint32_t previous_limit = threads_hold(session->env.max_threads);
     inlay_status status;
 
     (void)hash_constants(session->model->main,
                          config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
                          (int64_t)time(NULL));
-    (void)threads_hold(held);
+    (void)threads_hold(previous_limit);
     if (config_blob_dir(options, folder, sizeof folder)) {
         session->env.cache_dir = arena_string(&session->arena, folder);
         if (session->env.cache_dir == NULL)
@@ -397,10 +401,11 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
     session->progress_step = 0.6 / (nodes > 0 ? nodes : 1);
     session->env.progress = compile_progress;
     session->env.progress_ctx = session;
+    INLAY_CHECK(session->main == NULL && session->watch == NULL);
     return program_create(session->model->main, &session->env, &session->main, diag);
 }
 
-/* A session that has read its options and nothing else; NULL: no memory. */
+/* Creates a session that has only read its options. NULL: out of memory. */
 static inlay_session *session_begin(const inlay_options *options)
 {
     inlay_session *session = calloc(1, sizeof *session);
@@ -426,7 +431,7 @@ static inlay_session *session_begin(const inlay_options *options)
         free(session);
         return NULL;
     }
-    (void)pthread_mutex_init(&session->uses_lock, NULL);
+    (void)pthread_mutex_init(&session->contexts_lock, NULL);
     session->forks = fork_count;
     session->env.held_bytes = run_memory_held(session->memory);
     session->heap_before = session->env.held_bytes != NULL ? heap_bytes() : 0;
@@ -477,7 +482,7 @@ inlay_status session_prepare(const session_source *source, const inlay_options *
     if (session == NULL)
         return no_memory(diag, "for a session");
     session->watch = watch;
-    session->keeps_sparse = watch == NULL; /* who watches may write the model */
+    session->keeps_sparse = watch == NULL; /* an observer may save the model */
     INLAY_TRY(session_report(session, 0, "loading", diag));
     INLAY_TRY(session_load_model(session, source, options, diag));
     session_limit_begin(session);
@@ -520,17 +525,18 @@ done:
     return status;
 }
 
-/* How long a device that hangs gets: for four more pieces of work, and at most ten seconds. */
+/* Time limit for a hung device: four times the device timeout, at most ten seconds. */
 enum { GRACE_PIECES = 4, GRACE_MS = 10000 };
 
-static void leave(const inlay_session *session)
+/* Quiesces the lost devices of an abandoned session, which is not freed. */
+static void abandon(const inlay_session *session)
 {
-    const uint64_t limit = session->env.device_timeout_ms, most = GRACE_MS;
+    const uint64_t limit = session->env.device_timeout_ms, max_ms = GRACE_MS;
 
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         if (provider_is_lost(session->open[i]->state))
             provider_quiesce_lost(session->open[i],
-                                  limit == 0 || limit > most / GRACE_PIECES ? most : limit * GRACE_PIECES);
+                                  limit == 0 || limit > max_ms / GRACE_PIECES ? max_ms : limit * GRACE_PIECES);
 }
 
 void session_close(inlay_session *session)
@@ -538,19 +544,19 @@ void session_close(inlay_session *session)
     if (session == NULL)
         return;
     if (session->abandoned) {
-        leave(session);
+        abandon(session);
         return;
     }
-    if (session_here(session, NULL) != INLAY_OK) /* the parent's to free */
+    if (session_check_process(session, NULL) != INLAY_OK) /* only the parent may free it */
         return;
     program_destroy(session->main);
     session_costs_close(session);
-    graph_model_destroy(session->model); /* custom operators are the plugins', so the model goes first */
+    graph_model_destroy(session->model); /* before the plugins, which own custom operators */
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         provider_close(session->open[i]);
     plugin_set_destroy(session->plugins);
     run_memory_unref(session->memory);
-    (void)pthread_mutex_destroy(&session->uses_lock);
+    (void)pthread_mutex_destroy(&session->contexts_lock);
     arena_deinit(&session->arena);
     free(session);
 }

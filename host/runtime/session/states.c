@@ -1,10 +1,11 @@
-/* session/states.c - which outputs of a model are inputs of the next run: the pairs that option `state` names, and
- * those that exporters name so. */
+/* session/states.c - finds the outputs of a model that are inputs of the next run: the pairs of option `state`, and
+ * pairs with names that exporters use. */
 #include "base/memory.h"
 #include "session/session.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* INPUT=OUTPUT with one * each, for the same text. */
+/* INPUT=OUTPUT, each with one *, which match the same text. */
 static const char *const known_pairs[] = {
     "past_key_values.*=present.*", /* Optimum, ONNX Runtime GenAI */
     "past_key_values.*=present_key_values.*",
@@ -12,7 +13,7 @@ static const char *const known_pairs[] = {
     "past.*=present.*",
 };
 
-/* What * stands for in name; NULL: the name does not match. */
+/* The part of name that * matches; NULL: the name does not match. */
 static const char *star_of(const char *pattern, size_t bytes, const char *name, size_t *out_bytes)
 {
     const char *star = memchr(pattern, '*', bytes);
@@ -26,17 +27,17 @@ static const char *star_of(const char *pattern, size_t bytes, const char *name, 
     return name + head;
 }
 
-/* The output that the pair has for input `name`, INLAY_NONE if there is none. */
+/* The index of the output that the pair assigns to input `name`; INLAY_NONE: none. */
 static uint32_t find_output(const struct graph *graph, const char *pair, const char *name)
 {
-    const char *eq = strchr(pair, '=');
+    const char *equals = strchr(pair, '=');
     size_t in_bytes, out_bytes;
-    const char *in = star_of(pair, (size_t)(eq - pair), name, &in_bytes), *out;
+    const char *in = star_of(pair, (size_t)(equals - pair), name, &in_bytes), *out;
 
     for (uint32_t k = 0; in != NULL && k < graph->output_count; k++) {
         if (graph->outputs[k] == INLAY_NONE)
             continue;
-        out = star_of(eq + 1, strlen(eq + 1), graph->values[graph->outputs[k]].info.name.data, &out_bytes);
+        out = star_of(equals + 1, strlen(equals + 1), graph->values[graph->outputs[k]].info.name.data, &out_bytes);
         if (out != NULL && out_bytes == in_bytes && memcmp(in, out, in_bytes) == 0)
             return k;
     }
@@ -50,8 +51,8 @@ static bool same_size(const inlay_dim *a, const inlay_dim *b)
                                                                   : false);
 }
 
-/* Can the output be the input of the next run? *out_axis: along which it is longer. */
-static bool fit(const struct graph *graph, uint32_t input, uint32_t output, uint32_t *out_axis)
+/* Can the output be the input of the next run? *out_axis: the axis along which it is longer. */
+static bool is_state_pair(const struct graph *graph, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
     const graph_value *out = &graph->values[graph->outputs[output]];
     const inlay_value_info *a = &graph->values[graph->inputs[input]].info, *b = &out->info;
@@ -81,20 +82,20 @@ static bool add_state(inlay_session *session, program_state *list, uint32_t inpu
 {
     uint32_t axis;
 
-    if (!fit(session->model->main, input, output, &axis)) {
+    if (!is_state_pair(session->model->main, input, output, &axis)) {
         if (pair != NULL)
             (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                             "option state: %s: '%s' and '%s' have not the same type and "
-                             "rank, or sizes that never fit",
+                             "option state: %s: '%s' and '%s' have different types or ranks, or incompatible sizes",
                              pair, session->model->main->values[session->model->main->inputs[input]].info.name.data,
                              session->model->main->values[session->model->main->outputs[output]].info.name.data);
         return false;
     }
+    INLAY_CHECK(session->env.state_count < session->model->main->input_count);
     list[session->env.state_count++] = (program_state){ input, output, axis };
     return true;
 }
 
-/* The pair of the user's that has the input, or one that is known. */
+/* Finds the user's pair for the input, or a known one. */
 static inlay_status find_pair(inlay_session *session, const inlay_options *options, program_state *list, uint32_t input,
                               uint8_t *used, inlay_diag *diag)
 {
@@ -128,9 +129,9 @@ inlay_status session_find_states(inlay_session *session, const inlay_options *op
     if (list == NULL || used == NULL)
         return no_memory(diag, "for a session");
     for (uint32_t i = 0; (pair = options_list(options, OPTION_state, i)) != NULL; i++) {
-        const char *eq = strchr(pair, '=');
+        const char *equals = strchr(pair, '=');
 
-        if (eq == NULL || eq == pair || eq[1] == '\0' || strchr(eq + 1, '=') != NULL)
+        if (equals == NULL || equals == pair || equals[1] == '\0' || strchr(equals + 1, '=') != NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option state: '%s' is not INPUT=OUTPUT", pair);
     }
     for (uint32_t i = 0; status == INLAY_OK && i < graph->input_count; i++)
@@ -138,9 +139,7 @@ inlay_status session_find_states(inlay_session *session, const inlay_options *op
     for (uint32_t i = 0; status == INLAY_OK && (pair = options_list(options, OPTION_state, i)) != NULL; i++)
         if (used[i] == 0)
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                "option state: '%s' names no input of the model with an "
-                                "output",
-                                pair);
+                                "option state: '%s' matches no input of the model that has a matching output", pair);
     session->env.states = list;
     return status;
 }

@@ -1,11 +1,12 @@
-/* Timelines live in slots that are recycled but never freed; the number of a timeline is (generation, slot), so a stale
- * number finds a slot of another generation and is ignored. */
+/* Timelines are stored in slots that are reused but never freed. The number of a timeline is (generation, slot), so a
+ * stale number finds a slot with another generation and is ignored. */
 #include "threads/fence.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "threads/fork.h"
 #include "threads/run.h"
 #include "base/boundary.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct timeline {
     inlay_status status; /* INLAY_OK, or why values above `reached` will never be reached */
     uint64_t reached;
     inlay_diag why;
-    inlay_fence_notice *notices; /* who wants to be told, through host_use[0] */
+    inlay_fence_notice *notices; /* pending notices, linked through host_use[0] */
 };
 
 enum { BLOCK_SLOTS = 64, MAX_BLOCKS = 4096 };
@@ -39,7 +40,7 @@ static struct timeline *slot_at(uint32_t slot)
     return block != NULL ? &block[slot % BLOCK_SLOTS] : NULL;
 }
 
-/* Locks the slot of a timeline; NULL: it is gone, or never was. */
+/* Locks the slot of a timeline. NULL: the timeline was destroyed or never existed. */
 static struct timeline *lock_timeline(uint64_t id)
 {
     struct timeline *timeline = id != 0 ? slot_at((uint32_t)id - 1) : NULL;
@@ -56,11 +57,12 @@ static struct timeline *lock_timeline(uint64_t id)
 /* Adds a block of free slots; table_mutex is held. */
 static bool add_block(void)
 {
-    uint32_t b = slot_count / BLOCK_SLOTS;
+    uint32_t block_index = slot_count / BLOCK_SLOTS;
     pthread_condattr_t attr;
     struct timeline *block;
 
-    if (b >= MAX_BLOCKS)
+    INLAY_CHECK(free_count == 0 && slot_count % BLOCK_SLOTS == 0);
+    if (block_index >= MAX_BLOCKS)
         return false;
     if (!list_reserve(&free_slots, slot_count, BLOCK_SLOTS, sizeof *free_slots))
         return false;
@@ -76,7 +78,7 @@ static bool add_block(void)
     }
     (void)pthread_condattr_destroy(&attr);
     slot_count += BLOCK_SLOTS;
-    __atomic_store_n(&blocks[b], block, __ATOMIC_RELEASE);
+    __atomic_store_n(&blocks[block_index], block, __ATOMIC_RELEASE);
     return true;
 }
 
@@ -95,6 +97,7 @@ inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag)
     timeline = slot_at(slot);
     (void)pthread_mutex_lock(&timeline->mutex);
     timeline->generation++;
+    INLAY_CHECK((timeline->generation & 1) == 1 && timeline->notices == NULL);
     timeline->status = INLAY_OK;
     timeline->reached = 0;
     *out_timeline = (uint64_t)timeline->generation << 32 | (slot + 1);
@@ -107,7 +110,8 @@ static inlay_fence_notice *next_notice(const inlay_fence_notice *notice)
     return (inlay_fence_notice *)(uintptr_t)notice->host_use[0];
 }
 
-/* Takes the notices that are due out of the timeline's list, which is locked: all of them where it ends. */
+/* Removes the notices that are due, or all if the timeline ends, from the list and returns them. The timeline is
+ * locked. */
 static inlay_fence_notice *take_due(struct timeline *timeline, bool ends)
 {
     inlay_fence_notice *due = NULL, *kept = NULL;
@@ -117,15 +121,15 @@ static inlay_fence_notice *take_due(struct timeline *timeline, bool ends)
 
         next = next_notice(notice);
         notice->host_use[0] = (uintptr_t)(is_due ? due : kept);
-        notice->host_use[1] = is_due && notice->fence.value > timeline->reached; /* 1: it will not be reached */
+        notice->host_use[1] = is_due && notice->fence.value > timeline->reached; /* 1: it will never be reached */
         *(is_due ? &due : &kept) = notice;
     }
     timeline->notices = kept;
     return due;
 }
 
-/* Without any lock: those who are told may signal in turn. */
-static void tell_due(inlay_fence_notice *due, inlay_status status, const inlay_diag *why)
+/* Calls the notices. No lock is held, because a notice may signal a fence. */
+static void call_notices(inlay_fence_notice *due, inlay_status status, const inlay_diag *why)
 {
     while (due != NULL) {
         inlay_fence_notice *next = next_notice(due);
@@ -160,19 +164,19 @@ void fence_notify(inlay_fence_notice *notice)
 bool fence_forget(inlay_fence_notice *notice)
 {
     struct timeline *timeline = lock_timeline(notice->fence.timeline);
-    inlay_fence_notice *before = NULL, *fence_notice = timeline != NULL ? timeline->notices : NULL;
+    inlay_fence_notice *before = NULL, *entry = timeline != NULL ? timeline->notices : NULL;
 
-    while (fence_notice != NULL && fence_notice != notice) {
-        before = fence_notice;
-        fence_notice = next_notice(fence_notice);
+    while (entry != NULL && entry != notice) {
+        before = entry;
+        entry = next_notice(entry);
     }
-    if (fence_notice != NULL && before != NULL)
-        before->host_use[0] = fence_notice->host_use[0];
-    else if (fence_notice != NULL)
-        timeline->notices = next_notice(fence_notice);
+    if (entry != NULL && before != NULL)
+        before->host_use[0] = entry->host_use[0];
+    else if (entry != NULL)
+        timeline->notices = next_notice(entry);
     if (timeline != NULL)
         (void)pthread_mutex_unlock(&timeline->mutex);
-    return fence_notice != NULL;
+    return entry != NULL;
 }
 
 void timeline_destroy(uint64_t id)
@@ -184,12 +188,14 @@ void timeline_destroy(uint64_t id)
 
     if (timeline == NULL)
         return;
+    INLAY_CHECK((timeline->generation & 1) == 1);
     timeline->generation++;
     due = take_due(timeline, true);
     (void)pthread_mutex_unlock(&timeline->mutex);
     if (due != NULL)
-        tell_due(due, inlay_fail(&why, INLAY_CANCELLED, "nobody signals this fence any more"), &why);
+        call_notices(due, inlay_fail(&why, INLAY_CANCELLED, "the timeline of this fence was destroyed"), &why);
     (void)pthread_mutex_lock(&table_mutex);
+    INLAY_CHECK(free_count < slot_count);
     free_slots[free_count++] = (uint32_t)id - 1; /* has room: capacity covers every slot */
     (void)pthread_mutex_unlock(&table_mutex);
 }
@@ -204,20 +210,21 @@ void timeline_renew(uint64_t *id)
     if (timeline == NULL)
         return;
     due = take_due(timeline, true);
-    timeline->generation += 2; /* odd again: in use, under another number */
+    INLAY_CHECK((timeline->generation & 1) == 1);
+    timeline->generation += 2; /* odd: in use, with another number */
     timeline->status = INLAY_OK;
     timeline->reached = 0;
     *id = (uint64_t)timeline->generation << 32 | (uint32_t)*id;
     (void)pthread_mutex_unlock(&timeline->mutex);
     if (due != NULL)
-        tell_due(due, inlay_fail(&why, INLAY_CANCELLED, "nobody signals this fence any more"), &why);
+        call_notices(due, inlay_fail(&why, INLAY_CANCELLED, "the timeline of this fence was destroyed"), &why);
 }
 
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
 {
     struct timeline *timeline = lock_timeline(fence.timeline);
     inlay_fence_notice *due;
-    inlay_diag told;
+    inlay_diag reason;
 
     if (timeline == NULL)
         return;
@@ -232,15 +239,15 @@ void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why)
     due = take_due(timeline, false);
     status = timeline->status;
     if (due != NULL)
-        told = timeline->why;
+        reason = timeline->why;
     (void)pthread_cond_broadcast(&timeline->moved);
     (void)pthread_mutex_unlock(&timeline->mutex);
     if (due != NULL)
-        tell_due(due, status, &told);
+        call_notices(due, status, &reason);
 }
 
-/* Copies a failure into diag, which keeps its own struct_size. */
-static inlay_status tell(inlay_diag *diag, const inlay_diag *why, inlay_status status)
+/* Copies a failure into diag, whose struct_size stays unchanged. */
+static inlay_status copy_failure(inlay_diag *diag, const inlay_diag *why, inlay_status status)
 {
     (void)inlay_fail(diag, status, "%s", why->text);
     if (diag != NULL && diag->code == status && INLAY_HAS(diag, tensor)) {
@@ -251,7 +258,7 @@ static inlay_status tell(inlay_diag *diag, const inlay_diag *why, inlay_status s
     return status;
 }
 
-/* How often a waiting run looks at its cancel word, which nobody signals. */
+/* Interval in which a waiting run polls its cancel word, which has no condition variable. */
 enum { POLL_NS = 1000000 };
 
 inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns, inlay_diag *diag)
@@ -279,7 +286,7 @@ inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t 
     if (timeline->reached >= fence.value)
         status = INLAY_OK;
     else if (timeline->status != INLAY_OK)
-        status = tell(diag, &timeline->why, timeline->status);
+        status = copy_failure(diag, &timeline->why, timeline->status);
     else if (status != INLAY_OK)
         (void)inlay_fail(diag, status, "the run was stopped while it waited for a device: %s",
                          inlay_status_text(status));

@@ -1,18 +1,18 @@
-/* threads/fence.h - timelines: counters that devices move and others wait for.
+/* threads/fence.h - timelines: counters that devices advance and other threads wait for (timeline semaphores).
  *
- * A timeline is a number that is never used again, so a device that signals late, after its timeline is gone, does no
- * harm. Fences name a point on one (inlay_fence); those of timeline 0 are always reached. */
+ * The number of a timeline is never used again, so a device that signals after its timeline was destroyed does no harm.
+ * A fence (inlay_fence) is a value on a timeline; fences of timeline 0 are always reached. */
 #ifndef THREADS_FENCE_H
 #define THREADS_FENCE_H
 #include "inlay/plugin.h"
 #include <stdbool.h>
 
-/* A new timeline at 0. */
+/* Creates a timeline with value 0. */
 INLAY_NODISCARD inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag);
-/* Nobody may be waiting. 0 is a no-op. */
+/* No thread may be waiting for it. 0 is a no-op. */
 void timeline_destroy(uint64_t id);
-/* Turns a timeline into a new one at 0, after a failure poisoned it; *id is then another number. Cannot fail.
- * Nobody may be waiting, and nothing be under way that signals. */
+/* Replaces a timeline that a failure poisoned with a new one with value 0; *id becomes another number. Cannot fail. No
+ * thread may be waiting for it, and no pending work may signal it. */
 void timeline_renew(uint64_t *id);
 /* See inlay_host.fence_signal and fence_wait. */
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why);
@@ -20,12 +20,13 @@ INLAY_NODISCARD inlay_status fence_wait(inlay_fence fence, const inlay_run *run,
 /* The same, run may be NULL; INLAY_BUSY once until_ns (CLOCK_MONOTONIC, 0 = never) has passed. */
 INLAY_NODISCARD inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns,
                                               inlay_diag *diag);
-/* Waits until the fence is reached or poisoned, also when the run is cancelled: for memory that a device may still be
- * using. The device has been told by the run's cancel word, and keeps its promise (inlay_provider.poll_ms). */
+/* Waits until the fence is reached or poisoned, even if the run is cancelled, because the device may still use the
+ * run's memory. The run's cancel word stops the device within inlay_provider.poll_ms. */
 INLAY_NODISCARD inlay_status fence_settle(inlay_fence fence, inlay_diag *diag);
-/* See inlay_host.fence_notify and fence_forget. A timeline that goes tells who still waits that nobody will signal. */
+/* See inlay_host.fence_notify and fence_forget. Destroying a timeline calls its remaining notices with
+ * INLAY_CANCELLED. */
 void fence_notify(inlay_fence_notice *notice);
 bool fence_forget(inlay_fence_notice *notice);
-/* Has it been reached (or will never be)? *out_status (may be NULL) is what a wait would return. */
+/* True if the fence is reached or poisoned. *out_status (may be NULL): the status that a wait would return. */
 bool fence_reached(inlay_fence fence, inlay_status *out_status);
 #endif

@@ -1,63 +1,68 @@
-/* libgomp waits by turning in a loop, 300000 times unless its environment says otherwise, which is 2 to 8 ms. When
- * other programs want the CPUs, too, the kernel may leave a caller and its worker on one CPU for seconds: then each
- * keeps the other from working while it waits for it, and a run of 100 loops takes half a second instead of 4 ms. With
- * 5000 turns it takes 19, and on a machine of its own nothing is lost: loops follow each other closer than that.
+/* Configures how libgomp's threads wait.
  *
- * Each thread that ever had a team keeps it, asleep, and once all of them are more than the CPUs libgomp takes only 100
- * turns, so that nearly every loop wakes its workers anew. One thread that creates sessions and another that runs them
- * are enough for that: MobileNetV2 takes 2.6 ms with two threads instead of 1.6. Those turns can't be set, but where
- * the policy is an active one they are 1000, some 10 to 30 us: longer than the parts of a loop differ, and short enough
- * where there really are more runs than CPUs.
+ * libgomp waits by spinning, 300000 times by default, which takes 2 to 8 ms. If other programs need the CPUs, the
+ * kernel may leave a caller and its worker on one CPU for seconds. Each then delays the other while it spins, and a run
+ * of 100 loops takes half a second instead of 4 ms. With 5000 spins it takes 19 ms, and on an otherwise idle machine
+ * nothing is lost, because the gaps between loops are shorter than that.
  *
- * The numbers are read when libgomp is loaded, from the environment, so this file must load it, before a plugin does,
- * and set the variables for that moment: when this library is loaded. Where somebody has said how to wait, or libgomp
- * is there already, all stays as it is. */
+ * Each thread that ever had a team keeps it, asleep. Once all of these threads outnumber the CPUs, libgomp spins only
+ * 100 times, so that nearly every loop has to wake its workers. One thread that creates sessions and another that runs
+ * them are enough for that: MobileNetV2 takes 2.6 ms with two threads instead of 1.6. This number cannot be set, but
+ * with the wait policy "active" it is 1000 (10 to 30 us): longer than the imbalance of a loop, and short enough if
+ * there really are more runs than CPUs.
+ *
+ * libgomp reads these settings from the environment when it is loaded. So this file loads it before any plugin does,
+ * when this library is loaded, and sets the variables only for that moment. If the user has set one of the variables,
+ * or libgomp is already loaded, nothing is changed. */
 #include "threads/gomp.h"
+#include "inlay/check.h"
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* libgomp's, unchanged since GCC 4.9; set where the program links with it. */
+/* libgomp's functions, unchanged since GCC 4.9. Not NULL if the program links with libgomp. */
 extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
 extern int omp_get_thread_num(void) __attribute__((weak));
 extern int omp_in_parallel(void) __attribute__((weak));
-extern int omp_pause_resource_all(int kind) __attribute__((weak)); /* of OpenMP 5.0, since GCC 9 */
+extern int omp_pause_resource_all(int kind) __attribute__((weak)); /* OpenMP 5.0, since GCC 9 */
 
 static struct {
     void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
     int (*thread_num)(void);
     int (*in_parallel)(void);
-    int (*pause)(int kind); /* NULL: too old */
+    int (*pause)(int kind); /* NULL: this libgomp is too old */
 } gomp;
 
-/* Others may be reading the environment just then, so it is exchanged rather than changed; setenv would move it. */
-static void *open_told(const char *name)
+/* Loads libgomp with the variables set. Other threads may read the environment concurrently, so the list is replaced by
+ * an extended copy and restored afterwards; setenv() would reallocate it. */
+static void *open_with_settings(const char *name)
 {
-    static char turns[] = "GOMP_SPINCOUNT=5000", policy[] = "OMP_WAIT_POLICY=active";
-    static char **kept; /* never freed: somebody may still be reading in it. Stored atomically, since a compiler leaves
-                         * out what nobody reads, and LeakSanitizer then finds nothing that points there. */
-    char **told, **was = __atomic_load_n(&environ, __ATOMIC_ACQUIRE), **expected;
+    static char spins[] = "GOMP_SPINCOUNT=5000", policy[] = "OMP_WAIT_POLICY=active";
+    /* Never freed, because another thread may still be reading the list. Stored atomically, because a compiler may
+     * remove a variable that is never read, and LeakSanitizer would then report the list. */
+    static char **last_list;
+    char **extended, **original = __atomic_load_n(&environ, __ATOMIC_ACQUIRE), **expected;
     size_t count = 0;
     void *library;
 
-    while (was != NULL && was[count] != NULL)
+    while (original != NULL && original[count] != NULL)
         count++;
-    told = malloc((count + 3) * sizeof *told);
-    if (told == NULL)
+    extended = malloc((count + 3) * sizeof *extended);
+    if (extended == NULL)
         return dlopen(name, RTLD_NOW);
-    __atomic_store_n(&kept, told, __ATOMIC_RELAXED);
+    __atomic_store_n(&last_list, extended, __ATOMIC_RELAXED);
     if (count > 0)
-        memcpy(told, was, count * sizeof *told);
-    told[count] = turns;
-    told[count + 1] = policy;
-    told[count + 2] = NULL;
-    expected = told;
-    __atomic_store_n(&environ, told, __ATOMIC_RELEASE);
+        memcpy(extended, original, count * sizeof *extended);
+    extended[count] = spins;
+    extended[count + 1] = policy;
+    extended[count + 2] = NULL;
+    expected = extended;
+    __atomic_store_n(&environ, extended, __ATOMIC_RELEASE);
     library = dlopen(name, RTLD_NOW);
-    if (!__atomic_compare_exchange_n(&environ, &expected, was, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-        (void)unsetenv("OMP_WAIT_POLICY"); /* somebody has set a variable: there is another list, made of this one */
+    if (!__atomic_compare_exchange_n(&environ, &expected, original, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+        (void)unsetenv("OMP_WAIT_POLICY"); /* another thread has set a variable meanwhile and has copied this list */
         (void)unsetenv("GOMP_SPINCOUNT");
     }
     return library;
@@ -71,7 +76,7 @@ static void *open_library(void)
     if (library != NULL)
         return library;
     return getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL ? dlopen(name, RTLD_NOW)
-                                                                                 : open_told(name);
+                                                                                 : open_with_settings(name);
 }
 
 static __attribute__((constructor)) void find_gomp(void)
@@ -85,7 +90,7 @@ static __attribute__((constructor)) void find_gomp(void)
         gomp.pause = omp_pause_resource_all;
         return;
     }
-    library = open_library(); /* never closed: its threads may be waiting in it */
+    library = open_library(); /* never closed: its threads may be executing its code */
     if (library == NULL)
         return;
     *(void **)&gomp.thread_num = dlsym(library, "omp_get_thread_num");
@@ -95,8 +100,8 @@ static __attribute__((constructor)) void find_gomp(void)
         *(void **)&gomp.parallel = dlsym(library, "GOMP_parallel");
 }
 
-/* ThreadSanitizer does not see what libgomp does between threads, so it is told: what happened before is known to every
- * thread of the team, and what they did is known to the caller. */
+/* ThreadSanitizer does not see libgomp's synchronisation, so it is annotated: writes before the start are visible to
+ * every thread of the team, and writes of the team are visible to the caller afterwards. */
 #if defined(__SANITIZE_THREAD__)
 #define HAS_TSAN 1
 #elif defined(__has_feature)
@@ -113,22 +118,22 @@ struct task {
     void *data;
 };
 
-/* What libgomp calls: exempt, for it reads the task before anything is known. */
-static __attribute__((noinline, no_sanitize("thread"))) void do_task(void *user)
+/* Called by libgomp. Not instrumented, because it reads the task before the first annotation. */
+static __attribute__((noinline, no_sanitize("thread"))) void run_task(void *user)
 {
-    const struct task *t = user;
+    const struct task *task = user;
 
-    __tsan_acquire(t->data);
-    t->fn(t->data);
-    __tsan_release(t->data);
+    __tsan_acquire(task->data);
+    task->fn(task->data);
+    __tsan_release(task->data);
 }
 
 static void start(void (*fn)(void *data), void *data, uint32_t threads)
 {
-    struct task t = { fn, data };
+    struct task task = { fn, data };
 
     __tsan_release(data);
-    gomp.parallel(do_task, &t, threads, 0);
+    gomp.parallel(run_task, &task, threads, 0);
     __tsan_acquire(data);
 }
 #else
@@ -140,6 +145,7 @@ static void start(void (*fn)(void *data), void *data, uint32_t threads)
 
 void gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
 {
+    INLAY_CHECK(threads > 0);
     if (gomp.parallel != NULL)
         start(fn, data, threads);
     else

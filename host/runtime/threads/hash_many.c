@@ -1,9 +1,10 @@
 #include "threads/hash_many.h"
 #include "base/hash.h"
 #include "threads/threads.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
-enum { LEAST_SHARED = 4 << 20 }; /* bytes: half a millisecond, which waking others may take, too */
+enum { MIN_PARALLEL_BYTES = 4 << 20 }; /* takes half a millisecond, about as long as waking other threads */
 
 /* One block of one job. */
 struct block {
@@ -23,7 +24,7 @@ static inlay_status hash_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-static size_t blocks_of(const hash_job *job)
+static size_t block_count_of(const hash_job *job)
 {
     return job->bytes == 0 ? 1 : (size_t)((job->bytes + HASH_BLOCK - 1) / HASH_BLOCK);
 }
@@ -35,14 +36,14 @@ bool hash_many(hash_job *jobs, uint32_t count)
     struct block *blocks;
 
     for (uint32_t i = 0; i < count; i++) {
-        total += blocks_of(&jobs[i]);
+        total += block_count_of(&jobs[i]);
         bytes += jobs[i].bytes;
     }
     blocks = malloc((total + 1) * sizeof *blocks);
     if (blocks == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        size_t parts = blocks_of(&jobs[i]);
+        size_t parts = block_count_of(&jobs[i]);
 
         for (size_t k = 0; k < parts; k++) {
             uint64_t left = jobs[i].bytes - k * HASH_BLOCK;
@@ -52,18 +53,20 @@ bool hash_many(hash_job *jobs, uint32_t count)
                                            .seed = parts == 1 ? jobs[i].seed : 0 };
         }
     }
-    if (bytes < LEAST_SHARED)
+    INLAY_CHECK(at == total);
+    if (bytes < MIN_PARALLEL_BYTES)
         (void)hash_range(blocks, 0, (int64_t)total, 0);
     else
         (void)threads_parallel_for(NULL, (int64_t)total, 4, hash_range, blocks);
     at = 0;
     for (uint32_t i = 0; i < count; i++) {
-        size_t parts = blocks_of(&jobs[i]);
+        size_t parts = block_count_of(&jobs[i]);
 
         jobs[i].hash = parts == 1 ? blocks[at++].hash : jobs[i].seed;
         for (size_t k = 0; parts > 1 && k < parts; k++)
             jobs[i].hash = hash_u64(jobs[i].hash, blocks[at++].hash);
     }
+    INLAY_CHECK(at == total);
     free(blocks);
     return true;
 }

@@ -1,4 +1,4 @@
-/* threads/hash_many.h - hashes of much memory, on the threads of the pool. */
+/* threads/hash_many.h - hashes large data on the threads of the pool. */
 #ifndef THREADS_HASH_MANY_H
 #define THREADS_HASH_MANY_H
 #include <stdbool.h>
@@ -11,6 +11,6 @@ typedef struct hash_job {
     uint64_t hash; /* out: hash_blocks(data, bytes, seed), see base/hash.h */
 } hash_job;
 
-/* Fills in all hashes, on as many threads as threads_limit(NULL) says. false: no memory. */
+/* Computes all hashes on up to threads_limit(NULL) threads. False: out of memory. */
 bool hash_many(hash_job *jobs, uint32_t count);
 #endif

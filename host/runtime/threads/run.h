@@ -1,12 +1,12 @@
-/* threads/run.h - one execution in progress, as the host table's functions see it.
+/* threads/run.h - the state of one run that the functions of the host table use.
  *
- * inlay_run is opaque to plugins. The table (plugin/host_table.c) reads the members below and calls the hooks; the run
- * loop fills them in. A run lives on the stack or in a context; nothing here is allocated per run. */
+ * inlay_run is opaque to plugins. The run loop sets the members below; the host table (plugin/host_table.c) reads them
+ * and calls the hooks. An inlay_run is on the stack or in a context; nothing here is allocated per run. */
 #ifndef THREADS_RUN_H
 #define THREADS_RUN_H
 #include "inlay/plugin.h"
 
-/* When workers of parallel loops were at it: what a profiler lends to a run. */
+/* The time that a worker spent in a parallel loop. A profiler lends the list to a run. */
 typedef struct run_span {
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC */
     uint32_t worker;
@@ -15,31 +15,31 @@ typedef struct run_span {
 typedef struct run_spans {
     run_span *list; /* [capacity] */
     uint32_t capacity;
-    uint32_t count; /* atomic; beyond capacity nothing is kept, only counted */
+    uint32_t count; /* atomic; may exceed capacity, further spans are counted but not stored */
 } run_spans;
 
 struct inlay_run {
     const uint32_t *cancel; /* read atomically; never NULL */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0 = none */
     uint32_t max_threads;   /* the session's intra_threads or fewer, at least 1 */
-    uint32_t watched;       /* 1: it may be cancelled, or has a deadline: its loops look at both (threads.c) */
-    /* Who wants to know what the kernels of a region take, see inlay_ext_steps; NULL = nobody. */
+    uint32_t watched;       /* 1: the run has a deadline or may be cancelled, and its loops poll for both (threads.c) */
+    /* Receives the times of the kernels of a region, see inlay_ext_steps; may be NULL. */
     void (*part)(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
     void *part_ctx;
-    run_spans *spans; /* who wants to know what workers do; NULL = nobody, the usual case */
+    run_spans *spans; /* receives the times of workers; usually NULL */
     void *ctx;        /* first argument of the hooks */
     /* See inlay_host.output_alloc and string_alloc. Any thread. */
     inlay_status (*output_alloc)(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out);
     char *(*string_alloc)(void *ctx, uint64_t bytes);
 };
 
-/* What was measured of a provider's kernels, see inlay_ext_timings. */
+/* Measured times of a provider's kernels, see inlay_ext_timings. */
 typedef struct run_timings {
     const void *ctx;
     double (*find)(const void *ctx, const void *key, uint64_t key_bytes);
 } run_timings;
 
-/* What inlay_compile_request.handle points to: the owner of align_constant for the region in hand. */
+/* inlay_compile_request.handle points to this: callbacks for the region that is being compiled. */
 typedef struct run_compile_hooks {
     void *ctx;
     const void *(*align_constant)(void *ctx, uint32_t value, uint32_t alignment);
@@ -49,7 +49,7 @@ typedef struct run_compile_hooks {
     inlay_status (*take_pack)(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
                               uint32_t *out_known);
     void (*keep_pack)(void *ctx, const void *data);
-    const run_timings *timings; /* lives as long as what is compiled; NULL: none */
+    const run_timings *timings; /* outlives the compiled region; NULL: none */
 } run_compile_hooks;
 
 /* INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; in run.c. */

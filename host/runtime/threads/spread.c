@@ -1,88 +1,91 @@
-/* The kernel likes to put a thread that is woken on the CPU of who wakes it. In a virtual machine it does so nearly
- * always: a CPU that halted looks as if the hypervisor had taken it away. Then caller and worker are on one CPU, each
- * turns in a loop while it keeps the other from working, sleeps in the end, and is woken on the other's CPU: a run of
- * 50 short loops takes 14 ms instead of 1, every time that the program has been idle before. Nothing moves them apart,
- * since neither runs for long. So when the team may have slept, its threads meet here first: the second one on a CPU
- * asks for another that no one has, and then for all that it may use again, which leaves it where it is. */
+/* The kernel often wakes a thread on the CPU of the thread that wakes it. In a virtual machine it does so nearly
+ * always, because a halted CPU looks as if the hypervisor had taken it away. Caller and worker are then on one CPU:
+ * each spins while it keeps the other from running, sleeps in the end, and is woken on the other's CPU. A run of 50
+ * short loops takes 14 ms instead of 1 ms, every time that the program was idle before. The load balancer does not
+ * separate them, because neither runs for long. So if a team may have slept, its threads meet in join_claims() first:
+ * the second thread on a CPU pins itself to an unused CPU and then resets its affinity mask, which leaves it on that
+ * CPU. */
 #include "threads/spread.h"
 #include "base/clock.h"
 #include "threads/gomp.h"
+#include "inlay/check.h"
 #include <sched.h>
 #include <stdbool.h>
 
 enum {
-    ROUNDS = 3,          /* while threads are being made, the caller sleeps, and wakes up elsewhere */
-    PATIENCE_NS = 30000, /* for workers that are awake already */
-    MOST_NS = 1000000,
+    ROUNDS = 3,        /* while threads are being created, the caller sleeps and may wake up on another CPU */
+    SPIN_NS = 30000,   /* waits so long without yielding, for workers that are awake already */
+    WAIT_NS = 1000000, /* gives up after this time */
 };
 
-struct meeting {
+struct cpu_claims {
     uint32_t team;
-    uint32_t there;          /* atomic: workers that came */
-    bool taken[CPU_SETSIZE]; /* atomic: there is one on that CPU */
+    uint32_t arrived;          /* atomic: number of workers that have a CPU */
+    bool claimed[CPU_SETSIZE]; /* atomic: a thread of the team is on that CPU */
 };
 
-static bool take(struct meeting *meeting, int cpu)
+static bool claim_cpu(struct cpu_claims *claims, int cpu)
 {
-    return cpu >= 0 && cpu < CPU_SETSIZE && !__atomic_exchange_n(&meeting->taken[cpu], true, __ATOMIC_RELAXED);
+    return cpu >= 0 && cpu < CPU_SETSIZE && !__atomic_exchange_n(&claims->claimed[cpu], true, __ATOMIC_RELAXED);
 }
 
-/* To the next CPU that none has taken, if there is one: near in the caches, and not the same for every process. */
-static void step_aside(struct meeting *meeting, int here)
+/* Moves to the next unclaimed CPU, if any: it probably shares caches, and it differs between processes. */
+static void move_to_free_cpu(struct cpu_claims *claims, int here)
 {
-    cpu_set_t may, one;
+    cpu_set_t allowed, one;
 
-    if (sched_getaffinity(0, sizeof may, &may) != 0) /* more CPUs than a cpu_set_t has room for */
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) /* more CPUs than a cpu_set_t can hold */
         return;
     for (int i = 1; i < CPU_SETSIZE; i++) {
         const int cpu = (here + i) % CPU_SETSIZE;
 
-        if (!CPU_ISSET(cpu, &may) || !take(meeting, cpu))
+        if (!CPU_ISSET(cpu, &allowed) || !claim_cpu(claims, cpu))
             continue;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
         if (sched_setaffinity(0, sizeof one, &one) == 0)
-            (void)sched_setaffinity(0, sizeof may, &may);
+            (void)sched_setaffinity(0, sizeof allowed, &allowed);
         return;
     }
 }
 
-/* Waits for the workers, and lets one run that is behind it on this CPU. A barrier would send it to sleep. */
-static void wait_for_all(struct meeting *meeting)
+/* Waits for the workers, and yields to one that waits for this CPU. A barrier would put the caller to sleep. */
+static void wait_for_workers(struct cpu_claims *claims)
 {
     const uint64_t begin = clock_ns();
     uint64_t waited = 0;
 
-    while (__atomic_load_n(&meeting->there, __ATOMIC_ACQUIRE) + 1 < meeting->team && waited < MOST_NS) {
+    while (__atomic_load_n(&claims->arrived, __ATOMIC_ACQUIRE) + 1 < claims->team && waited < WAIT_NS) {
         waited = clock_ns() - begin;
-        if (waited > PATIENCE_NS)
+        if (waited > SPIN_NS)
             (void)sched_yield();
     }
 }
 
-static void meet(void *user)
+static void join_claims(void *user)
 {
-    struct meeting *meeting = user;
+    struct cpu_claims *claims = user;
     int here;
 
     if (gomp_worker() == 0) {
-        wait_for_all(meeting);
+        wait_for_workers(claims);
         return;
     }
     here = sched_getcpu();
-    if (here >= 0 && !take(meeting, here))
-        step_aside(meeting, here);
-    (void)__atomic_fetch_add(&meeting->there, 1, __ATOMIC_RELEASE);
+    if (here >= 0 && !claim_cpu(claims, here))
+        move_to_free_cpu(claims, here);
+    (void)__atomic_fetch_add(&claims->arrived, 1, __ATOMIC_RELEASE);
 }
 
 void spread_team(uint32_t team)
 {
+    INLAY_CHECK(team > 1);
     for (int round = 0; round < ROUNDS; round++) {
-        struct meeting meeting = { .team = team };
+        struct cpu_claims claims = { .team = team };
         int cpu = sched_getcpu();
 
-        (void)take(&meeting, cpu);
-        gomp_team(meet, &meeting, team);
+        (void)claim_cpu(&claims, cpu);
+        gomp_team(join_claims, &claims, team);
         if (sched_getcpu() == cpu)
             return;
     }

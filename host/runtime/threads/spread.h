@@ -1,10 +1,10 @@
-/* threads/spread.h - a team whose workers run on CPUs of their own. */
+/* threads/spread.h - places the workers of a team on different CPUs. */
 #ifndef THREADS_SPREAD_H
 #define THREADS_SPREAD_H
 #include <stdint.h>
 
-/* Wakes the calling thread's team of so many threads and sees to it that no two of them share a CPU while there are
- * others that this process may use; the kernel is free to move them later. A microsecond with a team that is awake and
- * spread, else what waking takes, some 50 to 100 us. */
+/* Wakes the calling thread's team of `team` threads and moves threads that share a CPU to unused CPUs of this process,
+ * as far as it has any. The kernel may move them later. Takes about 1 us if the team is awake and spread, otherwise the
+ * time to wake it, 50 to 100 us. */
 void spread_team(uint32_t team);
 #endif

@@ -73,8 +73,8 @@ static void split_planes(const uint8_t *from, size_t bytes, size_t planes, uint8
 static size_t scratch_bytes(const struct packing *packing)
 {
     return packing->chunk_bytes +
-           PACKED_MOST_PLANES *
-               (4 + packing->zstd->bound(packing->chunk_bytes / PACKED_MOST_PLANES + PACKED_MOST_PLANES)) +
+           PACKED_MAX_PLANES *
+               (4 + packing->zstd->bound(packing->chunk_bytes / PACKED_MAX_PLANES + PACKED_MAX_PLANES)) +
            2;
 }
 
