@@ -359,7 +359,7 @@ int main(int argc, char **argv)
     sigset_t signals;
     int code = 0, which;
 
-    output_guard("inlay-serve");
+    output_guard_streams("inlay-serve");
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGTERM);
     if (supervise_is_worker())

@@ -1,5 +1,5 @@
 /* Packs as files: what is found again, what is not, and what happens to files that are not what they were. */
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "folder.h"
 #include "plan/packs/pack_file.h"
 #include "plan/packs/packs.h"
@@ -223,7 +223,7 @@ static void no_room(void **state)
     if (child == 0) { /* what goes beyond this limit is a signal */
         const struct rlimit limit = { 1000, 1000 };
 
-        (void)threads_hold(1);
+        (void)threads_set_limit(1);
         (void)setrlimit(RLIMIT_FSIZE, &limit);
         log_text[0] = '\0';
         _exit(session(&folder, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
@@ -259,7 +259,7 @@ static void together(void **state)
         assert_true(children[c] >= 0);
         if (children[c] == 0) {
             log_text[0] = '\0';
-            (void)threads_hold(1); /* OpenMP's threads are not there after a fork */
+            (void)threads_set_limit(1); /* OpenMP's threads are not there after a fork */
             for (int r = 0; r < ROUNDS; r++)
                 (void)session(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
             _exit(strstr(log_text, "is damaged") == NULL ? 0 : 1);
@@ -286,7 +286,7 @@ static void killed(void **state)
 
         assert_true(child >= 0);
         if (child == 0) {
-            (void)threads_hold(1);
+            (void)threads_set_limit(1);
             for (uint64_t model = 1;; model++)
                 (void)session(&folder, model % 4, 5, LARGE);
         }
@@ -321,7 +321,7 @@ static void full(void **state)
         struct packs *packs;
         int fd;
 
-        (void)threads_hold(1);
+        (void)threads_set_limit(1);
         if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
             mount("none", folder.path, "tmpfs", 0, "size=4m") != 0)
             _exit(77);
@@ -366,21 +366,21 @@ static void bounded(void **state)
         const struct timespec used[] = { { now - 100 + i, 0 }, { now - 100 + i, 0 } };
 
         (void)snprintf(path, sizeof path, "%s/%d.kind", folder.path, (i * 5) % 6); /* 0 5 4 3 2 1 */
-        assert_true(kept_write(path, (const kept_part[]){ { "12345", 5 }, { "67890", 5 } }, 2));
+        assert_true(cache_folder_write(path, (const cache_folder_part[]){ { "12345", 5 }, { "67890", 5 } }, 2));
         assert_int_equal(utimensat(AT_FDCWD, path, used, 0), 0);
     }
     (void)snprintf(path, sizeof path, "%s/left.kind.1.1.new", folder.path);
-    assert_true(kept_write(path, NULL, 0));
-    kept_trim(folder.path, ".kind", 45, 100);
+    assert_true(cache_folder_write(path, NULL, 0));
+    cache_folder_trim(folder.path, ".kind", 45, 100);
     assert_int_equal(folder_count(&folder, "", ".kind", NULL), 4);
     assert_int_equal(folder_count(&folder, "", "0.kind", NULL) + folder_count(&folder, "", "5.kind", NULL), 0);
     assert_int_equal(folder_count(&folder, "", ".new", NULL), 1); /* its writer may be at it */
     assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[]){ { now - 9999, 0 }, { now - 9999, 0 } }, 0),
                      0);
-    kept_trim(folder.path, ".kind", 1000, 2);
+    cache_folder_trim(folder.path, ".kind", 1000, 2);
     assert_int_equal(folder_count(&folder, "", ".kind", NULL), 2);
     assert_int_equal(folder_count(&folder, "", ".new", NULL), 0);
-    kept_trim("/nowhere/at/all", ".kind", 1, 1);
+    cache_folder_trim("/nowhere/at/all", ".kind", 1, 1);
     folder_remove(&folder);
 }
 

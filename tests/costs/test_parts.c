@@ -1,6 +1,6 @@
 /* The parts that costs are made of: fits, the file of measurements, the machine profile. Bent files are as none, never
  * an error; each allocation fails in turn. */
-#include "base/pace.h"
+#include "base/core_speed.h"
 #include "failing_alloc.h"
 #include "folder.h"
 #include "measure/calibrate.h"
@@ -538,11 +538,11 @@ static void prices_are_told_as_times(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
     const partition_provider of_reference = { .table = &modelled }, of_its_own = { .table = &other };
-    const double pace = pace_of_cpu();
+    const double pace = core_time_factor();
 
     (void)state;
     assert_true(pace >= 0.25 && pace <= 16);
-    assert_true(pace_of_cpu() == pace); /* measured once */
+    assert_true(core_time_factor() == pace); /* measured once */
     assert_true(displayed_time_factor(&of_reference, COST_MODEL) == pace);
     assert_true(displayed_time_factor(&of_reference, COST_GUESS) == pace);
     assert_true(displayed_time_factor(&of_reference, COST_CLAIMED) == 1);

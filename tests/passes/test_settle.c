@@ -260,11 +260,11 @@ static void older_plugins(void **state)
     (void)state;
     node.info.op_type = (inlay_str){ "Swish", 5 };
     node.info.domain = (inlay_str){ "ai.onnx", 7 };
-    assert_int_equal(graph_made_since(&node), 0);
+    assert_int_equal(graph_op_since_minor(&node), 0);
     node.made_by = "swish";
-    assert_int_equal(graph_made_since(&node), 0);
+    assert_int_equal(graph_op_since_minor(&node), 0);
     node.info.op_type = (inlay_str){ "NoSuchOperator", 14 };
-    assert_int_equal(graph_made_since(&node), UINT32_MAX);
+    assert_int_equal(graph_op_since_minor(&node), UINT32_MAX);
 }
 
 /* What is put back would make a value of another shape: nothing is undone. */

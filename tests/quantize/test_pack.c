@@ -75,7 +75,7 @@ static void what_goes_in_comes_out(void **state)
         if (!smaller)
             continue;
         assert_true(bytes < sizes[i]);
-        assert_true(packed_is(packed, bytes));
+        assert_true(is_packed_file(packed, bytes));
         assert_int_equal(packed_open(packed, bytes, &back, &back_bytes, &diag), INLAY_OK);
         assert_int_equal(back_bytes, sizes[i]);
         if (sizes[i] > 5 * CHUNK) /* bytes of 8 bits lie as halves, of which one is noise */
@@ -146,7 +146,7 @@ static void damaged_files_are_refused(void **state)
             sign(file, now);
         file = realloc(file, now); /* what lies behind it is not ours */
         assert_non_null(file);
-        if (packed_is(file, now)) {
+        if (is_packed_file(file, now)) {
             status = packed_open(file, now, &back, &got, &why);
             if (status == INLAY_OK) { /* it changed nothing */
                 assert_true(got <= 9 * CHUNK);

@@ -1,5 +1,5 @@
 /* api/about_api.c - inlay.h: information about the model and the providers of a session. */
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "session/session.h"
 
 static const char *text_of(const char *text)
@@ -19,7 +19,7 @@ inlay_status inlay_session_model(const inlay_session *session, inlay_model_info 
                                     .ir_version = model->ir_version,
                                     .metadata_count = model->metadata_count };
 
-    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 inlay_status inlay_session_metadata(const inlay_session *session, uint32_t index, const char **out_key,
@@ -46,7 +46,7 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
         info.name = provider->name;
         info.plugin_path = text_of(provider->plugin_path);
         info.plugin_version = text_of(provider->plugin_version);
-        return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+        return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
     }
     for (index -= session->env.provider_count; skipped != NULL && index > 0; index--)
         skipped = skipped->next;
@@ -54,5 +54,5 @@ inlay_status inlay_session_provider(const inlay_session *session, uint32_t index
         return INLAY_NOT_FOUND;
     info.name = skipped->name;
     info.skipped = skipped->reason;
-    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

@@ -1,6 +1,6 @@
 /* api/async_api.c - inlay.h: asynchronous runs. */
 #include "api/context.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "threads/fence.h"
 #include "inlay/check.h"
 #include <pthread.h>
@@ -117,9 +117,9 @@ inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_opt
     if (runs->busy) {
         status = inlay_fail(diag, INLAY_BUSY, "a run of this context is pending; see inlay_context_wait()");
     } else {
-        known_take(&runs->options, sizeof runs->options,
-                   options != NULL ? (const void *)options : (const void *)&runs->options,
-                   options != NULL ? options->struct_size : 0);
+        sized_struct_read(&runs->options, sizeof runs->options,
+                          options != NULL ? (const void *)options : (const void *)&runs->options,
+                          options != NULL ? options->struct_size : 0);
         runs->options.struct_size = sizeof runs->options;
         begin_run(runs);
         runs->done = done;

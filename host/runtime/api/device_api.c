@@ -1,6 +1,6 @@
 /* api/device_api.c - inlay.h: devices, and values on them. */
 #include "api/context.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "session/search.h"
 #include "threads/fence.h"
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* api/device_value_api.c - inlay.h: values on devices: mapped to the host, shared with other libraries, copied. */
 #include "base/boundary.h"
 #include "base/clock.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "exec/values/value.h"
 #include "inlay/extensions.h"
 #include "plugin/plugin.h"
@@ -54,7 +54,7 @@ inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *o
     status = provider->table->export_native(provider->state, &value->buffer, &found, diag);
     if (status != INLAY_OK)
         return status;
-    return known_give(out_memory, &found, sizeof found)
+    return sized_struct_write(out_memory, &found, sizeof found)
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_native_memory.struct_size is not set");
 }

@@ -3,7 +3,7 @@
 #include "base/nearest.h"
 #include "base/order.h"
 #include "explain/facts.h"
-#include "model/cut.h"
+#include "model/model_part.h"
 #include "session/session.h"
 #include "inlay/check.h"
 #include <string.h>

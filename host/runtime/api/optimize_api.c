@@ -101,7 +101,7 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
     if (args->out_path == NULL)
         goto done;
     session->model->function_count = 0; /* their calls are inlined */
-    INLAY_TRY(model_outline(session->model, args->reserved, diag));
+    INLAY_TRY(model_convert_versions(session->model, args->reserved, diag));
     INLAY_TRY(session_report(session, 1, "writing", diag)); /* cannot be cancelled from here on */
     INLAY_TRY(model_save(session->model, args->out_path, &save, diag));
 done:

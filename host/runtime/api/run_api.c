@@ -1,6 +1,6 @@
 /* api/run_api.c - inlay.h: runs, their measurement and profiles. */
 #include "api/context.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "exec/device/residency.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
@@ -171,7 +171,7 @@ inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_pea
     if (context->profile == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the context is not profiled; call inlay_context_profile() first");
-    known_take(&known, sizeof known, peaks, peaks->struct_size);
+    sized_struct_read(&known, sizeof known, peaks, peaks->struct_size);
     profile_peaks(context->profile, known.integer_ops_per_s, known.half_flops_per_s);
     return INLAY_OK;
 }
@@ -325,5 +325,5 @@ inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *o
     info.dynamic_step_count = bound->plan->dynamic_count;
     if (INLAY_HAS(out_info, predicted_ns))
         info.predicted_ns = predict_run(context->runner);
-    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }

@@ -1,6 +1,6 @@
 /* api/session_api.c - inlay.h: sessions: checks arguments and calls session/ and explain/. */
 #include "api/context.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "explain/explain.h"
 #include "profile/profile.h"
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static inlay_status copy_info(const inlay_io_info *list, uint32_t count, uint32_
 {
     if (index >= count)
         return INLAY_NOT_FOUND;
-    return known_give(out_info, &list[index], sizeof *list) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_info, &list[index], sizeof *list) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 inlay_status inlay_session_input(const inlay_session *session, uint32_t index, inlay_io_info *out_info)
@@ -103,7 +103,7 @@ inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_
 
     if (options->struct_size < sizeof options->struct_size)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.struct_size is not set");
-    known_take(&complete, sizeof complete, options, options->struct_size);
+    sized_struct_read(&complete, sizeof complete, options, options->struct_size);
     if (session_check_process(session, diag) != INLAY_OK)
         return INLAY_UNSUPPORTED;
     if (complete.measured != NULL && complete.measured->session != session)
@@ -119,7 +119,7 @@ inlay_status inlay_session_memory(const inlay_session *session, inlay_memory_inf
     inlay_memory_info info;
 
     run_memory_get_info(session->memory, &info);
-    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 inlay_status inlay_session_value_create(inlay_session *session, inlay_dtype dtype, uint32_t rank, const int64_t *dims,

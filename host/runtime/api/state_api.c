@@ -1,6 +1,6 @@
 /* api/state_api.c - inlay.h: states that a context keeps between runs. */
 #include "api/context.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "inlay/check.h"
 
 uint32_t inlay_session_state_count(const inlay_session *session)
@@ -18,7 +18,7 @@ inlay_status inlay_session_state(const inlay_session *session, uint32_t index, i
     info.output = session->env.states[index].output;
     info.axis = session->env.states[index].axis;
     info.in_place = session->main->state_steps[index] != INLAY_NONE;
-    return known_give(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows, inlay_diag *diag)

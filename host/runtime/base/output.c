@@ -363,7 +363,7 @@ static bool wanted_owner_and_mode(int temporary, int from, struct stat *out)
     return true;
 }
 
-inlay_status output_take(output_file *out, const char *path, const char *from, inlay_diag *diag)
+inlay_status output_move_file(output_file *out, const char *path, const char *from, inlay_diag *diag)
 {
     int fd = -1;
     struct stat st;
@@ -424,7 +424,7 @@ static void close_standard_output(void)
     _exit(EXIT_FAILURE);
 }
 
-void output_guard(const char *name)
+void output_guard_streams(const char *name)
 {
     struct sigaction action;
 

@@ -7,7 +7,7 @@
  * read-only, its owner cannot be preserved, or it is a mount point) is overwritten in place after the data is complete
  * and the space is reserved.
  *
- * Files of the cache folders are written by kept_write() (base/kept.h), which never follows links. */
+ * Files of the cache folders are written by cache_folder_write() (base/cache_folder.h), which never follows links. */
 #ifndef BASE_OUTPUT_H
 #define BASE_OUTPUT_H
 #include "inlay/status.h"
@@ -32,7 +32,7 @@ INLAY_NODISCARD inlay_status output_open(output_file *out, const char *path, inl
 INLAY_NODISCARD inlay_status output_open_stream(output_file *out, const char *path, inlay_diag *diag);
 /* Opens path and fills it with the contents of the file `from`, which is moved if that avoids a copy. An executable
  * file stays executable. */
-INLAY_NODISCARD inlay_status output_take(output_file *out, const char *path, const char *from, inlay_diag *diag);
+INLAY_NODISCARD inlay_status output_move_file(output_file *out, const char *path, const char *from, inlay_diag *diag);
 
 /* Writes all bytes to a descriptor of an output or of another file. On failure returns false and sets errno. If the
  * file would exceed RLIMIT_FSIZE, where write() raises a signal, nothing is written and errno is EFBIG. */
@@ -55,7 +55,7 @@ bool output_target(const char *path, char target[PATH_MAX]);
  * a write beyond RLIMIT_FSIZE an error instead of a signal; and closes standard output at exit. If printed text could
  * not be written, the exit code becomes 1, with a line on stderr that begins with `name`. A reader that closed the pipe
  * (EPIPE) is not a failure. */
-void output_guard(const char *name);
+void output_guard_streams(const char *name);
 
 /* From now on, an output named /dev/stdout writes to the present standard output, and printed text is written to
  * stderr. False if it was called before. */

@@ -1,5 +1,5 @@
 #include "config/options.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/nearest.h"
 #include "base/memory.h"
 #include "config/checks.h"
@@ -455,7 +455,7 @@ inlay_status options_describe(uint32_t index, inlay_option_doc *out_doc)
     doc.kind = table[index].kind;
     doc.min = table[index].min;
     doc.max = table[index].max;
-    return known_give(out_doc, &doc, sizeof doc) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_doc, &doc, sizeof doc) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 /* The index-th value; false past the last. */
@@ -497,7 +497,7 @@ inlay_status options_setting(const inlay_options *options, uint32_t index, inlay
 
     if (!setting_at(options, index, &setting))
         return INLAY_NOT_FOUND;
-    return known_give(out_setting, &setting, sizeof setting) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
+    return sized_struct_write(out_setting, &setting, sizeof setting) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
 
 void options_set_log(inlay_options *options, inlay_log_fn log, void *user)
@@ -517,7 +517,7 @@ inlay_status options_set_allocator(inlay_options *options, const inlay_allocator
     inlay_allocator complete = { 0 };
 
     if (allocator != NULL) {
-        known_take(&complete, sizeof complete, allocator, allocator->struct_size);
+        sized_struct_read(&complete, sizeof complete, allocator, allocator->struct_size);
         if (complete.alloc == NULL || complete.free == NULL)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_allocator: struct_size, alloc or free is not set");
     }

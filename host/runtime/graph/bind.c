@@ -486,7 +486,7 @@ static inlay_status bind_graph(struct binder *binder, struct graph *graph)
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         status = bind_node(binder, graph, graph->nodes[i]);
-        if (!graph_goes_on(binder->model, graph, graph->nodes[i], &status, binder->diag))
+        if (!graph_continue_after_error(binder->model, graph, graph->nodes[i], &status, binder->diag))
             return status;
         INLAY_TRY(name_required_outputs(binder, graph, i));
         for (uint32_t k = 0; k < graph->nodes[i]->body_count; k++)

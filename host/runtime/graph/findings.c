@@ -96,7 +96,7 @@ static bool set_path(graph_model *model, graph_finding *finding)
     return finding->path != NULL;
 }
 
-bool graph_place_findings(graph_model *model)
+bool graph_update_finding_paths(graph_model *model)
 {
     for (graph_finding *finding = model->findings; finding != NULL; finding = finding->next)
         if (!set_path(model, finding))
@@ -187,8 +187,8 @@ void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code
     *out_fix = fault > 0 ? faults[fault - 1].fix : "";
 }
 
-bool graph_goes_on(graph_model *model, const struct graph *graph, const graph_node *node, inlay_status *status,
-                   inlay_diag *diag)
+bool graph_continue_after_error(graph_model *model, const struct graph *graph, const graph_node *node,
+                                inlay_status *status, inlay_diag *diag)
 {
     const char *code, *fix;
 

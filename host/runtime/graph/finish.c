@@ -169,7 +169,7 @@ static inlay_status check_uses(struct finisher *finisher)
     for (uint32_t i = 0; i < graph->node_count; i++) {
         inlay_status status = check_node_uses(finisher, graph->nodes[i]);
 
-        if (!graph_goes_on(graph->model, graph, graph->nodes[i], &status, finisher->diag))
+        if (!graph_continue_after_error(graph->model, graph, graph->nodes[i], &status, finisher->diag))
             return status;
     }
     for (uint32_t k = 0; k < graph->output_count; k++) {
@@ -180,7 +180,7 @@ static inlay_status check_uses(struct finisher *finisher)
                                       INLAY_INVALID_MODEL, finisher->diag,
                                       "output %u '%.96s' has no producer; add a node or remove it from the outputs", k,
                                       graph->values[graph->outputs[k]].info.name.data);
-        if (!graph_goes_on(graph->model, graph, NULL, &status, finisher->diag))
+        if (!graph_continue_after_error(graph->model, graph, NULL, &status, finisher->diag))
             return status;
     }
     return INLAY_OK;

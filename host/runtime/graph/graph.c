@@ -165,7 +165,7 @@ uint64_t graph_blob_mapped(const graph_model *model)
     return bytes;
 }
 
-void graph_blob_forget(const graph_model *model, const void *data, size_t bytes)
+void graph_blob_release_pages(const graph_model *model, const void *data, size_t bytes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)data + page - 1) & ~(page - 1);
     uintptr_t to = ((uintptr_t)data + bytes) & ~(page - 1);

@@ -174,7 +174,7 @@ struct graph_model {
     int64_t rewrite;
     bool strict;      /* graph_tolerate() fails instead of recording a finding */
     bool trusts_file; /* inference used a type or shape that the file declares, which may be wrong */
-    bool collect;     /* binding and inference continue after an error, see graph_goes_on() */
+    bool collect;     /* binding and inference continue after an error, see graph_continue_after_error() */
     uint32_t fault;   /* 1 + the graph_fault of the last error, 0 = none */
     graph_finding *findings, *last_finding; /* list in the order of discovery */
     uint32_t finding_count;                 /* at most 1000 are stored */
@@ -196,15 +196,15 @@ INLAY_NODISCARD inlay_status graph_tolerate(graph_model *model, const struct gra
                                             const char *tensor, graph_fault fault, inlay_diag *diag, const char *format,
                                             ...);
 /* Updates the paths of all findings after the graphs have been connected. False: out of memory. */
-bool graph_place_findings(graph_model *model);
+bool graph_update_finding_paths(graph_model *model);
 /* graph_fail() with a fault code for `inlay check`. */
 INLAY_PRINTF(7, 8)
 inlay_status graph_fault_fail(const struct graph *graph, const graph_node *node, const char *tensor, graph_fault fault,
                               inlay_status code, inlay_diag *diag, const char *format, ...);
 /* Called after a step for a node (or for the graph if node is NULL): may processing continue? If the model collects
  * errors, an error becomes a finding and *status becomes INLAY_OK. */
-bool graph_goes_on(graph_model *model, const struct graph *graph, const graph_node *node, inlay_status *status,
-                   inlay_diag *diag);
+bool graph_continue_after_error(graph_model *model, const struct graph *graph, const graph_node *node,
+                                inlay_status *status, inlay_diag *diag);
 /* Code and fix of an error. If fault is 0, the code follows from the status. */
 void graph_fault_text(uint32_t fault, inlay_status status, const char **out_code, const char **out_fix);
 
@@ -249,11 +249,11 @@ uint64_t graph_blob_mapped(const graph_model *model);
 
 /* A hint that the bytes will probably not be read again. Pages of a mapping that are completely within the range are
  * released; a later read loads them from the file again. No effect on heap memory. Thread-safe. */
-void graph_blob_forget(const graph_model *model, const void *data, size_t bytes);
+void graph_blob_release_pages(const graph_model *model, const void *data, size_t bytes);
 
 /* Is a constant small enough to determine shapes? Such constants are shown to providers, and are copied if they are
  * misaligned in the file; weights are not. Integers have a higher limit because shapes are computed from them. */
-static inline bool graph_decides_shapes(const inlay_value_info *info)
+static inline bool graph_constant_may_set_shapes(const inlay_value_info *info)
 {
     bool integers = info->dtype == INLAY_INT64 || info->dtype == INLAY_INT32;
 
@@ -264,7 +264,7 @@ static inline bool graph_decides_shapes(const inlay_value_info *info)
 bool graph_node_is_host(const struct graph *graph, const graph_node *node);
 /* The minor version of the plugin ABI since which passes may create such a node (made_ops.def). UINT32_MAX: it is not
  * listed. 0 also for nodes from the file. */
-uint32_t graph_made_since(const graph_node *node);
+uint32_t graph_op_since_minor(const graph_node *node);
 /* May two runs of a bound node give different results? Such a node is never folded. */
 bool graph_node_is_random(const graph_node *node);
 
@@ -343,8 +343,9 @@ INLAY_NODISCARD inlay_status graph_infer_from(struct graph *graph, uint32_t firs
 
 /* Infers a bound node without bodies that may not be in graph. Sets out[o] (NULL = omitted); dims are allocated in
  * scratch, and symbols are created as in graph_infer_node(). */
-INLAY_NODISCARD inlay_status graph_infer_apart(const struct graph *graph, const graph_node *node,
-                                               graph_value *const *out, struct arena *scratch, inlay_diag *diag);
+INLAY_NODISCARD inlay_status graph_infer_detached_node(const struct graph *graph, const graph_node *node,
+                                                       graph_value *const *out, struct arena *scratch,
+                                                       inlay_diag *diag);
 
 /* Creates a flat snapshot for providers, with the node and value indexes of graph. It borrows from graph, which must
  * not change while the snapshot is in use. Memory is allocated in arena. */

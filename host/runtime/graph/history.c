@@ -26,7 +26,7 @@ static const struct {
 #undef MADE
 };
 
-uint32_t graph_made_since(const graph_node *node)
+uint32_t graph_op_since_minor(const graph_node *node)
 {
     for (size_t i = 0; node->made_by != NULL && i < sizeof made_ops / sizeof made_ops[0]; i++)
         if (strcmp(made_ops[i].op, node->info.op_type.data) == 0 &&
@@ -82,7 +82,7 @@ void history_removed(struct graph *graph, graph_node *node)
     }
 }
 
-void history_same(struct graph *graph, uint32_t value, uint32_t instead)
+void history_value_replaced(struct graph *graph, uint32_t value, uint32_t instead)
 {
     graph_history *history = value == instead ? NULL : history_of(graph);
 

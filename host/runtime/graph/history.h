@@ -11,7 +11,7 @@
  * recorded, and rewrites that depend on it cannot be undone. */
 void history_removed(struct graph *graph, graph_node *node); /* the pass removes node */
 /* Readers of `value` now read `instead`, which has the same contents. */
-void history_same(struct graph *graph, uint32_t value, uint32_t instead);
+void history_value_replaced(struct graph *graph, uint32_t value, uint32_t instead);
 
 /* The i-th node that the rewrite removed; NULL after the last. */
 const graph_node *history_replaced(const struct graph *graph, int64_t rewrite, uint32_t i);

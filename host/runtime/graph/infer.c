@@ -4,7 +4,7 @@
  * infer function. Types and shapes that the file declares are used only where inference yields none, because exporters
  * often declare wrong ones. */
 #include "graph/infer.h"
-#include "graph/refit.h"
+#include "graph/change_version.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -112,7 +112,7 @@ static bool bind_later_version(struct graph *graph, graph_node *node, const op_v
          opset++, last = row) {
         row = strcmp(node->info.domain.data, "ai.onnx") == 0 ? op_find("ai.onnx", node->info.op_type.data, opset, NULL)
                                                              : NULL;
-        if (row == NULL || row == last || !graph_refit(graph, node, row, false, &why))
+        if (row == NULL || row == last || !graph_change_version(graph, node, row, false, &why))
             continue;
         node->row = NULL;
         node->schema = NULL;
@@ -182,7 +182,7 @@ static inlay_status check_outputs(struct inference *inf, struct graph *graph, co
 
 /* ------------------------------------------------------------------ graphs */
 
-/* As graph_infer_apart(), but also for nodes with bodies, whose outputs get their types and shapes from the bodies. */
+/* As graph_infer_detached_node(), but also for nodes with bodies, whose outputs get their types and shapes from the bodies. */
 static inlay_status infer_outputs(struct inference *inf, struct graph *graph, graph_node *node, graph_value *const *out,
                                   struct arena *scratch)
 {
@@ -226,8 +226,8 @@ done:
     return status;
 }
 
-inlay_status graph_infer_apart(const struct graph *graph, const graph_node *node, graph_value *const *out,
-                               struct arena *scratch, inlay_diag *diag)
+inlay_status graph_infer_detached_node(const struct graph *graph, const graph_node *node, graph_value *const *out,
+                                       struct arena *scratch, inlay_diag *diag)
 {
     struct inference inf = { .model = graph->model, .diag = diag };
 
@@ -247,7 +247,7 @@ static bool infer_or_note(struct inference *inf, struct graph *graph, graph_node
         infer_forget(&graph->values[node->info.outputs[output]]);
         infer_use_declared(graph, &graph->values[node->info.outputs[output]]);
     }
-    return graph_goes_on(inf->model, graph, node, status, inf->diag);
+    return graph_continue_after_error(inf->model, graph, node, status, inf->diag);
 }
 
 inlay_status infer_graph(struct inference *inf, struct graph *graph)

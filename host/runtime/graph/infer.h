@@ -23,7 +23,7 @@ INLAY_NODISCARD inlay_status infer_body_outputs(const graph_node *node, inlay_va
                                                 struct arena *scratch);
 
 /* The trip count of a Loop of graph if it is a constant and the condition stays true; otherwise -1. */
-int64_t infer_loop_turns(const struct graph *graph, const graph_node *node);
+int64_t infer_loop_trip_count(const struct graph *graph, const graph_node *node);
 
 /* Infers a node whose operator a plugin defines. In infer_custom.c. */
 INLAY_NODISCARD inlay_status infer_custom(op_infer *infer, const inlay_operator *op);

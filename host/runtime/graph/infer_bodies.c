@@ -295,7 +295,7 @@ static bool condition_is_invariant(const struct graph *inner)
     return value == inner->inputs[1] || is_true(&inner->values[value].info);
 }
 
-int64_t infer_loop_turns(const struct graph *graph, const graph_node *node)
+int64_t infer_loop_trip_count(const struct graph *graph, const graph_node *node)
 {
     const graph_value *max_count = node_input(graph, node, 0), *cond = node_input(graph, node, 1);
     int64_t trip_count;
@@ -325,7 +325,7 @@ static inlay_status infer_loop(struct inference *inf, struct graph *graph, const
     for (uint32_t i = 0; i < carried; i++)
         set_input(inner, i + 2, node_input(graph, node, i + 2));
     INLAY_TRY(infer_carried(inf, graph, node, body, 2, 1, carried));
-    trip_count = infer_loop_turns(graph, node);
+    trip_count = infer_loop_trip_count(graph, node);
     for (uint32_t o = 0; o < node->info.output_count; o++) {
         graph_value *value = node_output(graph, node, o);
 

@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include "base/among.h"
 #include "base/clock.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/memory.h"
 #include "base/order.h"
 #include "config/dirs.h"
@@ -611,7 +611,7 @@ inlay_status calibrate_machine(const inlay_options *options, const inlay_calibra
 
     calibration.begin = seconds();
     if (what != NULL)
-        known_take(&request, sizeof request, what, what->struct_size);
+        sized_struct_read(&request, sizeof request, what, what->struct_size);
     if (request.quick != 0) {
         calibration.plan.min_runs = 2;
         calibration.plan.budget_ns = QUICK_BUDGET_NS;
@@ -626,7 +626,7 @@ inlay_status calibrate_machine(const inlay_options *options, const inlay_calibra
     INLAY_TRY(calibrate(&calibration, options));
     calibration.result.seconds = seconds() - calibration.begin;
     if (out_result != NULL)
-        (void)known_give(out_result, &calibration.result, sizeof calibration.result);
+        (void)sized_struct_write(out_result, &calibration.result, sizeof calibration.result);
 done:
     for (uint32_t point = 0; calibration.points != NULL && point < calibration.session->env.provider_count; point++)
         free(calibration.points[point]);

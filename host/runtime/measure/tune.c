@@ -7,7 +7,7 @@
 #include "measure/tune.h"
 #include "inlay/check.h"
 #include "base/clock.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/memory.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -325,12 +325,12 @@ inlay_status tune_session(inlay_session *session, const inlay_tune_options *opti
         return no_memory(diag, "to tune");
     *tuning = (struct tuning){ .session = session, .diag = diag, .activity = "tuning", .begin = seconds() };
     if (options != NULL)
-        known_take(&tuning->options, sizeof tuning->options, options, options->struct_size);
+        sized_struct_read(&tuning->options, sizeof tuning->options, options, options->struct_size);
     tuning->end = tuning->begin + (tuning->options.budget_s > 0 ? tuning->options.budget_s : DEFAULT_BUDGET_S);
     status = tune(tuning);
     tuning->result.seconds = seconds() - tuning->begin;
     if (status == INLAY_OK && out_result != NULL)
-        (void)known_give(out_result, &tuning->result, sizeof tuning->result);
+        (void)sized_struct_write(out_result, &tuning->result, sizeof tuning->result);
     if (session->abandoned)
         return status; /* a device hangs: leak everything that it may still use */
     runner_destroy(tuning->runner);

@@ -93,7 +93,7 @@ void file_unmap(file_map *map)
     *map = (file_map){ 0 };
 }
 
-inlay_status file_give(file_map *map, graph_model *model, inlay_diag *diag)
+inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag)
 {
     void *address = (void *)(uintptr_t)map->bytes;
     inlay_status status = INLAY_OK;
@@ -221,7 +221,7 @@ static inlay_status unpack(const char *location, file_map *map, inlay_diag *diag
     size_t bytes;
     inlay_status status;
 
-    if (!packed_is(map->bytes, map->count))
+    if (!is_packed_file(map->bytes, map->count))
         return INLAY_OK;
     status = packed_open(map->bytes, map->count, &raw, &bytes, &why);
     file_unmap(map);
@@ -248,7 +248,7 @@ inlay_status external_open(external_files *files, const char *location, file_map
         status = unpack(location, out, diag);
     if (status != INLAY_OK)
         return status;
-    status = file_give(out, files->model, diag);
+    status = file_transfer(out, files->model, diag);
     if (status != INLAY_OK)
         return status;
     key = arena_string(&files->scratch, location);

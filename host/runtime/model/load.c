@@ -175,7 +175,7 @@ static inlay_status load_model(struct loader *loader, const Onnx__Model *proto)
     loader->opset_count = model->opset_count;
     INLAY_TRY(load_graph(loader, &scope, proto->graph));
     INLAY_TRY(graph_finish(model->main, loader->diag));
-    if (!graph_place_findings(model))
+    if (!graph_update_finding_paths(model))
         status = load_no_memory(loader, NULL);
 done:
     scope_deinit(&scope);
@@ -263,7 +263,7 @@ static inlay_status load_map(file_map *map, const char *what, const char *path, 
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "out of memory");
         goto done;
     }
-    INLAY_TRY(file_give(map, model, diag));
+    INLAY_TRY(file_transfer(map, model, diag));
     if (path != NULL) {
         model->path = arena_string(&model->arena, path);
         if (model->path == NULL) {

@@ -19,7 +19,7 @@ INLAY_NODISCARD inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag
 INLAY_NODISCARD inlay_status file_map_path(const char *path, file_map *out, inlay_diag *diag);
 void file_unmap(file_map *map);
 /* Transfers the mapping to the model, which unmaps it; on failure it is unmapped at once. */
-INLAY_NODISCARD inlay_status file_give(file_map *map, graph_model *model, inlay_diag *diag);
+INLAY_NODISCARD inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag);
 
 /* Files that tensors name as external data. Each is mapped once; the model owns the mappings. */
 typedef struct external_files {

@@ -180,7 +180,7 @@ static inlay_status load_outputs(struct loader *loader, struct scope *scope, con
             status = graph_fault_fail(graph, NULL, name, GRAPH_NO_PRODUCER, INLAY_INVALID_MODEL, loader->diag,
                                       "output %zu '%.96s' has no producer; add a node or remove it from the outputs", i,
                                       name);
-            if (!graph_goes_on(loader->model, graph, NULL, &status, loader->diag))
+            if (!graph_continue_after_error(loader->model, graph, NULL, &status, loader->diag))
                 return status;
             continue;
         }
@@ -243,7 +243,7 @@ static inlay_status define_node(struct loader *loader, struct scope *scope, cons
         return load_no_memory(loader, graph);
     if (node->info.op_type.bytes == 0) {
         status = graph_fail(graph, node, NULL, INLAY_INVALID_MODEL, loader->diag, "the node has no op_type");
-        if (!graph_goes_on(loader->model, graph, node, &status, loader->diag))
+        if (!graph_continue_after_error(loader->model, graph, node, &status, loader->diag))
             return status;
     }
     INLAY_TRY(load_extra(loader, &proto->base, &node->extra));
@@ -261,7 +261,7 @@ static inlay_status define_node(struct loader *loader, struct scope *scope, cons
         status = graph_fault_fail(graph, node, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, loader->diag,
                                   "output %zu '%.96s' has the name of another value; names must be unique in a graph",
                                   output, name);
-        if (!graph_goes_on(loader->model, graph, node, &status, loader->diag))
+        if (!graph_continue_after_error(loader->model, graph, node, &status, loader->diag))
             return status;
     }
 done:
@@ -286,7 +286,7 @@ static inlay_status connect_nodes(struct loader *loader, struct scope *scope, si
     INLAY_CHECK(count <= scope->graph->node_count);
     for (size_t i = 0; i < count; i++) {
         status = load_node(loader, scope, protos[i], scope->graph->nodes[i]);
-        if (!graph_goes_on(loader->model, scope->graph, scope->graph->nodes[i], &status, loader->diag))
+        if (!graph_continue_after_error(loader->model, scope->graph, scope->graph->nodes[i], &status, loader->diag))
             break;
     }
     return status;

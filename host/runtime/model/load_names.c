@@ -38,7 +38,7 @@ inlay_status scope_define(struct loader *loader, struct scope *scope, const char
         return scope_add(loader, scope, name, out_value);
     status = graph_fault_fail(scope->graph, NULL, name, GRAPH_NAME_TWICE, INLAY_INVALID_MODEL, loader->diag,
                               "%s '%.96s' has the name of another value; names must be unique in a graph", what, name);
-    (void)graph_goes_on(loader->model, scope->graph, NULL, &status, loader->diag);
+    (void)graph_continue_after_error(loader->model, scope->graph, NULL, &status, loader->diag);
     return status;
 }
 

@@ -74,7 +74,8 @@ static inlay_status add_sparse_node(struct loader *loader, struct graph *graph, 
     node->opset = 1;
     memcpy((uint32_t *)(uintptr_t)node->info.inputs, in, sizeof in);
     *(uint32_t *)(uintptr_t)node->info.outputs = value;
-    graph_blob_forget(loader->model, indices->data, (size_t)indices->bytes); /* they were read only for validation */
+    graph_blob_release_pages(loader->model, indices->data,
+                             (size_t)indices->bytes); /* they were read only for validation */
     return INLAY_OK;
 }
 

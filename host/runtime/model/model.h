@@ -55,7 +55,7 @@ INLAY_NODISCARD inlay_status model_save(const graph_model *model, const char *pa
 /* Converts nodes to the operator versions that the model imports, so that it can be saved. A node that cannot be
  * converted becomes the call of a function. opset: version of ai.onnx to import; 0 = the model's. The model cannot be
  * run afterwards. */
-INLAY_NODISCARD inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag);
+INLAY_NODISCARD inlay_status model_convert_versions(graph_model *model, int64_t opset, inlay_diag *diag);
 
 /* The contents of a TensorProto, SequenceProto, MapProto or OptionalProto file (ONNX's test data, `.pb` inputs). For
  * the runtime's representation see exec/values/value.h. */

@@ -53,7 +53,7 @@ const packed_zstd *packed_library(void)
     return found ? &library : NULL;
 }
 
-bool packed_is(const uint8_t *file, size_t bytes)
+bool is_packed_file(const uint8_t *file, size_t bytes)
 {
     return bytes >= PACKED_HEADER && memcmp(file, PACKED_MAGIC, 8) == 0;
 }
@@ -174,12 +174,12 @@ static bool unpack_table(const struct unpack_job *job, uint32_t worker, const ui
     uint8_t *room = job->planes + (size_t)worker * job->chunk_bytes;
     const uint8_t *codes = room;
 
-    if ((size != 2 && size != 4) || n * size != bytes || stored_bytes < PACKED_KINDS * size)
+    if ((size != 2 && size != 4) || n * size != bytes || stored_bytes < PACKED_TABLE_SIZE * size)
         return false;
-    stored_bytes -= PACKED_KINDS * size;
+    stored_bytes -= PACKED_TABLE_SIZE * size;
     if (stored_bytes == n)
-        codes = stored + PACKED_KINDS * size;
-    else if (!unpack_frame(job, worker, stored + PACKED_KINDS * size, stored_bytes, room, n))
+        codes = stored + PACKED_TABLE_SIZE * size;
+    else if (!unpack_frame(job, worker, stored + PACKED_TABLE_SIZE * size, stored_bytes, room, n))
         return false;
     for (size_t i = 0; i < n; i++)
         if (size == 4)
@@ -259,7 +259,7 @@ static inlay_status read_header(struct unpack_job *job, const uint8_t *file, siz
         read_u64(file + 24) !=
             hash_bytes(file + PACKED_HEADER, (size_t)job->count * PACKED_ENTRY, hash_bytes(file, PACKED_HEADER - 8, 0)))
         return inlay_fail(job->diag, INLAY_INVALID_MODEL, "its header is damaged; copy the file again");
-    if (job->raw_bytes > PACKED_FREE && (job->raw_bytes - PACKED_FREE) / PACKED_RATIO > bytes)
+    if (job->raw_bytes > PACKED_FREE_BYTES && (job->raw_bytes - PACKED_FREE_BYTES) / PACKED_RATIO > bytes)
         return inlay_fail(job->diag, INLAY_LIMIT_EXCEEDED,
                           "its %zu bytes would expand to %" PRIu64 ", more than %" PRIu64 " times as many", bytes,
                           job->raw_bytes, PACKED_RATIO);

@@ -29,11 +29,11 @@
 #define PACKED_MAGIC "INLAYPK1"
 enum { PACKED_HEADER = 32, PACKED_ENTRY = 16, PACKED_MAX_CHUNK = 16 << 20, PACKED_MAX_PLANES = 8 };
 enum { PACKED_AS_IS, PACKED_ZSTD, PACKED_TABLE };
-enum { PACKED_KINDS = 256 }; /* elements of the table of method 2 */
-/* A file may expand to at most PACKED_FREE + PACKED_RATIO times its size, so that a small file cannot exhaust memory.
+enum { PACKED_TABLE_SIZE = 256 }; /* elements of the table of method 2 */
+/* A file may expand to at most PACKED_FREE_BYTES + PACKED_RATIO times its size, so that a small file cannot exhaust memory.
  * Writers respect this limit. */
 #define PACKED_RATIO UINT64_C(128)
-#define PACKED_FREE (UINT64_C(64) << 20)
+#define PACKED_FREE_BYTES (UINT64_C(64) << 20)
 
 /* The functions of libzstd that are used. The library is loaded when it is first needed. */
 typedef struct packed_zstd {
@@ -50,7 +50,7 @@ typedef struct packed_zstd {
 /* NULL: libzstd.so.1 is not installed. */
 const packed_zstd *packed_library(void);
 
-bool packed_is(const uint8_t *file, size_t bytes);
+bool is_packed_file(const uint8_t *file, size_t bytes);
 /* Decompresses the file into memory from malloc, which the caller frees. Uses the threads of the pool. Messages contain
  * only the fault, not the file. */
 INLAY_NODISCARD inlay_status packed_open(const uint8_t *file, size_t bytes, void **out_raw, size_t *out_bytes,

@@ -31,7 +31,7 @@ static bool write_external(const struct saver *saver, int fd)
 
             if (!output_write(fd, piece, bytes))
                 return false;
-            graph_blob_forget(saver->model, piece, bytes); /* limits the pages of a mapped file in memory */
+            graph_blob_release_pages(saver->model, piece, bytes); /* limits the pages of a mapped file in memory */
         }
         at = external->offset + external->bytes;
     }

@@ -135,7 +135,7 @@ static uint32_t scaled_weight(struct rewrite *rewrite, const graph_node *conv, c
         scale_floats(from + (size_t)(i * inner) * sizeof *to, inner,
                      scale[transposed ? i / columns / group_rows * columns + i % columns : i], to + i * inner);
     if (bytes >= RELEASED_BYTES)
-        graph_blob_forget(rewrite->graph->model, from, (size_t)bytes);
+        graph_blob_release_pages(rewrite->graph->model, from, (size_t)bytes);
     return rewrite_constant_blob(rewrite, INLAY_FLOAT, rank, dims, to, bytes);
 }
 

@@ -168,7 +168,7 @@ static void release_inputs(const struct graph *graph, const graph_node *node)
             node->info.inputs[i] == INLAY_NONE ? NULL : &graph->values[node->info.inputs[i]].info;
 
         if (value != NULL && value->data_bytes >= LARGE)
-            graph_blob_forget(graph->model, value->data, (size_t)value->data_bytes);
+            graph_blob_release_pages(graph->model, value->data, (size_t)value->data_bytes);
     }
 }
 

@@ -213,7 +213,7 @@ void pass_replace_uses(struct graph *graph, const uint32_t *replacement)
     INLAY_CHECK(replacement != NULL || graph->value_count == 0);
     for (uint32_t value = 0; value < graph->value_count; value++)
         if (replacement[value] != INLAY_NONE)
-            history_same(graph, value, replacement[value]);
+            history_value_replaced(graph, value, replacement[value]);
     for (uint32_t i = 0; i < graph->node_count; i++) {
         graph_node *node = graph->nodes[i];
         replace_in(replacement, (uint32_t *)(uintptr_t)node->info.inputs, node->info.input_count);

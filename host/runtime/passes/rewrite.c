@@ -536,7 +536,7 @@ static bool infer_inserted(struct rewrite *rewrite)
         dtype = out[0] == NULL ? INLAY_UNDEFINED : out[0]->info.dtype;
         status = graph_bind_node(rewrite->graph, node, NULL);
         if (status == INLAY_OK)
-            status = graph_infer_apart(rewrite->graph, node, out, &rewrite->graph->model->arena, NULL);
+            status = graph_infer_detached_node(rewrite->graph, node, out, &rewrite->graph->model->arena, NULL);
         if (status == INLAY_OUT_OF_MEMORY)
             return false;
         for (uint32_t o = 0; o < node->info.output_count; o++) {
@@ -571,7 +571,7 @@ static inlay_status check_replacement(struct rewrite *rewrite, const graph_node 
         return INLAY_OK; /* binding after the pass reports the error */
     for (uint32_t output = 0; output < outputs; output++)
         out[output] = old->info.outputs[output] == INLAY_NONE ? NULL : &made[output];
-    status = graph_infer_apart(rewrite->graph, new_node, out, &rewrite->scratch, NULL);
+    status = graph_infer_detached_node(rewrite->graph, new_node, out, &rewrite->scratch, NULL);
     if (status == INLAY_OUT_OF_MEMORY)
         return rewrite_no_memory(rewrite);
     for (uint32_t output = 0; status == INLAY_OK && output < outputs; output++)

@@ -71,8 +71,8 @@ static inlay_status make_dense(pass_ctx *ctx, struct graph *graph, const graph_n
             return fail(ctx, graph, node, INLAY_INVALID_MODEL, "an index is out of range");
         memcpy(&data[at], (const char *)values->data + i * sizeof *data, sizeof *data);
     }
-    graph_blob_forget(ctx->model, values->data, (size_t)values->data_bytes);
-    graph_blob_forget(ctx->model, indices->data, (size_t)indices->data_bytes);
+    graph_blob_release_pages(ctx->model, values->data, (size_t)values->data_bytes);
+    graph_blob_release_pages(ctx->model, indices->data, (size_t)indices->data_bytes);
     if (type_guard_constant(graph, node->info.outputs[0], INLAY_FLOAT, shape->count, shape->ints, data, bytes,
                             out_done) != INLAY_OK)
         return fail(ctx, graph, node, INLAY_OUT_OF_MEMORY, "no memory to convert it to a dense tensor");

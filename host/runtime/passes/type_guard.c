@@ -76,7 +76,7 @@ static inlay_status infer_alone(struct graph *graph, const graph_node *node, str
     for (uint32_t output = 0; out != NULL && output < node->info.output_count; output++)
         out[output] = node->info.outputs[output] == INLAY_NONE ? NULL : &graph->values[node->info.outputs[output]];
     if (out != NULL)
-        status = graph_infer_apart(graph, node, out, &graph->model->arena, NULL);
+        status = graph_infer_detached_node(graph, node, out, &graph->model->arena, NULL);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 

@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include "base/boundary.h"
 #include "base/float_state.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/memory.h"
 #include "plugin/crash.h"
 #include "plugin/guard.h"
@@ -52,8 +52,8 @@ static inlay_status adopt_options(plugin_module *module, plugin_provider *provid
     if (options == NULL || values == NULL)
         return no_memory(diag, "to describe the plugin");
     for (uint32_t i = 0; i < table->option_count; i++) {
-        known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, table->options, table->option_stride, i),
-                   table->option_stride);
+        sized_struct_read(&options[i], sizeof options[i],
+                          INLAY_AT(inlay_option, table->options, table->option_stride, i), table->option_stride);
         if (!is_word(options[i].name, "_"))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s: option %u has no name of a-z, 0-9 and _",
                               table->name, i);
@@ -96,8 +96,8 @@ static inlay_status adopt_domains(plugin_module *module, plugin_provider *provid
     for (uint32_t i = 0; i < table->domain_count; i++) {
         inlay_domain_info *info = &domains[i];
 
-        known_take(info, sizeof *info, INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, i),
-                   table->domain_stride);
+        sized_struct_read(info, sizeof *info, INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, i),
+                          table->domain_stride);
         if (info->name == NULL)
             info->name = "";
         if (info->alignment == 0)
@@ -133,7 +133,7 @@ static inlay_status adopt_provider(plugin_module *module, plugin_provider *provi
     if (!INLAY_HAS(raw, execute))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "a provider's struct of %llu bytes is too small to include execute",
                           (unsigned long long)raw->struct_size);
-    known_take(table, sizeof *table, raw, raw->struct_size);
+    sized_struct_read(table, sizeof *table, raw, raw->struct_size);
     table->struct_size = sizeof *table;
     provider->file = &module->file;
     provider->module = module;
@@ -174,7 +174,7 @@ static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw
     if (!INLAY_HAS(raw, infer))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "an operator's struct of %llu bytes is too small to include infer",
                           (unsigned long long)raw->struct_size);
-    known_take(op, sizeof *op, raw, raw->struct_size);
+    sized_struct_read(op, sizeof *op, raw, raw->struct_size);
     op->struct_size = sizeof *op;
     if (op->op_type == NULL || *op->op_type == '\0' || op->domain == NULL || *op->domain == '\0' ||
         op->signature == NULL || op->since_version == 0)
@@ -251,7 +251,7 @@ static inlay_status adopt_plugin(plugin_module *module, const inlay_plugin *raw,
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "the plugin's struct of %llu bytes is too small to include operator_stride",
                           (unsigned long long)raw->struct_size);
-    known_take(plugin, sizeof *plugin, raw, raw->struct_size);
+    sized_struct_read(plugin, sizeof *plugin, raw, raw->struct_size);
     if (plugin->name == NULL || *plugin->name == '\0')
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has no name");
     if (LOW_BITS(plugin->flags, INLAY_PLUGIN_DLCLOSE) != 0)

@@ -1,7 +1,7 @@
 /* Open providers, shared by sessions that request the same one with the same settings. */
 #include "base/float_state.h"
 #include "inlay/check.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/boundary.h"
@@ -354,7 +354,7 @@ static inlay_status pass_device(void *user, const inlay_device_info *info)
     const device_call *call = user;
     inlay_device_info names;
 
-    known_take(&names, sizeof names, info, info->struct_size);
+    sized_struct_read(&names, sizeof names, info, info->struct_size);
     return call->device(call->user, &names);
 }
 

@@ -1,6 +1,6 @@
 #include "session/hash_memo.h"
 #include "base/hash.h"
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "base/memory.h"
 #include "threads/hash_many.h"
 #include "inlay/check.h"
@@ -110,7 +110,7 @@ static void load(const struct work *work, struct memo *memo)
         return;
     }
     if (read_entries(file, memo)) {
-        kept_touch(fd);
+        cache_folder_touch(fd);
     } else {
         free(memo->entries);
         memo->entries = NULL;
@@ -137,10 +137,11 @@ static void save(const struct work *work, struct memo *memo)
     qsort(memo->entries, memo->count, sizeof *memo->entries, compare_entries);
     memcpy(head.magic, magic, sizeof magic);
     head.checksum = checksum(&head, memo->entries);
-    if (kept_write(
-            path, (const kept_part[]){ { &head, sizeof head }, { memo->entries, memo->count * sizeof *memo->entries } },
-            2))
-        kept_trim(work->folder, suffix, folder_bytes, MAX_FILES);
+    if (cache_folder_write(path,
+                           (const cache_folder_part[]){ { &head, sizeof head },
+                                                        { memo->entries, memo->count * sizeof *memo->entries } },
+                           2))
+        cache_folder_trim(work->folder, suffix, folder_bytes, MAX_FILES);
 }
 
 /* ------------------------------------------------------------------ constants to hash */
@@ -227,7 +228,7 @@ static bool hash_batch(const struct work *work, uint32_t begin, uint32_t end, ha
         if (pending->memo != NULL)
             add_entry(pending->memo, &(memo_entry){ pending->offset, pending->info->data_bytes, pending->seed,
                                                     pending->info->content_hash });
-        graph_blob_forget(work->model, pending->info->data, (size_t)pending->info->data_bytes);
+        graph_blob_release_pages(work->model, pending->info->data, (size_t)pending->info->data_bytes);
     }
     return true;
 }

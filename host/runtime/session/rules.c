@@ -87,7 +87,7 @@ static inlay_status read_limits(inlay_session *session, const inlay_options *opt
             return no_memory(diag, "for the rules of a session");
         if (!option_bytes(pair.value, &list[i].bytes))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "option memory_limit: '%s=%s' is not NAME=BYTES; the number may be followed by K, M or G",
+                              "option memory_limit: '%s=%s' is not NAME=BYTES (BYTES may end in K, M or G)",
                               list[i].provider, pair.value);
     }
     session->rules.limits = list;

@@ -377,13 +377,13 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
 {
     uint32_t nodes = session_count_nodes(session->model->main);
     char folder[PATH_MAX];
-    uint32_t previous_limit = threads_hold(session->env.max_threads);
+    uint32_t previous_limit = threads_set_limit(session->env.max_threads);
     inlay_status status;
 
     (void)hash_constants(session->model->main,
                          config_cache_folder(options, "hashes", folder, sizeof folder) ? folder : NULL,
                          (int64_t)time(NULL));
-    (void)threads_hold(previous_limit);
+    (void)threads_set_limit(previous_limit);
     if (config_blob_dir(options, folder, sizeof folder)) {
         session->env.cache_dir = arena_string(&session->arena, folder);
         if (session->env.cache_dir == NULL)

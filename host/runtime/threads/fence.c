@@ -299,7 +299,7 @@ inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *dia
     return fence_wait_until(fence, run, 0, diag);
 }
 
-inlay_status fence_settle(inlay_fence fence, inlay_diag *diag)
+inlay_status fence_wait_uncancelled(inlay_fence fence, inlay_diag *diag)
 {
     return fence_wait(fence, NULL, diag);
 }

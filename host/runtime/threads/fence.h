@@ -22,7 +22,7 @@ INLAY_NODISCARD inlay_status fence_wait_until(inlay_fence fence, const inlay_run
                                               inlay_diag *diag);
 /* Waits until the fence is reached or poisoned, even if the run is cancelled, because the device may still use the
  * run's memory. The run's cancel word stops the device within inlay_provider.poll_ms. */
-INLAY_NODISCARD inlay_status fence_settle(inlay_fence fence, inlay_diag *diag);
+INLAY_NODISCARD inlay_status fence_wait_uncancelled(inlay_fence fence, inlay_diag *diag);
 /* See inlay_host.fence_notify and fence_forget. Destroying a timeline calls its remaining notices with
  * INLAY_CANCELLED. */
 void fence_notify(inlay_fence_notice *notice);

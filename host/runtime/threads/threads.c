@@ -29,9 +29,9 @@ uint32_t threads_budget(void)
     return budget;
 }
 
-static _Thread_local uint32_t thread_limit; /* of threads_hold() */
+static _Thread_local uint32_t thread_limit; /* of threads_set_limit() */
 
-uint32_t threads_hold(uint32_t limit)
+uint32_t threads_set_limit(uint32_t limit)
 {
     uint32_t before = thread_limit;
 

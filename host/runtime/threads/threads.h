@@ -9,11 +9,11 @@
 
 /* CPUs allowed by the affinity mask and by the quota of the control group, at least 1. */
 uint32_t threads_budget(void);
-/* Maximum number of workers of a loop of the run. If run is NULL: the limit of threads_hold(), or the budget. */
+/* Maximum number of workers of a loop of the run. If run is NULL: the limit of threads_set_limit(), or the budget. */
 uint32_t threads_limit(const inlay_run *run);
 /* Limits the workers of later loops of this thread that belong to no run; 0 = the budget. Returns the previous limit,
  * which the caller restores. Compilation uses it to respect the thread count of its session. */
-uint32_t threads_hold(uint32_t limit);
+uint32_t threads_set_limit(uint32_t limit);
 /* See inlay_host.parallel_for. A run that is cancelled or past its deadline stops between ranges, with that status. */
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
 /* Notes that the calling thread's workers have ended; its next loop starts a new team. */

@@ -12,7 +12,7 @@ static inlay_status add_scan_outputs(struct collector *collector, const program_
                                      loop_items *out)
 {
     const struct graph *graph = collector->collection->parts[part].program->graph, *inner = step->bodies[0]->graph;
-    const int64_t iterations = infer_loop_turns(graph, step->node);
+    const int64_t iterations = infer_loop_trip_count(graph, step->node);
     inlay_status status = INLAY_OK;
 
     out->scan = arena_array(&collector->collection->arena, (size_t)out->scans + 1, sizeof *out->scan);

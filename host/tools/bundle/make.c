@@ -260,9 +260,9 @@ inlay_status bundle_publish(const bundle_job *job, inlay_diag *diag)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "%.200s is not a regular file, so there is no folder for the header", job->output);
     INLAY_TRY(status);
-    INLAY_TRY(output_take(&made, job->output, job->made, diag));
+    INLAY_TRY(output_move_file(&made, job->output, job->made, diag));
     if (job->kind != BUNDLE_PROGRAM)
-        INLAY_TRY(output_take(&header, path, from, diag));
+        INLAY_TRY(output_move_file(&header, path, from, diag));
     status = output_commit(&made, job->kind != BUNDLE_PROGRAM ? &header : NULL, diag);
 done:
     output_drop(&made);

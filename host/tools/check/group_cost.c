@@ -1,5 +1,5 @@
 /* Compares predicted costs with measured times at growing sizes. */
-#include "base/pace.h"
+#include "base/core_speed.h"
 #include "check/harness.h"
 #include "check/generate.h"
 #include "timing/timing.h"
@@ -75,7 +75,7 @@ static bool try_case(void *user, op_case *entry)
             cost_check->sample->predicted = cost.ns + cost.enter_ns + cost.leave_ns; /* the case is a whole region */
             if ((cost_check->provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0 &&
                 cost.confidence != INLAY_CONFIDENCE_MEASURED)
-                cost_check->sample->predicted *= pace_of_cpu();
+                cost_check->sample->predicted *= core_time_factor();
             cost_check->sample->flops = cost.flops;
             cost_check->sample->guessed = cost.confidence == INLAY_CONFIDENCE_GUESS;
             measure(&harness, cost_check->sample);

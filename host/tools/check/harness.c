@@ -1,6 +1,6 @@
 /* Assesses, compiles and specialises a case. */
 #include "check/harness.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/checked.h"
 #include "threads/run.h"
 #include "inlay/check.h"
@@ -25,8 +25,9 @@ static inlay_status take_offer(void *ctx, const inlay_offer *offer)
     if (answer->offer.placement_count > CASE_INPUTS + CASE_OUTPUTS)
         answer->offer.placement_count = CASE_INPUTS + CASE_OUTPUTS;
     for (uint32_t i = 0; i < answer->offer.placement_count; i++)
-        known_take(&answer->placements[i], sizeof answer->placements[i],
-                   INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i), offer->placement_stride);
+        sized_struct_read(&answer->placements[i], sizeof answer->placements[i],
+                          INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i),
+                          offer->placement_stride);
     answer->offer.placement_stride = sizeof answer->placements[0];
     return INLAY_OK;
 }

@@ -13,7 +13,7 @@ inlay_fence device_point(device_link *link)
 
 inlay_status device_wait(const device_link *link, inlay_fence fence, inlay_diag *diag)
 {
-    return (link->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0 ? fence_settle(fence, diag) : INLAY_OK;
+    return (link->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0 ? fence_wait_uncancelled(fence, diag) : INLAY_OK;
 }
 
 inlay_status device_copy(device_link *link, void *host, const inlay_buffer *device, uint64_t bytes, bool to_device,

@@ -394,7 +394,7 @@ static void close_gate(struct run_state *run, struct gate *gate)
     if (gate->is_running)
         (void)pthread_join(gate->thread, NULL);
     for (uint32_t wait = 0; wait < run->wait_count; wait++)
-        settled = fence_settle(run->waits[wait], &ignored); /* done or failed: the source is no longer read */
+        settled = fence_wait_uncancelled(run->waits[wait], &ignored); /* done or failed: the source is no longer read */
     (void)settled;
     for (uint32_t i = 0; i < CASE_INPUTS; i++)
         timeline_destroy(gate->timelines[i]);

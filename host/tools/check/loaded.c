@@ -1,6 +1,6 @@
 /* Opens plugins and creates their providers, and undoes both. */
 #include "check/loaded.h"
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/memory.h"
 #include "plugin/unmap.h"
 #include "plugin/note.h"
@@ -35,12 +35,12 @@ static inlay_status adopt_lists(loaded_plugin *plugin, inlay_diag *diag)
     for (uint32_t i = 0; i < table->provider_count; i++) {
         const inlay_provider *raw = INLAY_AT(inlay_provider, table->providers, table->provider_stride, i);
 
-        known_take(&plugin->providers[i], sizeof plugin->providers[i], raw, raw->struct_size);
+        sized_struct_read(&plugin->providers[i], sizeof plugin->providers[i], raw, raw->struct_size);
     }
     for (uint32_t i = 0; i < table->operator_count; i++) {
         const inlay_operator *raw = INLAY_AT(inlay_operator, table->operators, table->operator_stride, i);
 
-        known_take(&plugin->operators[i], sizeof plugin->operators[i], raw, raw->struct_size);
+        sized_struct_read(&plugin->operators[i], sizeof plugin->operators[i], raw, raw->struct_size);
     }
     return INLAY_OK;
 }
@@ -87,7 +87,7 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
                             INLAY_PLUGIN_OPEN_SYMBOL, INLAY_ABI_MAJOR);
         goto done;
     }
-    known_take(&out->table, sizeof out->table, out->raw, out->raw->struct_size);
+    sized_struct_read(&out->table, sizeof out->table, out->raw, out->raw->struct_size);
     status = adopt_lists(out, diag);
 done:
     if (status != INLAY_OK)
@@ -147,8 +147,8 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
         goto done;
     }
     for (uint32_t i = 0; i < table->option_count; i++)
-        known_take(&options[i], sizeof options[i], INLAY_AT(inlay_option, table->options, table->option_stride, i),
-                   table->option_stride);
+        sized_struct_read(&options[i], sizeof options[i],
+                          INLAY_AT(inlay_option, table->options, table->option_stride, i), table->option_stride);
     INLAY_TRY(provider_parse_options(table->name, options, table->option_count, settings,
                                      settings_from != NULL ? settings_from->option_count : 0, values, diag));
     INLAY_TRY(table->create(table->ctx, host_table(), &args, &out->state, diag));

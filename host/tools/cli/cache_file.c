@@ -1,5 +1,5 @@
 #include "cli/cache_file.h"
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "base/sha256.h"
 #include "config/dirs.h"
 #include "partition/cost/cost_profile.h"
@@ -309,7 +309,7 @@ static inlay_status take_file(const inlay_options *options, const char *name, co
                               bool replace, cache_file_result *out, inlay_diag *diag)
 {
     const char *slash = strchr(name, '/');
-    const kept_part part = { data, bytes };
+    const cache_folder_part part = { data, bytes };
     char kind[16], folder[PATH_MAX], path[PATH_MAX];
     inlay_status status = INLAY_OK;
 
@@ -323,7 +323,7 @@ static inlay_status take_file(const inlay_options *options, const char *name, co
     } else if (!replace && access(path, F_OK) == 0) {
         out->kept++;
         return INLAY_OK;
-    } else if (!kept_write(path, &part, 1)) {
+    } else if (!cache_folder_write(path, &part, 1)) {
         return inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
     }
     out->files++;

@@ -104,7 +104,7 @@ static bool finish(void *user, struct argp_state *state)
     return true;
 }
 
-/* Was the file used within `days`? Reading does not update its time; kept_touch() does. */
+/* Was the file used within `days`? Reading does not update its time; cache_folder_touch() does. */
 static bool is_recent(const struct stat *file, double days)
 {
     return days > 0 && difftime(time(NULL), file->st_mtime) < days * 86400;

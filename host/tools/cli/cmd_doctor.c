@@ -99,7 +99,7 @@ static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cl
         return write_unchanged(args, out, diag);
     if (doctor->model->function_count > 0) { /* the model's opset may lack operators of the function bodies */
         doctor->model->function_count = 0;
-        INLAY_TRY(model_outline(doctor->model, 0, diag));
+        INLAY_TRY(model_convert_versions(doctor->model, 0, diag));
     }
     INLAY_TRY(scratch_make(args->files.output, args->files.external, &scratch, diag));
     INLAY_TRY(scratch_save(&scratch, "fixed", doctor->model, false, path, diag));

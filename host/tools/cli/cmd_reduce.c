@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "cli/load_model.h"
-#include "model/cut.h"
+#include "model/model_part.h"
 #include "data/scratch.h"
 #include "modelkit/reduce.h"
 #include "inlay/check.h"

@@ -343,7 +343,7 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
 int cli_print_json(const cli_common *common, json_t *json, int code)
 {
     if (json == NULL || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0) {
-        if (!ferror(stdout)) /* otherwise output_guard() reports it at exit */
+        if (!ferror(stdout)) /* otherwise output_guard_streams() reports it at exit */
             (void)fprintf(stderr, "%s: cannot print the result as JSON\n", common->verb);
         code = CLI_FAILED;
     }

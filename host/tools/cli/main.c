@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 {
     int code;
 
-    output_guard("inlay");
+    output_guard_streams("inlay");
     argp_err_exit_status = CLI_USAGE;
     cli_restart_init(argc, argv);
     passes_set_gradient(gradient_expand);

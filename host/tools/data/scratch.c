@@ -114,9 +114,9 @@ inlay_status scratch_publish(const struct scratch *scratch, const char *path, ui
                           scratch->output, scratch->external);
     if (outside) {
         *out_bytes += (uint64_t)info.st_size;
-        INLAY_TRY(output_take(&data, to, from, diag));
+        INLAY_TRY(output_move_file(&data, to, from, diag));
     }
-    INLAY_TRY(output_take(&model, scratch->output, path, diag));
+    INLAY_TRY(output_move_file(&model, scratch->output, path, diag));
     status = outside ? output_commit(&data, &model, diag) : output_commit(&model, NULL, diag);
 done:
     output_drop(&model);

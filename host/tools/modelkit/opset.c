@@ -1,6 +1,6 @@
 #include "modelkit/opset_parts.h"
 #include "inlay/check.h"
-#include "graph/refit.h"
+#include "graph/change_version.h"
 #include "model/model.h"
 #include <string.h>
 
@@ -340,7 +340,8 @@ static bool raise_node(struct conversion *conversion)
             break;
         }
     row = conversion_row(conversion);
-    return row != NULL && graph_refit(conversion->editor->graph, conversion->node, row, true, &conversion->why);
+    return row != NULL &&
+           graph_change_version(conversion->editor->graph, conversion->node, row, true, &conversion->why);
 }
 
 /* Marks the node as converted, so that the writer does not check it again. */
@@ -406,7 +407,7 @@ static void set_node_opset(struct graph *graph, int64_t opset)
     }
 }
 
-/* Finds the first call of a function that model_outline() had to create; NULL: none. */
+/* Finds the first call of a function that model_convert_versions() had to create; NULL: none. */
 static const graph_node *find_outlined_call(const struct graph *graph, const struct graph **out_graph)
 {
     const graph_node *found = NULL;
@@ -428,7 +429,7 @@ static inlay_status finish_model(graph_model *model, int64_t import, uint32_t fu
 {
     const struct graph *graph = model->main;
     const graph_node *node;
-    inlay_status status = model_outline(model, import, diag);
+    inlay_status status = model_convert_versions(model, import, diag);
     const int64_t opset = graph_model_opset(model, "ai.onnx");
 
     if (status != INLAY_OK)

@@ -1,6 +1,6 @@
 /* Converts operators to an earlier opset: inputs become attributes, and newer attributes are removed. */
 #include "base/element.h"
-#include "graph/refit.h"
+#include "graph/change_version.h"
 #include "modelkit/opset_parts.h"
 #include <math.h>
 #include <string.h>
@@ -622,5 +622,5 @@ bool conversion_lower(struct conversion *conversion)
     row = conversion_row(conversion);
     if (row == NULL || (row->flags & OP_DEPRECATED) != 0)
         return false;
-    return graph_refit(conversion->editor->graph, conversion->node, row, true, &conversion->why);
+    return graph_change_version(conversion->editor->graph, conversion->node, row, true, &conversion->why);
 }

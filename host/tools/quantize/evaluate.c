@@ -157,7 +157,7 @@ void subject_trim(const struct subject *subject)
         const inlay_value_info *info = &graph->values[value].info;
 
         if ((info->flags & INLAY_VALUE_CONSTANT) != 0 && info->data_bytes >= TRIMMED_BYTES)
-            graph_blob_forget(subject->session->model, info->data, (size_t)info->data_bytes);
+            graph_blob_release_pages(subject->session->model, info->data, (size_t)info->data_bytes);
     }
 }
 

@@ -79,9 +79,9 @@ static bool all_finite(const graph_model *model, const inlay_value_info *info, i
             memcpy(&weight, from + (size_t)i * sizeof weight, sizeof weight);
             finite = isfinite(weight);
         }
-        graph_blob_forget(model, from, (size_t)some * sizeof(float));
+        graph_blob_release_pages(model, from, (size_t)some * sizeof(float));
     }
-    graph_blob_forget(model, info->data, (size_t)info->data_bytes); /* and the pages between */
+    graph_blob_release_pages(model, info->data, (size_t)info->data_bytes); /* and the pages between */
     return finite;
 }
 
@@ -204,9 +204,10 @@ float *layer_weights(const struct layer *layer)
             const size_t bytes = (size_t)(layer->count - at < SLICE ? layer->count - at : SLICE) * sizeof *weights;
 
             memcpy(weights + at, (const char *)info->data + (size_t)at * sizeof *weights, bytes);
-            graph_blob_forget(layer->graph->model, (const char *)info->data + (size_t)at * sizeof *weights, bytes);
+            graph_blob_release_pages(layer->graph->model, (const char *)info->data + (size_t)at * sizeof *weights,
+                                     bytes);
         }
-        graph_blob_forget(layer->graph->model, info->data, (size_t)info->data_bytes);
+        graph_blob_release_pages(layer->graph->model, info->data, (size_t)info->data_bytes);
     }
     return weights;
 }

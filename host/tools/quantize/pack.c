@@ -139,7 +139,7 @@ static bool index_values(const uint8_t *raw, size_t count, size_t size, uint8_t 
     size_t kinds = 0;
 
     memset(codes_of, 0xff, sizeof codes_of);
-    memset(table, 0, PACKED_KINDS * size);
+    memset(table, 0, PACKED_TABLE_SIZE * size);
     for (size_t i = 0; i < count; i++) {
         uint32_t key = 0, slot;
 
@@ -147,7 +147,7 @@ static bool index_values(const uint8_t *raw, size_t count, size_t size, uint8_t 
         for (slot = key * 2654435761u >> 22; codes_of[slot] != NONE && keys[slot] != key;)
             slot = (slot + 1) % SLOTS;
         if (codes_of[slot] == NONE) {
-            if (kinds == PACKED_KINDS)
+            if (kinds == PACKED_TABLE_SIZE)
                 return false;
             memcpy(table + kinds * size, &key, size);
             keys[slot] = key;
@@ -166,7 +166,7 @@ static size_t pack_table(const struct packing *packing, void *compressor, const 
     uint8_t *out = scratch + packing->chunk_bytes;
 
     for (size_t size = 4; size >= 2; size -= 2) {
-        const size_t count = bytes / size, table = PACKED_KINDS * size;
+        const size_t count = bytes / size, table = PACKED_TABLE_SIZE * size;
         size_t got;
 
         if (count * size != bytes || table + count > scratch_bytes(packing) - packing->chunk_bytes ||
@@ -255,8 +255,8 @@ static size_t limit_ratio(const struct packing *packing)
 {
     size_t bytes = packed_bytes(packing);
 
-    for (uint32_t i = 0;
-         i < packing->count && packing->bytes > PACKED_FREE && (packing->bytes - PACKED_FREE) / PACKED_RATIO > bytes;
+    for (uint32_t i = 0; i < packing->count && packing->bytes > PACKED_FREE_BYTES &&
+                         (packing->bytes - PACKED_FREE_BYTES) / PACKED_RATIO > bytes;
          i++) {
         const size_t left = packing->bytes - (size_t)i * packing->chunk_bytes,
                      own = left < packing->chunk_bytes ? left : packing->chunk_bytes;

@@ -1,7 +1,7 @@
 #include "partition/cost/cost.h"
 #include "base/among.h"
 #include "base/memory.h"
-#include "base/pace.h"
+#include "base/core_speed.h"
 #include "inlay/check.h"
 #include "partition/cost/cost_profile.h"
 #include <math.h>
@@ -459,7 +459,7 @@ double displayed_time_factor(const partition_provider *provider, uint32_t source
 {
     const bool of_reference = (provider->table->flags & INLAY_PROVIDER_REFERENCE_CORE) != 0;
 
-    return of_reference && (source == COST_GUESS || source == COST_MODEL) ? pace_of_cpu() : 1;
+    return of_reference && (source == COST_GUESS || source == COST_MODEL) ? core_time_factor() : 1;
 }
 
 static bool offer_produces(const inlay_graph *graph, const partition_offer *offer, uint32_t value)

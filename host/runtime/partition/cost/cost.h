@@ -39,7 +39,7 @@ enum { COST_NONE = 0, COST_GUESS = 1, COST_MODEL = 2, COST_CLAIMED = 3, COST_PRO
 const char *cost_source_name(uint32_t source);
 
 /* Factor between a price from that source and the displayed time. For estimates of the reference core
- * (INLAY_PROVIDER_REFERENCE_CORE) it is the slowdown of this machine (base/pace.h), for all others 1. Prices are
+ * (INLAY_PROVIDER_REFERENCE_CORE) it is the slowdown of this machine (base/core_speed.h), for all others 1. Prices are
  * compared without it, because it is measured anew in each process and must not influence the assignment. Any
  * thread. */
 double displayed_time_factor(const partition_provider *provider, uint32_t source);

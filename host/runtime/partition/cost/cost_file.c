@@ -1,5 +1,5 @@
 /* Files of the cost folder: validated on reading, and replaced atomically on writing. */
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "partition/cost/cost_store.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -31,13 +31,13 @@ static bool path_of(const char *folder, const char *name, char path[PATH_MAX])
 
 inlay_status cost_file_write(const char *folder, const char *name, const void *data, size_t bytes, inlay_diag *diag)
 {
-    const kept_part part = { data, bytes };
+    const cache_folder_part part = { data, bytes };
     char path[PATH_MAX];
 
     if (!path_of(folder, name, path))
         return inlay_fail(diag, INLAY_IO_ERROR, "the path of %s is too long", name);
-    return kept_write(path, &part, 1) ? INLAY_OK
-                                      : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
+    return cache_folder_write(path, &part, 1) ? INLAY_OK
+                                              : inlay_fail(diag, INLAY_IO_ERROR, "%.300s: %s", path, strerror(errno));
 }
 
 /* Returns whether only this user or root can have written the open file. */

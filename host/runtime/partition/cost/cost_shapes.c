@@ -302,7 +302,7 @@ static bool state_of(const inlay_value_info *info, struct arena *arena, inlay_va
             return false;
     }
     if ((uintptr_t)info->data % 16 != 0) {
-        bool shown = graph_decides_shapes(info);
+        bool shown = graph_constant_may_set_shapes(info);
 
         out->data = shown ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
         return !shown || out->data != NULL;

@@ -30,7 +30,7 @@ static bool has_newer(const struct graph *graph, uint32_t minor)
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
-        if (node->made_by != NULL && graph_made_since(node) > minor && graph_made_since(node) != UINT32_MAX)
+        if (node->made_by != NULL && graph_op_since_minor(node) > minor && graph_op_since_minor(node) != UINT32_MAX)
             return true;
         for (uint32_t body = 0; body < node->body_count; body++)
             if (has_newer(node->bodies[body].graph, minor))

@@ -1,5 +1,5 @@
 /* Collects and validates the offers and refusals of the providers for a graph. */
-#include "base/known.h"
+#include "base/sized_struct.h"
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "partition/offers/offers.h"
@@ -91,9 +91,9 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
         if (placement == NULL)
             return INLAY_OUT_OF_MEMORY;
         for (uint32_t i = 0; i < offer->placement_count; i++)
-            known_take(&placement[i], sizeof placement[i],
-                       INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i),
-                       offer->placement_stride);
+            sized_struct_read(&placement[i], sizeof placement[i],
+                              INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i),
+                              offer->placement_stride);
         copy->placements = placement;
         copy->placement_count = offer->placement_count;
     }
@@ -135,7 +135,8 @@ static void choose_candidates(struct collector *collector)
     const partition_provider *provider = &collector->request->providers[collector->provider];
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
-        uint32_t since = graph->nodes[i]->made_by != NULL && collector->all[i] ? graph_made_since(graph->nodes[i]) : 0;
+        uint32_t since =
+            graph->nodes[i]->made_by != NULL && collector->all[i] ? graph_op_since_minor(graph->nodes[i]) : 0;
 
         collector->candidates[i] = collector->all[i] ? since == UINT32_MAX || since <= provider->abi_minor
                                                      : partition_takes_bodies(provider, graph, graph->nodes[i]);

@@ -56,7 +56,7 @@ static bool handle_failure(struct assignment *assignment, inlay_status status)
 
 inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag)
 {
-    const uint32_t held = threads_hold(assignment->env->max_threads);
+    const uint32_t held = threads_set_limit(assignment->env->max_threads);
     inlay_status status;
 
     INLAY_CHECK(assignment->graph != NULL && assignment->env != NULL);
@@ -66,7 +66,7 @@ inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag
         if (status == INLAY_OK)
             status = program_compile(assignment->program, &assignment->declined, diag);
     } while (status != INLAY_OK && handle_failure(assignment, status));
-    (void)threads_hold(held);
+    (void)threads_set_limit(held);
     return status;
 }
 

@@ -20,7 +20,7 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inl
     }
     /* Constants of the file may be unaligned; specialize requires aligned elements. */
     if ((uintptr_t)info->data % 16 != 0) {
-        bool shown = graph_decides_shapes(info);
+        bool shown = graph_constant_may_set_shapes(info);
 
         out->data = shown ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
         return !shown || out->data != NULL;

@@ -1,6 +1,6 @@
 #include "plan/packs/pack_file.h"
 #include "base/hash.h"
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "threads/hash_many.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,7 @@ static int read_file(int fd, pack_key key, pack_file *out)
     if (hash_bytes(out->entries, out->entry_count * sizeof *out->entries, 0) != head->index_hash ||
         !entries_fit(out, head->index_offset))
         return EBADMSG;
-    kept_touch(fd);
+    cache_folder_touch(fd);
     return 0;
 }
 
@@ -130,26 +130,26 @@ bool pack_file_write(const char *path, pack_key key, pack_entry *entries, const 
     static char zeros[HEAD_BYTES]; /* only read; not const, so that it is in .bss and not in the binary */
     uint64_t index = place_entries(entries, entry_count), end = sizeof(pack_head);
     pack_head head = { .format = FORMAT, .entry_count = entry_count, .key = key, .index_offset = index };
-    kept_part *parts = malloc((2 * (size_t)entry_count + 3) * sizeof *parts);
+    cache_folder_part *parts = malloc((2 * (size_t)entry_count + 3) * sizeof *parts);
     uint32_t part_count = 0;
     bool good;
 
     if (parts == NULL)
         return false;
-    parts[part_count++] = (kept_part){ &head, sizeof head };
+    parts[part_count++] = (cache_folder_part){ &head, sizeof head };
     for (uint32_t i = 0; i < entry_count; i++) {
         entries[i].hash = hash_blocks(data[i], (size_t)entries[i].bytes, 0);
-        parts[part_count++] = (kept_part){ zeros, entries[i].offset - end };
-        parts[part_count++] = (kept_part){ data[i], entries[i].bytes };
+        parts[part_count++] = (cache_folder_part){ zeros, entries[i].offset - end };
+        parts[part_count++] = (cache_folder_part){ data[i], entries[i].bytes };
         end = entries[i].offset + entries[i].bytes;
     }
-    parts[part_count++] = (kept_part){ zeros, index - end };
-    parts[part_count++] = (kept_part){ entries, entry_count * sizeof *entries };
+    parts[part_count++] = (cache_folder_part){ zeros, index - end };
+    parts[part_count++] = (cache_folder_part){ entries, entry_count * sizeof *entries };
     memcpy(head.magic, magic, sizeof magic);
     head.index_hash = hash_bytes(entries, entry_count * sizeof *entries, 0);
     head.file_bytes = index + entry_count * sizeof *entries;
     head.hash = hash_head(&head);
-    good = kept_write(path, parts, part_count);
+    good = cache_folder_write(path, parts, part_count);
     free(parts);
     return good;
 }

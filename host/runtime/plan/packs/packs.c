@@ -1,7 +1,7 @@
 #include "plan/packs/packs.h"
 #include "base/hash.h"
 #include "base/isa.h"
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "inlay/check.h"
 #include "partition/cost/cost_profile.h"
 #include "plan/packs/pack_file.h"
@@ -353,7 +353,7 @@ static void write_file(struct packs *packs)
     (void)pthread_mutex_unlock(&packs->lock);
     if (count > 0 && path_of(packs, packs->free_number, path, sizeof path)) {
         if (pack_file_write(path, file_key(packs), entries, data, count))
-            kept_trim(packs->place.dir, suffix, packs->place.max_bytes, MAX_FOLDER_FILES);
+            cache_folder_trim(packs->place.dir, suffix, packs->place.max_bytes, MAX_FOLDER_FILES);
         else
             log_warning(packs, "cache: %s: %s", path, strerror(errno));
     }

@@ -1,6 +1,6 @@
 #include "plan/program/blob_cache.h"
 #include "base/hash.h"
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "base/owner.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +113,7 @@ static bool read_blob(blob_slot *slot, int fd, uint64_t *out_bytes)
         return false;
     }
     *out_bytes = head.blob_bytes;
-    kept_touch(fd);
+    cache_folder_touch(fd);
     return true;
 }
 
@@ -156,11 +156,11 @@ static inlay_status store_blob(void *ctx, const void *blob, uint64_t bytes)
     memcpy(head.magic, magic, sizeof magic);
     memcpy(head.fingerprint, slot->fingerprint, sizeof head.fingerprint);
     memcpy(head.key, slot->key, sizeof head.key);
-    if (!kept_write(path, (const kept_part[]){ { &head, sizeof head }, { blob, bytes } }, 2)) {
+    if (!cache_folder_write(path, (const cache_folder_part[]){ { &head, sizeof head }, { blob, bytes } }, 2)) {
         log_warning(slot, "cache: %s: %s", path, strerror(errno));
         return INLAY_IO_ERROR;
     }
-    kept_trim(slot->env->cache_dir, ".blob", max_folder_bytes, MAX_FOLDER_FILES);
+    cache_folder_trim(slot->env->cache_dir, ".blob", max_folder_bytes, MAX_FOLDER_FILES);
     return INLAY_OK;
 }
 

@@ -52,8 +52,8 @@ static void release_constant(void *ctx, uint32_t value)
     const struct program *program = ((compile_call *)ctx)->program;
 
     if (value < program->graph->value_count && program->graph->values[value].info.data != NULL)
-        graph_blob_forget(program->model, program->graph->values[value].info.data,
-                          (size_t)program->graph->values[value].info.data_bytes);
+        graph_blob_release_pages(program->model, program->graph->values[value].info.data,
+                                 (size_t)program->graph->values[value].info.data_bytes);
 }
 
 static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,

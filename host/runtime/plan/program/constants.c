@@ -23,7 +23,7 @@ static void copy_constant(const struct program *program, const inlay_value_info 
         const char *from = (const char *)value->data + at;
 
         memcpy(to + at, from, bytes);
-        graph_blob_forget(program->model, from, bytes);
+        graph_blob_release_pages(program->model, from, bytes);
     }
     program_release_pages(program, value); /* pages at the borders of pieces */
 }
@@ -32,7 +32,7 @@ void program_release_pages(const struct program *program, const inlay_value_info
 {
     uint64_t at;
 
-    graph_blob_forget(program->model, value->data, (size_t)value->data_bytes);
+    graph_blob_release_pages(program->model, value->data, (size_t)value->data_bytes);
     if (program->env->held_bytes != NULL &&
         graph_blob_file(program->model, value->data, (size_t)value->data_bytes, &at) != NULL)
         (void)__atomic_sub_fetch(program->env->held_bytes, value->data_bytes, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-/* model/cut.h - extracts a part of a model as a separate model. */
+/* model/model_part.h - extracts a part of a model as a separate model. */
 #ifndef MODEL_CUT_H
 #define MODEL_CUT_H
 #include "model/model.h"

@@ -1,11 +1,11 @@
-/* model/outline.c - converts operators of other versions than the model imports.
+/* model/convert_versions.c - converts operators of other versions than the model imports.
  *
  * Passes create nodes of the versions that they know, and inlined functions had separate imports, but a file imports
  * one version of each domain. Most versions of an operator differ only in the types that they support; such a node is
  * converted to the imported version. Other nodes become calls of a function of domain "inlay", whose body is that node
  * and which imports the node's version. The optimiser creates no such nodes (pass_allows). */
 #include "base/memory.h"
-#include "graph/refit.h"
+#include "graph/change_version.h"
 #include "model/model.h"
 #include "inlay/check.h"
 #include <string.h>
@@ -26,7 +26,7 @@ static bool is_foreign(const graph_model *model, const graph_node *node)
 static bool convert_to_row(struct graph *graph, graph_node *node, const op_row *row, const char **out_why)
 {
     *out_why = NULL;
-    return row != NULL && node->schema != NULL && graph_refit(graph, node, row, false, out_why);
+    return row != NULL && node->schema != NULL && graph_change_version(graph, node, row, false, out_why);
 }
 
 /* ------------------------------------------------------------------ functions */
@@ -167,16 +167,15 @@ static inlay_status raise_opset(graph_model *model, struct graph *graph, int64_t
         if (node->row == NULL || strcmp(node->info.domain.data, "ai.onnx") != 0)
             continue;
         if (!convert_to_row(graph, node, row, &why))
-            return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag,
-                              "%.48s-%u has no form in opset %lld%s%s", node->info.op_type.data,
-                              node->info.since_version, (long long)opset, why != NULL ? ": " : "",
-                              why != NULL ? why : "");
+            return graph_fail(graph, node, NULL, INLAY_UNSUPPORTED, diag, "%.48s-%u has no form in opset %lld%s%s",
+                              node->info.op_type.data, node->info.since_version, (long long)opset,
+                              why != NULL ? ": " : "", why != NULL ? why : "");
     }
 done:
     return status;
 }
 
-inlay_status model_outline(graph_model *model, int64_t opset, inlay_diag *diag)
+inlay_status model_convert_versions(graph_model *model, int64_t opset, inlay_diag *diag)
 {
     inlay_status status;
 

@@ -1,5 +1,5 @@
-/* model/cut.c - see cut.h. Works on loaded models before function inlining. */
-#include "model/cut.h"
+/* model/model_part.c - see model_part.h. Works on loaded models before function inlining. */
+#include "model/model_part.h"
 #include "base/memory.h"
 #include "base/order.h"
 #include "inlay/check.h"

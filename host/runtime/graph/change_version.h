@@ -1,4 +1,4 @@
-/* graph/refit.h - changes a node to another version of its operator. */
+/* graph/change_version.h - changes a node to another version of its operator. */
 #ifndef GRAPH_REFIT_H
 #define GRAPH_REFIT_H
 #include "graph/graph.h"
@@ -12,5 +12,5 @@
  * operators whose semantics changed.
  *
  * False: the node is unchanged, and *out_why (static, or owned by the model) is the reason; NULL: out of memory. */
-bool graph_refit(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why);
+bool graph_change_version(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why);
 #endif

@@ -1,4 +1,4 @@
-#include "base/pace.h"
+#include "base/core_speed.h"
 #include "base/clock.h"
 #include "base/isa.h"
 #include "inlay/note.h"
@@ -88,7 +88,7 @@ static void measure(void)
     pace = pace < MIN_PACE || pace > MAX_PACE ? 1 : pace;
 }
 
-double pace_of_cpu(void)
+double core_time_factor(void)
 {
     (void)pthread_once(&once, measure);
     return pace;

@@ -1,4 +1,4 @@
-/* base/kept.h - files in a cache folder: written atomically, and limited in number and size.
+/* base/cache_folder.h - files in a cache folder: written atomically, and limited in number and size.
  *
  * Only the user can access the folders (see config/dirs.h); files have mode 0600. A failure here never fails a session:
  * callers continue without the cache. */
@@ -10,17 +10,17 @@
 
 /* Writes the parts, in order, to a temporary file and renames it to path, so that no reader sees a partial file. On
  * failure returns false, sets errno, and leaves path unchanged. Any thread. */
-typedef struct kept_part {
+typedef struct cache_folder_part {
     const void *data;
     uint64_t bytes;
-} kept_part;
-bool kept_write(const char *path, const kept_part *parts, uint32_t part_count);
+} cache_folder_part;
+bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32_t part_count);
 
 /* Deletes the least recently used files of the folder that end in suffix until the others fit max_bytes and max_files.
  * Also deletes temporary files that are older than an hour: their writers have died. Processes that have a deleted file
  * open can still use it. */
-void kept_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files);
+void cache_folder_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files);
 
-/* Marks the open file as used now, for kept_trim(). */
-void kept_touch(int fd);
+/* Marks the open file as used now, for cache_folder_trim(). */
+void cache_folder_touch(int fd);
 #endif

@@ -1,4 +1,4 @@
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "inlay/check.h"
@@ -29,7 +29,7 @@ static int create_temporary(const char *path, char *temporary, size_t temporary_
     return open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-bool kept_write(const char *path, const kept_part *parts, uint32_t part_count)
+bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32_t part_count)
 {
     char temporary[PATH_MAX];
     bool good = true;
@@ -50,7 +50,7 @@ bool kept_write(const char *path, const kept_part *parts, uint32_t part_count)
     return false;
 }
 
-void kept_touch(int fd)
+void cache_folder_touch(int fd)
 {
     (void)futimens(fd, NULL);
 }
@@ -110,7 +110,7 @@ static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
     return list;
 }
 
-void kept_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files)
+void cache_folder_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files)
 {
     DIR *dir = opendir(path);
     kept_file *list;

@@ -1,4 +1,4 @@
-/* base/known.h - copies structs that begin with struct_size between two builds with different versions of them. */
+/* base/sized_struct.h - copies structs that begin with struct_size between two builds with different versions of them. */
 #ifndef BASE_KNOWN_H
 #define BASE_KNOWN_H
 #include "inlay/check.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Copies a caller's struct into this build's version: missing members become zero, unknown members are dropped. */
-static inline void known_take(void *to, size_t to_bytes, const void *from, uint64_t from_bytes)
+static inline void sized_struct_read(void *to, size_t to_bytes, const void *from, uint64_t from_bytes)
 {
     memset(to, 0, to_bytes);
     memcpy(to, from, from_bytes < to_bytes ? (size_t)from_bytes : to_bytes);
@@ -15,7 +15,7 @@ static inline void known_take(void *to, size_t to_bytes, const void *from, uint6
 
 /* Copies `ours` [bytes] to the caller's struct `out`, up to out->struct_size, which stays unchanged. False if
  * struct_size is not set; nothing is written then. */
-static inline bool known_give(void *out, const void *ours, size_t bytes)
+static inline bool sized_struct_write(void *out, const void *ours, size_t bytes)
 {
     uint64_t size;
 

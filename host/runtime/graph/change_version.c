@@ -1,4 +1,4 @@
-#include "graph/refit.h"
+#include "graph/change_version.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -315,7 +315,7 @@ static bool has_same_semantics(struct refit *refit)
     return true;
 }
 
-bool graph_refit(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why)
+bool graph_change_version(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why)
 {
     struct refit refit = { .graph = graph, .node = node, .row = row };
     struct arena *arena = &graph->model->arena;
