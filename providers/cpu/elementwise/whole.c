@@ -1,51 +1,53 @@
-/* Functions of two whole tensors that lie alike, and what follows them, by one loop: oneDNN would generate code for
- * each size, which takes longer than small tensors do. */
+/* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. oneDNN would generate code
+ * for each size, which takes longer than computing small tensors. */
 #include "region/build.h"
+#include "inlay/check.h"
 
-enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level cache; that are worth another thread */
+enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level cache; elements worth another thread */
 
-/* One function behind it. */
-struct behind {
-    cpu_row_fn row; /* NULL: a function of two */
+/* A function of the epilogue. */
+struct fused_function {
+    cpu_row_fn row; /* NULL: a binary function */
     cpu_eltwise eltwise;
     library_alg alg;
-    int64_t step; /* of the other operand: 1, or 0 for one number */
+    int64_t step; /* of the other operand: 1, or 0 for a scalar */
 };
 
 struct whole {
     cpu_native native;
     library_alg alg;
     int64_t count;
-    uint32_t behind_count;
-    struct behind behinds[CPU_MAX_POSTS];
+    uint32_t function_count;
+    struct fused_function functions[CPU_MAX_POSTS];
 };
 
 typedef struct whole_call {
     const struct whole *whole;
-    void *const *args; /* both operands, the result, then the other operands of those behind it */
+    void *const *args; /* both operands, the result, then the other operands of the epilogue */
 } whole_call;
 
-static inlay_status whole_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status whole_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const whole_call *call = user;
     const struct whole *whole = call->whole;
-    const float *p = call->args[0], *q = call->args[1];
+    const float *x0 = call->args[0], *x1 = call->args[1];
     float *output = call->args[2];
 
+    INLAY_CHECK(begin <= end && end <= whole->count);
     (void)worker;
     for (int64_t i = begin; i < end; i += PIECE) {
         const int64_t n = end - i < PIECE ? end - i : PIECE;
         uint32_t arg = 3;
 
-        cpu_binary_row(whole->alg, p + i, q + i, output + i, n, 1);
-        for (uint32_t k = 0; k < whole->behind_count; k++) {
-            const struct behind *behind = &whole->behinds[k];
+        cpu_binary_row(whole->alg, x0 + i, x1 + i, output + i, n, 1);
+        for (uint32_t k = 0; k < whole->function_count; k++) {
+            const struct fused_function *function = &whole->functions[k];
 
-            if (behind->row != NULL)
-                behind->row(output + i, output + i, n, behind->eltwise.alpha, behind->eltwise.beta);
+            if (function->row != NULL)
+                function->row(output + i, output + i, n, function->eltwise.alpha, function->eltwise.beta);
             else
-                cpu_binary_row(behind->alg, output + i, (const float *)call->args[arg++] + i * behind->step, output + i,
-                               n, behind->step);
+                cpu_binary_row(function->alg, output + i, (const float *)call->args[arg++] + i * function->step,
+                               output + i, n, function->step);
         }
     }
     return INLAY_OK;
@@ -58,30 +60,31 @@ static inlay_status run_whole(const cpu_native *native, const cpu_state *state, 
     whole_call call = { whole, args };
 
     if (threads <= 1 || whole->count <= GRAIN)
-        return whole_some(&call, 0, whole->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, whole->count, GRAIN, whole_some, &call);
+        return whole_range(&call, 0, whole->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, whole->count, GRAIN, whole_range, &call);
 }
 
-/* Adds post post_index if the loop knows it, and its operand to others; *out_taken says so. */
+/* Fuses post `post_index` into the loop, and adds its operand to `others`; *out_taken = false: not supported. */
 static inlay_status take_post(cpu_build *build, const cpu_group *group, uint32_t post_index, const memory_desc *md,
                               struct whole *whole, cpu_place *others, uint32_t *count, bool *out_taken)
 {
     const cpu_post *post = &group->posts[post_index];
-    struct behind *behind = &whole->behinds[whole->behind_count];
+    struct fused_function *function = &whole->functions[whole->function_count];
     inlay_status status = INLAY_OK;
     memory_desc plain;
 
+    INLAY_CHECK(whole->function_count < CPU_MAX_POSTS && post_index < group->post_count);
     *out_taken = false;
     if (post->kind == CPU_POST_ELTWISE) {
         if (!cpu_row_is_best(build->state, &post->eltwise, whole->count) || cpu_row_of(&post->eltwise) == NULL)
             return INLAY_OK;
-        *behind = (struct behind){ .row = cpu_row_of(&post->eltwise), .eltwise = post->eltwise };
+        *function = (struct fused_function){ .row = cpu_row_of(&post->eltwise), .eltwise = post->eltwise };
     } else {
-        const bool one = cpu_count(build, post->other) == 1;
+        const bool scalar = cpu_count(build, post->other) == 1;
 
         if (cpu_type(build, post->other) != LIBRARY_F32 || post->alg == CPU_PRELU)
             return INLAY_OK;
-        if (one) {
+        if (scalar) {
             memory_desc_plain(&plain, build->ranks[post->other], build->dims[post->other]);
             INLAY_TRY(cpu_read_as(build, post->other, &plain, &others[*count]));
         } else if (build->ranks[post->other] == build->ranks[group->out] &&
@@ -92,9 +95,9 @@ static inlay_status take_post(cpu_build *build, const cpu_group *group, uint32_t
             return INLAY_OK;
         }
         (*count)++;
-        *behind = (struct behind){ .alg = post->alg, .step = !one };
+        *function = (struct fused_function){ .alg = post->alg, .step = !scalar };
     }
-    whole->behind_count++;
+    whole->function_count++;
     *out_taken = true;
 done:
     return status;

@@ -1,11 +1,11 @@
-/* Loops along rows, see row_loops.h. */
+/* Loops over rows and columns, see row_loops.h. */
 #include "normalization/row_loops.h"
 #include "simd/row_set.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* Sums of MAP(a), in double. */
+/* Sums of `map`, an expression of a, in double. */
 #define SUMS(name, map)                                                                                                \
     static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                                        \
     {                                                                                                                  \
@@ -35,7 +35,7 @@ SUMS(sum, a)
 SUMS(magnitudes, fabs(a))
 SUMS(squares, a *a)
 
-/* The largest or smallest; a NaN among them is the result. */
+/* Maximum or minimum; NaN if any element is NaN. */
 #define ENDS(name, kernel, is_better)                                                                                  \
     static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                                        \
     {                                                                                                                  \
@@ -84,7 +84,7 @@ static void columns_product(const float *x, float *y, int64_t n, int64_t step, i
         y[j] = (float)product[j];
 }
 
-/* ln of the sum of e^x, without overflow: shifted by the largest. One that is infinite is the result. */
+/* ln of the sum of e^x, shifted by the maximum to avoid overflow. An infinite maximum is the result. */
 static void rows_exponentials(const float *x, float *y, int64_t count, int64_t n)
 {
     rows_max(x, y, count, n);
@@ -114,7 +114,7 @@ static void columns_exponentials(const float *x, float *y, int64_t n, int64_t st
         y[j] = isfinite(y[j]) ? y[j] + vm_log(sum[j]) : y[j];
 }
 
-/* Softmax: `width` columns of n elements, `step` from one to the next. */
+/* Softmax of `width` columns of n elements with stride `step`. */
 #define COLUMN_BLOCK(name, keep, finish)                                                                               \
     static void name(const float *x, float *y, int64_t n, int64_t step, int64_t width)                                 \
     {                                                                                                                  \
