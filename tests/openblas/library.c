@@ -130,26 +130,26 @@ static void test_awaited(void **state)
 
     (void)state;
     assert_false(library_is_at_rest("libno-such-blas.so.9"));
-    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag), INLAY_OK);
-    assert_int_equal(engine.library.handle == NULL, engine.awaited != NULL);
+    assert_int_equal(blas_engine_open_lazily(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag), INLAY_OK);
+    assert_int_equal(engine.library.handle == NULL, engine.pending_library != NULL);
     kernel = engine.engine.kernel(&engine.engine, GEMM_F32);
     packs = kernel->packs;
-    assert_int_equal(blas_engine_need(&host, &engine, &diag), INLAY_OK);
+    assert_int_equal(blas_engine_ensure_open(&host, &engine, &diag), INLAY_OK);
     assert_non_null(engine.library.handle);
-    assert_null(engine.awaited);
+    assert_null(engine.pending_library);
     assert_ptr_equal(environ, before);
     assert_int_equal(thread_count(), threads);
     assert_non_null(engine.library.sgemm);
     assert_int_equal(kernel->packs, packs);
     assert_int_equal(engine.library.small, packs != 0);
-    assert_int_equal(blas_engine_need(&host, &engine, &diag), INLAY_OK);
+    assert_int_equal(blas_engine_ensure_open(&host, &engine, &diag), INLAY_OK);
     blas_engine_close(&engine);
     /* What the user chose is opened at once, so that what is wrong with it is said at once. */
-    assert_int_equal(blas_engine_await(&host, "libno-such-blas.so.9", BLAS_DEFAULT_CORE, &engine, &diag),
+    assert_int_equal(blas_engine_open_lazily(&host, "libno-such-blas.so.9", BLAS_DEFAULT_CORE, &engine, &diag),
                      INLAY_UNSUPPORTED);
     blas_engine_close(&engine);
-    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, "Haswell", &engine, &diag), INLAY_OK);
-    assert_null(engine.awaited);
+    assert_int_equal(blas_engine_open_lazily(&host, BLAS_DEFAULT_LIBRARY, "Haswell", &engine, &diag), INLAY_OK);
+    assert_null(engine.pending_library);
     blas_engine_close(&engine);
 }
 
