@@ -1,8 +1,8 @@
-/* Opens libdnnl at the first call of one of its functions. Loading it (libstdc++ and about 35000 relocations) takes longer
- * than the rest of the start-up of a small model, and many models use only built-in kernels.
+/* Opens libdnnl at the first call of one of its functions. Loading it (libstdc++ and about 35000 relocations) takes
+ * longer than the rest of the start-up of a small model, and many models use only built-in kernels.
  *
- * The functions below have the library's names: the provider is written as if it were linked to the library, as the tests
- * are. The plugin's linker script hides them. */
+ * The functions below have the library's names: the provider is written as if it were linked to the library, as the
+ * tests are. The plugin's linker script hides them. */
 #include "at_rest.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"

@@ -1,8 +1,9 @@
 /* Packs weights for oneDNN's Winograd convolutions of 3x3 kernels: G w G^T of each kernel, in oneDNN's layouts.
  *
- * oneDNN's own packing uses plain loops that take about twenty times as long as the memory transfer. Its matrices G and
- * its layouts are not documented, so they are probed once per process and format: oneDNN packs a small tensor whose unit
- * kernels give G, and whose result must equal the result of the code below. Otherwise oneDNN packs the weights. */
+ * oneDNN's own packing uses plain loops that take about twenty times as long as the memory transfer. Its matrices G
+ * and its layouts are not documented, so they are probed once per process and format: oneDNN packs a small tensor
+ * whose unit kernels give G, and whose result must equal the result of the code below. Otherwise oneDNN packs the
+ * weights. */
 #include "region/build.h"
 #include "inlay/check.h"
 #include "library_v2.h"
@@ -206,8 +207,8 @@ static bool agree(const float *a, const float *b, size_t count)
     return largest > 0 && worst <= 1e-6f * largest;
 }
 
-/* Lets oneDNN pack a tensor with unit kernels for the first nine output channels at input channel 0 and arbitrary numbers
- * elsewhere. true: the code above gives the same result. */
+/* Lets oneDNN pack a tensor with unit kernels for the first nine output channels at input channel 0 and arbitrary
+ * numbers elsewhere. true: the code above gives the same result. */
 static bool probe(const cpu_state *state, const dnnl_memory_desc_t *md, wino_probe *out, inlay_diag *diag)
 {
     dnnl_memory_desc_t small;

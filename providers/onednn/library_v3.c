@@ -1,5 +1,5 @@
-/* oneDNN 3: descriptors are objects, operations have no separate descriptors, scales and zero points are operands of the
- * run. */
+/* oneDNN 3: descriptors are objects, operations have no separate descriptors, scales and zero points are operands of
+ * the run. */
 #include "library_versions.h"
 #include "inlay/check.h"
 #include "simd/at_fork.h"
@@ -90,8 +90,8 @@ static dnnl_format_tag_t search_tag(const struct tag_pattern *pattern, int rank)
     return dnnl_format_tag_undef;
 }
 
-/* Cache of search_tag(). The text form of a pattern has '+' after an axis with several blocks, and '=' before an axis that
- * is tied to the previous one. */
+/* Cache of search_tag(). The text form of a pattern has '+' after an axis with several blocks, and '=' before an axis
+ * that is tied to the previous one. */
 static struct {
     char text[MAX_TEXT];
     dnnl_format_tag_t tag; /* undef: no tag matches */
@@ -147,8 +147,8 @@ static dnnl_format_tag_t find_tag(const memory_desc *md)
 
 /* ------------------------------------------------------------------ descriptors of layouts */
 
-/* The stride of an axis of one element has no meaning, but the library rejects some values. Sets it to the value that it
- * would have if the axis had more elements. */
+/* The stride of an axis of one element has no meaning, but the library rejects some values. Sets it to the value that
+ * it would have if the axis had more elements. */
 static void set_unused_strides(const memory_desc *md, dnnl_dims_t strides)
 {
     for (int d = md->ndims; d-- > 0;) {

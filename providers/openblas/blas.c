@@ -1,7 +1,7 @@
 /* blas.c - GEMM by calls of the library.
  *
- * A and B are passed in place if one of their two strides is 1, which BLAS can express. Other operands (the windows of a
- * convolution, general Einsums) are packed by the job's function into panels, one block of k at a time; a panel is a
+ * A and B are passed in place if one of their two strides is 1, which BLAS can express. Other operands (the windows of
+ * a convolution, general Einsums) are packed by the job's function into panels, one block of k at a time; a panel is a
  * dense row-major matrix. A tile is computed by one of three methods:
  *
  *     whole    one call for each block of k; the library packs its operands again
@@ -470,8 +470,9 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
                                                                       : tile_n; /* the panel is as wide as the tile */
 }
 
-/* Operations per nanosecond, measured as described in product_cost.c: panels 262, other methods 235 to 250; double takes
- * twice as long. Kernels for AVX2 have half the speed. Packing panels costs as much as in the reference provider. */
+/* Operations per nanosecond, measured as described in product_cost.c: panels 262, other methods 235 to 250; double
+ * takes twice as long. Kernels for AVX2 have half the speed. Packing panels costs as much as in the reference
+ * provider. */
 static double product_ns(const gemm_kernel *kernel, const product_size *size)
 {
     const blas_library *lib = kernel->user;

@@ -20,10 +20,10 @@ INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char
                                               blas_engine *out, inlay_diag *diag);
 
 /* Like blas_engine_open, but opens the library when it is first needed, because that takes some milliseconds and most
- * sessions assign all matrix multiplications to other providers. Opens it at once if opening may fail or the kernels are
- * uncertain: if the user has chosen it (an argument is not the default), if the system's loader does not find it, or if
- * the process has already loaded it. Until it is opened, costs assume the kernels that the library will choose on this
- * CPU. Call blas_engine_close afterwards, also on failure. library, core: copied. */
+ * sessions assign all matrix multiplications to other providers. Opens it at once if opening may fail or the kernels
+ * are uncertain: if the user has chosen it (an argument is not the default), if the system's loader does not find it,
+ * or if the process has already loaded it. Until it is opened, costs assume the kernels that the library will choose
+ * on this CPU. Call blas_engine_close afterwards, also on failure. library, core: copied. */
 INLAY_NODISCARD inlay_status blas_engine_open_lazily(const inlay_host *host, const char *library, const char *core,
                                                      blas_engine *out, inlay_diag *diag);
 /* Selects precision strict. Call right after blas_engine_open or blas_engine_open_lazily. */

@@ -46,11 +46,11 @@ bool blas_core_is_avx512(const char *core)
 
 /* ------------------------------------------------------------------ the environment while the library is loaded
  *
- * OpenBLAS reads OPENBLAS_CORETYPE and OPENBLAS_NUM_THREADS in its constructor. Version 0.3.21 has no other way to choose
- * kernels or to prevent its threads from starting. setenv() is not safe in a program with threads: it may free the array
- * that getenv() reads on another thread. So the array is not changed: while the library is loaded, `environ` points to a
- * copy with two more entries. Concurrent readers of `environ` see one of the two complete arrays. The copy is never
- * freed, because a reader may still use it. */
+ * OpenBLAS reads OPENBLAS_CORETYPE and OPENBLAS_NUM_THREADS in its constructor. Version 0.3.21 has no other way to
+ * choose kernels or to prevent its threads from starting. setenv() is not safe in a program with threads: it may free
+ * the array that getenv() reads on another thread. So the array is not changed: while the library is loaded, `environ`
+ * points to a copy with two more entries. Concurrent readers of `environ` see one of the two complete arrays. The copy
+ * is never freed, because a reader may still use it. */
 
 /* An attempt to load a library; never freed, like its environment. A failed attempt is not repeated, so that further
  * sessions without the library cost neither a search nor memory. */

@@ -1,9 +1,9 @@
 /* library.h - libopenblas, opened at run time.
  *
- * The plugin does not link to the library for two reasons. First, the library reads its settings once, when it is loaded:
- * Debian's 0.3.21 treats a CPU newer than itself as a Haswell, which halves the speed on AVX-512, and its pthread flavour
- * starts a thread for each CPU. Second, if the library is missing, the provider reports an error instead of a plugin that
- * fails to load. The required prototypes are declared below, so no -dev package is needed. */
+ * The plugin does not link to the library for two reasons. First, the library reads its settings once, when it is
+ * loaded: Debian's 0.3.21 treats a CPU newer than itself as a Haswell, which halves the speed on AVX-512, and its
+ * pthread flavour starts a thread for each CPU. Second, if the library is missing, the provider reports an error
+ * instead of a plugin that fails to load. The required prototypes are declared below, so no -dev package is needed. */
 #ifndef OPENBLAS_LIBRARY_H
 #define OPENBLAS_LIBRARY_H
 #include "inlay/plugin.h"
@@ -41,10 +41,10 @@ typedef struct blas_library {
     char core[32]; /* the library's name of the CPU of its kernels */
 } blas_library;
 
-/* Opens the library `name` (a soname or an absolute path) with kernels for `core` ("auto": chosen for this CPU), or uses
- * the one that the process has already loaded. Limits the library to one thread, because the host's threads call it.
- * INLAY_UNSUPPORTED: no usable library. Thread-safe. Undone by blas_library_close; the library stays mapped afterwards,
- * because it does not support unloading. */
+/* Opens the library `name` (a soname or an absolute path) with kernels for `core` ("auto": chosen for this CPU), or
+ * uses the one that the process has already loaded. Limits the library to one thread, because the host's threads call
+ * it. INLAY_UNSUPPORTED: no usable library. Thread-safe. Undone by blas_library_close; the library stays mapped
+ * afterwards, because it does not support unloading. */
 INLAY_NODISCARD inlay_status blas_library_open(const inlay_host *host, const char *name, const char *core,
                                                blas_library *out, inlay_diag *diag);
 void blas_library_close(blas_library *library);

@@ -1,9 +1,10 @@
-/* Moves, see move_set.h: squares of VEC_LANES words are turned in registers. */
+/* Copies and transposes, see move_set.h. Squares of VEC_LANES words are transposed in registers. */
 #include "simd/move_set.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 #include <stdbool.h>
 
-/* output[pixels][3] from three rows. */
+/* Interleaves three rows: output[pixels][3]. */
 static void interleave(const float *input, int64_t step, int64_t pixels, float *output)
 {
     int64_t w = 0;
@@ -16,8 +17,8 @@ static void interleave(const float *input, int64_t step, int64_t pixels, float *
             output[3 * w + c] = input[c * step + w];
 }
 
-/* The other way: three rows from input[pixels][3]. */
-static void part(const float *input, float *output, int64_t step, int64_t pixels)
+/* Splits input[pixels][3] into three rows. */
+static void deinterleave(const float *input, float *output, int64_t step, int64_t pixels)
 {
     int64_t w = 0;
 
@@ -39,6 +40,7 @@ KERNEL_PART(void, move_rows, const float *x, int64_t x_row, float *y, int64_t y_
     const int64_t whole = columns / VEC_LANES * VEC_LANES;
     const vmask tail = vec_first(columns - whole);
 
+    INLAY_CHECK(rows >= 0 && columns >= 0);
     for (int64_t r = 0; r < rows; r++, x += x_row, y += y_row) {
         for (int64_t c = 0; c < whole; c += VEC_LANES)
             vec_store(y + c, vec_load(x + c));
@@ -63,9 +65,10 @@ VEC_INLINE void turn_block(const float *input, int64_t x_row, float *output, int
             vec_store_some(output + c * y_row, out, v[c]);
 }
 
-/* Few rows whose columns follow each other without gaps, as pixels of few channels do: whole vectors are stored, and
- * what is too much is written over by the next. Returns how many columns were done; the last may not run over. */
-static int64_t turn_few(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
+/* Transposes few rows to a contiguous output, such as pixels of few channels. Stores whole vectors; the next store
+ * overwrites the excess elements. Returns the number of columns done: the last ones must not be written beyond the end.
+ */
+static int64_t transpose_few_rows(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
 {
     int64_t c = 0;
 
@@ -85,16 +88,17 @@ KERNEL_PART(void, move_turn, const float *x, int64_t x_row, float *y, int64_t y_
 {
     int64_t first = 0;
 
+    INLAY_CHECK(rows >= 0 && columns >= 0);
     if (rows == 3 && y_row == 3) {
         interleave(x, x_row, columns, y);
         return;
     }
     if (columns == 3 && x_row == 3) {
-        part(x, y, y_row, rows);
+        deinterleave(x, y, y_row, rows);
         return;
     }
     if (rows < VEC_LANES && y_row == rows)
-        first = turn_few(x, x_row, y, rows, columns);
+        first = transpose_few_rows(x, x_row, y, rows, columns);
     for (int64_t c = first; c < columns; c += VEC_LANES) {
         for (int64_t r = 0; r < rows; r += VEC_LANES) {
             const float *from = x + r * x_row + c;
@@ -111,9 +115,9 @@ KERNEL_PART(void, move_turn, const float *x, int64_t x_row, float *y, int64_t y_
 
 /* ------------------------------------------------------------------ elements of 1, 2 or 4 bytes */
 
-/* A square whose rows are a vector each, `per` elements in a word: words of elements from `per` rows are made first,
- * then squares of words are turned. Lines of the cache are read and written as a whole, once: rows that are a power of
- * two apart would push each other out otherwise. rows, columns: how many of them there are, where that is not all. */
+/* Transposes a square whose rows are one vector each, with `per` elements in a word: first combines elements of `per`
+ * rows to words, then transposes squares of words. Cache lines are read and written completely and once, because rows
+ * at distances of a power of two evict each other. rows, columns: the valid part of the square unless full. */
 VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row, const int per, const bool full,
                             int64_t rows, int64_t columns)
 {
@@ -155,13 +159,13 @@ VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row
         for (int g = 0; g < VEC_LANES; g++)
             t[g] = words[q][g];
         vec_transpose(t);
-        for (int w = 0; w < VEC_LANES; w++) { /* the columns of 128 bits, of which 4 are in each quarter */
+        for (int w = 0; w < VEC_LANES; w++) { /* 4 columns for each 128 bits */
             const int64_t c = 4 * per * (w / 4) + 4 * q + w % 4;
             char *to = y + c * y_row;
 
             if (full || (c < columns && rows == per * VEC_LANES))
                 vec_store((float *)(void *)to, t[w]);
-            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* masks take any address there */
+            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* masked stores accept any address there */
                 vec_store_some((float *)(void *)to, part, t[w]);
             else if (c < columns)
                 memcpy(to, &t[w], (size_t)(rows * size));
@@ -169,7 +173,7 @@ VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row
     }
 }
 
-/* The last squares reach back over those before them; only what is narrower than one is a part of one. */
+/* The last squares overlap the previous ones; partial squares are used only if there is less than one square. */
 VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns,
                              const int per)
 {
@@ -196,9 +200,9 @@ VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_ro
     }
 }
 
-/* Bytes of pixels of few channels that follow each other without gaps, parted into planes. */
-VEC_INLINE void part_bytes(const int channels, const uint8_t *restrict input, uint8_t *restrict output, int64_t step,
-                           int64_t pixels)
+/* Splits contiguous pixels of 2 to 4 byte channels into planes. */
+VEC_INLINE void deinterleave_bytes(const int channels, const uint8_t *restrict input, uint8_t *restrict output,
+                                   int64_t step, int64_t pixels)
 {
     uint8_t *restrict y1 = output + step, *restrict y2 = output + (channels > 2 ? 2 : 0) * step;
 
@@ -217,9 +221,9 @@ KERNEL_PART(void, turn_1, const char *x, int64_t x_row, char *y, int64_t y_row, 
     enum { MANY = 64 };
 
     if (columns == 3 && x_row == 3 && rows >= MANY)
-        part_bytes(3, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+        deinterleave_bytes(3, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
     else if (columns == 4 && x_row == 4 && rows >= MANY)
-        part_bytes(4, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+        deinterleave_bytes(4, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
     else
         turn_squares(x, x_row, y, y_row, rows, columns, 4);
 }

@@ -1,14 +1,15 @@
 /* Functions over rows, see row_set.h. */
+#include "inlay/check.h"
 #include "simd/odd_tables.h"
 #include "simd/row_set.h"
 #include "simd/vec_words.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ of each element */
+/* ------------------------------------------------------------------ elementwise functions */
 
 #if VEC_LOOKUP > 0
-/* e^r - 1 of what is left of an exponent. fine: with what rounding took off the power of 2 that it is for. */
+/* e^r - 1 for the reduced exponent r. fine: corrects the rounding error of the table entry `at` of powers of 2. */
 VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 {
     const vec low = fine ? vec_add(r, vec_lookup_some(exp_lost, at)) : r;
@@ -18,21 +19,22 @@ VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 }
 #endif
 
-/* e^x, 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers where an instruction looks them up. fine: 0.6
- * ulp there. falls: x is at most 0. Both are constants where this is inlined. */
+/* e^x with an error of 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers from a table if VEC_LOOKUP > 0.
+ * fine: 0.6 ulp with a table. falls: x is at most 0. Inlined with constant fine and falls. */
 VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
 {
     const vec least = vec_set(-104), low = falls ? x : vec_min(vec_set(89), x);
-    const vec c = vec_max(least, low); /* the second where one is NaN */
+    const vec c = vec_max(least, low); /* keeps NaN */
 #if VEC_LOOKUP == 32
-    const vec integer = vec_set(0x1.8p18f); /* whose last bit counts 1/32 */
+    const vec integer = vec_set(0x1.8p18f); /* its last bit has the value 1/32 */
     const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
     const vec power = vec_lookup_some(exp_table, at);
 
-    return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* by n without its fraction */
+    return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* uses n without its fraction */
 #elif VEC_LOOKUP == 8
-    /* The last bit of `integer` counts 1/8. Its 64 make room for the exponents of subnormal results, or of infinity. */
+    /* The last bit of `integer` has the value 1/8. The offset 64 keeps the exponents of subnormal results and of
+     * infinity in range. */
     const vmask up = vec_greater(c, vec_zero());
     const vec down = vec_set(0x1.8p20f + 64), integer = falls ? down : vec_select(up, vec_set(0x1.8p20f - 64), down);
     const vec by = falls ? vec_set(0x1p-64f) : vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f));
@@ -56,7 +58,7 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
 #endif
 }
 
-/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0: one division, 2.3 ulp. */
+/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0. One division; 2.3 ulp. */
 VEC_INLINE vec sigmoid_of(vec x)
 {
     const vec one = vec_set(1), e = exp_of(vec_sub(vec_zero(), vec_abs(x)), true, true);
@@ -64,7 +66,7 @@ VEC_INLINE vec sigmoid_of(vec x)
     return vec_div(vec_select(vec_greater(vec_zero(), x), e, one), vec_add(one, e));
 }
 
-/* name(x, y, n): of whole vectors, some at a time, then what is left. */
+/* Defines name(x, y, n): `some` whole vectors at a time, then the remaining elements. */
 #define EACH(name, of, some)                                                                                           \
     KERNEL_PART(void, name, const float *x, float *y, int64_t n)                                                       \
     {                                                                                                                  \
@@ -86,17 +88,17 @@ VEC_INLINE vec sigmoid_of(vec x)
 #define EXP_OF(x) exp_of(x, false, false)
 EACH(row_exp, EXP_OF, 4)
 EACH(row_sigmoid, sigmoid_of, 4)
-/* x, which is not below 0, with the sign of `sign`. */
+/* x >= 0 with the sign of `sign`. */
 VEC_INLINE vec with_sign(vec x, vec sign)
 {
     return (vec)((vint)x | ((vint)sign & vint_set(INT32_MIN)));
 }
 
 #if VEC_LOOKUP > 0
-/* An odd function, by its table. */
+/* An odd function by its table. */
 VEC_INLINE vec odd_of(const odd_table *table, vec x)
 {
-    const vec steps = vec_set(table->steps), integer = vec_set(8388608);              /* 2^23 has no fraction */
+    const vec steps = vec_set(table->steps), integer = vec_set(8388608);              /* 2^23: no bits for a fraction */
     const vec low = vec_min(vec_set((ODD_INTERVALS - 1) / table->steps), vec_abs(x)); /* NaN stays */
     const vec at = vec_fma(low, steps, integer); /* its lowest bits are the interval */
     const vec r = vec_fms(low, steps, vec_sub(at, integer));
@@ -118,8 +120,8 @@ EACH(row_erf, ERF_OF, 4)
 #define TANH_OF(x) odd_of(&tanh_table, x)
 EACH(row_tanh, TANH_OF, 4)
 #elif VEC_LOOKUP == 8
-/* t / (t + 2) of t = e^2|x| - 1, whose 1 is taken from the power of 2. The larger t, the less its error counts: r needs
- * no more of ln 2 than a float has. */
+/* t / (t + 2) with t = e^2|x| - 1, where 1 is subtracted from the power of 2. The influence of t's error decreases
+ * with t, so float precision of ln 2 suffices for r. */
 VEC_INLINE vec tanh_of(vec x)
 {
     const vec integer = vec_set(0x1.8p20f), a = vec_min(vec_set(9.1f), vec_abs(x)), c = vec_add(a, a); /* NaN stays */
@@ -143,7 +145,7 @@ VEC_INLINE vec polynomial(const float *c, const int count, vec z)
     return p;
 }
 
-/* The same as vm_tanh, and erf. */
+/* tanh as in vm_tanh, and erf. */
 VEC_INLINE vec tanh_of(vec x)
 {
     static const float terms[] = { -5.5147768e-3f, 2.04690564e-2f, -5.36879115e-2f, 1.33308291e-1f, -3.33332598e-1f };
@@ -171,16 +173,17 @@ EACH(row_tanh, tanh_of, 2)
 EACH(row_erf, erf_of, 2)
 #endif
 
-/* ------------------------------------------------------------------ of all of a row */
+/* ------------------------------------------------------------------ reductions */
 
-/* The largest of n elements, NaN aside. sign -1: the least, turned round. *special, unless NULL, becomes NaN where
- * there are NaN or infinities. */
+/* The maximum of sign * x[i] over n > 0 elements, ignoring NaN; sign is 1 or -1. *special (unless NULL) becomes NaN if
+ * an element is NaN or infinite, otherwise 0. */
 VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *special)
 {
     const vec zero = vec_zero(), by = vec_set(sign);
-    vec best[4], seen[4];
+    vec best[4], seen[4]; /* seen: sums of 0 * x */
     int64_t i = 0;
 
+    INLAY_CHECK(n > 0);
     for (int k = 0; k < 4; k++) {
         best[k] = vec_set(x[0] * sign);
         seen[k] = zero;
@@ -206,7 +209,8 @@ VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *specia
     return vec_top(vec_max(vec_max(best[0], best[1]), vec_max(best[2], best[3])));
 }
 
-/* name(x, y, count, n): the end of each row, by `is_better` of a and b where there are special numbers. */
+/* Defines name(x, y, count, n): the maximum or minimum of each row. Rows with NaN or infinity are compared element by
+ * element, by the expression `is_better` of a and b. */
 #define ENDS(name, sign, is_better)                                                                                    \
     KERNEL_PART(void, name, const float *x, float *y, int64_t count, int64_t n)                                        \
     {                                                                                                                  \
@@ -227,14 +231,14 @@ VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *specia
 ENDS(row_tops, 1, a > b)
 ENDS(row_lows, -1, a < b)
 
-/* Some hundred numbers are added in float, and those sums in double. */
+/* Chains of CHAIN elements are added in float, and their sums in double. */
 VEC_INLINE double sum_of_row(const float *x, int64_t n)
 {
-    enum { STRETCH = 32 * VEC_LANES };
+    enum { CHAIN = 32 * VEC_LANES };
     double total = 0;
 
-    for (int64_t first = 0; first < n; first += STRETCH) {
-        const int64_t end = n - first < STRETCH ? n : first + STRETCH;
+    for (int64_t first = 0; first < n; first += CHAIN) {
+        const int64_t end = n - first < CHAIN ? n : first + CHAIN;
         vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
         int64_t i = first;
 
@@ -261,7 +265,7 @@ KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
         y[r] = (float)(sum_of_row(x, n) / (double)n);
 }
 
-/* y = e^(x - top), kept where `keeps`; the sum of them. */
+/* The sum of e^(x - top); stores the terms in y if `keeps`. */
 VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bool keeps)
 {
     const vec by = vec_set(top);
@@ -289,7 +293,7 @@ VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bo
     return vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
 }
 
-/* y = x times factor less shift. */
+/* y = x * by if `multiplies`, otherwise (x - top) - by. */
 VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float by, bool multiplies)
 {
     const vec t = vec_set(top), f = vec_set(by);
@@ -307,8 +311,8 @@ VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float 
     }
 }
 
-/* At most VEC_LANES rows of at most SHORT vectors each: the sums and tops of all of them are one vector. How many rows
- * there are changes no bit of any: a loop is cut where it happens to be. */
+/* Softmax of at most VEC_LANES rows of at most SHORT vectors each: the sums and maxima of all rows fit in one vector.
+ * The result of a row does not depend on the number of rows, because threads divide the rows arbitrarily. */
 enum { SHORT = 4 };
 VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors, const int rows)
 {
@@ -317,6 +321,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
     vec joined[VEC_LANES], e[VEC_LANES][SHORT];
     float ends[VEC_LANES];
 
+    INLAY_CHECK(rows <= VEC_LANES && vectors >= 1 && vectors <= SHORT);
     for (int r = 0; r < rows; r++) {
         vec top = lowest;
 
@@ -338,7 +343,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
 
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
-            /* behind the row 1, for what underflows takes a hundred times as long */
+            /* beyond the row the exponent is 0: an underflow would take a hundred times as long */
             e[r][v] = exp_of(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top), false, true);
             sum = vec_add(sum, v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], vec_zero()));
         }
@@ -397,6 +402,7 @@ KERNEL_PART(void, row_windows, const float *x, float *y, int64_t n, int64_t taps
 {
     int64_t i = 0;
 
+    INLAY_CHECK(taps > 0);
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         vec top[4];
 
@@ -429,11 +435,11 @@ KERNEL_PART(void, row_windows, const float *x, float *y, int64_t n, int64_t taps
     }
 }
 
-/* Some vectors are compared with every element. */
+/* Compares `count` vectors with every element. */
 VEC_INLINE void greater_some(const float *x, float *y, int64_t n, int64_t first, const int count)
 {
     const vec one = vec_set(1);
-    vec own[4], above[4];
+    vec own[4], above[4]; /* above: numbers of greater elements */
 
     VEC_UNROLL
     for (int c = 0; c < count; c++) {
@@ -456,6 +462,7 @@ KERNEL_PART(void, row_greater, const float *x, float *y, int64_t n)
 {
     int64_t i = 0;
 
+    INLAY_CHECK(n < 1 << 24); /* counts are exact floats */
     for (; i + 3 * VEC_LANES < n; i += 4 * VEC_LANES)
         greater_some(x, y, n, i, 4);
     for (; i < n; i += VEC_LANES)
@@ -480,7 +487,8 @@ KERNEL_PART(bool, row_finite, const float *x, int64_t n)
 
 /* ------------------------------------------------------------------ float16 */
 
-/* What is left behind whole vectors goes the same way as they do: the bits of NaN depend on it. */
+/* The remaining elements are converted by the same instruction as whole vectors, because the bits of NaN depend on it.
+ */
 KERNEL_PART(void, row_from_half, const uint16_t *x, float *y, int64_t n)
 {
     int64_t i = 0;

@@ -1,5 +1,5 @@
-/* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. oneDNN would generate code
- * for each size, which takes longer than computing small tensors. */
+/* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. oneDNN would generate
+ * code for each size, which takes longer than computing small tensors. */
 #include "region/build.h"
 #include "inlay/check.h"
 

@@ -26,8 +26,8 @@ void memory_desc_plain(memory_desc *md, uint32_t rank, const int64_t *dims)
 }
 
 /* Initialises a descriptor without strides. The library is not called for layouts, because small models do not load it
- * (lazy_load.c), and because it rejects strides that seem to overlap, such as those of a slice whose last stride ends past
- * the whole tensor. A rank or dims out of range leave ndims 0. */
+ * (lazy_load.c), and because it rejects strides that seem to overlap, such as those of a slice whose last stride ends
+ * past the whole tensor. A rank or dims out of range leave ndims 0. */
 static void init_desc(memory_desc *md, cpu_layout kind, uint32_t rank, const int64_t *dims)
 {
     memset(md, 0, sizeof *md);

@@ -1,5 +1,5 @@
-/* rows.h - sums of rows, accumulated in double and rounded once: exact to the last bit except for about one in 10^8. The
- * result thus does not depend on the order of elements or on the instruction set, which matters where floats are
+/* rows.h - sums of rows, accumulated in double and rounded once: exact to the last bit except for about one in 10^8.
+ * The result thus does not depend on the order of elements or on the instruction set, which matters where floats are
  * quantized afterwards. */
 #ifndef CPU_ROWS_H
 #define CPU_ROWS_H

@@ -1,5 +1,5 @@
-/* Pooling (ONNX MaxPool, AveragePool, GlobalAveragePool, GlobalMaxPool), and ReduceMean and ReduceMax over all pixels of
- * an image, which run as global pooling. For other reductions see reduce.c. */
+/* Pooling (ONNX MaxPool, AveragePool, GlobalAveragePool, GlobalMaxPool), and ReduceMean and ReduceMax over all pixels
+ * of an image, which run as global pooling. For other reductions see reduce.c. */
 #include "region/build.h"
 #include "inlay/check.h"
 #include "convolution/window.h"

@@ -1,6 +1,7 @@
-/* Means of whole images (ONNX GlobalAveragePool, ReduceMean over the pixels, AveragePool whose kernel covers the image),
- * in the layout of the input: row-major, channels last, or blocked channels. Chains of 128 pixels are added in float,
- * and their sums in double, so the mean is exact to float precision. oneDNN would generate code for each size. */
+/* Means of whole images (ONNX GlobalAveragePool, ReduceMean over the pixels, AveragePool whose kernel covers the
+ * image), in the layout of the input: row-major, channels last, or blocked channels. Chains of 128 pixels are added in
+ * float, and their sums in double, so the mean is exact to float precision. oneDNN would generate code for each size.
+ */
 #include "region/build.h"
 #include "inlay/check.h"
 #include "pooling/pool_loops.h"
@@ -87,8 +88,8 @@ static bool read_image(const memory_desc *md, struct means *means)
     return means->pixels > 0;
 }
 
-/* Lanes of a task. The result must not depend on the number of threads, and the order of additions depends on the width,
- * so the width depends only on the number of lanes: small enough to give several tasks, at most POOL_LANES. */
+/* Lanes of a task. The result must not depend on the number of threads, and the order of additions depends on the
+ * width, so the width depends only on the number of lanes: small enough to give several tasks, at most POOL_LANES. */
 static int64_t chunk_of(int64_t lanes)
 {
     const int64_t most = lanes < 4 * POOL_LANES ? POOL_LANES / 4 : POOL_LANES;

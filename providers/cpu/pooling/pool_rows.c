@@ -62,8 +62,8 @@ static void count_columns(const row_pool *pool, float *counts)
     }
 }
 
-/* Maxima of rows [oh, oh + count) of the output, whose windows contain only finite numbers. Rows are combined for all of
- * them first, `reach` elements of t each, then columns: reading a vector right after parts of it were written would
+/* Maxima of rows [oh, oh + count) of the output, whose windows contain only finite numbers. Rows are combined for all
+ * of them first, `reach` elements of t each, then columns: reading a vector right after parts of it were written would
  * stall. All columns are computed, and those at the stride are taken. */
 static void max_rows(const row_pool *pool, const float *input, float *output, int64_t oh, int64_t count, float *t,
                      float *columns)
@@ -203,8 +203,8 @@ static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* A small plane with stride 1: one loop combines all rows, another all columns. The elements computed across the ends of
- * rows are not used. buffer: 2 * MAX_ROW elements. */
+/* A small plane with stride 1: one loop combines all rows, another all columns. The elements computed across the ends
+ * of rows are not used. buffer: 2 * MAX_ROW elements. */
 static void make_plane(const row_pool *pool, const float *input, float *output, const float *counts, float *buffer)
 {
     const int64_t height = pool->out[0] + (pool->kernel[0] - 1) * pool->dilation[0], reach = pool->reach,
