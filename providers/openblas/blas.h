@@ -8,7 +8,7 @@
 /* The target of kit_node.provider. */
 typedef struct blas_engine {
     gemm_engine engine; /* must be first: the operators in providers/common cast to it */
-    bool strict;        /* sums are made of short chains of additions */
+    bool strict;        /* sums use short chains of additions */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
     char *pending_library;  /* name of the library until it is opened; owned; then NULL */

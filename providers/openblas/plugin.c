@@ -46,7 +46,7 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32",
-      .doc = "strict = sums are made of short chains of additions; set by the session option of the same name" },
+      .doc = "strict = sums use short chains of additions; set by the session option of the same name" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",

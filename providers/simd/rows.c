@@ -321,7 +321,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
     vec joined[VEC_LANES], e[VEC_LANES][SHORT];
     float ends[VEC_LANES];
 
-    INLAY_CHECK(rows <= VEC_LANES && vectors >= 1 && vectors <= SHORT);
+    INLAY_CHECK(rows <= VEC_LANES && vectors <= SHORT);
     for (int r = 0; r < rows; r++) {
         vec top = lowest;
 

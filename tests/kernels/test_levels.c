@@ -1,5 +1,5 @@
-/* Kernels of every level of instructions that this CPU has, plain C among them, beside sums in double: sizes around the
- * edges of registers, borders that nothing may be written behind. */
+/* Kernels of every instruction set that this CPU supports, including plain C, compared with sums in double: sizes
+ * around those of registers, and guard elements that must not be overwritten. */
 #include "convolution/depthwise.h"
 #include "convolution/groups.h"
 #include "simd/move_set.h"
@@ -41,11 +41,11 @@ static const struct level levels[] = {
     for (const struct level *l = levels; l < levels + sizeof levels / sizeof levels[0]; l++)                           \
         if (cpu_has(l->needs))
 
-static uint32_t state_of_noise = 1;
+static uint32_t noise_state = 1;
 static float noise(void)
 {
-    state_of_noise = state_of_noise * 1664525u + 1013904223u;
-    return (float)(int32_t)state_of_noise / 2147483648.0f;
+    noise_state = noise_state * 1664525u + 1013904223u;
+    return (float)(int32_t)noise_state / 2147483648.0f;
 }
 static float *filled(int64_t count)
 {
@@ -126,7 +126,7 @@ static void tiles(void **state)
                         one_tile(l, rows, columns, depths[d], (rows + columns) % 2 == 0);
 }
 
-/* Transforms there and back are a convolution: of one window, by weights of 3x3. */
+/* Winograd transforms of one tile: input, weights and output transforms together are a convolution with 3x3 weights. */
 static void one_window(const struct level *level, int64_t points, int64_t channels)
 {
     const int64_t lines = 48, squared = points * points, size = points - 2;
@@ -187,7 +187,7 @@ static void windows(void **state)
         }
 }
 
-/* NaN stays, infinities have limits. */
+/* Activation functions, including NaN and infinities. */
 static void functions(void **state)
 {
     static const float x[] = { -INFINITY, -1e30f, -200, -20, -3.5f, -1,    -1e-3f,   0,  1e-3f,
@@ -216,7 +216,7 @@ static void functions(void **state)
 
                 if (isnan(t))
                     assert_true(isnan(y[i]));
-                else if (isinf(t) && t < 0) /* 0 times infinity is left to each */
+                else if (isinf(t) && t < 0) /* 0 times infinity may be 0 or NaN */
                     assert_true(!(y[i] > 0));
                 else if (isinf(t))
                     assert_true(fn == 0 ? y[i] == 1.0f : isinf(y[i]));
@@ -283,7 +283,7 @@ static void products(void **state)
     }
 }
 
-/* Softmax of rows, keys as panels, and products of few rows by lines. */
+/* Kernels of attention: softmax of rows, packing keys to panels, and dot products of few rows. */
 static void scores(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void scores(void **state)
                         sum += (double)input[r * row + k] * (double)lines[i * row + k];
                     expect(l, "dot", (double)out[r * row + i], sum, (double)count);
                 }
-            for (int64_t r = 0; r < rows; r++) { /* the same bits alone */
+            for (int64_t r = 0; r < rows; r++) { /* a single row gives the same bits */
                 l->products->dots(input + r * row, row, 1, lines, row, count, count, factors, row);
                 assert_memory_equal(factors, out + r * row, (size_t)count * sizeof *out);
             }
@@ -334,9 +334,9 @@ static void scores(void **state)
         }
 }
 
-/* ------------------------------------------------------------------ single channels */
+/* ------------------------------------------------------------------ depthwise convolutions */
 
-/* A row of a window of three columns, by a table of pixels and by steps. */
+/* A row with three taps, by a table of pixels and by strides. */
 static void one_depthwise(const struct level *level, int64_t channels, int32_t pixels, int64_t stride, bool reused)
 {
     const int64_t blocks = (channels + 15) / 16, row = channels + 2, count = (pixels - 1) * stride + 3;
@@ -465,7 +465,7 @@ static void planes(void **state)
                         one_plane(l, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
-/* Every so many, put between each other, filled and added. */
+/* De-interleaving (every), interleaving (join), filling and adding rows. */
 static void parts_of_rows(void **state)
 {
     (void)state;
@@ -585,7 +585,7 @@ static void moves(void **state)
             }
 }
 
-/* Elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several of them. */
+/* Transposes of elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several squares. */
 static void turns(void **state)
 {
     static const int64_t sizes[] = { 1, 2, 3, 7, 8, 12, 31, 32, 40, 64, 65, 130 };
@@ -598,7 +598,7 @@ static void turns(void **state)
                 const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
                 const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
                 char *x = malloc((size_t)(rows * x_row + 1)),
-                     *y = malloc((size_t)(columns * y_row + 1)); /* each begins at 1 */
+                     *y = malloc((size_t)(columns * y_row + 1)); /* data begins at offset 1 */
 
                 assert_true(x != NULL && y != NULL);
                 for (int64_t i = 0; i <= rows * x_row; i++)
@@ -608,7 +608,7 @@ static void turns(void **state)
                 for (int64_t c = 0; c < columns; c++) {
                     for (int64_t r = 0; r < rows; r++)
                         assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
-                    for (int64_t i = rows * size; i < y_row; i++) /* between the rows nothing is written */
+                    for (int64_t i = rows * size; i < y_row; i++) /* gaps between rows are not written */
                         assert_int_equal(y[1 + c * y_row + i], 77);
                 }
                 assert_true(y[0] == 77);
@@ -618,7 +618,7 @@ static void turns(void **state)
 
 /* ------------------------------------------------------------------ bytes */
 
-/* To the last bit, halves and what is no number among them. */
+/* Quantization is exact, including ties, NaN and infinities. */
 static void bytes(void **state)
 {
     enum { MOST = 150 };
@@ -635,7 +635,7 @@ static void bytes(void **state)
             for (int64_t i = 0; i < n; i++)
                 x[i] = i % 29 == 28   ? NAN
                        : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
-                       : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* halves */
+                       : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* ties */
                                       : scale * 300 * noise();
             y[n] = 77;
             l->quantize(y, x, is_signed, n, scale, zero);

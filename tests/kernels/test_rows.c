@@ -1,5 +1,5 @@
-/* Functions over rows, at every level of instructions that this CPU has, against double: errors in units of the last
- * place, special numbers, ends of rows of any length, float16. */
+/* Functions over rows, for every instruction set that this CPU supports, compared with double: errors in units in the
+ * last place, special numbers, rows of any length, float16. */
 #include "simd/convert.h"
 #include "simd/row_set.h"
 #include "cmocka_all.h"
@@ -29,7 +29,7 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* How many floats lie between y and the exact result, where that is normal. */
+/* The error of y in units in the last place of the exact result, which must be normal. */
 static double ulps(float y, double exact)
 {
     const double step = ldexp(1, ilogb(exact) - 23);
@@ -105,7 +105,7 @@ static void test_special(void **state)
     }
 }
 
-/* Rows of every length, with and without a NaN at each place of some. */
+/* Reductions and softmax of rows of every length, with and without NaN and infinities. */
 static void test_rows(void **state)
 {
     const row_set *all[LEVELS];
@@ -159,7 +159,7 @@ static void test_rows(void **state)
     }
 }
 
-/* Many rows at once give what each gives alone, in place, too. */
+/* Softmax of many rows in place gives the same as of each row alone. */
 static void test_many_rows(void **state)
 {
     enum { ROWS = 37, MOST = 140 };
@@ -244,7 +244,7 @@ static void test_half(void **state)
                 assert_true(is_nan ? (back[i] & 0x7fff) > 0x7c00 : back[i] == i);
             }
         }
-        for (uint32_t i = 0; i < 65536; i++) /* halfway to the next, and beside that */
+        for (uint32_t i = 0; i < 65536; i++) /* halfway between two halves, and one float below and above */
             nudged[i] = f32_from_bits(f32_bits(f16_to_f32((uint16_t)(i & 0x7bff))) + 0x1000u + i % 3 - 1);
         all[l]->to_half(nudged, back, 65536);
         for (uint32_t i = 0; i < 65536; i++)

@@ -1,6 +1,6 @@
-/* Every operator of the openblas provider against the reference provider: random shapes, attributes and types, the same
- * node with either engine. Outputs start as NaN, so that whoever reads them shows; tensors and workspace end at a
- * forbidden page. */
+/* Every operator of provider openblas compared with provider reference: random shapes, attributes and types, the same
+ * node with either engine. Outputs are initialised with NaN, so that reads of them are detected; tensors and workspace
+ * end at an inaccessible page. */
 #include "gemm/set.h"
 #include "kernel_case.h"
 #include "library_under_test.h"
@@ -148,7 +148,7 @@ static void set_string(struct trial *trial, const char *name, const char *value)
         kernel_case_string(&trial->by[e], name, value);
 }
 
-/* Sizes around what the engine's ways differ at; 0 now and then. */
+/* Sizes around the limits of the engine's methods; sometimes 0. */
 static int64_t pick_size(void)
 {
     static const int64_t edges[] = { 1, 2, 7, 31, 32, 33, 56, 57, 63, 64, 65, 128, 130 };
@@ -218,7 +218,7 @@ static void test_gemm(void **state)
     }
 }
 
-/* What alpha 0 and beta 0 leave out is not looked at, and what is multiplied keeps its NaN and infinities. */
+/* With alpha 0 or beta 0 the corresponding operands are not read; otherwise NaN and infinities propagate. */
 static void test_not_a_number(void **state)
 {
     (void)state;

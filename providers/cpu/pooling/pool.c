@@ -76,7 +76,7 @@ static inlay_status read_image(cpu_build *build, uint32_t x, cpu_place *out)
     return cpu_read_as(build, x, &md, out);
 }
 
-/* Is there exactly one window, which covers the whole image without padding? */
+/* Does a single window cover the whole image without padding? */
 static bool is_whole_image(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *begins,
                            const int64_t *ends)
 {
