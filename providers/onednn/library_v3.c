@@ -175,10 +175,10 @@ static dnnl_status_t make_strided(const memory_desc *md, dnnl_memory_desc_t *out
 
 static bool has_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, const int64_t *numbers, int count)
 {
-    dnnl_dims_t *theirs = NULL;
+    dnnl_dims_t *queried = NULL;
 
-    return dnnl_memory_desc_query(desc, what, (void *)&theirs) == dnnl_success && theirs != NULL &&
-           memcmp(*theirs, numbers, (size_t)count * sizeof *numbers) == 0;
+    return dnnl_memory_desc_query(desc, what, (void *)&queried) == dnnl_success && queried != NULL &&
+           memcmp(*queried, numbers, (size_t)count * sizeof *numbers) == 0;
 }
 
 /* Fails for blocked layouts without a format tag, which cannot be described to the library. */
@@ -249,11 +249,11 @@ static void destroy_desc(void *desc)
 
 static bool read_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, int64_t *out, int count)
 {
-    dnnl_dims_t *theirs = NULL;
+    dnnl_dims_t *queried = NULL;
 
-    if (dnnl_memory_desc_query(desc, what, (void *)&theirs) != dnnl_success || theirs == NULL)
+    if (dnnl_memory_desc_query(desc, what, (void *)&queried) != dnnl_success || queried == NULL)
         return false;
-    memcpy(out, *theirs, (size_t)count * sizeof *out);
+    memcpy(out, *queried, (size_t)count * sizeof *out);
     return true;
 }
 

@@ -21,10 +21,10 @@ OPTIONAL_IF_CALLED(cpu_row_of);
 
 /* Functions that the kernel set `rows` provides (simd/row_set.h). */
 #define KERNEL_ROW(name)                                                                                               \
-    static void name##_row(const float *x, float *y, int64_t n, float alpha, float beta)                               \
+    static void name##_row(const float *input, float *output, int64_t n, float alpha, float beta)                      \
     {                                                                                                                  \
         (void)alpha, (void)beta;                                                                                       \
-        KERNEL_BEST(rows)->name(x, y, n);                                                                              \
+        KERNEL_BEST(rows)->name(input, output, n);                                                                     \
     }
 KERNEL_ROW(exp)
 KERNEL_ROW(tanh)
@@ -148,14 +148,14 @@ bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t
     }
 }
 
-void cpu_apply(const sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *y, int64_t n)
+void cpu_apply(const sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *output, int64_t n)
 {
     sgemm_post post = { .fn = SGEMM_GELU };
 
     if (kernel != NULL && cpu_is_gelu(eltwise) && cpu_function_of(eltwise, &post))
-        kernel->post(&post, y, n, 1, n);
+        kernel->post(&post, output, n, 1, n);
     else
-        cpu_row_of(eltwise)(y, y, n, eltwise->alpha, eltwise->beta);
+        cpu_row_of(eltwise)(output, output, n, eltwise->alpha, eltwise->beta);
 }
 
 /* ------------------------------------------------------------------ the step */
@@ -216,16 +216,17 @@ static inlay_status run_functions(const cpu_native *native, const cpu_state *sta
     return state->host->parallel_for(state->host->ctx, run, functions->count, GRAIN, functions_range, &call);
 }
 
-inlay_status cpu_emit_function(cpu_build *build, const cpu_eltwise *eltwise, const cpu_place *x, const cpu_place *y)
+inlay_status cpu_emit_function(cpu_build *build, const cpu_eltwise *eltwise, const cpu_place *input,
+                               const cpu_place *output)
 {
     struct functions functions = { .native.run = run_functions,
                                    .eltwise = *eltwise,
                                    .row = cpu_row_of(eltwise),
                                    .kernel = build->state->sgemm,
-                                   .count = (int64_t)(memory_desc_bytes(&x->md) / sizeof(float)) };
+                                   .count = (int64_t)(memory_desc_bytes(&input->md) / sizeof(float)) };
 
     if (cpu_is_gelu(eltwise) && functions.kernel != NULL)
         functions.row = NULL;
     INLAY_CHECK(functions.row != NULL || functions.kernel != NULL);
-    return cpu_emit_step(build, &functions.native, sizeof functions, (const cpu_place *const[]){ x, y }, 2);
+    return cpu_emit_step(build, &functions.native, sizeof functions, (const cpu_place *const[]){ input, output }, 2);
 }

@@ -68,7 +68,7 @@ static void merge_axes(move_axes *axes)
 
 bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out)
 {
-    const int64_t *f = from->strides, *t = to->strides;
+    const int64_t *from_strides = from->strides, *to_strides = to->strides;
     int axis, other;
     int64_t block, second;
 
@@ -81,8 +81,9 @@ bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out
 
         if (from->dims[d] != to->dims[d] || to->dims[d] < 1)
             return false;
-        add_axis(out, to->dims[d] / size, d == axis ? f[d] : f[d] * size, d == other ? t[d] : t[d] * size);
-        add_axis(out, size, d == axis ? 1 : f[d], d == other ? 1 : t[d]);
+        add_axis(out, to->dims[d] / size, d == axis ? from_strides[d] : from_strides[d] * size,
+                 d == other ? to_strides[d] : to_strides[d] * size);
+        add_axis(out, size, d == axis ? 1 : from_strides[d], d == other ? 1 : to_strides[d]);
     }
     if (out->rank == 0)
         *out = (move_axes){ 1, { 1 }, { 1 }, { 1 } };
@@ -115,35 +116,36 @@ typedef struct move_step {
 
 typedef struct move_call {
     const move_step *step;
-    const char *x;
-    char *y;
+    const char *source;
+    char *target;
 } move_call;
 
 /* Moves single elements, where neither side has contiguous rows. */
-static inline __attribute__((always_inline)) void move_elements(const move_step *step, const char *x, char *y,
+static inline __attribute__((always_inline)) void move_elements(const move_step *step, const char *source, char *target,
                                                                 int64_t rows, int64_t columns, const size_t size)
 {
     const move_axes *axes = &step->axes;
     const int64_t from = axes->from[step->column] * (int64_t)size, to = axes->to[step->column] * (int64_t)size;
 
     for (int64_t r = 0; r < rows;
-         r++, x += axes->from[step->row] * (int64_t)size, y += axes->to[step->row] * (int64_t)size)
+         r++, source += axes->from[step->row] * (int64_t)size, target += axes->to[step->row] * (int64_t)size)
         for (int64_t c = 0; c < columns; c++)
-            memcpy(y + c * to, x + c * from, size);
+            memcpy(target + c * to, source + c * from, size);
 }
 
 /* Moves rows that are contiguous on both sides. */
-static void move_rows(const move_step *step, const char *x, char *y, int64_t rows, int64_t columns)
+static void move_rows(const move_step *step, const char *source, char *target, int64_t rows, int64_t columns)
 {
     const int64_t size = step->size, from = step->axes.from[step->row] * size, to = step->axes.to[step->row] * size;
 
     if ((columns * size | from | to) % (int64_t)sizeof(float) == 0 &&
-        ((uintptr_t)x | (uintptr_t)y) % sizeof(float) == 0) {
-        step->set->rows((const float *)(const void *)x, from / 4, (float *)(void *)y, to / 4, rows, columns * size / 4);
+        ((uintptr_t)source | (uintptr_t)target) % sizeof(float) == 0) {
+        step->set->rows((const float *)(const void *)source, from / 4, (float *)(void *)target, to / 4, rows,
+                        columns * size / 4);
         return;
     }
     for (int64_t r = 0; r < rows; r++)
-        memcpy(y + r * to, x + r * from, (size_t)(columns * size));
+        memcpy(target + r * to, source + r * from, (size_t)(columns * size));
 }
 
 static void move_unit(const move_call *call, const int64_t *at)
@@ -164,22 +166,22 @@ static void move_unit(const move_call *call, const int64_t *at)
         rows = axes->dims[step->row] - at[step->row] * step->row_block;
         rows = rows < step->row_block ? rows : step->row_block;
     }
-    const char *x = call->x + from * step->size;
-    char *y = call->y + to * step->size;
+    const char *source = call->source + from * step->size;
+    char *target = call->target + to * step->size;
     const int64_t x_row = axes->from[step->row], y_row = axes->to[step->column];
 
     if (step->transpose && step->set != NULL && step->size == sizeof(float))
-        step->set->turn((const float *)(const void *)x, x_row, (float *)(void *)y, y_row, rows, columns);
+        step->set->turn((const float *)(const void *)source, x_row, (float *)(void *)target, y_row, rows, columns);
     else if (step->transpose && step->set != NULL)
-        step->set->turn_elements[step->size / 2](x, x_row * step->size, y, y_row * step->size, rows, columns);
+        step->set->turn_elements[step->size / 2](source, x_row * step->size, target, y_row * step->size, rows, columns);
     else if (step->set != NULL && axes->from[step->column] == 1 && axes->to[step->column] == 1)
-        move_rows(step, x, y, rows, columns);
+        move_rows(step, source, target, rows, columns);
     else if (step->size == sizeof(float))
-        move_elements(step, x, y, rows, columns, sizeof(float));
+        move_elements(step, source, target, rows, columns, sizeof(float));
     else if (step->size == 2)
-        move_elements(step, x, y, rows, columns, 2);
+        move_elements(step, source, target, rows, columns, 2);
     else
-        move_elements(step, x, y, rows, columns, 1);
+        move_elements(step, source, target, rows, columns, 1);
 }
 
 static inlay_status move_range(void *user, int64_t begin, int64_t end, uint32_t worker)

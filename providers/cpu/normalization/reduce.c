@@ -208,53 +208,53 @@ static bool axes_are_adjacent(const memory_desc *input, uint32_t axes, int64_t *
 }
 
 /* A dense layout with the kept axes outside and the reduced axes inside, each in their order. */
-static void reduced_last(const cpu_build *build, uint32_t x, uint32_t axes, memory_desc *out)
+static void reduced_last(const cpu_build *build, uint32_t value, uint32_t axes, memory_desc *out)
 {
     int64_t strides[CPU_MAX_RANK], stride = 1;
 
     for (int pass = 1; pass >= 0; pass--)
-        for (uint32_t d = build->ranks[x]; d-- > 0;) {
+        for (uint32_t d = build->ranks[value]; d-- > 0;) {
             if (((axes >> d) & 1) != (uint32_t)pass)
                 continue;
             strides[d] = stride;
-            stride *= build->dims[x][d];
+            stride *= build->dims[value][d];
         }
-    memory_desc_strides(out, build->ranks[x], build->dims[x], strides);
+    memory_desc_strides(out, build->ranks[value], build->dims[value], strides);
 }
 
 static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    const uint32_t x = op->in[0], rank = build->ranks[x];
+    const uint32_t value = op->in[0], rank = build->ranks[value];
     struct reduction reduction = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
     cpu_place in, out;
     inlay_status status;
     bool dense;
     memory_desc md;
 
-    INLAY_TRY(cpu_read(build, x, &in));
+    INLAY_TRY(cpu_read(build, value, &in));
     dense = !memory_desc_is_blocked(&in.md) && memory_desc_is_dense(&in.md);
     /* Means and maxima over the pixels of images run as pooling, unless channels are not last, where the pixels are
      * rows. An image with one spatial axis is mostly a transposed sequence, which is reduced by rows. */
     if (op->window.global &&
         (op->alg == LIBRARY_POOLING_MAX || (memory_desc_is_image(&in.md) && !(rank == 3 && dense))))
         return cpu_pool.lower(build, group);
-    memory_desc_plain(&md, rank, build->dims[x]);
+    memory_desc_plain(&md, rank, build->dims[value]);
     if (dense && axes_are_adjacent(&in.md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
         /* the present layout is suitable */
     } else if (axes_are_adjacent(&md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
-        INLAY_TRY(cpu_read_plain(build, x, &in));
+        INLAY_TRY(cpu_read_plain(build, value, &in));
     } else {
-        reduced_last(build, x, op->reduction.axes, &md);
-        INLAY_TRY(cpu_read_as(build, x, &md, &in));
+        reduced_last(build, value, op->reduction.axes, &md);
+        INLAY_TRY(cpu_read_as(build, value, &md, &in));
         reduction.n = reduction.inner = 1;
         for (uint32_t d = 0; d < rank; d++)
-            reduction.n *= (op->reduction.axes & (1u << d)) != 0 ? build->dims[x][d] : 1;
-        reduction.count = cpu_count(build, x) / reduction.n;
+            reduction.n *= (op->reduction.axes & (1u << d)) != 0 ? build->dims[value][d] : 1;
+        reduction.count = cpu_count(build, value) / reduction.n;
     }
     memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
     if (reduction.n == 1 && reduction.kind->keeps_one) {
-        INLAY_TRY(cpu_read_plain(build, x, &in));
+        INLAY_TRY(cpu_read_plain(build, value, &in));
         in.md = md;
         return cpu_finish(build, group, 0, &in, false);
     }

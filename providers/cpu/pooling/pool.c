@@ -65,15 +65,15 @@ static inlay_status set_reduced(cpu_build *build, const cpu_group *group, const 
     return cpu_finish(build, group, 0, &place, false);
 }
 
-static inlay_status read_image(cpu_build *build, uint32_t x, cpu_place *out)
+static inlay_status read_image(cpu_build *build, uint32_t value, cpu_place *out)
 {
     memory_desc md;
 
-    if (build->op->window.global || build->dims[x][1] < 8)
-        return cpu_read_plain(build, x, out);
-    memory_desc_channels_last(&md, build->ranks[x], build->dims[x]);
-    md.data_type = cpu_type(build, x);
-    return cpu_read_as(build, x, &md, out);
+    if (build->op->window.global || build->dims[value][1] < 8)
+        return cpu_read_plain(build, value, out);
+    memory_desc_channels_last(&md, build->ranks[value], build->dims[value]);
+    md.data_type = cpu_type(build, value);
+    return cpu_read_as(build, value, &md, out);
 }
 
 /* Does a single window cover the whole image without padding? */
@@ -112,10 +112,10 @@ done:
 static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    uint32_t x = op->in[0], rank = build->ranks[x];
+    uint32_t value = op->in[0], rank = build->ranks[value];
     library_description pd = NULL;
     library_op desc = { .kind = LIBRARY_POOLING, .alg = op->alg };
-    const int64_t *image_dims = build->dims[x] + 2;
+    const int64_t *image_dims = build->dims[value] + 2;
     library_dims dims;
     cpu_place in, out;
     memory_desc y_md;
@@ -123,16 +123,16 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
     bool done;
 
     INLAY_CHECK(rank >= 3 && op->window.spatial == rank - 2);
-    if (!cpu_counts(build->dims[x], rank) || !cpu_counts(build->dims[op->out[0]], build->ranks[op->out[0]]))
+    if (!cpu_counts(build->dims[value], rank) || !cpu_counts(build->dims[op->out[0]], build->ranks[op->out[0]]))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements",
                           op->name);
-    INLAY_TRY(cpu_read(build, x, &in));
+    INLAY_TRY(cpu_read(build, value, &in));
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = d < 2 ? build->dims[x][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
+        dims[d] = d < 2 ? build->dims[value][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
     if (!op->window.global)
-        cpu_window_pads(op, build->dims[x] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
+        cpu_window_pads(op, build->dims[value] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
-        desc.kernel[i] = op->window.global ? build->dims[x][2 + i] : op->window.kernel[i];
+        desc.kernel[i] = op->window.global ? build->dims[value][2 + i] : op->window.kernel[i];
         desc.strides[i] = op->window.global ? 1 : op->window.strides[i];
         desc.dilations[i] = op->window.global ? 0 : op->window.dilations[i] - 1;
     }
@@ -140,20 +140,21 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
     if (done)
         return set_reduced(build, group, &out);
     if (!memory_desc_is_image(&in.md)) /* a reorder is much faster than oneDNN's kernels for row-major images */
-        INLAY_TRY(read_image(build, x, &in));
+        INLAY_TRY(read_image(build, value, &in));
     if (op->alg == LIBRARY_POOLING_MAX) {
         INLAY_TRY(cpu_lower_max(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
                                 op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
-    if (op->alg != LIBRARY_POOLING_MAX && is_whole_image(op, build->dims[x] + 2, dims + 2, desc.begins, desc.ends)) {
+    if (op->alg != LIBRARY_POOLING_MAX &&
+        is_whole_image(op, build->dims[value] + 2, dims + 2, desc.begins, desc.ends)) {
         INLAY_TRY(cpu_lower_mean(build, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
     if (build->state->alone && in.md.data_type == LIBRARY_F32) {
-        INLAY_TRY(cpu_read_plain(build, x, &in));
+        INLAY_TRY(cpu_read_plain(build, value, &in));
         INLAY_TRY(cpu_lower_rows(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
                                  op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
