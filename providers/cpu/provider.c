@@ -97,9 +97,9 @@ static inlay_status limit_isa(const inlay_create_args *args, inlay_diag *diag)
 
 /* A provider with a library uses only the library's kernels, unless option own_loops is set. The built-in kernels in
  * plain C are slower than the library's oldest ones, so without AVX2 the option is ignored. */
-static bool uses_builtin_kernels(const cpu_front *front, const inlay_create_args *args)
+static bool uses_builtin_kernels(const cpu_provider_config *config, const inlay_create_args *args)
 {
-    bool own = front->library == NULL;
+    bool own = config->library == NULL;
 
 #if defined(__x86_64__)
     if (!own && !cpu_has(CPU_AVX2))
@@ -114,7 +114,8 @@ static bool uses_builtin_kernels(const cpu_front *front, const inlay_create_args
 }
 
 /* Warns about options that have no effect because their kernels belong to provider cpu. */
-static void warn_ignored_options(const cpu_front *front, const inlay_host *host, const inlay_create_args *args)
+static void warn_ignored_options(const cpu_provider_config *config, const inlay_host *host,
+                                 const inlay_create_args *args)
 {
     static const char *const ignored[] = { "winograd", "pairs", "activations" };
 
@@ -126,8 +127,8 @@ static void warn_ignored_options(const cpu_front *front, const inlay_host *host,
             if (value->is_set == 0 || strcmp(value->name, ignored[k]) != 0)
                 continue;
             (void)snprintf(text, sizeof text,
-                           "option %s.%s has no effect without %s.own_loops 1: use provider cpu (cpu.%s)", front->name,
-                           value->name, front->name, value->name);
+                           "option %s.%s has no effect without %s.own_loops 1: use provider cpu (cpu.%s)", config->name,
+                           value->name, config->name, value->name);
             host->log(host->ctx, INLAY_LOG_WARNING, text);
         }
     }
@@ -141,32 +142,32 @@ static void release(cpu_state *state)
     free(state);
 }
 
-static inlay_status create(void *front_, const inlay_host *host, const inlay_create_args *args, void **out_state,
+static inlay_status create(void *config_, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    const cpu_front *front = front_;
+    const cpu_provider_config *config = config_;
     cpu_state *state = calloc(1, sizeof *state);
     bool reduced = false;
     kit_refusal why = { 0, "", "" };
     inlay_status status = limit_isa(args, diag);
 
     *out_state = NULL;
-    library_in_use = front->library != NULL ? front->library : &library_none;
+    library_in_use = config->library != NULL ? config->library : &library_none;
     if (status != INLAY_OK) {
         free(state);
         return status;
     }
     if (state == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", config->name);
     state->scratch = calloc(1, sizeof *state->scratch);
     state->packed_for = pack_registry_create();
     if (state->scratch == NULL || state->packed_for == NULL) {
         release(state);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", config->name);
     }
     INLAY_CHECK(host != NULL && host->extension != NULL);
     state->host = host;
-    state->alone = front->library == NULL;
+    state->alone = config->library == NULL;
     state->budget = args->max_threads;
     state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
@@ -183,7 +184,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     state->team = host->extension(host->ctx, INLAY_EXT_TEAM);
     if (state->team != NULL && !INLAY_HAS(state->team, gather))
         state->team = NULL;
-    if (uses_builtin_kernels(front, args)) {
+    if (uses_builtin_kernels(config, args)) {
         state->tiles = tiles_of_cpu();
         state->moves = moves_of_cpu();
         state->bytes = byte_set_of_cpu();
@@ -191,7 +192,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
         state->nbits = nbits_kernel_best();
     } else {
         state->library_alone = true;
-        warn_ignored_options(front, host, args);
+        warn_ignored_options(config, host, args);
         state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* the library has no int8 GEMM */
     }
     cpu_read_options(state, args, &reduced);
@@ -200,7 +201,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     state->bf16 = reduced && cpu_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* the built-in GEMM supports only floats */
-    if (front->library != NULL) {
+    if (config->library != NULL) {
         library_status code = library_engine_create(&state->engine);
 
         if (code != LIBRARY_SUCCESS) {
@@ -253,22 +254,23 @@ static const void *extension(void *state_, const char *name)
     return NULL;
 }
 
-inlay_provider cpu_provider(const cpu_front *front)
+inlay_provider cpu_provider(const cpu_provider_config *config)
 {
-    const uint32_t of_library = 2, count = KIT_COUNT(options) - (front->library != NULL ? 1 : of_library);
+    const uint32_t of_library = 2, count = KIT_COUNT(options) - (config->library != NULL ? 1 : of_library);
 
-    INLAY_CHECK(front->name != NULL && strcmp(options[of_library - 1].name, options[KIT_COUNT(options) - 1].name) == 0);
+    INLAY_CHECK(config->name != NULL &&
+                strcmp(options[of_library - 1].name, options[KIT_COUNT(options) - 1].name) == 0);
     return (inlay_provider){
         .struct_size = sizeof(inlay_provider),
-        .name = front->name,
-        .description = front->description,
+        .name = config->name,
+        .description = config->description,
         .device_kind = INLAY_DEVICE_CPU,
         .flags = INLAY_PROVIDER_REFERENCE_CORE,
-        .options = front->library != NULL ? options : options + of_library,
+        .options = config->library != NULL ? options : options + of_library,
         .option_count = count,
         .option_stride = sizeof(inlay_option),
         .poll_ms = 1000,
-        .ctx = (void *)(uintptr_t)front,
+        .ctx = (void *)(uintptr_t)config,
         .create = create,
         .destroy = destroy,
         .assess = cpu_assess,

@@ -35,7 +35,7 @@ static pthread_rwlock_t creating = PTHREAD_RWLOCK_INITIALIZER;
 static __attribute__((constructor)) void guard_locks(void)
 {
     lock_at_fork(&lock);
-    calls_at_fork(&creating);
+    rwlock_at_fork(&creating);
 }
 
 static bool begin_creating(void)

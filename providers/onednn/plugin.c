@@ -6,12 +6,12 @@ INLAY_PLUGIN_NOTE("onednn", "onednn", "")
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    static const cpu_front front = {
+    static const cpu_provider_config config = {
         "onednn", "regions of operators on kernels of oneDNN, and of views and simple operators between them",
         &onednn_table
     };
 
-    const inlay_provider provider = cpu_provider(&front);
+    const inlay_provider provider = cpu_provider(&config);
 
     return cpu_open_plugin(&provider, host, out_plugin, diag);
 }

@@ -75,7 +75,7 @@ void lock_at_fork(pthread_mutex_t *lock)
     add((struct guarded){ .mutex = lock });
 }
 
-void calls_at_fork(pthread_rwlock_t *lock)
+void rwlock_at_fork(pthread_rwlock_t *lock)
 {
     add((struct guarded){ .calls = lock });
 }

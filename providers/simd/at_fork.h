@@ -10,5 +10,5 @@
 enum { LOCKS_AT_FORK = 8 };
 void lock_at_fork(pthread_mutex_t *lock);
 /* Registers a lock that is held for reading during calls of a library that uses internal locks. */
-void calls_at_fork(pthread_rwlock_t *lock);
+void rwlock_at_fork(pthread_rwlock_t *lock);
 #endif

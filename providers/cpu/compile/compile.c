@@ -59,7 +59,7 @@ static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_re
     for (uint32_t node = 0; node < request->node_count; node++) {
         uint32_t more_ops, more_numbers;
 
-        cpu_expand_room(inlay_graph_node(request->graph, request->nodes[node]), &more_ops, &more_numbers);
+        cpu_expand_bounds(inlay_graph_node(request->graph, request->nodes[node]), &more_ops, &more_numbers);
         ops += more_ops;
         total += more_numbers;
     }
@@ -99,7 +99,7 @@ done:
 
 /* Copies small constants, except in programs of `inlay bundle`, which contain the constants and their packed weights.
  * Large constants stay in the host's memory until it is known how they are read. */
-static inlay_status copy_small(inlay_compiled *compiled, inlay_diag *diag)
+static inlay_status copy_small_constants(inlay_compiled *compiled, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
         cpu_constant *constant = &compiled->constants[i];
@@ -182,7 +182,7 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
         compiled->timings = compiled->state->timings->open(compiled->state->host->ctx, request->handle);
     (void)pthread_mutex_init(&compiled->lock, NULL);
     INLAY_TRY(read_region(compiled, request, diag));
-    INLAY_TRY(copy_small(compiled, diag));
+    INLAY_TRY(copy_small_constants(compiled, diag));
     halves_find(compiled, request->graph);
     INLAY_TRY(narrow_find(compiled, request->graph, diag));
     INLAY_TRY(nbits_find(compiled, diag));

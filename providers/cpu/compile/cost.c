@@ -455,7 +455,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     flops = flops_of(state, &op, &sizes, &rate);
     flops *= share < SPARSE_PACE ? share / SPARSE_PACE : 1;
     rate *= cpu_speed();
-    INLAY_CHECK(rate > 0 && flops >= 0);
+    INLAY_CHECK(rate > 0);
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
     cost->bytes_written += (uint64_t)sizes.out;

@@ -137,7 +137,7 @@ static bool is_variadic(const char *op_type)
            strcmp(op_type, "Min") == 0;
 }
 
-void cpu_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers)
+void cpu_expand_bounds(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers)
 {
     const char *op_type = info->op_type.data;
 

@@ -16,7 +16,7 @@ typedef struct cpu_reader {
 uint32_t cpu_reader_value(cpu_reader *reader, uint32_t snapshot);
 
 /* Upper bounds of the number of ops and of elements of `numbers` that the node needs. */
-void cpu_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers);
+void cpu_expand_bounds(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers);
 /* Expands a node that was parsed as `parsed`; false: it is a single op, and nothing was added. */
 bool cpu_expand(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed);
 #endif

@@ -96,7 +96,7 @@ static int64_t source_of(uint32_t mode, int64_t i, int64_t begin, int64_t size)
 {
     int64_t at = i - begin, period = mode == PAD_REFLECT ? 2 * (size - 1) : size;
 
-    INLAY_CHECK(mode <= PAD_WRAP && i >= 0 && begin >= 0 && size >= 0);
+    INLAY_CHECK(mode <= PAD_WRAP && size >= 0);
     if (at >= 0 && at < size)
         return at;
     switch (mode) {

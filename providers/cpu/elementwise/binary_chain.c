@@ -13,7 +13,7 @@ struct fused_function {
     int64_t step; /* of the other operand: 1, or 0 for a scalar */
 };
 
-struct whole {
+struct binary_chain {
     cpu_native native;
     library_alg alg;
     int64_t count;
@@ -21,27 +21,27 @@ struct whole {
     struct fused_function functions[CPU_MAX_POSTS];
 };
 
-typedef struct whole_call {
-    const struct whole *whole;
+typedef struct binary_chain_call {
+    const struct binary_chain *chain;
     void *const *args; /* both operands, the result, then the other operands of the epilogue */
-} whole_call;
+} binary_chain_call;
 
-static inlay_status whole_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status binary_chain_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const whole_call *call = user;
-    const struct whole *whole = call->whole;
+    const binary_chain_call *call = user;
+    const struct binary_chain *chain = call->chain;
     const float *x0 = call->args[0], *x1 = call->args[1];
     float *output = call->args[2];
 
-    INLAY_CHECK(begin <= end && end <= whole->count);
+    INLAY_CHECK(begin <= end && end <= chain->count);
     (void)worker;
     for (int64_t i = begin; i < end; i += PIECE) {
         const int64_t n = end - i < PIECE ? end - i : PIECE;
         uint32_t arg = 3;
 
-        cpu_binary_row(whole->alg, x0 + i, x1 + i, output + i, n, 1);
-        for (uint32_t k = 0; k < whole->function_count; k++) {
-            const struct fused_function *function = &whole->functions[k];
+        cpu_binary_row(chain->alg, x0 + i, x1 + i, output + i, n, 1);
+        for (uint32_t k = 0; k < chain->function_count; k++) {
+            const struct fused_function *function = &chain->functions[k];
 
             if (function->row != NULL)
                 function->row(output + i, output + i, n, function->eltwise.alpha, function->eltwise.beta);
@@ -53,30 +53,30 @@ static inlay_status whole_range(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-static inlay_status run_whole(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                              uint32_t threads)
+static inlay_status run_binary_chain(const cpu_native *native, const cpu_state *state, inlay_run *run,
+                                     void *const *args, uint32_t threads)
 {
-    const struct whole *whole = (const struct whole *)(const void *)native;
-    whole_call call = { whole, args };
+    const struct binary_chain *chain = (const struct binary_chain *)(const void *)native;
+    binary_chain_call call = { chain, args };
 
-    if (threads <= 1 || whole->count <= GRAIN)
-        return whole_range(&call, 0, whole->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, whole->count, GRAIN, whole_range, &call);
+    if (threads <= 1 || chain->count <= GRAIN)
+        return binary_chain_range(&call, 0, chain->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, chain->count, GRAIN, binary_chain_range, &call);
 }
 
 /* Fuses post `post_index` into the loop, and adds its operand to `others`; *out_taken = false: not supported. */
 static inlay_status take_post(cpu_build *build, const cpu_group *group, uint32_t post_index, const memory_desc *md,
-                              struct whole *whole, cpu_place *others, uint32_t *count, bool *out_taken)
+                              struct binary_chain *chain, cpu_place *others, uint32_t *count, bool *out_taken)
 {
     const cpu_post *post = &group->posts[post_index];
-    struct fused_function *function = &whole->functions[whole->function_count];
+    struct fused_function *function = &chain->functions[chain->function_count];
     inlay_status status = INLAY_OK;
     memory_desc plain;
 
-    INLAY_CHECK(whole->function_count < CPU_MAX_POSTS && post_index < group->post_count);
+    INLAY_CHECK(chain->function_count < CPU_MAX_POSTS && post_index < group->post_count);
     *out_taken = false;
     if (post->kind == CPU_POST_ELTWISE) {
-        if (!cpu_row_is_best(build->state, &post->eltwise, whole->count) || cpu_row_of(&post->eltwise) == NULL)
+        if (!cpu_row_is_best(build->state, &post->eltwise, chain->count) || cpu_row_of(&post->eltwise) == NULL)
             return INLAY_OK;
         *function = (struct fused_function){ .row = cpu_row_of(&post->eltwise), .eltwise = post->eltwise };
     } else {
@@ -97,7 +97,7 @@ static inlay_status take_post(cpu_build *build, const cpu_group *group, uint32_t
         (*count)++;
         *function = (struct fused_function){ .alg = post->alg, .step = !scalar };
     }
-    whole->function_count++;
+    chain->function_count++;
     *out_taken = true;
 done:
     return status;
@@ -108,12 +108,14 @@ inlay_status cpu_lower_whole(cpu_build *build, const cpu_group *group, const cpu
 {
     cpu_place others[CPU_MAX_POSTS], out;
     const cpu_place *places[3 + CPU_MAX_POSTS];
-    struct whole whole = { .native.run = run_whole, .alg = build->op->alg, .count = memory_desc_count(&x0->md) };
+    struct binary_chain chain = { .native.run = run_binary_chain,
+                                  .alg = build->op->alg,
+                                  .count = memory_desc_count(&x0->md) };
     uint32_t count = 0, taken = 0;
     inlay_status status = INLAY_OK;
 
     for (bool more = true; more && taken < group->post_count; taken += more)
-        INLAY_TRY(take_post(build, group, taken, &x0->md, &whole, others, &count, &more));
+        INLAY_TRY(take_post(build, group, taken, &x0->md, &chain, others, &count, &more));
     if (taken < group->post_count)
         INLAY_TRY(cpu_new_place(build, &x0->md, &out));
     else if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
@@ -125,7 +127,7 @@ inlay_status cpu_lower_whole(cpu_build *build, const cpu_group *group, const cpu
     places[2] = &out;
     for (uint32_t i = 0; i < count; i++)
         places[3 + i] = &others[i];
-    status = cpu_emit_step(build, &whole.native, sizeof whole, places, 3 + count);
+    status = cpu_emit_step(build, &chain.native, sizeof chain, places, 3 + count);
     if (status == INLAY_OK)
         status = cpu_finish(build, group, taken, &out, true);
 done:
