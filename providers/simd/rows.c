@@ -66,9 +66,9 @@ VEC_INLINE vec sigmoid_of(vec x)
     return vec_div(vec_select(vec_greater(vec_zero(), x), e, one), vec_add(one, e));
 }
 
-/* Defines name(x, y, n): `some` whole vectors at a time, then the remaining elements. */
+/* Defines name(input, output, n): `some` whole vectors at a time, then the remaining elements. */
 #define EACH(name, of, some)                                                                                           \
-    KERNEL_PART(void, name, const float *x, float *y, int64_t n)                                                       \
+    KERNEL_PART(void, name, const float *input, float *output, int64_t n)                                              \
     {                                                                                                                  \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
@@ -77,13 +77,13 @@ VEC_INLINE vec sigmoid_of(vec x)
                                                                                                                        \
             VEC_UNROLL                                                                                                 \
             for (int k = 0; k < (some); k++)                                                                           \
-                v[k] = of(vec_load(x + i + k * VEC_LANES));                                                            \
+                v[k] = of(vec_load(input + i + k * VEC_LANES));                                                        \
             VEC_UNROLL                                                                                                 \
             for (int k = 0; k < (some); k++)                                                                           \
-                vec_store(y + i + k * VEC_LANES, v[k]);                                                                \
+                vec_store(output + i + k * VEC_LANES, v[k]);                                                           \
         }                                                                                                              \
         for (; i < n; i += VEC_LANES)                                                                                  \
-            vec_store_some(y + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), x + i)));                       \
+            vec_store_some(output + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), input + i)));              \
     }
 #define EXP_OF(x) exp_of(x, false, false)
 EACH(row_exp, EXP_OF, 4)
@@ -175,23 +175,23 @@ EACH(row_erf, erf_of, 2)
 
 /* ------------------------------------------------------------------ reductions */
 
-/* The maximum of sign * x[i] over n > 0 elements, ignoring NaN; sign is 1 or -1. *special (unless NULL) becomes NaN if
- * an element is NaN or infinite, otherwise 0. */
-VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *special)
+/* The maximum of sign * input[i] over n > 0 elements, ignoring NaN; sign is 1 or -1. *special (unless NULL) becomes
+ * NaN if an element is NaN or infinite, otherwise 0. */
+VEC_INLINE float top_of_row(const float *input, int64_t n, float sign, float *special)
 {
     const vec zero = vec_zero(), by = vec_set(sign);
-    vec best[4], seen[4]; /* seen: sums of 0 * x */
+    vec best[4], seen[4]; /* seen: sums of 0 * input */
     int64_t i = 0;
 
     INLAY_CHECK(n > 0);
     for (int k = 0; k < 4; k++) {
-        best[k] = vec_set(x[0] * sign);
+        best[k] = vec_set(input[0] * sign);
         seen[k] = zero;
     }
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         VEC_UNROLL
         for (int k = 0; k < 4; k++) {
-            const vec v = vec_mul(vec_load(x + i + k * VEC_LANES), by);
+            const vec v = vec_mul(vec_load(input + i + k * VEC_LANES), by);
 
             best[k] = vec_max(v, best[k]);
             seen[k] = special != NULL ? vec_fma(v, zero, seen[k]) : zero;
@@ -199,7 +199,7 @@ VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *specia
     }
     for (; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
-        const vec v = vec_select(m, vec_mul(vec_load_some(m, x + i), by), best[0]);
+        const vec v = vec_select(m, vec_mul(vec_load_some(m, input + i), by), best[0]);
 
         best[0] = vec_max(v, best[0]);
         seen[0] = special != NULL ? vec_fma(v, zero, seen[0]) : zero;
@@ -209,30 +209,30 @@ VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *specia
     return vec_top(vec_max(vec_max(best[0], best[1]), vec_max(best[2], best[3])));
 }
 
-/* Defines name(x, y, count, n): the maximum or minimum of each row. Rows with NaN or infinity are compared element by
- * element, by the expression `is_better` of a and b. */
+/* Defines name(input, output, count, n): the maximum or minimum of each row. Rows with NaN or infinity are compared
+ * element by element, by the expression `is_better` of a and b. */
 #define ENDS(name, sign, is_better)                                                                                    \
-    KERNEL_PART(void, name, const float *x, float *y, int64_t count, int64_t n)                                        \
+    KERNEL_PART(void, name, const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
-        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
-            float special, b = top_of_row(x, n, sign, &special) * (sign);                                              \
+        for (int64_t r = 0; r < count; r++, input += n) {                                                              \
+            float special, b = top_of_row(input, n, sign, &special) * (sign);                                          \
                                                                                                                        \
             if (special != special) {                                                                                  \
-                b = x[0];                                                                                              \
+                b = input[0];                                                                                          \
                 for (int64_t i = 1; i < n; i++) {                                                                      \
-                    const float a = x[i];                                                                              \
+                    const float a = input[i];                                                                          \
                                                                                                                        \
                     b = b != b ? b : (is_better) || a != a ? a : b;                                                    \
                 }                                                                                                      \
             }                                                                                                          \
-            y[r] = b;                                                                                                  \
+            output[r] = b;                                                                                             \
         }                                                                                                              \
     }
 ENDS(row_tops, 1, a > b)
 ENDS(row_lows, -1, a < b)
 
 /* Chains of CHAIN elements are added in float, and their sums in double. */
-VEC_INLINE double sum_of_row(const float *x, int64_t n)
+VEC_INLINE double sum_of_row(const float *input, int64_t n)
 {
     enum { CHAIN = 32 * VEC_LANES };
     double total = 0;
@@ -245,28 +245,28 @@ VEC_INLINE double sum_of_row(const float *x, int64_t n)
         for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
             VEC_UNROLL
             for (int k = 0; k < 4; k++)
-                sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
+                sum[k] = vec_add(sum[k], vec_load(input + i + k * VEC_LANES));
         }
         for (; i < end; i += VEC_LANES)
-            sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
+            sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), input + i));
         total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
     }
     return total;
 }
 
-KERNEL_PART(double, row_sum, const float *x, int64_t n)
+KERNEL_PART(double, row_sum, const float *input, int64_t n)
 {
-    return sum_of_row(x, n);
+    return sum_of_row(input, n);
 }
 
-KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_means, const float *input, float *output, int64_t count, int64_t n)
 {
-    for (int64_t r = 0; r < count; r++, x += n)
-        y[r] = (float)(sum_of_row(x, n) / (double)n);
+    for (int64_t r = 0; r < count; r++, input += n)
+        output[r] = (float)(sum_of_row(input, n) / (double)n);
 }
 
-/* The sum of e^(x - top); stores the terms in y if `keeps`. */
-VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bool keeps)
+/* The sum of e^(input - top); stores the terms in output if `keeps`. */
+VEC_INLINE float exponentials(const float *input, float *output, int64_t n, float top, bool keeps)
 {
     const vec by = vec_set(top);
     vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
@@ -275,46 +275,46 @@ VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bo
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         VEC_UNROLL
         for (int k = 0; k < 4; k++) {
-            const vec e = exp_of(vec_sub(vec_load(x + i + k * VEC_LANES), by), false, true);
+            const vec e = exp_of(vec_sub(vec_load(input + i + k * VEC_LANES), by), false, true);
 
             sum[k] = vec_add(sum[k], e);
             if (keeps)
-                vec_store(y + i + k * VEC_LANES, e);
+                vec_store(output + i + k * VEC_LANES, e);
         }
     }
     for (; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
-        const vec e = exp_of(vec_sub(vec_load_some(m, x + i), by), false, true);
+        const vec e = exp_of(vec_sub(vec_load_some(m, input + i), by), false, true);
 
         sum[0] = vec_add(sum[0], vec_select(m, e, vec_zero()));
         if (keeps)
-            vec_store_some(y + i, m, e);
+            vec_store_some(output + i, m, e);
     }
     return vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
 }
 
-/* y = x * by if `multiplies`, otherwise (x - top) - by. */
-VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float by, bool multiplies)
+/* output = input * by if `multiplies`, otherwise (input - top) - by. */
+VEC_INLINE void scale_row(const float *input, float *output, int64_t n, float top, float by, bool multiplies)
 {
     const vec t = vec_set(top), f = vec_set(by);
 
     for (int64_t i = 0; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
         const bool whole = n - i >= VEC_LANES;
-        const vec v = whole ? vec_load(x + i) : vec_load_some(m, x + i);
+        const vec v = whole ? vec_load(input + i) : vec_load_some(m, input + i);
         const vec w = multiplies ? vec_mul(v, f) : vec_sub(vec_sub(v, t), f);
 
         if (whole)
-            vec_store(y + i, w);
+            vec_store(output + i, w);
         else
-            vec_store_some(y + i, m, w);
+            vec_store_some(output + i, m, w);
     }
 }
 
 /* Softmax of at most VEC_LANES rows of at most SHORT vectors each: the sums and maxima of all rows fit in one vector.
  * The result of a row does not depend on the number of rows, because threads divide the rows arbitrarily. */
 enum { SHORT = 4 };
-VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors, const int rows)
+VEC_INLINE void softmax_together(const float *input, float *output, int64_t n, const int vectors, const int rows)
 {
     const vmask part = vec_first(n - (vectors - 1) * VEC_LANES);
     const vec lowest = vec_set(-INFINITY);
@@ -327,7 +327,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
 
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
-            const float *at = x + r * n + v * VEC_LANES;
+            const float *at = input + r * n + v * VEC_LANES;
 
             e[r][v] = v + 1 < vectors ? vec_load(at) : vec_select(part, vec_load_some(part, at), lowest);
             top = vec_max(e[r][v], top);
@@ -356,49 +356,50 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
             const vec p = vec_mul(e[r][v], vec_set(ends[r]));
 
             if (v + 1 < vectors)
-                vec_store(y + r * n + v * VEC_LANES, p);
+                vec_store(output + r * n + v * VEC_LANES, p);
             else
-                vec_store_some(y + r * n + v * VEC_LANES, part, p);
+                vec_store_some(output + r * n + v * VEC_LANES, part, p);
         }
     }
 }
 
-KERNEL_PART(void, row_softmax, const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_softmax, const float *input, float *output, int64_t count, int64_t n)
 {
     const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
 
-    for (; vectors <= SHORT && count >= VEC_LANES; count -= VEC_LANES, x += VEC_LANES * n, y += VEC_LANES * n) {
+    for (; vectors <= SHORT && count >= VEC_LANES;
+         count -= VEC_LANES, input += VEC_LANES * n, output += VEC_LANES * n) {
         if (vectors == 1)
-            softmax_together(x, y, n, 1, VEC_LANES);
+            softmax_together(input, output, n, 1, VEC_LANES);
         else if (vectors == 2)
-            softmax_together(x, y, n, 2, VEC_LANES);
+            softmax_together(input, output, n, 2, VEC_LANES);
         else
-            softmax_together(x, y, n, (int)vectors, VEC_LANES);
+            softmax_together(input, output, n, (int)vectors, VEC_LANES);
     }
     if (vectors <= SHORT) {
         if (count > 0)
-            softmax_together(x, y, n, (int)vectors, (int)count);
+            softmax_together(input, output, n, (int)vectors, (int)count);
         return;
     }
-    for (int64_t r = 0; r < count; r++, x += n, y += n) {
-        const float top = top_of_row(x, n, 1, NULL);
+    for (int64_t r = 0; r < count; r++, input += n, output += n) {
+        const float top = top_of_row(input, n, 1, NULL);
 
-        scale_row(y, y, n, 0, 1 / exponentials(x, y, n, top, true), true);
+        scale_row(output, output, n, 0, 1 / exponentials(input, output, n, top, true), true);
     }
 }
 
-KERNEL_PART(void, row_log_softmax, const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_log_softmax, const float *input, float *output, int64_t count, int64_t n)
 {
-    for (int64_t r = 0; r < count; r++, x += n, y += n) {
-        const float top = top_of_row(x, n, 1, NULL);
+    for (int64_t r = 0; r < count; r++, input += n, output += n) {
+        const float top = top_of_row(input, n, 1, NULL);
 
-        scale_row(x, y, n, top, logf(exponentials(x, y, n, top, false)), false);
+        scale_row(input, output, n, top, logf(exponentials(input, output, n, top, false)), false);
     }
 }
 
 /* ------------------------------------------------------------------ windows */
 
-KERNEL_PART(void, row_windows, const float *x, float *y, int64_t n, int64_t taps, int64_t step)
+KERNEL_PART(void, row_windows, const float *input, float *output, int64_t n, int64_t taps, int64_t step)
 {
     int64_t i = 0;
 
@@ -408,46 +409,46 @@ KERNEL_PART(void, row_windows, const float *x, float *y, int64_t n, int64_t taps
 
         VEC_UNROLL
         for (int k = 0; k < 4; k++)
-            top[k] = vec_load(x + i + k * VEC_LANES);
+            top[k] = vec_load(input + i + k * VEC_LANES);
         for (int64_t t = 1; t < taps; t++) {
             VEC_UNROLL
             for (int k = 0; k < 4; k++)
-                top[k] = vec_max(top[k], vec_load(x + i + t * step + k * VEC_LANES));
+                top[k] = vec_max(top[k], vec_load(input + i + t * step + k * VEC_LANES));
         }
         VEC_UNROLL
         for (int k = 0; k < 4; k++)
-            vec_store(y + i + k * VEC_LANES, top[k]);
+            vec_store(output + i + k * VEC_LANES, top[k]);
     }
     for (; i + VEC_LANES <= n; i += VEC_LANES) {
-        vec top = vec_load(x + i);
+        vec top = vec_load(input + i);
 
         for (int64_t t = 1; t < taps; t++)
-            top = vec_max(top, vec_load(x + i + t * step));
-        vec_store(y + i, top);
+            top = vec_max(top, vec_load(input + i + t * step));
+        vec_store(output + i, top);
     }
     if (i < n) {
         const vmask m = vec_first(n - i);
-        vec top = vec_load_some(m, x + i);
+        vec top = vec_load_some(m, input + i);
 
         for (int64_t t = 1; t < taps; t++)
-            top = vec_max(top, vec_load_some(m, x + i + t * step));
-        vec_store_some(y + i, m, top);
+            top = vec_max(top, vec_load_some(m, input + i + t * step));
+        vec_store_some(output + i, m, top);
     }
 }
 
 /* Compares `count` vectors with every element. */
-VEC_INLINE void greater_some(const float *x, float *y, int64_t n, int64_t first, const int count)
+VEC_INLINE void greater_some(const float *input, float *output, int64_t n, int64_t first, const int count)
 {
     const vec one = vec_set(1);
     vec own[4], above[4]; /* above: numbers of greater elements */
 
     VEC_UNROLL
     for (int c = 0; c < count; c++) {
-        own[c] = vec_load_some(vec_first(n - first - c * VEC_LANES), x + first + c * VEC_LANES);
+        own[c] = vec_load_some(vec_first(n - first - c * VEC_LANES), input + first + c * VEC_LANES);
         above[c] = vec_zero();
     }
     for (int64_t i = 0; i < n; i++) {
-        const vec other = vec_set(x[i]);
+        const vec other = vec_set(input[i]);
 
         VEC_UNROLL
         for (int c = 0; c < count; c++)
@@ -455,32 +456,32 @@ VEC_INLINE void greater_some(const float *x, float *y, int64_t n, int64_t first,
     }
     VEC_UNROLL
     for (int c = 0; c < count; c++)
-        vec_store_some(y + first + c * VEC_LANES, vec_first(n - first - c * VEC_LANES), above[c]);
+        vec_store_some(output + first + c * VEC_LANES, vec_first(n - first - c * VEC_LANES), above[c]);
 }
 
-KERNEL_PART(void, row_greater, const float *x, float *y, int64_t n)
+KERNEL_PART(void, row_greater, const float *input, float *output, int64_t n)
 {
     int64_t i = 0;
 
     INLAY_CHECK(n < 1 << 24); /* counts are exact floats */
     for (; i + 3 * VEC_LANES < n; i += 4 * VEC_LANES)
-        greater_some(x, y, n, i, 4);
+        greater_some(input, output, n, i, 4);
     for (; i < n; i += VEC_LANES)
-        greater_some(x, y, n, i, 1);
+        greater_some(input, output, n, i, 1);
 }
 
-KERNEL_PART(bool, row_finite, const float *x, int64_t n)
+KERNEL_PART(bool, row_finite, const float *input, int64_t n)
 {
     vec seen[2] = { vec_zero(), vec_zero() };
     int64_t i = 0;
     float sum;
 
     for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
-        seen[0] = vec_fma(vec_load(x + i), vec_zero(), seen[0]);
-        seen[1] = vec_fma(vec_load(x + i + VEC_LANES), vec_zero(), seen[1]);
+        seen[0] = vec_fma(vec_load(input + i), vec_zero(), seen[0]);
+        seen[1] = vec_fma(vec_load(input + i + VEC_LANES), vec_zero(), seen[1]);
     }
     for (; i < n; i += VEC_LANES)
-        seen[0] = vec_fma(vec_load_some(vec_first(n - i), x + i), vec_zero(), seen[0]);
+        seen[0] = vec_fma(vec_load_some(vec_first(n - i), input + i), vec_zero(), seen[0]);
     sum = vec_sum(vec_add(seen[0], seen[1]));
     return sum == sum;
 }
@@ -489,31 +490,31 @@ KERNEL_PART(bool, row_finite, const float *x, int64_t n)
 
 /* The remaining elements are converted by the same instruction as whole vectors, because the bits of NaN depend on it.
  */
-KERNEL_PART(void, row_from_half, const uint16_t *x, float *y, int64_t n)
+KERNEL_PART(void, row_from_half, const uint16_t *input, float *output, int64_t n)
 {
     int64_t i = 0;
 
     for (; i + VEC_LANES <= n; i += VEC_LANES)
-        vec_store(y + i, vec_load_half(x + i));
+        vec_store(output + i, vec_load_half(input + i));
     if (i < n) {
         uint16_t rest[VEC_LANES] = { 0 };
 
-        memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
-        vec_store_some(y + i, vec_first(n - i), vec_load_half(rest));
+        memcpy(rest, input + i, (size_t)(n - i) * sizeof *input);
+        vec_store_some(output + i, vec_first(n - i), vec_load_half(rest));
     }
 }
 
-KERNEL_PART(void, row_to_half, const float *x, uint16_t *y, int64_t n)
+KERNEL_PART(void, row_to_half, const float *input, uint16_t *output, int64_t n)
 {
     int64_t i = 0;
 
     for (; i + VEC_LANES <= n; i += VEC_LANES)
-        vec_store_half(y + i, vec_load(x + i));
+        vec_store_half(output + i, vec_load(input + i));
     if (i < n) {
         uint16_t rest[VEC_LANES];
 
-        vec_store_half(rest, vec_load_some(vec_first(n - i), x + i));
-        memcpy(y + i, rest, (size_t)(n - i) * sizeof *y);
+        vec_store_half(rest, vec_load_some(vec_first(n - i), input + i));
+        memcpy(output + i, rest, (size_t)(n - i) * sizeof *output);
     }
 }
 
