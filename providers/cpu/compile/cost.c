@@ -56,6 +56,7 @@ static double weights_ns(const inlay_graph *graph, double bytes, double threads)
 {
     double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_far_ns(all, bytes);
 
+    INLAY_CHECK(threads >= 1);
     if (bytes < CORE_WEIGHTS)
         return bytes / CORE_BYTES_PER_NS + far;
     return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads + far / sqrt(threads);
@@ -400,7 +401,6 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     struct sizes sizes = { 0 };
     cpu_op op, maker;
 
-    INLAY_CHECK(node_index < request->graph->node_count);
     if (cpu_parse(&node, &op, &why) == NULL)
         return INLAY_INVALID_ARGUMENT;
     sizes.first = state_of(request, info->inputs, info->input_count, 0);
@@ -455,7 +455,6 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     flops = flops_of(state, &op, &sizes, &rate);
     flops *= share < SPARSE_PACE ? share / SPARSE_PACE : 1;
     rate *= cpu_speed();
-    INLAY_CHECK(rate > 0);
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
     cost->bytes_written += (uint64_t)sizes.out;
@@ -482,8 +481,10 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
     inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
 
     for (uint32_t i = 0; i < request->offer->node_count; i++) {
-        inlay_status status = cost_of(state, request, request->offer->nodes[i], &sum);
+        inlay_status status;
 
+        INLAY_CHECK(request->offer->nodes[i] < request->graph->node_count);
+        status = cost_of(state, request, request->offer->nodes[i], &sum);
         if (status != INLAY_OK)
             return status;
     }
