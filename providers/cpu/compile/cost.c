@@ -324,7 +324,7 @@ static bool is_view(const cpu_op *op)
 }
 
 /* Does the op leave a strided view, which becomes contiguous only when it leaves the region? */
-static bool is_strided_view(const cpu_op *op)
+static bool is_strided(const cpu_op *op)
 {
     const cpu_family *family = op->row->family;
 
@@ -445,8 +445,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     laid_out = !planar && reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
         cost->enter_ns += layout_ns(request, info, i, &op, threads);
-    if (info->output_count > 0 && !planar &&
-        (has_layout(state, request->graph, info->outputs[0]) || is_strided_view(&op)))
+    if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op)))
         cost->leave_ns += reorder_ns(width_of(sizes.output) * count_of(sizes.output), threads);
     if (op.row->takes != NULL) {
         cpu_quant_cost(&op, request, info, cost);

@@ -234,8 +234,8 @@ static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
 
     INLAY_TRY(cpu_read(build, value, &in));
     dense = !memory_desc_is_blocked(&in.md) && memory_desc_is_dense(&in.md);
-    /* Means and maxima over the pixels of images run as pooling, unless channels are not last, where the pixels are
-     * rows. An image with one spatial axis is mostly a transposed sequence, which is reduced by rows. */
+    /* Maxima over all pixels run as pooling, and means if channels are last or blocked; other means are sums of rows. A
+     * channels-last tensor with one spatial axis is mostly a transposed sequence, which is summed like other rows. */
     if (op->window.global &&
         (op->alg == LIBRARY_POOLING_MAX || (memory_desc_is_image(&in.md) && !(rank == 3 && dense))))
         return cpu_pool.lower(build, group);
