@@ -115,10 +115,9 @@ static void make_row(const row_pool *pool, const float *input, float *output, in
                   width = pool->in[1] < pool->reach - pool->begin[1] ? pool->in[1] : pool->reach - pool->begin[1];
     float *inside = t + pool->begin[1];
     int64_t low;
-
-    INLAY_CHECK(pool->reach <= MAX_ROW && pool->begin[1] + width <= pool->reach);
     const int64_t rows = taps_inside(pool, 0, top, &low);
 
+    INLAY_CHECK(pool->reach <= MAX_ROW && pool->begin[1] + width <= pool->reach);
     if (rows > 0)
         combine_taps(inside, input + (top + low * pool->dilation[0]) * pool->in[1], width, rows,
                      pool->dilation[0] * pool->in[1], 1, pool->is_mean);
