@@ -1,4 +1,4 @@
-/* The plugin cpu: whole regions of a graph on built-in kernels, and operators by themselves. */
+/* The plugin cpu: regions of a graph on built-in kernels, and single operators outside of regions. */
 #include "operators/operators.h"
 #include "provider.h"
 
@@ -6,13 +6,13 @@ INLAY_PLUGIN_NOTE("cpu", "cpu", "")
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    static const cpu_front front = {
-        "cpu", "regions of float and integer operators on kernels of inlay: packed weights, fused functions", NULL
+    static const cpu_provider_config config = {
+        "cpu", "regions of float and integer operators on built-in kernels: packed weights, fused epilogues", NULL
     };
     static inlay_provider regions; /* written once: plugins are opened once, by one thread */
     inlay_provider combined;
 
-    regions = cpu_provider(&front);
+    regions = cpu_provider(&config);
     combined = cpu_combine(&regions);
     return cpu_open_plugin(&combined, host, out_plugin, diag);
 }

@@ -1,5 +1,6 @@
-/* What the providers of regions have in common: options, and the way from the plugin ABI to regions. */
+/* Options, creation and the plugin table of the providers that compile regions (cpu, onednn). */
 #include "provider.h"
+#include "inlay/check.h"
 #include "choice/kernels.h"
 #include "convolution/tiles.h"
 #include "layout/moves.h"
@@ -12,62 +13,61 @@
 #include "weights/nbits.h"
 #include <stdio.h>
 
-/* The first two are the library's, the last is for a provider without one. */
+/* Options of both providers. The first two belong to a provider with a library, the last to one without. */
 static const inlay_option options[] = {
     { .name = "own_loops",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "0",
-      .doc =
-          "0 = convolutions, products and attention run on oneDNN's kernels alone; 1 = also on those of the provider "
-          "cpu, where they are expected to be faster" },
+      .doc = "0 = convolutions, matrix multiplications and attention run only on oneDNN's kernels; 1 = also on the "
+             "kernels of provider cpu, where they are expected to be faster" },
     { .name = "kernel",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|library|library_blocked|library_"
                  "winograd|gemm|"
                  "pairs|packed|packed_pairs|packed_sparse|inner_product|plain|batched|matmul",
-      .doc = "the kernel that convolutions (tiles ... pairs) or products (packed ... matmul) run by where it can; auto "
-             "= what is expected, or was measured, to be fastest" },
+      .doc = "kernel of convolutions (tiles ... pairs) or matrix multiplications (packed ... matmul), used wherever it "
+             "applies; auto = the kernel expected, or measured, to be fastest" },
     { .name = "winograd",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "1",
-      .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster and its error has a bound: with "
-             "the weights at hand below 1e-5 of the largest result and 16 times that of a plain sum; images for which "
-             "that does not hold are computed as plain sums" },
+      .doc = "1 = 3x3 convolutions may use Winograd's algorithm where it is faster and its error is bounded: below "
+             "1e-5 of the largest result and below 16 times the error of a plain sum, measured with the layer's "
+             "weights; parts of images that exceed the bound are computed as plain sums" },
     { .name = "pack_price",
       .kind = INLAY_OPTION_INT,
       .default_value = "0",
       .max = 1000000,
-      .doc = "microseconds of a run that a MiB must save which transformed weights of a convolution take beside the "
-             "original's; 0 = the fastest kernel, whatever its weights take" },
+      .doc = "microseconds per run that each additional MiB of transformed convolution weights must save; 0 = the "
+             "fastest kernel, regardless of the size of its weights" },
     { .name = "pairs",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "1",
-      .doc = "1 = with precision fast, products by constants may multiply in pairs, with half of the multiplications, "
-             "where the CPU adds beside them; where inputs or weights differ much in size, all digits may be lost" },
+      .doc = "1 = with precision fast, matrix multiplications with constant weights may use Winograd's inner product, "
+             "which halves the number of multiplications, on CPUs where that is faster; all digits may be lost where "
+             "inputs or weights differ much in magnitude" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32|fast|reduced",
-      .doc = "how floats are computed: strict = plain sums, without Winograd's algorithm; f32 = with a bound on the "
-             "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
-             "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
-             "sets it" },
+      .doc = "float arithmetic: strict = plain sums, without Winograd's algorithm; f32 = bounded error for any finite "
+             "input; fast = also Winograd's inner product, and Winograd's algorithm without the bound; reduced = "
+             "bfloat16 products with float sums where the CPU supports them; set by the session option of the same "
+             "name" },
     { .name = "activations",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
       .choices = "auto|exact|fine|byte",
       .doc =
-          "how products by weights of 2, 4 and 8 bits, which stay packed, read activations: exact = as floats; fine = "
-          "as integers of 16 bits, each off by at most 2^-16 of the largest of its 32 neighbours; byte = of 8 bits; "
-          "auto = fine with precision fast or where the model asks for 8 bits (accuracy_level 4), otherwise exact; "
-          "with precision strict, and for rows that are not finite, exact" },
+          "activations of matrix multiplications with packed weights of 2, 4 and 8 bits: exact = floats; fine = 16-bit "
+          "integers with an error of at most 2^-16 of the largest value in a block of 32; byte = 8-bit integers; auto "
+          "= fine with precision fast or where the model requests 8 bits (accuracy_level 4), otherwise exact; with "
+          "precision strict, and for rows with NaN or infinity, always exact" },
     { .name = "reproducible",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "0",
-      .doc =
-          "1 = convolutions and products run by one kernel for each kind, whatever their sizes, what was measured, and "
-          "how many rows there are; a session's option of that name sets it" },
+      .doc = "1 = one fixed kernel for each kind of convolution and matrix multiplication, regardless of sizes, "
+             "measurements and number of rows; set by the session option of the same name" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
@@ -79,12 +79,12 @@ static const inlay_option options[] = {
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|gemm|pairs|packed|packed_pairs|"
                  "packed_sparse|batched",
       .doc =
-          "the kernel that convolutions (tiles ... pairs) or products (packed ... batched) run by where it can; auto "
-          "= what is expected, or was measured, to be fastest" },
+          "kernel of convolutions (tiles ... pairs) or matrix multiplications (packed ... batched), used wherever it "
+          "applies; auto = the kernel expected, or measured, to be fastest" },
 };
 
-/* Before anything asks which kernels this CPU has. */
-static inlay_status cap_cpu(const inlay_create_args *args, inlay_diag *diag)
+/* Applies the option `isa`. Must run before the first query of the available kernels. */
+static inlay_status limit_isa(const inlay_create_args *args, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
@@ -95,11 +95,11 @@ static inlay_status cap_cpu(const inlay_create_args *args, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* A provider of a library has its kernels alone, unless an option says otherwise. Plain C is slower than the library's
- * oldest kernels. */
-static bool takes_own_loops(const cpu_front *front, const inlay_create_args *args)
+/* A provider with a library uses only the library's kernels, unless option own_loops is set. The built-in kernels in
+ * plain C are slower than the library's oldest ones, so without AVX2 the option is ignored. */
+static bool uses_builtin_kernels(const cpu_provider_config *config, const inlay_create_args *args)
 {
-    bool own = front->library == NULL;
+    bool own = config->library == NULL;
 
 #if defined(__x86_64__)
     if (!own && !cpu_has(CPU_AVX2))
@@ -113,27 +113,28 @@ static bool takes_own_loops(const cpu_front *front, const inlay_create_args *arg
     return own;
 }
 
-/* Options of kernels that the provider cpu has: whoever set them here is told where. */
-static void tell_of_cpu(const cpu_front *front, const inlay_host *host, const inlay_create_args *args)
+/* Warns about options that have no effect because their kernels belong to provider cpu. */
+static void warn_ignored_options(const cpu_provider_config *config, const inlay_host *host,
+                                 const inlay_create_args *args)
 {
-    static const char *const ours[] = { "winograd", "pairs", "activations" };
+    static const char *const ignored[] = { "winograd", "pairs", "activations" };
 
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
         char text[200];
 
-        for (size_t k = 0; k < KIT_COUNT(ours); k++) {
-            if (value->is_set == 0 || strcmp(value->name, ours[k]) != 0)
+        for (size_t k = 0; k < KIT_COUNT(ignored); k++) {
+            if (value->is_set == 0 || strcmp(value->name, ignored[k]) != 0)
                 continue;
             (void)snprintf(text, sizeof text,
-                           "option %s.%s: these kernels are the provider cpu's (cpu.%s); %s has them with own_loops 1",
-                           front->name, value->name, value->name, front->name);
+                           "option %s.%s has no effect without %s.own_loops 1: use provider cpu (cpu.%s)", config->name,
+                           value->name, config->name, value->name);
             host->log(host->ctx, INLAY_LOG_WARNING, text);
         }
     }
 }
 
-/* All but the engine. */
+/* Frees everything except the engine. */
 static void release(cpu_state *state)
 {
     pack_registry_destroy(state->packed_for);
@@ -141,31 +142,32 @@ static void release(cpu_state *state)
     free(state);
 }
 
-static inlay_status create(void *front_, const inlay_host *host, const inlay_create_args *args, void **out_state,
+static inlay_status create(void *config_, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    const cpu_front *front = front_;
+    const cpu_provider_config *config = config_;
     cpu_state *state = calloc(1, sizeof *state);
     bool reduced = false;
     kit_refusal why = { 0, "", "" };
-    inlay_status status = cap_cpu(args, diag);
+    inlay_status status = limit_isa(args, diag);
 
     *out_state = NULL;
-    library_in_use = front->library != NULL ? front->library : &library_none;
+    library_in_use = config->library != NULL ? config->library : &library_none;
     if (status != INLAY_OK) {
         free(state);
         return status;
     }
     if (state == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", config->name);
     state->scratch = calloc(1, sizeof *state->scratch);
     state->packed_for = pack_registry_create();
     if (state->scratch == NULL || state->packed_for == NULL) {
         release(state);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", front->name);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", config->name);
     }
+    INLAY_CHECK(host != NULL && host->extension != NULL);
     state->host = host;
-    state->alone = front->library == NULL;
+    state->alone = config->library == NULL;
     state->budget = args->max_threads;
     state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
@@ -182,7 +184,7 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
     state->team = host->extension(host->ctx, INLAY_EXT_TEAM);
     if (state->team != NULL && !INLAY_HAS(state->team, gather))
         state->team = NULL;
-    if (takes_own_loops(front, args)) {
+    if (uses_builtin_kernels(config, args)) {
         state->tiles = tiles_of_cpu();
         state->moves = moves_of_cpu();
         state->bytes = byte_set_of_cpu();
@@ -190,22 +192,22 @@ static inlay_status create(void *front_, const inlay_host *host, const inlay_cre
         state->nbits = nbits_kernel_best();
     } else {
         state->library_alone = true;
-        tell_of_cpu(front, host, args);
-        state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* which has no others */
+        warn_ignored_options(config, host, args);
+        state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* the library has no int8 GEMM */
     }
     cpu_read_options(state, args, &reduced);
     state->pairs = state->pairs && pairs_of_cpu() != NULL;
     state->fast_pairs = state->pairs && pairs_are_fast();
     state->bf16 = reduced && cpu_has_bf16();
     if (state->bf16)
-        state->sgemm = NULL; /* floats alone */
-    if (front->library != NULL) {
+        state->sgemm = NULL; /* the built-in GEMM supports only floats */
+    if (config->library != NULL) {
         library_status code = library_engine_create(&state->engine);
 
         if (code != LIBRARY_SUCCESS) {
             release(state);
             return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "no oneDNN: libdnnl is not installed, or knows nothing of this CPU (status %d)",
+                              "no oneDNN: libdnnl is not installed, or does not support this CPU (status %d)",
                               (int)code);
         }
     }
@@ -252,21 +254,23 @@ static const void *extension(void *state_, const char *name)
     return NULL;
 }
 
-inlay_provider cpu_provider(const cpu_front *front)
+inlay_provider cpu_provider(const cpu_provider_config *config)
 {
-    const uint32_t of_library = 2, count = KIT_COUNT(options) - (front->library != NULL ? 1 : of_library);
+    const uint32_t of_library = 2, count = KIT_COUNT(options) - (config->library != NULL ? 1 : of_library);
 
+    INLAY_CHECK(config->name != NULL &&
+                strcmp(options[of_library - 1].name, options[KIT_COUNT(options) - 1].name) == 0);
     return (inlay_provider){
         .struct_size = sizeof(inlay_provider),
-        .name = front->name,
-        .description = front->description,
+        .name = config->name,
+        .description = config->description,
         .device_kind = INLAY_DEVICE_CPU,
         .flags = INLAY_PROVIDER_REFERENCE_CORE,
-        .options = front->library != NULL ? options : options + of_library,
+        .options = config->library != NULL ? options : options + of_library,
         .option_count = count,
         .option_stride = sizeof(inlay_option),
         .poll_ms = 1000,
-        .ctx = (void *)(uintptr_t)front,
+        .ctx = (void *)(uintptr_t)config,
         .create = create,
         .destroy = destroy,
         .assess = cpu_assess,
@@ -287,6 +291,7 @@ inlay_status cpu_open_plugin(const inlay_provider *provider, const inlay_host *h
     static kit_plugin plugin = { .version = "0.1.0" };
     inlay_status status;
 
+    INLAY_CHECK(provider->create != NULL && provider->destroy != NULL);
     plugin.name = provider->name;
     status = kit_open(&plugin, &exports, host, out_plugin, diag);
     if (status != INLAY_OK)

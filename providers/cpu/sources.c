@@ -1,4 +1,5 @@
 #include "sources.h"
+#include "inlay/check.h"
 #include "simd/instances.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@ enum {
         NUMBER_COUNT
 };
 
-/* sources.def is made by CMake: SOURCE(name, file, INSTANCE(level) ...), one line a source. */
+/* CMake generates sources.def: one line SOURCE(name, file, INSTANCE(level) ...) for each source file. */
 #define INSTANCE(name) | 1u << NUMBER_##name
 static const struct {
     const char *name, *file;
@@ -44,6 +45,7 @@ static void fill(void)
             if ((rows[i].instances >> k & 1) == 0)
                 continue;
             used += (size_t)snprintf(texts[i] + used, TEXT_BYTES - used, "%s%s", used > 0 ? "|" : "", all[k].name);
+            INLAY_CHECK(used < TEXT_BYTES);
             if (all[k].runs && chosen == NULL)
                 chosen = all[k].name;
         }

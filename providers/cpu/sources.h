@@ -1,9 +1,9 @@
-/* sources.h - the sources here that are compiled for several levels of instructions, with their instances. */
+/* sources.h - the list of source files that are compiled for several instruction sets, with their instances. */
 #ifndef CPU_SOURCES_H
 #define CPU_SOURCES_H
 #include "inlay/extensions.h"
 
-/* All of them, by name. Which instance is chosen is settled by the level in use (cpu.h), so the first call fixes that.
- * Static. Thread-safe. */
+/* All source files, sorted by name. The chosen instance depends on the instruction set in use (simd/cpu.h); the first
+ * call fixes the choice. Static. Thread-safe. */
 const inlay_ext_sources *kernel_sources(void);
 #endif

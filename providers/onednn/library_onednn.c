@@ -1,5 +1,6 @@
-/* What is alike in all versions of the library. */
+/* The functions of the table that are the same for all versions of oneDNN, and the table. */
 #include "library_versions.h"
+#include "inlay/check.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stddef.h>
 
@@ -7,7 +8,7 @@
 
 library_status onednn_clone(library_description *out, library_const_description pd)
 {
-    return library_own_status(dnnl_primitive_desc_clone(out, pd));
+    return library_status_of(dnnl_primitive_desc_clone(out, pd));
 }
 
 void onednn_destroy(library_description pd)
@@ -27,12 +28,12 @@ const char *onednn_name(library_const_description pd)
 
 library_status onednn_stream_create(library_engine engine, library_stream *out)
 {
-    return library_own_status(dnnl_stream_create(out, engine, dnnl_stream_default_flags));
+    return library_status_of(dnnl_stream_create(out, engine, dnnl_stream_default_flags));
 }
 
 library_status onednn_stream_wait(library_stream stream)
 {
-    return library_own_status(dnnl_stream_wait(stream));
+    return library_status_of(dnnl_stream_wait(stream));
 }
 
 void onednn_stream_destroy(library_stream stream)
@@ -43,11 +44,12 @@ void onednn_stream_destroy(library_stream stream)
 
 library_status onednn_primitive_create(library_const_description pd, library_primitive *out)
 {
-    return library_own_status(dnnl_primitive_create(out, pd));
+    return library_status_of(dnnl_primitive_create(out, pd));
 }
 
 int onednn_operand_number(int id)
 {
+    INLAY_CHECK(id > 0);
     if (id >= LIBRARY_ARG_POST(0))
         return DNNL_ARG_ATTR_MULTIPLE_POST_OP(id / LIBRARY_ARG_POST(0) - 1) | id % LIBRARY_ARG_POST(0);
     if ((id & LIBRARY_ARG_ATTR_ZERO_POINTS) != 0)
@@ -58,7 +60,7 @@ int onednn_operand_number(int id)
 library_status onednn_primitive_execute(library_primitive primitive, library_stream stream, uint32_t count,
                                         const library_arg *args)
 {
-    return library_own_status(dnnl_primitive_execute(primitive, stream, (int)count, (const void *)args));
+    return library_status_of(dnnl_primitive_execute(primitive, stream, (int)count, (const void *)args));
 }
 
 void onednn_primitive_destroy(library_primitive primitive)
@@ -102,7 +104,7 @@ library_status onednn_reorder(library_engine engine, const memory_desc *from, co
     onednn_memory_destroy(in);
     onednn_primitive_destroy(primitive);
     onednn_destroy(pd);
-    return library_own_status(code);
+    return library_status_of(code);
 }
 
 library_status onednn_engine_create(library_engine *out)
@@ -111,26 +113,27 @@ library_status onednn_engine_create(library_engine *out)
 
     if (code == dnnl_success)
         library_opaque_open();
-    return library_own_status(code);
+    return library_status_of(code);
 }
 
 dnnl_status_t library_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
                                 dnnl_memory_t *out)
 {
+    INLAY_CHECK(pd != NULL);
     return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, which, 0), engine, data);
 }
 
 library_status onednn_describe_reorder(library_engine engine, const memory_desc *from, const memory_desc *to,
                                        library_description *out)
 {
-    return library_own_status(library_describe_part(engine, from, to, NULL, NULL, out));
+    return library_status_of(library_describe_part(engine, from, to, NULL, NULL, out));
 }
 
-library_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
+library_status onednn_sgemm(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k, const float *a,
                             int64_t a_line, const float *b, int64_t b_line, float *output, int64_t y_line)
 {
-    return library_own_status(
-        dnnl_sgemm(a_turned ? 'T' : 'N', b_turned ? 'T' : 'N', m, n, k, 1, a, a_line, b, b_line, 0, output, y_line));
+    return library_status_of(dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n, k, 1, a, a_line, b,
+                                        b_line, 0, output, y_line));
 }
 
 bool onednn_has_isa(library_isa isa)
@@ -143,11 +146,10 @@ bool onednn_has_isa(library_isa isa)
 
 uint64_t onednn_version(void)
 {
-    const dnnl_version_t *version_t = dnnl_version();
+    const dnnl_version_t *version = dnnl_version();
 
-    return version_t == NULL
-               ? 0
-               : (uint64_t)version_t->major << 48 | (uint64_t)version_t->minor << 32 | (uint64_t)version_t->patch;
+    return version == NULL ? 0
+                           : (uint64_t)version->major << 48 | (uint64_t)version->minor << 32 | (uint64_t)version->patch;
 }
 
 /* ------------------------------------------------------------------ the table */

@@ -1,5 +1,6 @@
-/* Layouts that the library alone understands. There are few: of some weights. */
+/* The registry of opaque layouts. There are few of them: packed weights in special formats. */
 #include "library_versions.h"
+#include "inlay/check.h"
 #include "simd/at_fork.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,18 +12,20 @@ static __attribute__((constructor)) void guard_lock(void)
     lock_at_fork(&lock);
 }
 
-static void **kept;
+/* All guarded by lock. */
+static void **layouts;
 static uint32_t count, capacity, engines;
 
-static bool make_room(void)
+static bool grow(void)
 {
     const uint32_t wanted = capacity > 0 ? 2 * capacity : 16;
-    void **larger = count < capacity ? kept : realloc(kept, wanted * sizeof *kept);
+    void **larger = count < capacity ? layouts : realloc(layouts, wanted * sizeof *layouts);
 
+    INLAY_CHECK(count <= capacity);
     if (larger == NULL)
         return false;
-    if (larger != kept)
-        kept = larger;
+    if (larger != layouts)
+        layouts = larger;
     capacity = count < capacity ? capacity : wanted;
     return true;
 }
@@ -34,11 +37,11 @@ uint32_t library_opaque_keep(const void *desc, int (*equal)(const void *a, const
 
     (void)pthread_mutex_lock(&lock);
     for (uint32_t i = 0; number == 0 && i < count; i++)
-        if (equal(kept[i], desc) != 0)
+        if (equal(layouts[i], desc) != 0)
             number = i + 1;
-    if (number == 0 && make_room()) {
-        kept[count] = copy(desc);
-        if (kept[count] != NULL)
+    if (number == 0 && grow()) {
+        layouts[count] = copy(desc);
+        if (layouts[count] != NULL)
             number = ++count;
     }
     (void)pthread_mutex_unlock(&lock);
@@ -50,7 +53,7 @@ const void *library_opaque_find(uint32_t number)
     const void *desc;
 
     (void)pthread_mutex_lock(&lock);
-    desc = number > 0 && number <= count ? kept[number - 1] : NULL;
+    desc = number > 0 && number <= count ? layouts[number - 1] : NULL;
     (void)pthread_mutex_unlock(&lock);
     return desc;
 }
@@ -65,11 +68,12 @@ void library_opaque_open(void)
 void library_opaque_close(void (*destroy)(void *desc))
 {
     (void)pthread_mutex_lock(&lock);
+    INLAY_CHECK(engines > 0);
     if (--engines == 0) {
         while (count > 0)
-            destroy(kept[--count]);
-        free(kept);
-        kept = NULL;
+            destroy(layouts[--count]);
+        free(layouts);
+        layouts = NULL;
         capacity = 0;
     }
     (void)pthread_mutex_unlock(&lock);

@@ -1,5 +1,6 @@
-/* Terms of ours in the library's, and what of both has the same numbers. */
+/* Translation of the terms of library.h to oneDNN's. Assertions state which of them have the same numbers. */
 #include "library_versions.h"
+#include "inlay/check.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stddef.h>
 
@@ -20,17 +21,17 @@ _Static_assert(LIBRARY_ARG_SRC == DNNL_ARG_SRC_0 && LIBRARY_ARG_SRC_1 == DNNL_AR
                    LIBRARY_ARG_MULTIPLE_SRC == DNNL_ARG_MULTIPLE_SRC,
                "operands have the library's numbers");
 _Static_assert((int)LIBRARY_MAX_NDIMS == DNNL_MAX_NDIMS && sizeof(library_dims) == sizeof(dnnl_dims_t),
-               "tensors are as large");
+               "dims have the same size");
 _Static_assert(sizeof(library_arg) == sizeof(dnnl_exec_arg_t) &&
                    offsetof(library_arg, memory) == offsetof(dnnl_exec_arg_t, memory),
-               "operands of a run lie as the library reads them");
+               "operands of a run have the library's layout");
 
-dnnl_alg_kind_t library_their_alg(library_alg alg)
+dnnl_alg_kind_t onednn_alg_of(library_alg alg)
 {
     switch (alg) {
-#define LIBRARY_ALG(name, theirs)                                                                                      \
+#define LIBRARY_ALG(name, onednn_name)                                                                                 \
     case LIBRARY_##name:                                                                                               \
-        return dnnl_##theirs;
+        return dnnl_##onednn_name;
         LIBRARY_ALGS(LIBRARY_ALG)
 #undef LIBRARY_ALG
     default:
@@ -38,7 +39,7 @@ dnnl_alg_kind_t library_their_alg(library_alg alg)
     }
 }
 
-unsigned library_their_flags(uint32_t flags)
+unsigned onednn_flags_of(uint32_t flags)
 {
     return (flags & LIBRARY_USE_GLOBAL_STATS ? (unsigned)dnnl_use_global_stats : 0) |
            (flags & LIBRARY_FUSE_RELU ? (unsigned)dnnl_fuse_norm_relu : 0) |
@@ -46,12 +47,13 @@ unsigned library_their_flags(uint32_t flags)
            (flags & LIBRARY_USE_SHIFT ? (unsigned)dnnl_use_shift : 0);
 }
 
-dnnl_query_t library_their_query(library_operand which)
+dnnl_query_t onednn_query_of(library_operand which)
 {
     static const dnnl_query_t queries[] = { [LIBRARY_OPERAND_SRC] = dnnl_query_src_md,
                                             [LIBRARY_OPERAND_WEIGHTS] = dnnl_query_weights_md,
                                             [LIBRARY_OPERAND_DST] = dnnl_query_dst_md,
                                             [LIBRARY_OPERAND_SCRATCHPAD] = dnnl_query_scratchpad_md };
 
+    INLAY_CHECK((size_t)which < sizeof queries / sizeof *queries);
     return queries[which];
 }

@@ -1,6 +1,6 @@
-/* oneDNN 2: descriptors are structs, operations have descriptors of their own, scales and zero points are attributes.
- */
+/* oneDNN 2: descriptors are structs, operations have separate descriptors, scales and zero points are attributes. */
 #include "library_v2.h"
+#include "inlay/check.h"
 #include "library_versions.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
@@ -10,28 +10,29 @@
 
 void library_v2_describe(const memory_desc *md, dnnl_memory_desc_t *out)
 {
-    dnnl_blocking_desc_t *desc_t = &out->format_desc.blocking;
-    const dnnl_memory_desc_t *kept = md->kind == CPU_OPAQUE ? library_opaque_find(md->opaque) : NULL;
+    dnnl_blocking_desc_t *blocking = &out->format_desc.blocking;
+    const dnnl_memory_desc_t *opaque = md->kind == CPU_OPAQUE ? library_opaque_find(md->opaque) : NULL;
     const size_t n = (size_t)md->ndims * sizeof(int64_t), blocks = (size_t)md->inner_nblks * sizeof(int64_t);
 
-    if (kept != NULL) {
-        *out = *kept;
+    INLAY_CHECK(md->ndims >= 0 && md->ndims <= LIBRARY_MAX_NDIMS && md->inner_nblks <= CPU_MAX_BLOCKS);
+    if (opaque != NULL) {
+        *out = *opaque;
         return;
     }
     memset(out, 0, sizeof *out);
     if (md->ndims == 0)
         return;
     out->ndims = md->ndims;
-    out->data_type = library_their_type(md->data_type);
+    out->data_type = onednn_type_of(md->data_type);
     out->format_kind = md->kind == CPU_BLOCKED ? dnnl_blocked : dnnl_format_kind_any;
     memcpy(out->dims, md->dims, n);
     memcpy(out->padded_dims, md->padded_dims, n);
     if (md->kind != CPU_BLOCKED)
         return;
-    memcpy(desc_t->strides, md->strides, n);
-    desc_t->inner_nblks = md->inner_nblks;
-    memcpy(desc_t->inner_blks, md->inner_blks, blocks);
-    memcpy(desc_t->inner_idxs, md->inner_idxs, blocks);
+    memcpy(blocking->strides, md->strides, n);
+    blocking->inner_nblks = md->inner_nblks;
+    memcpy(blocking->inner_blks, md->inner_blks, blocks);
+    memcpy(blocking->inner_idxs, md->inner_idxs, blocks);
 }
 
 bool onednn_knows(const memory_desc *md)
@@ -94,7 +95,7 @@ bool library_v2_read(const dnnl_memory_desc_t *desc_t, memory_desc *out)
 
 const memory_desc *onednn_layout(library_const_description pd, library_operand which, memory_desc *out)
 {
-    const dnnl_memory_desc_t *desc_t = dnnl_primitive_desc_query_md(pd, library_their_query(which), 0);
+    const dnnl_memory_desc_t *desc_t = dnnl_primitive_desc_query_md(pd, onednn_query_of(which), 0);
 
     if (desc_t == NULL || !library_v2_read(desc_t, out))
         memset(out, 0, sizeof *out);
@@ -104,16 +105,16 @@ const memory_desc *onednn_layout(library_const_description pd, library_operand w
 int onednn_opaque_words(const memory_desc *md, int64_t *out, int most)
 {
     const dnnl_memory_desc_t *desc_t = library_opaque_find(md->opaque);
-    const dnnl_wino_desc_t *w = desc_t != NULL ? &desc_t->format_desc.wino_desc : NULL;
+    const dnnl_wino_desc_t *wino = desc_t != NULL ? &desc_t->format_desc.wino_desc : NULL;
     enum { WORDS = 10 };
     int32_t scale;
 
     if (desc_t == NULL || desc_t->format_kind != dnnl_format_kind_wino || most < WORDS)
         return 0;
-    memcpy(&scale, &w->adj_scale, sizeof scale);
+    memcpy(&scale, &wino->adj_scale, sizeof scale);
     memcpy(out,
-           (const int64_t[WORDS]){ w->wino_format, w->r, w->alpha, w->ic, w->oc, w->ic_block, w->oc_block, w->ic2_block,
-                                   w->oc2_block, scale },
+           (const int64_t[WORDS]){ wino->wino_format, wino->r, wino->alpha, wino->ic, wino->oc, wino->ic_block,
+                                   wino->oc_block, wino->ic2_block, wino->oc2_block, scale },
            WORDS * sizeof *out);
     return WORDS;
 }
@@ -126,7 +127,7 @@ bool onednn_has_winograd(void)
 /* ------------------------------------------------------------------ operations */
 
 typedef union any_op {
-    dnnl_convolution_desc_t conv; /* and of transposed ones */
+    dnnl_convolution_desc_t conv; /* also of transposed convolutions */
     dnnl_inner_product_desc_t inner;
     dnnl_matmul_desc_t matmul;
     dnnl_binary_desc_t binary;
@@ -136,11 +137,11 @@ typedef union any_op {
     dnnl_lrn_desc_t lrn;
 } any_op;
 
-static dnnl_status_t start(const library_op *op, any_op *out)
+static dnnl_status_t init_op(const library_op *op, any_op *out)
 {
     const dnnl_prop_kind_t forward = dnnl_forward_inference;
     dnnl_memory_desc_t desc_t, w, bias, y;
-    const dnnl_memory_desc_t *added = op->bias.ndims > 0 ? &bias : NULL;
+    const dnnl_memory_desc_t *bias_or_null = op->bias.ndims > 0 ? &bias : NULL;
 
     library_v2_describe(&op->input, &desc_t);
     library_v2_describe(&op->weights, &w);
@@ -148,27 +149,28 @@ static dnnl_status_t start(const library_op *op, any_op *out)
     library_v2_describe(&op->output, &y);
     switch (op->kind) {
     case LIBRARY_CONVOLUTION:
-        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, library_their_alg(op->alg), &desc_t, &w,
-                                                          added, &y, op->strides, op->dilations, op->begins, op->ends);
+        return dnnl_dilated_convolution_forward_desc_init(&out->conv, forward, onednn_alg_of(op->alg), &desc_t, &w,
+                                                          bias_or_null, &y, op->strides, op->dilations, op->begins,
+                                                          op->ends);
     case LIBRARY_DECONVOLUTION:
-        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, library_their_alg(op->alg), &desc_t,
-                                                            &w, added, &y, op->strides, op->dilations, op->begins,
+        return dnnl_dilated_deconvolution_forward_desc_init(&out->conv, forward, onednn_alg_of(op->alg), &desc_t, &w,
+                                                            bias_or_null, &y, op->strides, op->dilations, op->begins,
                                                             op->ends);
     case LIBRARY_INNER_PRODUCT:
-        return dnnl_inner_product_forward_desc_init(&out->inner, forward, &desc_t, &w, added, &y);
+        return dnnl_inner_product_forward_desc_init(&out->inner, forward, &desc_t, &w, bias_or_null, &y);
     case LIBRARY_MATMUL:
-        return dnnl_matmul_desc_init(&out->matmul, &desc_t, &w, added, &y);
+        return dnnl_matmul_desc_init(&out->matmul, &desc_t, &w, bias_or_null, &y);
     case LIBRARY_BINARY:
-        return dnnl_binary_desc_init(&out->binary, library_their_alg(op->alg), &desc_t, &w, &y);
+        return dnnl_binary_desc_init(&out->binary, onednn_alg_of(op->alg), &desc_t, &w, &y);
     case LIBRARY_ELTWISE:
-        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, library_their_alg(op->alg), &desc_t, op->alpha,
+        return dnnl_eltwise_forward_desc_init(&out->eltwise, forward, onednn_alg_of(op->alg), &desc_t, op->alpha,
                                               op->beta);
     case LIBRARY_POOLING:
-        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, library_their_alg(op->alg), &desc_t, &y,
-                                                 op->strides, op->kernel, op->dilations, op->begins, op->ends);
+        return dnnl_pooling_v2_forward_desc_init(&out->pool, forward, onednn_alg_of(op->alg), &desc_t, &y, op->strides,
+                                                 op->kernel, op->dilations, op->begins, op->ends);
     case LIBRARY_BATCH_NORM:
         return dnnl_batch_normalization_forward_desc_init(&out->batch, forward, &desc_t, op->epsilon,
-                                                          library_their_flags(op->flags));
+                                                          onednn_flags_of(op->flags));
     case LIBRARY_LRN:
         return dnnl_lrn_forward_desc_init(&out->lrn, forward, dnnl_lrn_across_channels, &desc_t, op->size, op->alpha,
                                           op->beta, op->epsilon);
@@ -183,10 +185,10 @@ static dnnl_status_t append(dnnl_post_ops_t posts, const library_post *post)
 
     switch (post->kind) {
     case LIBRARY_POST_ELTWISE:
-        return dnnl_post_ops_append_eltwise(posts, 1, library_their_alg(post->alg), post->alpha, post->beta);
+        return dnnl_post_ops_append_eltwise(posts, 1, onednn_alg_of(post->alg), post->alpha, post->beta);
     case LIBRARY_POST_BINARY:
         library_v2_describe(&post->other, &other);
-        return dnnl_post_ops_append_binary(posts, library_their_alg(post->alg), &other);
+        return dnnl_post_ops_append_binary(posts, onednn_alg_of(post->alg), &other);
     default:
         return dnnl_post_ops_append_sum(posts, 1);
     }
@@ -232,18 +234,18 @@ static dnnl_status_t make_attr(const library_attr *attribute, dnnl_primitive_att
 library_status onednn_describe(library_engine engine, const library_op *op, const library_attr *attr,
                                library_description *out)
 {
-    dnnl_primitive_attr_t own = NULL;
+    dnnl_primitive_attr_t primitive_attr = NULL;
     dnnl_status_t code;
     any_op desc;
 
     *out = NULL;
-    code = start(op, &desc);
+    code = init_op(op, &desc);
     if (code == dnnl_success)
-        code = make_attr(attr, &own);
+        code = make_attr(attr, &primitive_attr);
     if (code == dnnl_success)
-        code = dnnl_primitive_desc_create(out, &desc, own, engine, NULL);
-    (void)dnnl_primitive_attr_destroy(own);
-    return library_own_status(code);
+        code = dnnl_primitive_desc_create(out, &desc, primitive_attr, engine, NULL);
+    (void)dnnl_primitive_attr_destroy(primitive_attr);
+    return library_status_of(code);
 }
 
 dnnl_status_t library_describe_part(dnnl_engine_t engine, const memory_desc *from, const memory_desc *to,
@@ -281,7 +283,7 @@ library_status onednn_describe_concat(library_engine engine, const memory_desc *
         code = dnnl_concat_primitive_desc_create(out, &whole, (int)count, axis, parts, attr, engine);
     (void)dnnl_primitive_attr_destroy(attr);
     free(parts);
-    return library_own_status(code);
+    return library_status_of(code);
 }
 
 /* ------------------------------------------------------------------ running */
@@ -297,13 +299,13 @@ library_status onednn_memory_create(library_engine engine, const memory_desc *md
     dnnl_memory_desc_t desc;
 
     library_v2_describe(md, &desc);
-    return library_own_status(dnnl_memory_create(out, &desc, engine, data));
+    return library_status_of(dnnl_memory_create(out, &desc, engine, data));
 }
 
 library_status onednn_memory_move(library_memory memory, void *data, library_stream stream)
 {
-    void *was = NULL;
+    void *current = NULL;
 
-    (void)dnnl_memory_get_data_handle(memory, &was);
-    return library_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle_v2(memory, data, stream));
+    (void)dnnl_memory_get_data_handle(memory, &current);
+    return library_status_of(current == data ? dnnl_success : dnnl_memory_set_data_handle_v2(memory, data, stream));
 }

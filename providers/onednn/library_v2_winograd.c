@@ -1,9 +1,11 @@
-/* Weights for Winograd's convolutions of 3x3 windows: G w G^T of each window, in oneDNN's layouts.
+/* Packs weights for oneDNN's Winograd convolutions of 3x3 kernels: G w G^T of each kernel, in oneDNN's layouts.
  *
- * oneDNN makes them, too, by plain loops that take some twenty times as long as memory does. Its matrices G and its
- * layouts are its own affair, so both are asked for: oneDNN transforms unit windows once in a process, which gives G,
- * and a small tensor, which has to come out as ours does. Where it does not, oneDNN's own way is taken. */
+ * oneDNN's own packing uses plain loops that take about twenty times as long as the memory transfer. Its matrices G
+ * and its layouts are not documented, so they are probed once per process and format: oneDNN packs a small tensor
+ * whose unit kernels give G, and whose result must equal the result of the code below. Otherwise oneDNN packs the
+ * weights. */
 #include "region/build.h"
+#include "inlay/check.h"
 #include "library_v2.h"
 #include "wino_windows.h"
 #include "simd/at_fork.h"
@@ -11,36 +13,36 @@
 
 enum { R = WINO_R, TAPS = R * R, MAX_ALPHA = WINO_ALPHA, MAX_BLOCK = WINO_BLOCK, FORMATS = 5 };
 
-/* What oneDNN does for a format, as far as it has been asked. */
-typedef struct wino_lesson {
-    bool tried, good;
+/* The result of probing a format. */
+typedef struct wino_probe {
+    bool probed, usable;
     int alpha;
     float adj_scale;
     wino_matrix matrix;
-} wino_lesson;
+} wino_probe;
 
-static pthread_mutex_t lesson_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t probe_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static __attribute__((constructor)) void guard_lessons(void)
+static __attribute__((constructor)) void guard_probes(void)
 {
-    lock_at_fork(&lesson_lock);
+    lock_at_fork(&probe_lock);
 }
 
-static wino_lesson lessons[FORMATS]; /* by dnnl_wino_memory_format_t */
+static wino_probe probes[FORMATS]; /* by dnnl_wino_memory_format_t; guarded by probe_lock */
 
-/* Channels are numbered in blocks of blocks: output channel (ob * oc2 + o2) * oc_block + o, and likewise for input. The
- * strides say where things lie, in elements. */
+/* Channels are numbered in blocks of blocks: output channel (ob * oc2 + o2) * oc_block + o, and likewise for input.
+ * Strides count elements. */
 typedef struct wino_layout {
     int alpha, oc_block, ic_block, oc2, ic2;
     int64_t oc, ic; /* rounded up to blocks */
-    int64_t point;  /* from one of the alpha * alpha points to the next */
+    int64_t point;  /* stride of the alpha * alpha points */
     int64_t ob, o2, ib, i2, i;
 } wino_layout;
 
-/* A transform in hand. */
+/* The arguments of a transform. */
 typedef struct wino_job {
     wino_layout to;
-    const char *source;            /* elements at any address */
+    const char *source;            /* may be unaligned */
     const int64_t *dims, *strides; /* [4] of the original, O I H W */
     float *target;
     const wino_matrix *matrix;
@@ -48,7 +50,7 @@ typedef struct wino_job {
 
 /* ------------------------------------------------------------------ layouts */
 
-/* false: not one that is known here. */
+/* Reads a layout; false: not supported. */
 static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *layout)
 {
     const dnnl_wino_desc_t *desc_t = &md->format_desc.wino_desc;
@@ -87,7 +89,7 @@ static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *layout)
         layout->point = layout->ic / layout->ic_block * layout->oc2 * block;
         layout->ob = layout->alpha * layout->alpha * layout->point;
         break;
-    default: /* of 8-bit weights */
+    default: /* formats of 8-bit weights */
         return false;
     }
     return layout->oc2 > 0 && layout->ic2 > 0 && layout->oc > 0 && layout->ic > 0 &&
@@ -98,8 +100,8 @@ static bool read_layout(const dnnl_memory_desc_t *md, wino_layout *layout)
 
 /* ------------------------------------------------------------------ the transform */
 
-/* Windows of input channel ic and output channels from oc on; zero where the original has none. */
-static void gather(const wino_job *job, int64_t oc, int64_t ic, float *weights)
+/* Loads the kernels of input channel ic and output channels from oc on; padding is zero. */
+static void load_kernels(const wino_job *job, int64_t oc, int64_t ic, float *weights)
 {
     memset(weights, 0, TAPS * MAX_BLOCK * sizeof *weights);
     for (int o = 0; o < job->to.oc_block && oc + o < job->dims[0] && ic < job->dims[1]; o++) {
@@ -118,12 +120,12 @@ static void transform_block(const wino_job *job, int64_t oc, int64_t ic, float *
     float w[TAPS * MAX_BLOCK];
 
     for (int64_t i = 0; i < layout->ic_block; i++) {
-        gather(job, oc, ic + i, w);
+        load_kernels(job, oc, ic + i, w);
         KERNEL_BEST(wino_windows)(*job->matrix, layout->alpha, w, layout->oc_block, out + i * layout->i, layout->point);
     }
 }
 
-/* [begin, end) count blocks of output channels. */
+/* Transforms blocks [begin, end) of output channels. */
 static inlay_status transform_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const wino_job *job = user;
@@ -156,9 +158,9 @@ static inlay_status transform_all(const cpu_state *state, const memory_desc *pla
     return state->host->parallel_for(state->host->ctx, NULL, count, 1, transform_range, &job);
 }
 
-/* ------------------------------------------------------------------ learning */
+/* ------------------------------------------------------------------ probing */
 
-/* A layout like md for fewer channels: two of everything that it counts. */
+/* The format of md with few channels: two of each kind of block. */
 static void small_like(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_memory_desc_t *out)
 {
     enum { INPUTS = 2 };
@@ -179,18 +181,19 @@ static void small_like(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_me
     desc_t->size = (size_t)desc_t->oc * (size_t)desc_t->ic * (size_t)(desc_t->alpha * desc_t->alpha) * sizeof(float);
 }
 
-/* G from its products: the unit window at (h, w) became G[a][h] G[b][w], at output channel h * R + w. */
-static bool read_matrix(const float *made, const wino_layout *layout, wino_matrix matrix)
+/* Computes G from transformed unit kernels: the one with its 1 at (h, w) becomes G[a][h] G[b][w], at output channel
+ * h * R + w. */
+static bool read_matrix(const float *transformed, const wino_layout *layout, wino_matrix matrix)
 {
     float corner =
-        made[(layout->alpha * layout->alpha - 1) * layout->point + TAPS - 1]; /* the square of G's last element */
-    bool good = corner > 0;
+        transformed[(layout->alpha * layout->alpha - 1) * layout->point + TAPS - 1]; /* square of G's last element */
+    bool usable = corner > 0;
 
-    for (int a = 0; good && a < layout->alpha; a++)
+    for (int a = 0; usable && a < layout->alpha; a++)
         for (int h = 0; h < R; h++)
             matrix[a][h] =
-                made[(a * layout->alpha + layout->alpha - 1) * layout->point + h * R + R - 1] / sqrtf(corner);
-    return good;
+                transformed[(a * layout->alpha + layout->alpha - 1) * layout->point + h * R + R - 1] / sqrtf(corner);
+    return usable;
 }
 
 static bool agree(const float *a, const float *b, size_t count)
@@ -204,24 +207,24 @@ static bool agree(const float *a, const float *b, size_t count)
     return largest > 0 && worst <= 1e-6f * largest;
 }
 
-/* What oneDNN makes of a tensor: unit windows for the first nine output channels at input channel 0, any numbers for
- * the others. */
-static bool learn(const cpu_state *state, const dnnl_memory_desc_t *md, wino_lesson *lesson, inlay_diag *diag)
+/* Lets oneDNN pack a tensor with unit kernels for the first nine output channels at input channel 0 and arbitrary
+ * numbers elsewhere. true: the code above gives the same result. */
+static bool probe(const cpu_state *state, const dnnl_memory_desc_t *md, wino_probe *out, inlay_diag *diag)
 {
     dnnl_memory_desc_t small;
     memory_desc plain, small_md;
     wino_layout layout;
     size_t bytes;
-    void *theirs = NULL, *ours = NULL;
+    void *expected = NULL, *result = NULL;
     float *source = NULL;
-    bool good = false;
+    bool usable = false;
 
     small_like(md, &plain, &small);
     if (!read_layout(&small, &layout) || !library_v2_read(&small, &small_md))
         return false;
     bytes = small.format_desc.wino_desc.size;
     source = malloc(memory_desc_bytes(&plain));
-    if (source == NULL || posix_memalign(&theirs, 64, bytes) != 0 || posix_memalign(&ours, 64, bytes) != 0) {
+    if (source == NULL || posix_memalign(&expected, 64, bytes) != 0 || posix_memalign(&result, 64, bytes) != 0) {
         (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack weights");
         goto done;
     }
@@ -230,18 +233,18 @@ static bool learn(const cpu_state *state, const dnnl_memory_desc_t *md, wino_les
     for (int64_t o = 0; o < TAPS; o++)
         for (int64_t t = 0; t < TAPS; t++)
             source[o * plain.strides[0] + t] = o == t ? 1 : 0;
-    if (cpu_reorder_now(state, &plain, source, &small_md, theirs, diag) != INLAY_OK)
+    if (cpu_reorder_now(state, &plain, source, &small_md, expected, diag) != INLAY_OK)
         goto done;
-    lesson->alpha = layout.alpha;
-    lesson->adj_scale = md->format_desc.wino_desc.adj_scale;
-    good = read_matrix(theirs, &layout, lesson->matrix) &&
-           transform_all(state, &plain, source, &layout, (const wino_matrix *)&lesson->matrix, ours) == INLAY_OK &&
-           agree(theirs, ours, bytes / sizeof(float));
+    out->alpha = layout.alpha;
+    out->adj_scale = md->format_desc.wino_desc.adj_scale;
+    usable = read_matrix(expected, &layout, out->matrix) &&
+             transform_all(state, &plain, source, &layout, (const wino_matrix *)&out->matrix, result) == INLAY_OK &&
+             agree(expected, result, bytes / sizeof(float));
 done:
     free(source);
-    free(theirs);
-    free(ours);
-    return good;
+    free(expected);
+    free(result);
+    return usable;
 }
 
 bool onednn_pack_winograd(const cpu_state *state, const memory_desc *plain, const void *source, const memory_desc *md,
@@ -250,8 +253,8 @@ bool onednn_pack_winograd(const cpu_state *state, const memory_desc *plain, cons
     inlay_diag quiet = INLAY_DIAG_INIT;
     dnnl_memory_desc_t desc;
     wino_layout layout;
-    wino_lesson *lesson;
-    bool good;
+    wino_probe *found;
+    bool usable;
 
     if (md->kind != CPU_OPAQUE || plain->kind != CPU_BLOCKED || memory_desc_is_blocked(plain))
         return false;
@@ -259,14 +262,15 @@ bool onednn_pack_winograd(const cpu_state *state, const memory_desc *plain, cons
     if (!read_layout(&desc, &layout) || plain->ndims != 4 || plain->dims[2] != R || plain->dims[3] != R ||
         plain->dims[0] > layout.oc || plain->dims[1] > layout.ic)
         return false;
-    lesson = &lessons[desc.format_desc.wino_desc.wino_format];
-    (void)pthread_mutex_lock(&lesson_lock);
-    if (!lesson->tried) {
-        lesson->good = learn(state, &desc, lesson, &quiet);
-        lesson->tried = quiet.code != INLAY_OUT_OF_MEMORY;
+    INLAY_CHECK((unsigned)desc.format_desc.wino_desc.wino_format < FORMATS);
+    found = &probes[desc.format_desc.wino_desc.wino_format];
+    (void)pthread_mutex_lock(&probe_lock);
+    if (!found->probed) {
+        found->usable = probe(state, &desc, found, &quiet);
+        found->probed = quiet.code != INLAY_OUT_OF_MEMORY;
     }
-    good = lesson->good && desc.format_desc.wino_desc.adj_scale == lesson->adj_scale && layout.alpha == lesson->alpha;
-    (void)pthread_mutex_unlock(&lesson_lock);
-    return good &&
-           transform_all(state, plain, source, &layout, (const wino_matrix *)&lesson->matrix, target) == INLAY_OK;
+    usable = found->usable && desc.format_desc.wino_desc.adj_scale == found->adj_scale && layout.alpha == found->alpha;
+    (void)pthread_mutex_unlock(&probe_lock);
+    return usable &&
+           transform_all(state, plain, source, &layout, (const wino_matrix *)&found->matrix, target) == INLAY_OK;
 }

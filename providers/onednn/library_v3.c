@@ -1,6 +1,7 @@
-/* oneDNN 3: descriptors are objects, operations have none of their own, scales and zero points are operands of the run.
- */
+/* oneDNN 3: descriptors are objects, operations have no separate descriptors, scales and zero points are operands of
+ * the run. */
 #include "library_versions.h"
+#include "inlay/check.h"
 #include "simd/at_fork.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -9,19 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ layouts by name */
+/* ------------------------------------------------------------------ format tags */
 
-/* The library is told of layouts in blocks by name: dnnl_aBcd16b. Axes from the outermost, a capital where they have
- * blocks; then the blocks from the outermost. Axes with equal strides are tied: but for the outermost, each has one
- * block, and any order of them is the same layout. */
-enum { MOST_BLOCKS = 24, MOST_TEXT = 3 * DNNL_MAX_NDIMS + MOST_BLOCKS, MOST_NAMES = 64 };
+/* Blocked layouts are described to the library by a format tag such as dnnl_aBcd16b: the axes from the outermost, a
+ * capital letter if the axis is blocked; then the blocks from the outermost. Axes with equal strides are tied: each of
+ * them except the outermost has one block, and any order of them is the same layout. */
+enum { MAX_BLOCKS = 24, MAX_TEXT = 3 * DNNL_MAX_NDIMS + MAX_BLOCKS, MAX_NAMES = 64 };
 
-struct outline {
-    int order[DNNL_MAX_NDIMS];    /* axes from the outermost */
-    int tie[DNNL_MAX_NDIMS];      /* by axis: those that are tied have the same number */
-    bool many[DNNL_MAX_NDIMS];    /* by axis: it has more blocks than one */
-    char letters[DNNL_MAX_NDIMS]; /* by axis */
-    char blocks[MOST_BLOCKS];     /* CPU_MAX_BLOCKS of up to 3 digits and a letter */
+struct tag_pattern {
+    int order[DNNL_MAX_NDIMS];       /* axes from the outermost */
+    int tie[DNNL_MAX_NDIMS];         /* by axis: tied axes have the same number */
+    bool has_blocks[DNNL_MAX_NDIMS]; /* by axis: it has more than one block */
+    char letters[DNNL_MAX_NDIMS];    /* by axis */
+    char blocks[MAX_BLOCKS];         /* CPU_MAX_BLOCKS blocks, each of up to 3 digits and a letter */
 };
 
 static int64_t block_of(const memory_desc *md, int d)
@@ -33,127 +34,129 @@ static int64_t block_of(const memory_desc *md, int d)
     return block;
 }
 
-static bool is_outer(const memory_desc *md, const struct outline *outline, int a, int b)
+static bool is_outer(const memory_desc *md, const struct tag_pattern *pattern, int a, int b)
 {
-    return md->strides[a] != md->strides[b] ? md->strides[a] > md->strides[b] : outline->many[a] && !outline->many[b];
+    return md->strides[a] != md->strides[b] ? md->strides[a] > md->strides[b]
+                                            : pattern->has_blocks[a] && !pattern->has_blocks[b];
 }
 
-static void draw_outline(const memory_desc *md, struct outline *outline)
+static void make_pattern(const memory_desc *md, struct tag_pattern *pattern)
 {
     int at = 0;
 
+    INLAY_CHECK(md->ndims <= DNNL_MAX_NDIMS && md->inner_nblks <= CPU_MAX_BLOCKS);
     for (int d = 0; d < md->ndims; d++) {
         const int64_t block = block_of(md, d);
         int i = d;
 
-        outline->many[d] = md->padded_dims[d] > block;
-        outline->letters[d] = (char)((block > 1 ? 'A' : 'a') + d);
-        for (; i > 0 && is_outer(md, outline, d, outline->order[i - 1]); i--)
-            outline->order[i] = outline->order[i - 1];
-        outline->order[i] = d;
+        pattern->has_blocks[d] = md->padded_dims[d] > block;
+        pattern->letters[d] = (char)((block > 1 ? 'A' : 'a') + d);
+        for (; i > 0 && is_outer(md, pattern, d, pattern->order[i - 1]); i--)
+            pattern->order[i] = pattern->order[i - 1];
+        pattern->order[i] = d;
     }
     for (int i = 0; i < md->ndims; i++) {
-        const bool tied = i > 0 && md->strides[outline->order[i]] == md->strides[outline->order[i - 1]];
+        const bool tied = i > 0 && md->strides[pattern->order[i]] == md->strides[pattern->order[i - 1]];
 
-        outline->tie[outline->order[i]] = tied ? outline->tie[outline->order[i - 1]] : i;
+        pattern->tie[pattern->order[i]] = tied ? pattern->tie[pattern->order[i - 1]] : i;
     }
     for (int i = 0; i < md->inner_nblks; i++) {
         const int size = md->inner_blks[i] < 1000 ? (int)md->inner_blks[i] : 0;
 
-        at += snprintf(outline->blocks + at, sizeof outline->blocks - (size_t)at, "%d%c", size,
+        at += snprintf(pattern->blocks + at, sizeof pattern->blocks - (size_t)at, "%d%c", size,
                        (char)('a' + md->inner_idxs[i]));
     }
 }
 
-/* Is the name one of such a layout's? */
-static bool fits(const struct outline *outline, int rank, const char *name)
+/* Does the name of a format tag denote the layout? */
+static bool matches_pattern(const struct tag_pattern *pattern, int rank, const char *name)
 {
     for (int i = 0; i < rank; i++) {
         const int d = (name[i] | 0x20) - 'a';
 
-        if (d < 0 || d >= rank || name[i] != outline->letters[d] ||
-            outline->tie[d] != outline->tie[outline->order[i]] ||
-            (outline->many[outline->order[i]] && d != outline->order[i]))
+        if (d < 0 || d >= rank || name[i] != pattern->letters[d] ||
+            pattern->tie[d] != pattern->tie[pattern->order[i]] ||
+            (pattern->has_blocks[pattern->order[i]] && d != pattern->order[i]))
             return false;
     }
-    return strcmp(name + rank, outline->blocks) == 0;
+    return strcmp(name + rank, pattern->blocks) == 0;
 }
 
-static dnnl_format_tag_t search_tag(const struct outline *outline, int rank)
+static dnnl_format_tag_t search_tag(const struct tag_pattern *pattern, int rank)
 {
     for (int t = (int)dnnl_format_tag_any + 1; t < (int)dnnl_format_tag_last; t++)
-        if (fits(outline, rank, dnnl_fmt_tag2str((dnnl_format_tag_t)t)))
+        if (matches_pattern(pattern, rank, dnnl_fmt_tag2str((dnnl_format_tag_t)t)))
             return (dnnl_format_tag_t)t;
     return dnnl_format_tag_undef;
 }
 
-/* Outlines that were searched: as texts, with a mark at each axis that has many blocks, or is tied to the one before.
- */
+/* Cache of search_tag(). The text form of a pattern has '+' after an axis with several blocks, and '=' before an axis
+ * that is tied to the previous one. */
 static struct {
-    char text[MOST_TEXT];
-    dnnl_format_tag_t tag; /* undef: none fits */
-} names[MOST_NAMES];
-static uint32_t name_count;
-static pthread_mutex_t name_lock = PTHREAD_MUTEX_INITIALIZER;
+    char text[MAX_TEXT];
+    dnnl_format_tag_t tag; /* undef: no tag matches */
+} tag_cache[MAX_NAMES];
+static uint32_t tag_cache_count;
+static pthread_mutex_t tag_cache_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static __attribute__((constructor)) void guard_names(void)
+static __attribute__((constructor)) void guard_tag_cache(void)
 {
-    lock_at_fork(&name_lock);
+    lock_at_fork(&tag_cache_lock);
 }
 
-static void write_text(const struct outline *outline, int rank, char *text)
+static void write_text(const struct tag_pattern *pattern, int rank, char *text)
 {
     int at = 0;
 
     for (int i = 0; i < rank; i++) {
-        const int d = outline->order[i];
+        const int d = pattern->order[i];
 
-        if (i > 0 && outline->tie[d] == outline->tie[outline->order[i - 1]])
+        if (i > 0 && pattern->tie[d] == pattern->tie[pattern->order[i - 1]])
             text[at++] = '=';
-        text[at++] = outline->letters[d];
-        if (outline->many[d])
+        text[at++] = pattern->letters[d];
+        if (pattern->has_blocks[d])
             text[at++] = '+';
     }
-    (void)strcpy(text + at, outline->blocks);
+    (void)strcpy(text + at, pattern->blocks);
 }
 
 static dnnl_format_tag_t find_tag(const memory_desc *md)
 {
     dnnl_format_tag_t tag = dnnl_format_tag_undef;
-    char text[MOST_TEXT];
+    char text[MAX_TEXT];
     bool known = false;
-    struct outline outline;
+    struct tag_pattern pattern;
 
-    draw_outline(md, &outline);
-    write_text(&outline, md->ndims, text);
-    (void)pthread_mutex_lock(&name_lock);
-    for (uint32_t i = 0; !known && i < name_count; i++) {
-        known = strcmp(names[i].text, text) == 0;
-        tag = known ? names[i].tag : tag;
+    make_pattern(md, &pattern);
+    write_text(&pattern, md->ndims, text);
+    (void)pthread_mutex_lock(&tag_cache_lock);
+    for (uint32_t i = 0; !known && i < tag_cache_count; i++) {
+        known = strcmp(tag_cache[i].text, text) == 0;
+        tag = known ? tag_cache[i].tag : tag;
     }
     if (!known) {
-        tag = search_tag(&outline, md->ndims);
-        if (name_count < MOST_NAMES) {
-            (void)strcpy(names[name_count].text, text);
-            names[name_count++].tag = tag;
+        tag = search_tag(&pattern, md->ndims);
+        if (tag_cache_count < MAX_NAMES) {
+            (void)strcpy(tag_cache[tag_cache_count].text, text);
+            tag_cache[tag_cache_count++].tag = tag;
         }
     }
-    (void)pthread_mutex_unlock(&name_lock);
+    (void)pthread_mutex_unlock(&tag_cache_lock);
     return tag;
 }
 
 /* ------------------------------------------------------------------ descriptors of layouts */
 
-/* Of axes of one element the stride says nothing, but the library refuses some: they get what they would have if the
- * axis had more. */
-static void settle(const memory_desc *md, dnnl_dims_t strides)
+/* The stride of an axis of one element has no meaning, but the library rejects some values. Sets it to the value that
+ * it would have if the axis had more elements. */
+static void set_unused_strides(const memory_desc *md, dnnl_dims_t strides)
 {
     for (int d = md->ndims; d-- > 0;) {
         strides[d] = md->strides[d];
         if (md->dims[d] == 1)
             strides[d] = d + 1 < md->ndims ? strides[d + 1] * (md->dims[d + 1] > 0 ? md->dims[d + 1] : 1) : 1;
     }
-    for (int d = 0; d < md->ndims; d++) /* behind all that have several, which may be in any order */
+    for (int d = 0; d < md->ndims; d++) /* beyond the end of all axes with several elements, in any order */
         for (int e = 0; md->dims[d] == 1 && e < md->ndims; e++)
             if (md->dims[e] > 1 && md->strides[e] * md->dims[e] > strides[d])
                 strides[d] = md->strides[e] * md->dims[e];
@@ -163,22 +166,22 @@ static dnnl_status_t make_strided(const memory_desc *md, dnnl_memory_desc_t *out
 {
     dnnl_dims_t strides;
 
-    if (dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, library_their_type(md->data_type),
-                                             md->strides) == dnnl_success)
+    if (dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, onednn_type_of(md->data_type), md->strides) ==
+        dnnl_success)
         return dnnl_success;
-    settle(md, strides);
-    return dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, library_their_type(md->data_type), strides);
+    set_unused_strides(md, strides);
+    return dnnl_memory_desc_create_with_strides(out, md->ndims, md->dims, onednn_type_of(md->data_type), strides);
 }
 
 static bool has_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, const int64_t *numbers, int count)
 {
-    dnnl_dims_t *theirs = NULL;
+    dnnl_dims_t *queried = NULL;
 
-    return dnnl_memory_desc_query(desc, what, (void *)&theirs) == dnnl_success && theirs != NULL &&
-           memcmp(*theirs, numbers, (size_t)count * sizeof *numbers) == 0;
+    return dnnl_memory_desc_query(desc, what, (void *)&queried) == dnnl_success && queried != NULL &&
+           memcmp(*queried, numbers, (size_t)count * sizeof *numbers) == 0;
 }
 
-/* A layout in blocks that the library has no name for is none that it can be told. */
+/* Fails for blocked layouts without a format tag, which cannot be described to the library. */
 static dnnl_status_t make_blocked(const memory_desc *md, dnnl_memory_desc_t *out)
 {
     const dnnl_format_tag_t tag = find_tag(md);
@@ -186,7 +189,7 @@ static dnnl_status_t make_blocked(const memory_desc *md, dnnl_memory_desc_t *out
 
     if (tag == dnnl_format_tag_undef)
         return dnnl_unimplemented;
-    code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, library_their_type(md->data_type), tag);
+    code = dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, onednn_type_of(md->data_type), tag);
     if (code == dnnl_success && (!has_numbers(*out, dnnl_query_strides, md->strides, md->ndims) ||
                                  !has_numbers(*out, dnnl_query_padded_dims, md->padded_dims, md->ndims))) {
         (void)dnnl_memory_desc_destroy(*out);
@@ -196,7 +199,7 @@ static dnnl_status_t make_blocked(const memory_desc *md, dnnl_memory_desc_t *out
     return code;
 }
 
-/* NULL for a tensor that is not there. The caller destroys it. */
+/* Makes the library's descriptor; NULL for an omitted tensor. The caller destroys it. */
 static dnnl_status_t make_desc(const memory_desc *md, dnnl_memory_desc_t *out)
 {
     const_dnnl_memory_desc_t kept;
@@ -206,7 +209,7 @@ static dnnl_status_t make_desc(const memory_desc *md, dnnl_memory_desc_t *out)
         return dnnl_success;
     switch (md->kind) {
     case CPU_ANY:
-        return dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, library_their_type(md->data_type),
+        return dnnl_memory_desc_create_with_tag(out, md->ndims, md->dims, onednn_type_of(md->data_type),
                                                 dnnl_format_tag_any);
     case CPU_BLOCKED:
         return md->inner_nblks > 0 ? make_blocked(md, out) : make_strided(md, out);
@@ -246,15 +249,15 @@ static void destroy_desc(void *desc)
 
 static bool read_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, int64_t *out, int count)
 {
-    dnnl_dims_t *theirs = NULL;
+    dnnl_dims_t *queried = NULL;
 
-    if (dnnl_memory_desc_query(desc, what, (void *)&theirs) != dnnl_success || theirs == NULL)
+    if (dnnl_memory_desc_query(desc, what, (void *)&queried) != dnnl_success || queried == NULL)
         return false;
-    memcpy(out, *theirs, (size_t)count * sizeof *out);
+    memcpy(out, *queried, (size_t)count * sizeof *out);
     return true;
 }
 
-/* Strides and blocks; false: it has others, or more than these. */
+/* Reads strides and blocks; false: memory_desc cannot express the layout. */
 static bool read_blocks(const_dnnl_memory_desc_t desc, memory_desc *out)
 {
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
@@ -304,7 +307,7 @@ static bool read_desc(const_dnnl_memory_desc_t desc, memory_desc *out)
 
 const memory_desc *onednn_layout(library_const_description pd, library_operand which, memory_desc *out)
 {
-    if (!read_desc(dnnl_primitive_desc_query_md(pd, library_their_query(which), 0), out))
+    if (!read_desc(dnnl_primitive_desc_query_md(pd, onednn_query_of(which), 0), out))
         memset(out, 0, sizeof *out);
     return out;
 }
@@ -324,8 +327,8 @@ bool onednn_has_winograd(void)
 
 /* ------------------------------------------------------------------ operations */
 
-/* Functions whose parameters oneDNN 2 has none of. */
-static void settle_function(dnnl_alg_kind_t alg, float *alpha, float *beta)
+/* Sets parameters that oneDNN 3 requires for functions that have none in oneDNN 2. */
+static void set_fixed_parameters(dnnl_alg_kind_t alg, float *alpha, float *beta)
 {
     if (alg == dnnl_eltwise_hardswish) {
         *alpha = 1.0f / 6;
@@ -337,7 +340,7 @@ static void settle_function(dnnl_alg_kind_t alg, float *alpha, float *beta)
 
 static dnnl_status_t append_function(dnnl_post_ops_t posts, dnnl_alg_kind_t alg, float alpha, float beta)
 {
-    settle_function(alg, &alpha, &beta);
+    set_fixed_parameters(alg, &alpha, &beta);
     return dnnl_post_ops_append_eltwise(posts, alg, alpha, beta);
 }
 
@@ -352,7 +355,8 @@ static dnnl_status_t append_binary(dnnl_post_ops_t posts, dnnl_alg_kind_t alg, c
     return code;
 }
 
-/* Scales of sums that the bias is in already, and a zero point that is known, are functions like others. */
+/* Appends the scales, which apply to sums including the bias, as a multiplication, then the posts, then a known zero
+ * point as a linear function. */
 static dnnl_status_t append_all(dnnl_post_ops_t posts, const library_attr *a)
 {
     dnnl_status_t code = a->scales != NULL ? append_binary(posts, dnnl_binary_mul, &a->scales_md) : dnnl_success;
@@ -360,8 +364,8 @@ static dnnl_status_t append_all(dnnl_post_ops_t posts, const library_attr *a)
     for (uint32_t i = 0; code == dnnl_success && i < a->post_count; i++) {
         const library_post *p = &a->posts[i];
 
-        code = p->kind == LIBRARY_POST_ELTWISE  ? append_function(posts, library_their_alg(p->alg), p->alpha, p->beta)
-               : p->kind == LIBRARY_POST_BINARY ? append_binary(posts, library_their_alg(p->alg), &p->other)
+        code = p->kind == LIBRARY_POST_ELTWISE  ? append_function(posts, onednn_alg_of(p->alg), p->alpha, p->beta)
+               : p->kind == LIBRARY_POST_BINARY ? append_binary(posts, onednn_alg_of(p->alg), &p->other)
                                                 : dnnl_post_ops_append_sum(posts, 1, 0, dnnl_data_type_undef);
     }
     if (code == dnnl_success && a->y_zero != 0)
@@ -402,11 +406,11 @@ static dnnl_status_t describe(dnnl_engine_t engine, const library_op *op, const 
 
     switch (op->kind) {
     case LIBRARY_CONVOLUTION:
-        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg),
-                                                              operands->x, operands->w, operands->bias, operands->y,
-                                                              op->strides, op->dilations, op->begins, op->ends, attr);
+        return dnnl_convolution_forward_primitive_desc_create(out, engine, forward, onednn_alg_of(op->alg), operands->x,
+                                                              operands->w, operands->bias, operands->y, op->strides,
+                                                              op->dilations, op->begins, op->ends, attr);
     case LIBRARY_DECONVOLUTION:
-        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg),
+        return dnnl_deconvolution_forward_primitive_desc_create(out, engine, forward, onednn_alg_of(op->alg),
                                                                 operands->x, operands->w, operands->bias, operands->y,
                                                                 op->strides, op->dilations, op->begins, op->ends, attr);
     case LIBRARY_INNER_PRODUCT:
@@ -416,19 +420,19 @@ static dnnl_status_t describe(dnnl_engine_t engine, const library_op *op, const 
         return dnnl_matmul_primitive_desc_create(out, engine, operands->x, operands->w, operands->bias, operands->y,
                                                  attr);
     case LIBRARY_BINARY:
-        return dnnl_binary_primitive_desc_create(out, engine, library_their_alg(op->alg), operands->x, operands->w,
+        return dnnl_binary_primitive_desc_create(out, engine, onednn_alg_of(op->alg), operands->x, operands->w,
                                                  operands->y, attr);
     case LIBRARY_ELTWISE:
-        settle_function(library_their_alg(op->alg), &alpha, &beta);
-        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), operands->x,
+        set_fixed_parameters(onednn_alg_of(op->alg), &alpha, &beta);
+        return dnnl_eltwise_forward_primitive_desc_create(out, engine, forward, onednn_alg_of(op->alg), operands->x,
                                                           operands->x, alpha, beta, attr);
     case LIBRARY_POOLING:
-        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, library_their_alg(op->alg), operands->x,
+        return dnnl_pooling_forward_primitive_desc_create(out, engine, forward, onednn_alg_of(op->alg), operands->x,
                                                           operands->y, op->strides, op->kernel, op->dilations,
                                                           op->begins, op->ends, attr);
     case LIBRARY_BATCH_NORM:
-        return dnnl_batch_normalization_forward_primitive_desc_create(
-            out, engine, forward, operands->x, operands->x, op->epsilon, library_their_flags(op->flags), attr);
+        return dnnl_batch_normalization_forward_primitive_desc_create(out, engine, forward, operands->x, operands->x,
+                                                                      op->epsilon, onednn_flags_of(op->flags), attr);
     case LIBRARY_LRN:
         return dnnl_lrn_forward_primitive_desc_create(out, engine, forward, dnnl_lrn_across_channels, operands->x,
                                                       operands->x, op->size, op->alpha, op->beta, op->epsilon, attr);
@@ -440,7 +444,7 @@ static dnnl_status_t describe(dnnl_engine_t engine, const library_op *op, const 
 library_status onednn_describe(library_engine engine, const library_op *op, const library_attr *attr,
                                library_description *out)
 {
-    dnnl_primitive_attr_t own = NULL;
+    dnnl_primitive_attr_t primitive_attr = NULL;
     struct operands operands = { NULL, NULL, NULL, NULL };
     dnnl_status_t code = make_desc(&op->input, &operands.x);
 
@@ -452,18 +456,18 @@ library_status onednn_describe(library_engine engine, const library_op *op, cons
     if (code == dnnl_success)
         code = make_desc(&op->output, &operands.y);
     if (code == dnnl_success)
-        code = make_attr(attr, &own);
+        code = make_attr(attr, &primitive_attr);
     if (code == dnnl_success)
-        code = describe(engine, op, &operands, own, out);
-    (void)dnnl_primitive_attr_destroy(own);
+        code = describe(engine, op, &operands, primitive_attr, out);
+    (void)dnnl_primitive_attr_destroy(primitive_attr);
     (void)dnnl_memory_desc_destroy(operands.x);
     (void)dnnl_memory_desc_destroy(operands.w);
     (void)dnnl_memory_desc_destroy(operands.bias);
     (void)dnnl_memory_desc_destroy(operands.y);
-    return library_own_status(code);
+    return library_status_of(code);
 }
 
-/* A part of a tensor; whole is the caller's, and what is made of it. */
+/* Makes the descriptor of a part of a tensor; dims NULL: of the whole tensor. The caller destroys it. */
 static dnnl_status_t make_part(const memory_desc *md, const int64_t *dims, const int64_t *offsets,
                                dnnl_memory_desc_t *out)
 {
@@ -514,7 +518,7 @@ library_status onednn_describe_concat(library_engine engine, const memory_desc *
     for (uint32_t i = 0; parts != NULL && i < count; i++)
         (void)dnnl_memory_desc_destroy(parts[i]);
     free(parts);
-    return library_own_status(code);
+    return library_status_of(code);
 }
 
 /* ------------------------------------------------------------------ running */
@@ -533,14 +537,14 @@ library_status onednn_memory_create(library_engine engine, const memory_desc *md
     if (code == dnnl_success)
         code = dnnl_memory_create(out, desc, engine, data);
     (void)dnnl_memory_desc_destroy(desc);
-    return library_own_status(code);
+    return library_status_of(code);
 }
 
 library_status onednn_memory_move(library_memory memory, void *data, library_stream stream)
 {
-    void *was = NULL;
+    void *current = NULL;
 
     (void)stream;
-    (void)dnnl_memory_get_data_handle(memory, &was);
-    return library_own_status(was == data ? dnnl_success : dnnl_memory_set_data_handle(memory, data));
+    (void)dnnl_memory_get_data_handle(memory, &current);
+    return library_status_of(current == data ? dnnl_success : dnnl_memory_set_data_handle(memory, data));
 }

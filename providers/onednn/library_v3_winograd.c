@@ -1,4 +1,4 @@
-/* oneDNN 3 has no Winograd's convolutions on x86, hence no weights of them. */
+/* oneDNN 3 has no Winograd convolutions on x86, so there are no such weights to pack. */
 #include "region/build.h"
 
 bool onednn_pack_winograd(const cpu_state *state, const memory_desc *plain, const void *source, const memory_desc *md,

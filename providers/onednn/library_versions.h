@@ -1,28 +1,30 @@
-/* library_versions.h - between library_onednn.c and the file of a version, library_v2.c or library_v3.c.
+/* library_versions.h - interface between library_onednn.c and the file of a version, library_v2.c or library_v3.c.
  *
- * Layouts that the library alone understands are kept once in the process; memory_desc.opaque is the number of one. */
-#ifndef ONEDNN_DN_VERSIONS_H
-#define ONEDNN_DN_VERSIONS_H
+ * Opaque layouts, which only the library can read, are stored in a registry of the process; memory_desc.opaque is a
+ * number in it. */
+#ifndef ONEDNN_LIBRARY_VERSIONS_H
+#define ONEDNN_LIBRARY_VERSIONS_H
 #include "library/library.h"
 #include <oneapi/dnnl/dnnl_types.h>
 
-/* Finds a description that `equal` says is the same, or keeps a copy that `copy` makes. 0: no memory. */
+/* The number of the stored descriptor that is equal to desc by `equal`; stores a copy made by `copy` if there is none.
+ * 0: out of memory. */
 uint32_t library_opaque_keep(const void *desc, int (*equal)(const void *a, const void *b),
                              void *(*copy)(const void *desc));
-/* NULL: there is none of that number. */
+/* The descriptor with this number; NULL: none. */
 const void *library_opaque_find(uint32_t number);
-/* Engines that are open; the last one to close takes the descriptions along. */
+/* Count the open engines. Closing the last one destroys the stored descriptors. */
 void library_opaque_open(void);
 void library_opaque_close(void (*destroy)(void *desc));
 
-/* A reorder of a part of both tensors; dims NULL: of all. */
+/* Describes a reorder of a part of both tensors; dims NULL: the whole tensors. */
 dnnl_status_t library_describe_part(dnnl_engine_t engine, const memory_desc *from, const memory_desc *to,
                                     const int64_t *dims, const int64_t *offsets, dnnl_primitive_desc_t *out);
-/* From library_onednn.c: an object for an operand of a descriptor. */
+/* Creates the memory object of an operand of a descriptor (library_onednn.c). */
 dnnl_status_t library_memory_of(const_dnnl_primitive_desc_t pd, dnnl_query_t which, dnnl_engine_t engine, void *data,
                                 dnnl_memory_t *out);
 
-/* The functions of the table, by file: library_onednn.c, and those of a version. */
+/* The functions of the table, in library_onednn.c and in the file of a version. */
 extern const primitive_library onednn_table;
 library_status onednn_describe(library_engine engine, const library_op *op, const library_attr *attr,
                                library_description *out);
@@ -50,7 +52,7 @@ library_status onednn_memory_move(library_memory memory, void *data, library_str
 void onednn_memory_destroy(library_memory memory);
 library_status onednn_reorder(library_engine engine, const memory_desc *from, const void *source, const memory_desc *to,
                               void *target, const int64_t *dims, const int64_t *offsets);
-library_status onednn_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
+library_status onednn_sgemm(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k, const float *a,
                             int64_t a_line, const float *b, int64_t b_line, float *output, int64_t y_line);
 bool onednn_has_isa(library_isa isa);
 uint64_t onednn_version(void);
@@ -59,18 +61,18 @@ int onednn_opaque_words(const memory_desc *md, int64_t *out, int most);
 bool onednn_pack_winograd(const struct cpu_state *state, const memory_desc *plain, const void *source,
                           const memory_desc *md, void *target);
 
-/* What terms of ours are in the library's. */
-dnnl_alg_kind_t library_their_alg(library_alg alg);
-unsigned library_their_flags(uint32_t flags);
-dnnl_query_t library_their_query(library_operand which);
+/* Terms of library.h translated to oneDNN's (library_terms.c). */
+dnnl_alg_kind_t onednn_alg_of(library_alg alg);
+unsigned onednn_flags_of(uint32_t flags);
+dnnl_query_t onednn_query_of(library_operand which);
 
-/* Types and statuses have the library's numbers (asserted in library_onednn.c). */
-static inline dnnl_data_type_t library_their_type(library_type type)
+/* Types and statuses have the library's numbers (asserted in library_terms.c). */
+static inline dnnl_data_type_t onednn_type_of(library_type type)
 {
     return (dnnl_data_type_t)type;
 }
 
-static inline library_status library_own_status(dnnl_status_t code)
+static inline library_status library_status_of(dnnl_status_t code)
 {
     return (library_status)code;
 }

@@ -1,4 +1,4 @@
-/* The plugin onednn: whole regions of a graph, with the kernels of oneDNN. */
+/* The plugin onednn: regions of a graph on the kernels of oneDNN. */
 #include "library_versions.h"
 #include "provider.h"
 
@@ -6,11 +6,12 @@ INLAY_PLUGIN_NOTE("onednn", "onednn", "")
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    static const cpu_front front = {
-        "onednn", "regions of operators that oneDNN has kernels for, and of what stands between them", &onednn_table
+    static const cpu_provider_config config = {
+        "onednn", "regions of operators on kernels of oneDNN, and of views and simple operators between them",
+        &onednn_table
     };
 
-    const inlay_provider provider = cpu_provider(&front);
+    const inlay_provider provider = cpu_provider(&config);
 
     return cpu_open_plugin(&provider, host, out_plugin, diag);
 }

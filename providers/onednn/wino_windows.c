@@ -1,5 +1,6 @@
-/* Windows of weights, see wino_windows.h. */
+/* Transform of weights, see wino_windows.h. */
 #include "wino_windows.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 
 void KERNEL(wino_windows)(const wino_matrix matrix, int alpha, const float *weights, int lanes, float *out,
@@ -7,6 +8,7 @@ void KERNEL(wino_windows)(const wino_matrix matrix, int alpha, const float *weig
 {
     float half[WINO_ALPHA][WINO_R][WINO_BLOCK], whole[WINO_BLOCK];
 
+    INLAY_CHECK(alpha <= WINO_ALPHA && lanes <= WINO_BLOCK);
     for (int a = 0; a < alpha; a++)
         for (int x = 0; x < WINO_R; x++)
             for (int o = 0; o < WINO_BLOCK; o++)

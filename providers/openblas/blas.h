@@ -1,37 +1,37 @@
-/* blas.h - OpenBLAS as an engine of products (providers/common/gemm.h). */
+/* blas.h - OpenBLAS as a GEMM engine (providers/common/gemm.h). */
 #ifndef BLAS_H
 #define BLAS_H
 #include "gemm.h"
 #include "library.h"
 #include <pthread.h>
 
-/* What kit_node.provider points to. */
+/* The target of kit_node.provider. */
 typedef struct blas_engine {
-    gemm_engine engine; /* first: the operators in providers/common look for it there */
-    bool strict;        /* products add few terms in a row */
+    gemm_engine engine; /* must be first: the operators in providers/common cast to it */
+    bool strict;        /* sums use short chains of additions */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
-    char *awaited;          /* its name, until it is opened */
+    char *pending_library;  /* name of the library until it is opened; owned; then NULL */
 } blas_engine;
 
-/* Opens the library (see blas_library_open, also for what it returns) and makes *out an engine on it, which may not be
- * moved afterwards. Undone by blas_library_close(&out->library). */
+/* Opens the library (see blas_library_open for errors) and makes *out an engine on it, which must not be moved
+ * afterwards. Undone by blas_library_close(&out->library). */
 INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char *library, const char *core,
                                               blas_engine *out, inlay_diag *diag);
 
-/* As blas_engine_open, but the library is opened when it is first needed: that takes some milliseconds, and most
- * sessions leave all products to others. It is opened at once where it may not be there to be opened, or not be what
- * it should: when the user chose it (either argument is not the default), when it lies in no folder of the system's
- * loader, and when the process has it already. Until then prices suppose what the library will choose on this CPU.
- * Undone by blas_engine_close, also when it fails. library, core: copied. */
-INLAY_NODISCARD inlay_status blas_engine_await(const inlay_host *host, const char *library, const char *core,
-                                               blas_engine *out, inlay_diag *diag);
-/* For precision strict; right after it was opened or is awaited. */
-void blas_engine_be_strict(blas_engine *engine);
-/* Opens the library if that is still to be done; before the first product. From any thread. */
-INLAY_NODISCARD inlay_status blas_engine_need(const inlay_host *host, blas_engine *engine, inlay_diag *diag);
+/* Like blas_engine_open, but opens the library when it is first needed, because that takes some milliseconds and most
+ * sessions assign all matrix multiplications to other providers. Opens it at once if opening may fail or the kernels
+ * are uncertain: if the user has chosen it (an argument is not the default), if the system's loader does not find it,
+ * or if the process has already loaded it. Until it is opened, costs assume the kernels that the library will choose
+ * on this CPU. Call blas_engine_close afterwards, also on failure. library, core: copied. */
+INLAY_NODISCARD inlay_status blas_engine_open_lazily(const inlay_host *host, const char *library, const char *core,
+                                                     blas_engine *out, inlay_diag *diag);
+/* Selects precision strict. Call right after blas_engine_open or blas_engine_open_lazily. */
+void blas_engine_set_strict(blas_engine *engine);
+/* Opens the library if it is pending. Call before the first GEMM. Thread-safe. */
+INLAY_NODISCARD inlay_status blas_engine_ensure_open(const inlay_host *host, blas_engine *engine, inlay_diag *diag);
 void blas_engine_close(blas_engine *engine);
 
-/* kit_kernel.supports of all kernels: is the node a product that the library does well? */
+/* kit_kernel.supports of all kernels: is the node a matrix multiplication that suits the library? */
 bool blas_supports(const kit_node *node, kit_refusal *why);
 #endif

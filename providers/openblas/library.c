@@ -1,5 +1,6 @@
-/* library.c - loading libopenblas with the right settings, see library.h. */
+/* library.c - loads libopenblas with the right settings, see library.h. */
 #include "library.h"
+#include "inlay/check.h"
 #include "simd/cpu.h"
 #include "simd/at_fork.h"
 #include <dlfcn.h>
@@ -20,15 +21,15 @@ enum { MAX_LIBRARIES = 8 };
 const char *blas_core_of_cpu(void)
 {
 #if defined(__x86_64__)
-    /* float and double have the same kernels in SkylakeX as in Cooperlake and SapphireRapids, which differ from it in
-     * bfloat16 only; and SkylakeX is known to every version that has any of them. */
+    /* SkylakeX has the same float and double kernels as Cooperlake and SapphireRapids, which differ only in bfloat16.
+     * Every version that supports one of them supports SkylakeX. */
     if (cpu_has(CPU_AVX512))
         return "SkylakeX";
-    /* Zen has the kernels of Haswell with other block sizes, which lost by up to a fifth on a newer AMD CPU. */
+    /* Zen has the kernels of Haswell with other block sizes, which were up to a fifth slower on a newer AMD CPU. */
     if (cpu_has(CPU_AVX2))
         return "Haswell";
     if (cpu_is_capped())
-        return "Nehalem"; /* SSE4.2, which any CPU has that has more than the cap allows */
+        return "Nehalem"; /* SSE4.2, which every CPU supports whose instruction set can be capped */
 #endif
     return NULL;
 }
@@ -43,37 +44,37 @@ bool blas_core_is_avx512(const char *core)
     return false;
 }
 
-/* ------------------------------------------------------------------ the environment that the library wakes up in
+/* ------------------------------------------------------------------ the environment while the library is loaded
  *
- * OpenBLAS reads OPENBLAS_CORETYPE and OPENBLAS_NUM_THREADS in its constructor, and there is no other way to choose
- * kernels in 0.3.21, nor to keep its threads from being started. setenv() would be a hazard in a program with threads:
- * it may free the array that another thread's getenv() is walking. So the array is not changed: one of our own, with
- * two more entries, takes its place while the library is loaded. Who reads `environ` meanwhile finds either of them,
- * both complete. Ours is kept for good, since somebody may still be reading it. */
+ * OpenBLAS reads OPENBLAS_CORETYPE and OPENBLAS_NUM_THREADS in its constructor. Version 0.3.21 has no other way to
+ * choose kernels or to prevent its threads from starting. setenv() is not safe in a program with threads: it may free
+ * the array that getenv() reads on another thread. So the array is not changed: while the library is loaded, `environ`
+ * points to a copy with two more entries. Concurrent readers of `environ` see one of the two complete arrays. The copy
+ * is never freed, because a reader may still use it. */
 
-/* An attempt to load a library, kept for good with its environment. One that failed is not repeated: a session that is
- * opened where the library is missing costs neither a search nor memory after the first. */
-struct attempt {
-    struct attempt *next;
+/* An attempt to load a library; never freed, like its environment. A failed attempt is not repeated, so that further
+ * sessions without the library cost neither a search nor memory. */
+struct load_attempt {
+    struct load_attempt *next;
     char core[64], threads[32];
-    char **before, **array;
-    char *missing; /* the library's name when there was none; owned */
-    char why[320]; /* what the loader said */
+    char **user_environment, **array;
+    char *missing; /* name of the library if it was not found; owned */
+    char why[320]; /* the loader's message */
 };
 
-static struct attempt *attempts; /* the newest first; reachable, so that nobody takes them for leaks */
+static struct load_attempt *attempts; /* newest first; keeps them reachable for leak checkers */
 
-static bool starts(const char *entry, const char *name)
+static bool is_variable(const char *entry, const char *name)
 {
     size_t n = strlen(name);
 
     return strncmp(entry, name, n) == 0 && entry[n] == '=';
 }
 
-/* core NULL: the variable stays as the user has it. NULL: out of memory. */
-static struct attempt *enter_environment(const char *core)
+/* Installs the environment. core NULL: keeps the user's OPENBLAS_CORETYPE. Returns NULL: out of memory. */
+static struct load_attempt *enter_environment(const char *core)
 {
-    struct attempt *attempt = calloc(1, sizeof *attempt);
+    struct load_attempt *attempt = calloc(1, sizeof *attempt);
     size_t n = 0, used = 0;
 
     while (environ != NULL && environ[n] != NULL)
@@ -85,7 +86,8 @@ static struct attempt *enter_environment(const char *core)
     attempt->next = attempts;
     attempts = attempt;
     for (size_t i = 0; i < n; i++)
-        if (!starts(environ[i], "OPENBLAS_NUM_THREADS") && (core == NULL || !starts(environ[i], "OPENBLAS_CORETYPE")))
+        if (!is_variable(environ[i], "OPENBLAS_NUM_THREADS") &&
+            (core == NULL || !is_variable(environ[i], "OPENBLAS_CORETYPE")))
             attempt->array[used++] = environ[i];
     (void)snprintf(attempt->threads, sizeof attempt->threads, "OPENBLAS_NUM_THREADS=1");
     attempt->array[used++] = attempt->threads;
@@ -93,27 +95,28 @@ static struct attempt *enter_environment(const char *core)
         (void)snprintf(attempt->core, sizeof attempt->core, "OPENBLAS_CORETYPE=%s", core);
         attempt->array[used++] = attempt->core;
     }
-    attempt->before = environ;
+    attempt->user_environment = environ;
     __atomic_store_n(&environ, attempt->array, __ATOMIC_SEQ_CST);
     return attempt;
 }
 
-/* Puts the user's array back, unless somebody else has replaced it in the meantime: then theirs stays. */
-static void leave_environment(struct attempt *attempt)
+/* Restores the user's array, unless other code has replaced `environ` in the meantime. */
+static void leave_environment(struct load_attempt *attempt)
 {
-    char **ours = attempt->array;
+    char **expected = attempt->array;
 
-    (void)__atomic_compare_exchange_n(&environ, &ours, attempt->before, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    (void)__atomic_compare_exchange_n(&environ, &expected, attempt->user_environment, false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_SEQ_CST);
 }
 
 /* ------------------------------------------------------------------ opening */
 
-/* What this plugin did to libraries of the process: an entry a library, for good, since none is unloaded. */
+/* A library that this plugin uses. Entries are never removed, because libraries are never unloaded. */
 typedef struct held_library {
     void *handle;
-    uint32_t providers; /* that hold it now */
-    int threads_before; /* what its number of threads was before the first of them */
-    bool ours;          /* loaded by us, with our settings */
+    uint32_t providers;   /* number of open providers on it */
+    int original_threads; /* its number of threads before the first of them was opened */
+    bool loaded_here;     /* loaded by this plugin, with its settings */
 } held_library;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -125,7 +128,7 @@ static __attribute__((constructor)) void guard_lock(void)
 
 static held_library held[MAX_LIBRARIES];
 
-/* The entry of a library, made if it is new; NULL when there are too many. */
+/* The entry of a library, added if it is new; NULL: too many libraries. */
 static held_library *find_held(void *handle)
 {
     for (uint32_t i = 0; i < MAX_LIBRARIES; i++) {
@@ -146,14 +149,14 @@ static bool find(void *handle, const char *name, void *out_function)
     return symbol != NULL;
 }
 
-static void say(const inlay_host *host, uint32_t level, const char *text)
+static void log_message(const inlay_host *host, uint32_t level, const char *text)
 {
     if (host->log != NULL)
         host->log(host->ctx, level, text);
 }
 
-/* The functions of an opened library; INLAY_UNSUPPORTED says what it lacks. */
-static inlay_status bind(const char *name, blas_library *out, inlay_diag *diag)
+/* Finds the functions of an opened library; INLAY_UNSUPPORTED if one is missing. */
+static inlay_status bind_functions(const char *name, blas_library *out, inlay_diag *diag)
 {
     char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
     int (*get_parallel)(void) = NULL;
@@ -161,23 +164,23 @@ static inlay_status bind(const char *name, blas_library *out, inlay_diag *diag)
     if (!find(out->handle, "openblas_get_config", &get_config) ||
         !find(out->handle, "openblas_get_corename", &get_corename) ||
         !find(out->handle, "openblas_get_parallel", &get_parallel))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is no OpenBLAS; set openblas.library to one", name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is not OpenBLAS; set openblas.library to an OpenBLAS", name);
     if (strstr(get_config(), "USE64BITINT") != NULL || !find(out->handle, "cblas_sgemm", &out->sgemm) ||
         !find(out->handle, "cblas_dgemm", &out->dgemm) || !find(out->handle, "cblas_sgemv", &out->sgemv) ||
         !find(out->handle, "cblas_dgemv", &out->dgemv))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
-                          "'%s' has no CBLAS with 32-bit integers; set openblas.library to one that has", name);
+                          "'%s' has no CBLAS with 32-bit integers; set openblas.library to a build with it", name);
     out->flavour = get_parallel();
     if (out->flavour == BLAS_OPENMP && (!find(out->handle, "omp_get_max_threads", &out->omp_get_max_threads) ||
                                         !find(out->handle, "omp_set_num_threads", &out->omp_set_num_threads)))
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' runs on an OpenMP that cannot be found", name);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the OpenMP runtime of '%s' cannot be found", name);
     (void)snprintf(out->core, sizeof out->core, "%s", get_corename());
     out->small = blas_core_is_avx512(out->core);
     return INLAY_OK;
 }
 
-/* Sets the library's number of threads. The OpenMP flavour also changes the calling thread's setting, which is none of
- * its business. */
+/* Sets the library's number of threads. The OpenMP flavour also changes the calling thread's OpenMP setting, which is
+ * restored. */
 static void set_threads(const blas_library *library, int threads)
 {
     void (*set)(int) = NULL;
@@ -190,31 +193,31 @@ static void set_threads(const blas_library *library, int threads)
         library->omp_set_num_threads(omp);
 }
 
-/* Each of our threads calls the library for itself: it must start none. The number counts for the process, so the last
- * provider to close puts back what it was. */
-static void hold_threads(const inlay_host *host, const blas_library *library, held_library *h)
+/* Limits the library to one thread, because the host's threads call it. The setting belongs to the process, so the last
+ * provider to close restores it. */
+static void limit_threads(const inlay_host *host, const blas_library *library, held_library *entry)
 {
     int (*get_threads)(void) = NULL;
     char text[160];
 
-    if (h->providers++ > 0 || !find(library->handle, "openblas_get_num_threads", &get_threads))
+    if (entry->providers++ > 0 || !find(library->handle, "openblas_get_num_threads", &get_threads))
         return;
-    h->threads_before = get_threads();
-    if (h->threads_before <= 1)
+    entry->original_threads = get_threads();
+    if (entry->original_threads <= 1)
         return;
     set_threads(library, 1);
-    if (!h->ours) {
+    if (!entry->loaded_here) {
         (void)snprintf(text, sizeof text,
-                       "openblas: the process's OpenBLAS had %d threads; it has 1 as long as this "
+                       "openblas: the process's OpenBLAS had %d threads; it is limited to 1 while this "
                        "provider is open",
-                       h->threads_before);
-        say(host, INLAY_LOG_WARNING, text);
+                       entry->original_threads);
+        log_message(host, INLAY_LOG_WARNING, text);
     }
 }
 
 static inlay_status load(const char *name, const char *core, void **out_handle, inlay_diag *diag)
 {
-    struct attempt *attempt = attempts;
+    struct load_attempt *attempt = attempts;
 
     while (attempt != NULL && (attempt->missing == NULL || strcmp(attempt->missing, name) != 0))
         attempt = attempt->next;
@@ -227,7 +230,7 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
             const char *why = dlerror();
 
             (void)snprintf(attempt->why, sizeof attempt->why, "%s", why != NULL ? why : name);
-            attempt->missing = strdup(name); /* NULL: it is searched again */
+            attempt->missing = strdup(name); /* out of memory: the next session searches again */
         }
         leave_environment(attempt);
     }
@@ -239,8 +242,8 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
     return INLAY_OK;
 }
 
-/* Which core type to ask for; NULL: none. What the user says in the options goes before what the environment says,
- * and that before our own choice, unless that is capped. */
+/* The core type to request; NULL: keep the environment's. The option has precedence over the environment, and that over
+ * the choice for this CPU, unless the instruction set is capped. */
 static const char *choose_core(const char *core)
 {
     const char *variable = getenv("OPENBLAS_CORETYPE");
@@ -257,25 +260,27 @@ const char *blas_core_expected(const char *core)
     return chosen != NULL ? chosen : getenv("OPENBLAS_CORETYPE");
 }
 
-static void report(const inlay_host *host, const char *name, const char *core, const blas_library *library, bool ours)
+static void report(const inlay_host *host, const char *name, const char *core, const blas_library *library,
+                   bool loaded_here)
 {
     const char *wanted = blas_core_of_cpu();
     char text[256];
 
     (void)snprintf(text, sizeof text, "openblas: %.100s, kernels for %s%s", name, library->core,
-                   ours ? "" : "; the process had loaded it before, so its core type stays");
-    say(host, ours ? INLAY_LOG_DEBUG : INLAY_LOG_INFO, text);
+                   loaded_here ? "" : "; the process had already loaded it, so its core type cannot change");
+    log_message(host, loaded_here ? INLAY_LOG_DEBUG : INLAY_LOG_INFO, text);
     if (strcmp(core, "auto") == 0 && wanted != NULL && strcasecmp(wanted, library->core) != 0) {
         (void)snprintf(text, sizeof text,
-                       "openblas: this CPU could run the kernels for %s, which may be faster; "
-                       "OPENBLAS_CORETYPE, or who loaded the library first, chose otherwise",
+                       "openblas: this CPU supports the kernels for %s, which may be faster; unset "
+                       "OPENBLAS_CORETYPE, or load the library later in the application",
                        wanted);
-        say(host, INLAY_LOG_INFO, text);
+        log_message(host, INLAY_LOG_INFO, text);
     }
     if (strcmp(core, "auto") != 0 && strcasecmp(core, library->core) != 0) {
-        (void)snprintf(text, sizeof text, "openblas: core type '%.32s' was asked for; the library runs that for %s",
-                       core, library->core);
-        say(host, INLAY_LOG_WARNING, text);
+        (void)snprintf(text, sizeof text,
+                       "openblas: core type '%.32s' is not available; the library uses kernels for %s", core,
+                       library->core);
+        log_message(host, INLAY_LOG_WARNING, text);
     }
 }
 
@@ -296,16 +301,16 @@ inlay_status blas_library_open(const inlay_host *host, const char *name, const c
         INLAY_TRY(load(name, choose_core(core), &out->handle, diag));
         loaded = true;
     }
-    INLAY_TRY(bind(name, out, diag));
+    INLAY_TRY(bind_functions(name, out, diag));
     library = find_held(out->handle);
     if (library == NULL) {
         status =
             inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d different libraries as openblas.library", MAX_LIBRARIES);
         goto done;
     }
-    library->ours |= loaded;
-    hold_threads(host, out, library);
-    report(host, name, core, out, library->ours);
+    library->loaded_here |= loaded;
+    limit_threads(host, out, library);
+    report(host, name, core, out, library->loaded_here);
 done:
     if (status != INLAY_OK && out->handle != NULL) {
         (void)dlclose(out->handle);
@@ -317,6 +322,7 @@ done:
 
 void blas_library_move(blas_library *to, const blas_library *from)
 {
+    INLAY_CHECK(to->handle == NULL && from->handle != NULL);
     to->handle = from->handle;
     to->sgemm = from->sgemm;
     to->dgemm = from->dgemm;
@@ -330,14 +336,15 @@ void blas_library_move(blas_library *to, const blas_library *from)
 
 void blas_library_close(blas_library *library)
 {
-    held_library *h;
+    held_library *entry;
 
     if (library == NULL || library->handle == NULL)
         return;
     (void)pthread_mutex_lock(&lock);
-    h = find_held(library->handle);
-    if (h != NULL && --h->providers == 0 && h->threads_before > 1)
-        set_threads(library, h->threads_before);
+    entry = find_held(library->handle);
+    INLAY_CHECK(entry == NULL || entry->providers > 0);
+    if (entry != NULL && --entry->providers == 0 && entry->original_threads > 1)
+        set_threads(library, entry->original_threads);
     (void)dlclose(library->handle);
     library->handle = NULL;
     (void)pthread_mutex_unlock(&lock);

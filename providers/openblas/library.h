@@ -1,15 +1,15 @@
-/* library.h - libopenblas, opened while the program runs.
+/* library.h - libopenblas, opened at run time.
  *
- * The plugin does not link to it, for two reasons. The library reads its settings once, when it is loaded: Debian's
- * 0.3.21 takes a CPU that is newer than itself for a Haswell, which costs half the speed where there is AVX-512, and
- * its pthread flavour starts a thread for each CPU. And where it is missing, the provider says so in a sentence instead
- * of a plugin that does not load. The few prototypes that we need are below, so no -dev package is needed either. */
-#ifndef LIBRARY_H
-#define LIBRARY_H
+ * The plugin does not link to the library for two reasons. First, the library reads its settings once, when it is
+ * loaded: Debian's 0.3.21 treats a CPU newer than itself as a Haswell, which halves the speed on AVX-512, and its
+ * pthread flavour starts a thread for each CPU. Second, if the library is missing, the provider reports an error
+ * instead of a plugin that fails to load. The required prototypes are declared below, so no -dev package is needed. */
+#ifndef OPENBLAS_LIBRARY_H
+#define OPENBLAS_LIBRARY_H
 #include "inlay/plugin.h"
 #include <stdbool.h>
 
-/* CBLAS: the layout of matrices and whether one is transposed. */
+/* Constants of CBLAS: the layout of matrices and their transposition. */
 enum { BLAS_ROW_MAJOR = 101, BLAS_NO_TRANS = 111, BLAS_TRANS = 112 };
 
 typedef void (*blas_sgemm_fn)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
@@ -21,7 +21,7 @@ typedef void (*blas_sgemv_fn)(int order, int trans, int m, int n, float alpha, c
 typedef void (*blas_dgemv_fn)(int order, int trans, int m, int n, double alpha, const double *a, int lda,
                               const double *input, int incx, double beta, double *output, int incy);
 
-/* How the library was built: what openblas_get_parallel() returns. */
+/* The threading of the library's build, as returned by openblas_get_parallel(). */
 enum { BLAS_SERIAL = 0, BLAS_PTHREAD = 1, BLAS_OPENMP = 2 };
 
 #define BLAS_DEFAULT_LIBRARY "libopenblas.so.0"
@@ -33,29 +33,29 @@ typedef struct blas_library {
     blas_dgemm_fn dgemm;
     blas_sgemv_fn sgemv;
     blas_dgemv_fn dgemv;
-    /* The OpenMP flavour only: it takes its number of threads from the calling thread's OpenMP setting. */
+    /* Only for the OpenMP flavour, which takes its number of threads from the calling thread's OpenMP setting. */
     int (*omp_get_max_threads)(void);
     void (*omp_set_num_threads)(int threads);
     int flavour;   /* BLAS_* */
-    bool small;    /* its kernels are those for AVX-512, which take small products without packing */
-    char core[32]; /* what the library says its kernels are for */
+    bool small;    /* has kernels for small products without packing (those for AVX-512) */
+    char core[32]; /* the library's name of the CPU of its kernels */
 } blas_library;
 
-/* Opens the library `name` (a soname, or an absolute path) with kernels for `core` ("auto": chosen for this CPU), or
- * joins the one that the process has loaded already. It is held to one thread: ours are the host's. Fails with
- * INLAY_UNSUPPORTED when there is none that can be used. One thread at a time (provider create); undone by
- * blas_library_close, after which the library stays mapped, because it is not made to be unloaded. */
+/* Opens the library `name` (a soname or an absolute path) with kernels for `core` ("auto": chosen for this CPU), or
+ * uses the one that the process has already loaded. Limits the library to one thread, because the host's threads call
+ * it. INLAY_UNSUPPORTED: no usable library. Thread-safe. Undone by blas_library_close; the library stays mapped
+ * afterwards, because it does not support unloading. */
 INLAY_NODISCARD inlay_status blas_library_open(const inlay_host *host, const char *name, const char *core,
                                                blas_library *out, inlay_diag *diag);
 void blas_library_close(blas_library *library);
 
-/* Takes over what `from` holds, but for `small`, which others may be reading. */
+/* Moves the handle and functions of `from` to `to`, except `small`, which other threads may be reading. */
 void blas_library_move(blas_library *to, const blas_library *from);
 
-/* The core type that "auto" stands for on this CPU; NULL: what the library finds. */
+/* The core type that "auto" selects on this CPU; NULL: the library's choice. */
 const char *blas_core_of_cpu(void);
 /* The core type whose kernels the library will use when it is loaded; NULL: not known. */
 const char *blas_core_expected(const char *core);
-/* Are its kernels those for AVX-512? core may be NULL. */
+/* Does the core type have kernels for AVX-512? core may be NULL. */
 bool blas_core_is_avx512(const char *core);
 #endif

@@ -1,4 +1,4 @@
-/* The openblas provider: operators that are matrix products, float and double, multiplied by OpenBLAS. */
+/* The provider openblas: operators that are matrix multiplications of float or double, computed by OpenBLAS. */
 #include "blas.h"
 #include "simd/cpu.h"
 #include "products.h"
@@ -9,7 +9,7 @@
 #define PRODUCT(operator, newest, stem, check)                                                                         \
     static inlay_status prepare_##stem(const kit_node *node, void **out_state, inlay_diag *diag)                       \
     {                                                                                                                  \
-        inlay_status status = blas_engine_need(node->host, node->provider, diag);                                      \
+        inlay_status status = blas_engine_ensure_open(node->host, node->provider, diag);                               \
                                                                                                                        \
         return status == INLAY_OK ? product_##stem##_prepare(node, out_state, diag) : status;                          \
     }
@@ -36,17 +36,17 @@ static const inlay_option options[] = {
     { .name = "library",
       .kind = INLAY_OPTION_STRING,
       .default_value = BLAS_DEFAULT_LIBRARY,
-      .doc = "the OpenBLAS to open: a name that the system's loader finds, or an absolute path" },
+      .doc = "the OpenBLAS library: a soname for the system's loader, or an absolute path" },
     { .name = "core",
       .kind = INLAY_OPTION_STRING,
       .default_value = BLAS_DEFAULT_CORE,
-      .doc = "the CPU whose kernels OpenBLAS uses, by its own names (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE "
-             "where that is set, otherwise chosen for this CPU" },
+      .doc = "core type whose kernels OpenBLAS uses (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE if set, "
+             "otherwise chosen for this CPU" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32",
-      .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
+      .doc = "strict = sums use short chains of additions; set by the session option of the same name" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
@@ -87,9 +87,9 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
     }
     status = cpu_cap(isa, diag);
     if (status == INLAY_OK)
-        status = blas_engine_await(host, library, core, engine, diag);
+        status = blas_engine_open_lazily(host, library, core, engine, diag);
     if (strict && status == INLAY_OK)
-        blas_engine_be_strict(engine);
+        blas_engine_set_strict(engine);
     if (status != INLAY_OK)
         close_blas(engine);
     else
@@ -99,7 +99,7 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
 
 static const kit_provider provider = {
     .name = "openblas",
-    .description = "matrix products and convolutions on OpenBLAS, float and double",
+    .description = "matrix multiplications and convolutions on OpenBLAS, float and double",
     .tables = tables,
     .table_count = KIT_COUNT(tables),
     .options = options,

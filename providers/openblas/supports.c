@@ -1,10 +1,10 @@
-/* supports.c - which nodes are worth a matrix product. */
+/* supports.c - decides which nodes are computed as matrix multiplications. */
 #include "blas.h"
 #include "einsum.h"
 #include "products.h"
 
-/* A convolution whose groups have one input channel has no sum over channels: each output would be a dot product of a
- * window, for which there are better loops than a product with one row. */
+/* A convolution with one input channel per group has no sum over channels: each output is a dot product over a small
+ * kernel, for which other loops are faster than a matrix multiplication with one row. */
 static bool is_depthwise(const kit_node *node)
 {
     const inlay_value_info *weights = kit_input(node, 1);
@@ -20,11 +20,11 @@ static bool einsum_supports(const kit_node *node, kit_refusal *why)
     einsum_state state = { 0 };
 
     if (einsum_read(node, &state, NULL) != INLAY_OK)
-        return true; /* compile says what is wrong with it */
+        return true; /* compile() reports the error */
     if (einsum_is_product(&state))
         return true;
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
-                      "the equation sums over no label of two terms: it is no matrix product");
+                      "the equation is no matrix multiplication: no label of both terms is summed");
 }
 
 bool blas_supports(const kit_node *node, kit_refusal *why)
@@ -33,7 +33,7 @@ bool blas_supports(const kit_node *node, kit_refusal *why)
 
     if (strcmp(op, "Conv") == 0 && is_depthwise(node))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "use fewer groups",
-                          "a convolution with one input channel a group is no matrix product");
+                          "a convolution with one input channel per group is no matrix multiplication");
     if (strcmp(op, "Conv") == 0 || strcmp(op, "ConvTranspose") == 0)
         return conv_supports(node, why);
     return strcmp(op, "Einsum") != 0 || einsum_supports(node, why);

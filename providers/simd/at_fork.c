@@ -1,33 +1,36 @@
 #include "simd/at_fork.h"
+#include "inlay/check.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
-/* Whoever holds a lock for longer waits for the thread that forks, perhaps for a lock of somebody else. */
-enum { MOST_ROUNDS = 20000, ROUND_NS = 50000 };
+/* The fork waits at most MAX_ROUNDS * ROUND_NS (one second): the holder of a lock may itself wait for a lock that the
+ * forking thread holds. */
+enum { MAX_ROUNDS = 20000, ROUND_NS = 50000 };
 
 struct guarded {
     pthread_mutex_t *mutex;
-    pthread_rwlock_t *calls; /* one of the two */
+    pthread_rwlock_t *calls; /* exactly one of the two is set */
 };
 
 static struct guarded list[LOCKS_AT_FORK];
 static uint32_t count;
-static bool taken; /* between the handlers of one fork, which the C library runs one at a time */
+static bool taken; /* valid between the handlers of one fork, which the C library serialises */
 
-static void give_back(uint32_t n)
+static void release_locks(uint32_t n)
 {
+    INLAY_CHECK(n <= count);
     while (n-- > 0)
         (void)(list[n].mutex != NULL ? pthread_mutex_unlock(list[n].mutex) : pthread_rwlock_unlock(list[n].calls));
 }
 
-/* All of them or none, so that the order in which others take them does not matter. */
+/* Takes all locks or none, so that the order in which other threads take them does not matter. */
 static bool take_all(void)
 {
     for (uint32_t i = 0; i < count; i++) {
         if ((list[i].mutex != NULL ? pthread_mutex_trylock(list[i].mutex) : pthread_rwlock_trywrlock(list[i].calls)) !=
             0) {
-            give_back(i);
+            release_locks(i);
             return false;
         }
     }
@@ -39,7 +42,7 @@ static void before_fork(void)
     const struct timespec pause = { .tv_nsec = ROUND_NS };
 
     taken = take_all();
-    for (int i = 0; !taken && i < MOST_ROUNDS; i++) {
+    for (int i = 0; !taken && i < MAX_ROUNDS; i++) {
         (void)nanosleep(&pause, NULL);
         taken = take_all();
     }
@@ -48,7 +51,7 @@ static void before_fork(void)
 static void after_in_parent(void)
 {
     if (taken)
-        give_back(count);
+        release_locks(count);
 }
 
 static void after_in_child(void)
@@ -60,6 +63,7 @@ static void after_in_child(void)
 
 static void add(struct guarded guarded)
 {
+    INLAY_CHECK(count < LOCKS_AT_FORK);
     if (count == 0)
         (void)pthread_atfork(before_fork, after_in_parent, after_in_child);
     if (count < LOCKS_AT_FORK)
@@ -71,7 +75,7 @@ void lock_at_fork(pthread_mutex_t *lock)
     add((struct guarded){ .mutex = lock });
 }
 
-void calls_at_fork(pthread_rwlock_t *lock)
+void rwlock_at_fork(pthread_rwlock_t *lock)
 {
     add((struct guarded){ .calls = lock });
 }

@@ -1,14 +1,14 @@
-/* at_fork.h - locks of the process that a child of fork() finds free.
+/* at_fork.h - locks that are free in a child of fork().
  *
- * The thread that forks waits for who holds one, so what it guards is whole in the child, too. For locks of the plugin,
- * not of a session: a session in use when the process forks is none in the child. */
+ * The forking thread waits until the locks are free, so the data that they guard is consistent in the child. For locks
+ * of the plugin, not of a session: a session in use during fork() is not usable in the child. */
 #ifndef AT_FORK_H
 #define AT_FORK_H
 #include <pthread.h>
 
-/* Called by constructors, at most LOCKS_AT_FORK times in a plugin. */
+/* Registers a lock. Called by constructors, at most LOCKS_AT_FORK times in a plugin (both functions together). */
 enum { LOCKS_AT_FORK = 8 };
 void lock_at_fork(pthread_mutex_t *lock);
-/* The same for calls of a library with locks of its own, which are made behind this one as a reader. */
-void calls_at_fork(pthread_rwlock_t *lock);
+/* Registers a lock that is held for reading during calls of a library that uses internal locks. */
+void rwlock_at_fork(pthread_rwlock_t *lock);
 #endif

@@ -1,4 +1,4 @@
-/* clock.h - the clock that providers time by: CLOCK_MONOTONIC, as the host's deadlines have it. */
+/* clock.h - the clock of providers: CLOCK_MONOTONIC, like the host's deadlines. */
 #ifndef SIMD_CLOCK_H
 #define SIMD_CLOCK_H
 #include <stdint.h>

@@ -1,21 +1,23 @@
-/* convert.c - ranges of any element type.
+/* convert.c - conversion of ranges of any element type.
  *
- * The loops around float, and the one to int64, are compiled for each level of instructions (convert_loops.c). Those
- * around double and from int64 are not: two dozen types each, seldom on a model's way, they would be a twentieth of the
- * plugin. */
+ * The loops from and to float, and the one to int64, are compiled for each instruction set (convert_loops.c). Those
+ * from and to double and from int64 are compiled once: with two dozen types each, and rarely used, they would be a
+ * twentieth of the plugin. */
 #include "simd/convert_cases.h"
+#include "inlay/check.h"
 #include "simd/convert_loops.h"
 #include "simd/row_set.h"
 #include <string.h>
 
 enum { NIBBLES = 256 };
 
-/* Whole bytes of 4-bit integers to float; returns how many elements that were. */
+/* Converts whole bytes of 4-bit integers to float; returns the number of elements converted. */
 static int64_t nibbles_to_f32(float *dst, const void *src, int64_t first, int64_t count, bool is_signed)
 {
     int8_t bytes[NIBBLES] = { 0 };
     int64_t done = 0;
 
+    INLAY_CHECK(first >= 0 && count >= 0);
     for (; first % 2 == 0 && count - done >= 2;) {
         int64_t n = count - done < NIBBLES ? (count - done) / 2 * 2 : NIBBLES;
         KERNEL_BEST(convert_loops)->nibbles(bytes, (const uint8_t *)src + (first + done) / 2, n / 2, is_signed);
@@ -26,7 +28,7 @@ static int64_t nibbles_to_f32(float *dst, const void *src, int64_t first, int64_
     return done;
 }
 
-/* Types that few models have, apart from the others: programs of `inlay bundle` leave out those that theirs lacks. */
+/* Separate functions for rare types, so that programs of `inlay bundle` include only those that their model uses. */
 void part_to_f64(double *dst, inlay_dtype from, const void *src, int64_t first, int64_t count);
 void part_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src, uint32_t how);
 void part_odd_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src, uint32_t how);
@@ -142,7 +144,7 @@ void part_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, cons
     }
 }
 
-/* Small rather than fast: few models make eighths and nibbles of doubles. */
+/* Optimised for size: few models convert double to 8-bit floats or 4-bit types. */
 __attribute__((cold)) void part_odd_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src,
                                              uint32_t how)
 {

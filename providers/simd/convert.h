@@ -1,11 +1,11 @@
-/* convert.h - element types to and from float, double and int64.
+/* convert.h - conversion of element types to and from float, double and int64.
  *
- * Two layers. The inline functions convert one element; they have no branches that depend on data, so a loop over them
- * vectorises, and they are the LOAD and STORE of kernels. The convert_* functions convert ranges of a packed tensor of
- * any element type, sub-byte ones included; kernels that compute in float for every type work on blocks of them.
+ * There are two layers. The inline functions convert one element without branches that depend on data, so loops over
+ * them vectorise; kernels use them as LOAD and STORE. The convert_* functions convert ranges of a packed tensor of any
+ * element type, including sub-byte types; kernels that compute in float for every type use them block by block.
  *
- * Rounding is to nearest, ties to even, everywhere but in FLOAT8E8M0. The formats are those of ONNX's "Float stored in
- * 8 bits", "4 bit floating point" and "4/2 bit integer" pages. */
+ * Rounding is to nearest, ties to even, except in FLOAT8E8M0. The formats are those of ONNX's pages "Float stored in 8
+ * bits", "4 bit floating point" and "4/2 bit integer". */
 #ifndef CONVERT_H
 #define CONVERT_H
 #include "inlay/types.h"
@@ -39,7 +39,7 @@ static inline double f64_from_bits(uint64_t u)
     return x;
 }
 
-/* input[i] * weight, 0 for i = -1: without branches, so that a loop over it becomes gathers. */
+/* input[i] * weight; 0 for i = -1. Has no branches, so a loop over it compiles to gathers. */
 static inline float convert_picked(const float *input, int32_t i, float weight)
 {
     const uint32_t outside = (uint32_t)(i >> 31);
@@ -47,8 +47,8 @@ static inline float convert_picked(const float *input, int32_t i, float weight)
     return f32_from_bits(f32_bits(input[i & (int32_t)~outside] * weight) & ~outside);
 }
 
-/* double to float, rounded to odd: what is lost stays visible in the lowest bit, so that a second rounding to a format
- * of at most 22 significant bits is as good as one from the double. */
+/* double to float, rounded to odd: the lowest bit is set if the conversion is inexact, so that a second rounding to a
+ * format of at most 22 significant bits gives the same result as one rounding of the double. */
 static inline float f64_to_f32_odd(double x)
 {
     float f = (float)x;
@@ -113,7 +113,7 @@ static inline float small_to_f32(uint32_t code, uint32_t man, uint32_t bias)
     return code >> man == 0 ? subnormal : f32_from_bits(normal);
 }
 
-/* The code of |x|, not limited: NaN, infinity and what is too large give some code above max. */
+/* The code of |x| without saturation: NaN, infinity and values out of range give a code above the maximum. */
 static inline uint32_t f32_to_small(float x, uint32_t man, uint32_t bias)
 {
     uint32_t a = f32_bits(x) & 0x7fffffffu, first_normal = (128u - bias) << 23;
@@ -158,7 +158,7 @@ static inline float f4e2m1_to_f32(uint8_t nibble)
     return f32_from_bits(u | (uint32_t)(nibble & 8u) << 28);
 }
 
-/* saturate: what is too large becomes the largest finite value; otherwise NaN, in E5M2 infinity (Cast-19). */
+/* saturate: values out of range become the largest finite value; otherwise NaN, in E5M2 infinity (Cast-19). */
 static inline uint8_t f32_to_f8e4m3fn(float x, bool saturate)
 {
     uint32_t code = f32_to_small(x, 3, 7), sign = f32_bits(x) >> 24 & 0x80u;
@@ -198,7 +198,7 @@ static inline uint8_t f32_to_f8e8m0(float x, bool saturate, uint32_t mode)
     code = code > 0xfeu ? (saturate ? 0xfeu : 0xffu) : code;
     return (uint8_t)(x != x ? 0xffu : code);
 }
-/* A nibble. There is no infinity and no NaN: what is too large becomes 6, NaN becomes -0. */
+/* Returns a nibble. The format has no infinity and no NaN: values out of range become 6, NaN becomes -0. */
 static inline uint8_t f32_to_f4e2m1(float x)
 {
     uint32_t code = f32_to_small(x, 1, 1), sign = f32_bits(x) >> 28 & 8u;
@@ -208,7 +208,7 @@ static inline uint8_t f32_to_f4e2m1(float x)
 
 /* ------------------------------------------------------------------ packed elements */
 
-/* Element i of a tensor of 4 bit, 2 bit elements, zero-extended. */
+/* Element i of a tensor of 4-bit or 2-bit elements, zero-extended. */
 static inline uint8_t get_u4(const void *data, int64_t i)
 {
     return (uint8_t)(((const uint8_t *)data)[i >> 1] >> (i & 1) * 4 & 15);
@@ -217,7 +217,7 @@ static inline uint8_t get_u2(const void *data, int64_t i)
 {
     return (uint8_t)(((const uint8_t *)data)[i >> 2] >> (i & 3) * 2 & 3);
 }
-/* Sets element i, leaving its neighbours: two threads must not share a byte. */
+/* Sets element i without changing the other elements of the byte. Two threads must not share a byte. */
 static inline void set_u4(void *data, int64_t i, uint8_t value)
 {
     uint8_t *p = (uint8_t *)data + (i >> 1);
@@ -230,7 +230,7 @@ static inline void set_u2(void *data, int64_t i, uint8_t value)
     int shift = (int)(i & 3) * 2;
     *p = (uint8_t)((*p & ~(3 << shift)) | (value & 3) << shift);
 }
-/* Sign extension of what get_u4, get_u2 gave. */
+/* Sign extension of the results of get_u4 and get_u2. */
 static inline int8_t s4(uint8_t nibble)
 {
     return (int8_t)((nibble ^ 8) - 8);
@@ -242,8 +242,8 @@ static inline int8_t s2(uint8_t pair)
 
 /* ------------------------------------------------------------------ floats to integers
  *
- * Towards zero. ONNX leaves out-of-range values open; here they saturate at 32 and 64 bits and NaN gives 0, so that
- * nothing is undefined. Narrower types are cut from these, which wraps, as on common CPUs. */
+ * Truncation towards zero. ONNX does not define values out of range; here they saturate at 32 and 64 bits and NaN gives
+ * 0, so that no behaviour is undefined. Narrower types are truncated from these and wrap, as on common CPUs. */
 
 static inline int32_t f32_to_i32(float x)
 {
@@ -263,7 +263,7 @@ static inline int64_t f32_to_i64(float x)
 {
     return f64_to_i64((double)x);
 }
-/* Negative values wrap as their int64 does. */
+/* Negative values wrap like their int64. */
 static inline uint64_t f64_to_u64(double x)
 {
     double high = x >= 9223372036854775808.0 ? x - 9223372036854775808.0 : 0.0;
@@ -273,8 +273,9 @@ static inline uint64_t f64_to_u64(double x)
 
 /* ------------------------------------------------------------------ ranges
  *
- * Convert elements [first, first + count) of a dense tensor of any type but STRING and COMPLEX*, which are left alone.
- * Sub-byte outputs may share a byte with a neighbouring range: ranges of different threads start at multiples of 4. */
+ * Convert elements [first, first + count) of a dense tensor of any type; nothing happens for STRING and COMPLEX*.
+ * Sub-byte outputs may share a byte with an adjacent range, so ranges of different threads must start at multiples of
+ * 4. */
 
 /* Bits of how: */
 enum {
@@ -288,7 +289,7 @@ void convert_from_f32(inlay_dtype to, void *dst, int64_t first, int64_t count, c
 void convert_from_f64(inlay_dtype to, void *dst, int64_t first, int64_t count, const double *src, uint32_t how);
 void convert_from_i64(inlay_dtype to, void *dst, int64_t first, int64_t count, const int64_t *src, uint32_t how);
 
-/* One element, for scalars that steer a kernel. */
+/* Converts one element, for scalar parameters of a kernel. */
 static inline double convert_get_f64(inlay_dtype from, const void *src, int64_t i)
 {
     double x = 0;

@@ -1,12 +1,13 @@
-/* convert_cases.h - what convert.c and convert_loops.c do for each element type: the cases of a switch, one loop each.
+/* convert_cases.h - cases of switches over element types for convert.c and convert_loops.c, one loop each.
  *
- * Who includes it defines CASE and PACKED (READ_CASE, READ_PACKED), or CASE, NIBBLE and PAIR (WRITE_CASE ...), and how
- * a number becomes another: FROM_F32, FROM_F64, or AS_F32, AS_ODD, AS_I32, AS_I64, AS_U64. */
+ * The including file defines CASE and PACKED (READ_CASE, READ_PACKED), or CASE, NIBBLE and PAIR (WRITE_CASE ...), and
+ * the conversions of numbers: FROM_F32, FROM_F64, or AS_F32, AS_ODD, AS_I32, AS_I64, AS_U64. "ODD" denotes rare types.
+ */
 #ifndef SIMD_CONVERT_CASES_H
 #define SIMD_CONVERT_CASES_H
 #include "simd/convert.h"
 
-/* One loop per type and direction. EXPR reads element i (of type T, at p[i]) or, for packed types, first + i. */
+/* One loop for each type and direction. EXPR reads element i (of type T, at p[i]), or for packed types first + i. */
 #define TO_NUMBERS(D)                                                                                                  \
     CASE(FLOAT, float, (D)p[i])                                                                                        \
     CASE(DOUBLE, double, FROM_F64(p[i]))                                                                               \
@@ -19,7 +20,7 @@
     CASE(UINT32, uint32_t, (D)p[i])                                                                                    \
     CASE(UINT64, uint64_t, (D)p[i])                                                                                    \
     CASE(BOOL, uint8_t, (D)(p[i] != 0))
-/* Types that few models have. */
+/* Types that few models use. */
 #define TO_ODD(D)                                                                                                      \
     CASE(FLOAT16, uint16_t, FROM_F32(f16_to_f32(p[i])))                                                                \
     CASE(BFLOAT16, uint16_t, FROM_F32(bf16_to_f32(p[i])))                                                              \

@@ -1,4 +1,4 @@
-/* Loops of conversions, see convert_loops.h. */
+/* Loops of type conversions, see convert_loops.h. */
 #include "simd/convert_loops.h"
 #include "simd/convert_cases.h"
 #include "simd/vec.h"
@@ -36,7 +36,7 @@ TO_F32(odd_to_f32, TO_ODD)
 #define FROM_F32(x) f32_to_i64(x)
 #define FROM_F64(x) f64_to_i64(x)
 #undef CASE
-/* The cast of a float to int64 must be the checked one. */
+/* Casts of float to int64 must use the saturating conversion. */
 #define CASE(NAME, T, EXPR)                                                                                            \
     case INLAY_##NAME: {                                                                                               \
         const T *p = (const T *)src + first;                                                                           \

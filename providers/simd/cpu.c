@@ -1,5 +1,6 @@
 #include "simd/cpu.h"
 #include "simd/at_fork.h"
+#include "inlay/check.h"
 #include "inlay/kit.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@ static __attribute__((constructor)) void guard_lock(void)
     lock_at_fork(&lock);
 }
 
-static int in_use = -1;
-static int avx_vnni = -1; /* does the CPU have it? -1: not asked yet */
+static int in_use = -1;   /* cpu_level; -1: not fixed yet. Atomic; written under lock */
+static int avx_vnni = -1; /* does the CPU support AVX-VNNI? -1: not determined yet. Atomic */
 
 static cpu_level level_of_cpu(void)
 {
@@ -24,7 +25,7 @@ static cpu_level level_of_cpu(void)
     return level >= INLAY_ISA_X86_64_V4 ? CPU_AVX512 : level >= INLAY_ISA_X86_64_V3 ? CPU_AVX2 : CPU_BASELINE;
 }
 
-/* The level that a cap of this name leaves; CPU_LEVEL_COUNT: there is no such name. */
+/* The level with a cap of this name; CPU_LEVEL_COUNT: unknown name. */
 static cpu_level level_below(const char *name)
 {
     const cpu_level most = level_of_cpu();
@@ -68,8 +69,10 @@ bool cpu_is_capped(void)
 double cpu_speed(void)
 {
     static const double speeds[CPU_LEVEL_COUNT] = { 0.25, 0.5, 1 };
+    const cpu_level level = cpu_level_in_use();
 
-    return speeds[cpu_level_in_use()];
+    INLAY_CHECK(level < CPU_LEVEL_COUNT);
+    return speeds[level];
 }
 
 bool cpu_has_vnni(void)
@@ -85,7 +88,7 @@ bool cpu_has_avx_vnni(void)
 {
     int has = __atomic_load_n(&avx_vnni, __ATOMIC_RELAXED);
 
-    if (has < 0) { /* packs ask for each weight */
+    if (has < 0) { /* called for each packed weight, so the result is cached */
         uint32_t extra;
 
         (void)kit_isa(&extra);

@@ -1,42 +1,42 @@
-/* cpu.h - which level of instructions the kernels of this process use: what the CPU has, up to a cap.
+/* cpu.h - the instruction set ("level") of the kernels in this process: the CPU's, limited by a cap.
  *
- * A level is what kernels are compiled for, so there are few of them. The cap counts for the whole process: it is there
- * so that one machine can test and measure the kernels of lesser ones. */
+ * Kernels are compiled for each level, so there are few levels. The cap applies to the whole process. It allows to test
+ * and measure the kernels of older CPUs. */
 #ifndef SIMD_CPU_H
 #define SIMD_CPU_H
 #include "inlay/status.h"
 #include <stdbool.h>
 
 typedef enum cpu_level {
-    CPU_BASELINE, /* what every CPU of this architecture has */
+    CPU_BASELINE, /* supported by every CPU of this architecture */
     CPU_AVX2,     /* x86-64-v3: AVX2 and FMA */
     CPU_AVX512,   /* x86-64-v4: AVX-512 F, BW, DQ, VL */
     CPU_LEVEL_COUNT
 } cpu_level;
 
-/* Choices of a provider's option `isa`, as inlay_option has them. */
+/* Choices and help text of a provider's option `isa` (inlay_option). */
 #define CPU_ISA_CHOICES "auto|avx512|avx2|baseline"
 #define CPU_ISA_DOC                                                                                                    \
-    "the most that kernels may ask of the CPU: auto = all it has; counts for the process, and for the libraries that " \
-    "this provider opens; a session's option of that name sets it"
+    "highest instruction set of kernels: auto = that of the CPU; applies to the whole process and to the libraries "   \
+    "that this provider opens; set by the session option of the same name"
 
-/* The level in use. The first call fixes it for the process: what the CPU has, at most INLAY_ISA of the environment
- * (unless the process has more rights than its user). Thread-safe, as is all of this. */
+/* The level in use. The first call fixes it for the process: the CPU's level, limited by the environment variable
+ * INLAY_ISA (ignored if the process has more privileges than its user). All functions here are thread-safe. */
 cpu_level cpu_level_in_use(void);
 bool cpu_has(cpu_level level);
 
-/* Is the level capped below what the CPU has? */
+/* Is the level capped below that of the CPU? */
 bool cpu_is_capped(void);
-/* How fast arithmetic is at this level beside a core with AVX-512: for estimates. */
+/* Speed of arithmetic at this level relative to a core with AVX-512, for cost estimates. */
 double cpu_speed(void);
-/* With VNNI of 512 bits; never below CPU_AVX512. */
+/* Is VNNI with 512 bits usable? false below CPU_AVX512. */
 bool cpu_has_vnni(void);
-/* With AVX-VNNI, from CPU_AVX2 on. */
+/* Is AVX-VNNI usable? false below CPU_AVX2. */
 bool cpu_has_avx_vnni(void);
-/* From now on the CPU has none, for a program that is to run as it does elsewhere; before anything asks. */
+/* Makes cpu_has_avx_vnni() return false, for programs that must run alike on other CPUs. Call before any query. */
 void cpu_hide_avx_vnni(void);
 
-/* Caps the level: one of CPU_ISA_CHOICES. An error where kernels of a higher level are in use by now, or another cap
- * was set. "auto" leaves things as they are. */
+/* Caps the level; name: one of CPU_ISA_CHOICES. Fails if kernels of a higher level are already in use, or if another
+ * cap was set. "auto" has no effect. */
 inlay_status cpu_cap(const char *name, inlay_diag *diag);
 #endif

@@ -1,14 +1,14 @@
-/* instances.h - which instance of a kernel runs: each is compiled once for each level of instructions (vec.h). */
+/* instances.h - selection of the instance of a kernel: each kernel is compiled for several instruction sets (vec.h). */
 #ifndef SIMD_INSTANCES_H
 #define SIMD_INSTANCES_H
 #include "simd/cpu.h"
 #include <stddef.h>
 
-/* Declares the instances of a kernel, constants of that type: name_avx512, name_avx2, name_neon, name_c. Which of them
- * there are depends on the architecture. */
+/* Declares the instances of a kernel, constants of `type`: name_avx512, name_avx2, name_neon, name_c. Only those of the
+ * architecture are defined. */
 #define KERNEL_INSTANCES(type, name) extern const type name##_avx512, name##_avx2, name##_neon, name##_c;
 
-/* All instances that a source may have, the best first, and whether this process may run each. */
+/* All instances that a source may have, best first, and the condition to run each in this process. */
 #define KERNEL_INSTANCE_LIST(X)                                                                                        \
     X(avx512_vnni, cpu_has_vnni())                                                                                     \
     X(avx_vnni, cpu_has_avx_vnni())                                                                                    \
@@ -17,7 +17,7 @@
     X(neon, true)                                                                                                      \
     X(c, true)
 
-/* The best that this process may use. */
+/* The best instance that this process may use. */
 #if defined(__x86_64__)
 #define KERNEL_BEST(name) (cpu_has(CPU_AVX512) ? &name##_avx512 : cpu_has(CPU_AVX2) ? &name##_avx2 : &name##_c)
 #elif defined(__aarch64__)

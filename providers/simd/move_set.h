@@ -1,4 +1,4 @@
-/* move_set.h - copies of words of four bytes, by rows or turned. */
+/* move_set.h - copies and transposes of elements of 1, 2 and 4 bytes. */
 #ifndef SIMD_MOVE_SET_H
 #define SIMD_MOVE_SET_H
 #include "simd/instances.h"
@@ -8,10 +8,10 @@
 typedef struct move_set {
     /* output[r][c] = input[r][c]; rows are x_row and y_row words apart. */
     void (*rows)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
-    /* output[c][r] = input[r][c]: rows of input are x_row words apart, those of output y_row. */
+    /* Transpose: output[c][r] = input[r][c]. Rows of input are x_row words apart, those of output y_row. */
     void (*turn)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
-    /* The same of elements of 1, 2 or 4 bytes ([log2 of that]) at any addresses; rows are x_row and y_row bytes apart.
-     */
+    /* Transpose of elements of 1, 2 or 4 bytes (index: log2 of the size) at any addresses; rows are x_row and y_row
+     * bytes apart. */
     void (*turn_elements[3])(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns);
 } move_set;
 

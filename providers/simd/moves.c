@@ -1,9 +1,10 @@
-/* Moves, see move_set.h: squares of VEC_LANES words are turned in registers. */
+/* Copies and transposes, see move_set.h. Squares of VEC_LANES words are transposed in registers. */
 #include "simd/move_set.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 #include <stdbool.h>
 
-/* output[pixels][3] from three rows. */
+/* Interleaves three rows: output[pixels][3]. */
 static void interleave(const float *input, int64_t step, int64_t pixels, float *output)
 {
     int64_t w = 0;
@@ -16,8 +17,8 @@ static void interleave(const float *input, int64_t step, int64_t pixels, float *
             output[3 * w + c] = input[c * step + w];
 }
 
-/* The other way: three rows from input[pixels][3]. */
-static void part(const float *input, float *output, int64_t step, int64_t pixels)
+/* Splits input[pixels][3] into three rows. */
+static void deinterleave(const float *input, float *output, int64_t step, int64_t pixels)
 {
     int64_t w = 0;
 
@@ -34,16 +35,18 @@ static void part(const float *input, float *output, int64_t step, int64_t pixels
             output[c * step + w] = input[3 * w + c];
 }
 
-KERNEL_PART(void, move_rows, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, move_rows, const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
+            int64_t columns)
 {
     const int64_t whole = columns / VEC_LANES * VEC_LANES;
     const vmask tail = vec_first(columns - whole);
 
-    for (int64_t r = 0; r < rows; r++, x += x_row, y += y_row) {
+    INLAY_CHECK(rows >= 0 && columns >= 0);
+    for (int64_t r = 0; r < rows; r++, input += x_row, output += y_row) {
         for (int64_t c = 0; c < whole; c += VEC_LANES)
-            vec_store(y + c, vec_load(x + c));
+            vec_store(output + c, vec_load(input + c));
         if (whole < columns)
-            vec_store_some(y + whole, tail, vec_load_some(tail, x + whole));
+            vec_store_some(output + whole, tail, vec_load_some(tail, input + whole));
     }
 }
 
@@ -63,9 +66,10 @@ VEC_INLINE void turn_block(const float *input, int64_t x_row, float *output, int
             vec_store_some(output + c * y_row, out, v[c]);
 }
 
-/* Few rows whose columns follow each other without gaps, as pixels of few channels do: whole vectors are stored, and
- * what is too much is written over by the next. Returns how many columns were done; the last may not run over. */
-static int64_t turn_few(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
+/* Transposes few rows to a contiguous output, such as pixels of few channels. Stores whole vectors; the next store
+ * overwrites the excess elements. Returns the number of columns done: the last ones must not be written beyond the end.
+ */
+static int64_t transpose_few_rows(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
 {
     int64_t c = 0;
 
@@ -81,24 +85,26 @@ static int64_t turn_few(const float *input, int64_t x_row, float *output, int64_
     return c;
 }
 
-KERNEL_PART(void, move_turn, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, move_turn, const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows,
+            int64_t columns)
 {
     int64_t first = 0;
 
+    INLAY_CHECK(rows >= 0 && columns >= 0);
     if (rows == 3 && y_row == 3) {
-        interleave(x, x_row, columns, y);
+        interleave(input, x_row, columns, output);
         return;
     }
     if (columns == 3 && x_row == 3) {
-        part(x, y, y_row, rows);
+        deinterleave(input, output, y_row, rows);
         return;
     }
     if (rows < VEC_LANES && y_row == rows)
-        first = turn_few(x, x_row, y, rows, columns);
+        first = transpose_few_rows(input, x_row, output, rows, columns);
     for (int64_t c = first; c < columns; c += VEC_LANES) {
         for (int64_t r = 0; r < rows; r += VEC_LANES) {
-            const float *from = x + r * x_row + c;
-            float *to = y + c * y_row + r;
+            const float *from = input + r * x_row + c;
+            float *to = output + c * y_row + r;
 
             if (rows - r >= VEC_LANES && columns - c >= VEC_LANES)
                 turn_block(from, x_row, to, y_row, VEC_LANES, VEC_LANES, true);
@@ -111,11 +117,11 @@ KERNEL_PART(void, move_turn, const float *x, int64_t x_row, float *y, int64_t y_
 
 /* ------------------------------------------------------------------ elements of 1, 2 or 4 bytes */
 
-/* A square whose rows are a vector each, `per` elements in a word: words of elements from `per` rows are made first,
- * then squares of words are turned. Lines of the cache are read and written as a whole, once: rows that are a power of
- * two apart would push each other out otherwise. rows, columns: how many of them there are, where that is not all. */
-VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row, const int per, const bool full,
-                            int64_t rows, int64_t columns)
+/* Transposes a square whose rows are one vector each, with `per` elements in a word: first combines elements of `per`
+ * rows to words, then transposes squares of words. Cache lines are read and written completely and once, because rows
+ * at distances of a power of two evict each other. rows, columns: the valid part of the square unless full. */
+VEC_INLINE void turn_square(const char *input, int64_t x_row, char *output, int64_t y_row, const int per,
+                            const bool full, int64_t rows, int64_t columns)
 {
     const int size = 4 / per;
     const vmask part = vec_first(rows / per);
@@ -130,9 +136,9 @@ VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row
 
             v[k] = vec_zero();
             if (full || (r < rows && columns == per * VEC_LANES))
-                v[k] = vec_load((const float *)(const void *)(x + r * x_row));
+                v[k] = vec_load((const float *)(const void *)(input + r * x_row));
             else if (r < rows)
-                memcpy(&v[k], x + r * x_row, (size_t)(columns * size));
+                memcpy(&v[k], input + r * x_row, (size_t)(columns * size));
         }
         if (per == 4) {
             const vec a = vec_zip_bytes_low(v[0], v[1]), b = vec_zip_bytes_low(v[2], v[3]);
@@ -155,13 +161,13 @@ VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row
         for (int g = 0; g < VEC_LANES; g++)
             t[g] = words[q][g];
         vec_transpose(t);
-        for (int w = 0; w < VEC_LANES; w++) { /* the columns of 128 bits, of which 4 are in each quarter */
+        for (int w = 0; w < VEC_LANES; w++) { /* 4 columns for each 128 bits */
             const int64_t c = 4 * per * (w / 4) + 4 * q + w % 4;
-            char *to = y + c * y_row;
+            char *to = output + c * y_row;
 
             if (full || (c < columns && rows == per * VEC_LANES))
                 vec_store((float *)(void *)to, t[w]);
-            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* masks take any address there */
+            else if (c < columns && VEC_LANES > 4 && rows % per == 0) /* masked stores accept any address there */
                 vec_store_some((float *)(void *)to, part, t[w]);
             else if (c < columns)
                 memcpy(to, &t[w], (size_t)(rows * size));
@@ -169,9 +175,9 @@ VEC_INLINE void turn_square(const char *x, int64_t x_row, char *y, int64_t y_row
     }
 }
 
-/* The last squares reach back over those before them; only what is narrower than one is a part of one. */
-VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns,
-                             const int per)
+/* The last squares overlap the previous ones; partial squares are used only if there is less than one square. */
+VEC_INLINE void turn_squares(const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows,
+                             int64_t columns, const int per)
 {
     const int64_t side = per * VEC_LANES, size = 4 / per;
     const bool full = rows >= side && columns >= side;
@@ -184,8 +190,8 @@ VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_ro
 
         for (int64_t r0 = 0; r0 < last_row + side; r0 += side) {
             const int64_t r = r0 < last_row ? r0 : last_row;
-            const char *from = x + r * x_row + c * size;
-            char *to = y + c * y_row + r * size;
+            const char *from = input + r * x_row + c * size;
+            char *to = output + c * y_row + r * size;
 
             if (full)
                 turn_square(from, x_row, to, y_row, per, true, side, side);
@@ -196,9 +202,9 @@ VEC_INLINE void turn_squares(const char *x, int64_t x_row, char *y, int64_t y_ro
     }
 }
 
-/* Bytes of pixels of few channels that follow each other without gaps, parted into planes. */
-VEC_INLINE void part_bytes(const int channels, const uint8_t *restrict input, uint8_t *restrict output, int64_t step,
-                           int64_t pixels)
+/* Splits contiguous pixels of 2 to 4 byte channels into planes. */
+VEC_INLINE void deinterleave_bytes(const int channels, const uint8_t *restrict input, uint8_t *restrict output,
+                                   int64_t step, int64_t pixels)
 {
     uint8_t *restrict y1 = output + step, *restrict y2 = output + (channels > 2 ? 2 : 0) * step;
 
@@ -212,24 +218,24 @@ VEC_INLINE void part_bytes(const int channels, const uint8_t *restrict input, ui
         output[3 * step + i] = input[channels * i + 3];
 }
 
-KERNEL_PART(void, turn_1, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, turn_1, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
 {
     enum { MANY = 64 };
 
     if (columns == 3 && x_row == 3 && rows >= MANY)
-        part_bytes(3, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+        deinterleave_bytes(3, (const uint8_t *)input, (uint8_t *)output, y_row, rows);
     else if (columns == 4 && x_row == 4 && rows >= MANY)
-        part_bytes(4, (const uint8_t *)x, (uint8_t *)y, y_row, rows);
+        deinterleave_bytes(4, (const uint8_t *)input, (uint8_t *)output, y_row, rows);
     else
-        turn_squares(x, x_row, y, y_row, rows, columns, 4);
+        turn_squares(input, x_row, output, y_row, rows, columns, 4);
 }
-KERNEL_PART(void, turn_2, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, turn_2, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
 {
-    turn_squares(x, x_row, y, y_row, rows, columns, 2);
+    turn_squares(input, x_row, output, y_row, rows, columns, 2);
 }
-KERNEL_PART(void, turn_4, const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns)
+KERNEL_PART(void, turn_4, const char *input, int64_t x_row, char *output, int64_t y_row, int64_t rows, int64_t columns)
 {
-    turn_squares(x, x_row, y, y_row, rows, columns, 1);
+    turn_squares(input, x_row, output, y_row, rows, columns, 1);
 }
 
 const move_set KERNEL(moves) = {

@@ -1,8 +1,8 @@
-/* odd_tables.h - tanh and erf as tables of polynomials, which permutations look up; and powers of 2, likewise.
+/* odd_tables.h - tables of polynomials for the odd functions tanh and erf, and of powers of 2, read by permutations.
  *
- * f(x) = x g(|x|), and g comes from 32 polynomials, or 8 where a permutation reaches no more, fitted in relative error;
- * the coefficients are rounded one by one, the rest fitted again to what was lost. Beyond the last interval f is 1.
- * Errors: 2.2 ulp. */
+ * f(x) = x g(|x|), where g is one of 32 polynomials, or of 8 if a permutation has only 8 entries. They are fitted to
+ * relative error. Coefficients are rounded one by one, and the remaining ones are fitted again to the rounding error.
+ * Beyond the last interval f is 1. Errors: 2.2 ulp. */
 #ifndef SIMD_ODD_TABLES_H
 #define SIMD_ODD_TABLES_H
 #include "simd/vec.h"
@@ -16,7 +16,7 @@ enum { ODD_DEGREE = 7, ODD_INTERVALS = VEC_LOOKUP };
 
 /* g(a) = sum of terms[d][i] * r^d, i = a * steps rounded to an integer, at most 31, r = a * steps - i. */
 typedef struct odd_table {
-    float steps; /* a short fraction: products with it lose nothing that is seen */
+    float steps; /* intervals per unit; few significant bits, so that products with it are nearly exact */
     float terms[ODD_DEGREE + 1][ODD_INTERVALS];
 } odd_table;
 
@@ -29,7 +29,7 @@ static const float exp_table[32] = { 1.0f,       1.0218972f, 1.0442737f, 1.06714
                                      1.3542556f, 1.38391f,   1.4142135f, 1.4451808f, 1.4768262f, 1.5091645f, 1.5422108f,
                                      1.5759809f, 1.6104903f, 1.6457555f, 1.6817929f, 1.7186193f, 1.7562522f, 1.7947091f,
                                      1.8340081f, 1.8741677f, 1.9152066f, 1.9571441f };
-/* What rounding took off each, relative to it. */
+/* The relative rounding error of each entry of exp_table. */
 static const float exp_lost[32] = { 0.0f,           -4.708458e-8f, 4.6285468e-8f,  -5.560423e-8f,  -1.19921575e-8f,
                                     -4.8776066e-8f, 4.729782e-8f,  -3.4814427e-8f, 3.193418e-8f,   -2.6886665e-8f,
                                     3.6210572e-8f,  1.118421e-9f,  -3.0990723e-8f, -2.6383011e-8f, -7.475213e-9f,
@@ -115,10 +115,10 @@ static const odd_table erf_table = {
     },
 };
 #elif VEC_LOOKUP == 8
-/* The bits of 2^(i / 8) less i 2^20: an exponent with eighths is added to them, of which the last three bits are i. */
+/* The bits of 2^(i / 8) minus i 2^20. An exponent in eighths, whose last three bits are i, is added to them. */
 static const float exp_table[8] = { 1.0f,          9.827539e-1f, 9.6960354e-1f, 9.609198e-1f,
                                     9.5710677e-1f, 9.586054e-1f, 9.658964e-1f,  9.7950405e-1f };
-/* What rounding 2^(i / 8) took off it, relative to it. */
+/* The relative rounding error of 2^(i / 8). */
 static const float exp_lost[8] = { 0.0f,          -1.19921575e-8f, 3.193418e-8f,   -3.0990723e-8f,
                                    1.7114271e-8f, 5.233334e-9f,    -1.4719606e-8f, -6.1282597e-9f };
 

@@ -1,13 +1,12 @@
-/* simd/optional.h - functions of providers that programs of `inlay bundle` can do without. A file states it of those
- * that it defines; the list that the verb works with (parts.txt) is made of these notes when the run-time part is
- * built.
+/* simd/optional.h - marks functions of providers that programs of `inlay bundle` may omit. The file that defines a
+ * function marks it. The build of the run-time part collects the marks in the list parts.txt, which the verb reads.
  *
- * OPTIONAL_WITH(function, "FAMILY..."): only operators of these families of the provider cpu need it (a+b: of both). In
- * other programs a function that returns 0 or NULL stands for it.
+ * OPTIONAL_WITH(function, "FAMILY..."): only operators of these families of provider cpu need the function (a+b: only
+ * both together). In other programs a stub that returns 0 or NULL replaces it.
  *
- * OPTIONAL_IF_CALLED(function): called while a region is compiled; needed if a first run calls it.
+ * OPTIONAL_IF_CALLED(function): called while a region is compiled; included if a first run calls it.
  *
- * The notes are in a section that no link keeps. */
+ * The marks are in a section that the linker drops. */
 #ifndef SIMD_OPTIONAL_H
 #define SIMD_OPTIONAL_H
 

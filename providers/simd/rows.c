@@ -1,14 +1,15 @@
 /* Functions over rows, see row_set.h. */
+#include "inlay/check.h"
 #include "simd/odd_tables.h"
 #include "simd/row_set.h"
 #include "simd/vec_words.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ of each element */
+/* ------------------------------------------------------------------ elementwise functions */
 
 #if VEC_LOOKUP > 0
-/* e^r - 1 of what is left of an exponent. fine: with what rounding took off the power of 2 that it is for. */
+/* e^r - 1 for the reduced exponent r. fine: corrects the rounding error of the table entry `at` of powers of 2. */
 VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 {
     const vec low = fine ? vec_add(r, vec_lookup_some(exp_lost, at)) : r;
@@ -18,21 +19,22 @@ VEC_INLINE vec exp_rest(vec r, vec at, const bool fine)
 }
 #endif
 
-/* e^x, 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers where an instruction looks them up. fine: 0.6
- * ulp there. falls: x is at most 0. Both are constants where this is inlined. */
+/* e^x with an error of 1.1 ulp: 2^n times a polynomial, and times one of 32 or 8 powers from a table if VEC_LOOKUP > 0.
+ * fine: 0.6 ulp with a table. falls: x is at most 0. Inlined with constant fine and falls. */
 VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
 {
     const vec least = vec_set(-104), low = falls ? x : vec_min(vec_set(89), x);
-    const vec c = vec_max(least, low); /* the second where one is NaN */
+    const vec c = vec_max(least, low); /* keeps NaN */
 #if VEC_LOOKUP == 32
-    const vec integer = vec_set(0x1.8p18f); /* whose last bit counts 1/32 */
+    const vec integer = vec_set(0x1.8p18f); /* its last bit has the value 1/32 */
     const vec at = vec_fma(c, vec_set(1.44269504f), integer), n = vec_sub(at, integer);
     const vec r = vec_fnma(n, vec_set(VM_LN2_LOW), vec_fnma(n, vec_set(VM_LN2_HIGH), c));
     const vec power = vec_lookup_some(exp_table, at);
 
-    return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* by n without its fraction */
+    return vec_scale(vec_fma(power, exp_rest(r, at, fine), power), n); /* uses n without its fraction */
 #elif VEC_LOOKUP == 8
-    /* The last bit of `integer` counts 1/8. Its 64 make room for the exponents of subnormal results, or of infinity. */
+    /* The last bit of `integer` has the value 1/8. The offset 64 keeps the exponents of subnormal results and of
+     * infinity in range. */
     const vmask up = vec_greater(c, vec_zero());
     const vec down = vec_set(0x1.8p20f + 64), integer = falls ? down : vec_select(up, vec_set(0x1.8p20f - 64), down);
     const vec by = falls ? vec_set(0x1p-64f) : vec_select(up, vec_set(0x1p64f), vec_set(0x1p-64f));
@@ -56,7 +58,7 @@ VEC_INLINE vec exp_of(vec x, const bool fine, const bool falls)
 #endif
 }
 
-/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0: one division, 2.3 ulp. */
+/* 1 / (1 + e^-x), or e^x / (1 + e^x) below 0. One division; 2.3 ulp. */
 VEC_INLINE vec sigmoid_of(vec x)
 {
     const vec one = vec_set(1), e = exp_of(vec_sub(vec_zero(), vec_abs(x)), true, true);
@@ -64,9 +66,9 @@ VEC_INLINE vec sigmoid_of(vec x)
     return vec_div(vec_select(vec_greater(vec_zero(), x), e, one), vec_add(one, e));
 }
 
-/* name(x, y, n): of whole vectors, some at a time, then what is left. */
+/* Defines name(input, output, n): `some` whole vectors at a time, then the remaining elements. */
 #define EACH(name, of, some)                                                                                           \
-    KERNEL_PART(void, name, const float *x, float *y, int64_t n)                                                       \
+    KERNEL_PART(void, name, const float *input, float *output, int64_t n)                                              \
     {                                                                                                                  \
         int64_t i = 0;                                                                                                 \
                                                                                                                        \
@@ -75,28 +77,28 @@ VEC_INLINE vec sigmoid_of(vec x)
                                                                                                                        \
             VEC_UNROLL                                                                                                 \
             for (int k = 0; k < (some); k++)                                                                           \
-                v[k] = of(vec_load(x + i + k * VEC_LANES));                                                            \
+                v[k] = of(vec_load(input + i + k * VEC_LANES));                                                        \
             VEC_UNROLL                                                                                                 \
             for (int k = 0; k < (some); k++)                                                                           \
-                vec_store(y + i + k * VEC_LANES, v[k]);                                                                \
+                vec_store(output + i + k * VEC_LANES, v[k]);                                                           \
         }                                                                                                              \
         for (; i < n; i += VEC_LANES)                                                                                  \
-            vec_store_some(y + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), x + i)));                       \
+            vec_store_some(output + i, vec_first(n - i), of(vec_load_some(vec_first(n - i), input + i)));              \
     }
 #define EXP_OF(x) exp_of(x, false, false)
 EACH(row_exp, EXP_OF, 4)
 EACH(row_sigmoid, sigmoid_of, 4)
-/* x, which is not below 0, with the sign of `sign`. */
+/* x >= 0 with the sign of `sign`. */
 VEC_INLINE vec with_sign(vec x, vec sign)
 {
     return (vec)((vint)x | ((vint)sign & vint_set(INT32_MIN)));
 }
 
 #if VEC_LOOKUP > 0
-/* An odd function, by its table. */
+/* An odd function by its table. */
 VEC_INLINE vec odd_of(const odd_table *table, vec x)
 {
-    const vec steps = vec_set(table->steps), integer = vec_set(8388608);              /* 2^23 has no fraction */
+    const vec steps = vec_set(table->steps), integer = vec_set(8388608);              /* 2^23: no bits for a fraction */
     const vec low = vec_min(vec_set((ODD_INTERVALS - 1) / table->steps), vec_abs(x)); /* NaN stays */
     const vec at = vec_fma(low, steps, integer); /* its lowest bits are the interval */
     const vec r = vec_fms(low, steps, vec_sub(at, integer));
@@ -118,8 +120,8 @@ EACH(row_erf, ERF_OF, 4)
 #define TANH_OF(x) odd_of(&tanh_table, x)
 EACH(row_tanh, TANH_OF, 4)
 #elif VEC_LOOKUP == 8
-/* t / (t + 2) of t = e^2|x| - 1, whose 1 is taken from the power of 2. The larger t, the less its error counts: r needs
- * no more of ln 2 than a float has. */
+/* t / (t + 2) with t = e^2|x| - 1, where 1 is subtracted from the power of 2. The influence of t's error decreases
+ * with t, so float precision of ln 2 suffices for r. */
 VEC_INLINE vec tanh_of(vec x)
 {
     const vec integer = vec_set(0x1.8p20f), a = vec_min(vec_set(9.1f), vec_abs(x)), c = vec_add(a, a); /* NaN stays */
@@ -143,7 +145,7 @@ VEC_INLINE vec polynomial(const float *c, const int count, vec z)
     return p;
 }
 
-/* The same as vm_tanh, and erf. */
+/* tanh as in vm_tanh, and erf. */
 VEC_INLINE vec tanh_of(vec x)
 {
     static const float terms[] = { -5.5147768e-3f, 2.04690564e-2f, -5.36879115e-2f, 1.33308291e-1f, -3.33332598e-1f };
@@ -171,24 +173,25 @@ EACH(row_tanh, tanh_of, 2)
 EACH(row_erf, erf_of, 2)
 #endif
 
-/* ------------------------------------------------------------------ of all of a row */
+/* ------------------------------------------------------------------ reductions */
 
-/* The largest of n elements, NaN aside. sign -1: the least, turned round. *special, unless NULL, becomes NaN where
- * there are NaN or infinities. */
-VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *special)
+/* The maximum of sign * input[i] over n > 0 elements, ignoring NaN; sign is 1 or -1. *special (unless NULL) becomes
+ * NaN if an element is NaN or infinite, otherwise 0. */
+VEC_INLINE float top_of_row(const float *input, int64_t n, float sign, float *special)
 {
     const vec zero = vec_zero(), by = vec_set(sign);
-    vec best[4], seen[4];
+    vec best[4], seen[4]; /* seen: sums of 0 * input */
     int64_t i = 0;
 
+    INLAY_CHECK(n > 0);
     for (int k = 0; k < 4; k++) {
-        best[k] = vec_set(x[0] * sign);
+        best[k] = vec_set(input[0] * sign);
         seen[k] = zero;
     }
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         VEC_UNROLL
         for (int k = 0; k < 4; k++) {
-            const vec v = vec_mul(vec_load(x + i + k * VEC_LANES), by);
+            const vec v = vec_mul(vec_load(input + i + k * VEC_LANES), by);
 
             best[k] = vec_max(v, best[k]);
             seen[k] = special != NULL ? vec_fma(v, zero, seen[k]) : zero;
@@ -196,7 +199,7 @@ VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *specia
     }
     for (; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
-        const vec v = vec_select(m, vec_mul(vec_load_some(m, x + i), by), best[0]);
+        const vec v = vec_select(m, vec_mul(vec_load_some(m, input + i), by), best[0]);
 
         best[0] = vec_max(v, best[0]);
         seen[0] = special != NULL ? vec_fma(v, zero, seen[0]) : zero;
@@ -206,63 +209,64 @@ VEC_INLINE float top_of_row(const float *x, int64_t n, float sign, float *specia
     return vec_top(vec_max(vec_max(best[0], best[1]), vec_max(best[2], best[3])));
 }
 
-/* name(x, y, count, n): the end of each row, by `is_better` of a and b where there are special numbers. */
+/* Defines name(input, output, count, n): the maximum or minimum of each row. Rows with NaN or infinity are compared
+ * element by element, by the expression `is_better` of a and b. */
 #define ENDS(name, sign, is_better)                                                                                    \
-    KERNEL_PART(void, name, const float *x, float *y, int64_t count, int64_t n)                                        \
+    KERNEL_PART(void, name, const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
-        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
-            float special, b = top_of_row(x, n, sign, &special) * (sign);                                              \
+        for (int64_t r = 0; r < count; r++, input += n) {                                                              \
+            float special, b = top_of_row(input, n, sign, &special) * (sign);                                          \
                                                                                                                        \
             if (special != special) {                                                                                  \
-                b = x[0];                                                                                              \
+                b = input[0];                                                                                          \
                 for (int64_t i = 1; i < n; i++) {                                                                      \
-                    const float a = x[i];                                                                              \
+                    const float a = input[i];                                                                          \
                                                                                                                        \
                     b = b != b ? b : (is_better) || a != a ? a : b;                                                    \
                 }                                                                                                      \
             }                                                                                                          \
-            y[r] = b;                                                                                                  \
+            output[r] = b;                                                                                             \
         }                                                                                                              \
     }
 ENDS(row_tops, 1, a > b)
 ENDS(row_lows, -1, a < b)
 
-/* Some hundred numbers are added in float, and those sums in double. */
-VEC_INLINE double sum_of_row(const float *x, int64_t n)
+/* Chains of CHAIN elements are added in float, and their sums in double. */
+VEC_INLINE double sum_of_row(const float *input, int64_t n)
 {
-    enum { STRETCH = 32 * VEC_LANES };
+    enum { CHAIN = 32 * VEC_LANES };
     double total = 0;
 
-    for (int64_t first = 0; first < n; first += STRETCH) {
-        const int64_t end = n - first < STRETCH ? n : first + STRETCH;
+    for (int64_t first = 0; first < n; first += CHAIN) {
+        const int64_t end = n - first < CHAIN ? n : first + CHAIN;
         vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
         int64_t i = first;
 
         for (; i + 4 * VEC_LANES <= end; i += 4 * VEC_LANES) {
             VEC_UNROLL
             for (int k = 0; k < 4; k++)
-                sum[k] = vec_add(sum[k], vec_load(x + i + k * VEC_LANES));
+                sum[k] = vec_add(sum[k], vec_load(input + i + k * VEC_LANES));
         }
         for (; i < end; i += VEC_LANES)
-            sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), x + i));
+            sum[0] = vec_add(sum[0], vec_load_some(vec_first(end - i), input + i));
         total += (double)vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
     }
     return total;
 }
 
-KERNEL_PART(double, row_sum, const float *x, int64_t n)
+KERNEL_PART(double, row_sum, const float *input, int64_t n)
 {
-    return sum_of_row(x, n);
+    return sum_of_row(input, n);
 }
 
-KERNEL_PART(void, row_means, const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_means, const float *input, float *output, int64_t count, int64_t n)
 {
-    for (int64_t r = 0; r < count; r++, x += n)
-        y[r] = (float)(sum_of_row(x, n) / (double)n);
+    for (int64_t r = 0; r < count; r++, input += n)
+        output[r] = (float)(sum_of_row(input, n) / (double)n);
 }
 
-/* y = e^(x - top), kept where `keeps`; the sum of them. */
-VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bool keeps)
+/* The sum of e^(input - top); stores the terms in output if `keeps`. */
+VEC_INLINE float exponentials(const float *input, float *output, int64_t n, float top, bool keeps)
 {
     const vec by = vec_set(top);
     vec sum[4] = { vec_zero(), vec_zero(), vec_zero(), vec_zero() };
@@ -271,58 +275,59 @@ VEC_INLINE float exponentials(const float *x, float *y, int64_t n, float top, bo
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         VEC_UNROLL
         for (int k = 0; k < 4; k++) {
-            const vec e = exp_of(vec_sub(vec_load(x + i + k * VEC_LANES), by), false, true);
+            const vec e = exp_of(vec_sub(vec_load(input + i + k * VEC_LANES), by), false, true);
 
             sum[k] = vec_add(sum[k], e);
             if (keeps)
-                vec_store(y + i + k * VEC_LANES, e);
+                vec_store(output + i + k * VEC_LANES, e);
         }
     }
     for (; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
-        const vec e = exp_of(vec_sub(vec_load_some(m, x + i), by), false, true);
+        const vec e = exp_of(vec_sub(vec_load_some(m, input + i), by), false, true);
 
         sum[0] = vec_add(sum[0], vec_select(m, e, vec_zero()));
         if (keeps)
-            vec_store_some(y + i, m, e);
+            vec_store_some(output + i, m, e);
     }
     return vec_sum(vec_add(vec_add(sum[0], sum[1]), vec_add(sum[2], sum[3])));
 }
 
-/* y = x times factor less shift. */
-VEC_INLINE void scale_row(const float *x, float *y, int64_t n, float top, float by, bool multiplies)
+/* output = input * by if `multiplies`, otherwise (input - top) - by. */
+VEC_INLINE void scale_row(const float *input, float *output, int64_t n, float top, float by, bool multiplies)
 {
     const vec t = vec_set(top), f = vec_set(by);
 
     for (int64_t i = 0; i < n; i += VEC_LANES) {
         const vmask m = vec_first(n - i);
         const bool whole = n - i >= VEC_LANES;
-        const vec v = whole ? vec_load(x + i) : vec_load_some(m, x + i);
+        const vec v = whole ? vec_load(input + i) : vec_load_some(m, input + i);
         const vec w = multiplies ? vec_mul(v, f) : vec_sub(vec_sub(v, t), f);
 
         if (whole)
-            vec_store(y + i, w);
+            vec_store(output + i, w);
         else
-            vec_store_some(y + i, m, w);
+            vec_store_some(output + i, m, w);
     }
 }
 
-/* At most VEC_LANES rows of at most SHORT vectors each: the sums and tops of all of them are one vector. How many rows
- * there are changes no bit of any: a loop is cut where it happens to be. */
+/* Softmax of at most VEC_LANES rows of at most SHORT vectors each: the sums and maxima of all rows fit in one vector.
+ * The result of a row does not depend on the number of rows, because threads divide the rows arbitrarily. */
 enum { SHORT = 4 };
-VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int vectors, const int rows)
+VEC_INLINE void softmax_together(const float *input, float *output, int64_t n, const int vectors, const int rows)
 {
     const vmask part = vec_first(n - (vectors - 1) * VEC_LANES);
     const vec lowest = vec_set(-INFINITY);
     vec joined[VEC_LANES], e[VEC_LANES][SHORT];
     float ends[VEC_LANES];
 
+    INLAY_CHECK(rows <= VEC_LANES && vectors <= SHORT);
     for (int r = 0; r < rows; r++) {
         vec top = lowest;
 
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
-            const float *at = x + r * n + v * VEC_LANES;
+            const float *at = input + r * n + v * VEC_LANES;
 
             e[r][v] = v + 1 < vectors ? vec_load(at) : vec_select(part, vec_load_some(part, at), lowest);
             top = vec_max(e[r][v], top);
@@ -338,7 +343,7 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
 
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
-            /* behind the row 1, for what underflows takes a hundred times as long */
+            /* beyond the row the exponent is 0: an underflow would take a hundred times as long */
             e[r][v] = exp_of(vec_sub(v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], top), top), false, true);
             sum = vec_add(sum, v + 1 < vectors ? e[r][v] : vec_select(part, e[r][v], vec_zero()));
         }
@@ -351,97 +356,99 @@ VEC_INLINE void softmax_together(const float *x, float *y, int64_t n, const int 
             const vec p = vec_mul(e[r][v], vec_set(ends[r]));
 
             if (v + 1 < vectors)
-                vec_store(y + r * n + v * VEC_LANES, p);
+                vec_store(output + r * n + v * VEC_LANES, p);
             else
-                vec_store_some(y + r * n + v * VEC_LANES, part, p);
+                vec_store_some(output + r * n + v * VEC_LANES, part, p);
         }
     }
 }
 
-KERNEL_PART(void, row_softmax, const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_softmax, const float *input, float *output, int64_t count, int64_t n)
 {
     const int64_t vectors = (n + VEC_LANES - 1) / VEC_LANES;
 
-    for (; vectors <= SHORT && count >= VEC_LANES; count -= VEC_LANES, x += VEC_LANES * n, y += VEC_LANES * n) {
+    for (; vectors <= SHORT && count >= VEC_LANES;
+         count -= VEC_LANES, input += VEC_LANES * n, output += VEC_LANES * n) {
         if (vectors == 1)
-            softmax_together(x, y, n, 1, VEC_LANES);
+            softmax_together(input, output, n, 1, VEC_LANES);
         else if (vectors == 2)
-            softmax_together(x, y, n, 2, VEC_LANES);
+            softmax_together(input, output, n, 2, VEC_LANES);
         else
-            softmax_together(x, y, n, (int)vectors, VEC_LANES);
+            softmax_together(input, output, n, (int)vectors, VEC_LANES);
     }
     if (vectors <= SHORT) {
         if (count > 0)
-            softmax_together(x, y, n, (int)vectors, (int)count);
+            softmax_together(input, output, n, (int)vectors, (int)count);
         return;
     }
-    for (int64_t r = 0; r < count; r++, x += n, y += n) {
-        const float top = top_of_row(x, n, 1, NULL);
+    for (int64_t r = 0; r < count; r++, input += n, output += n) {
+        const float top = top_of_row(input, n, 1, NULL);
 
-        scale_row(y, y, n, 0, 1 / exponentials(x, y, n, top, true), true);
+        scale_row(output, output, n, 0, 1 / exponentials(input, output, n, top, true), true);
     }
 }
 
-KERNEL_PART(void, row_log_softmax, const float *x, float *y, int64_t count, int64_t n)
+KERNEL_PART(void, row_log_softmax, const float *input, float *output, int64_t count, int64_t n)
 {
-    for (int64_t r = 0; r < count; r++, x += n, y += n) {
-        const float top = top_of_row(x, n, 1, NULL);
+    for (int64_t r = 0; r < count; r++, input += n, output += n) {
+        const float top = top_of_row(input, n, 1, NULL);
 
-        scale_row(x, y, n, top, logf(exponentials(x, y, n, top, false)), false);
+        scale_row(input, output, n, top, logf(exponentials(input, output, n, top, false)), false);
     }
 }
 
 /* ------------------------------------------------------------------ windows */
 
-KERNEL_PART(void, row_windows, const float *x, float *y, int64_t n, int64_t taps, int64_t step)
+KERNEL_PART(void, row_windows, const float *input, float *output, int64_t n, int64_t taps, int64_t step)
 {
     int64_t i = 0;
 
+    INLAY_CHECK(taps > 0);
     for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES) {
         vec top[4];
 
         VEC_UNROLL
         for (int k = 0; k < 4; k++)
-            top[k] = vec_load(x + i + k * VEC_LANES);
+            top[k] = vec_load(input + i + k * VEC_LANES);
         for (int64_t t = 1; t < taps; t++) {
             VEC_UNROLL
             for (int k = 0; k < 4; k++)
-                top[k] = vec_max(top[k], vec_load(x + i + t * step + k * VEC_LANES));
+                top[k] = vec_max(top[k], vec_load(input + i + t * step + k * VEC_LANES));
         }
         VEC_UNROLL
         for (int k = 0; k < 4; k++)
-            vec_store(y + i + k * VEC_LANES, top[k]);
+            vec_store(output + i + k * VEC_LANES, top[k]);
     }
     for (; i + VEC_LANES <= n; i += VEC_LANES) {
-        vec top = vec_load(x + i);
+        vec top = vec_load(input + i);
 
         for (int64_t t = 1; t < taps; t++)
-            top = vec_max(top, vec_load(x + i + t * step));
-        vec_store(y + i, top);
+            top = vec_max(top, vec_load(input + i + t * step));
+        vec_store(output + i, top);
     }
     if (i < n) {
         const vmask m = vec_first(n - i);
-        vec top = vec_load_some(m, x + i);
+        vec top = vec_load_some(m, input + i);
 
         for (int64_t t = 1; t < taps; t++)
-            top = vec_max(top, vec_load_some(m, x + i + t * step));
-        vec_store_some(y + i, m, top);
+            top = vec_max(top, vec_load_some(m, input + i + t * step));
+        vec_store_some(output + i, m, top);
     }
 }
 
-/* Some vectors are compared with every element. */
-VEC_INLINE void greater_some(const float *x, float *y, int64_t n, int64_t first, const int count)
+/* Compares `count` vectors with every element. */
+VEC_INLINE void greater_some(const float *input, float *output, int64_t n, int64_t first, const int count)
 {
     const vec one = vec_set(1);
-    vec own[4], above[4];
+    vec own[4], above[4]; /* above: numbers of greater elements */
 
     VEC_UNROLL
     for (int c = 0; c < count; c++) {
-        own[c] = vec_load_some(vec_first(n - first - c * VEC_LANES), x + first + c * VEC_LANES);
+        own[c] = vec_load_some(vec_first(n - first - c * VEC_LANES), input + first + c * VEC_LANES);
         above[c] = vec_zero();
     }
     for (int64_t i = 0; i < n; i++) {
-        const vec other = vec_set(x[i]);
+        const vec other = vec_set(input[i]);
 
         VEC_UNROLL
         for (int c = 0; c < count; c++)
@@ -449,63 +456,65 @@ VEC_INLINE void greater_some(const float *x, float *y, int64_t n, int64_t first,
     }
     VEC_UNROLL
     for (int c = 0; c < count; c++)
-        vec_store_some(y + first + c * VEC_LANES, vec_first(n - first - c * VEC_LANES), above[c]);
+        vec_store_some(output + first + c * VEC_LANES, vec_first(n - first - c * VEC_LANES), above[c]);
 }
 
-KERNEL_PART(void, row_greater, const float *x, float *y, int64_t n)
+KERNEL_PART(void, row_greater, const float *input, float *output, int64_t n)
 {
     int64_t i = 0;
 
+    INLAY_CHECK(n < 1 << 24); /* counts are exact floats */
     for (; i + 3 * VEC_LANES < n; i += 4 * VEC_LANES)
-        greater_some(x, y, n, i, 4);
+        greater_some(input, output, n, i, 4);
     for (; i < n; i += VEC_LANES)
-        greater_some(x, y, n, i, 1);
+        greater_some(input, output, n, i, 1);
 }
 
-KERNEL_PART(bool, row_finite, const float *x, int64_t n)
+KERNEL_PART(bool, row_finite, const float *input, int64_t n)
 {
     vec seen[2] = { vec_zero(), vec_zero() };
     int64_t i = 0;
     float sum;
 
     for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES) {
-        seen[0] = vec_fma(vec_load(x + i), vec_zero(), seen[0]);
-        seen[1] = vec_fma(vec_load(x + i + VEC_LANES), vec_zero(), seen[1]);
+        seen[0] = vec_fma(vec_load(input + i), vec_zero(), seen[0]);
+        seen[1] = vec_fma(vec_load(input + i + VEC_LANES), vec_zero(), seen[1]);
     }
     for (; i < n; i += VEC_LANES)
-        seen[0] = vec_fma(vec_load_some(vec_first(n - i), x + i), vec_zero(), seen[0]);
+        seen[0] = vec_fma(vec_load_some(vec_first(n - i), input + i), vec_zero(), seen[0]);
     sum = vec_sum(vec_add(seen[0], seen[1]));
     return sum == sum;
 }
 
 /* ------------------------------------------------------------------ float16 */
 
-/* What is left behind whole vectors goes the same way as they do: the bits of NaN depend on it. */
-KERNEL_PART(void, row_from_half, const uint16_t *x, float *y, int64_t n)
+/* The remaining elements are converted by the same instruction as whole vectors, because the bits of NaN depend on it.
+ */
+KERNEL_PART(void, row_from_half, const uint16_t *input, float *output, int64_t n)
 {
     int64_t i = 0;
 
     for (; i + VEC_LANES <= n; i += VEC_LANES)
-        vec_store(y + i, vec_load_half(x + i));
+        vec_store(output + i, vec_load_half(input + i));
     if (i < n) {
         uint16_t rest[VEC_LANES] = { 0 };
 
-        memcpy(rest, x + i, (size_t)(n - i) * sizeof *x);
-        vec_store_some(y + i, vec_first(n - i), vec_load_half(rest));
+        memcpy(rest, input + i, (size_t)(n - i) * sizeof *input);
+        vec_store_some(output + i, vec_first(n - i), vec_load_half(rest));
     }
 }
 
-KERNEL_PART(void, row_to_half, const float *x, uint16_t *y, int64_t n)
+KERNEL_PART(void, row_to_half, const float *input, uint16_t *output, int64_t n)
 {
     int64_t i = 0;
 
     for (; i + VEC_LANES <= n; i += VEC_LANES)
-        vec_store_half(y + i, vec_load(x + i));
+        vec_store_half(output + i, vec_load(input + i));
     if (i < n) {
         uint16_t rest[VEC_LANES];
 
-        vec_store_half(rest, vec_load_some(vec_first(n - i), x + i));
-        memcpy(y + i, rest, (size_t)(n - i) * sizeof *y);
+        vec_store_half(rest, vec_load_some(vec_first(n - i), input + i));
+        memcpy(output + i, rest, (size_t)(n - i) * sizeof *output);
     }
 }
 

@@ -1,37 +1,39 @@
-/* vec.h - vectors of floats, as kernels are written over: VEC_LANES of them in a register, VEC_REGISTERS registers.
+/* vec.h - vectors of floats: VEC_LANES elements in a register, VEC_REGISTERS registers.
  *
- * A kernel is one source. CMake compiles it once for each level of instructions (kernel_instances), and says by
- * KERNEL_LEVEL which that is; names that the linker sees are made by KERNEL(name). Another instruction set is another
- * header of this kind, a line below, and a line in CMakeLists.txt.
+ * A kernel is one source file. CMake compiles it once for each instruction set (kernel_instances) and passes the name
+ * of the instruction set as KERNEL_LEVEL; KERNEL(name) makes the names with external linkage. A new instruction set
+ * needs a header of this kind, a line below, and a line in CMakeLists.txt.
  *
- * What each header defines; m is a vmask, which selects lanes, p points to floats at any address:
+ * Each header defines the following. m is a vmask, which selects lanes; p points to floats at any address.
  *   vec_zero()  vec_set(x)  vec_load(p)  vec_store(p, v)
- *   vec_hold(v)                  v, in a register: GCC may read memory again for each use of a vector
- *   vec_first(n)                 the mask of the first n lanes: none for n <= 0, all for n >= VEC_LANES
- *   vec_load_some(m, p)          lanes that are not selected are not read, and 0
- *   vec_store_some(p, m, v)      lanes that are not selected are not written
- *   vec_load_half(p) vec_store_half(p, v)  of float16, rounded to nearest, halves to even; NaN stays one
- *   vec_add sub mul div (x, y)   vec_fma(x, y, z) = x y + z, vec_fms = x y - z, vec_fnma = z - x y; rounded once but in
- *                                plain C
- *   vec_min max (x, y)           x < y ? x : y and x > y ? x : y, so y where one is NaN
- *   vec_abs(x)  vec_round(x)     to the nearest integer, halves to even
- *   vec_greater(x, y)            a mask; vec_select(m, x, y) = m ? x : y
+ *   vec_hold(v)                  v in a register: otherwise GCC may load it from memory for each use
+ *   vec_first(n)                 mask of the first n lanes: none for n <= 0, all for n >= VEC_LANES
+ *   vec_load_some(m, p)          masked load: other lanes are not read, and are 0
+ *   vec_store_some(p, m, v)      masked store: other lanes are not written
+ *   vec_load_half(p)  vec_store_half(p, v)  float16, rounded to nearest, ties to even; NaN stays NaN
+ *   vec_add sub mul div (x, y)
+ *   vec_fma(x, y, z)             x y + z;  vec_fms: x y - z;  vec_fnma: z - x y; one rounding except in plain C
+ *   vec_min max (x, y)           x < y ? x : y and x > y ? x : y, so y if one is NaN
+ *   vec_abs(x)  vec_round(x)     vec_round: to the nearest integer, ties to even
+ *   vec_greater(x, y)            a mask;  vec_select(m, x, y) = m ? x : y
  *   vec_scale(x, n)              x 2^n for integers n from -252 to 252; with VEC_SCALES_ALL any n, and 0 for -infinity
- *   vec_transpose(v)             of VEC_LANES vectors
- *   vec_sums(v) vec_tops(v)      of VEC_LANES vectors: one lane each, their elements joined by vec_add, vec_max
- *   vec_sum(x) vec_top(x)        all lanes added; the largest, any where one is NaN
- *   vec_lookup(table, i)         of 32 floats: the one whose number is in the lowest bits of i's integers
- *   VEC_LOOKUP                   of how many floats one instruction looks one up: 32, 8 or 0, which is none
- *   vec_lookup_some(table, i)    of VEC_LOOKUP floats, where that is not 0
- *   vec_store_bytes(p, v, zero, flip)  of four vectors, each rounded to an integer within 2^15: as unsigned bytes, zero
- *                                added, beyond 0 and 255 those, with the bits of flip turned
+ *   vec_transpose(v)             transposes VEC_LANES vectors
+ *   vec_sums(v)  vec_tops(v)     of VEC_LANES vectors: the sum, or the maximum, of each in one lane
+ *   vec_sum(x)  vec_top(x)       sum and maximum of all lanes; the maximum is undefined if a lane is NaN
+ *   vec_lookup(table, i)         table of 32 floats, indexed by the lowest bits of the integers in i
+ *   vec_lookup_some(table, i)    the same for a table of VEC_LOOKUP floats, if that is not 0
+ *   vec_store_bytes(p, v, zero, flip)  four vectors, each rounded to an integer within 2^15: zero is added, the sum
+ *                                saturated to an unsigned byte, and the bits of flip inverted
  *   vec_interleave_3(p, x, y, z) stores x0 y0 z0 x1 y1 z1 ...
- *   vec_part_3(p, x, y, z)      the other way: three vectors are loaded, of every third float each
- *   vec_zip_bytes_low high (x, y), vec_zip_halves_low high (x, y)  x0 y0 x1 y1 ... of the bytes, or words of 16 bits,
- * in the lower or the upper half of each 128 bits and VEC_FUSES: vec_fma rounds once; VEC_HAS_MASKS: loads of some
- * lanes are as fast as those of all; VEC_NARROW: vectors are so long that few channels leave them half empty
- * (tiles_narrow.c). Vectors also are what GCC and Clang call vector types: + - * between them and with numbers are
- * theirs. */
+ *   vec_part_3(p, x, y, z)       the inverse: loads three vectors, each of every third float
+ *   vec_zip_bytes_low high (x, y), vec_zip_halves_low high (x, y)  x0 y0 x1 y1 ... of the bytes, or the 16-bit words,
+ *                                in the lower or upper half of each 128 bits
+ * and these constants:
+ *   VEC_LOOKUP                   size of a table that one instruction can index: 32, 8 or 0
+ *   VEC_FUSES                    vec_fma rounds once
+ *   VEC_HAS_MASKS                masked loads are as fast as others
+ *   VEC_NARROW                   vectors are so long that few channels leave them half empty (tiles_narrow.c)
+ * Vectors are vector types of GCC and Clang, so + - * between them and with numbers are available. */
 #ifndef SIMD_VEC_H
 #define SIMD_VEC_H
 #include <stdint.h>
@@ -39,7 +41,7 @@
 
 #define VEC_INLINE static inline __attribute__((always_inline))
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* GCC takes ten times as long for what is unrolled and checked. */
+/* GCC takes ten times as long to compile unrolled loops with checks. */
 #define VEC_UNROLL
 #define VEC_UNROLL_SOME
 #elif defined(__clang__)
@@ -57,9 +59,9 @@
 #define KERNEL_QUOTED(level) KERNEL_QUOTE(level)
 #define KERNEL_TEXT KERNEL_QUOTED(KERNEL_LEVEL)
 
-/* A function that is called through a table alone, by an index that depends on the model and never on data: a program
- * of `inlay bundle` leaves out those that its model does not call. KERNEL_PART(void, name, const x *p) { ... } defines
- * it, KERNEL_PART_OF(name) is what stands in the table. */
+/* A function that is called only through a table, by an index that depends on the model and never on data. Programs of
+ * `inlay bundle` omit those that their model does not call. KERNEL_PART(void, name, const x *p) { ... } defines it;
+ * KERNEL_PART_OF(name) is its entry in the table. */
 #define KERNEL_PART_OF(name) KERNEL(part_##name)
 #define KERNEL_PART(type, name, ...)                                                                                   \
     __attribute__((visibility("hidden"))) type KERNEL_PART_OF(name)(__VA_ARGS__);                                      \
@@ -75,7 +77,7 @@
 #include "simd/vec_c.h"
 #endif
 
-/* Lines of the cache are asked for before they are needed: near the core, or in the second-level cache. Any address. */
+/* Prefetch a cache line to the first-level cache (near) or to the second-level cache (far). Any address is valid. */
 VEC_INLINE void vec_fetch_near(const void *p)
 {
     __builtin_prefetch(p, 0, 3);

@@ -117,7 +117,7 @@ VEC_INLINE vec vec_select(vmask m, vec x, vec y)
 {
     return _mm256_blendv_ps(y, x, _mm256_castsi256_ps(m));
 }
-/* By two factors, each a power of two that a float can state. */
+/* Multiplies by two powers of two, each in the range of float. */
 VEC_INLINE vec vec_scale(vec x, vec n)
 {
     const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
@@ -126,7 +126,7 @@ VEC_INLINE vec vec_scale(vec x, vec n)
 
     return _mm256_mul_ps(_mm256_mul_ps(x, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
 }
-/* Each quarter of the table by one permutation, the quarter by bits 3 and 4. */
+/* One permutation for each quarter of the table; bits 3 and 4 select the quarter. */
 VEC_INLINE vec vec_lookup(const float *table, vec i)
 {
     const __m256i at = _mm256_castps_si256(i);
@@ -144,7 +144,7 @@ VEC_INLINE vec vec_lookup_some(const float *table, vec i)
     return _mm256_permutevar8x32_ps(vec_load(table), _mm256_castps_si256(i));
 }
 
-/* In three steps of exchanges: of 1, 2 and 4. */
+/* Three steps exchange blocks of 1, 2 and 4 elements. */
 VEC_INLINE void vec_transpose(vec *r)
 {
     vec t[8];
@@ -208,7 +208,7 @@ VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t 
                         _mm256_permutevar8x32_epi32(_mm256_xor_si256(bytes, _mm256_set1_epi8((char)flip)), order));
 }
 
-/* Each of three vectors has lanes of all three: they are permuted to where they belong, and joined. */
+/* Each stored vector has lanes of all three inputs: they are permuted to their positions, then blended. */
 VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
 {
     const vec xs = _mm256_permutevar8x32_ps(x, _mm256_setr_epi32(0, 3, 6, 1, 4, 7, 2, 5));

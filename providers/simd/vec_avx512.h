@@ -4,7 +4,7 @@
 #include <immintrin.h>
 
 enum { VEC_LANES = 16, VEC_REGISTERS = 32 };
-#define VEC_HAS_MASKS 1 /* a load of some lanes takes no longer than one of all */
+#define VEC_HAS_MASKS 1 /* masked loads are as fast as others */
 #define VEC_FUSES 1
 #define VEC_NARROW 1
 #define VEC_SCALES_ALL 1
@@ -125,7 +125,7 @@ VEC_INLINE vec vec_lookup_some(const float *table, vec i)
     return vec_lookup(table, i);
 }
 
-/* In four steps of exchanges: of 1, 2, 4 and 8. */
+/* Four steps exchange blocks of 1, 2, 4 and 8 elements. */
 VEC_INLINE void vec_transpose(vec *r)
 {
     vec t[16];
@@ -198,7 +198,7 @@ VEC_INLINE void vec_store_bytes(uint8_t *p, const vec *v, int16_t zero, uint8_t 
     _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, _mm512_xor_si512(bytes, _mm512_set1_epi8((char)flip))));
 }
 
-/* Which of 32 floats come to each place: those of x and y first, then z's put between them. */
+/* Two permutations for each stored vector: the first selects from x and y, the second inserts z. */
 VEC_INLINE void vec_interleave_3(float *p, vec x, vec y, vec z)
 {
     int32_t pick[3][VEC_LANES], place[3][VEC_LANES];

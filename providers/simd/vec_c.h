@@ -1,4 +1,4 @@
-/* vec_c.h - vectors of four floats in plain C, for whatever CPU the compiler is told of, see vec.h. */
+/* vec_c.h - vectors of four floats in plain C, for any CPU, see vec.h. */
 #ifndef SIMD_VEC_C_H
 #define SIMD_VEC_C_H
 #include "simd/convert.h"
@@ -144,7 +144,7 @@ VEC_INLINE vec vec_abs(vec x)
 {
     return (vec)((vmask)x & (vmask){ INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX });
 }
-/* By adding what leaves no room for a fraction; larger ones have none. */
+/* Rounds by adding 2^23, which leaves no bits for a fraction. Larger numbers have no fraction. */
 VEC_INLINE vec vec_round(vec x)
 {
     const vec integer = vec_set(8388608),
@@ -157,7 +157,7 @@ VEC_INLINE vmask vec_integers(vec n)
 {
     return (vmask){ (int32_t)n[0], (int32_t)n[1], (int32_t)n[2], (int32_t)n[3] };
 }
-/* By two factors, each a power of two that a float can state. */
+/* Multiplies by two powers of two, each in the range of float. */
 VEC_INLINE vec vec_scale(vec x, vec n)
 {
     /* NOLINTNEXTLINE(misc-redundant-expression): false where n is NaN */

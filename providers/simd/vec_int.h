@@ -1,27 +1,34 @@
-/* vec_int.h - vectors of int32 and of bytes, beside those of floats (vec.h): what kernels of 8-bit integers are written
- * over.
+/* vec_int.h - vectors of int32 and of bytes for kernels of 8-bit integers, in addition to the floats of vec.h.
  *
- * What each header defines, ivec being a vector of VEC_LANES int32:
- *   int_set(x) int_set_byte(x) int_set_short(x)  all lanes, bytes, shorts
- *   int_load(p) int_store(p, v) int_xor(x, y)
- *   INT_QUADS, int_dot(sum, x, w)   of each lane four products of unsigned bytes of x by signed ones of w are added,
- * or, where INT_QUADS is 0, two of shorts: exactly; all lanes of x are the same int_line(w)                     a
- * vector of weights for it, which lie as bytes int_interleave_4(y, a, b, c, d) 16 bytes of each become a, b, c, d, a,
- * b, ... int_round(x) int_float(x)       to the nearest integer, halves to even; and back int_bytes(q, zero, low, high)
- * of four vectors, with saturation: shorts, zero added, unsigned bytes within bounds; each 128 bits hold four of each
- * vector int_in_order(bytes)             those bytes: of the first vector, the second, ... int_store_part(y, v, part,
- * parts, count)  of v in 1, 2 or 4 parts, that one: its first `count` bytes, all beyond int_from_bytes(x, is_signed)
- * VEC_LANES of them as floats INT_LINES                       vectors of sums in a panel of weights and where INT_QUADS
- * may be 0, for shorts: int_dot_pairs(sum, x, w)        of each lane two products of shorts are added, exactly
- *   int_widen(p) int_widen_half(p)  2 VEC_LANES unsigned bytes as shorts; VEC_LANES of them, the rest anything
- *   int_zip_low(x, y) int_zip_high(x, y)  shorts of x and y in turn, of the first and second half of each 128 bits
- *   int_or(x, y) int_up_16(x)       lanes times 2^16
- *   int_bits(x)                     the bits of floats
- *   int_first(x, y) int_second(x, y)  of two vectors of sums of zipped shorts, those of the first VEC_LANES channels,
- * and of the others int_in_pairs(bytes)             what int_bytes made, in 2 parts: of the first two vectors as those
- * of zipped shorts lie, and of the others INT_HALVES                      blocks of single channels: 64 by quads and
- * halves of those; else 16, by pairs
- *   int_any_above(x, y)             is a float of x greater than that of y? */
+ * Each header defines the following. ivec is a vector of VEC_LANES int32.
+ *   int_set(x)  int_set_byte(x)  int_set_short(x)  all lanes, bytes, 16-bit words
+ *   int_load(p)  int_store(p, v)  int_xor(x, y)
+ *   INT_QUADS                    1: int_dot multiplies four bytes in a lane; 0: two 16-bit words
+ *   int_dot(sum, x, w)           adds to each lane four products of unsigned bytes of x by signed bytes of w, or two
+ *                                products of 16-bit words, exactly; all lanes of x are equal
+ *   int_line(w)                  a vector of weights for int_dot, stored as bytes
+ *   int_interleave_4(y, a, b, c, d)  16 bytes of each: a0 b0 c0 d0 a1 ...
+ *   int_round(x)  int_float(x)   float to the nearest integer, ties to even; and back
+ *   int_bytes(q, zero, low, high)  four vectors with saturation: to 16-bit words, plus zero, to unsigned bytes within
+ *                                bounds; each 128 bits hold four bytes of each vector
+ *   int_in_order(bytes)          the result of int_bytes reordered: all bytes of the first vector, of the second, ...
+ *   int_store_part(y, v, part, parts, count)  part `part` of v divided in 1, 2 or 4 parts: its first `count` bytes, all
+ *                                if count is larger
+ *   int_from_bytes(x, is_signed) VEC_LANES bytes as floats
+ *   INT_LINES                    vectors of sums in a panel of weights
+ *   INT_HALVES                   blocks of depthwise convolutions: 1: 64 channels in quads and halves; 0: 16 in pairs
+ *   int_any_above(x, y)          is any float of x greater than that of y?
+ * If INT_QUADS may be 0, also for 16-bit words:
+ *   int_dot_pairs(sum, x, w)     adds to each lane two products of 16-bit words, exactly
+ *   int_widen(p)                 2 VEC_LANES unsigned bytes as 16-bit words
+ *   int_widen_half(p)            VEC_LANES of them; the remaining words are undefined
+ *   int_zip_low(x, y)  int_zip_high(x, y)  interleaves 16-bit words of the lower or upper half of each 128 bits
+ *   int_or(x, y)  int_up_16(x)   int_up_16: lanes times 2^16
+ *   int_bits(x)                  the bits of floats
+ *   int_first(x, y)  int_second(x, y)  from two vectors of sums of zipped words: the sums of the first VEC_LANES
+ *                                channels, and of the others
+ *   int_in_pairs(bytes)          the result of int_bytes reordered for 2 parts: the bytes of the first two vectors in
+ *                                the order of zipped words, then of the other two */
 #ifndef SIMD_VEC_INT_H
 #define SIMD_VEC_INT_H
 #include "simd/vec.h"

@@ -1,4 +1,4 @@
-/* vec_int_avx2.h - vectors of int32 and of bytes with AVX2, or AVX-VNNI where that is compiled for; see vec_int.h. */
+/* vec_int_avx2.h - vectors of int32 and of bytes with AVX2, and AVX-VNNI if enabled for the compiler; see vec_int.h. */
 #ifndef SIMD_VEC_INT_AVX2_H
 #define SIMD_VEC_INT_AVX2_H
 

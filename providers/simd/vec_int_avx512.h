@@ -63,7 +63,7 @@ VEC_INLINE __mmask64 int_mask(int64_t count)
 {
     return count >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
 }
-/* Stores with masks are slow, those of bytes very. */
+/* Masked stores are slow, in particular those of bytes. */
 VEC_INLINE void int_store_part(uint8_t *output, ivec v, int part, int parts, int64_t count)
 {
     if (parts == 1) {

@@ -65,7 +65,7 @@ VEC_INLINE ivec int_dot_pairs(ivec sum, ivec x, ivec w)
 
     return vaddq_s32(sum, vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b)));
 }
-/* The first of each pair, then the second, as products by an element want them. */
+/* The first weights of all pairs, then the second ones, as required by products with a lane. */
 VEC_INLINE ivec int_line(const int8_t *w)
 {
     const int8x16_t pairs = vcombine_s8(vld1_s8(w), vcreate_s8(0));
@@ -125,7 +125,7 @@ VEC_INLINE void int_store_part(uint8_t *y, ivec v, int part, int parts, int64_t 
 
     vst1q_u8(bytes, vreinterpretq_u8_s32(v));
     if (count >= size)
-        memcpy(y, bytes + part * size, (size_t)size); /* parts is known when this is compiled */
+        memcpy(y, bytes + part * size, (size_t)size); /* a constant size: parts is constant */
     else
         memcpy(y, bytes + part * size, (size_t)count);
 }

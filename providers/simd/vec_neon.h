@@ -41,7 +41,7 @@ VEC_INLINE vmask vec_first(int64_t n)
 
     return vcltq_u32(vld1q_u32(lanes), vdupq_n_u32(n <= 0 ? 0 : n >= VEC_LANES ? VEC_LANES : (uint32_t)n));
 }
-/* There are no masked loads: lanes one by one. */
+/* Loads lanes one by one, because NEON has no masked loads. */
 VEC_INLINE vec vec_load_some(vmask m, const float *p)
 {
     vec v = vec_zero();
@@ -72,7 +72,7 @@ VEC_OF_2(vec_add, vaddq_f32(x, y))
 VEC_OF_2(vec_sub, vsubq_f32(x, y))
 VEC_OF_2(vec_mul, vmulq_f32(x, y))
 VEC_OF_2(vec_div, vdivq_f32(x, y))
-VEC_OF_2(vec_min, vbslq_f32(vcltq_f32(x, y), x, y)) /* vminq is NaN where one is */
+VEC_OF_2(vec_min, vbslq_f32(vcltq_f32(x, y), x, y)) /* vminq is NaN if either is */
 VEC_OF_2(vec_max, vbslq_f32(vcgtq_f32(x, y), x, y))
 #undef VEC_OF_2
 VEC_INLINE vec vec_fma(vec x, vec y, vec z)
@@ -129,7 +129,7 @@ VEC_INLINE vec vec_select(vmask m, vec x, vec y)
 {
     return vbslq_f32(m, x, y);
 }
-/* By two factors, each a power of two that a float can state. */
+/* Multiplies by two powers of two, each in the range of float. */
 VEC_INLINE vec vec_scale(vec x, vec n)
 {
     const int32x4_t whole = vcvtnq_s32_f32(n), half = vshrq_n_s32(whole, 1), bias = vdupq_n_s32(127);

@@ -1,13 +1,15 @@
-/* vec_words.h - vectors of 32-bit words beside vec.h's, each word a few packed weights of one of VEC_LANES columns. For
- * bytes as activations see vec_int.h.
+/* vec_words.h - vectors of 32-bit words, in addition to the floats of vec.h. Each word holds several packed weights of
+ * one of VEC_LANES columns. For bytes as activations see vec_int.h.
  *
- *   vint_load(p)             at any address
- *   vint_pick(w, shift, n)   (w >> shift) & (2^n - 1) of each word
- *   vec_of(i)                integers as floats
- *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2 has
- * its four floats four times Where INTS_DOT is defined there are products of limbs, four k at a time; u holds one
- * weight in each byte: ints_limbs(..)           see nbits.c INTS_BYTES: bytes by bytes in one instruction (VNNI);
- * otherwise words in pairs. */
+ *   vint_load(p)                  loads from any address
+ *   vint_pick(w, shift, n)        (w >> shift) & (2^n - 1) of each word
+ *   vec_of(i)                     integers as floats
+ *   vec_pick(w, shift, n, table)  table[(w >> shift) & (2^n - 1)] of 16 floats, for n = 2 and 4; a table for n = 2
+ *                                 repeats its four floats four times
+ *
+ * Integer dot products are available where one of these macros is defined:
+ *   INTS_BYTES                    products of bytes by bytes in one instruction (VNNI)
+ *   INTS_WORDS                    products of pairs of 16-bit words */
 #ifndef SIMD_VEC_WORDS_H
 #define SIMD_VEC_WORDS_H
 #include "simd/vec.h"
@@ -48,14 +50,14 @@ VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
 }
 #endif
 
-/* Sums of weights by the integers of activations: acc + the product of two words, or four bytes, of each lane. */
+/* acc + the dot product of two 16-bit words, or four bytes, of each lane of u with the integers of activations in a. */
 #if defined(KERNEL_IS_avx512_vnni)
 #define INTS_BYTES 1
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)
 {
     return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)u, _mm512_set1_epi32(a));
 }
-/* Four products of bytes in a lane, unsigned by signed ones, or two of words; sums wrap around. */
+/* Four products of unsigned by signed bytes in a lane, or two of 16-bit words; sums wrap around. */
 VEC_INLINE vint ints_dot_bytes(vint acc, vint a, vint w)
 {
     return (vint)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)a, (__m512i)w);

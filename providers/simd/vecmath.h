@@ -1,10 +1,10 @@
 /* vecmath.h - elementary functions of float for loops that vectorise.
  *
- * Each is a short branch-free sequence of additions, multiplications and selects, so GCC and Clang turn a loop over it
- * into vector code on any instruction set; from AVX2 on products and sums become fused. Errors are given
- * in units in the last place, measured over all floats of the stated range (tests/ops/vecmath.c). Special values
- * follow C's Annex F: NaN in, NaN out; infinities where the limit is infinite. Subnormal results of vm_exp are flushed
- * to the nearest multiple of 2^-149 as usual, no mode of the CPU is assumed.
+ * Each function is a short branch-free sequence of additions, multiplications and selects, so GCC and Clang vectorise
+ * loops over it on any instruction set; from AVX2 on, multiplications and additions are fused. Errors are given in
+ * units in the last place (ulp), measured over all floats of the stated range (tests/ops/vecmath.c). Special values
+ * follow C's Annex F: NaN gives NaN; the result is infinite where the limit is. Subnormal results of vm_exp are
+ * rounded to a multiple of 2^-149; the functions do not depend on a floating-point mode of the CPU.
  *
  * The coefficients are weighted minimax fits made for this file. */
 #ifndef VECMATH_H
@@ -75,7 +75,7 @@ static inline float vm_expm1(float x)
     r = r - n * VM_LN2_LOW;
     float low = vm_exp_tail(r) * (r * r) + r; /* e^r - 1 */
     float half = vm_round(n * 0.5f), a = vm_pow2i(half), b = vm_pow2i(n - half);
-    /* 2^n (e^r - 1) + (2^n - 1); from n = 64 on the 1 does not count, and the factors keep 2^n finite. */
+    /* 2^n (e^r - 1) + (2^n - 1). From n = 64 on the 1 has no influence, and two factors keep 2^n finite. */
     float scale = n < 64.0f ? a * b : 0.0f;
     float y = n < 64.0f ? low * scale + (scale - 1.0f) : (low + 1.0f) * a * b;
     y = n == 0.0f ? low : y;
@@ -108,10 +108,10 @@ static inline float vm_log(float x)
     return x != x ? x : y;
 }
 
-/* ln(1 + x) for x >= 0, 2 ulp: what Softplus and Mish need of e^-|x|. */
+/* ln(1 + x) for x >= 0, 2 ulp; Softplus and Mish apply it to e^-|x|. */
 static inline float vm_log1p(float x)
 {
-    float s = 1.0f + x, lost = x - (s - 1.0f); /* what the addition rounded away */
+    float s = 1.0f + x, lost = x - (s - 1.0f); /* rounding error of the addition */
     float y = vm_log(s) + lost / s;
     return x > 3.40282347e38f ? x : y;
 }
@@ -236,7 +236,7 @@ static inline float vm_tan(float x)
     return (q & 1u) != 0 ? -c / s : s / c;
 }
 
-/* sinh x and cosh x, 3 ulp. e^|x| is squared from its root, as it overflows before the result does. */
+/* sinh x and cosh x, 3 ulp. e^|x| is computed as a square, because it overflows before the result does. */
 static inline float vm_sinh(float x)
 {
     float a = vm_abs(x), e = vm_expm1(a), h = vm_exp(a * 0.5f);
@@ -249,9 +249,9 @@ static inline float vm_cosh(float x)
     return vm_abs(x) < 40.0f ? 0.5f * e + 0.5f / e : (0.5f * h) * h;
 }
 
-/* ------------------------------------------------------------------ of double */
+/* ------------------------------------------------------------------ functions of double */
 
-/* What is added to a double is rounded to an integer, which the lowest bits then are. */
+/* Adding this constant rounds a double to an integer, which is then in the lowest bits. */
 #define VD_INTEGER 6755399441055744.0
 /* e^r - 1 - r for |r| <= ln 2 / 2. */
 static inline double vd_exp_tail(double r)

@@ -1,4 +1,4 @@
-/* folder.h - a cost folder of a test's own, and its files bent. */
+/* folder.h - a temporary cost folder for each test, and functions to read and corrupt its files. */
 #ifndef COSTS_FOLDER_H
 #define COSTS_FOLDER_H
 #include "cmocka_all.h"
@@ -41,7 +41,7 @@ static inline int drop_folder(void **state)
     return nftw(folder, drop_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The whole file; freed by the caller. */
+/* Reads a whole file. The caller frees the result. */
 static inline char *read_file(const char *name, size_t *out_bytes)
 {
     FILE *file = fopen(in_folder(name), "rb");
@@ -64,7 +64,7 @@ static inline void write_file(const char *name, const void *data, size_t bytes)
     assert_int_equal(chmod(in_folder(name), 0600), 0);
 }
 
-/* What the code under test has logged. */
+/* The number of warnings, and the last line, that the code under test has logged. */
 static uint32_t warnings;
 static char last_line[700];
 static inline void keep_log(void *ctx, uint32_t level, const char *text)

@@ -1,6 +1,6 @@
-/* The parts that costs are made of: fits, the file of measurements, the machine profile. Bent files are as none, never
- * an error; each allocation fails in turn. */
-#include "base/core_speed.h"
+/* Components of the cost model: fits, the file of measurements, the machine profile. Corrupt files are ignored and
+ * never an error. Every allocation is made to fail once. */
+#include "base/pace.h"
 #include "failing_alloc.h"
 #include "folder.h"
 #include "measure/calibrate.h"
@@ -15,7 +15,7 @@ static const cost_log logged = { keep_log, NULL };
 
 /* ------------------------------------------------------------------ fits */
 
-/* Points of a known machine are fitted with what made them. */
+/* A fit to points computed from known rates predicts these points. */
 static void fits_find_the_rates(void **state)
 {
     static const double rates[][FIT_TERMS] = {
@@ -42,7 +42,7 @@ static void fits_find_the_rates(void **state)
     }
 }
 
-/* Noise moves a fit a little, and never to a negative rate; a line says how far it is off. */
+/* Noise changes a fit only a little, and never gives a negative rate; the line reports its error. */
 static void fits_bear_noise(void **state)
 {
     static const double noise[] = { 1.1, 0.9, 1.25, 0.95, 1.02, 0.85, 1.4, 1 };
@@ -62,9 +62,9 @@ static void fits_bear_noise(void **state)
     assert_true(line.error > 1 && line.error < 1.4);
 }
 
-/* A provider that knows its kernels up to a factor is believed: what it says of sizes that were not measured holds,
- * though flops and bytes tell nothing of it. Behind few points, a line says how badly it foretells, not how close it
- * runs. */
+/* If a provider's model is right up to a factor, the fit follows it also for sizes that were not measured, although
+ * flops and bytes do not explain them. With few points, the reported error is that of predictions, not of the
+ * residuals. */
 static void fits_follow_the_model(void **state)
 {
     static const double model[] = { 200, 30000, 1200, 90000 }, noise[] = { 1.04, 0.97, 1, 1.02 };
@@ -90,8 +90,7 @@ static void fits_follow_the_model(void **state)
     assert_true(line.error > 1.5);
 }
 
-/* Kernels of a class of which half take four times as long as the others: the line is as far above the ones as below
- * the others. */
+/* If half of the kernels of a class take four times as long as the others, the line is in the geometric middle. */
 static void fits_are_in_the_middle(void **state)
 {
     fit_point points[8];
@@ -106,7 +105,7 @@ static void fits_are_in_the_middle(void **state)
     assert_true(fabs(line.ns_per[FIT_MODEL] - 2) < 0.05);
 }
 
-/* What is timed, run by run; 100000 for a run in which others had the CPU. */
+/* Simulated times of runs; 100000 marks a run that was disturbed by other processes. */
 typedef struct runs_ahead {
     const double *ns;
     uint32_t count, at;
@@ -121,7 +120,7 @@ static inlay_status next_run(void *ctx, double *out_ns, bool *out_calm)
     return INLAY_OK;
 }
 
-/* Runs that others disturbed do not count where there are others, and are told of where there are none. */
+/* Disturbed runs are ignored if there are undisturbed ones; otherwise the result is marked as not calm. */
 static void disturbed_runs_do_not_count(void **state)
 {
     static const double some[] = { 500, 100000, 300, 100000, 100, 200 }, bad[] = { 100000, 100000 };
@@ -137,11 +136,11 @@ static void disturbed_runs_do_not_count(void **state)
     ahead = (runs_ahead){ bad, 2, 0 };
     assert_int_equal(measure_runs(next_run, &ahead, &brief, 4, &got, &diag), INLAY_OK);
     assert_true(!got.calm && got.ns == 100000 && got.samples == 2);
-    assert_int_equal(measure_runs(next_run, &ahead, &whole, 4, &got, &diag), INLAY_OK); /* patience ends */
+    assert_int_equal(measure_runs(next_run, &ahead, &whole, 4, &got, &diag), INLAY_OK); /* retries are limited */
     assert_true(!got.calm && got.samples == MEASURE_RETRY_FACTOR * 4);
 }
 
-/* Weights that have to come from afar are paid by the byte, and by none of a model whose weights all stay near. */
+/* Weights in main memory cost time for each byte; weights of a model that stays in the near cache do not. */
 static void cold_weights_cost_more(void **state)
 {
     fit_point points[8];
@@ -161,8 +160,8 @@ static void cold_weights_cost_more(void **state)
     assert_true(fabs(line.ns_per[FIT_MODEL] - 1.25) < 1e-6 && fabs(line.ns_per[FIT_COLD] - 1 / 40.0) < 1e-9);
 }
 
-/* A provider without cheap kernels is not charged their absence: only kernels of a class say what a call of it
- * takes. */
+/* The cost of a call is fitted for each class separately, so that a class of cheap kernels is not charged the calls of
+ * an expensive one. */
 static void calls_cost_what_their_class_does(void **state)
 {
     calibrate_point points[6];
@@ -172,12 +171,12 @@ static void calls_cost_what_their_class_does(void **state)
 
     (void)state;
     for (int i = 0; i < 6; i++) {
-        bool dear = i >= 3;
-        points[i] = (calibrate_point){ .class = { dear ? "Conv" : "Relu", COST_PLAIN, INLAY_FLOAT },
+        bool expensive = i >= 3;
+        points[i] = (calibrate_point){ .class = { expensive ? "Conv" : "Relu", COST_PLAIN, INLAY_FLOAT },
                                        .threads = 1,
                                        .kind = COST_STREAM };
         fit_terms(0, 1e3 * pow(10, i % 3), 0, 0, points[i].point.x);
-        points[i].point.ns = (dear ? 1e4 : 10) * pow(10, i % 3);
+        points[i].point.ns = (expensive ? 1e4 : 10) * pow(10, i % 3);
     }
     assert_int_equal(calibrate_fit(points, 6, &arena, &out, &diag), INLAY_OK);
     for (uint32_t i = 0; i < out.line_count; i++) {
@@ -252,7 +251,7 @@ static void measurements_come_back(void **state)
     assert_int_equal(cost_store_merge("/nowhere/at/all", some, 3, NULL, &diag), INLAY_IO_ERROR);
 }
 
-/* A figure stays until another one differs by more than the noise of the two. */
+/* A measurement is replaced only if the new one differs by more than the noise of both. */
 static void figures_have_hysteresis(void **state)
 {
     static const struct {
@@ -282,7 +281,7 @@ static void figures_have_hysteresis(void **state)
     }
 }
 
-/* Whatever byte of the file is changed, it is as none, or as it was; nothing fails. */
+/* A file with any changed byte is ignored with one warning; nothing fails. */
 static void bent_measurements_are_ignored(void **state)
 {
     cost_record some[] = { record(1, 100, 0, 1), record(2, 200, 0, 1), record(3, 300, 0, 1) };
@@ -307,14 +306,14 @@ static void bent_measurements_are_ignored(void **state)
     }
     write_file("measured.bin", data, bytes);
     assert_true(stored(2) == 200);
-    /* A merge over a bent file starts anew. */
+    /* A merge into a corrupt file starts with an empty one. */
     write_file("measured.bin", data, bytes / 2);
     assert_int_equal(cost_store_merge(folder, some, 1, &logged, &diag), INLAY_OK);
     assert_true(stored(1) == 100 && stored(3) < 0);
     free(data);
 }
 
-/* Files that others may write, and links to elsewhere, are not read. */
+/* Files that other users may write, and symbolic links, are not read. */
 static void planted_files_are_ignored(void **state)
 {
     cost_record some[] = { record(1, 100, 0, 1) };
@@ -337,7 +336,7 @@ static void planted_files_are_ignored(void **state)
     assert_true(stored(1) < 0);
 }
 
-/* The file is bounded; what was measured least recently goes. */
+/* The size of the file is limited; the oldest measurements are dropped. */
 static void old_measurements_go(void **state)
 {
     uint32_t count = COST_STORE_MAX_RECORDS + 1000;
@@ -417,8 +416,8 @@ static void profiles_come_back(void **state)
     assert_true(fabs(provider->links[0].from.ns_per_byte - 0.2) < 1e-4 && provider->links[0].to.latency_ns == 5000);
     assert_int_equal(warnings, 0);
     profile_deinit(&back);
-    /* Of another machine. */
-    (void)snprintf(profile.cpu, sizeof profile.cpu, "somebody else's");
+    /* The profile of another machine is ignored. */
+    (void)snprintf(profile.cpu, sizeof profile.cpu, "another CPU");
     assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
     assert_int_equal(profile_load(folder, NULL, &logged, &back), INLAY_OK);
     assert_int_equal(back.provider_count, 0);
@@ -428,7 +427,7 @@ static void profiles_come_back(void **state)
     profile_deinit(&profile);
 }
 
-/* Numbers that no profile may hold: nothing of the file is believed. */
+/* A profile with a number out of range is ignored completely. */
 static void impossible_profiles_are_ignored(void **state)
 {
     static const struct {
@@ -452,7 +451,7 @@ static void impossible_profiles_are_ignored(void **state)
     }
 }
 
-/* A changed byte may give another number, but never one that is no time, and never a failure. */
+/* A changed byte may give another number, but never an invalid time and never a failure. */
 static void bent_profiles_do_no_harm(void **state)
 {
     static const char letters[] = { '"', '}', '9', '-', 'e', '\0', (char)0xff, ',' };
@@ -466,7 +465,7 @@ static void bent_profiles_do_no_harm(void **state)
     assert_int_equal(profile_save(folder, NULL, &profile, &diag), INLAY_OK);
     data = read_file("machine.json", &bytes);
     for (size_t i = 0; i < bytes; i++) {
-        char was = data[i];
+        char original = data[i];
 
         data[i] = letters[i % sizeof letters];
         write_file("machine.json", data, i % 5 == 0 ? i : bytes);
@@ -476,7 +475,7 @@ static void bent_profiles_do_no_harm(void **state)
                 for (int t = 0; t < FIT_TERMS; t++)
                     assert_true(back.providers[k].lines[l].fit.ns_per[t] >= 0);
         profile_deinit(&back);
-        data[i] = was;
+        data[i] = original;
     }
     free(data);
     profile_deinit(&profile);
@@ -484,7 +483,8 @@ static void bent_profiles_do_no_harm(void **state)
 
 /* ------------------------------------------------------------------ memory */
 
-/* All of it with the n-th allocation failing: a status, no leak, and the files stay whole. */
+/* Uses both files. Called with the n-th allocation failing: must return a status, not leak, and keep the files intact.
+ */
 static inlay_status use_files(void)
 {
     cost_record some[] = { record(1, 100, 0, 1), record(2, 200, 0, 1) };
@@ -500,7 +500,7 @@ static inlay_status use_files(void)
     if (status == INLAY_OK) {
         status = profile_load(folder, NULL, &logged, &back);
         if (status == INLAY_OK && back.provider_count == 0)
-            status = INLAY_OUT_OF_MEMORY; /* read as damaged, for want of memory: the session goes on without */
+            status = INLAY_OUT_OF_MEMORY; /* out of memory is treated as a damaged profile: the session ignores it */
         profile_deinit(&back);
     }
     return status;
@@ -531,14 +531,14 @@ static void memory_may_run_out(void **state)
     assert_true(stored(2) == 200);
 }
 
-/* ------------------------------------------------------------------ prices as times */
+/* ------------------------------------------------------------------ displayed times */
 
-/* Only what a provider of the reference core models is of that core. */
-static void prices_are_told_as_times(void **state)
+/* Only the models of providers with INLAY_PROVIDER_REFERENCE_CORE refer to that core, and are scaled for display. */
+static void modelled_times_are_scaled(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
-    const partition_provider of_reference = { .table = &modelled }, of_its_own = { .table = &other };
-    const double pace = core_time_factor();
+    const partition_provider of_reference = { .table = &modelled }, of_other = { .table = &other };
+    const double pace = pace_of_cpu();
 
     (void)state;
     assert_true(pace >= 0.25 && pace <= 16);
@@ -548,14 +548,14 @@ static void prices_are_told_as_times(void **state)
     assert_true(displayed_time_factor(&of_reference, COST_CLAIMED) == 1);
     assert_true(displayed_time_factor(&of_reference, COST_PROFILE) == 1);
     assert_true(displayed_time_factor(&of_reference, COST_MEASURED) == 1);
-    assert_true(displayed_time_factor(&of_its_own, COST_MODEL) == 1);
+    assert_true(displayed_time_factor(&of_other, COST_MODEL) == 1);
 }
 
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prices_are_told_as_times),
+        cmocka_unit_test(modelled_times_are_scaled),
         cmocka_unit_test(fits_find_the_rates),
         cmocka_unit_test(fits_bear_noise),
         cmocka_unit_test(fits_follow_the_model),

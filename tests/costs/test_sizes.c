@@ -1,11 +1,11 @@
-/* The sizes at which graphs are priced, and the keys that equal layers share. */
+/* The sizes at which costs of a graph are estimated, and the keys that equal layers share. */
 #include "model/model.h"
 #include "model_writer.h"
 #include "cmocka_all.h"
 #include "partition/cost/cost_class.h"
 #include "partition/cost/cost_key.h"
 
-/* A small graph, loaded, bound, inferred. */
+/* A small graph after loading, binding and shape inference. */
 struct rig {
     graph_model *model;
     inlay_graph snapshot;
@@ -52,7 +52,7 @@ static void expect_shape(const struct rig *rig, const char *name, const char *sh
     assert_string_equal(text, shape);
 }
 
-/* Inputs of several kinds, and what follows from them. */
+/* A model with inputs of several kinds and values whose shapes depend on them. */
 static void write_model(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), n;
@@ -111,7 +111,7 @@ static void sizes_have_defaults(void **state)
 
 static void sizes_are_assumed(void **state)
 {
-    static const cost_assumption assumed[] = { { "H", 1, 32 }, { "batch", 5, 7 }, { "nobody", 6, 9 }, { "w", 1, 10 } };
+    static const cost_assumption assumed[] = { { "H", 1, 32 }, { "batch", 5, 7 }, { "unused", 6, 9 }, { "w", 1, 10 } };
     static const int64_t image[] = { 2, 1, 8, 8 };
     static const cost_input inputs[] = { { 4, image }, { INLAY_RANK_UNKNOWN, NULL } };
     cost_sizes sizes = { .assumed = assumed, .assumed_count = 4 };
@@ -127,7 +127,7 @@ static void sizes_are_assumed(void **state)
     expect_shape(&rig, "ids", "7,64");
     expect_shape(&rig, "minus", "2,7,512");
     expect_shape(&rig, "dark", "3,224,10");
-    /* Real inputs are worth more. */
+    /* Shapes of real inputs have precedence over assumptions. */
     sizes.inputs = inputs;
     sizes.input_count = 2;
     rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.arena);
@@ -149,12 +149,13 @@ static void write_integer(struct wire *wire, const char *name, int64_t value)
     wire_end(wire, mark);
 }
 
-/* What only data decides is a share of what it can be at most; a run knows better, and what follows goes by it. */
+/* A size that depends on data is estimated as a share of its upper bound. A size observed in a run replaces the
+ * estimate, also for the values computed from it. */
 static void what_depends_on_data_is_bounded(void **state)
 {
     static const int64_t found[] = { 7, 3 };
-    cost_input seen[32];
-    cost_sizes sizes = { .seen = seen };
+    cost_input observed[32];
+    cost_sizes sizes = { .seen = observed };
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n, attr;
     struct rig rig;
@@ -165,12 +166,12 @@ static void what_depends_on_data_is_bounded(void **state)
     mw_value(&wire, MW_INPUT, "k", INLAY_INT64, "1");
     mw_value(&wire, MW_INPUT, "mask", INLAY_BOOL, "60");
     write_integer(&wire, "most", 50);
-    mw_node(&wire, "NonMaxSuppression", "boxes,scores,most", "picked"); /* 2 * 3 * 50 at most */
-    mw_node(&wire, "NonMaxSuppression", "boxes,scores", "nothing");     /* by default none at all */
+    mw_node(&wire, "NonMaxSuppression", "boxes,scores,most", "picked"); /* upper bound: 2 * 3 * 50 */
+    mw_node(&wire, "NonMaxSuppression", "boxes,scores", "nothing");     /* the default of the maximum is 0 */
     mw_node(&wire, "Neg", "picked", "behind");
     mw_node(&wire, "TopK", "scores,k", "best,where");
     mw_node(&wire, "Unique", "scores", "distinct");
-    n = mw_node_begin(&wire, "Compress", "scores,mask", "kept"); /* no more than the condition has */
+    n = mw_node_begin(&wire, "Compress", "scores,mask", "kept"); /* at most the length of the condition */
     attr = wire_begin(&wire, 5);
     wire_text(&wire, 1, "axis");
     wire_int(&wire, 3, -1);
@@ -191,8 +192,8 @@ static void what_depends_on_data_is_bounded(void **state)
     expect_shape(&rig, "kept", "2,3,30");
     assert_true(rig.model->main->value_count <= 32);
     for (uint32_t v = 0; v < 32; v++)
-        seen[v].rank = INLAY_RANK_UNKNOWN;
-    seen[graph_find_value(rig.model->main, "picked")] = (cost_input){ 2, found };
+        observed[v].rank = INLAY_RANK_UNKNOWN;
+    observed[graph_find_value(rig.model->main, "picked")] = (cost_input){ 2, found };
     rig.values = cost_shapes(rig.model->main, &rig.snapshot, &sizes, &rig.arena);
     assert_non_null(rig.values);
     expect_shape(&rig, "picked", "7,3");
@@ -202,7 +203,7 @@ static void what_depends_on_data_is_bounded(void **state)
     drop(&rig, &wire);
 }
 
-/* Sizes that do not go together are no error: what cannot be inferred is estimated. */
+/* Contradicting sizes are no error: shapes that cannot be inferred are estimated. */
 static void odd_sizes_do_no_harm(void **state)
 {
     static const cost_assumption assumed[] = { { "N", 1, 3 }, { "M", 1, INT64_MAX } };
@@ -308,9 +309,9 @@ static void equal_layers_share_a_key(void **state)
     assert_true(same_key(&base, &base));
     other.names = "input weight out";
     assert_true(same_key(&base, &other));
-#define DIFFERS(field, was)                                                                                            \
+#define DIFFERS(field, value)                                                                                          \
     other = base;                                                                                                      \
-    other.field = was;                                                                                                 \
+    other.field = value;                                                                                               \
     assert_false(same_key(&base, &other));
     DIFFERS(op, "Add")
     DIFFERS(shape, "2,3,5")
@@ -319,7 +320,7 @@ static void equal_layers_share_a_key(void **state)
     DIFFERS(threads, 1)
     DIFFERS(identity, 78)
 #undef DIFFERS
-    /* A scalar decides what Pow does; that of an Add does no harm to tell apart. */
+    /* The exponent of Pow is part of the key. */
     other = base;
     other.op = "Pow";
     {

@@ -1,6 +1,6 @@
-/* Calibrate and tune from the outside: a device whose model is far too good loses its nodes once it was measured; what
- * was cancelled leaves things as they were. How long anything took is nowhere a condition: the device keeps its jobs
- * for a time that no kernel of a CPU comes near. */
+/* Calibrate and tune through the public interface: a device whose model is far too optimistic loses its nodes once it
+ * was measured, and cancelled operations change nothing. No condition depends on the speed of the machine: the device
+ * delays its jobs by much more than any kernel of a CPU takes. */
 #include "folder.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -23,7 +23,7 @@ static inlay_options *make_options(const char *providers, const char *delay_us)
     return options;
 }
 
-/* Many small steps on a large tensor: worth two copies to a device that says it costs nothing. */
+/* Many small steps on a large tensor: worth two copies to a device whose model reports no cost. */
 static void chain(onnx_bytes *bytes)
 {
     static const int64_t dims[] = { 1 << 10, 1 << 10 };
@@ -103,7 +103,7 @@ static void measuring_changes_the_choice(void **state)
     if (inlay_tune(session, &how, &result, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_int_equal(result.offer_count, 15);
-    assert_int_equal(result.kernel_count, 4); /* Neg, Relu and their chain; the region that the device makes of all */
+    assert_int_equal(result.kernel_count, 4); /* Neg, Relu and their chain; the device's region of all nodes */
     assert_int_equal(result.known_count, 0);
     assert_int_equal(result.measured_count, 4);
     assert_int_equal(result.failed_count, 0);
@@ -112,20 +112,20 @@ static void measuring_changes_the_choice(void **state)
     assert_int_equal(changes, 7);
     assert_true(result.pruned_count <= result.offer_count && result.seconds > 0);
     assert_true(result.run_before_ns > 0 && result.run_after_ns > 0 &&
-                result.run_after_ns < result.run_before_ns); /* it was run both ways */
+                result.run_after_ns < result.run_before_ns); /* both assignments were run */
     assert_true(result.measured_ns > result.before_ns && result.after_ns < result.measured_ns);
-    /* This session stays as it is; the next one knows. */
+    /* This session does not change; the next one uses the measurements. */
     assert_true(runs_on(session, "fake"));
     inlay_session_destroy(session);
     session = open_chain("60000");
     assert_true(runs_on(session, "reference"));
     assert_false(runs_on(session, "fake"));
-    /* Figures that are there count as known, and the choice stays. */
+    /* Stored measurements count as known, and the assignment does not change. */
     assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
     assert_int_equal(result.changed_count, 0);
     assert_true(result.known_count > 0);
     inlay_session_destroy(session);
-    /* Other settings of the device are another device. */
+    /* With other settings the device counts as another one. */
     session = open_chain("1");
     assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
     assert_int_equal(result.kernel_count, 4);
@@ -154,7 +154,7 @@ static void cancelled_tuning_keeps_what_it_has(void **state)
     assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
     assert_int_equal(result.stopped, 1);
     assert_int_equal(result.measured_count, 0);
-    left = 10; /* of 4 kernels of 2 runs, or four times as many where others disturb them */
+    left = 10; /* 4 kernels of 2 runs each, or four times as many if other processes disturb them */
     assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
     assert_int_equal(result.stopped, 1);
     assert_true(result.measured_count > 0 && result.measured_count < result.kernel_count);
@@ -167,7 +167,7 @@ static void cancelled_tuning_keeps_what_it_has(void **state)
     inlay_session_destroy(session);
 }
 
-/* What ran is known to the next session. */
+/* Measurements of runs are known to the next session. */
 static void runs_are_recorded(void **state)
 {
     static const int64_t dims[] = { 1 << 10, 1 << 10 };
@@ -198,7 +198,7 @@ static void runs_are_recorded(void **state)
     inlay_session_destroy(session);
 }
 
-/* A run is predicted, and recorded, at the sizes that its data had. */
+/* Predictions and records of a run use the shapes that its data had. */
 static void predictions_follow_the_data(void **state)
 {
     static const int64_t dims[] = { 100, 100 }, found[] = { -1, 2 };
@@ -237,7 +237,7 @@ static void predictions_follow_the_data(void **state)
     assert_true(all.predicted_ns > 2 * none.predicted_ns);
     assert_int_equal(inlay_context_record(context, &count, &diag), INLAY_OK);
     assert_int_equal(count, 3);
-    /* Tuned on the same data, all three have a figure already. */
+    /* Tuned on the same data, all three kernels are known. */
     how.inputs = &value;
     how.input_count = 1;
     assert_int_equal(inlay_tune(session, &how, &result, &diag), INLAY_OK);
@@ -248,8 +248,8 @@ static void predictions_follow_the_data(void **state)
     inlay_session_destroy(session);
 }
 
-/* A rank that only data tells: one run on the caller's inputs says what is to be measured,
- * and what a run has measured is known. */
+/* A rank that depends on data: tuning determines the shapes by one run on the caller's inputs, and measurements of an
+ * earlier run on them are known. */
 static void ranks_follow_the_data(void **state)
 {
     static const int64_t dims[] = { 6, 4 }, many[] = { -1 }, two[] = { 3, 8 }, count = 2;
@@ -300,7 +300,7 @@ static void ranks_follow_the_data(void **state)
 static void calibrate_measures_a_device(void **state)
 {
     static const uint32_t one = 1;
-    /* A day: what has no room in the budget is left out, and how much that is would be this machine's load. */
+    /* A budget of one day: with a small one, the number of skipped kernels would depend on the machine's load. */
     inlay_calibrate_options what = {
         .struct_size = sizeof what, .threads = &one, .thread_count = 1, .quick = 1, .budget_s = 86400
     };
@@ -329,7 +329,7 @@ static void calibrate_measures_a_device(void **state)
     assert_string_equal(profile.providers[0].links[0].domain, "fake.memory");
     assert_true(profile.providers[0].links[0].to.latency_ns + profile.providers[0].links[0].to.ns_per_byte > 0);
     profile_deinit(&profile);
-    /* Whoever gives up leaves the file alone. */
+    /* A cancelled calibration does not change the file. */
     data = read_file("costs/machine.json", &bytes);
     inlay_options_set_progress(options, give_up, &left);
     assert_int_equal(inlay_calibrate(options, &what, &result, &diag), INLAY_CANCELLED);
@@ -337,7 +337,7 @@ static void calibrate_measures_a_device(void **state)
     assert_int_equal(bytes, again);
     assert_memory_equal(data, later, bytes);
     free(later);
-    /* So does a budget that is gone before there is a kernel. */
+    /* A budget that is too short for one kernel does not change it either. */
     inlay_options_set_progress(options, NULL, NULL);
     what.budget_s = 1e-9;
     assert_int_equal(inlay_calibrate(options, &what, &result, &diag), INLAY_DEADLINE_EXCEEDED);
@@ -363,7 +363,7 @@ static void calibrate_refuses_nonsense(void **state)
     assert_int_equal(inlay_options_set(options, "cache_dir", "", &diag), INLAY_OK);
     assert_int_equal(inlay_calibrate(options, &what, NULL, &diag), INLAY_IO_ERROR);
     assert_non_null(strstr(diag.text, "cache_dir"));
-    assert_int_equal(inlay_options_set(options, "providers", "nobody", &diag), INLAY_OK);
+    assert_int_equal(inlay_options_set(options, "providers", "unknown", &diag), INLAY_OK);
     assert_int_not_equal(inlay_calibrate(options, &what, NULL, &diag), INLAY_OK);
     inlay_options_destroy(options);
 }

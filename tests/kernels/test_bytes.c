@@ -1,5 +1,5 @@
-/* Loops over bytes of every instance that this CPU runs, beside sums in plain C: extremes among the bytes, so that what
- * saturates in between would show. */
+/* Loops over bytes of every instance that this CPU supports, compared with sums in plain C. Inputs contain extreme
+ * bytes, so that intermediate saturation would be detected. */
 #include "quantized/byte_set.h"
 #include "cmocka_all.h"
 #include <math.h>
@@ -15,7 +15,7 @@ static uint32_t roll(uint32_t below)
     return (uint32_t)((uint64_t)(seed >> 8) * below >> 24);
 }
 
-/* One in three is 255, one 0. */
+/* A third of the bytes are 255, a third 0. */
 static uint8_t byte(void)
 {
     const uint32_t kind = roll(3);
@@ -39,7 +39,7 @@ static uint8_t ended(int32_t sum, const byte_ending *ending, int64_t channel)
     return (uint8_t)y ^ ending->flip;
 }
 
-/* A float as it is made, of which the bits count. */
+/* The bits of the float result, computed with the same roundings. */
 static int32_t as_float(int32_t sum, const byte_ending *ending, int64_t channel)
 {
     const volatile float product = (float)sum * ending->scale[channel];
@@ -131,7 +131,7 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
     }
 }
 
-/* ------------------------------------------------------------------ single channels */
+/* ------------------------------------------------------------------ depthwise convolutions */
 
 static void one_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels,
                        byte_block kind, byte_kind makes)
@@ -262,7 +262,7 @@ static void sets(void **state)
 #endif
 }
 
-/* ONNX's steps: dequantize both, add or multiply, bounds, quantize. */
+/* The steps of ONNX operators: dequantize both operands, add or multiply, clip, quantize. */
 static uint8_t pair_of(const byte_pair *pair, uint8_t a, uint8_t b)
 {
     const float x0 = pair->is_signed[0] ? (float)(int8_t)a : (float)a,
@@ -277,8 +277,8 @@ static uint8_t pair_of(const byte_pair *pair, uint8_t a, uint8_t b)
     return (uint8_t)(int)(q < low ? low : q > low + 255 ? low + 255 : q);
 }
 
-/* Sums and products of two images, every byte of a and b. Of the scales some make quotients in the middle of two
- * integers, or so near to it that the rounding of the steps decides. */
+/* Sums and products of two images, for every pair of bytes. Some scales give quotients halfway between two integers, or
+ * so close to it that the rounding of the steps matters. */
 static void pairs_of(const byte_set *set)
 {
     static const float scales[][3] = {
@@ -307,7 +307,7 @@ static void pairs_of(const byte_set *set)
             want[i] = pair_of(&pair, a[i], b[i]);
         set->pair(&pair, y, a, b, 65539);
         assert_memory_equal(y, want, sizeof y);
-        memcpy(y, a, sizeof y); /* in the place of one of them */
+        memcpy(y, a, sizeof y); /* in place */
         set->pair(&pair, y, y, b, 65539);
         assert_memory_equal(y, want, sizeof y);
     }

@@ -1,4 +1,4 @@
-/* Below a cap no loop is of a level above it: neither those that are asked for here, nor what they compute. */
+/* With a cap, no loop uses a higher instruction set: neither by the selected instances, nor by their results. */
 #include "attention/score_loops.h"
 #include "convolution/sum_loops.h"
 #include "elementwise/element_loops.h"
@@ -39,7 +39,8 @@ static void tables(void **state)
 }
 
 #if defined(__x86_64__)
-/* The baseline of x86-64 has no fused multiply-add: (1 + 2^-23)(1 - 2^-23) - 1 is 0 there, and -2^-46 where it has. */
+/* The baseline of x86-64 has no fused multiply-add: (1 + 2^-23)(1 - 2^-23) - 1 is 0 there, and -2^-46 with a fused one.
+ */
 static void unfused(void **state)
 {
     enum { COUNT = 40 };
@@ -51,7 +52,7 @@ static void unfused(void **state)
     KERNEL_BEST(element_loops)->linear(x, y, COUNT, 1 - 0x1p-23f, -1);
     for (int i = 0; i < COUNT; i++)
         assert_true(y[i] == 0);
-#if defined(LOOPS_ARE_OPTIMISED) /* otherwise compilers leave it as it is written */
+#if defined(LOOPS_ARE_OPTIMISED) /* otherwise compilers do not fuse it */
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return;
     element_loops_avx2.linear(x, y, COUNT, 1 - 0x1p-23f, -1);

@@ -1,7 +1,7 @@
-/* Option isa: a process that is capped to a level has kernels of that level, its own and those of libdnnl and OpenBLAS.
- * A cap counts for the process, so ctest runs this once for each:
+/* Option isa: a process with a capped instruction set uses only kernels of that set, including those of libdnnl and
+ * OpenBLAS. The cap applies to the process, so ctest runs this program once for each:
  *   test_isa avx2            sets the option
- *   INLAY_ISA=avx2 test_isa  has it from the environment */
+ *   INLAY_ISA=avx2 test_isa  sets the environment variable */
 #include "../cpu/region_models.h"
 #include <dlfcn.h>
 #include <math.h>
@@ -23,7 +23,7 @@ static size_t level_of(const char *name)
     return 0;
 }
 
-/* A function of a library that is open by now. */
+/* A function of a library that has been opened. */
 static void *opened(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
@@ -34,25 +34,26 @@ static void *opened(const char *library, const char *name)
 }
 #endif
 
-/* Runs a model on a provider, and on the reference alone beside it. */
-static void run_beside(const char *providers, const char *option, const char *value)
+/* Runs a model on a provider, and compares the outputs with those of provider reference. */
+static void compare_with_reference(const char *providers, const char *option, const char *value)
 {
     const int64_t dims[] = { 2, 80, WIDTH };
     const char *const setting = by_option ? "isa" : "policy", *const set = by_option ? cap : "priority";
     region_model model;
     inlay_value *x = NULL;
-    struct rig ours, theirs;
+    struct rig actual, expected;
     struct dice dice = { 5 };
 
     write_sequence_model(&model, 3, 3);
     assert_false(model.wire.failed);
-    ours = model_open(&model.wire, (const char *const[]){ "providers", providers, setting, set, option, value, NULL });
-    theirs = model_open(&model.wire, (const char *const[]){ "providers", "reference", setting, set, NULL });
+    actual =
+        model_open(&model.wire, (const char *const[]){ "providers", providers, setting, set, option, value, NULL });
+    expected = model_open(&model.wire, (const char *const[]){ "providers", "reference", setting, set, NULL });
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &x, NULL), INLAY_OK);
     for (int64_t i = 0; i < inlay_value_count(x); i++)
         ((float *)inlay_value_data(x))[i] = roll_float(&dice);
     for (int i = 0; i < 2; i++) {
-        inlay_context *context = i == 0 ? ours.context : theirs.context;
+        inlay_context *context = i == 0 ? actual.context : expected.context;
         inlay_diag diag = INLAY_DIAG_INIT;
 
         assert_int_equal(inlay_context_set_input(context, 0, x, &diag), INLAY_OK);
@@ -61,7 +62,7 @@ static void run_beside(const char *providers, const char *option, const char *va
     }
     inlay_value_unref(x);
     {
-        const inlay_value *a = inlay_context_output(ours.context, 0), *b = inlay_context_output(theirs.context, 0);
+        const inlay_value *a = inlay_context_output(actual.context, 0), *b = inlay_context_output(expected.context, 0);
         const float *p = inlay_value_data(a), *q = inlay_value_data(b);
 
         assert_int_equal(inlay_value_count(a), inlay_value_count(b));
@@ -70,21 +71,21 @@ static void run_beside(const char *providers, const char *option, const char *va
                 fail_msg("%s: element %lld is %g, on the reference %g", providers, (long long)i, (double)p[i],
                          (double)q[i]);
     }
-    rig_close(&ours);
-    rig_close(&theirs);
+    rig_close(&actual);
+    rig_close(&expected);
     wire_deinit(&model.wire);
 }
 
 #ifdef HAVE_ONEDNN
 static void libdnnl(void **state)
 {
-    /* values of dnnl_cpu_isa_t: a level includes those whose bits it has */
+    /* values of dnnl_cpu_isa_t: bit masks of the included instruction sets */
     static const unsigned most[] = { 0x1 /* SSE4.1 */, 0x7 /* AVX2 */, 0xffff };
     unsigned (*effective)(void);
     void *symbol;
 
     (void)state;
-    run_beside("onednn,reference", "policy", "priority");
+    compare_with_reference("onednn,reference", "policy", "priority");
     symbol = opened(DNNL_SONAME, "dnnl_get_effective_cpu_isa");
     assert_non_null(symbol);
     memcpy(&effective, &symbol, sizeof symbol);
@@ -101,7 +102,7 @@ static void openblas(void **state)
     void *symbol;
 
     (void)state;
-    run_beside("openblas,reference", "policy", "priority");
+    compare_with_reference("openblas,reference", "policy", "priority");
     symbol = opened("libopenblas.so.0", "openblas_get_corename");
     assert_non_null(symbol);
     memcpy(&corename, &symbol, sizeof symbol);
@@ -109,7 +110,7 @@ static void openblas(void **state)
 }
 #endif
 
-/* A second session of the process may say the same, or nothing, but no other level. */
+/* A second session of the process may set the same instruction set or none, but no other. */
 static void others(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -124,10 +125,10 @@ static void others(void **state)
 
     (void)state;
     if (strcmp(cap, "baseline") == 0)
-        skip(); /* what this CPU has beyond it is not known here, and where that is nothing, no level is another */
+        skip(); /* this CPU may have no other instruction set */
     write_sequence_model(&model, 3, 3);
-    run_beside("reference", "policy", "priority");
-    run_beside("cpu,reference", "policy", "priority");
+    compare_with_reference("reference", "policy", "priority");
+    compare_with_reference("cpu,reference", "policy", "priority");
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
     assert_int_equal(inlay_session_create_from_bytes(model.wire.bytes, model.wire.count, options, &session, &diag),

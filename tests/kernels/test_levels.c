@@ -1,5 +1,5 @@
-/* Kernels of every level of instructions that this CPU has, plain C among them, beside sums in double: sizes around the
- * edges of registers, borders that nothing may be written behind. */
+/* Kernels of every instruction set that this CPU supports, including plain C, compared with sums in double: sizes
+ * around those of registers, and guard elements that must not be overwritten. */
 #include "convolution/depthwise.h"
 #include "convolution/groups.h"
 #include "simd/move_set.h"
@@ -37,15 +37,15 @@ static const struct level levels[] = {
 #endif
     LEVEL(c, CPU_BASELINE),
 };
-#define EACH_LEVEL(l)                                                                                                  \
-    for (const struct level *l = levels; l < levels + sizeof levels / sizeof levels[0]; l++)                           \
-        if (cpu_has(l->needs))
+#define EACH_LEVEL(level)                                                                                              \
+    for (const struct level *level = levels; level < levels + sizeof levels / sizeof levels[0]; level++)               \
+        if (cpu_has(level->needs))
 
-static uint32_t state_of_noise = 1;
+static uint32_t noise_state = 1;
 static float noise(void)
 {
-    state_of_noise = state_of_noise * 1664525u + 1013904223u;
-    return (float)(int32_t)state_of_noise / 2147483648.0f;
+    noise_state = noise_state * 1664525u + 1013904223u;
+    return (float)(int32_t)noise_state / 2147483648.0f;
 }
 static float *filled(int64_t count)
 {
@@ -118,15 +118,15 @@ static void tiles(void **state)
     static const int64_t depths[] = { 1, 3, 8, 14, 410 };
 
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int rows = 1; rows <= TILE_ROWS; rows++)
             for (int64_t columns = 1; columns <= TILE_WIDTH; columns += columns < 5 ? 1 : 3)
                 for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++)
                     if (depths[d] < 100 || columns > 26)
-                        one_tile(l, rows, columns, depths[d], (rows + columns) % 2 == 0);
+                        one_tile(level, rows, columns, depths[d], (rows + columns) % 2 == 0);
 }
 
-/* Transforms there and back are a convolution: of one window, by weights of 3x3. */
+/* Winograd transforms of one tile: input, weights and output transforms together are a convolution with 3x3 weights. */
 static void one_window(const struct level *level, int64_t points, int64_t channels)
 {
     const int64_t lines = 48, squared = points * points, size = points - 2;
@@ -180,14 +180,14 @@ static void one_window(const struct level *level, int64_t points, int64_t channe
 static void windows(void **state)
 {
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t channels = 1; channels <= TILE_WIDTH; channels += 3) {
-            one_window(l, 4, channels);
-            one_window(l, 6, channels);
+            one_window(level, 4, channels);
+            one_window(level, 6, channels);
         }
 }
 
-/* NaN stays, infinities have limits. */
+/* Activation functions, including NaN and infinities. */
 static void functions(void **state)
 {
     static const float x[] = { -INFINITY, -1e30f, -200, -20, -3.5f, -1,    -1e-3f,   0,  1e-3f,
@@ -195,7 +195,7 @@ static void functions(void **state)
     enum { COUNT = sizeof x / sizeof x[0] };
 
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int fn = 0; fn < 5; fn++) {
             static const sgemm_fn fns[] = { SGEMM_SIGMOID, SGEMM_SWISH, SGEMM_HARDSWISH, SGEMM_GELU, SGEMM_GELU_TANH };
             const sgemm_post post = { .fn = fns[fn], .alpha = 1 };
@@ -204,9 +204,9 @@ static void functions(void **state)
             memcpy(y, x, sizeof x);
             y[COUNT] = guard;
             if (fn >= 3)
-                l->products->post(&post, y, COUNT, 1, COUNT);
+                level->products->post(&post, y, COUNT, 1, COUNT);
             else
-                assert_true(l->tiles->function(&post, y, COUNT, 1, COUNT));
+                assert_true(level->tiles->function(&post, y, COUNT, 1, COUNT));
             assert_true(y[COUNT] == guard);
             for (int i = 0; i < COUNT; i++) {
                 const double t = (double)x[i], share = t < -3 ? 0 : t > 3 ? 1 : t / 6 + 0.5;
@@ -216,12 +216,12 @@ static void functions(void **state)
 
                 if (isnan(t))
                     assert_true(isnan(y[i]));
-                else if (isinf(t) && t < 0) /* 0 times infinity is left to each */
+                else if (isinf(t) && t < 0) /* 0 times infinity may be 0 or NaN */
                     assert_true(!(y[i] > 0));
                 else if (isinf(t))
                     assert_true(fn == 0 ? y[i] == 1.0f : isinf(y[i]));
                 else
-                    expect(l, "function", (double)y[i], want[fn], fabs(want[fn]));
+                    expect(level, "function", (double)y[i], want[fn], fabs(want[fn]));
             }
         }
 }
@@ -274,20 +274,20 @@ static void product(const struct level *level, int64_t m, int64_t n, int64_t k)
 static void products(void **state)
 {
     (void)state;
-    EACH_LEVEL(l) {
+    EACH_LEVEL(level) {
         for (int64_t m = 1; m <= 14; m++)
             for (int64_t n = 1; n <= 70; n += n < 4 ? 1 : 7)
-                product(l, m, n, 1 + (m * 5 + n) % 23);
-        product(l, 7, 70, 1700);
-        product(l, 1, 64, 900);
+                product(level, m, n, 1 + (m * 5 + n) % 23);
+        product(level, 7, 70, 1700);
+        product(level, 1, 64, 900);
     }
 }
 
-/* Softmax of rows, keys as panels, and products of few rows by lines. */
+/* Kernels of attention: softmax of rows, packing keys to panels, and dot products of few rows. */
 static void scores(void **state)
 {
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t count = 1; count <= 37; count += 4) {
             const int64_t rows = count % 19 + 1, row = 48;
             float *input = filled(rows * row + row), *lines = filled(count * row), *panel = filled(row * SGEMM_WIDTH),
@@ -300,43 +300,43 @@ static void scores(void **state)
                                      .scale = 0.7f,
                                      .factors = factors };
 
-            l->products->dots(input, row, rows, lines, row, count, count, out, row);
+            level->products->dots(input, row, rows, lines, row, count, count, out, row);
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t i = 0; i < count; i++) {
                     double sum = 0;
 
                     for (int64_t k = 0; k < count; k++)
                         sum += (double)input[r * row + k] * (double)lines[i * row + k];
-                    expect(l, "dot", (double)out[r * row + i], sum, (double)count);
+                    expect(level, "dot", (double)out[r * row + i], sum, (double)count);
                 }
-            for (int64_t r = 0; r < rows; r++) { /* the same bits alone */
-                l->products->dots(input + r * row, row, 1, lines, row, count, count, factors, row);
+            for (int64_t r = 0; r < rows; r++) { /* a single row gives the same bits */
+                level->products->dots(input + r * row, row, 1, lines, row, count, count, factors, row);
                 assert_memory_equal(factors, out + r * row, (size_t)count * sizeof *out);
             }
-            l->products->panel(lines, row, count, count, panel);
+            level->products->panel(lines, row, count, count, panel);
             for (int64_t i = 0; i < (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES; i++)
                 for (int64_t k = 0; k < count; k++)
                     assert_true(panel[k * SGEMM_WIDTH + i] == (i < count ? lines[i * row + k] : 0));
             kept = malloc((size_t)(rows * row) * sizeof *kept);
             assert_non_null(kept);
             memcpy(kept, input, (size_t)(rows * row) * sizeof *kept);
-            l->products->softmax(&s);
+            level->products->softmax(&s);
             for (int64_t r = 0; r < rows; r++) {
                 double sum = 0;
 
                 for (int64_t i = 0; i < count; i++)
                     sum += exp(0.7 * (double)kept[r * row + i]);
                 for (int64_t i = 0; i < count; i++)
-                    expect(l, "softmax", (double)input[r * row + i] * (double)factors[r],
+                    expect(level, "softmax", (double)input[r * row + i] * (double)factors[r],
                            exp(0.7 * (double)kept[r * row + i]) / sum, 1);
             }
             free(input), free(lines), free(panel), free(kept), free(out);
         }
 }
 
-/* ------------------------------------------------------------------ single channels */
+/* ------------------------------------------------------------------ depthwise convolutions */
 
-/* A row of a window of three columns, by a table of pixels and by steps. */
+/* A row with three taps, by a table of pixels and by strides. */
 static void one_depthwise(const struct level *level, int64_t channels, int32_t pixels, int64_t stride, bool reused)
 {
     const int64_t blocks = (channels + 15) / 16, row = channels + 2, count = (pixels - 1) * stride + 3;
@@ -457,35 +457,35 @@ static void planes(void **state)
     static const int64_t sides[] = { 1, 2, 3, 5, 7 }, lengths[] = { 1, 15, 16, 17, 64, 65, 100 };
 
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (size_t side = 0; side < sizeof sides / sizeof *sides; side++)
             for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
                 for (int64_t stride = 1; stride <= 3; stride++)
                     for (int32_t rows = 1; rows <= PLANES_ROWS; rows++)
-                        one_plane(l, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
+                        one_plane(level, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
-/* Every so many, put between each other, filled and added. */
+/* De-interleaving (every), interleaving (join), filling and adding rows. */
 static void parts_of_rows(void **state)
 {
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t step = 1; step <= 4; step++)
             for (int64_t n = 1; n < 70; n += 3) {
                 float *input = filled(step * n), *parts = filled(step * (n + 1)), *output = filled(step * n + 1);
 
                 output[step * n] = guard;
                 for (int64_t p = 0; p < step; p++)
-                    l->planes->every(input + p, step, parts + p * (n + 1), n);
+                    level->planes->every(input + p, step, parts + p * (n + 1), n);
                 for (int64_t p = 0; p < step; p++)
                     for (int64_t i = 0; i < n; i++)
                         assert_true(parts[p * (n + 1) + i] == input[i * step + p]);
                 for (int64_t less = 0; step > 1 && less < step; less++) {
-                    l->planes->join(parts, n + 1, step, output, step * n - less);
+                    level->planes->join(parts, n + 1, step, output, step * n - less);
                     assert_memory_equal(input, output, (size_t)(step * n - less) * sizeof *input);
                 }
-                l->planes->fill(output, 2, step * n);
-                l->planes->add(input, output, step * n);
+                level->planes->fill(output, 2, step * n);
+                level->planes->add(input, output, step * n);
                 for (int64_t i = 0; i < step * n; i++)
                     assert_true(output[i] == 2 + input[i]);
                 assert_true(output[step * n] == guard);
@@ -500,14 +500,14 @@ static void panels(void **state)
     enum { STEP = 3 * PLANES_PANEL, MOST = 4 * STEP };
 
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t at = 0; at < 2 * PLANES_PANEL; at += 5)
             for (int64_t n = 1; n < 2 * PLANES_PANEL; n += 9) {
                 float *input = filled(n), y[MOST];
 
                 for (int64_t i = 0; i < MOST; i++)
                     y[i] = guard;
-                l->planes->put(input, n, y, STEP, at);
+                level->planes->put(input, n, y, STEP, at);
                 for (int64_t i = 0; i < MOST; i++) {
                     const int64_t column = i / STEP * PLANES_PANEL + i % STEP;
 
@@ -523,7 +523,7 @@ static void panels(void **state)
 static void greater(void **state)
 {
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t n = 1; n < 200; n += 7) {
             float *input = filled(n), *output = filled(n + 1);
 
@@ -531,7 +531,7 @@ static void greater(void **state)
                 input[i] = i % 5 == 0 ? 0.25f : input[i];
             input[n / 2] = INFINITY;
             output[n] = guard;
-            l->rows->greater(input, output, n);
+            level->rows->greater(input, output, n);
             for (int64_t i = 0; i < n; i++) {
                 int64_t above = 0;
 
@@ -550,12 +550,12 @@ static void depthwise(void **state)
     static const int32_t pixels[] = { 1, 2, 4, 7, 8 };
 
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
             for (size_t pixel = 0; pixel < sizeof pixels / sizeof pixels[0]; pixel++)
                 for (int64_t stride = 1; stride <= 2; stride++) {
-                    one_depthwise(l, channels, pixels[pixel], stride, false);
-                    one_depthwise(l, channels, pixels[pixel], stride, true);
+                    one_depthwise(level, channels, pixels[pixel], stride, false);
+                    one_depthwise(level, channels, pixels[pixel], stride, true);
                 }
 }
 
@@ -564,7 +564,7 @@ static void depthwise(void **state)
 static void moves(void **state)
 {
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t rows = 1; rows <= 35; rows += rows < 5 ? 1 : 6)
             for (int64_t columns = 1; columns <= 53; columns += columns < 5 ? 1 : 8) {
                 float *input = filled(rows * (columns + 3)), *output = filled(rows * columns + GUARD),
@@ -572,8 +572,8 @@ static void moves(void **state)
 
                 for (int64_t i = 0; i < GUARD; i++)
                     output[rows * columns + i] = z[rows * columns + i] = guard;
-                l->moves->turn(input, columns + 3, output, rows, rows, columns);
-                l->moves->rows(input, columns + 3, z, columns, rows, columns);
+                level->moves->turn(input, columns + 3, output, rows, rows, columns);
+                level->moves->rows(input, columns + 3, z, columns, rows, columns);
                 for (int64_t r = 0; r < rows; r++)
                     for (int64_t c = 0; c < columns; c++) {
                         assert_true(output[c * rows + r] == input[r * (columns + 3) + c]);
@@ -585,30 +585,30 @@ static void moves(void **state)
             }
 }
 
-/* Elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several of them. */
+/* Transposes of elements of 1, 2 and 4 bytes at odd addresses, from sizes below a square to several squares. */
 static void turns(void **state)
 {
     static const int64_t sizes[] = { 1, 2, 3, 7, 8, 12, 31, 32, 40, 64, 65, 130 };
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
 
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t log = 0; log < 3; log++)
             for (int which = 0; which < COUNT * COUNT; which++) {
                 const int64_t rows = sizes[which / COUNT], columns = sizes[which % COUNT], size = 1 << log;
                 const int64_t x_row = columns * size + 5, y_row = rows * size + 3;
                 char *x = malloc((size_t)(rows * x_row + 1)),
-                     *y = malloc((size_t)(columns * y_row + 1)); /* each begins at 1 */
+                     *y = malloc((size_t)(columns * y_row + 1)); /* data begins at offset 1 */
 
                 assert_true(x != NULL && y != NULL);
                 for (int64_t i = 0; i <= rows * x_row; i++)
                     x[i] = (char)(noise() * 127);
                 memset(y, 77, (size_t)(columns * y_row + 1));
-                l->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
+                level->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
                 for (int64_t c = 0; c < columns; c++) {
                     for (int64_t r = 0; r < rows; r++)
                         assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);
-                    for (int64_t i = rows * size; i < y_row; i++) /* between the rows nothing is written */
+                    for (int64_t i = rows * size; i < y_row; i++) /* gaps between rows are not written */
                         assert_int_equal(y[1 + c * y_row + i], 77);
                 }
                 assert_true(y[0] == 77);
@@ -618,13 +618,13 @@ static void turns(void **state)
 
 /* ------------------------------------------------------------------ bytes */
 
-/* To the last bit, halves and what is no number among them. */
+/* Quantization is exact, including ties, NaN and infinities. */
 static void bytes(void **state)
 {
     enum { MOST = 150 };
 
     (void)state;
-    EACH_LEVEL(l)
+    EACH_LEVEL(level)
         for (int64_t n = 1; n <= MOST; n++) {
             const bool is_signed = n % 2 != 0;
             const float scale = ldexpf(1.5f + noise() / 2, (int)(n % 20) - 15), low = is_signed ? -128 : 0;
@@ -635,10 +635,10 @@ static void bytes(void **state)
             for (int64_t i = 0; i < n; i++)
                 x[i] = i % 29 == 28   ? NAN
                        : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
-                       : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* halves */
+                       : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* ties */
                                       : scale * 300 * noise();
             y[n] = 77;
-            l->quantize(y, x, is_signed, n, scale, zero);
+            level->quantize(y, x, is_signed, n, scale, zero);
             assert_int_equal(y[n], 77);
             for (int64_t i = 0; i < n; i++) {
                 const float q = nearbyintf(x[i] / scale) + zero;

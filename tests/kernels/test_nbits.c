@@ -1,6 +1,6 @@
-/* Products by packed weights of every level of instructions that this CPU has, beside sums in double of the weights as
- * the file has them: bits, blocks that do and do not divide, orders of the file, zero points, rows, and what cannot be
- * rounded. */
+/* Matrix multiplications with packed n-bit weights, for every instruction set that this CPU supports, compared with
+ * sums in double of the unpacked weights: numbers of bits, block sizes that do and do not divide k, transposed
+ * weights, zero points, numbers of rows, and activations that cannot be quantized. */
 #include "weights/nbits.h"
 #include "cmocka_all.h"
 #include <math.h>
@@ -24,25 +24,25 @@ static const struct level levels[] = {
     { &nbits_c, CPU_BASELINE, false },
 };
 
-static uint32_t state_of_noise = 1;
+static uint32_t noise_state = 1;
 static float noise(void)
 {
-    state_of_noise = state_of_noise * 1664525u + 1013904223u;
-    return (float)(int32_t)state_of_noise / 2147483648.0f;
+    noise_state = noise_state * 1664525u + 1013904223u;
+    return (float)(int32_t)noise_state / 2147483648.0f;
 }
 
-/* How the weights of a case lie, and what they are. */
+/* The weights of a test case, as stored in a file, as numbers and packed. */
 struct weights {
     nbits_shape shape;
     nbits_source source;
-    uint8_t *file;   /* guarded by its size: the sanitizers see reads beyond */
+    uint8_t *file;   /* of exact size, so that sanitizers detect reads beyond the end */
     double *weights; /* [k][n] */
     uint8_t *packed;
     float *scales, *zeros, *file_scales;
     float zero;
 };
 
-static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int64_t n, int64_t block, bool turned,
+static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int64_t n, int64_t block, bool transposed,
                          bool is_signed, bool zeros)
 {
     const int64_t bytes = (k * n * bits + 7) / 8;
@@ -64,7 +64,7 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
         file_zeros[i] = (uint8_t)(noise() * 128 + 128);
     for (int64_t i = 0; i < blocks * n; i++)
         weights->file_scales[i] = 0.5f + noise() * 0.25f;
-    weights->source = (nbits_source){ weights->file, turned ? 1 : n, turned ? k : 1, is_signed };
+    weights->source = (nbits_source){ weights->file, transposed ? 1 : n, transposed ? k : 1, is_signed };
     weights->zero = is_signed ? (float)(1 << (bits - 1)) : 3.0f;
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -72,7 +72,7 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
             const double zero = zeros ? nbits_element(file_zeros, at, bits, is_signed) : is_signed ? 0 : 3;
 
             weights->weights[i * n + j] =
-                (nbits_element(weights->file, turned ? j * k + i : i * n + j, bits, is_signed) - zero) *
+                (nbits_element(weights->file, transposed ? j * k + i : i * n + j, bits, is_signed) - zero) *
                 (double)weights->file_scales[at];
         }
     nbits_pack_weights(&weights->shape, &weights->source, 0, weights->shape.panels, weights->packed);
@@ -92,7 +92,7 @@ static void drop_weights(struct weights *weights)
     free(weights->file_scales);
 }
 
-/* Activations with each block padded by zeros. */
+/* Activations with each block padded with zeros. */
 static float *spread_rows(const nbits_shape *shape, const float *a, int64_t rows)
 {
     const int64_t depth = nbits_depth(shape);
@@ -107,7 +107,7 @@ static float *spread_rows(const nbits_shape *shape, const float *a, int64_t rows
 
 enum { GUARD = 8 };
 
-/* Panels side by side, a few parts after the other. */
+/* Multiplies several panels together, NBITS_PARTS parts at a time. */
 static void multiply_block(const struct level *level, const nbits_tile *tile, nbits_mode mode, const int32_t *starts)
 {
     const nbits_shape *shape = tile->shape;
@@ -182,7 +182,8 @@ static void multiply(const struct level *level, const struct weights *weights, n
     free(limbs);
 }
 
-/* Exact sums lose what sums of floats do; integers what their factors round off: half a step of each part's largest. */
+/* The error of exact sums is that of float sums; the error of integers is half a quantization step of the largest
+ * activation of each part. */
 static void check(const struct level *level, const struct weights *weights, nbits_mode mode, bool blocks, int64_t rows)
 {
     const nbits_shape *shape = &weights->shape;
@@ -192,7 +193,7 @@ static void check(const struct level *level, const struct weights *weights, nbit
     assert_true(a && c);
     for (int64_t i = 0; i < rows * shape->k; i++)
         a[i] = noise();
-    a[shape->k / 2] = 100; /* spoils its own part alone */
+    a[shape->k / 2] = 100; /* increases the error of its part only */
     for (int64_t i = 0; i < rows * (shape->n + GUARD); i++)
         c[i] = 123;
     multiply(level, weights, mode, blocks, a, rows, c);
@@ -229,7 +230,7 @@ static void check(const struct level *level, const struct weights *weights, nbit
     free(c);
 }
 
-/* A row has the same bits whatever tile or block it is in. */
+/* The result of a row does not depend on the tile or block that it is part of. */
 static void check_rows(const struct level *level, const struct weights *weights, nbits_mode mode)
 {
     const int64_t row = weights->shape.n + GUARD;
@@ -310,7 +311,7 @@ static void products(void **state)
             }
 }
 
-/* What has no factor is said to be so. */
+/* prepare() refuses activations that have no quantization factor. */
 static void refusals(void **state)
 {
     static const float bad[] = { INFINITY, -INFINITY, NAN, 1e-31f, 1e-44f };

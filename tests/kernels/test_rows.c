@@ -1,5 +1,5 @@
-/* Functions over rows, at every level of instructions that this CPU has, against double: errors in units of the last
- * place, special numbers, ends of rows of any length, float16. */
+/* Functions over rows, for every instruction set that this CPU supports, compared with double: errors in units in the
+ * last place, special numbers, rows of any length, float16. */
 #include "simd/convert.h"
 #include "simd/row_set.h"
 #include "cmocka_all.h"
@@ -24,16 +24,16 @@ static uint32_t levels(const row_set *out[LEVELS])
     return n;
 }
 
-static double sigmoid(double x)
+static double sigmoid(double input)
 {
-    return 1 / (1 + exp(-x));
+    return 1 / (1 + exp(-input));
 }
 
-/* How many floats lie between y and the exact result, where that is normal. */
-static double ulps(float y, double exact)
+/* The error of y in units in the last place of the exact result, which must be normal. */
+static double ulps(float output, double exact)
 {
     const double step = ldexp(1, ilogb(exact) - 23);
-    return fabs((double)y - exact) / step;
+    return fabs((double)output - exact) / step;
 }
 
 static void check(row_fn fn, double (*exact)(double), float from, float to, double most)
@@ -67,16 +67,16 @@ static void test_functions(void **state)
     const uint32_t n = levels(all);
 
     (void)state;
-    for (uint32_t l = 0; l < n; l++) {
-        check(all[l]->exp, exp, -87, 88.7f, 1.2);
-        check(all[l]->exp, exp, -1e-3f, 1e-3f, 1.2);
-        check(all[l]->tanh, tanh, -12, 12, 2.7);
-        check(all[l]->tanh, tanh, -0.7f, 0.7f, 2.7);
-        check(all[l]->tanh, tanh, -1e-5f, 1e-5f, 2.7);
-        check(all[l]->erf, erf, -5, 5, 2.4);
-        check(all[l]->erf, erf, -0.01f, 0.01f, 2.4);
-        check(all[l]->sigmoid, sigmoid, -80, 20, 2.4);
-        check(all[l]->sigmoid, sigmoid, -4, 1, 2.4);
+    for (uint32_t level = 0; level < n; level++) {
+        check(all[level]->exp, exp, -87, 88.7f, 1.2);
+        check(all[level]->exp, exp, -1e-3f, 1e-3f, 1.2);
+        check(all[level]->tanh, tanh, -12, 12, 2.7);
+        check(all[level]->tanh, tanh, -0.7f, 0.7f, 2.7);
+        check(all[level]->tanh, tanh, -1e-5f, 1e-5f, 2.7);
+        check(all[level]->erf, erf, -5, 5, 2.4);
+        check(all[level]->erf, erf, -0.01f, 0.01f, 2.4);
+        check(all[level]->sigmoid, sigmoid, -80, 20, 2.4);
+        check(all[level]->sigmoid, sigmoid, -4, 1, 2.4);
     }
 }
 
@@ -86,99 +86,100 @@ static void test_special(void **state)
     const uint32_t n = levels(all);
 
     (void)state;
-    for (uint32_t l = 0; l < n; l++) {
-        const float x[7] = { NAN, INFINITY, -INFINITY, 0.0f, -0.0f, -200, 200 };
-        float y[7];
+    for (uint32_t level = 0; level < n; level++) {
+        const float input[7] = { NAN, INFINITY, -INFINITY, 0.0f, -0.0f, -200, 200 };
+        float output[7];
 
-        all[l]->exp(x, y, 7);
-        assert_true(isnan(y[0]) && y[1] == INFINITY && y[2] == 0 && y[3] == 1 && y[4] == 1 && y[5] == 0 &&
-                    y[6] == INFINITY);
-        all[l]->tanh(x, y, 7);
-        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 0 && !signbit(y[3]) && y[4] == 0 &&
-                    signbit(y[4]) && y[5] == -1 && y[6] == 1);
-        all[l]->erf(x, y, 7);
-        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == -1 && y[3] == 0 && !signbit(y[3]) && y[4] == 0 &&
-                    signbit(y[4]) && y[5] == -1 && y[6] == 1);
-        all[l]->sigmoid(x, y, 7);
-        assert_true(isnan(y[0]) && y[1] == 1 && y[2] == 0 && y[3] == 0.5f && y[4] == 0.5f && y[5] >= 0 &&
-                    y[5] < 1e-37f && y[6] == 1);
+        all[level]->exp(input, output, 7);
+        assert_true(isnan(output[0]) && output[1] == INFINITY && output[2] == 0 && output[3] == 1 && output[4] == 1 &&
+                    output[5] == 0 && output[6] == INFINITY);
+        all[level]->tanh(input, output, 7);
+        assert_true(isnan(output[0]) && output[1] == 1 && output[2] == -1 && output[3] == 0 && !signbit(output[3]) &&
+                    output[4] == 0 && signbit(output[4]) && output[5] == -1 && output[6] == 1);
+        all[level]->erf(input, output, 7);
+        assert_true(isnan(output[0]) && output[1] == 1 && output[2] == -1 && output[3] == 0 && !signbit(output[3]) &&
+                    output[4] == 0 && signbit(output[4]) && output[5] == -1 && output[6] == 1);
+        all[level]->sigmoid(input, output, 7);
+        assert_true(isnan(output[0]) && output[1] == 1 && output[2] == 0 && output[3] == 0.5f && output[4] == 0.5f &&
+                    output[5] >= 0 && output[5] < 1e-37f && output[6] == 1);
     }
 }
 
-/* Rows of every length, with and without a NaN at each place of some. */
+/* Reductions and softmax of rows of every length, with and without NaN and infinities. */
 static void test_rows(void **state)
 {
     const row_set *all[LEVELS];
     const uint32_t levels_here = levels(all);
-    float x[SHORT], y[SHORT], z[SHORT];
+    float input[SHORT], output[SHORT], logarithms[SHORT];
 
     (void)state;
-    for (uint32_t l = 0; l < levels_here; l++) {
+    for (uint32_t level = 0; level < levels_here; level++) {
         for (int n = 1; n <= SHORT; n++) {
             double sum = 0, mean = 0, top = -INFINITY, low = INFINITY;
             float end;
 
             for (int i = 0; i < n; i++) {
-                x[i] = (float)((i * 37 + n) % 101) / 7 - 6;
-                top = fmax(top, (double)x[i]);
-                low = fmin(low, (double)x[i]);
+                input[i] = (float)((i * 37 + n) % 101) / 7 - 6;
+                top = fmax(top, (double)input[i]);
+                low = fmin(low, (double)input[i]);
             }
             for (int i = 0; i < n; i++)
-                sum += exp((double)x[i] - top);
-            all[l]->softmax(x, y, 1, n);
-            all[l]->log_softmax(x, z, 1, n);
+                sum += exp((double)input[i] - top);
+            all[level]->softmax(input, output, 1, n);
+            all[level]->log_softmax(input, logarithms, 1, n);
             for (int i = 0; i < n; i++) {
-                assert_true(fabs((double)y[i] - exp((double)x[i] - top) / sum) <= 1e-6 * (double)y[i]);
-                assert_true(fabs((double)z[i] - ((double)x[i] - top - log(sum))) <= 2e-6);
+                assert_true(fabs((double)output[i] - exp((double)input[i] - top) / sum) <= 1e-6 * (double)output[i]);
+                assert_true(fabs((double)logarithms[i] - ((double)input[i] - top - log(sum))) <= 2e-6);
             }
-            all[l]->means(x, &end, 1, n);
+            all[level]->means(input, &end, 1, n);
             for (int i = 0; i < n; i++)
-                mean += (double)x[i] / n;
+                mean += (double)input[i] / n;
             assert_true(fabs((double)end - mean) <= 1e-6);
-            assert_true(fabs(all[l]->sum(x, n) / n - mean) <= 1e-6);
-            all[l]->tops(x, &end, 1, n);
+            assert_true(fabs(all[level]->sum(input, n) / n - mean) <= 1e-6);
+            all[level]->tops(input, &end, 1, n);
             assert_true((double)end == top);
-            all[l]->lows(x, &end, 1, n);
+            all[level]->lows(input, &end, 1, n);
             assert_true((double)end == low);
-            x[(n * 5) % n] = NAN;
-            x[n / 2] = NAN;
-            all[l]->tops(x, &end, 1, n);
+            input[(n * 5) % n] = NAN;
+            input[n / 2] = NAN;
+            all[level]->tops(input, &end, 1, n);
             assert_true(isnan(end));
-            all[l]->lows(x, &end, 1, n);
+            all[level]->lows(input, &end, 1, n);
             assert_true(isnan(end));
-            all[l]->softmax(x, y, 1, n);
+            all[level]->softmax(input, output, 1, n);
             for (int i = 0; i < n; i++)
-                assert_true(isnan(y[i]));
+                assert_true(isnan(output[i]));
             for (int i = 0; i < n; i++)
-                x[i] = i == n / 2 ? INFINITY : -INFINITY;
-            all[l]->tops(x, &end, 1, n);
+                input[i] = i == n / 2 ? INFINITY : -INFINITY;
+            all[level]->tops(input, &end, 1, n);
             assert_true(end == INFINITY);
-            all[l]->lows(x, &end, 1, n);
+            all[level]->lows(input, &end, 1, n);
             assert_true(n == 1 ? end == INFINITY : end == -INFINITY);
         }
     }
 }
 
-/* Many rows at once give what each gives alone, in place, too. */
+/* Softmax of many rows in place gives the same as of each row alone. */
 static void test_many_rows(void **state)
 {
     enum { ROWS = 37, MOST = 140 };
     const row_set *all[LEVELS];
     const uint32_t levels_here = levels(all);
-    float x[ROWS * MOST], y[ROWS * MOST], alone[MOST];
+    float input[ROWS * MOST], output[ROWS * MOST], alone[MOST];
 
     (void)state;
-    for (uint32_t l = 0; l < levels_here; l++) {
+    for (uint32_t level = 0; level < levels_here; level++) {
         for (int n = 1; n <= MOST; n++) {
             for (int i = 0; i < ROWS * n; i++)
-                x[i] = (float)((i * 37 + n) % 101) / 3 - 16;
-            x[3 * n + n / 2] = NAN;
-            memcpy(y, x, sizeof x);
-            all[l]->softmax(y, y, ROWS, n);
+                input[i] = (float)((i * 37 + n) % 101) / 3 - 16;
+            input[3 * n + n / 2] = NAN;
+            memcpy(output, input, sizeof input);
+            all[level]->softmax(output, output, ROWS, n);
             for (int r = 0; r < ROWS; r++) {
-                all[l]->softmax(x + r * n, alone, 1, n);
+                all[level]->softmax(input + r * n, alone, 1, n);
                 for (int i = 0; i < n; i++)
-                    assert_true(r == 3 ? isnan(y[r * n + i]) : fabsf(y[r * n + i] - alone[i]) <= 1e-6f * alone[i]);
+                    assert_true(r == 3 ? isnan(output[r * n + i])
+                                       : fabsf(output[r * n + i] - alone[i]) <= 1e-6f * alone[i]);
             }
         }
     }
@@ -189,36 +190,36 @@ static void test_windows(void **state)
     enum { MOST = 150, GUARD = 40 };
     const row_set *all[LEVELS];
     const uint32_t levels_here = levels(all);
-    float x[MOST + 8 * 11], y[MOST + GUARD];
+    float input[MOST + 8 * 11], output[MOST + GUARD];
 
     (void)state;
-    for (uint32_t l = 0; l < levels_here; l++) {
+    for (uint32_t level = 0; level < levels_here; level++) {
         for (int n = 1; n <= MOST; n += 1 + n / 20) {
             for (int taps = 1; taps <= 8; taps++) {
                 const int step = taps % 2 ? 1 : 11;
 
                 for (int i = 0; i < n + (taps - 1) * step; i++)
-                    x[i] = i % 29 == 3 ? -INFINITY : (float)((i * 37 + n) % 101) / 7 - 6;
+                    input[i] = i % 29 == 3 ? -INFINITY : (float)((i * 37 + n) % 101) / 7 - 6;
                 for (int i = 0; i < MOST + GUARD; i++)
-                    y[i] = 77;
-                all[l]->windows(x, y, n, taps, step);
+                    output[i] = 77;
+                all[level]->windows(input, output, n, taps, step);
                 for (int i = 0; i < n; i++) {
-                    float top = x[i];
+                    float top = input[i];
 
                     for (int t = 1; t < taps; t++)
-                        top = fmaxf(top, x[i + t * step]);
-                    assert_true(y[i] == top);
+                        top = fmaxf(top, input[i + t * step]);
+                    assert_true(output[i] == top);
                 }
                 for (int i = n; i < MOST + GUARD; i++)
-                    assert_true(y[i] == 77);
+                    assert_true(output[i] == 77);
             }
             for (int i = 0; i < n; i++)
-                x[i] = 3e38f;
-            assert_true(all[l]->finite(x, n));
-            x[n * 7 % n] = NAN;
-            assert_false(all[l]->finite(x, n));
-            x[0] = 1, x[n - 1] = -INFINITY;
-            assert_false(all[l]->finite(x, n));
+                input[i] = 3e38f;
+            assert_true(all[level]->finite(input, n));
+            input[n * 7 % n] = NAN;
+            assert_false(all[level]->finite(input, n));
+            input[0] = 1, input[n - 1] = -INFINITY;
+            assert_false(all[level]->finite(input, n));
         }
     }
 }
@@ -233,10 +234,10 @@ static void test_half(void **state)
     (void)state;
     for (uint32_t i = 0; i < 65536; i++)
         halves[i] = (uint16_t)i;
-    for (uint32_t l = 0; l < n; l++) {
+    for (uint32_t level = 0; level < n; level++) {
         for (int64_t count = 65536; count > 65530; count--) {
-            all[l]->from_half(halves, floats, count);
-            all[l]->to_half(floats, back, count);
+            all[level]->from_half(halves, floats, count);
+            all[level]->to_half(floats, back, count);
             for (int64_t i = 0; i < count; i++) {
                 const bool is_nan = (i & 0x7fff) > 0x7c00;
 
@@ -244,9 +245,9 @@ static void test_half(void **state)
                 assert_true(is_nan ? (back[i] & 0x7fff) > 0x7c00 : back[i] == i);
             }
         }
-        for (uint32_t i = 0; i < 65536; i++) /* halfway to the next, and beside that */
+        for (uint32_t i = 0; i < 65536; i++) /* halfway between two halves, and one float below and above */
             nudged[i] = f32_from_bits(f32_bits(f16_to_f32((uint16_t)(i & 0x7bff))) + 0x1000u + i % 3 - 1);
-        all[l]->to_half(nudged, back, 65536);
+        all[level]->to_half(nudged, back, 65536);
         for (uint32_t i = 0; i < 65536; i++)
             assert_int_equal(back[i], f32_to_f16(nudged[i]));
     }

@@ -1,5 +1,5 @@
-/* The list of kernels' sources: every source that is compiled for several levels is in it, with the instances that
- * there are, and the one that is chosen is what kernels run by. */
+/* The list of kernel sources: it contains every source that is compiled for several instruction sets, with its
+ * instances, and the chosen instance is the one that kernels use. */
 #include "sources.h"
 #include "simd/move_set.h"
 #include "convolution/tile_set.h"
@@ -22,7 +22,7 @@ static const inlay_kernel_source *source_of(const char *name)
     return NULL;
 }
 
-/* Does the file name its symbols by the level? */
+/* Does the file define symbols by KERNEL()? */
 static bool has_instances(const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -36,7 +36,7 @@ static bool has_instances(const char *path)
     return found;
 }
 
-/* Checks the sources of a folder; returns how many have instances. */
+/* Checks the sources of a folder; returns the number of sources with instances. */
 static uint32_t check_folder(const char *name)
 {
     const struct dirent *entry;
@@ -57,7 +57,7 @@ static uint32_t check_folder(const char *name)
         if (bytes < 3 || strcmp(entry->d_name + bytes - 2, ".c") != 0 || !has_instances(path))
             continue;
 #if !defined(__x86_64__)
-        if (strcmp(entry->d_name, "nbits_block.c") == 0) /* AVX-512 with VNNI is the only level that it has */
+        if (strcmp(entry->d_name, "nbits_block.c") == 0) /* compiled only for AVX-512 with VNNI */
             continue;
 #endif
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
@@ -94,15 +94,15 @@ static void every_source_is_listed(void **state)
 
     (void)state;
     for (size_t folder = 0; folder < sizeof folders / sizeof *folders; folder++) {
-        const uint32_t before = found;
+        const uint32_t found_before = found;
 
         found += check_folder(folders[folder]);
-        assert_true(found > before);
+        assert_true(found > found_before);
     }
     assert_int_equal(kernel_sources()->source_count, found);
 }
 
-/* One of the instances, and none that the CPU or a cap does not allow. */
+/* The chosen instance is in the list, and the CPU and the cap allow it. */
 static void one_is_chosen(void **state)
 {
     const inlay_ext_sources *all = kernel_sources();
@@ -131,7 +131,7 @@ static void one_is_chosen(void **state)
 #define NAME_OF(name) "c"
 #endif
 
-static void it_is_what_runs(void **state)
+static void the_chosen_instance_runs(void **state)
 {
     (void)state;
     assert_string_equal(source_of("tiles")->chosen, NAME_OF(tiles));
@@ -142,7 +142,7 @@ static void it_is_what_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_source_is_listed), cmocka_unit_test(one_is_chosen),
-                                        cmocka_unit_test(it_is_what_runs) };
+                                        cmocka_unit_test(the_chosen_instance_runs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

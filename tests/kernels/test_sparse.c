@@ -1,5 +1,5 @@
-/* Products by matrices with zeros in blocks, or with two of four: as sums in double have them, for rows and columns of
- * any number, with what is behind a product; infinity and NaN meet zeros as in a dense product. */
+/* Matrix multiplications with block-sparse weights and with 2:4 sparse weights, compared with sums in double, for any
+ * number of rows and columns, with an epilogue. Infinity and NaN times zero give NaN as in a dense multiplication. */
 #include "cmocka_all.h"
 #include "sparse/fours.h"
 #include <math.h>
@@ -13,7 +13,7 @@ static float dice(void)
     return (float)(seed >> 8) / 8388608.0F - 1;
 }
 
-/* [k, n], of whose blocks of 1 x wide so many in ten are zero. */
+/* A matrix [k, n] in which about `zeros` of ten blocks of 1 x wide are zero. */
 static float *matrix(int64_t k, int64_t n, int64_t wide, int zeros)
 {
     float *weights = malloc((size_t)(k * n) * sizeof *weights);
@@ -28,7 +28,7 @@ static float *matrix(int64_t k, int64_t n, int64_t wide, int zeros)
     return weights;
 }
 
-/* [k, n]: none to two of each four k. */
+/* A 2:4 sparse matrix [k, n]: at most two non-zero elements in each four along k. */
 static float *matrix_of_fours(int64_t k, int64_t n)
 {
     float *weights = calloc((size_t)(k * n), sizeof *weights);
@@ -44,30 +44,31 @@ static float *matrix_of_fours(int64_t k, int64_t n)
     return weights;
 }
 
-typedef enum form { BLOCKS, FOURS } form;
+typedef enum sparse_form { BLOCKS, FOURS } sparse_form;
 
-/* The pack of which the job is told. */
-static float *pack_of(form f, const sparse_packed_weights *weights, sgemm_job *job)
+/* Packs the weights and sets them in the job. The caller frees the result. */
+static float *pack_of(sparse_form form, const sparse_packed_weights *weights, sgemm_job *job)
 {
     const int64_t count = sparse_count(weights, 1);
-    const int64_t floats = f == FOURS ? fours_pack_floats(weights->k, weights->n) : sparse_pack_floats(weights, count);
+    const int64_t floats =
+        form == FOURS ? fours_pack_floats(weights->k, weights->n) : sparse_pack_floats(weights, count);
     float *pack = aligned_alloc(64, ((size_t)floats * sizeof *pack + 63) / 64 * 64);
 
     assert_true(count >= 0 && count <= weights->k * ((weights->n + SPARSE_WIDTH - 1) / SPARSE_WIDTH));
-    assert_true(f == FOURS ? fours_are(weights) && fours_pack(weights, pack) : sparse_pack(weights, count, pack));
-    job->width = f == FOURS ? SPARSE24_WIDTH : SPARSE_WIDTH;
+    assert_true(form == FOURS ? fours_are(weights) && fours_pack(weights, pack) : sparse_pack(weights, count, pack));
+    job->width = form == FOURS ? SPARSE24_WIDTH : SPARSE_WIDTH;
     job->b = pack;
     return pack;
 }
 
-/* odd: an element of the last row, and of the matrix, where the first row has 0. */
-static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool turned, float odd)
+/* special: an element of the last row of A, and of the matrix where the first row of A has 0. */
+static void multiply_and_compare(sparse_form form, int64_t m, int64_t n, int64_t k, bool transposed, float special)
 {
-    float *lying = f == FOURS ? matrix_of_fours(k, n) : matrix(k, n, SPARSE_WIDTH, 7),
+    float *plain = form == FOURS ? matrix_of_fours(k, n) : matrix(k, n, SPARSE_WIDTH, 7),
           *w = malloc((size_t)(k * n) * sizeof *w);
     float *a = malloc((size_t)(m * (k + 3)) * sizeof *a), *c = malloc((size_t)(m * (n + 5)) * sizeof *c);
     float *bias = malloc((size_t)n * sizeof *bias), *pack, *scratch;
-    const sparse_packed_weights weights = { w, k, n, turned ? 1 : n, turned ? k : 1 };
+    const sparse_packed_weights weights = { w, k, n, transposed ? 1 : n, transposed ? k : 1 };
     const sgemm_post posts[] = { { .fn = SGEMM_LINEAR, .alpha = 2, .beta = 1 } };
     sgemm_job job = { .kernel = sgemm_kernel_best() != NULL ? sgemm_kernel_best() : &products_c,
                       .m = m,
@@ -82,21 +83,21 @@ static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool t
                       .post_count = 1 };
 
     for (int64_t p = k / 3 / SPARSE24_K * SPARSE24_K; p < k / 3 / SPARSE24_K * SPARSE24_K + SPARSE24_K && p < k; p++)
-        lying[p * n + n / 2] = p == k / 3 ? odd : 0;
+        plain[p * n + n / 2] = p == k / 3 ? special : 0;
     for (int64_t p = 0; p < k; p++)
         for (int64_t j = 0; j < n; j++)
-            w[turned ? j * k + p : p * n + j] = lying[p * n + j];
+            w[transposed ? j * k + p : p * n + j] = plain[p * n + j];
     for (int64_t i = 0; i < m * (k + 3); i++)
         a[i] = dice();
     a[k / 3] = 0;
-    a[(m - 1) * (k + 3) + k / 2] = odd;
+    a[(m - 1) * (k + 3) + k / 2] = special;
     for (int64_t j = 0; j < n; j++)
         bias[j] = dice();
     for (int64_t i = 0; i < m * (n + 5); i++)
         c[i] = -77;
-    pack = pack_of(f, &weights, &job);
+    pack = pack_of(form, &weights, &job);
     scratch = malloc((size_t)sparse_scratch_floats(&job) * sizeof *scratch);
-    for (int64_t u = sparse_units(&job); u-- > 0;) /* in any order */
+    for (int64_t u = sparse_units(&job); u-- > 0;) /* the order of units does not matter */
         sparse_run(&job, scratch, u, u + 1);
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
@@ -104,7 +105,7 @@ static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool t
             double sum = bias[j];
 
             for (int64_t p = 0; p < k; p++)
-                sum += (double)a[i * (k + 3) + p] * lying[p * n + j];
+                sum += (double)a[i * (k + 3) + p] * plain[p * n + j];
             sum = 2 * sum + 1;
             if (isnan(sum) || isinf(sum))
                 assert_true(isnan(sum) ? isnan(got) : (double)got == sum);
@@ -120,15 +121,15 @@ static void multiply_and_compare(form f, int64_t m, int64_t n, int64_t k, bool t
     free(c);
     free(a);
     free(w);
-    free(lying);
+    free(plain);
 }
 
-/* Values and their places in the rows one after the other; the caller frees both. */
-static sparse_entries entries_of(const float *weights, int64_t k, int64_t n, bool upright)
+/* The non-zero values and their indices in the flattened matrix. The caller frees both. */
+static sparse_entries entries_of(const float *weights, int64_t k, int64_t n, bool row_major)
 {
     float *values = malloc((size_t)(k * n) * sizeof *values);
     int64_t *places = malloc((size_t)(k * n) * sizeof *places);
-    sparse_entries entries = { values, places, 0, k, n, upright };
+    sparse_entries entries = { values, places, 0, k, n, row_major };
 
     for (int64_t i = 0; i < k * n; i++)
         if (weights[i] != 0) {
@@ -151,17 +152,17 @@ static void packs_of_entries_are_those_of_matrices(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
         const int64_t k = sizes[i / 2][0], n = sizes[i / 2][1];
-        const bool upright = i % 2 == 0;
-        float *lying = matrix(k, n, SPARSE_WIDTH, 7), *w = malloc((size_t)(k * n) * sizeof *w), *back;
-        const sparse_packed_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
+        const bool row_major = i % 2 == 0;
+        float *plain = matrix(k, n, SPARSE_WIDTH, 7), *w = malloc((size_t)(k * n) * sizeof *w), *back;
+        const sparse_packed_weights weights = { w, k, n, row_major ? n : 1, row_major ? 1 : k };
         float *pack, *other;
         int64_t count;
         sparse_entries entries;
 
         for (int64_t p = 0; p < k; p++)
             for (int64_t j = 0; j < n; j++)
-                w[upright ? p * n + j : j * k + p] = lying[p * n + j];
-        entries = entries_of(w, k, n, upright);
+                w[row_major ? p * n + j : j * k + p] = plain[p * n + j];
+        entries = entries_of(w, k, n, row_major);
         count = sparse_count(&weights, 1);
         assert_int_equal(count, sparse_entries_count(&entries, 1));
         assert_int_equal(sparse_entries_count(&entries, 0.01), -1);
@@ -182,7 +183,7 @@ static void packs_of_entries_are_those_of_matrices(void **state)
         free(other);
         free(back);
         free(w);
-        free(lying);
+        free(plain);
     }
 }
 
@@ -219,27 +220,28 @@ static void products_of_every_size(void **state)
     static const int64_t rows[] = { 1, 2, 4, 7, 8, 9, 23, 24, 25, 48, 61 };
 
     (void)state;
-    for (form f = sparse_of_cpu() != NULL ? BLOCKS : FOURS; f <= FOURS; f++)
+    for (sparse_form form = sparse_of_cpu() != NULL ? BLOCKS : FOURS; form <= FOURS; form++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            multiply_and_compare(f, rows[i], 64, 40, false, 0.5F);
-            multiply_and_compare(f, rows[i], 150, 33, true, 0.5F);
-            multiply_and_compare(f, rows[i], 5, 70, false, 0.5F);
-            multiply_and_compare(f, rows[i], 80, 600, false, 0.5F);
+            multiply_and_compare(form, rows[i], 64, 40, false, 0.5F);
+            multiply_and_compare(form, rows[i], 150, 33, true, 0.5F);
+            multiply_and_compare(form, rows[i], 5, 70, false, 0.5F);
+            multiply_and_compare(form, rows[i], 80, 600, false, 0.5F);
         }
 }
 
 static void what_is_not_finite_meets_zeros(void **state)
 {
     (void)state;
-    for (form f = sparse_of_cpu() != NULL ? BLOCKS : FOURS; f <= FOURS; f++) {
-        multiply_and_compare(f, 1, 96, 40, false, INFINITY);
-        multiply_and_compare(f, 3, 90, 43, true, INFINITY);
-        multiply_and_compare(f, 30, 96, 40, true, -INFINITY);
-        multiply_and_compare(f, 30, 96, 40, false, NAN);
+    for (sparse_form form = sparse_of_cpu() != NULL ? BLOCKS : FOURS; form <= FOURS; form++) {
+        multiply_and_compare(form, 1, 96, 40, false, INFINITY);
+        multiply_and_compare(form, 3, 90, 43, true, INFINITY);
+        multiply_and_compare(form, 30, 96, 40, true, -INFINITY);
+        multiply_and_compare(form, 30, 96, 40, false, NAN);
     }
 }
 
-/* Of each four, the last of which may be cut off; packs of values and places are the same. */
+/* Detection of 2:4 sparsity, also with an incomplete last four; packing entries gives the same as packing the matrix.
+ */
 static void two_of_four_are_found(void **state)
 {
     static const int64_t sizes[][2] = { { 64, 48 }, { 333, 205 }, { 35, 7 }, { 3, 16 }, { 1, 5 } };
@@ -247,9 +249,9 @@ static void two_of_four_are_found(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++) {
         const int64_t k = sizes[i / 2][0], n = sizes[i / 2][1], last = (k - 1) / SPARSE24_K * SPARSE24_K;
-        const bool upright = i % 2 == 0;
-        float *lying = matrix_of_fours(k, n), *w = malloc((size_t)(k * n) * sizeof *w);
-        const sparse_packed_weights weights = { w, k, n, upright ? n : 1, upright ? 1 : k };
+        const bool row_major = i % 2 == 0;
+        float *plain = matrix_of_fours(k, n), *w = malloc((size_t)(k * n) * sizeof *w);
+        const sparse_packed_weights weights = { w, k, n, row_major ? n : 1, row_major ? 1 : k };
         const size_t bytes = (size_t)fours_pack_floats(k, n) * sizeof *w;
         float *pack = malloc(bytes), *other = malloc(bytes);
 
@@ -257,18 +259,18 @@ static void two_of_four_are_found(void **state)
             sparse_entries entries;
 
             for (int64_t p = last >= 0 && k - last < 3 ? last - SPARSE24_K : last; third && p < k; p++)
-                lying[p * n + n - 1] = 1;
+                plain[p * n + n - 1] = 1;
             for (int64_t p = 0; p < k; p++)
                 for (int64_t j = 0; j < n; j++)
-                    w[upright ? p * n + j : j * k + p] = lying[p * n + j];
-            entries = entries_of(w, k, n, upright);
+                    w[row_major ? p * n + j : j * k + p] = plain[p * n + j];
+            entries = entries_of(w, k, n, row_major);
             assert_int_equal(fours_are(&weights), !third);
             assert_int_equal(fours_entries_are(&entries), !third);
             assert_int_equal(fours_pack(&weights, pack), !third);
             assert_int_equal(fours_entries_pack(&entries, other), !third);
             if (!third)
                 assert_memory_equal(pack, other, bytes);
-            if (entries.count > 1) { /* one at two places */
+            if (entries.count > 1) { /* a duplicate index */
                 ((int64_t *)(void *)(uintptr_t)entries.places)[1] = ((const int64_t *)entries.places)[0];
                 assert_false(fours_entries_are(&entries));
                 assert_false(fours_entries_pack(&entries, other));
@@ -278,7 +280,7 @@ static void two_of_four_are_found(void **state)
         free(pack);
         free(other);
         free(w);
-        free(lying);
+        free(plain);
     }
 }
 
@@ -298,7 +300,7 @@ static void zeros_are_found(void **state)
             free(w);
         }
     {
-        float *w = matrix(K, N, 1, 5); /* single zeros are none */
+        float *w = matrix(K, N, 1, 5); /* single zeros do not make zero blocks */
         const sparse_packed_weights weights = { w, K, N, N, 1 };
 
         assert_true(sparse_share(&weights) == 1);

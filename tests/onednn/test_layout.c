@@ -1,7 +1,7 @@
-/* Layouts that the provider writes, compares and measures without oneDNN are what oneDNN says of them. */
+/* Layouts that the provider builds, compares and measures without oneDNN agree with oneDNN's descriptors. */
 #include "library_versions.h"
 #include "region/build.h"
-#include "their_layout.h"
+#include "expected_layout.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const struct {
     { dnnl_acdb, "acdb", 4 },         { dnnl_ba, "ba", 2 },
 };
 
-/* Sizes of all kinds: one, a part of a block, whole blocks, none. */
+/* Random sizes of all kinds: one, a part of a block, whole blocks, zero. */
 static int64_t draw(uint32_t *seed)
 {
     static const int64_t sizes[] = { 1, 2, 3, 8, 16, 17, 32, 33, 64, 65, 1, 5, 1, 0 };
@@ -33,33 +33,33 @@ static int64_t draw(uint32_t *seed)
     return sizes[(*seed >> 16) % (sizeof sizes / sizeof sizes[0])];
 }
 
-static void check_same(const memory_desc *ours, const their_layout *theirs)
+static void check_same(const memory_desc *actual, const expected_layout *expected)
 {
-    const size_t n = (size_t)ours->ndims * sizeof(int64_t);
+    const size_t n = (size_t)actual->ndims * sizeof(int64_t);
 
-    assert_int_equal(memory_desc_bytes(ours), theirs->bytes);
-    assert_memory_equal(ours->strides, theirs->strides, n);
-    assert_memory_equal(ours->padded_dims, theirs->padded_dims, n);
-    assert_int_equal(ours->inner_nblks, theirs->inner_nblks);
-    assert_memory_equal(ours->inner_blks, theirs->inner_blks, (size_t)ours->inner_nblks * sizeof(int64_t));
-    assert_memory_equal(ours->inner_idxs, theirs->inner_idxs, (size_t)ours->inner_nblks * sizeof(int64_t));
-    assert_true(library_knows(ours));
+    assert_int_equal(memory_desc_bytes(actual), expected->bytes);
+    assert_memory_equal(actual->strides, expected->strides, n);
+    assert_memory_equal(actual->padded_dims, expected->padded_dims, n);
+    assert_int_equal(actual->inner_nblks, expected->inner_nblks);
+    assert_memory_equal(actual->inner_blks, expected->inner_blks, (size_t)actual->inner_nblks * sizeof(int64_t));
+    assert_memory_equal(actual->inner_idxs, expected->inner_idxs, (size_t)actual->inner_nblks * sizeof(int64_t));
+    assert_true(library_knows(actual));
 }
 
-static void check_gaps(uint32_t rank, const int64_t *dims, const their_layout *theirs, const memory_desc *ours)
+static void check_gaps(uint32_t rank, const int64_t *dims, const expected_layout *expected, const memory_desc *actual)
 {
     int64_t strides[DNNL_MAX_NDIMS];
 
-    memcpy(strides, theirs->strides, sizeof strides);
-    for (uint32_t d = 0; d < rank; d++) { /* a step of two: gaps */
-        their_layout wanted;
+    memcpy(strides, expected->strides, sizeof strides);
+    for (uint32_t d = 0; d < rank; d++) { /* a doubled stride makes gaps */
+        expected_layout wanted;
         memory_desc gaps;
 
         strides[d] *= 2;
         memory_desc_strides(&gaps, rank, dims, strides);
-        if (their_strides(rank, dims, strides, &wanted)) {
+        if (expected_layout_of_strides(rank, dims, strides, &wanted)) {
             check_same(&gaps, &wanted);
-            assert_int_equal(memory_desc_equal(&gaps, ours), dims[d] == 1);
+            assert_int_equal(memory_desc_equal(&gaps, actual), dims[d] == 1);
         }
         strides[d] /= 2;
     }
@@ -74,34 +74,34 @@ static void test_layouts(void **state)
         for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
             const uint32_t rank = rows[row].rank;
             dnnl_dims_t dims = { 0 };
-            their_layout theirs;
-            memory_desc ours, last;
+            expected_layout expected;
+            memory_desc actual, last;
             bool empty = false;
 
             for (uint32_t d = 0; d < rank; d++) {
                 dims[d] = draw(&seed);
                 empty |= dims[d] == 0;
             }
-            assert_true(their_tag(rows[row].tag, rank, dims, &theirs));
-            assert_true(memory_desc_blocks(&ours, rank, dims, rows[row].text));
+            assert_true(expected_layout_of_tag(rows[row].tag, rank, dims, &expected));
+            assert_true(memory_desc_blocks(&actual, rank, dims, rows[row].text));
             if (empty) {
-                assert_true(memory_desc_bytes(&ours) == 0 && theirs.bytes == 0);
+                assert_true(memory_desc_bytes(&actual) == 0 && expected.bytes == 0);
                 continue;
             }
-            check_same(&ours, &theirs);
+            check_same(&actual, &expected);
             memory_desc_any(&last, rank, dims);
-            assert_false(memory_desc_equal(&ours, &last));
-            if (theirs.inner_nblks > 0)
+            assert_false(memory_desc_equal(&actual, &last));
+            if (expected.inner_nblks > 0)
                 continue;
-            memory_desc_strides(&last, rank, dims, theirs.strides);
-            check_same(&last, &theirs);
-            assert_true(memory_desc_equal(&ours, &last));
-            check_gaps(rank, dims, &theirs, &ours);
+            memory_desc_strides(&last, rank, dims, expected.strides);
+            check_same(&last, &expected);
+            assert_true(memory_desc_equal(&actual, &last));
+            check_gaps(rank, dims, &expected, &actual);
         }
     }
 }
 
-/* What kernels ask for comes back as it went: layouts of operands of any kind are read from descriptors. */
+/* Layouts passed to a descriptor are read back from it unchanged. */
 static void test_descriptors(void **state)
 {
     library_engine engine;
@@ -132,7 +132,7 @@ static void test_descriptors(void **state)
     library_engine_destroy(engine);
 }
 
-/* Reads every element of a layout at the place that it has in another. */
+/* Copies between layouts by plain loops give the same as oneDNN's reorders. */
 static void test_copies(void **state)
 {
     library_engine engine;
@@ -145,7 +145,7 @@ static void test_copies(void **state)
         size_t row = (size_t)round % (sizeof rows / sizeof rows[0]);
         dnnl_dims_t dims = { 0 };
         size_t plain_bytes, bytes;
-        char *source, *ours, *theirs;
+        char *source, *actual, *expected;
         memory_desc plain, md;
 
         for (uint32_t d = 0; d < rows[row].rank; d++)
@@ -157,25 +157,25 @@ static void test_copies(void **state)
         plain_bytes = memory_desc_bytes(&plain);
         bytes = memory_desc_bytes(&md);
         source = malloc(plain_bytes + 1);
-        ours = malloc(bytes);
-        theirs = calloc(1, bytes);
-        assert_true(source != NULL && ours != NULL && theirs != NULL);
-        memset(ours, 0x55, bytes);
+        actual = malloc(bytes);
+        expected = calloc(1, bytes);
+        assert_true(source != NULL && actual != NULL && expected != NULL);
+        memset(actual, 0x55, bytes);
         for (size_t i = 0; i < plain_bytes / sizeof(float); i++)
             memcpy(source + 1 + i * sizeof(float), &(float){ (float)i + 1 }, sizeof(float));
-        if (memory_desc_copy(&plain, source + 1, &md, ours)) {
+        if (memory_desc_copy(&plain, source + 1, &md, actual)) {
             memmove(source, source + 1, plain_bytes);
-            assert_int_equal(library_reorder(engine, &plain, source, &md, theirs, NULL, NULL), LIBRARY_SUCCESS);
-            assert_memory_equal(ours, theirs, bytes);
+            assert_int_equal(library_reorder(engine, &plain, source, &md, expected, NULL, NULL), LIBRARY_SUCCESS);
+            assert_memory_equal(actual, expected, bytes);
         }
         free(source);
-        free(ours);
-        free(theirs);
+        free(actual);
+        free(expected);
     }
     library_engine_destroy(engine);
 }
 
-/* A matrix part by part is the whole. */
+/* A matrix reordered in parts equals the matrix reordered at once. */
 static void test_parts(void **state)
 {
     enum { ROWS = 150, COLUMNS = 70, STEP = 64 };
@@ -201,7 +201,7 @@ static void test_parts(void **state)
         assert_int_equal(library_reorder(engine, &plain, source, &md, in_parts, dims, offsets), LIBRARY_SUCCESS);
     }
     assert_memory_equal(at_once, in_parts, memory_desc_bytes(&md));
-    memset(in_parts, 0, memory_desc_bytes(&md)); /* and as the provider cpu copies them */
+    memset(in_parts, 0, memory_desc_bytes(&md)); /* the same with the plain loops of provider cpu */
     for (int64_t at = 0; at < ROWS; at += STEP) {
         const library_dims dims = { ROWS - at < STEP ? ROWS - at : STEP, COLUMNS }, first = { at, 0 };
 

@@ -1,4 +1,4 @@
-/* Option precision: random networks with bfloat16 products against floats, and strict ones against the same. */
+/* Option precision: random networks with bfloat16 products, and with strict sums, compared with provider reference. */
 #include "region_models.h"
 #include <math.h>
 
@@ -7,8 +7,8 @@ static struct rig open_with(const struct wire *wire, const char *providers, cons
     return model_open(wire, (const char *const[]){ "providers", providers, "precision", precision, NULL });
 }
 
-/* The root of the mean square of the error, in units of that of the result. */
-static double distance(struct rig *ours, struct rig *theirs, uint32_t rank, const int64_t *dims, uint64_t seed)
+/* The root mean square of the error relative to that of the result. */
+static double distance(struct rig *actual, struct rig *expected, uint32_t rank, const int64_t *dims, uint64_t seed)
 {
     const inlay_value *a, *b;
     struct dice dice = { seed };
@@ -19,7 +19,7 @@ static double distance(struct rig *ours, struct rig *theirs, uint32_t rank, cons
     for (int64_t i = 0; i < inlay_value_count(value); i++)
         ((float *)inlay_value_data(value))[i] = roll_float(&dice);
     for (int i = 0; i < 2; i++) {
-        struct rig *rig = i == 0 ? ours : theirs;
+        struct rig *rig = i == 0 ? actual : expected;
         inlay_diag diag = INLAY_DIAG_INIT;
 
         assert_int_equal(inlay_context_set_input(rig->context, 0, value, &diag), INLAY_OK);
@@ -27,8 +27,8 @@ static double distance(struct rig *ours, struct rig *theirs, uint32_t rank, cons
             fail_msg("%s", diag.text);
     }
     inlay_value_unref(value);
-    a = inlay_context_output(ours->context, 0);
-    b = inlay_context_output(theirs->context, 0);
+    a = inlay_context_output(actual->context, 0);
+    b = inlay_context_output(expected->context, 0);
     assert_int_equal(inlay_value_count(a), inlay_value_count(b));
     for (int64_t i = 0; i < inlay_value_count(b); i++) {
         double p = (double)((const float *)inlay_value_data(a))[i], q = (double)((const float *)inlay_value_data(b))[i];
@@ -42,17 +42,17 @@ static double distance(struct rig *ours, struct rig *theirs, uint32_t rank, cons
 static void check(region_model *model, uint64_t seed, const char *precision, uint32_t rank, const int64_t *dims,
                   double most)
 {
-    struct rig ours, theirs;
+    struct rig actual, expected;
     double d;
 
     assert_false(model->wire.failed);
-    ours = open_with(&model->wire, "onednn,reference", precision);
-    theirs = open_with(&model->wire, "reference", "f32");
-    d = distance(&ours, &theirs, rank, dims, seed);
+    actual = open_with(&model->wire, "onednn,reference", precision);
+    expected = open_with(&model->wire, "reference", "f32");
+    d = distance(&actual, &expected, rank, dims, seed);
     if (!(d <= most))
         fail_msg("model %llu, %s: off by %g", (unsigned long long)seed, precision, d);
-    rig_close(&ours);
-    rig_close(&theirs);
+    rig_close(&actual);
+    rig_close(&expected);
     wire_deinit(&model->wire);
 }
 
@@ -81,7 +81,7 @@ static void images(void **state)
     }
 }
 
-/* What is none is refused. */
+/* Unknown values are refused. */
 static void names(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

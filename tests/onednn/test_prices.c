@@ -1,4 +1,4 @@
-/* The providers cpu and onednn state prices of their own, so that a node goes to the one whose kernels are faster. */
+/* The providers cpu and onednn report different costs, so that a node is assigned to the one with the faster kernel. */
 #include "region_models.h"
 
 struct convolution {
@@ -26,7 +26,7 @@ static void write_convolution(region_model *model, const struct convolution *con
     wire_end(&model->wire, mark);
 }
 
-/* The time that the provider predicts for a run on one thread, by its own model: nothing has been measured. */
+/* The predicted time of a run on one thread by the provider's model, without measurements. */
 static double price(const struct convolution *convolution, const char *providers)
 {
     const int64_t dims[] = { 1, convolution->channels, convolution->side, convolution->side };
@@ -49,9 +49,9 @@ static double price(const struct convolution *convolution, const char *providers
     return plan.predicted_ns;
 }
 
-/* oneDNN's direct convolutions do without Winograd's algorithm and need channels last, but its grouped ones of few
- * channels are the faster. */
-static void each_has_its_price(void **state)
+/* oneDNN's direct convolutions do not use Winograd's algorithm and need channels last, but its grouped convolutions
+ * with few channels per group are faster. */
+static void costs_differ(void **state)
 {
     static const struct convolution winograd = { 64, 3, 56, 1 }, depthwise = { 96, 3, 56, 96 },
                                     thin = { 128, 3, 28, 32 };
@@ -64,7 +64,7 @@ static void each_has_its_price(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_has_its_price) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(costs_differ) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Weights of Winograd's convolutions, ours beside oneDNN's, for every layout that oneDNN 2 asks for. */
+/* Packed weights of Winograd convolutions, compared with those packed by oneDNN, for every layout that oneDNN 2 uses.
+ */
 #include "library_versions.h"
 #include "region/build.h"
 #include "library_v2.h"
@@ -11,7 +12,7 @@ struct row {
     int64_t out, in, side;
 };
 
-/* The layout that oneDNN wants for such a convolution; false: no Winograd for it on this CPU. */
+/* The layout of weights that oneDNN uses for a convolution; false: no Winograd convolution on this CPU. */
 static bool wanted(const cpu_state *state, const struct row *row, memory_desc *out)
 {
     const int64_t x_dims[] = { 1, row->in, row->side, row->side }, y_dims[] = { 1, row->out, row->side, row->side };
@@ -38,36 +39,36 @@ static void compare(const cpu_state *state, const struct row *row, const memory_
 {
     const int64_t dims[] = { row->out, row->in, 3, 3 };
     size_t bytes = memory_desc_bytes(md), worst_at = 0;
-    float *theirs = NULL, *ours = NULL, *source, worst = 0;
+    float *expected = NULL, *actual = NULL, *source, worst = 0;
     char *odd;
     memory_desc plain;
 
     memory_desc_plain(&plain, 4, dims);
     source = malloc(memory_desc_bytes(&plain));
-    odd = malloc(memory_desc_bytes(&plain) + 1); /* files align nothing */
+    odd = malloc(memory_desc_bytes(&plain) + 1); /* unaligned, as in files */
     assert_non_null(source);
     assert_non_null(odd);
-    assert_int_equal(posix_memalign((void **)&theirs, 64, bytes), 0);
-    assert_int_equal(posix_memalign((void **)&ours, 64, bytes), 0);
+    assert_int_equal(posix_memalign((void **)&expected, 64, bytes), 0);
+    assert_int_equal(posix_memalign((void **)&actual, 64, bytes), 0);
     for (int64_t i = 0; i < memory_desc_count(&plain); i++)
         source[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
     memcpy(odd + 1, source, memory_desc_bytes(&plain));
-    memset(ours, 0xff, bytes);
-    assert_int_equal(cpu_reorder_now(state, &plain, source, md, theirs, NULL), INLAY_OK);
-    assert_true(onednn_table.pack_winograd(state, &plain, odd + 1, md, ours));
+    memset(actual, 0xff, bytes);
+    assert_int_equal(cpu_reorder_now(state, &plain, source, md, expected, NULL), INLAY_OK);
+    assert_true(onednn_table.pack_winograd(state, &plain, odd + 1, md, actual));
     for (size_t i = 0; i < bytes / sizeof(float); i++) {
-        if (!(fabsf(ours[i] - theirs[i]) <= worst)) {
-            worst = fabsf(ours[i] - theirs[i]);
+        if (!(fabsf(actual[i] - expected[i]) <= worst)) {
+            worst = fabsf(actual[i] - expected[i]);
             worst_at = i;
         }
     }
     if (!(worst <= 1e-6f))
         fail_msg("%lldx%lld: element %zu is %g, not %g", (long long)row->out, (long long)row->in, worst_at,
-                 (double)ours[worst_at], (double)theirs[worst_at]);
+                 (double)actual[worst_at], (double)expected[worst_at]);
     free(source);
     free(odd);
-    free(theirs);
-    free(ours);
+    free(expected);
+    free(actual);
 }
 
 static void layouts(void **unused)
@@ -95,10 +96,10 @@ static void layouts(void **unused)
     library_engine_destroy(state.engine);
     cpu_threads_restore(before);
     if (seen == 0)
-        skip(); /* oneDNN has no Winograd's convolutions for this CPU */
+        skip(); /* oneDNN has no Winograd convolutions for this CPU */
 }
 
-/* What it does not know is left to oneDNN. */
+/* Unsupported layouts are refused, and oneDNN packs them. */
 static void others(void **unused)
 {
     const int64_t dims[] = { 64, 64, 3, 3 };
@@ -119,7 +120,7 @@ static void others(void **unused)
     };
     assert_true(library_v2_read(&desc, &strange));
     assert_false(onednn_table.pack_winograd(&state, &plain, data, &strange, data));
-    desc.format_desc.wino_desc.wino_format = dnnl_wino_wei_aaOio; /* but the size is not what follows */
+    desc.format_desc.wino_desc.wino_format = dnnl_wino_wei_aaOio; /* a supported format with a wrong size */
     assert_true(library_v2_read(&desc, &strange));
     assert_false(onednn_table.pack_winograd(&state, &plain, data, &strange, data));
     library_engine_destroy(state.engine);

@@ -1,4 +1,4 @@
-/* How the openblas provider opens its library: which, with what settings, and what it leaves behind. */
+/* How provider openblas opens its library: which one, with which settings, and its effects on the process. */
 #include "at_rest.h"
 #include "blas.h"
 #include <dirent.h>
@@ -12,25 +12,25 @@
 #include <cmocka.h>
 
 extern char **environ;
-static char said[2048];
+static char log_text[2048];
 
-static void listen(void *ctx, uint32_t level, const char *text)
+static void record_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
     (void)level;
-    (void)strncat(said, text, sizeof said - strlen(said) - 1);
+    (void)strncat(log_text, text, sizeof log_text - strlen(log_text) - 1);
 }
 
 static inlay_status open_library(const char *name, const char *core, blas_library *out, inlay_diag *diag)
 {
-    inlay_host host = { .struct_size = sizeof host, .log = listen };
+    inlay_host host = { .struct_size = sizeof host, .log = record_log };
 
     *diag = (inlay_diag)INLAY_DIAG_INIT;
-    said[0] = '\0';
+    log_text[0] = '\0';
     return blas_library_open(&host, name, core, out, diag);
 }
 
-/* What is missing is looked for once: sessions without end neither fail otherwise nor hold more and more. */
+/* A missing library is searched once: further sessions fail with the same message and use no more memory. */
 static void test_missing(void **state)
 {
     blas_library lib;
@@ -48,10 +48,10 @@ static void test_missing(void **state)
         assert_string_equal(diag.text, first);
     }
     assert_true(mallinfo2().uordblks <= held);
-    assert_int_equal(setenv("LD_DEBUG_OF_NOBODY", "1", 1), 0); /* the environment is the user's again */
+    assert_int_equal(setenv("LD_DEBUG_OF_NOBODY", "1", 1), 0); /* the user's environment is restored */
     assert_string_equal(getenv("LD_DEBUG_OF_NOBODY"), "1");
     assert_null(getenv("OPENBLAS_NUM_THREADS"));
-    for (int i = 0; i < 40; i++) { /* each missing library is one of its own */
+    for (int i = 0; i < 40; i++) { /* each missing library is remembered separately */
         char name[40];
 
         (void)snprintf(name, sizeof name, "libno-such-blas.so.%d", 100 + i);
@@ -82,14 +82,14 @@ static void test_refusals(void **state)
     assert_non_null(strstr(diag.text, "install libopenblas0-pthread or set openblas.library"));
     assert_int_equal(open_library("/nowhere/libopenblas.so.0", "auto", &lib, &diag), INLAY_UNSUPPORTED);
     assert_int_equal(open_library("libm.so.6", "auto", &lib, &diag), INLAY_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "no OpenBLAS"));
+    assert_non_null(strstr(diag.text, "is not OpenBLAS"));
     assert_int_equal(open_library("./libopenblas.so.0", "auto", &lib, &diag), INLAY_INVALID_ARGUMENT);
     assert_null(lib.handle);
     blas_library_close(&lib);
     blas_library_close(NULL);
 }
 
-/* The first to load it chooses its kernels; no thread is started and the environment stays the user's. */
+/* The first open chooses the kernels; no thread is started, and the user's environment does not change. */
 static void test_settings(void **state)
 {
     char **before = environ;
@@ -99,7 +99,7 @@ static void test_settings(void **state)
 
     (void)state;
     assert_int_equal(open_library("libopenblas.so.0", "auto", &lib, &diag), INLAY_OK);
-    assert_null(strstr(said, "had loaded it before")); /* what we loaded stays ours */
+    assert_null(strstr(log_text, "had already loaded it")); /* loaded by this provider */
     assert_ptr_equal(environ, before);
     assert_null(getenv("OPENBLAS_NUM_THREADS"));
     assert_null(getenv("OPENBLAS_CORETYPE"));
@@ -107,20 +107,20 @@ static void test_settings(void **state)
     if (blas_core_of_cpu() != NULL)
         assert_string_equal(lib.core, blas_core_of_cpu());
     assert_int_equal(lib.small, strcmp(lib.core, "SkylakeX") == 0);
-    /* It stays as it is: who asks for another core type is told. */
+    /* The kernels do not change; a request for another core type is logged. */
     assert_int_equal(open_library("libopenblas.so.0", "Prescott", &again, &diag), INLAY_OK);
     assert_ptr_equal(again.handle, lib.handle);
-    assert_non_null(strstr(said, "Prescott"));
-    assert_null(strstr(said, "had loaded it before"));
+    assert_non_null(strstr(log_text, "Prescott"));
+    assert_null(strstr(log_text, "had already loaded it"));
     blas_library_close(&again);
     blas_library_close(&lib);
     assert_int_equal(thread_count(), threads);
 }
 
-/* A provider with default settings leaves the library alone until a product is its own, and prices as it will then. */
-static void test_awaited(void **state)
+/* With default settings the library is opened at the first GEMM; costs before that assume its kernels. */
+static void test_lazy_open(void **state)
 {
-    inlay_host host = { .struct_size = sizeof host, .log = listen };
+    inlay_host host = { .struct_size = sizeof host, .log = record_log };
     inlay_diag diag = INLAY_DIAG_INIT;
     int threads = thread_count();
     char **before = environ;
@@ -130,26 +130,26 @@ static void test_awaited(void **state)
 
     (void)state;
     assert_false(library_is_at_rest("libno-such-blas.so.9"));
-    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag), INLAY_OK);
-    assert_int_equal(engine.library.handle == NULL, engine.awaited != NULL);
+    assert_int_equal(blas_engine_open_lazily(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag), INLAY_OK);
+    assert_int_equal(engine.library.handle == NULL, engine.pending_library != NULL);
     kernel = engine.engine.kernel(&engine.engine, GEMM_F32);
     packs = kernel->packs;
-    assert_int_equal(blas_engine_need(&host, &engine, &diag), INLAY_OK);
+    assert_int_equal(blas_engine_ensure_open(&host, &engine, &diag), INLAY_OK);
     assert_non_null(engine.library.handle);
-    assert_null(engine.awaited);
+    assert_null(engine.pending_library);
     assert_ptr_equal(environ, before);
     assert_int_equal(thread_count(), threads);
     assert_non_null(engine.library.sgemm);
     assert_int_equal(kernel->packs, packs);
     assert_int_equal(engine.library.small, packs != 0);
-    assert_int_equal(blas_engine_need(&host, &engine, &diag), INLAY_OK);
+    assert_int_equal(blas_engine_ensure_open(&host, &engine, &diag), INLAY_OK);
     blas_engine_close(&engine);
-    /* What the user chose is opened at once, so that what is wrong with it is said at once. */
-    assert_int_equal(blas_engine_await(&host, "libno-such-blas.so.9", BLAS_DEFAULT_CORE, &engine, &diag),
+    /* A library or core type chosen by the user is opened at once, so that errors are reported at once. */
+    assert_int_equal(blas_engine_open_lazily(&host, "libno-such-blas.so.9", BLAS_DEFAULT_CORE, &engine, &diag),
                      INLAY_UNSUPPORTED);
     blas_engine_close(&engine);
-    assert_int_equal(blas_engine_await(&host, BLAS_DEFAULT_LIBRARY, "Haswell", &engine, &diag), INLAY_OK);
-    assert_null(engine.awaited);
+    assert_int_equal(blas_engine_open_lazily(&host, BLAS_DEFAULT_LIBRARY, "Haswell", &engine, &diag), INLAY_OK);
+    assert_null(engine.pending_library);
     blas_engine_close(&engine);
 }
 
@@ -202,7 +202,7 @@ static void test_many_callers(void **state)
         (void)pthread_join(threads[thread], NULL);
         assert_int_equal(callers[thread].wrong, 0);
     }
-    assert_true(thread_count() <= before); /* none but ours */
+    assert_true(thread_count() <= before); /* the library has started no thread */
     blas_library_close(&lib);
     free(callers);
 }
@@ -210,7 +210,7 @@ static void test_many_callers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_missing),      cmocka_unit_test(test_awaited),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_missing),      cmocka_unit_test(test_lazy_open),
         cmocka_unit_test(test_settings), cmocka_unit_test(test_many_callers),
     };
 

@@ -13,7 +13,7 @@ const blas_engine *library_under_test(void)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (getenv("OPENBLAS_CORETYPE") != NULL && blas_core_of_cpu() == NULL)
-        skip(); /* kernels for AVX2 were asked for, and this CPU has none */
+        skip(); /* the test requires kernels for AVX2, which this CPU does not support */
     if (engine.library.handle == NULL &&
         blas_engine_open(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);

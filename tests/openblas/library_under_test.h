@@ -1,4 +1,4 @@
-/* library_under_test.h - the engine of the openblas provider, opened once a program. */
+/* library_under_test.h - the engine of provider openblas, opened once per program. */
 #ifndef LIBRARY_UNDER_TEST_H
 #define LIBRARY_UNDER_TEST_H
 #include "blas.h"

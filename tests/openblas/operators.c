@@ -1,6 +1,6 @@
-/* Every operator of the openblas provider against the reference provider: random shapes, attributes and types, the same
- * node with either engine. Outputs start as NaN, so that whoever reads them shows; tensors and workspace end at a
- * forbidden page. */
+/* Every operator of provider openblas compared with provider reference: random shapes, attributes and types, the same
+ * node with either engine. Outputs are initialised with NaN, so that reads of them are detected; tensors and workspace
+ * end at an inaccessible page. */
 #include "gemm/set.h"
 #include "kernel_case.h"
 #include "library_under_test.h"
@@ -42,8 +42,8 @@ static struct trial *start(const char *op, uint32_t version, inlay_dtype dtype)
     static struct trial trial;
 
     trial = (struct trial){ .op = op, .dtype = dtype };
-    for (uint32_t e = 0; e < 2; e++)
-        trial.by[e] = (kernel_case){ .op_type = op, .since_version = version };
+    for (uint32_t engine = 0; engine < 2; engine++)
+        trial.by[engine] = (kernel_case){ .op_type = op, .since_version = version };
     trial.by[0].provider = &blocked_engine;
     trial.by[1].provider = library_under_test();
     return &trial;
@@ -74,8 +74,8 @@ static int64_t product(uint32_t rank, const int64_t *dims)
 static void input(struct trial *trial, uint32_t rank, const int64_t *dims, bool constant)
 {
     trial->inputs[trial->in] = fill(trial->dtype, product(rank, dims));
-    for (uint32_t e = 0; e < 2; e++)
-        kernel_case_input(&trial->by[e], trial->dtype, rank, dims, trial->inputs[trial->in].data, constant);
+    for (uint32_t engine = 0; engine < 2; engine++)
+        kernel_case_input(&trial->by[engine], trial->dtype, rank, dims, trial->inputs[trial->in].data, constant);
     trial->in++;
 }
 
@@ -83,11 +83,11 @@ static void output(struct trial *trial, uint32_t rank, const int64_t *dims)
 {
     int64_t count = product(rank, dims);
 
-    for (uint32_t e = 0; e < 2; e++) {
-        struct guard *guard = &trial->outputs[e][trial->out];
+    for (uint32_t engine = 0; engine < 2; engine++) {
+        struct guard *guard = &trial->outputs[engine][trial->out];
         *guard = guard_alloc((size_t)kit_bytes(trial->dtype, count));
         memset(guard->data, 0xff, (size_t)kit_bytes(trial->dtype, count)); /* NaN */
-        kernel_case_output(&trial->by[e], trial->dtype, rank, dims, guard->data);
+        kernel_case_output(&trial->by[engine], trial->dtype, rank, dims, guard->data);
     }
     trial->out_count[trial->out++] = count;
 }
@@ -112,16 +112,16 @@ static void compare(const struct trial *trial, uint32_t o)
 
 static void finish(struct trial *trial)
 {
-    for (uint32_t e = 0; e < 2; e++)
-        if (kernel_case_prepare(&trial->by[e], &reference_products) != INLAY_OK ||
-            kernel_case_run(&trial->by[e]) != INLAY_OK)
-            fail_msg("%s %s: %s", trial->op, trial->what, trial->by[e].diag.text);
+    for (uint32_t engine = 0; engine < 2; engine++)
+        if (kernel_case_prepare(&trial->by[engine], &reference_products) != INLAY_OK ||
+            kernel_case_run(&trial->by[engine]) != INLAY_OK)
+            fail_msg("%s %s: %s", trial->op, trial->what, trial->by[engine].diag.text);
     for (uint32_t o = 0; o < trial->out; o++)
         compare(trial, o);
-    for (uint32_t e = 0; e < 2; e++) {
-        kernel_case_deinit(&trial->by[e]);
+    for (uint32_t engine = 0; engine < 2; engine++) {
+        kernel_case_deinit(&trial->by[engine]);
         for (uint32_t o = 0; o < trial->out; o++)
-            guard_free(&trial->outputs[e][o]);
+            guard_free(&trial->outputs[engine][o]);
     }
     for (uint32_t i = 0; i < trial->in; i++)
         guard_free(&trial->inputs[i]);
@@ -129,26 +129,26 @@ static void finish(struct trial *trial)
 
 static void set_ints(struct trial *trial, const char *name, uint32_t count, const int64_t *values)
 {
-    for (uint32_t e = 0; e < 2; e++)
-        kernel_case_ints(&trial->by[e], name, count, values);
+    for (uint32_t engine = 0; engine < 2; engine++)
+        kernel_case_ints(&trial->by[engine], name, count, values);
 }
 static void set_int(struct trial *trial, const char *name, int64_t value)
 {
-    for (uint32_t e = 0; e < 2; e++)
-        kernel_case_int(&trial->by[e], name, value);
+    for (uint32_t engine = 0; engine < 2; engine++)
+        kernel_case_int(&trial->by[engine], name, value);
 }
 static void set_float(struct trial *trial, const char *name, double value)
 {
-    for (uint32_t e = 0; e < 2; e++)
-        kernel_case_float(&trial->by[e], name, value);
+    for (uint32_t engine = 0; engine < 2; engine++)
+        kernel_case_float(&trial->by[engine], name, value);
 }
 static void set_string(struct trial *trial, const char *name, const char *value)
 {
-    for (uint32_t e = 0; e < 2; e++)
-        kernel_case_string(&trial->by[e], name, value);
+    for (uint32_t engine = 0; engine < 2; engine++)
+        kernel_case_string(&trial->by[engine], name, value);
 }
 
-/* Sizes around what the engine's ways differ at; 0 now and then. */
+/* Sizes around the limits of the engine's methods; sometimes 0. */
 static int64_t pick_size(void)
 {
     static const int64_t edges[] = { 1, 2, 7, 31, 32, 33, 56, 57, 63, 64, 65, 128, 130 };
@@ -218,7 +218,7 @@ static void test_gemm(void **state)
     }
 }
 
-/* What alpha 0 and beta 0 leave out is not looked at, and what is multiplied keeps its NaN and infinities. */
+/* With alpha 0 or beta 0 the corresponding operands are not read; otherwise NaN and infinities propagate. */
 static void test_not_a_number(void **state)
 {
     (void)state;

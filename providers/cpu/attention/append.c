@@ -1,12 +1,12 @@
-/* States in place (inlay.states/1): a Concatenation of what the last run left with what is new. Both are one memory of
- * the host's with room for more, so that only the new part is written, behind the old. Of
- * GroupQueryAttention what is new is also written to where each sequence of the batch ends, which may be before that.
- */
+/* In-place states (inlay.states/1): a Concat of the state of the previous run with new rows. The host keeps the state
+ * in one buffer with spare capacity, so only the new rows are written, after the old ones. GroupQueryAttention also
+ * writes the new rows at the end of each sequence of the batch, which may be shorter than the state. */
 #include "region/build.h"
+#include "inlay/check.h"
 
 enum { STATE_AXIS = 2 };
 
-/* The op that writes rows into value value, which nobody else reads (scatter.c); NULL: there is none. */
+/* The TensorScatter (scatter.c) that is the only reader of `value`; NULL: none. */
 static cpu_op *find_scatter(const inlay_compiled *compiled, uint32_t value)
 {
     for (uint32_t o = 0;
@@ -17,8 +17,8 @@ static cpu_op *find_scatter(const inlay_compiled *compiled, uint32_t value)
     return NULL;
 }
 
-/* The op that leaves region output `output` as region input `input` with more behind it, by itself or with rows written
- * into what it made; NULL: there is none. */
+/* The Concat that makes region output `output` by appending rows to region input `input`, directly or followed by a
+ * TensorScatter; NULL: none. */
 static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint32_t output)
 {
     for (uint32_t o = 0; o < compiled->op_count; o++) {
@@ -50,7 +50,7 @@ uint32_t cpu_appends(void *state, inlay_compiled *compiled, uint32_t input, uint
     return 1;
 }
 
-/* Whatever reads a value takes it with gaps, or has a copy made. */
+/* Every reader of a value accepts gaps between rows, or makes a dense copy. */
 uint32_t cpu_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
 {
     (void)state;
@@ -83,19 +83,20 @@ void cpu_read_rooms(cpu_build *build, const uint64_t *rooms)
             build->rooms[compiled->ops[o].out[0]] = build->rooms[compiled->ops[o].in[0]];
 }
 
-/* The part that is new goes to its place; what was there before stays where it is. */
+/* Copies the new rows to the end of the state; the old rows stay in place. */
 inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op, *scatter = find_scatter(build->compiled, group->out);
     const uint32_t rank = build->ranks[group->out];
     const int64_t room = (int64_t)build->rooms[group->out], *dims = build->dims[group->out];
     int64_t strides[CPU_MAX_RANK] = { 0 };
-    cpu_place whole, part, fresh;
+    cpu_place whole, part, added;
     inlay_status status = INLAY_OK;
     memory_desc md;
 
+    INLAY_CHECK(op->in_count == 2 && rank > STATE_AXIS);
     if (room < dims[STATE_AXIS])
-        return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': a state of %lld rows has room for %lld",
+        return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': a state of %lld rows has capacity for %lld",
                           op->name, (long long)dims[STATE_AXIS], (long long)room);
     cpu_state_strides(build, group->out, strides);
     memory_desc_strides(&md, rank, dims, strides);
@@ -104,8 +105,8 @@ inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
     memory_desc_strides(&part.md, rank, build->dims[op->in[1]], strides);
     part.offset += (uint64_t)(build->dims[op->in[0]][STATE_AXIS] * strides[STATE_AXIS]) * sizeof(float);
     if (cpu_count(build, op->in[1]) > 0) {
-        INLAY_TRY(cpu_read_strided(build, op->in[1], &fresh));
-        INLAY_TRY(cpu_emit_copy(build, &fresh, &part));
+        INLAY_TRY(cpu_read_strided(build, op->in[1], &added));
+        INLAY_TRY(cpu_emit_copy(build, &added, &part));
     }
     status = cpu_set_place(build, group->out, &whole);
 done:

@@ -1,7 +1,8 @@
-/* Attention on loops of our own: a block of queries of one head at a time, whose scores never leave the cache. Queries,
- * keys and values are read where the products before left them, whatever is transposed; the result is made as the
- * Transpose behind it wants it. */
+/* Attention on built-in kernels. It runs one block of queries of one head at a time, so that the scores stay in the
+ * cache. Queries, keys and values are read in place with any strides. The result is written in the layout of a
+ * Transpose that follows. */
 #include "attention/score_loops.h"
+#include "inlay/check.h"
 #include "region/build.h"
 #include "matrix/sgemm.h"
 #include <float.h>
@@ -9,14 +10,14 @@
 
 #define FLOPS_PER_NS 120.0
 #define WAKE_NS 10000.0
-/* A score up to here is not felt beside a mask of -1e20. */
-#define ORDINARY 1e17f
+/* Scores up to this magnitude do not change a mask value of -1e20. */
+#define MASKED_SCORE_LIMIT 1e17f
 enum {
-    BLOCK_ROWS = 128,        /* queries at a time, at most */
+    BLOCK_ROWS = 128,        /* maximum number of queries in a block */
     BLOCK_SCORES = 64 * 1024 /* scores of a block: a quarter of a second-level cache */
 };
 
-/* Elements from one batch, head and row to the next; those of a row are neighbours. */
+/* Elements from one batch, head and row to the next. The elements of a row are contiguous. */
 struct strides {
     int64_t batch, head, row;
 };
@@ -24,20 +25,20 @@ struct strides {
 struct attend {
     cpu_native native;
     const sgemm_kernel *kernel;
-    int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads to a head of keys */
-    struct strides strides, k, v, y;
+    int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads per head of keys */
+    struct strides q, k, v, y;
     cpu_mask mask, hidden;
     float scale;
     sgemm_blank blank;
-    int64_t reach; /* keys that the mask has columns for */
+    int64_t reach; /* number of keys that the mask has columns for */
     bool causal;
-    bool hinted;           /* what causal hides stands in the mask, too, and is hidden unless something is odd */
-    float ordinary;        /* hinted: queries and keys up to here are not odd */
-    bool few;              /* queries in all */
-    int64_t blocks;        /* of queries */
-    int64_t score_row;     /* elements between rows of scores */
-    int64_t rows;          /* of the largest block */
-    bool strict;           /* sums in short chains */
+    bool mask_is_causal; /* the mask also hides later keys: they may be skipped if operands are within operand_limit */
+    float operand_limit; /* mask_is_causal: largest magnitude of queries and keys for which skipping is exact */
+    bool uses_dots;      /* few queries: scores are computed from unpacked keys */
+    int64_t blocks;      /* number of blocks of queries */
+    int64_t score_row;   /* elements between rows of scores */
+    int64_t rows;        /* rows of the largest block */
+    bool strict;         /* sums in short chains */
     int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors */
     uint32_t workers;
 };
@@ -54,13 +55,13 @@ static int64_t round_up(int64_t n)
     return (n + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
 }
 
-static int64_t at(const struct strides *strides, int64_t batch, int64_t head, int64_t row)
+static int64_t offset_of(const struct strides *strides, int64_t batch, int64_t head, int64_t row)
 {
     return batch * strides->batch + head * strides->head + row * strides->row;
 }
 
-/* Scores of `rows` queries against `seen` keys. */
-static void make_scores(const struct attend *attend, const float *q, int64_t rows, const float *k, int64_t seen,
+/* Scores of `rows` queries against `visible` keys. */
+static void make_scores(const struct attend *attend, const float *q, int64_t rows, const float *k, int64_t visible,
                         float *scores, float *panel)
 {
     sgemm_job job = { .kernel = attend->kernel,
@@ -68,73 +69,75 @@ static void make_scores(const struct attend *attend, const float *q, int64_t row
                       .k = attend->size,
                       .chain = sgemm_chain(attend->size, attend->strict),
                       .a = q,
-                      .a_row = attend->strides.row,
+                      .a_row = attend->q.row,
                       .b = panel,
                       .width = SGEMM_WIDTH,
                       .b_step = SGEMM_WIDTH,
                       .c_row = attend->score_row };
 
-    if (attend->few || attend->size == 0) {
-        attend->kernel->dots(q, attend->strides.row, rows, k, attend->k.row, seen, attend->size, scores,
+    INLAY_CHECK(rows <= attend->rows && visible <= attend->keys && attend->keys <= attend->score_row);
+    if (attend->uses_dots || attend->size == 0) {
+        attend->kernel->dots(q, attend->q.row, rows, k, attend->k.row, visible, attend->size, scores,
                              attend->score_row);
         return;
     }
-    for (int64_t j = 0; j < seen; j += SGEMM_WIDTH) {
-        job.n = seen - j < SGEMM_WIDTH ? seen - j : SGEMM_WIDTH;
+    for (int64_t j = 0; j < visible; j += SGEMM_WIDTH) {
+        job.n = visible - j < SGEMM_WIDTH ? visible - j : SGEMM_WIDTH;
         job.c = scores + j;
         attend->kernel->panel(k + j * attend->k.row, attend->k.row, job.n, attend->size, panel);
         sgemm_run(&job, 0, sgemm_units(&job));
     }
 }
 
-/* Is no element of those rows above most, infinite or NaN? */
-static bool is_within(const float *input, int64_t row, int64_t rows, int64_t size, float most)
+/* Are all elements of the rows finite and at most `limit` in magnitude? */
+static bool is_within(const float *input, int64_t row, int64_t rows, int64_t size, float limit)
 {
     for (int64_t r = 0; r < rows; r++) {
-        bool odd = false;
+        bool exceeds = false;
 
-#pragma omp simd reduction(| : odd)
+#pragma omp simd reduction(| : exceeds)
         for (int64_t i = 0; i < size; i++)
-            odd |= !(fabsf(input[r * row + i]) <= most);
-        if (odd)
+            exceeds |= !(fabsf(input[r * row + i]) <= limit);
+        if (exceeds)
             return false;
     }
     return true;
 }
 
-/* May the block leave out the keys behind its last query? Their scores are then finite and of no weight beside the
- * mask, and 0 times their values is 0. */
-static bool may_stop(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1)
+/* May the block skip the keys after its last query? Where only the mask hides them, their scores must be finite and
+ * too small to change the mask, and their values must be finite, so that 0 times a value is 0. */
+static bool may_skip_later_keys(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1)
 {
     const struct attend *attend = call->attend;
     int64_t kv = head / attend->shared;
 
     return attend->causal &&
-           (!attend->hinted || (is_within(call->q + at(&attend->strides, batch, head, r0), attend->strides.row, r1 - r0,
-                                          attend->size, attend->ordinary) &&
-                                is_within(call->k + at(&attend->k, batch, kv, 0), attend->k.row, attend->keys,
-                                          attend->size, attend->ordinary) &&
-                                is_within(call->v + at(&attend->v, batch, kv, 0), attend->v.row, attend->keys,
-                                          attend->value_size, FLT_MAX)));
+           (!attend->mask_is_causal || (is_within(call->q + offset_of(&attend->q, batch, head, r0), attend->q.row,
+                                                  r1 - r0, attend->size, attend->operand_limit) &&
+                                        is_within(call->k + offset_of(&attend->k, batch, kv, 0), attend->k.row,
+                                                  attend->keys, attend->size, attend->operand_limit) &&
+                                        is_within(call->v + offset_of(&attend->v, batch, kv, 0), attend->v.row,
+                                                  attend->keys, attend->value_size, FLT_MAX)));
 }
 
-static void one_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
+static void run_block(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1, float *scratch)
 {
     const struct attend *attend = call->attend;
-    const bool causal = may_stop(call, batch, head, r0, r1), masked = attend->mask.there && !(causal && attend->hinted);
-    int64_t rows = r1 - r0, seen = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
+    const bool causal = may_skip_later_keys(call, batch, head, r0, r1),
+               masked = attend->mask.there && !(causal && attend->mask_is_causal);
+    int64_t rows = r1 - r0, visible = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
     float *scores = scratch, *panel = scores + attend->rows * attend->score_row,
           *factors = panel + attend->size * SGEMM_WIDTH;
-    float *output = call->output + at(&attend->y, batch, head, r0);
+    float *output = call->output + offset_of(&attend->y, batch, head, r0);
     const sgemm_post post = { .fn = SGEMM_MUL, .other = factors, .row = 1, .col = 0 };
     sgemm_job job = { .kernel = attend->kernel,
                       .m = rows,
                       .n = attend->value_size,
-                      .k = seen,
-                      .chain = sgemm_chain(seen, attend->strict),
+                      .k = visible,
+                      .chain = sgemm_chain(visible, attend->strict),
                       .a = scores,
                       .a_row = attend->score_row,
-                      .b = call->v + at(&attend->v, batch, kv, 0),
+                      .b = call->v + offset_of(&attend->v, batch, kv, 0),
                       .width = SGEMM_WIDTH,
                       .b_panel = SGEMM_WIDTH,
                       .b_step = attend->v.row,
@@ -143,21 +146,21 @@ static void one_block(const struct call *call, int64_t batch, int64_t head, int6
                       .posts = &post,
                       .post_count = 1 };
 
-    if (seen == 0) {
+    if (visible == 0) {
         for (int64_t r = 0; r < rows; r++)
             memset(output + r * attend->y.row, 0, (size_t)attend->value_size * sizeof *output);
         return;
     }
-    make_scores(attend, call->q + at(&attend->strides, batch, head, r0), rows, call->k + at(&attend->k, batch, kv, 0),
-                seen, scores, panel);
+    make_scores(attend, call->q + offset_of(&attend->q, batch, head, r0), rows,
+                call->k + offset_of(&attend->k, batch, kv, 0), visible, scores, panel);
     for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
             ->hide(scores + r * attend->score_row, call->hidden + cpu_mask_at(&attend->hidden, batch, head, r0 + r),
-                   attend->hidden.step, seen);
+                   attend->hidden.step, visible);
     attend->kernel->softmax(
         &(sgemm_scores){ .rows = rows,
-                         .count = seen,
-                         .seen = causal ? r0 + 1 : seen,
+                         .count = visible,
+                         .seen = causal ? r0 + 1 : visible,
                          .input = scores,
                          .x_row = attend->score_row,
                          .mask_row = attend->mask.query,
@@ -168,7 +171,7 @@ static void one_block(const struct call *call, int64_t batch, int64_t head, int6
     sgemm_run(&job, 0, sgemm_units(&job));
 }
 
-static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
     const struct attend *attend = call->attend;
@@ -178,13 +181,13 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
         int64_t block = i % attend->blocks, head = i / attend->blocks % attend->heads,
                 batch = i / attend->blocks / attend->heads;
 
-        one_block(call, batch, head, attend->queries * block / attend->blocks,
+        run_block(call, batch, head, attend->queries * block / attend->blocks,
                   attend->queries * (block + 1) / attend->blocks, scratch);
     }
     return INLAY_OK;
 }
 
-/* args: queries, keys, values, scratch, y, and the masks that there are. */
+/* args: queries, keys, values, scratch, y, and the float mask and the hiding mask, each only if present. */
 static inlay_status run_attend(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads)
 {
@@ -202,15 +205,15 @@ static inlay_status run_attend(const cpu_native *native, const cpu_state *state,
                 (double)(attend->size + attend->value_size) / FLOPS_PER_NS;
 
     if (threads <= 1 || ns < WAKE_NS)
-        return run_some(&call, 0, count, 0);
+        return run_range(&call, 0, count, 0);
     while (grain < count && ns * (double)grain / (double)count < WAKE_NS / 4)
         grain *= 2;
-    return state->host->parallel_for(state->host->ctx, run, count, grain, run_some, &call);
+    return state->host->parallel_for(state->host->ctx, run, count, grain, run_range, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* An operand where it lies if elements of a row are neighbours there, otherwise row-major. */
+/* Reads an operand in place if the elements of a row are contiguous, otherwise as a row-major copy. */
 static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, struct strides *strides)
 {
     const int64_t *by;
@@ -223,8 +226,8 @@ static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, 
     return status;
 }
 
-/* Does only a Transpose that moves the heads back read the value? */
-static bool goes_to_rows(const cpu_build *build, uint32_t value)
+/* Is the only reader of the value a Transpose that exchanges heads and rows? */
+static bool is_transposed_back(const cpu_build *build, uint32_t value)
 {
     if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
         return false;
@@ -238,23 +241,22 @@ static bool goes_to_rows(const cpu_build *build, uint32_t value)
     return false;
 }
 
-enum { CAUSAL_SHARERS = 4 };
+enum { CAUSAL_SHARES = 4 };
 
 static void plan(const cpu_build *build, struct attend *attend)
 {
-    /* How far a block sees decides how its sums are cut. */
-    const int64_t sharers = !attend->causal              ? build->instance->threads
-                            : build->state->reproducible ? 1
-                                                         : CAUSAL_SHARERS;
+    /* A causal block sums over the keys up to its last query, so its size decides how sums are split. */
+    const int64_t shares = !attend->causal ? build->instance->threads : build->state->reproducible ? 1 : CAUSAL_SHARES;
     int64_t rows, heads = attend->batch * attend->heads;
 
+    INLAY_CHECK(attend->queries > 0);
     attend->workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    attend->few = attend->queries <= SGEMM_FEW && !build->state->reproducible;
-    attend->score_row = round_up(attend->keys) + SGEMM_LANES; /* rows that are no power of two apart */
+    attend->uses_dots = attend->queries <= SGEMM_FEW && !build->state->reproducible;
+    attend->score_row = round_up(attend->keys) + SGEMM_LANES; /* avoids distances that are powers of two */
     rows = BLOCK_SCORES / attend->score_row;
     rows = rows < 12 ? 12 : rows > BLOCK_ROWS ? BLOCK_ROWS : rows;
-    if (sharers > 1 && heads < 2 * sharers && attend->queries > 24) { /* so that all get something */
-        int64_t share = attend->queries * heads / (2 * sharers) + 1;
+    if (shares > 1 && heads < 2 * shares && attend->queries > 24) { /* two blocks for each thread */
+        int64_t share = attend->queries * heads / (2 * shares) + 1;
 
         rows = share < 12 ? 12 : share < rows ? share : rows;
     }
@@ -264,15 +266,15 @@ static void plan(const cpu_build *build, struct attend *attend)
     attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SGEMM_WIDTH + attend->rows);
 }
 
-/* One query of each head, several heads to one of keys and values: these are queries of that head, which is then read
- * once for all of them. */
+/* With one query per head and several query heads per head of keys and values, the query heads become queries of the
+ * shared head, so that its keys and values are read once. */
 static bool shares_keys(const cpu_build *build, const struct attend *attend)
 {
     return attend->queries == 1 && attend->shared > 1 && !attend->causal && !build->state->reproducible &&
            attend->batch * attend->heads >= attend->shared * (int64_t)build->instance->threads;
 }
 
-static void by_keys(int64_t *head, int64_t *row, int64_t shared)
+static void heads_to_rows(int64_t *head, int64_t *row, int64_t shared)
 {
     *row = *head;
     *head *= shared;
@@ -296,16 +298,17 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
                              .blank = cpu_blank(op),
                              .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
                              .causal = op->attention.causal,
-                             .hinted = op->attention.own,
+                             .mask_is_causal = op->attention.own,
                              .reach = cpu_mask_reach(build) };
     cpu_place queries, keys, values, mask, hidden, scratch, output;
     const cpu_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL };
-    uint32_t count = 5;
+    uint32_t count = 5; /* of places; masks are appended */
     inlay_status status;
     int64_t floats, shared;
     memory_desc md;
 
-    INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.strides));
+    INLAY_CHECK(kernel != NULL && attend.shared * k[1] == attend.heads && attend.reach <= attend.keys);
+    INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.q));
     INLAY_TRY(read_rows(build, op->in[1], &keys, &attend.k));
     INLAY_TRY(read_rows(build, op->in[2], &values, &attend.v));
     INLAY_TRY(cpu_read_mask(build, 3, &attend.mask, &mask));
@@ -314,12 +317,12 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
         places[count++] = &mask;
     if (attend.hidden.there)
         places[count++] = &hidden;
-    attend.ordinary = sqrtf(ORDINARY / (attend.scale * (float)(attend.size > 0 ? attend.size : 1)));
+    attend.operand_limit = sqrtf(MASKED_SCORE_LIMIT / (attend.scale * (float)(attend.size > 0 ? attend.size : 1)));
     shared = shares_keys(build, &attend) ? attend.shared : 1;
     if (shared > 1) {
-        by_keys(&attend.strides.head, &attend.strides.row, shared);
-        by_keys(&attend.mask.head, &attend.mask.query, shared);
-        by_keys(&attend.hidden.head, &attend.hidden.query, shared);
+        heads_to_rows(&attend.q.head, &attend.q.row, shared);
+        heads_to_rows(&attend.mask.head, &attend.mask.query, shared);
+        heads_to_rows(&attend.hidden.head, &attend.hidden.query, shared);
         attend.heads /= shared;
         attend.queries = shared;
         attend.shared = 1;
@@ -327,7 +330,7 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
     plan(build, &attend);
     floats = attend.worker_floats * attend.workers;
     INLAY_TRY(cpu_new_floats(build, floats, &scratch));
-    if (goes_to_rows(build, group->out)) {
+    if (is_transposed_back(build, group->out)) {
         memory_desc_strides(&md, 4, build->dims[group->out], transposed);
         INLAY_TRY(cpu_new_place(build, &md, &output));
     } else {
@@ -336,7 +339,7 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
     }
     attend.y = (struct strides){ md.strides[0], md.strides[1], md.strides[2] };
     if (shared > 1)
-        by_keys(&attend.y.head, &attend.y.row, shared);
+        heads_to_rows(&attend.y.head, &attend.y.row, shared);
     INLAY_TRY(cpu_emit_step(build, &attend.native, sizeof attend, places, count));
     status = cpu_set_place(build, group->out, &output);
 done:

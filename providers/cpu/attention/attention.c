@@ -1,23 +1,25 @@
-/* Attention-23..25, without a past, and ai.inlay's Attention-1 (ops/inlay/attention.c). Where there are kernels for it,
- * in one piece (attend.c); otherwise two batched products with a softmax of our own between, which scales, masks and
- * normalises a row in one pass. */
+/* Attention-23..25 without past keys and values, and Attention-1 of ai.inlay (ops/inlay/attention.c). With built-in
+ * kernels it is one step (attend.c). Otherwise it is two batched matrix multiplications with a softmax between them,
+ * which scales, masks and normalises a row in one pass. */
 #include "attention/score_loops.h"
 #include "region/build.h"
 #include "matrix/sgemm.h"
 #include "simd/vecmath.h"
+#include "inlay/check.h"
 #include <math.h>
 
-/* Is it certain that a size is neither the one of the scores nor 1? */
+/* Is the size known to differ from the scores' size, and not 1 (broadcast)? */
 static bool differs(const inlay_dim *dim, const inlay_dim *of)
 {
     return dim->kind == INLAY_DIM_FIXED && dim->value != 1 && of->kind == INLAY_DIM_FIXED && dim->value != of->value;
 }
 
-/* What only the run knows is checked then (check_mask). With fewer columns than keys a mask hides the others. */
-static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inlay_value_info *info,
-                      const inlay_value_info *value_info, kit_refusal *why)
+/* Sizes that are known only at run time are checked by check_mask(). A mask with fewer columns than keys hides the
+ * remaining keys. */
+static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inlay_value_info *queries,
+                      const inlay_value_info *keys, kit_refusal *why)
 {
-    const inlay_dim *scores[] = { &info->dims[0], &info->dims[1], &info->dims[2], &value_info->dims[2] };
+    const inlay_dim *scores[] = { &queries->dims[0], &queries->dims[1], &queries->dims[2], &keys->dims[2] };
 
     if (mask == NULL)
         return true;
@@ -28,19 +30,20 @@ static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inl
         return false;
     for (uint32_t d = 0; d + 1 < mask->rank; d++)
         if (differs(&mask->dims[d], scores[4 - mask->rank + d]))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "axis %u of the mask is not that of the scores", d);
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "axis %u of the mask does not match the scores", d);
     return true;
 }
 
-/* May several query heads share one of keys and values? Only the loops of attend.c know how. */
-static bool heads_fit(const inlay_value_info *info, const inlay_value_info *value_info, const inlay_value_info *value)
+/* Are the numbers of heads supported? Several query heads may share one head of keys and values only in attend.c. */
+static bool heads_fit(const inlay_value_info *queries, const inlay_value_info *keys, const inlay_value_info *values)
 {
-    const inlay_dim *many = &info->dims[1], *few = &value_info->dims[1];
+    const inlay_dim *query_heads = &queries->dims[1], *key_heads = &keys->dims[1];
 
-    if (!cpu_same_dim(few, &value->dims[1]))
+    if (!cpu_same_dim(key_heads, &values->dims[1]))
         return false;
-    return cpu_same_dim(many, few) || (sgemm_kernel_best() != NULL && many->kind == INLAY_DIM_FIXED &&
-                                       few->kind == INLAY_DIM_FIXED && few->value > 0 && many->value % few->value == 0);
+    return cpu_same_dim(query_heads, key_heads) ||
+           (sgemm_kernel_best() != NULL && query_heads->kind == INLAY_DIM_FIXED && key_heads->kind == INLAY_DIM_FIXED &&
+            key_heads->value > 0 && query_heads->value % key_heads->value == 0);
 }
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
@@ -58,12 +61,14 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->attention.own = cpu_takes_own(node);
     for (uint32_t i = 4; !op->attention.own && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
+                              "past keys and values, or lengths of keys, are not supported");
     if (!heads_fit(in[0], in[1], in[2]))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the heads of queries are no multiple of those of keys");
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
+                          "the number of query heads is not a multiple of the number of key heads");
     if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
         kit_attr_int(node->info, "right_window_size", -1) >= 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap or a window");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap and windows are not supported");
     op->attention.causal = kit_attr_int(node->info, op->attention.own ? "causal" : "is_causal", 0) != 0;
     op->attention.guarded = op->attention.own && kit_attr_int(node->info, "guarded", 0) != 0;
     op->alpha = (float)kit_attr_float(node->info, "scale", 0);
@@ -75,9 +80,9 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 struct rows {
     cpu_native native;
-    int64_t heads, queries, keys, count; /* count: of rows */
+    int64_t heads, queries, keys, count; /* count: number of rows */
     cpu_mask mask, hidden;
-    int64_t reach; /* keys that the mask has columns for */
+    int64_t reach; /* number of keys that the mask has columns for */
     float scale;
     sgemm_blank blank;
     bool causal;
@@ -90,7 +95,7 @@ struct call {
     const uint8_t *hidden;
 };
 
-static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
     const struct rows *rows = call->rows;
@@ -99,16 +104,16 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     for (int64_t i = begin; i < end; i++) {
         int64_t query = i % rows->queries, head = i / rows->queries % rows->heads,
                 batch = i / rows->queries / rows->heads;
-        int64_t seen = rows->causal && query + 1 < rows->reach ? query + 1 : rows->reach;
+        int64_t visible = rows->causal && query + 1 < rows->reach ? query + 1 : rows->reach;
         if (call->hidden != NULL)
             KERNEL_BEST(score_loops)
                 ->hide(call->scores + i * rows->keys, call->hidden + cpu_mask_at(&rows->hidden, batch, head, query),
-                       rows->hidden.step, seen);
+                       rows->hidden.step, visible);
         KERNEL_BEST(score_loops)
             ->softmax_row(call->scores + i * rows->keys,
-                          call->mask != NULL ? call->mask + cpu_mask_at(&rows->mask, batch, head, query) : NULL, seen,
-                          rows->scale, rows->blank);
-        for (int64_t k = seen; k < rows->keys; k++)
+                          call->mask != NULL ? call->mask + cpu_mask_at(&rows->mask, batch, head, query) : NULL,
+                          visible, rows->scale, rows->blank);
+        for (int64_t k = visible; k < rows->keys; k++)
             call->scores[i * rows->keys + k] = 0;
     }
     return INLAY_OK;
@@ -123,8 +128,8 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
     int64_t grain = 16384 / (rows->keys > 0 ? rows->keys : 1) + 1;
 
     if (threads <= 1 || rows->count <= grain)
-        return run_some(&call, 0, rows->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows->count, grain, run_some, &call);
+        return run_range(&call, 0, rows->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows->count, grain, run_range, &call);
 }
 
 static inlay_status emit_softmax(cpu_build *build, const cpu_place *scores)
@@ -137,16 +142,16 @@ static inlay_status emit_softmax(cpu_build *build, const cpu_place *scores)
     cpu_place mask, hidden;
     struct rows rows;
 
-    rows =
-        (struct rows){ .native.run = run_rows,
-                       .heads = q[1],
-                       .queries = q[2],
-                       .keys = k[2],
-                       .count = q[0] * q[1] * q[2],
-                       .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
-                       .blank = cpu_blank(op),
-                       .causal = op->attention.causal && !op->attention.own, /* otherwise it stands in the bias, too */
-                       .reach = cpu_mask_reach(build) };
+    rows = (struct rows){ .native.run = run_rows,
+                          .heads = q[1],
+                          .queries = q[2],
+                          .keys = k[2],
+                          .count = q[0] * q[1] * q[2],
+                          .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                          .blank = cpu_blank(op),
+                          .causal = op->attention.causal && !op->attention.own, /* ai.inlay: the bias is causal, too */
+                          .reach = cpu_mask_reach(build) };
+    INLAY_CHECK(rows.reach <= rows.keys);
     INLAY_TRY(cpu_read_mask(build, 3, &rows.mask, &mask));
     INLAY_TRY(cpu_read_mask(build, 4, &rows.hidden, &hidden));
     if (rows.mask.there)
@@ -163,12 +168,13 @@ done:
 static inlay_status check_mask(const cpu_build *build, uint32_t input)
 {
     const cpu_op *op = build->op;
-    const int64_t *q = build->dims[op->in[0]], of[] = { q[0], q[1], q[2], build->dims[op->in[1]][2] };
+    const int64_t *q = build->dims[op->in[0]], scores[] = { q[0], q[1], q[2], build->dims[op->in[1]][2] };
     uint32_t mask = input < op->in_count ? op->in[input] : INLAY_NONE,
              rank = mask == INLAY_NONE ? 0 : build->ranks[mask];
 
+    INLAY_CHECK(rank <= 4);
     for (uint32_t d = 0; d < rank; d++) {
-        int64_t size = build->dims[mask][d], want = of[4 - rank + d];
+        int64_t size = build->dims[mask][d], want = scores[4 - rank + d];
         bool last = d + 1 == rank;
 
         if (last && !op->attention.own ? size > want : size != want && (size != 1 || (last && input == 3)))

@@ -1,5 +1,6 @@
-/* The masks of attention: how a mask lies, and how many keys it has columns for. */
+/* The masks of attention: their strides, and the number of keys that they have columns for. */
 #include "region/build.h"
+#include "inlay/check.h"
 
 int64_t cpu_mask_reach(const cpu_build *build)
 {
@@ -9,6 +10,7 @@ int64_t cpu_mask_reach(const cpu_build *build)
 
     if (op->in_count < 4 || op->in[3] == INLAY_NONE)
         return keys;
+    INLAY_CHECK(build->ranks[op->in[3]] > 0);
     columns = build->dims[op->in[3]][build->ranks[op->in[3]] - 1];
     return columns < keys ? columns : keys;
 }
@@ -30,6 +32,7 @@ inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu
         uint32_t rank = build->ranks[value];
         int64_t stride = dims[rank - 1], *const steps[] = { &mask->query, &mask->head, &mask->batch };
 
+        INLAY_CHECK(rank > 0 && rank <= 4);
         mask->step = stride == 1 ? 0 : 1;
         for (uint32_t d = 2; d <= rank && d <= 4; d++) {
             *steps[d - 2] = dims[rank - d] == 1 ? 0 : stride;

@@ -1,22 +1,23 @@
-/* TensorScatter-24 of rows into a cache of [batch, heads, rows, size]: what GroupQueryAttention does with new keys and
- * values. Each sequence of the batch says at which row its own begin. Where the cache is a state in place (append.c),
- * they are all that is written. */
+/* TensorScatter-24 of rows into a cache [batch, heads, rows, size], as GroupQueryAttention does with new keys and
+ * values. write_indices holds the first row for each sequence of the batch. If the cache is an in-place state
+ * (append.c), only the new rows are written. */
 #include "region/build.h"
+#include "inlay/check.h"
 
 enum { ROW_AXIS = 2 };
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    const inlay_value_info *cache = kit_input(node, 0), *update = kit_input(node, 1), *at = kit_input(node, 2);
+    const inlay_value_info *cache = kit_input(node, 0), *update = kit_input(node, 1), *indices = kit_input(node, 2);
 
     if (!cpu_known_rank(cache, 4, 4, "the cache", why) || !cpu_known_rank(update, 4, 4, "the update", why))
         return false;
     if (!cpu_axis(kit_attr_int(node->info, "axis", -2), 4, &op->axis) || op->axis != ROW_AXIS)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "rows are written along axis 2 alone");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "only axis 2 is supported");
     if (strcmp(kit_attr_string(node->info, "mode", "linear"), "linear") != 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the mode is not linear");
-    if (at != NULL && (at->dtype != INLAY_INT64 || at->rank != 1))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "write_indices is not a list of int64");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "only mode linear is supported");
+    if (indices != NULL && (indices->dtype != INLAY_INT64 || indices->rank != 1))
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "write_indices is not int64 of rank 1");
     return true;
 }
 
@@ -27,21 +28,22 @@ typedef struct scatter_step {
     int64_t batch, heads, rows, size;
     int64_t limit;          /* rows of the cache */
     int64_t from[3], to[3]; /* elements from one batch, head and row to the next */
-    bool placed;            /* there are write_indices */
+    bool has_indices;
 } scatter_step;
 
-/* args: the update, the cache, and write_indices if there are any. */
+/* args: the update, the cache, and write_indices if has_indices. */
 static inlay_status run_scatter(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
     const scatter_step *step = (const scatter_step *)(const void *)native;
-    const int64_t *places = step->placed ? args[2] : NULL;
+    const int64_t *indices = step->has_indices ? args[2] : NULL;
 
+    INLAY_CHECK(step->rows <= step->limit);
     (void)state;
     (void)run;
     (void)threads;
     for (int64_t b = 0; b < step->batch; b++) {
-        const int64_t at = places != NULL ? places[b] : 0;
+        const int64_t at = indices != NULL ? indices[b] : 0;
 
         if (at < 0 || at > step->limit - step->rows)
             return INLAY_INVALID_ARGUMENT;
@@ -75,7 +77,7 @@ static inlay_status check(const cpu_build *build)
     return INLAY_OK;
 }
 
-/* Where the rows go: the cache itself if nobody reads it as it was, or a copy. */
+/* The target of the rows: the cache itself if its old content has no other reader, otherwise a copy. */
 static inlay_status find_cache(cpu_build *build, const cpu_group *group, cpu_place *out)
 {
     const cpu_op *op = build->op;
@@ -106,24 +108,25 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
                           .rows = update[2],
                           .size = update[3],
                           .limit = build->dims[op->in[0]][ROW_AXIS],
-                          .placed = op->in_count > 2 && op->in[2] != INLAY_NONE };
-    cpu_place cache, rows, places;
+                          .has_indices = op->in_count > 2 && op->in[2] != INLAY_NONE };
+    cpu_place cache, rows, indices;
     inlay_status status;
 
+    INLAY_CHECK(op->in_count >= 2);
     INLAY_TRY(check(build));
     INLAY_TRY(find_cache(build, group, &cache));
     if (cpu_count(build, op->in[1]) > 0) {
         INLAY_TRY(cpu_read_strided(build, op->in[1], &rows));
         if (memory_desc_is_blocked(&rows.md) || rows.md.strides[3] != 1)
             INLAY_TRY(cpu_read_plain(build, op->in[1], &rows));
-        if (step.placed)
-            INLAY_TRY(cpu_read_plain(build, op->in[2], &places));
+        if (step.has_indices)
+            INLAY_TRY(cpu_read_plain(build, op->in[2], &indices));
         for (uint32_t d = 0; d < 3; d++) {
             step.from[d] = rows.md.strides[d];
             step.to[d] = cache.md.strides[d];
         }
-        INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &rows, &cache, &places },
-                                step.placed ? 3 : 2));
+        INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &rows, &cache, &indices },
+                                step.has_indices ? 3 : 2));
     }
     status = cpu_set_place(build, group->out, &cache);
 done:

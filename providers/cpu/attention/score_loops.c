@@ -1,5 +1,6 @@
 /* Loops of attention, see score_loops.h. */
 #include "attention/score_loops.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -7,6 +8,7 @@
 
 static void hide(float *restrict input, const uint8_t *restrict hidden, int64_t step, int64_t n)
 {
+    INLAY_CHECK(n >= 0 && (step == 0 || step == 1));
     if (step == 0 && *hidden == 0)
         return;
 #pragma omp simd
@@ -27,7 +29,7 @@ static void softmax_row(float *restrict input, const float *restrict mask, int64
 #pragma omp simd reduction(max : top)
     for (int64_t i = 0; i < n; i++)
         top = input[i] > top ? input[i] : top;
-    if (top == -INFINITY) /* also NaN everywhere, which stays */
+    if (top == -INFINITY) /* all scores are -infinity or NaN; NaN stays */
         top = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < n; i++) {

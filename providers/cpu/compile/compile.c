@@ -1,6 +1,7 @@
-/* A region of the host's graph -> ops, values and constants of our own; instances of it by shape. */
+/* Compiles a region of the host's graph to ops, values and constants, and keeps instances of it by shape. */
 #include "region/build.h"
 #include "compile/expand.h"
+#include "inlay/check.h"
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "weights/nbits_weights.h"
@@ -58,7 +59,7 @@ static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_re
     for (uint32_t node = 0; node < request->node_count; node++) {
         uint32_t more_ops, more_numbers;
 
-        cpu_expand_room(inlay_graph_node(request->graph, request->nodes[node]), &more_ops, &more_numbers);
+        cpu_expand_bounds(inlay_graph_node(request->graph, request->nodes[node]), &more_ops, &more_numbers);
         ops += more_ops;
         total += more_numbers;
     }
@@ -87,6 +88,8 @@ static inlay_status read_region(inlay_compiled *compiled, const inlay_compile_re
             compiled->values[reader.number_of[request->outputs[i]]].output = i;
     compiled->input_count = request->input_count;
     compiled->output_count = request->output_count;
+    INLAY_CHECK(compiled->op_count <= ops && compiled->value_count <= total && compiled->constant_count <= total);
+    INLAY_CHECK((size_t)(reader.next - compiled->numbers) <= total);
 done:
     free(reader.number_of);
     return status;
@@ -94,9 +97,9 @@ done:
 
 /* ------------------------------------------------------------------ constants */
 
-/* Small constants are copied, but in programs of `inlay bundle`, which hold them and their packs; the others keep what
- * the host has until it is known how they are read. */
-static inlay_status copy_small(inlay_compiled *compiled, inlay_diag *diag)
+/* Copies small constants, except in programs of `inlay bundle`, which contain the constants and their packed weights.
+ * Large constants stay in the host's memory until it is known how they are read. */
+static inlay_status copy_small_constants(inlay_compiled *compiled, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
         cpu_constant *constant = &compiled->constants[i];
@@ -113,8 +116,9 @@ static inlay_status copy_small(inlay_compiled *compiled, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Tells the host what it may drop: everything that has been copied or packed, and is not also read as it lies. */
-static void settle_constants(inlay_compiled *compiled, const inlay_compile_request *request)
+/* Reports to the host which constants it may free: those that were copied, and those that were packed and are not also
+ * read in their original layout. */
+static void report_constants(inlay_compiled *compiled, const inlay_compile_request *request)
 {
     if (compiled->ready != NULL) {
         narrow_settle(compiled);
@@ -127,10 +131,10 @@ static void settle_constants(inlay_compiled *compiled, const inlay_compile_reque
         bool packed;
 
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
-            constant->half_type != INLAY_UNDEFINED) /* no constant of the host */
+            constant->half_type != INLAY_UNDEFINED) /* not a constant of the host */
             continue;
-        /* A program of `inlay bundle` never makes a second instance, for which a pack has to tell what the original
-         * was. */
+        /* A program of `inlay bundle` never builds a second instance, so its packed weights need not identify the
+         * original. */
         packed = ((cpu_constant_is_packed(constant) || (compiled->state->alone && constant->packs != NULL)) &&
                   !constant->plain_used && compiled->ready != NULL) ||
                  (constant->given_up > 0 && constant->given_up == compiled->values[value].uses &&
@@ -178,14 +182,14 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
         compiled->timings = compiled->state->timings->open(compiled->state->host->ctx, request->handle);
     (void)pthread_mutex_init(&compiled->lock, NULL);
     INLAY_TRY(read_region(compiled, request, diag));
-    INLAY_TRY(copy_small(compiled, diag));
+    INLAY_TRY(copy_small_constants(compiled, diag));
     halves_find(compiled, request->graph);
     INLAY_TRY(narrow_find(compiled, request->graph, diag));
     INLAY_TRY(nbits_find(compiled, diag));
     sparse_find(compiled);
     if (profile_is_complete(compiled, request)) {
-        /* Packs the weights, so that the host can drop the originals. Shapes that do not work are no error yet: it is
-         * the run's that count. */
+        /* Packs the weights, so that the host can free the originals. A failure is no error here: the shapes of the run
+         * decide. */
         inlay_diag quiet = INLAY_DIAG_INIT;
 
         status =
@@ -199,7 +203,7 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
         status = INLAY_OK;
     }
     compiled->compiling = NULL;
-    settle_constants(compiled, request);
+    report_constants(compiled, request);
     *out_compiled = compiled;
     compiled = NULL;
 done:
@@ -229,7 +233,7 @@ void cpu_release_compiled(void *state, inlay_compiled *compiled)
 
 /* ------------------------------------------------------------------ instances */
 
-/* Is the instance for these shapes? Its key lists the dims of all values. */
+/* Was the instance built for these shapes? Its key lists the dims of all values. */
 static bool key_fits(const inlay_compiled *compiled, const inlay_instance *instance,
                      const inlay_specialize_request *request)
 {
@@ -279,6 +283,7 @@ inlay_status cpu_specialize(void *state, inlay_compiled *compiled, inlay_special
         old = compiled->last;
         compiled->last = instance;
         instance->references++;
+        INLAY_CHECK(old == NULL || old->references > 0);
         if (old != NULL && --old->references > 0)
             old = NULL;
     }
@@ -300,6 +305,7 @@ void cpu_release_instance(void *state, inlay_compiled *compiled, inlay_instance 
     if (instance == NULL)
         return;
     (void)pthread_mutex_lock(&compiled->lock);
+    INLAY_CHECK(instance->references > 0);
     last = --instance->references == 0;
     (void)pthread_mutex_unlock(&compiled->lock);
     if (last)

@@ -1,11 +1,12 @@
-/* What an op takes, by work and by memory traffic, as measured on a core with AVX-512: by the kernels of the provider
- * cpu, by those of a library, or by the faster of the two where a provider has both. A machine profile and measurements
- * correct it.
+/* Estimates the time of an op from its arithmetic and its memory traffic, with constants measured on a core with
+ * AVX-512: for the kernels of provider cpu, for those of a library, or for the faster of the two if a provider has
+ * both. The machine profile and measurements correct the estimate.
  *
- * An op is priced as a part of a region: functions behind a convolution or product are fused, and values come in
- * whatever layout the op before made. Where they come from elsewhere, or leave, convolutions and what follows them need
- * a reorder; that is said apart. */
+ * An op is priced as a part of a region: activations after a convolution or matrix multiplication are fused, and values
+ * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
+ * (enter_ns, leave_ns). */
 #include "region/build.h"
+#include "inlay/check.h"
 #include "simd/cpu.h"
 #include "weights/halves.h"
 #include "weights/narrow.h"
@@ -14,54 +15,54 @@
 #include "weights.h"
 #include <math.h>
 
-#define CORE_FLOPS_PER_NS 250.0  /* convolutions and packed products, */
-#define SPARSE_PACE 0.48         /* how fast products without blocks of zeros are, beside those that have them */
-#define PAIRS_FLOPS_PER_NS 300.0 /* and those in pairs (pairs.h), */
-enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 }; /* which are at least that large */
-#define THIN_FLOPS_PER_NS 90.0                                   /* few channels a group */
-#define CHANNELS_PER_NS 32.0 /* single channels: outputs, without what each of their taps takes */
-#define TAP_NS 0.0094
+#define CORE_FLOPS_PER_NS 250.0  /* convolutions and matrix multiplications with packed weights */
+#define SPARSE_PACE 0.48         /* speed of block-sparse matrix multiplication relative to dense, per non-zero block */
+#define PAIRS_FLOPS_PER_NS 300.0 /* Winograd inner product (pairs.h), from these sizes on */
+enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 };
+#define THIN_FLOPS_PER_NS 90.0 /* grouped convolutions with few channels per group */
+#define CHANNELS_PER_NS 32.0   /* depthwise convolutions: outputs, without the time of their taps */
+#define TAP_NS 0.0094          /* depthwise convolutions: one tap of one output */
 #define ATTENTION_FLOPS_PER_NS 210.0
-#define SCORE_NS 0.22 /* of attention: a score becomes a probability */
+#define SCORE_NS 0.22 /* attention: softmax of one score */
 #define POOL_FLOPS_PER_NS 8.0
-#define SIMPLE_PER_NS 16.0 /* elements: functions of a few instructions */
-#define EXP_PER_NS 5.0     /* those with an exponential */
+#define SIMPLE_PER_NS 16.0 /* elements of functions with a few instructions */
+#define EXP_PER_NS 5.0     /* elements of functions with an exponential */
 #define GELU_PER_NS 8.0
-#define GATE_PER_NS 10.0 /* Sigmoid behind a convolution or product */
+#define GATE_PER_NS 10.0 /* elements of a Sigmoid fused into a convolution or matrix multiplication */
 #define LOG_PER_NS 2.0
 #define CACHED_BYTES_PER_NS 64.0
 #define CACHED_BYTES 8e6
 #define MEMORY_BYTES_PER_NS 24.0
-#define NEAR_WEIGHTS 1e6 /* bytes of a whole graph: they stay next to the core between runs */
+#define NEAR_WEIGHTS 1e6 /* bytes of a graph's weights that stay in the core's cache between runs */
 #define NEAR_BYTES_PER_NS 128.0
 #define CORE_BYTES_PER_NS 256.0
 #define KEPT_BYTES_PER_NS 105.0
-#define TEAM_NS 700.0  /* of threads that start and wait for each other */
-#define CALL_NS 50.0   /* one primitive more in a region */
-#define ENTER_NS 150.0 /* a value more that enters: of what it takes to run a region */
-#define FUSED_NS 30.0  /* an op that becomes part of one */
+#define TEAM_NS 700.0  /* starting and joining the threads of a step */
+#define CALL_NS 50.0   /* one more step in a region */
+#define ENTER_NS 150.0 /* one more input of a region */
+#define FUSED_NS 30.0  /* an op that is fused into another */
 #define REORDER_BYTES_PER_NS 16.0
-#define FAR_REORDER_BYTES_PER_NS 5.0     /* of values that no cache holds twice */
-#define FEW_CHANNELS 4                   /* a convolution of so many reads row-major images as they are */
-enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* ops between a value and the convolution that has to do with its layout */
+#define FAR_REORDER_BYTES_PER_NS 5.0     /* values too large for two copies in the cache */
+#define FEW_CHANNELS 4                   /* convolutions with up to this many channels read row-major images */
+enum { LOOK_BACK = 16, LOOK_AHEAD = 8 }; /* most ops between a value and the convolution that determines its layout */
 
 static double stream_ns(double bytes)
 {
     return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
 }
 
-/* What weights take that are read while the products go on; a second thread gets some of the speed that memory has
- * left. */
+/* Time to read weights during the computation. Bandwidth to memory grows with the square root of the threads. */
 static double weights_ns(const inlay_graph *graph, double bytes, double threads)
 {
     double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_far_ns(all, bytes);
 
+    INLAY_CHECK(threads >= 1);
     if (bytes < CORE_WEIGHTS)
         return bytes / CORE_BYTES_PER_NS + far;
     return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads + far / sqrt(threads);
 }
 
-/* Elements that the functions of an op do in a nanosecond. */
+/* Elements per nanosecond of the elementwise functions of an op. */
 static double function_rate(const cpu_op *op)
 {
     double ns = 0;
@@ -95,8 +96,8 @@ static double function_rate(const cpu_op *op)
 }
 
 struct sizes {
-    double in, out, weights; /* bytes */
-    const inlay_value_state *state, *value_state, *y;
+    double in, out, weights;                          /* bytes */
+    const inlay_value_state *first, *second, *output; /* inputs 0 and 1, output 0; NULL: omitted */
 };
 
 static double count_of(const inlay_value_state *state)
@@ -116,7 +117,7 @@ static double width_of(const inlay_value_state *state)
     return state == NULL ? 0 : inlay_dtype_bits(state->dtype) / 8.0;
 }
 
-/* The size of axis d, 1 where it is not known. */
+/* The size of axis d; 1 if unknown. */
 static double size_of(const inlay_value_state *state, uint32_t d)
 {
     return state == NULL || state->rank == INLAY_RANK_UNKNOWN || d >= state->rank || state->dims[d] < 1
@@ -132,7 +133,7 @@ static const inlay_value_state *state_of(const inlay_cost_request *request, cons
                : NULL;
 }
 
-/* The speed of a kind of kernel relative to this folder's, by that of the library's. */
+/* The speed of the provider's kernels of a kind relative to the built-in ones, given that of the library's. */
 static double speed_of(const cpu_state *state, double library_speed)
 {
     if (state->alone)
@@ -140,25 +141,26 @@ static double speed_of(const cpu_state *state, double library_speed)
     return state->library_alone ? library_speed : fmax(library_speed, 1);
 }
 
-/* Of Winograd's algorithm, which runs on kernels of this folder. */
+/* The speed-up by Winograd's algorithm of the built-in kernels; 1: not used. */
 static double winograd_gain(const cpu_state *state, const cpu_op *op, const struct sizes *sizes)
 {
-    if (state->library_alone || op->window.spatial != 2 || sizes->y == NULL || sizes->y->rank != 4)
+    if (state->library_alone || op->window.spatial != 2 || sizes->output == NULL || sizes->output->rank != 4)
         return 1;
-    return fmax(1, cpu_winograd_gain(op, (int64_t)size_of(sizes->state, 1), (int64_t)size_of(sizes->y, 1),
-                                     (int64_t)size_of(sizes->y, 2), (int64_t)size_of(sizes->y, 3)));
+    return fmax(1, cpu_winograd_gain(op, (int64_t)size_of(sizes->first, 1), (int64_t)size_of(sizes->output, 1),
+                                     (int64_t)size_of(sizes->output, 2), (int64_t)size_of(sizes->output, 3)));
 }
 
-/* How many taps of a window lie in the image, on average along one axis: those in the padding are not computed, which
- * is most of them when a dilated window is larger than the image. */
+/* Average number of filter taps inside the image along an axis. Taps in the padding are not computed; with a dilated
+ * filter larger than the image, those are most of the taps. */
 static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 {
-    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->state, axis + 2),
-                  out = (int64_t)size_of(sizes->y, axis + 2);
+    const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->first, axis + 2),
+                  out = (int64_t)size_of(sizes->output, axis + 2);
     const int64_t span = op->window.dilations[axis] * (k - 1), step = op->window.strides[axis];
     int64_t pad = op->window.pads[axis];
     double share;
 
+    INLAY_CHECK(axis < op->window.spatial);
     if (span < in / 4 || op->row->family != &cpu_conv)
         return (double)k;
     if (op->window.auto_pad != CPU_PAD_EXPLICIT)
@@ -167,7 +169,7 @@ static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
     return share > 1 ? share : 1;
 }
 
-/* How fast a convolution as a product of that size goes, or a product by weights. */
+/* FLOPs per nanosecond of a matrix multiplication with constant weights, or of a convolution as one. */
 static double product_rate(const cpu_state *state, double rows, double depth, double columns)
 {
     return state->pairs && state->fast_pairs && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH && columns >= PAIRS_COLUMNS
@@ -175,19 +177,18 @@ static double product_rate(const cpu_state *state, double rows, double depth, do
                : CORE_FLOPS_PER_NS;
 }
 
-/* Multiplications and additions, and how fast they go. */
+/* The number of multiplications and additions; *out_rate: how many per nanosecond. */
 static double flops_of(const cpu_state *state, const cpu_op *op, const struct sizes *sizes, double *out_rate)
 {
     const cpu_family *family = op->row->family;
-    double outputs = count_of(sizes->y), window = 1;
+    double outputs = count_of(sizes->output), window = 1;
 
     *out_rate = CORE_FLOPS_PER_NS;
     if (family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed) {
-        double per =
-            size_of(sizes->value_state, 1); /* of a place of the output, or of the input where that is spread */
+        double per = size_of(sizes->second, 1); /* terms of a tap: input channels, or output channels if transposed */
 
         if (family == &cpu_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
-            outputs = count_of(sizes->state);
+            outputs = count_of(sizes->first);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
             window *= taps(op, sizes, i);
@@ -198,25 +199,27 @@ static double flops_of(const cpu_state *state, const cpu_op *op, const struct si
         else if (winograd_gain(state, op, sizes) > 1)
             *out_rate *= winograd_gain(state, op, sizes);
         else if (family == &cpu_conv && op->window.group == 1)
-            *out_rate = speed_of(state, library_in_use->convolution_speed) *
-                        product_rate(state, outputs / size_of(sizes->y, 1), per * window, size_of(sizes->y, 1));
+            *out_rate =
+                speed_of(state, library_in_use->convolution_speed) *
+                product_rate(state, outputs / size_of(sizes->output, 1), per * window, size_of(sizes->output, 1));
         return 2 * outputs * per * window;
     }
-    if (family == &cpu_product && sizes->state != NULL && sizes->state->rank != INLAY_RANK_UNKNOWN &&
-        sizes->state->rank >= 2) {
-        const double depth = size_of(sizes->state, sizes->state->rank - (op->product.trans_a ? 2 : 1));
+    if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
+        sizes->first->rank >= 2) {
+        const double depth = size_of(sizes->first, sizes->first->rank - (op->product.trans_a ? 2 : 1));
 
-        if (sizes->weights > 0 && sizes->y != NULL && sizes->y->rank != INLAY_RANK_UNKNOWN && sizes->y->rank >= 1)
+        if (sizes->weights > 0 && sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN &&
+            sizes->output->rank >= 1)
             *out_rate = speed_of(state, library_in_use->product_speed) *
-                        product_rate(state, outputs / size_of(sizes->y, sizes->y->rank - 1), depth,
-                                     size_of(sizes->y, sizes->y->rank - 1));
+                        product_rate(state, outputs / size_of(sizes->output, sizes->output->rank - 1), depth,
+                                     size_of(sizes->output, sizes->output->rank - 1));
         return 2 * outputs * depth;
     }
     if (family == &cpu_attention) {
-        const double per = 4 * size_of(sizes->state, 3); /* for a score */
+        const double per = 4 * size_of(sizes->first, 3); /* FLOPs of a score */
 
         *out_rate = per / (per / ATTENTION_FLOPS_PER_NS + SCORE_NS);
-        return 4 * count_of(sizes->state) * size_of(sizes->value_state, 2);
+        return 4 * count_of(sizes->first) * size_of(sizes->second, 2);
     }
     if (family == &cpu_pool && !op->window.global) {
         for (uint32_t i = 0; i < op->window.spatial; i++)
@@ -231,8 +234,8 @@ static double flops_of(const cpu_state *state, const cpu_op *op, const struct si
                : outputs;
 }
 
-/* The op that makes the value, if it would be offered. */
-static bool made_here(const cpu_state *state, const inlay_graph *graph, uint32_t value, cpu_op *out)
+/* Parses the producer of the value; false: none, or this provider does not support it. */
+static bool parse_producer(const cpu_state *state, const inlay_graph *graph, uint32_t value, cpu_op *out)
 {
     const inlay_value_info *v = inlay_graph_value(graph, value);
     kit_refusal why = { 0, "", "" };
@@ -243,7 +246,7 @@ static bool made_here(const cpu_state *state, const inlay_graph *graph, uint32_t
                      out, &why) != NULL;
 }
 
-/* Will the op be fused behind the maker of one of its inputs? */
+/* Will the op be fused into `maker`, the producer of one of its inputs? */
 static bool is_fused(const cpu_op *op, const cpu_op *maker)
 {
     const cpu_family *family = maker->row->family;
@@ -253,8 +256,8 @@ static bool is_fused(const cpu_op *op, const cpu_op *maker)
             family == &cpu_product || family == &cpu_normalize || family == &cpu_nbits_product);
 }
 
-/* Convolutions choose the layouts of what they read and make; the others keep what is there, or go by rows. */
-static bool is_laid_out(const cpu_family *family)
+/* Convolutions choose the layouts of their operands. Other ops keep the layout of their input or need rows. */
+static bool chooses_layout(const cpu_family *family)
 {
     return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
            family == &cpu_int8_conv;
@@ -267,13 +270,13 @@ static bool keeps_layout(const cpu_family *family)
            family == &cpu_dequantize || family == &cpu_byte_clip;
 }
 
-/* Is the value in a layout that others can't read, when it is made in a region? */
+/* Does a region make the value in a layout that ops outside of it cannot read? */
 static bool has_layout(const cpu_state *state, const inlay_graph *graph, uint32_t value)
 {
     cpu_op maker;
 
-    for (int steps = 0; steps < LOOK_BACK && made_here(state, graph, value, &maker); steps++) {
-        if (is_laid_out(maker.row->family))
+    for (int steps = 0; steps < LOOK_BACK && parse_producer(state, graph, value, &maker); steps++) {
+        if (chooses_layout(maker.row->family))
             return true;
         if (!keeps_layout(maker.row->family))
             return false;
@@ -282,8 +285,8 @@ static bool has_layout(const cpu_state *state, const inlay_graph *graph, uint32_
     return false;
 }
 
-/* Is the value read by a convolution, perhaps behind ops that keep its layout? They mostly stand right after its
- * maker. */
+/* Is the value read by a convolution, directly or after ops that keep its layout? Only the ops shortly after its
+ * producer are searched. */
 static bool wants_layout(const cpu_state *state, const inlay_graph *graph, uint32_t value)
 {
     const uint32_t maker = inlay_graph_value(graph, value)->producer;
@@ -298,7 +301,7 @@ static bool wants_layout(const cpu_state *state, const inlay_graph *graph, uint3
         if (info->input_count == 0 || info->output_count == 0 || info->inputs[0] != value ||
             cpu_parse(&(kit_node){ .host = state->host, .graph = graph, .info = info }, &reader, &why) == NULL)
             continue;
-        if (is_laid_out(reader.row->family))
+        if (chooses_layout(reader.row->family))
             return true;
         if (keeps_layout(reader.row->family))
             value = info->outputs[0];
@@ -312,7 +315,7 @@ static double reorder_ns(double bytes, double threads)
                                                : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
 }
 
-/* Does the op only say where elements are? */
+/* Does the op only change strides and offsets? */
 static bool is_view(const cpu_op *op)
 {
     const cpu_family *family = op->row->family;
@@ -320,15 +323,15 @@ static bool is_view(const cpu_op *op)
     return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
 }
 
-/* Are its elements apart until somebody outside needs them side by side? */
-static bool is_gathered(const cpu_op *op)
+/* Does the op leave a strided view, which becomes contiguous only when it leaves the region? */
+static bool is_strided(const cpu_op *op)
 {
     const cpu_family *family = op->row->family;
 
     return family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
 }
 
-/* Do threads share the work? Of little each family says so in its own way: dense.c, attend.c, tiles.c, build.c. */
+/* Do several threads share the work? The limits approximate those of dense.c, attend.c, tiles.c and build.c. */
 static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
 {
     const cpu_family *family = op->row->family;
@@ -342,26 +345,26 @@ static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
     return sizes->in + sizes->out + sizes->weights > 192 * 1024;
 }
 
-/* Does it read images in a layout, that of a convolution or of what it belongs to? */
+/* Does the op read images in the layout of a convolution? */
 static bool reads_layout(const cpu_state *state, const inlay_graph *graph, const cpu_op *op,
                          const inlay_node_info *info)
 {
-    return is_laid_out(op->row->family) ||
+    return chooses_layout(op->row->family) ||
            (keeps_layout(op->row->family) && info->output_count > 0 && wants_layout(state, graph, info->outputs[0]));
 }
 
-/* A convolution of single channels among row-major images reads and makes planes as they lie (planes.c). */
+/* A depthwise convolution between row-major images reads and writes row-major planes (planes.c). */
 static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                       const struct sizes *sizes)
 {
-    return !state->library_alone && op->row->family == &cpu_conv && op->window.group > 1 && sizes->state != NULL &&
-           sizes->state->rank != INLAY_RANK_UNKNOWN && sizes->state->rank <= 4 && sizes->state->rank > 2 &&
-           (double)op->window.group == size_of(sizes->state, 1) && sizes->y != NULL &&
-           sizes->y->rank == sizes->state->rank && size_of(sizes->y, 1) == size_of(sizes->state, 1) &&
+    return !state->library_alone && op->row->family == &cpu_conv && op->window.group > 1 && sizes->first != NULL &&
+           sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->first->rank <= 4 && sizes->first->rank > 2 &&
+           (double)op->window.group == size_of(sizes->first, 1) && sizes->output != NULL &&
+           sizes->output->rank == sizes->first->rank && size_of(sizes->output, 1) == size_of(sizes->first, 1) &&
            !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
 }
 
-/* What input i costs that is row-major then: of a convolution the image, of others all that are images. */
+/* Time to reorder input i from row-major: of a convolution only the image, of other ops every image. */
 static double layout_ns(const inlay_cost_request *request, const inlay_node_info *info, uint32_t i, const cpu_op *op,
                         double threads)
 {
@@ -370,12 +373,12 @@ static double layout_ns(const inlay_cost_request *request, const inlay_node_info
 
     if (state == NULL || value == NULL || (value->flags & INLAY_VALUE_CONSTANT) != 0 ||
         state->rank == INLAY_RANK_UNKNOWN || state->rank < 3 || size_of(state, 1) <= FEW_CHANNELS ||
-        (i > 0 && is_laid_out(op->row->family)))
+        (i > 0 && chooses_layout(op->row->family)))
         return 0;
     return reorder_ns(width_of(state) * count_of(state), threads);
 }
 
-/* Of tables and caches only the rows that are named are read, or written. */
+/* Only the addressed rows of tables and caches are read or written. */
 static void count_rows(const cpu_op *op, struct sizes *sizes)
 {
     if (op->row->family == &cpu_rotary) {
@@ -383,13 +386,14 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
         sizes->in = 2 * sizes->out;
     } else if (op->row->family == &cpu_scatter) {
         sizes->weights = 0;
-        sizes->in = sizes->out = 4 * count_of(sizes->value_state);
+        sizes->in = sizes->out = 4 * count_of(sizes->second);
     }
 }
 
-static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *request, uint32_t n, inlay_cost *cost)
+static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *request, uint32_t node_index,
+                            inlay_cost *cost)
 {
-    const inlay_node_info *info = inlay_graph_node(request->graph, n);
+    const inlay_node_info *info = inlay_graph_node(request->graph, node_index);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
     double flops, rate, work, streams, share = 1, threads = request->max_threads > 0 ? request->max_threads : 1;
@@ -399,9 +403,9 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
 
     if (cpu_parse(&node, &op, &why) == NULL)
         return INLAY_INVALID_ARGUMENT;
-    sizes.state = state_of(request, info->inputs, info->input_count, 0);
-    sizes.value_state = state_of(request, info->inputs, info->input_count, 1);
-    sizes.y = state_of(request, info->outputs, info->output_count, 0);
+    sizes.first = state_of(request, info->inputs, info->input_count, 0);
+    sizes.second = state_of(request, info->inputs, info->input_count, 1);
+    sizes.output = state_of(request, info->outputs, info->output_count, 0);
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *value = inlay_graph_value(request->graph, info->inputs[i]);
         double bytes = 4 * count_of(state_of(request, info->inputs, info->input_count, i));
@@ -413,13 +417,13 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             continue;
         }
         if (i == 1 && op.row->family == &cpu_product &&
-            sparse_share_of(request->graph, value, !op.product.trans_b, count_of(sizes.state), &share)) {
+            sparse_share_of(request->graph, value, !op.product.trans_b, count_of(sizes.first), &share)) {
             share = state->strict || state->reproducible ? 1 : share;
             sizes.weights += bytes * share;
             continue;
         }
         if (i > 0 && (narrow_is_constant(request->graph, info->inputs[i], NULL) ||
-                      halves_is_constant(request->graph, info->inputs[i]))) { /* floats that were just made */
+                      halves_is_constant(request->graph, info->inputs[i]))) { /* dequantized or widened constants */
             sizes.weights += bytes;
             continue;
         }
@@ -428,21 +432,21 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             continue;
         }
         sizes.in += bytes;
-        fused = fused || (made_here(state, request->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
+        fused = fused || (parse_producer(state, request->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
         cost->enter_ns += ENTER_NS;
     }
     if (op.row->family == &cpu_recurrent) {
         cpu_recurrent_cost(state, request, info, cost);
         return INLAY_OK;
     }
-    sizes.out = 4 * count_of(sizes.y);
+    sizes.out = 4 * count_of(sizes.output);
     count_rows(&op, &sizes);
     planar = is_planar(state, request->graph, &op, info, &sizes);
     laid_out = !planar && reads_layout(state, request->graph, &op, info);
     for (uint32_t i = 0; laid_out && i < info->input_count; i++)
         cost->enter_ns += layout_ns(request, info, i, &op, threads);
-    if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_gathered(&op)))
-        cost->leave_ns += reorder_ns(width_of(sizes.y) * count_of(sizes.y), threads);
+    if (info->output_count > 0 && !planar && (has_layout(state, request->graph, info->outputs[0]) || is_strided(&op)))
+        cost->leave_ns += reorder_ns(width_of(sizes.output) * count_of(sizes.output), threads);
     if (op.row->takes != NULL) {
         cpu_quant_cost(&op, request, info, cost);
         return INLAY_OK;
@@ -459,11 +463,11 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         cost->ns += FUSED_NS;
         if (op.row->family == &cpu_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
             cost->ns += flops / (op.eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
-        if (op.row->family == &cpu_binary) /* what is not in the registers: the other operand */
+        if (op.row->family == &cpu_binary) /* the other operand is not in registers */
             cost->ns += stream_ns(sizes.in > sizes.out ? sizes.in - sizes.out : 0) / threads;
         return INLAY_OK;
     }
-    /* Without loops of our own convolutions are oneDNN's on one thread (make_for_threads in conv.c). */
+    /* Without built-in kernels, convolutions run oneDNN's kernels on one thread (make_for_threads in conv.c). */
     threads = is_shared(&op, &sizes, flops) && (op.row->family != &cpu_conv || state->tiles != NULL) ? threads : 1;
     work = flops / rate / threads;
     streams = stream_ns(sizes.in + sizes.out) / threads + weights_ns(request->graph, sizes.weights, threads);
@@ -476,8 +480,10 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
     inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
 
     for (uint32_t i = 0; i < request->offer->node_count; i++) {
-        inlay_status status = cost_of(state, request, request->offer->nodes[i], &sum);
+        inlay_status status;
 
+        INLAY_CHECK(request->offer->nodes[i] < request->graph->node_count);
+        status = cost_of(state, request, request->offer->nodes[i], &sum);
         if (status != INLAY_OK)
             return status;
     }
@@ -486,7 +492,7 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
     cost->bytes_read = sum.bytes_read;
     cost->bytes_written = sum.bytes_written;
     cost->confidence = sum.confidence;
-    if (!INLAY_HAS(cost, leave_ns)) { /* a host that knows no borders: half of them, for most neighbours are ours */
+    if (!INLAY_HAS(cost, leave_ns)) { /* an older host has no border costs: add half of them */
         cost->ns += (sum.enter_ns + sum.leave_ns) / 2;
         return INLAY_OK;
     }

@@ -1,14 +1,16 @@
-/* Nodes that become several ops: SkipLayerNormalization and its like, functions of any number of tensors (Sum, Mean,
- * Max, Min), Gemm with factors. */
+/* Nodes that become several ops: SkipLayerNormalization and SkipSimplifiedLayerNormalization, variadic functions (Sum,
+ * Mean, Max, Min), and Gemm with alpha or beta. */
 #include "compile/expand.h"
+#include "inlay/check.h"
 
-/* An op with room for its inputs, and one output. */
+/* Adds an op with in_count inputs and one output. */
 static cpu_op *add_op(cpu_reader *reader, const cpu_op *like, const char *op_type, uint32_t in_count)
 {
     cpu_op *op = &reader->compiled->ops[reader->compiled->op_count++];
 
     *op = *like;
     op->row = cpu_row(op_type);
+    INLAY_CHECK(op->row != NULL);
     op->in_count = in_count;
     op->out_count = 1;
     op->in = reader->next;
@@ -17,7 +19,7 @@ static cpu_op *add_op(cpu_reader *reader, const cpu_op *like, const char *op_typ
     return op;
 }
 
-/* A value that only the region knows, of the shape of one of the host's. */
+/* Adds a value inside the region, with the shape of a value of the host's graph. */
 static uint32_t inner_value(cpu_reader *reader, uint32_t snapshot)
 {
     inlay_compiled *compiled = reader->compiled;
@@ -31,12 +33,13 @@ static uint32_t inner_value(cpu_reader *reader, uint32_t snapshot)
     return compiled->value_count++;
 }
 
-/* y = alg(a, b); y: a value, INLAY_NONE for one inside, of the shape of `like`. Returns y. */
+/* Adds y = alg(a, b). y: a value; INLAY_NONE: a new value with the shape of `like`. Returns y. */
 static uint32_t add_binary(cpu_reader *reader, const cpu_op *parsed, const char *op_type, library_alg alg, uint32_t a,
                            uint32_t b, uint32_t y, uint32_t like)
 {
     cpu_op *op = add_op(reader, parsed, op_type, 2);
 
+    INLAY_CHECK(a < reader->compiled->value_count && b < reader->compiled->value_count);
     op->alg = alg;
     op->in[0] = a;
     op->in[1] = b;
@@ -46,12 +49,13 @@ static uint32_t add_binary(cpu_reader *reader, const cpu_op *parsed, const char 
     return op->out[0];
 }
 
-/* y = factor * input, likewise. */
+/* Adds y = factor * input, with y as in add_binary(). */
 static uint32_t add_scale(cpu_reader *reader, const cpu_op *parsed, float factor, uint32_t input, uint32_t y,
                           uint32_t like)
 {
     cpu_op *op = add_op(reader, parsed, "Neg", 1);
 
+    INLAY_CHECK(input < reader->compiled->value_count);
     op->eltwise_count = 1;
     op->eltwise[0] = (cpu_eltwise){ LIBRARY_ELTWISE_LINEAR, factor, 0 };
     op->in[0] = input;
@@ -60,7 +64,7 @@ static uint32_t add_scale(cpu_reader *reader, const cpu_op *parsed, float factor
     return op->out[0];
 }
 
-/* Add of a bias, Add of the residual, and what normalises. */
+/* Expands to Add of the bias, Add of the residual, and the normalisation. */
 static void expand_skip(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
     bool simple = strcmp(parsed->row->op_type, "SkipSimplifiedLayerNormalization") == 0;
@@ -88,8 +92,9 @@ static void expand_skip(cpu_reader *reader, const inlay_node_info *info, const c
     op->out[0] = cpu_reader_value(reader, info->outputs[0]);
 }
 
-/* One after the other; what they make on the way has the shape of the result, to which each operand is broadcast. */
-static void expand_many(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
+/* Expands to a chain of binary ops. Intermediate values have the shape of the result, to which each operand is
+ * broadcast. */
+static void expand_variadic(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
     const bool mean = strcmp(parsed->row->op_type, "Mean") == 0;
     const char *op_type = parsed->alg == LIBRARY_BINARY_ADD ? "Add" : parsed->row->op_type;
@@ -103,11 +108,11 @@ static void expand_many(cpu_reader *reader, const inlay_node_info *info, const c
         (void)add_scale(reader, parsed, 1 / (float)n, x, y, INLAY_NONE);
 }
 
-/* alpha * (A * B) + beta * C */
+/* Expands to alpha * (A * B) + beta * C. */
 static void expand_gemm(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
     const uint32_t y = cpu_reader_value(reader, info->outputs[0]);
-    const bool sums = info->input_count > 2 && info->inputs[2] != INLAY_NONE;
+    const bool has_sum = info->input_count > 2 && info->inputs[2] != INLAY_NONE;
     uint32_t x, c;
     cpu_op *op = add_op(reader, parsed, "Gemm", 2);
 
@@ -117,8 +122,8 @@ static void expand_gemm(cpu_reader *reader, const inlay_node_info *info, const c
         reader->compiled->values[op->in[i]].uses++;
     }
     x = op->out[0] = inner_value(reader, info->outputs[0]);
-    x = add_scale(reader, parsed, parsed->alpha, x, sums ? INLAY_NONE : y, info->outputs[0]);
-    if (!sums)
+    x = add_scale(reader, parsed, parsed->alpha, x, has_sum ? INLAY_NONE : y, info->outputs[0]);
+    if (!has_sum)
         return;
     c = cpu_reader_value(reader, info->inputs[2]);
     if (parsed->beta != 1)
@@ -126,22 +131,22 @@ static void expand_gemm(cpu_reader *reader, const inlay_node_info *info, const c
     (void)add_binary(reader, parsed, "Add", LIBRARY_BINARY_ADD, x, c, y, INLAY_NONE);
 }
 
-static bool takes_many(const char *op_type)
+static bool is_variadic(const char *op_type)
 {
     return strcmp(op_type, "Sum") == 0 || strcmp(op_type, "Mean") == 0 || strcmp(op_type, "Max") == 0 ||
            strcmp(op_type, "Min") == 0;
 }
 
-void cpu_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers)
+void cpu_expand_bounds(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers)
 {
     const char *op_type = info->op_type.data;
 
     *out_ops = 1;
     *out_numbers = info->input_count + info->output_count;
-    if (strncmp(op_type, "Skip", 4) != 0 && strcmp(op_type, "Gemm") != 0 && !takes_many(op_type))
+    if (strncmp(op_type, "Skip", 4) != 0 && strcmp(op_type, "Gemm") != 0 && !is_variadic(op_type))
         return;
     *out_ops += info->input_count + 3;
-    *out_numbers += 4 * *out_ops; /* four of an op, its values among them */
+    *out_numbers += 4 * *out_ops; /* at most four for each op, including new values */
 }
 
 bool cpu_expand(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
@@ -150,9 +155,9 @@ bool cpu_expand(cpu_reader *reader, const inlay_node_info *info, const cpu_op *p
 
     if (family == &cpu_skip_norm)
         expand_skip(reader, info, parsed);
-    else if (family == &cpu_binary && takes_many(parsed->row->op_type) &&
+    else if (family == &cpu_binary && is_variadic(parsed->row->op_type) &&
              (info->input_count != 2 || strcmp(parsed->row->op_type, "Mean") == 0))
-        expand_many(reader, info, parsed);
+        expand_variadic(reader, info, parsed);
     else if (strcmp(parsed->row->op_type, "Gemm") == 0 &&
              (parsed->alpha != 1 || (info->input_count > 2 && info->inputs[2] != INLAY_NONE && parsed->beta != 1)))
         expand_gemm(reader, info, parsed);

@@ -1,22 +1,22 @@
-/* expand.h - nodes of the host -> ops. Most are one; what is short for several is taken apart here, so that each part
- * is fused where it fits. */
+/* expand.h - expands nodes of the host to ops. Most nodes become one op. Composite operators become several, so that
+ * each of them can be fused. */
 #ifndef CPU_EXPAND_H
 #define CPU_EXPAND_H
 #include "region/region.h"
 
-/* A region that is being read. */
+/* State while a region is read. */
 typedef struct cpu_reader {
     inlay_compiled *compiled;
     const inlay_compile_request *request;
-    uint32_t *number_of; /* [r->graph->value_count] in c->values, INLAY_NONE */
-    uint32_t *next;      /* free places of c->numbers */
+    uint32_t *number_of; /* [request->graph->value_count] index in compiled->values, or INLAY_NONE */
+    uint32_t *next;      /* first free element of compiled->numbers */
 } cpu_reader;
 
-/* The number of a snapshot value in the region, given one if it has none; INLAY_NONE for INLAY_NONE. */
+/* Index in the region of a value of the host's graph; adds the value if it is new. INLAY_NONE for INLAY_NONE. */
 uint32_t cpu_reader_value(cpu_reader *reader, uint32_t snapshot);
 
-/* Most ops, and most numbers of values, that the node may become. */
-void cpu_expand_room(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers);
-/* Takes a node apart that was read as `parsed`; false: it is one op. */
+/* Upper bounds of the number of ops and of elements of `numbers` that the node needs. */
+void cpu_expand_bounds(const inlay_node_info *info, uint32_t *out_ops, uint32_t *out_numbers);
+/* Expands a node that was parsed as `parsed`; false: it is a single op, and nothing was added. */
 bool cpu_expand(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed);
 #endif

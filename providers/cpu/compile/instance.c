@@ -1,5 +1,6 @@
-/* A region at concrete shapes: the instance, from shapes to steps that can run. */
+/* Builds an instance: a region at concrete shapes, lowered to executable steps. */
 #include "choice/kernels.h"
+#include "inlay/check.h"
 
 static inlay_status no_memory(const cpu_build *build)
 {
@@ -7,7 +8,7 @@ static inlay_status no_memory(const cpu_build *build)
                       build->compiled->op_count);
 }
 
-/* Dims of all values, from the host, and the key made of them. */
+/* Reads the dims of all values from the host, and builds the instance's key from them. */
 static inlay_status read_shapes(cpu_build *build, const inlay_value_state *values, uint32_t stride,
                                 uint32_t value_count)
 {
@@ -16,7 +17,7 @@ static inlay_status read_shapes(cpu_build *build, const inlay_value_state *value
 
     for (uint32_t value = 0; value < compiled->value_count; value++) {
         const inlay_value_state *state;
-        int64_t bytes = 64; /* blocks of 16 channels may round a size up */
+        int64_t bytes = 64; /* margin: blocks of 16 channels may round a size up */
 
         build->places[value].buffer = build->scales[value] = INLAY_NONE;
         build->uses[value] = compiled->values[value].uses;
@@ -26,7 +27,8 @@ static inlay_status read_shapes(cpu_build *build, const inlay_value_state *value
             continue;
         }
         if (compiled->values[value].snapshot >= value_count)
-            return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "a value of the region is not there");
+            return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "the host gave no shape for value %u of a region",
+                              compiled->values[value].snapshot);
         state = INLAY_AT(inlay_value_state, values, stride, compiled->values[value].snapshot);
         if (state->rank == INLAY_RANK_UNKNOWN || state->rank > CPU_MAX_RANK)
             return inlay_fail(build->diag, INLAY_UNSUPPORTED, "a value of a region has no shape, or more than %d axes",
@@ -42,6 +44,7 @@ static inlay_status read_shapes(cpu_build *build, const inlay_value_state *value
             build->key[instance->key_count++] = state->dims[d];
         }
     }
+    INLAY_CHECK(instance->key_count <= compiled->value_count * (CPU_MAX_RANK + 1));
     instance->key = cpu_scratch_take(instance->memory, instance->key_count + 1u, sizeof *instance->key);
     if (instance->key == NULL)
         return no_memory(build);
@@ -49,7 +52,7 @@ static inlay_status read_shapes(cpu_build *build, const inlay_value_state *value
     return INLAY_OK;
 }
 
-/* Values that the group has read are one use nearer to the end. */
+/* Decrements the remaining uses of the values that the group has read. */
 static void count_reads(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op];
@@ -70,6 +73,7 @@ static void count_reads(cpu_build *build, const cpu_group *group)
             reads[count++] = group->posts[post].other;
     if (group->bias != INLAY_NONE)
         reads[count++] = group->bias;
+    INLAY_CHECK(count <= sizeof reads / sizeof *reads);
     for (uint32_t n = 0; n < count; n++) {
         uint32_t v = reads[n];
 
@@ -80,8 +84,8 @@ static void count_reads(cpu_build *build, const cpu_group *group)
     }
 }
 
-/* Has the group's result elements, or another output of its first op? A Split may begin with an empty part, and the
- * scale of nothing is a number. */
+/* Does the group's result, or another output of its first op, have elements? A Split may have an empty first part, and
+ * DynamicQuantizeLinear of an empty tensor still has a scale. */
 static bool makes_elements(const cpu_build *build, const cpu_group *group)
 {
     bool any = cpu_count(build, group->out) > 0;
@@ -98,6 +102,7 @@ static inlay_status lower(cpu_build *build)
     for (uint32_t group_index = 0; group_index < build->group_count; group_index++) {
         const cpu_group *group = &build->groups[group_index];
 
+        INLAY_CHECK(group->op < build->compiled->op_count);
         build->op_index = group->op;
         build->op = &build->compiled->ops[group->op];
         if (!build->op->silent && makes_elements(build, group))
@@ -109,19 +114,19 @@ done:
     return status;
 }
 
-/* An array of the instance, for as many elements as the last one had; array is the address of a typed pointer. */
+/* Allocates an array of the instance with count + 1 elements; array is the address of a typed pointer. */
 static bool reserve(inlay_instance *instance, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
-    void *fresh = cpu_scratch_take_zeroed(instance->memory, count + 1u, element);
+    void *elements = cpu_scratch_take_zeroed(instance->memory, count + 1u, element);
 
-    if (fresh == NULL)
+    if (elements == NULL)
         return false;
-    memcpy(array, &fresh, sizeof fresh);
+    memcpy(array, &elements, sizeof elements);
     *capacity = count + 1u;
     return true;
 }
 
-/* The instance itself, in memory that it keeps. */
+/* Creates an empty instance. It is stored in its own scratch memory. */
 static inlay_instance *instance_create(inlay_compiled *compiled)
 {
     cpu_scratch *memory = cpu_scratch_open(&compiled->spare);
@@ -136,8 +141,9 @@ static inlay_instance *instance_create(inlay_compiled *compiled)
     return instance;
 }
 
-/* Room for what is known of each value and op, and for as many steps as the last instance had. */
-static bool take_room(cpu_build *build)
+/* Allocates the arrays of the build for each value and op, and the instance's arrays with the sizes that the previous
+ * instance had; false: out of memory. */
+static bool allocate_build(cpu_build *build)
 {
     const inlay_compiled *compiled = build->compiled;
     const size_t n = compiled->value_count + 1u;
@@ -171,7 +177,7 @@ static bool take_room(cpu_build *build)
                    sizeof *instance->buffers);
 }
 
-static void give_room(cpu_build *build)
+static void release_build(cpu_build *build)
 {
     for (uint32_t v = 0; build->ahead != NULL && v < build->compiled->value_count; v++)
         free(build->ahead[v]);
@@ -185,11 +191,12 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
 {
     cpu_build build = { .state = compiled->state, .compiled = compiled, .diag = diag, .attempt = attempt };
     inlay_status status = INLAY_OK;
-    int before = cpu_threads_set(threads);
+    int previous_threads = cpu_threads_set(threads);
 
     *out_instance = NULL;
     build.instance = instance_create(compiled);
-    if (!take_room(&build)) {
+    INLAY_CHECK(threads > 0);
+    if (!allocate_build(&build)) {
         status = no_memory(&build);
         goto done;
     }
@@ -200,7 +207,7 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     cpu_read_rooms(&build, rooms);
     INLAY_TRY(read_shapes(&build, values, stride, value_count));
     INLAY_TRY(cpu_fuse(&build));
-    build.avoids_library = true; /* as the question is asked */
+    build.avoids_library = true; /* the decision below assumes that the library is avoided */
     build.avoids_library = kernel_skips_onednn_startup(&build);
     INLAY_TRY(lower(&build));
     INLAY_TRY(cpu_plan(&build));
@@ -214,8 +221,8 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     build.instance = NULL;
 done:
     cpu_instance_destroy(build.instance);
-    give_room(&build);
-    cpu_threads_restore(before);
+    release_build(&build);
+    cpu_threads_restore(previous_threads);
     return status;
 }
 
@@ -230,5 +237,5 @@ void cpu_instance_destroy(inlay_instance *instance)
     }
     if (instance->has_lock)
         (void)pthread_mutex_destroy(&instance->lock);
-    cpu_scratch_close(instance->home, instance->memory); /* which the instance lies in */
+    cpu_scratch_close(instance->home, instance->memory); /* also frees the instance itself */
 }

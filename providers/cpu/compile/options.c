@@ -1,4 +1,4 @@
-/* What options say of how numbers are computed, to the plugin and to the programs of `inlay bundle` alike. */
+/* Reads the options of numerics and kernel selection, for the plugin and for programs of `inlay bundle`. */
 #include "choice/kernels.h"
 #include "weights/nbits.h"
 

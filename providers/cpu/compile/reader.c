@@ -1,5 +1,6 @@
-/* Values of the host's graph, numbered as the nodes of a region name them. */
+/* Numbers the values of a region, in the order in which its nodes refer to them. */
 #include "compile/expand.h"
+#include "inlay/check.h"
 
 static library_type type_of(inlay_dtype dtype)
 {
@@ -19,6 +20,7 @@ uint32_t cpu_reader_value(cpu_reader *reader, uint32_t snapshot)
 
     if (info == NULL)
         return INLAY_NONE;
+    INLAY_CHECK(snapshot < reader->request->graph->value_count);
     if (reader->number_of[snapshot] != INLAY_NONE)
         return reader->number_of[snapshot];
     reader->number_of[snapshot] = compiled->value_count;

@@ -1,7 +1,8 @@
-/* Functions of two tensors, mostly by a loop of our own, which runs over the elements as they lie, blocked or not.
- * oneDNN's are for large tensors with functions behind them, and for large images with an operand for each channel. */
+/* Binary elementwise operators, mostly by built-in loops over the elements in any layout, blocked or not. oneDNN's
+ * kernels are used for large tensors with an epilogue, and for large images with one operand element per channel. */
 #include "convolution/tiles.h"
 #include "elementwise/element_loops.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -33,11 +34,11 @@ static bool parse_binary(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 enum { LOOP_AXES = 2 * CPU_MAX_RANK };
 
-/* y[i] = f(x0[..], x1[..]) over axes that are stored one after the other in y; strides count elements. */
+/* y[i] = f(x0[..], x1[..]). The axes are ordered by the strides of y, outermost first; strides count elements. */
 struct loop {
     cpu_native native;
     library_alg alg;
-    uint32_t rank; /* without the innermost */
+    uint32_t rank; /* number of axes without the innermost */
     int64_t rows;  /* product of dims */
     int64_t dims[LOOP_AXES], y[LOOP_AXES], x0[LOOP_AXES], x1[LOOP_AXES];
     int64_t count, s0, s1; /* the innermost axis: y is dense there */
@@ -71,9 +72,10 @@ static pair_fn *rows_of(library_alg alg)
     }
 }
 
-void cpu_binary_row(library_alg alg, const float *p, const float *q, float *output, int64_t n, int64_t step)
+void cpu_binary_row(library_alg alg, const float *x0, const float *x1, float *output, int64_t n, int64_t step)
 {
-    rows_of(alg)(p, q, output, n, 1, step, 1, &(const pair_steps){ 0 });
+    INLAY_CHECK(n >= 0 && (step == 0 || step == 1));
+    rows_of(alg)(x0, x1, output, n, 1, step, 1, &(const pair_steps){ 0 });
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -81,12 +83,13 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     const struct call *call = user;
     const struct loop *loop = call->loop;
     pair_fn *const rows = rows_of(loop->alg);
-    uint32_t outer = loop->rank > 0 ? loop->rank - 1 : 0; /* the last of the axes is the function's own loop */
+    uint32_t outer = loop->rank > 0 ? loop->rank - 1 : 0; /* the last axis is looped over by `rows` itself */
     int64_t at[LOOP_AXES] = { 0 }, size = loop->rank > 0 ? loop->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
     const pair_steps step =
         loop->rank > 0 ? (pair_steps){ loop->y[outer], loop->x0[outer], loop->x1[outer] } : (pair_steps){ 0, 0, 0 };
 
     (void)worker;
+    INLAY_CHECK(loop->rank <= LOOP_AXES && 0 <= begin && begin <= end && end <= loop->rows);
     for (uint32_t d = loop->rank; d-- > 0; rest /= loop->dims[d]) {
         at[d] = rest % loop->dims[d];
         y += at[d] * loop->y[d];
@@ -102,7 +105,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         x0 -= at[outer] * step.x0;
         x1 -= at[outer] * step.x1;
         at[outer] = 0;
-        for (uint32_t d = outer; d-- > 0;) { /* the next place, without a division */
+        for (uint32_t d = outer; d-- > 0;) { /* advances the index without a division */
             y += loop->y[d];
             x0 += loop->x0[d];
             x1 += loop->x1[d];
@@ -129,39 +132,38 @@ static inlay_status run_loop(const cpu_native *native, const cpu_state *state, i
     return state->host->parallel_for(state->host->ctx, run, loop->rows, grain, run_rows, &call);
 }
 
-/* ------------------------------------------------------------------ how operands lie along the result */
+/* ------------------------------------------------------------------ axes of the loop */
 
-/* An axis of the result as it is stored, outer or within a block, and the strides that all three have along it. */
+/* An axis of the result in memory, over blocks or within a block, and the strides of all three tensors along it. */
 struct axis {
     int64_t size, y, x0, x1;
 };
 
-/* The strides of an operand along axis d of the result: outer steps and steps within the block. Operands are plain, or
- * blocked as the result is; of size 1 they stand still. */
+/* The strides of an operand along axis d of the result: over blocks and within a block. Operands are plain, or blocked
+ * as the result is; axes of size 1 are broadcast with stride 0. */
 static void strides_along(const memory_desc *input, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
 {
-    const memory_desc *desc = input;
-
     *out_outer = *out_inner = 0;
     if (input->dims[d] == 1)
         return;
-    if (desc->inner_nblks > 0) {
-        *out_outer = desc->strides[d];
+    if (input->inner_nblks > 0) {
+        *out_outer = input->strides[d];
         *out_inner = 1;
     } else {
-        *out_outer = desc->strides[d] * block;
-        *out_inner = desc->strides[d];
+        *out_outer = input->strides[d] * block;
+        *out_inner = input->strides[d];
     }
 }
 
+/* Orders axes by descending strides of the result. */
 static int by_stride(const void *a, const void *b)
 {
-    const struct axis *axis = a, *y = b;
+    const struct axis *first = a, *second = b;
 
-    return axis->y < y->y ? 1 : axis->y > y->y ? -1 : 0;
+    return first->y < second->y ? 1 : first->y > second->y ? -1 : 0;
 }
 
-/* Neighbours that all three step through as one become one. */
+/* Merges adjacent axes that are contiguous in all three tensors, and drops axes of size 1. */
 static uint32_t merge_axes(struct axis *list, uint32_t count)
 {
     uint32_t kept = 0;
@@ -183,17 +185,18 @@ static uint32_t merge_axes(struct axis *list, uint32_t count)
 
 static struct loop make_loop(library_alg alg, const memory_desc *x0, const memory_desc *x1, const memory_desc *output)
 {
-    const memory_desc *desc = output;
     struct loop loop = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
     struct axis list[LOOP_AXES];
     uint32_t count = 0;
 
     for (int d = 0; d < output->ndims; d++) {
-        int64_t block = desc->inner_nblks > 0 && desc->inner_idxs[0] == d ? desc->inner_blks[0] : 1, o0, i0, o1, i1;
+        int64_t block = output->inner_nblks > 0 && output->inner_idxs[0] == d ? output->inner_blks[0] : 1, o0, i0, o1,
+                i1;
 
+        INLAY_CHECK(count + 2 <= LOOP_AXES && output->padded_dims[d] % block == 0);
         strides_along(x0, d, block, &o0, &i0);
         strides_along(x1, d, block, &o1, &i1);
-        list[count++] = (struct axis){ output->padded_dims[d] / block, desc->strides[d], o0, o1 };
+        list[count++] = (struct axis){ output->padded_dims[d] / block, output->strides[d], o0, o1 };
         if (block > 1)
             list[count++] = (struct axis){ block, 1, i0, i1 };
     }
@@ -218,7 +221,7 @@ static struct loop make_loop(library_alg alg, const memory_desc *x0, const memor
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Blocked along one axis once, the layouts that the loop knows. */
+/* Is the layout supported by the loop: plain, or blocked once along one axis? */
 static bool is_simple(const memory_desc *md)
 {
     return md->kind == CPU_BLOCKED && md->inner_nblks <= 1;
@@ -237,13 +240,14 @@ static bool has_dims(const memory_desc *md, uint32_t rank, const int64_t *dims)
     return (uint32_t)md->ndims == rank && memcmp(md->dims, dims, rank * sizeof *dims) == 0;
 }
 
-/* The place seen with `rank` axes, ones in front. Plain places only. */
+/* Prepends axes of size 1 up to `rank`. The place is not blocked. */
 static void raise_rank(cpu_place *place, uint32_t rank)
 {
     int64_t dims[CPU_MAX_RANK], strides[CPU_MAX_RANK];
-    uint32_t own = (uint32_t)place->md.ndims, front = rank - own;
+    uint32_t old_rank = (uint32_t)place->md.ndims, front = rank - old_rank;
 
-    if (own >= rank)
+    INLAY_CHECK(rank <= CPU_MAX_RANK);
+    if (old_rank >= rank)
         return;
     for (uint32_t d = 0; d < rank; d++) {
         dims[d] = d < front ? 1 : place->md.dims[d - front];
@@ -252,12 +256,11 @@ static void raise_rank(cpu_place *place, uint32_t rank)
     memory_desc_strides(&place->md, rank, dims, strides);
 }
 
-/* Brings x1 into the blocks of x0, so that the loop can go through both; false: x0 has to become plain. Padding stays
- * zero only if both have it. */
-static bool can_follow(const memory_desc *x0, const memory_desc *x1, library_alg alg, memory_desc *out_x1)
+/* The layout of x1 with which the loop can run over both; false: x0 must become plain. If x0 has padding, x1 gets the
+ * same blocks, because padding stays zero only if both have it. */
+static bool match_layout(const memory_desc *x0, const memory_desc *x1, library_alg alg, memory_desc *out_x1)
 {
-    const memory_desc *desc = x0;
-    int axis_at = desc->inner_nblks > 0 ? (int)desc->inner_idxs[0] : -1;
+    int axis_at = x0->inner_nblks > 0 ? (int)x0->inner_idxs[0] : -1;
     int64_t strides[CPU_MAX_RANK], stride;
 
     *out_x1 = *x1;
@@ -265,22 +268,22 @@ static bool can_follow(const memory_desc *x0, const memory_desc *x1, library_alg
         return is_simple(x1) && !memory_desc_is_blocked(x1);
     if (x1->dims[axis_at] == 1 || alg == LIBRARY_BINARY_DIV || x1->ndims < 3)
         return false;
-    /* The same blocks for a smaller tensor. */
+    /* The blocks of x0 with the dims of x1. */
     *out_x1 = *x0;
-    stride = desc->inner_blks[0];
+    stride = x0->inner_blks[0];
     for (int d = x1->ndims; d-- > 0;) {
         out_x1->dims[d] = x1->dims[d];
         out_x1->padded_dims[d] = d == axis_at ? x0->padded_dims[d] : x1->dims[d];
         strides[d] = stride;
-        stride *= d == axis_at ? out_x1->padded_dims[d] / desc->inner_blks[0] : x1->dims[d];
+        stride *= d == axis_at ? out_x1->padded_dims[d] / x0->inner_blks[0] : x1->dims[d];
     }
     memcpy(out_x1->strides, strides, (size_t)x1->ndims * sizeof *strides);
     return true;
 }
 
-static library_alg swapped(library_alg alg)
+static bool is_commutative(library_alg alg)
 {
-    return alg == LIBRARY_BINARY_SUB || alg == LIBRARY_BINARY_DIV || alg == CPU_PRELU ? LIBRARY_ALG_UNDEFINED : alg;
+    return alg != LIBRARY_BINARY_SUB && alg != LIBRARY_BINARY_DIV && alg != CPU_PRELU;
 }
 
 bool cpu_binary_loses_nan(library_alg alg)
@@ -288,7 +291,7 @@ bool cpu_binary_loses_nan(library_alg alg)
     return alg == LIBRARY_BINARY_MAX || alg == LIBRARY_BINARY_MIN;
 }
 
-/* oneDNN's own kernel, where it has a fast one: an operand with one element for each channel, or one in all. */
+/* Emits oneDNN's kernel if it is a generated one: an operand with one element per channel, or a scalar. */
 static inlay_status try_primitive(cpu_build *build, library_alg alg, const cpu_place *x0, const cpu_place *x1,
                                   bool overwrite, uint32_t result, cpu_place *out, bool *out_done)
 {
@@ -302,7 +305,7 @@ static inlay_status try_primitive(cpu_build *build, library_alg alg, const cpu_p
     *out_done = false;
     if (cpu_binary_loses_nan(alg) || alg == CPU_PRELU)
         return INLAY_OK;
-    build->diag = NULL; /* no error: the loop is left */
+    build->diag = NULL; /* a failure is no error: the loop is the fallback */
     status = cpu_describe(build, &desc, &pd);
     build->diag = diag;
     if (status != INLAY_OK || strncmp(library_name(pd), "jit", 3) != 0) {
@@ -324,8 +327,8 @@ done:
     return status;
 }
 
-/* Below this many elements all is in a near cache, and making oneDNN's code and calling it is most of its time; and
- * where channels are last and many, the loop runs over them all at a time. */
+/* Below LARGE elements the tensors fit in a near cache, and most of oneDNN's time is code generation and the call. With
+ * channels last and at least LONG channels, the built-in loop runs over all channels at once. */
 enum { LARGE = 1 << 16, LONG = 64 };
 
 static bool is_scaled_image(const memory_desc *x0, const memory_desc *x1)
@@ -337,7 +340,7 @@ static bool is_scaled_image(const memory_desc *x0, const memory_desc *x1)
     return memory_desc_is_image(x0) && count >= LARGE && other > 1 && other < count;
 }
 
-/* Operands and result of the loop, in layouts that fit each other. */
+/* Reorders the operands to layouts that the loop can run over together, and emits it. */
 static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, cpu_place x1, bool overwrite,
                               uint32_t like, uint32_t result, cpu_place *out)
 {
@@ -359,7 +362,7 @@ static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, c
             if (done)
                 goto done;
         }
-        if (can_follow(&x0.md, &x1.md, alg, &wanted)) {
+        if (match_layout(&x0.md, &x1.md, alg, &wanted)) {
             INLAY_TRY(cpu_reorder(build, &x1, &wanted, &x1));
         } else {
             memory_desc_plain(&plain, rank, dims);
@@ -377,7 +380,7 @@ static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, c
         memory_desc_plain(&plain, rank, dims);
         overwrite = false;
     }
-    if (!memory_desc_is_dense(&plain) && !is_padded(&plain)) { /* a view with gaps */
+    if (!memory_desc_is_dense(&plain) && !is_padded(&plain)) { /* a strided view */
         memory_desc_plain(&plain, rank, dims);
         overwrite = false;
     }
@@ -403,14 +406,14 @@ inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *i
     if (status != INLAY_OK)
         return status;
     if (!has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) &&
-        swapped(alg) != LIBRARY_ALG_UNDEFINED) {
+        is_commutative(alg)) {
         const cpu_place place = x0;
 
         x0 = x1;
         x1 = place;
         overwrite = false;
     }
-    /* Whole tensors that lie differently: kernels that follow both are slower than the reorder. */
+    /* Two tensors of equal dims in different layouts: one reorder is faster than a loop with two layouts. */
     if (has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) && is_simple(&x0.md) &&
         (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md))) {
         status = cpu_reorder(build, &x1, &x0.md, &x1);
@@ -420,10 +423,10 @@ inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *i
     return emit_loop(build, alg, x0, x1, overwrite, like, result, out);
 }
 
-/* Both operands whole: one loop with what follows; with padding between, one primitive of oneDNN's. */
+/* Both operands have the result's dims: one loop with the epilogue; with padding, one primitive of oneDNN. */
 static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_place x0, cpu_place x1, bool overwrite)
 {
-    const uint32_t before = x0.buffer;
+    const uint32_t original_buffer = x0.buffer;
     library_op desc = { .kind = LIBRARY_BINARY, .alg = build->op->alg };
     cpu_fused fused = { 0 };
     inlay_status status;
@@ -433,7 +436,7 @@ static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_pl
     else
         INLAY_TRY(cpu_reorder(build, &x1, &x0.md, &x1));
     if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == LIBRARY_F32 && x1.md.data_type == LIBRARY_F32)
-        return cpu_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == before);
+        return cpu_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == original_buffer);
     desc.input = desc.output = x0.md;
     desc.weights = x1.md;
     INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
@@ -452,6 +455,7 @@ static inlay_status lower_binary(cpu_build *build, const cpu_group *group)
     inlay_status status;
     bool overwrite = cpu_is_last_use(build, op->in[0]) && op->in[0] != op->in[1], done;
 
+    INLAY_CHECK(op->in_count == 2);
     INLAY_TRY(tiles_defer_scale(build, group, &done));
     if (done)
         goto done;

@@ -1,4 +1,4 @@
-/* Functions of elements, see element_loops.h. */
+/* Elementwise functions, see element_loops.h. */
 #include "elementwise/element_loops.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
@@ -14,8 +14,8 @@
             y[i] = (expression);                                                                                       \
         }                                                                                                              \
     }
-/* ln(1 + t) for 0 <= t <= 1: 2 artanh(t / (2 + t)), whose series is short there. */
-static inline float log_of_more(float t)
+/* ln(1 + t) for 0 <= t <= 1: 2 artanh(t / (2 + t)), whose series converges quickly there. */
+static inline float log1p_unit(float t)
 {
     const float s = t / (2 + t), z = s * s;
     float p = 1.0f / 15;
@@ -29,8 +29,8 @@ static inline float log_of_more(float t)
     return 2 * s + 2 * s * z * p;
 }
 
-/* Log is rounded so that log(2) and the like are what everybody else's are: models cut positions into buckets by it,
- * and a result one bit lower is another bucket. */
+/* Log is rounded as in other implementations. Models compute buckets of positions from logarithms such as log(2), and a
+ * result that is one bit lower selects another bucket. */
 FUNCTION(log_row, vm_log(a))
 FUNCTION(relu_row, a < 0 ? 0 : a)
 FUNCTION(leaky_row, a < 0 ? a * alpha : a)
@@ -43,7 +43,7 @@ FUNCTION(swish_row, a *vm_sigmoid(alpha *a))
 FUNCTION(gelu_row, vm_gelu(a))
 FUNCTION(gelu_tanh_row, vm_gelu_tanh(a))
 FUNCTION(elu_row, a < 0 ? alpha * vm_expm1(a) : a)
-FUNCTION(softplus_row, (a < 0 ? 0 : a) + log_of_more(vm_exp(-vm_abs(a))))
+FUNCTION(softplus_row, (a < 0 ? 0 : a) + log1p_unit(vm_exp(-vm_abs(a))))
 /* x tanh(softplus x) = x u / (u + 2) with u = t^2 + 2t, t = e^x */
 static inline float mish_of(float a)
 {
@@ -77,28 +77,28 @@ FUNCTION(square_row, a *a)
 FUNCTION(cube_row, a *a *a)
 FUNCTION(root_row, a < -3.40282347e38f ? -a : sqrtf(a) + 0.0f) /* the power 1/2: that of -0 is 0 */
 
-/* `rows` rows of n elements; y may be p. */
+/* `rows` rows of n elements; y may be x0. */
 #define ROWS(name, expression)                                                                                         \
-    static void name(const float *p, const float *q, float *y, int64_t n, int64_t s0, int64_t s1, int64_t rows,        \
+    static void name(const float *x0, const float *x1, float *y, int64_t n, int64_t s0, int64_t s1, int64_t rows,      \
                      const pair_steps *step)                                                                           \
     {                                                                                                                  \
-        for (int64_t r = 0; r < rows; r++, p += step->x0, q += step->x1, y += step->y) {                               \
+        for (int64_t r = 0; r < rows; r++, x0 += step->x0, x1 += step->x1, y += step->y) {                             \
             if (s0 == 1 && s1 == 1) {                                                                                  \
                 _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
                 {                                                                                                      \
-                    const float a = p[i], b = q[i];                                                                    \
+                    const float a = x0[i], b = x1[i];                                                                  \
                     y[i] = (expression);                                                                               \
                 }                                                                                                      \
             } else if (s0 == 1 && s1 == 0) {                                                                           \
-                const float b = q[0];                                                                                  \
+                const float b = x1[0];                                                                                 \
                 _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                                    \
                 {                                                                                                      \
-                    const float a = p[i];                                                                              \
+                    const float a = x0[i];                                                                             \
                     y[i] = (expression);                                                                               \
                 }                                                                                                      \
             } else {                                                                                                   \
                 for (int64_t i = 0; i < n; i++) {                                                                      \
-                    const float a = p[i * s0], b = q[i * s1];                                                          \
+                    const float a = x0[i * s0], b = x1[i * s1];                                                        \
                     y[i] = (expression);                                                                               \
                 }                                                                                                      \
             }                                                                                                          \

@@ -1,10 +1,10 @@
-/* element_loops.h - functions of each element of a row, and of the elements of two rows. */
+/* element_loops.h - elementwise functions of one row and of two rows. */
 #ifndef CPU_ELEMENT_LOOPS_H
 #define CPU_ELEMENT_LOOPS_H
 #include "simd/instances.h"
 #include <stdint.h>
 
-/* output[i] = f(input[i]) with its parameters; output may be input. */
+/* output[i] = f(input[i]) with parameters alpha and beta; output may be input. */
 typedef void element_fn(const float *input, float *output, int64_t n, float alpha, float beta);
 
 /* Elements from one row to the next. */
@@ -12,8 +12,8 @@ typedef struct pair_steps {
     int64_t y, x0, x1;
 } pair_steps;
 
-/* `rows` rows of n elements: output[i] = f(p[i * s0], q[i * s1]); output may be p. */
-typedef void pair_fn(const float *p, const float *q, float *output, int64_t n, int64_t s0, int64_t s1, int64_t rows,
+/* For `rows` rows of n elements: output[i] = f(x0[i * s0], x1[i * s1]); output may be x0. */
+typedef void pair_fn(const float *x0, const float *x1, float *output, int64_t n, int64_t s0, int64_t s1, int64_t rows,
                      const pair_steps *step);
 
 typedef struct element_loops {

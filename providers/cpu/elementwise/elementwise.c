@@ -1,12 +1,13 @@
-/* Functions of one tensor: reading the nodes, and running them by themselves. Mostly they end up behind a convolution
- * or product (posts.c). */
+/* Unary elementwise operators: parsing, and lowering of those that are not fused. Most are fused into a convolution or
+ * matrix multiplication (posts.c). */
 #include "region/build.h"
+#include "inlay/check.h"
 #include <float.h>
 #include <math.h>
 
 /* ------------------------------------------------------------------ reading */
 
-/* Scalars and vectors are mostly shape arithmetic, which the host computes ahead when it is no part of a region. */
+/* Scalars and vectors are mostly shape arithmetic, which the host can compute ahead if it is outside of regions. */
 bool cpu_is_large(const kit_node *node, kit_refusal *why)
 {
     const inlay_value_info *output = kit_output(node, 0);
@@ -15,11 +16,11 @@ bool cpu_is_large(const kit_node *node, kit_refusal *why)
         if (cpu_is_dynamic_scale(node, kit_input(node, i)))
             return true;
     return output->rank >= 2 ||
-           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are not worth a step of a region");
+           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are too small for a step of a region");
 }
 
-/* Clip-6 has attributes, with the ends of finite numbers where they are omitted; Clip-11 has inputs, and what is
- * omitted does not bound. */
+/* Clip-6 has attributes whose defaults are the largest finite numbers. Clip-11 has inputs; an omitted one is no bound.
+ */
 static bool clip_bounds(const kit_node *node, cpu_eltwise *eltwise, kit_refusal *why)
 {
     *eltwise = (cpu_eltwise){ LIBRARY_ELTWISE_CLIP_V2, -INFINITY, INFINITY };
@@ -37,7 +38,7 @@ static bool clip_bounds(const kit_node *node, cpu_eltwise *eltwise, kit_refusal 
     return true;
 }
 
-/* Pow by one of the exponents that are in use: those that the reference has loops for, too. */
+/* Pow with a constant exponent that has a loop, in this provider and in the reference. */
 static bool power(const kit_node *node, cpu_eltwise *eltwise, kit_refusal *why)
 {
     static const struct {
@@ -53,7 +54,7 @@ static bool power(const kit_node *node, cpu_eltwise *eltwise, kit_refusal *why)
 
     if (!cpu_known_scalar(kit_input(node, 1), &exponent))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make the exponent a constant",
-                          "the exponent is not one number");
+                          "the exponent is not a constant scalar");
     if (kit_input(node, 1)->rank > kit_input(node, 0)->rank)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the exponent has more axes than the base");
     for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
@@ -62,18 +63,17 @@ static bool power(const kit_node *node, cpu_eltwise *eltwise, kit_refusal *why)
             return true;
         }
     }
-    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an exponent of 2, 3, 1/2, -1 or 1", "the power %g",
-                      (double)exponent);
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an exponent of 2, 3, 1/2, -1 or 1",
+                      "the exponent %g is not supported", (double)exponent);
 }
 
 static bool parse_eltwise(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
-    /* alpha and beta: attributes of these names, or what is there for good */
     static const struct {
         const char *op_type;
         int alg;
-        const char *alpha, *beta; /* NULL: no attribute */
-        double alpha_is, beta_is; /* defaults */
+        const char *alpha, *beta; /* names of attributes; NULL: the default is the only value */
+        double default_alpha, default_beta;
     } known[] = {
         { "Relu", LIBRARY_ELTWISE_RELU, NULL, NULL, 0, 0 },
         { "Sigmoid", LIBRARY_ELTWISE_LOGISTIC, NULL, NULL, 0, 0 },
@@ -107,7 +107,7 @@ static bool parse_eltwise(const kit_node *node, cpu_op *op, kit_refusal *why)
         return false;
     op->eltwise_count = 1;
     for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
-        const double alpha = known[i].alpha_is, beta = known[i].beta_is;
+        const double alpha = known[i].default_alpha, beta = known[i].default_beta;
 
         if (strcmp(type, known[i].op_type) != 0)
             continue;
@@ -150,8 +150,9 @@ inlay_status cpu_describe(cpu_build *build, const library_op *op, library_descri
     return status;
 }
 
-/* May a loop run over all that is there: are gaps nothing but zeros that fill blocks up, which stay zeros? */
-static bool is_one_run(const memory_desc *md, const cpu_eltwise *eltwise)
+/* May one loop run over all bytes of the layout? Gaps are allowed only as padding of blocks whose zeros the function
+ * keeps. */
+static bool is_contiguous(const memory_desc *md, const cpu_eltwise *eltwise)
 {
     const cpu_row_fn row = cpu_row_of(eltwise);
     uint64_t padded = 1;
@@ -179,7 +180,7 @@ inlay_status cpu_eltwise_at(cpu_build *build, const cpu_place *place, bool overw
     bool whole;
 
     copy = *place;
-    whole = floats && is_one_run(&input->md, eltwise);
+    whole = floats && is_contiguous(&input->md, eltwise);
     if (!whole && (cpu_is_ours(eltwise->alg) || (floats && cpu_loses_nan(eltwise)))) {
         whole = true;
         memory_desc_plain(&plain, (uint32_t)input->md.ndims, input->md.dims);
@@ -205,6 +206,7 @@ inlay_status cpu_finish(cpu_build *build, const cpu_group *group, uint32_t first
 {
     cpu_place now = *made;
 
+    INLAY_CHECK(first <= group->post_count);
     for (uint32_t post_index = first; post_index < group->post_count; post_index++) {
         const cpu_post *post = &group->posts[post_index];
         uint32_t result = post_index + 1 == group->post_count ? group->out : INLAY_NONE;
@@ -230,6 +232,7 @@ static inlay_status lower_eltwise(cpu_build *build, const cpu_group *group)
     cpu_place now, next;
     inlay_status status;
 
+    INLAY_CHECK(op->in[0] < build->compiled->value_count);
     INLAY_TRY(cpu_read(build, op->in[0], &now));
     overwrite = overwrite && build->places[op->in[0]].buffer == now.buffer;
     if (!memory_desc_is_blocked(&now.md) && !memory_desc_is_dense(&now.md)) {

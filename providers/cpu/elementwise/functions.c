@@ -1,9 +1,10 @@
-/* Functions of one tensor as loops of our own (element_loops.c), over elements as they lie. They are as exact as float
- * allows, near zero and at the ends of the range too, where oneDNN's have an absolute error (its Softplus of -20
- * is 7.6e-6, not 2e-9; its Elu of -1e-8 and its Mish of -20 are 0); they keep NaN, infinity and the sign of zero as
- * ONNX has them. oneDNN's are left where they are faster: those with an exponential, of tensors that are large enough
- * for the time that a call of its takes. */
+/* Unary functions by built-in loops (element_loops.c), over elements in any contiguous layout. They are as exact as
+ * float allows, also near zero and at the ends of the range, where oneDNN's have an absolute error (its Softplus of -20
+ * is 7.6e-6 instead of 2e-9; its Elu of -1e-8 and its Mish of -20 are 0). They treat NaN, infinity and the sign of zero
+ * as ONNX specifies. oneDNN's kernels are used where they are faster: functions with an exponential, for tensors large
+ * enough to amortise its call. */
 #include "elementwise/element_loops.h"
+#include "inlay/check.h"
 #include "region/build.h"
 #include "simd/row_set.h"
 #include "matrix/sgemm.h"
@@ -18,12 +19,12 @@ OPTIONAL_IF_CALLED(cpu_loses_nan);
 OPTIONAL_IF_CALLED(cpu_row_is_best);
 OPTIONAL_IF_CALLED(cpu_row_of);
 
-/* Those that kernels have. */
+/* Functions that the kernel set `rows` provides (simd/row_set.h). */
 #define KERNEL_ROW(name)                                                                                               \
-    static void name##_row(const float *x, float *y, int64_t n, float alpha, float beta)                               \
+    static void name##_row(const float *input, float *output, int64_t n, float alpha, float beta)                      \
     {                                                                                                                  \
         (void)alpha, (void)beta;                                                                                       \
-        KERNEL_BEST(rows)->name(x, y, n);                                                                              \
+        KERNEL_BEST(rows)->name(input, output, n);                                                                     \
     }
 KERNEL_ROW(exp)
 KERNEL_ROW(tanh)
@@ -122,7 +123,7 @@ bool cpu_loses_nan(const cpu_eltwise *eltwise)
     }
 }
 
-enum { FEW = 2048 }; /* elements that are done before oneDNN has begun */
+enum { FEW = 2048 }; /* elements below which the built-in loop is faster than the overhead of a call of oneDNN */
 
 bool cpu_is_gelu(const cpu_eltwise *eltwise)
 {
@@ -131,12 +132,12 @@ bool cpu_is_gelu(const cpu_eltwise *eltwise)
 
 bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t count)
 {
-    if (cpu_is_gelu(eltwise) && !state->bf16) /* ours are as fast, and exact near 0 */
+    if (cpu_is_gelu(eltwise) && !state->bf16) /* the built-in loops are as fast, and exact near 0 */
         return true;
-    if (state->strict || state->alone) /* whose errors are those of vecmath.h */
+    if (state->strict || state->alone) /* the loops have the error bounds of vecmath.h */
         return cpu_row_of(eltwise) != NULL;
     switch ((int)eltwise->alg) {
-    case LIBRARY_ELTWISE_LOGISTIC: /* oneDNN's loops for AVX-512 keep NaN: there is an overflow between */
+    case LIBRARY_ELTWISE_LOGISTIC: /* oneDNN's loops for AVX-512 make NaN of intermediate overflows */
         return count <= FEW || state->sgemm == NULL || cpu_has(CPU_AVX512);
     case LIBRARY_ELTWISE_SWISH:
     case LIBRARY_ELTWISE_GELU_ERF:
@@ -147,14 +148,14 @@ bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t
     }
 }
 
-void cpu_apply(const sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *y, int64_t n)
+void cpu_apply(const sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *output, int64_t n)
 {
     sgemm_post post = { .fn = SGEMM_GELU };
 
     if (kernel != NULL && cpu_is_gelu(eltwise) && cpu_function_of(eltwise, &post))
-        kernel->post(&post, y, n, 1, n);
+        kernel->post(&post, output, n, 1, n);
     else
-        cpu_row_of(eltwise)(y, y, n, eltwise->alpha, eltwise->beta);
+        cpu_row_of(eltwise)(output, output, n, eltwise->alpha, eltwise->beta);
 }
 
 /* ------------------------------------------------------------------ the step */
@@ -162,7 +163,7 @@ void cpu_apply(const sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *y,
 struct functions {
     cpu_native native;
     cpu_eltwise eltwise;
-    cpu_row_fn row; /* NULL: what products have behind them */
+    cpu_row_fn row; /* NULL: the epilogue function of the GEMM kernel */
     const sgemm_kernel *kernel;
     int64_t count;
 };
@@ -170,16 +171,17 @@ struct functions {
 typedef struct functions_call {
     const struct functions *functions;
     const float *input;
-    float *output; /* may be x */
+    float *output; /* may be input */
 } functions_call;
 
-/* What products have behind them, which works in place, by pieces that stay in the first-level cache. */
-static void behind_row(const functions_call *call, int64_t begin, int64_t end)
+/* Applies the GEMM kernel's epilogue function, which works in place, to pieces that stay in the first-level cache. */
+static void apply_epilogue(const functions_call *call, int64_t begin, int64_t end)
 {
     enum { PIECE = 2048 };
     sgemm_post post = { .fn = SGEMM_GELU };
 
     (void)cpu_function_of(&call->functions->eltwise, &post);
+    INLAY_CHECK(call->functions->kernel != NULL && begin <= end && end <= call->functions->count);
     for (int64_t i = begin; i < end; i += PIECE) {
         const int64_t n = end - i < PIECE ? end - i : PIECE;
 
@@ -189,7 +191,7 @@ static void behind_row(const functions_call *call, int64_t begin, int64_t end)
     }
 }
 
-static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status functions_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const functions_call *call = user;
 
@@ -198,7 +200,7 @@ static inlay_status functions_some(void *user, int64_t begin, int64_t end, uint3
         call->functions->row(call->input + begin, call->output + begin, end - begin, call->functions->eltwise.alpha,
                              call->functions->eltwise.beta);
     else
-        behind_row(call, begin, end);
+        apply_epilogue(call, begin, end);
     return INLAY_OK;
 }
 
@@ -210,19 +212,21 @@ static inlay_status run_functions(const cpu_native *native, const cpu_state *sta
     enum { GRAIN = 16384 };
 
     if (threads <= 1 || functions->count <= GRAIN)
-        return functions_some(&call, 0, functions->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, functions->count, GRAIN, functions_some, &call);
+        return functions_range(&call, 0, functions->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, functions->count, GRAIN, functions_range, &call);
 }
 
-inlay_status cpu_emit_function(cpu_build *build, const cpu_eltwise *eltwise, const cpu_place *x, const cpu_place *y)
+inlay_status cpu_emit_function(cpu_build *build, const cpu_eltwise *eltwise, const cpu_place *input,
+                               const cpu_place *output)
 {
     struct functions functions = { .native.run = run_functions,
                                    .eltwise = *eltwise,
                                    .row = cpu_row_of(eltwise),
                                    .kernel = build->state->sgemm,
-                                   .count = (int64_t)(memory_desc_bytes(&x->md) / sizeof(float)) };
+                                   .count = (int64_t)(memory_desc_bytes(&input->md) / sizeof(float)) };
 
     if (cpu_is_gelu(eltwise) && functions.kernel != NULL)
         functions.row = NULL;
-    return cpu_emit_step(build, &functions.native, sizeof functions, (const cpu_place *const[]){ x, y }, 2);
+    INLAY_CHECK(functions.row != NULL || functions.kernel != NULL);
+    return cpu_emit_step(build, &functions.native, sizeof functions, (const cpu_place *const[]){ input, output }, 2);
 }

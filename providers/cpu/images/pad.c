@@ -1,6 +1,7 @@
-/* Pad (ONNX Pad-2..25) of floats in the layout at hand: an image with channels last keeps them so. Every axis has a
- * table of where its places come from; what lies together is copied together. */
+/* Pad (ONNX Pad-2..25) of floats in the layout of the input: channels last stays channels last. The source index of
+ * each position is computed per axis; contiguous elements are copied together. */
 #include "layout/moves.h"
+#include "inlay/check.h"
 
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
@@ -15,15 +16,15 @@ static bool parse_mode(const kit_node *node, cpu_op *op, kit_refusal *why)
             return true;
         }
     }
-    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the mode '%.32s' is none that is known here", mode);
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the mode '%.32s' is not supported", mode);
 }
 
-/* Pads, and the axes that they are for: attributes in version 2, inputs since 11, axes since 18. */
+/* Reads the pads of each axis: attributes in version 2, inputs since version 11, optional axes since version 18. */
 static bool parse_pads(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const uint32_t rank = kit_input(node, 0)->rank;
     int64_t pads[2 * CPU_MAX_RANK], axes[CPU_MAX_RANK];
-    uint32_t count = 0, axis_count = 0, seen = 0;
+    uint32_t count = 0, axis_count = 0, named = 0; /* named: bit mask of axes */
     bool has_axes = false;
 
     if (node->info->since_version < 11) {
@@ -34,14 +35,15 @@ static bool parse_pads(const kit_node *node, cpu_op *op, kit_refusal *why)
         memcpy(pads, list, count * sizeof *pads);
         op->alpha = (float)kit_attr_float(node->info, "value", 0);
     } else if (!cpu_known_ints(kit_input(node, 1), pads, KIT_COUNT(pads), &count)) {
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make pads a constant", "pads are not known");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make pads a constant", "pads are not constant");
     } else if (kit_input(node, 2) != NULL && !cpu_known_scalar(kit_input(node, 2), &op->alpha)) {
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make constant_value a constant", "the value is not known");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make constant_value a constant",
+                          "constant_value is not constant");
     }
     if (node->info->since_version >= 18 && kit_input(node, 3) != NULL) {
         has_axes = true;
         if (!cpu_known_ints(kit_input(node, 3), axes, CPU_MAX_RANK, &axis_count))
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make axes a constant", "axes are not known");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make axes a constant", "axes are not constant");
     }
     if (count != 2 * (has_axes ? axis_count : rank))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "pads does not fit the axes");
@@ -50,11 +52,11 @@ static bool parse_pads(const kit_node *node, cpu_op *op, kit_refusal *why)
 
         if (has_axes && !cpu_axis(axes[i], rank, &axis))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
-        if ((seen >> axis & 1) != 0)
+        if ((named >> axis & 1) != 0)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is named twice");
-        seen |= 1u << axis;
+        named |= 1u << axis;
         if (pads[i] < 0 || pads[count / 2 + i] < 0)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "negative pads cut something off");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "negative pads are not supported");
         op->pad.amounts[axis] = pads[i];
         op->pad.amounts[CPU_MAX_PAD_RANK + axis] = pads[count / 2 + i];
     }
@@ -69,16 +71,16 @@ static bool parse_pad(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ the step */
 
-/* Axes of the target from its outermost inwards. The innermost has `block` words at each place: what lies behind the
- * last axis that is padded. */
+/* The axes of the target, outermost first. Axes inside the innermost padded axis are merged into `block` contiguous
+ * elements at each position of it. */
 typedef struct pad_step {
     cpu_native native;
-    const move_set *set; /* NULL: this CPU has none */
+    const move_set *set; /* NULL: not available on this CPU */
     uint32_t rank;
     int64_t dims[CPU_MAX_PAD_RANK];                            /* of the target */
-    int64_t begins[CPU_MAX_PAD_RANK], sizes[CPU_MAX_PAD_RANK]; /* [begin, begin + size) is the source's */
-    int64_t from[CPU_MAX_PAD_RANK];                            /* the source's strides */
-    int64_t block, rows;                                       /* rows: places of all axes but the innermost */
+    int64_t begins[CPU_MAX_PAD_RANK], sizes[CPU_MAX_PAD_RANK]; /* [begin, begin + size) is copied from the source */
+    int64_t from[CPU_MAX_PAD_RANK];                            /* strides of the source */
+    int64_t block, rows;                                       /* rows: product of dims without the innermost */
     uint32_t mode;
     float value;
 } pad_step;
@@ -89,11 +91,12 @@ typedef struct pad_call {
     float *output;
 } pad_call;
 
-/* Where place i of an axis comes from; -1: it is the constant. */
+/* The source index of position i of an axis; -1: the constant. */
 static int64_t source_of(uint32_t mode, int64_t i, int64_t begin, int64_t size)
 {
     int64_t at = i - begin, period = mode == PAD_REFLECT ? 2 * (size - 1) : size;
 
+    INLAY_CHECK(mode <= PAD_WRAP && size >= 0);
     if (at >= 0 && at < size)
         return at;
     switch (mode) {
@@ -103,7 +106,7 @@ static int64_t source_of(uint32_t mode, int64_t i, int64_t begin, int64_t size)
     case PAD_WRAP:
         if (period < 1)
             return 0;
-        at += at < 0 ? period : at >= period ? -period : 0; /* divisions are slow, and pads mostly short */
+        at += at < 0 ? period : at >= period ? -period : 0; /* avoids the division for short pads */
         if (at < 0 || at >= period)
             at = (at % period + period) % period;
         return at < size ? at : period - at;
@@ -112,8 +115,8 @@ static int64_t source_of(uint32_t mode, int64_t i, int64_t begin, int64_t size)
     }
 }
 
-/* Rows of some length by vectors, which do not start up as large memcpys do. */
-static void copy(const pad_step *step, const float *input, float *output, int64_t count)
+/* Copies by vector instructions, without the start-up time of memcpy(). */
+static void copy_elements(const pad_step *step, const float *input, float *output, int64_t count)
 {
     if (step->set != NULL)
         step->set->rows(input, 0, output, 0, 1, count);
@@ -127,11 +130,11 @@ static void fill(float *output, float value, int64_t count)
         output[i] = value;
 }
 
-/* Where the first places of the innermost axis, and its last ones, come from; the same in all rows. */
+/* Source indices of the padding before and after the innermost axis; the same in all rows. */
 enum { ENDS = 256 };
 typedef struct pad_ends_map {
     int64_t from[2][ENDS];
-    bool whole; /* all of them are there */
+    bool whole; /* all positions fit into the map */
 } pad_ends_map;
 
 static void map_ends(const pad_step *step, pad_ends_map *map)
@@ -146,7 +149,7 @@ static void map_ends(const pad_step *step, pad_ends_map *map)
         map->from[1][i] = source_of(step->mode, past + i, step->begins[last], step->sizes[last]);
 }
 
-/* Places [begin, end) of the innermost axis, of which none is the source's own. */
+/* Fills positions [begin, end) of the innermost axis, all of them padding. */
 static void pad_ends(const pad_step *step, const pad_ends_map *map, const float *input, float *output, int64_t begin,
                      int64_t end)
 {
@@ -163,20 +166,21 @@ static void pad_ends(const pad_step *step, const pad_ends_map *map, const float 
         return;
     }
     for (int64_t i = begin; i < end; i++)
-        copy(step, input + source_of(step->mode, i, step->begins[last], step->sizes[last]) * step->block,
-             output + i * step->block, step->block);
+        copy_elements(step, input + source_of(step->mode, i, step->begins[last], step->sizes[last]) * step->block,
+                      output + i * step->block, step->block);
 }
 
-static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status pad_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pad_call *call = user;
     const pad_step *step = call->step;
     const uint32_t last = step->rank - 1;
-    const int64_t row = step->dims[last] * step->block, own = step->sizes[last], first = step->begins[last];
+    const int64_t row = step->dims[last] * step->block, size = step->sizes[last], first = step->begins[last];
     int64_t index[CPU_MAX_PAD_RANK], rest = begin;
     pad_ends_map map;
 
     (void)worker;
+    INLAY_CHECK(step->rank > 0 && step->rank <= CPU_MAX_PAD_RANK && end <= step->rows);
     map_ends(step, &map);
     for (uint32_t d = last; d-- > 0; rest /= step->dims[d])
         index[d] = rest % step->dims[d];
@@ -198,8 +202,8 @@ static inlay_status pad_some(void *user, int64_t begin, int64_t end, uint32_t wo
             continue;
         }
         pad_ends(step, &map, input, output, 0, first);
-        copy(step, input, output + first * step->block, own * step->block);
-        pad_ends(step, &map, input, output, first + own, step->dims[last]);
+        copy_elements(step, input, output + first * step->block, size * step->block);
+        pad_ends(step, &map, input, output, first + size, step->dims[last]);
     }
     return INLAY_OK;
 }
@@ -212,27 +216,27 @@ static inlay_status run_pad(const cpu_native *native, const cpu_state *state, in
     int64_t grain = 16384 / (step->dims[step->rank - 1] * step->block + 1) + 1;
 
     if (threads <= 1 || step->rows <= 2 * grain)
-        return pad_some(&call, 0, step->rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, step->rows, grain, pad_some, &call);
+        return pad_range(&call, 0, step->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, step->rows, grain, pad_range, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* The axes of md from its outermost to its innermost. */
+/* Sorts the axes of md by stride, outermost first. */
 static void order_axes(const memory_desc *md, uint32_t *order)
 {
-    const int64_t *by = md->strides;
+    const int64_t *strides = md->strides;
 
     for (uint32_t d = 0; d < (uint32_t)md->ndims; d++) {
         uint32_t at = d;
 
-        for (; at > 0 && by[order[at - 1]] < by[d]; at--)
+        for (; at > 0 && strides[order[at - 1]] < strides[d]; at--)
             order[at] = order[at - 1];
         order[at] = d;
     }
 }
 
-/* input padded by `before` and `after` each axis; dims are the result's. */
+/* Sets up the step that pads input by `before` and `after` along each axis; dims are those of the result. */
 static void plan_step(const memory_desc *input, const uint32_t *order, const int64_t *dims, const int64_t *before,
                       const int64_t *after, pad_step *step)
 {
@@ -249,16 +253,16 @@ static void plan_step(const memory_desc *input, const uint32_t *order, const int
         step->sizes[step->rank] = input->dims[d];
         step->from[step->rank++] = input->strides[d];
     }
-    if (step->rank == 0) { /* nothing is padded: one row */
+    if (step->rank == 0) { /* no axis is padded: one row */
         step->dims[0] = step->sizes[0] = step->from[0] = step->rank = 1;
     }
     for (uint32_t a = 0, z = step->rank - 1; a < z; a++, z--) { /* outermost first */
-        const pad_step was = *step;
+        const pad_step old = *step;
 
-        step->dims[a] = was.dims[z], step->begins[a] = was.begins[z], step->sizes[a] = was.sizes[z],
-        step->from[a] = was.from[z];
-        step->dims[z] = was.dims[a], step->begins[z] = was.begins[a], step->sizes[z] = was.sizes[a],
-        step->from[z] = was.from[a];
+        step->dims[a] = old.dims[z], step->begins[a] = old.begins[z], step->sizes[a] = old.sizes[z],
+        step->from[a] = old.from[z];
+        step->dims[z] = old.dims[a], step->begins[z] = old.begins[a], step->sizes[z] = old.sizes[a],
+        step->from[z] = old.from[a];
     }
     for (uint32_t a = 0; a + 1 < step->rank; a++)
         step->rows *= step->dims[a];
@@ -273,6 +277,7 @@ inlay_status cpu_emit_border(cpu_build *build, const cpu_place *input, const int
     inlay_status status;
     memory_desc md;
 
+    INLAY_CHECK(rank >= 3 && rank <= CPU_MAX_PAD_RANK);
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = input->md.dims[d] + before[d] + after[d];
     memory_desc_channels_last(&md, rank, dims);
@@ -284,7 +289,7 @@ inlay_status cpu_emit_border(cpu_build *build, const cpu_place *input, const int
                : cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ input, out }, 2);
 }
 
-/* The input, dense, and the layout of the output, whose axes have the same order. */
+/* Reads the input without gaps, and derives the output's layout with the same order of axes. */
 static inlay_status read_input(cpu_build *build, uint32_t *order, cpu_place *input, memory_desc *out_y)
 {
     const cpu_op *op = build->op;
@@ -295,7 +300,7 @@ static inlay_status read_input(cpu_build *build, uint32_t *order, cpu_place *inp
     memory_desc md;
 
     INLAY_TRY(cpu_read(build, op->in[0], input));
-    if (memory_desc_is_blocked(&input->md)) { /* blocks are images' */
+    if (memory_desc_is_blocked(&input->md)) { /* only images are blocked */
         memory_desc_channels_last(&md, rank, build->dims[op->in[0]]);
         INLAY_TRY(cpu_read_as(build, op->in[0], &md, input));
     }
@@ -327,7 +332,7 @@ static inlay_status lower_pad(cpu_build *build, const cpu_group *group)
             return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': the pads of axis %u do not fit",
                               op->name, d);
     }
-    if (empty) { /* all of it is the constant */
+    if (empty) { /* every element is the constant */
         step = (pad_step){ .native = step.native,
                            .set = step.set,
                            .rank = 1,

@@ -1,11 +1,12 @@
-/* Resize-10..19 and Upsample-7..9, in the layout that the input has: blocks of channels and channels last keep the
- * elements of a place together, which then go through weights computed once for each. The loops are those of all our
- * providers (common/resize_rows.h): oneDNN's resampling knows two of ONNX's seven ways to place a pixel. */
+/* Resize-10..19 and Upsample-7..9 in the layout of the input. With blocked channels or channels last, the channels of a
+ * pixel share its weights, which are computed once. The loops are shared by all providers (common/resize_rows.h):
+ * oneDNN's resampling supports only two of ONNX's seven coordinate transformations. */
 #include "region/build.h"
+#include "inlay/check.h"
 #include "resize_rows.h"
 #include <math.h>
 
-/* An input that is there; an empty tensor stands for none. */
+/* An input; NULL if it is omitted or an empty tensor, which means the same. */
 static const inlay_value_info *input_of(const kit_node *node, uint32_t i)
 {
     const inlay_value_info *value = kit_input(node, i);
@@ -24,7 +25,7 @@ static bool read_scales(const kit_node *node, uint32_t rank, cpu_op *op, kit_ref
     float list[CPU_MAX_RANK];
 
     if (!old && input_of(node, 3) != NULL)
-        return true; /* sizes: the output says it all */
+        return true; /* sizes: the output's shape suffices */
     if (upsample && node->info->since_version < 9) {
         if (given == NULL || given->kind != INLAY_ATTR_FLOATS || given->count != rank)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "scales do not fit the input");
@@ -39,7 +40,7 @@ static bool read_scales(const kit_node *node, uint32_t rank, cpu_op *op, kit_ref
         memcpy(list, input->data, count * sizeof *list);
     }
     if (count != (axes != NULL ? axes->count : rank))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "there is not one scale for each axis");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the number of scales differs from the number of axes");
     op->resize.scaled = true;
     for (uint32_t d = 0; d < rank; d++)
         op->resize.scales[d] = 1;
@@ -47,7 +48,7 @@ static bool read_scales(const kit_node *node, uint32_t rank, cpu_op *op, kit_ref
         int64_t axis = i;
 
         if (axes != NULL && (axes->kind != INLAY_ATTR_INTS || !cpu_axis(axes->ints[i], rank, &axis)))
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis outside the tensor");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
         if (!(list[i] > 0) || !isfinite(list[i]))
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a scale is not positive");
         op->resize.scales[axis] = list[i];
@@ -64,10 +65,10 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         return false;
     if (op->resize.rule.coordinates == RESIZE_TF_CROP_AND_RESIZE)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use another coordinate_transformation_mode",
-                          "a region that is cut out");
+                          "tf_crop_and_resize is not supported");
     if (op->resize.rule.policy != RESIZE_STRETCH)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use keep_aspect_ratio_policy stretch",
-                          "sizes that follow from the aspect ratio");
+                          "sizes that depend on the aspect ratio are not supported");
     return read_scales(node, input->rank, op, why);
 }
 
@@ -75,9 +76,9 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 typedef struct resize_loop {
     cpu_native native;
-    bool copies;      /* nearest */
-    uint32_t elem;    /* bytes that are copied together, for nearest */
-    resize_plan plan; /* tables behind the struct */
+    bool copies;      /* mode nearest */
+    uint32_t elem;    /* mode nearest: bytes of an element */
+    resize_plan plan; /* its tables follow this struct */
 } resize_loop;
 
 struct call {
@@ -89,7 +90,7 @@ struct call {
 
 enum { GRAIN = 1 << 14 };
 
-static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
     const resize_plan *plan = &call->loop->plan;
@@ -111,8 +112,8 @@ static inlay_status run_loop(const cpu_native *native, const cpu_state *state, i
     int64_t grain = GRAIN / (last->out * loop->plan.inner + 1) + 1;
 
     if (threads <= 1 || loop->plan.rows <= grain)
-        return run_some(&call, 0, loop->plan.rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, loop->plan.rows, grain, run_some, &call);
+        return run_range(&call, 0, loop->plan.rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, loop->plan.rows, grain, run_range, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
@@ -123,18 +124,19 @@ static resize_axis axis_of(const cpu_build *build, uint32_t d)
     int64_t in = build->dims[op->in[0]][d], out = build->dims[op->out[0]][d];
     double scale = op->resize.scaled ? (double)op->resize.scales[d] : (double)out / (double)in;
 
+    INLAY_CHECK(in > 0);
     return (resize_axis){
         .in = in, .out = out, .scale = scale, .exact = !op->resize.scaled || (scale == 1 && in == out), .roi_end = 1
     };
 }
 
-static bool stays(const resize_axis *axis)
+static bool is_unchanged(const resize_axis *axis)
 {
     return axis->in == axis->out && axis->exact;
 }
 
-/* Layouts of input and output in which batches and channels may be left alone, for input as it lies or nearly so;
- * false: row-major is the one for both. */
+/* Layouts of input and output in which only the spatial axes are resized, close to the input's present layout; false:
+ * both are row-major. */
 static bool image_layouts(const cpu_build *build, const memory_desc *input, memory_desc *out_x, memory_desc *out_y)
 {
     uint32_t from = build->op->in[0], to = build->op->out[0], rank = build->ranks[to];
@@ -142,7 +144,7 @@ static bool image_layouts(const cpu_build *build, const memory_desc *input, memo
 
     memory_desc_plain(out_x, rank, build->dims[from]);
     memory_desc_plain(out_y, rank, build->dims[to]);
-    if (rank < 3 || rank > 5 || !stays(&batch) || !stays(&channels) || memory_desc_is_plain(input) ||
+    if (rank < 3 || rank > 5 || !is_unchanged(&batch) || !is_unchanged(&channels) || memory_desc_is_plain(input) ||
         input->kind != CPU_BLOCKED)
         return false;
     if (memory_desc_is_blocked(input))
@@ -155,12 +157,11 @@ static bool image_layouts(const cpu_build *build, const memory_desc *input, memo
     return true;
 }
 
-/* The axes as the loop sees them in such a layout of input. */
+/* The axes of the loop for this layout of the input, and the number of innermost elements that share weights. */
 static uint32_t axes_along(const cpu_build *build, const memory_desc *input, bool image, resize_axis *axes,
                            int64_t *out_inner)
 {
     uint32_t rank = build->ranks[build->op->out[0]], count = 0;
-    const memory_desc *blocks = input;
     int64_t outer = input->dims[0];
 
     *out_inner = 1;
@@ -169,9 +170,9 @@ static uint32_t axes_along(const cpu_build *build, const memory_desc *input, boo
             axes[count] = axis_of(build, count);
         return count;
     }
-    *out_inner = memory_desc_is_blocked(input) ? blocks->inner_blks[0] : input->dims[1];
+    *out_inner = memory_desc_is_blocked(input) ? input->inner_blks[0] : input->dims[1];
     if (memory_desc_is_blocked(input))
-        outer *= input->padded_dims[1] / blocks->inner_blks[0];
+        outer *= input->padded_dims[1] / input->inner_blks[0];
     axes[count++] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t d = 2; d < rank; d++)
         axes[count++] = axis_of(build, d);
@@ -187,7 +188,7 @@ static inlay_status make_loop(const cpu_build *build, const resize_axis *axes, u
     *out = NULL;
     for (uint32_t d = 0; d < rank; d++)
         if (axes[d].in > INT32_MAX || axes[d].out > INT32_MAX)
-            return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': an axis of more than 2^31 - 1",
+            return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': an axis is longer than 2^31 - 1",
                               build->op->name);
     resize_plan_axes(&plan, &rule, axes, rank, inner);
     if (plan.rank == 0)
@@ -219,16 +220,17 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 
     INLAY_TRY(cpu_read(build, op->in[0], &input));
     if (cpu_count(build, op->in[0]) == 0)
-        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s': nothing to make an output from", op->name);
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s': the input is empty", op->name);
     image = image_layouts(build, &input.md, &x_md, &y_md);
     INLAY_TRY(cpu_read_as(build, op->in[0], &x_md, &input));
     count = axes_along(build, &x_md, image, axes, &inner);
     INLAY_TRY(make_loop(build, axes, count, inner, &loop));
-    if (loop == NULL) { /* nothing changes */
+    if (loop == NULL) { /* no axis changes */
         input.md = y_md;
         return cpu_set_place(build, group->out, &input);
     }
     INLAY_TRY(cpu_result_place(build, group->out, &y_md, &output));
+    INLAY_CHECK(build->instance->threads > 0);
     places[0] = &input;
     places[1] = &output;
     if (!loop->copies) {
@@ -237,7 +239,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
         places[2] = &scratch;
     }
     status = cpu_emit_native(build, &loop->native, places, loop->copies ? 2 : 3);
-    loop = NULL; /* the step's, or freed */
+    loop = NULL; /* owned by the step, or freed on failure */
     if (status == INLAY_OK)
         status = cpu_set_place(build, group->out, &output);
 done:

@@ -1,22 +1,24 @@
-/* Copies of elements from one memory layout to another, by plain loops. */
+/* Copies elements from one memory layout to another by plain loops. */
 #include "layout/moves.h"
+#include "inlay/check.h"
 #include "region/build.h"
 #include "simd/move_set.h"
 #include <stdlib.h>
 
-/* Where index i of axis d lies, in elements: axes add up, for blocks of one do not depend on another. */
+/* The offset of index i of axis d, in elements. Offsets of axes can be added, because the blocks of an axis do not
+ * depend on other axes. */
 static int64_t axis_offset(const memory_desc *md, int d, int64_t i)
 {
-    const memory_desc *desc = md;
     int64_t offset = 0, step = 1;
 
-    for (int k = desc->inner_nblks; k-- > 0; step *= desc->inner_blks[k]) {
-        if (desc->inner_idxs[k] != d)
+    INLAY_CHECK(d < md->ndims && i < md->padded_dims[d]);
+    for (int k = md->inner_nblks; k-- > 0; step *= md->inner_blks[k]) {
+        if (md->inner_idxs[k] != d)
             continue;
-        offset += i % desc->inner_blks[k] * step;
-        i /= desc->inner_blks[k];
+        offset += i % md->inner_blks[k] * step;
+        i /= md->inner_blks[k];
     }
-    return offset + i * desc->strides[d];
+    return offset + i * md->strides[d];
 }
 
 static bool is_simple(const memory_desc *md)
@@ -29,7 +31,7 @@ struct offsets {
     const int64_t *in[LIBRARY_MAX_NDIMS], *out[LIBRARY_MAX_NDIMS];
 };
 
-/* The axis of more than one element whose neighbours are nearest; -1: there is none. */
+/* The axis of more than one element with the smallest stride; -1: none. */
 static int nearest_axis(int rank, const int64_t *dims, const int64_t *const *table)
 {
     int nearest = -1;
@@ -40,7 +42,7 @@ static int nearest_axis(int rank, const int64_t *dims, const int64_t *const *tab
     return nearest;
 }
 
-/* Along an axis, `length` neighbours are `in` elements apart in the source and `out` in the target. */
+/* Along an axis, runs of `length` elements have stride `in` in the source and `out` in the target. */
 typedef struct even_run {
     int64_t length, in, out;
 } even_run;
@@ -58,12 +60,12 @@ static even_run run_along(const struct offsets *offsets, int axis, int64_t count
         const bool even = in[x] - in[x - 1] == run.in && out[x] - out[x - 1] == run.out;
 
         if (x % run.length != 0 && !even)
-            run.length = run.length == count ? x : 1; /* the first gap says how long runs are */
+            run.length = run.length == count ? x : 1; /* the first gap determines the length of runs */
     }
     return run;
 }
 
-/* The two axes that are innermost in the source and in the target; inner < 0: there is but one, or none. */
+/* The innermost axes of the target (inner) and of the source (outer); negative: none. */
 struct plane {
     int outer, inner;
     int64_t outer_count, inner_count;
@@ -73,12 +75,12 @@ struct plane {
 
 enum { WORD = sizeof(uint32_t), LEAST_RUN = 4 };
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Rows that lie alike in both. */
+/* Copies rows that are contiguous in both layouts. */
 static void copy_rows(const struct offsets *offsets, const struct plane *plane, const char *source, char *target)
 {
     for (int64_t y = 0; y < plane->outer_count; y++) {
@@ -87,12 +89,12 @@ static void copy_rows(const struct offsets *offsets, const struct plane *plane, 
 
         for (int64_t x = 0; x < plane->inner_count; x += plane->inner_run.length)
             memcpy(write + offsets->out[plane->inner][x] * WORD, read + offsets->in[plane->inner][x] * WORD,
-                   (size_t)least(plane->inner_run.length, plane->inner_count - x) * WORD);
+                   (size_t)min64(plane->inner_run.length, plane->inner_count - x) * WORD);
     }
 }
 
-/* Rows of the source that are columns of the target. */
-static void turn_rows(const struct offsets *offsets, const struct plane *plane, const char *source, char *target)
+/* Copies rows of the source to columns of the target. */
+static void transpose_rows(const struct offsets *offsets, const struct plane *plane, const char *source, char *target)
 {
     for (int64_t y = 0; y < plane->outer_count; y += plane->outer_run.length)
         for (int64_t x = 0; x < plane->inner_count; x += plane->inner_run.length)
@@ -100,22 +102,22 @@ static void turn_rows(const struct offsets *offsets, const struct plane *plane, 
                 source + (offsets->in[plane->outer][y] + offsets->in[plane->inner][x]) * WORD,
                 plane->inner_run.in * WORD,
                 target + (offsets->out[plane->outer][y] + offsets->out[plane->inner][x]) * WORD,
-                plane->outer_run.out * WORD, least(plane->inner_run.length, plane->inner_count - x),
-                least(plane->outer_run.length, plane->outer_count - y));
+                plane->outer_run.out * WORD, min64(plane->inner_run.length, plane->inner_count - x),
+                min64(plane->outer_run.length, plane->outer_count - y));
 }
 
-/* Any others, by tiles, so that what is read of a line is used while it is in the nearest cache. */
+/* Copies single elements by tiles, so that a cache line is used completely while it is in the first-level cache. */
 static void copy_elements(const struct offsets *offsets, const struct plane *plane, const char *source, char *target)
 {
     enum { TILE = 16 };
 
     for (int64_t i = 0; i < plane->outer_count; i += TILE)
         for (int64_t k = 0; k < plane->inner_count; k += 2 * TILE)
-            for (int64_t y = i; y < least(i + TILE, plane->outer_count); y++) {
+            for (int64_t y = i; y < min64(i + TILE, plane->outer_count); y++) {
                 const char *read = source + (plane->outer < 0 ? 0 : offsets->in[plane->outer][y]) * WORD;
                 char *write = target + (plane->outer < 0 ? 0 : offsets->out[plane->outer][y]) * WORD;
 
-                for (int64_t x = k; x < least(k + 2 * TILE, plane->inner_count); x++) /* files promise no alignment */
+                for (int64_t x = k; x < min64(k + 2 * TILE, plane->inner_count); x++) /* the source may be unaligned */
                     memcpy(write + (plane->inner < 0 ? 0 : offsets->out[plane->inner][x]) * WORD,
                            read + (plane->inner < 0 ? 0 : offsets->in[plane->inner][x]) * WORD, WORD);
             }
@@ -128,7 +130,7 @@ static void copy_plane(const struct offsets *offsets, const struct plane *plane,
     if (several && plane->inner_run.in == 1)
         copy_rows(offsets, plane, source, target);
     else if (several && plane->outer >= 0 && plane->outer_run.length >= LEAST_RUN && plane->outer_run.in == 1)
-        turn_rows(offsets, plane, source, target);
+        transpose_rows(offsets, plane, source, target);
     else
         copy_elements(offsets, plane, source, target);
 }
@@ -163,9 +165,10 @@ bool memory_desc_copy_part(const memory_desc *from, const void *source, const me
         }
         next += dims[d];
     }
+    INLAY_CHECK(next == tables + 2 * total);
     inner = nearest_axis(rank, dims, offsets.out);
     outer = nearest_axis(rank, dims, offsets.in);
-    if (outer == inner) /* the same in both: any other will do */
+    if (outer == inner) /* both layouts have the same innermost axis: choose another one */
         for (outer = rank - 1; outer >= 0 && (outer == inner || dims[outer] == 1);)
             outer--;
     plane = (struct plane){ outer, inner,         outer < 0 ? 1 : dims[outer], inner < 0 ? 1 : dims[inner], { 0 },
@@ -203,6 +206,6 @@ bool memory_desc_copy(const memory_desc *from, const void *source, const memory_
 
     if (count <= 0 || count > MOST || !is_simple(from) || !is_simple(to) || from->ndims != to->ndims)
         return false;
-    memset(target, 0, memory_desc_bytes(to)); /* what pads blocks */
+    memset(target, 0, memory_desc_bytes(to)); /* padding of blocks */
     return memory_desc_copy_part(from, source, to, target, from->dims, zero);
 }

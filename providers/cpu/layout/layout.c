@@ -1,7 +1,8 @@
-/* Memory layouts. */
+/* Memory layouts: construction, comparison, reshapes. */
 #include "region/build.h"
+#include "inlay/check.h"
 
-static void axis_tags(uint32_t rank, const int64_t *dims, int64_t *strides)
+static void row_major_strides(uint32_t rank, const int64_t *dims, int64_t *strides)
 {
     int64_t stride = 1;
 
@@ -15,17 +16,19 @@ void memory_desc_plain(memory_desc *md, uint32_t rank, const int64_t *dims)
 {
     int64_t strides[LIBRARY_MAX_NDIMS], one = 1;
 
-    if (rank == 0) { /* a scalar is a vector of one */
+    if (rank == 0) { /* a scalar becomes a vector of one element */
         rank = 1;
         dims = &one;
     }
-    axis_tags(rank, dims, strides);
+    INLAY_CHECK(rank <= LIBRARY_MAX_NDIMS);
+    row_major_strides(rank, dims, strides);
     memory_desc_strides(md, rank, dims, strides);
 }
 
-/* Layouts without blocks are written here, not by the library, which small models do without (late.c); and it refuses
- * axes that seem to overlap, as those of a part whose last step ends past the whole. */
-static void start_md(memory_desc *md, cpu_layout kind, uint32_t rank, const int64_t *dims)
+/* Initialises a descriptor without strides. The library is not called for layouts, because small models do not load it
+ * (lazy_load.c), and because it rejects strides that seem to overlap, such as those of a slice whose last stride ends
+ * past the whole tensor. A rank or dims out of range leave ndims 0. */
+static void init_desc(memory_desc *md, cpu_layout kind, uint32_t rank, const int64_t *dims)
 {
     memset(md, 0, sizeof *md);
     if (rank > LIBRARY_MAX_NDIMS)
@@ -42,33 +45,33 @@ static void start_md(memory_desc *md, cpu_layout kind, uint32_t rank, const int6
 
 void memory_desc_any(memory_desc *md, uint32_t rank, const int64_t *dims)
 {
-    start_md(md, CPU_ANY, rank, dims);
+    init_desc(md, CPU_ANY, rank, dims);
 }
 
 void memory_desc_strides(memory_desc *md, uint32_t rank, const int64_t *dims, const int64_t *strides)
 {
-    start_md(md, CPU_BLOCKED, rank, dims);
+    init_desc(md, CPU_BLOCKED, rank, dims);
     if (md->ndims > 0)
         memcpy(md->strides, strides, rank * sizeof *strides);
 }
 
 bool memory_desc_blocks(memory_desc *md, uint32_t rank, const int64_t *dims, const char *tag)
 {
-    memory_desc *desc = md;
     int64_t blocks[LIBRARY_MAX_NDIMS], stride = 1;
     const char *inner;
 
-    start_md(md, CPU_BLOCKED, rank, dims);
+    init_desc(md, CPU_BLOCKED, rank, dims);
     if (md->ndims == 0 || strspn(tag, "abcdefABCDEF") != rank)
         return false;
     for (uint32_t d = 0; d < rank; d++)
         blocks[d] = 1;
-    for (inner = tag + rank; *inner != '\0' && desc->inner_nblks < CPU_MAX_BLOCKS; inner++, desc->inner_nblks++) {
+    for (inner = tag + rank; *inner != '\0' && md->inner_nblks < CPU_MAX_BLOCKS; inner++, md->inner_nblks++) {
         char *axis;
         int64_t block = strtol(inner, &axis, 10);
 
-        desc->inner_blks[desc->inner_nblks] = block;
-        desc->inner_idxs[desc->inner_nblks] = *axis - 'a';
+        INLAY_CHECK(block > 0 && *axis >= 'a' && *axis < 'a' + (int)rank);
+        md->inner_blks[md->inner_nblks] = block;
+        md->inner_idxs[md->inner_nblks] = *axis - 'a';
         blocks[*axis - 'a'] *= block;
         stride *= block;
         inner = axis;
@@ -77,7 +80,8 @@ bool memory_desc_blocks(memory_desc *md, uint32_t rank, const int64_t *dims, con
         uint32_t d = (uint32_t)((tag[i] | 0x20) - 'a');
 
         md->padded_dims[d] = (dims[d] + blocks[d] - 1) / blocks[d] * blocks[d];
-        desc->strides[d] = stride;
+        INLAY_CHECK(d < rank);
+        md->strides[d] = stride;
         stride *= md->padded_dims[d] > 0 ? md->padded_dims[d] / blocks[d] : 1;
     }
     return true;
@@ -110,6 +114,7 @@ void memory_desc_channels_last(memory_desc *md, uint32_t rank, const int64_t *di
     library_dims strides;
     int64_t stride = dims[1];
 
+    INLAY_CHECK(rank >= 2 && rank <= LIBRARY_MAX_NDIMS);
     for (uint32_t d = rank; d-- > 2; stride *= dims[d])
         strides[d] = stride;
     strides[1] = 1;
@@ -128,26 +133,25 @@ int64_t memory_desc_count(const memory_desc *md)
 
 uint64_t memory_desc_bytes(const memory_desc *md)
 {
-    const memory_desc *desc = md;
-    uint64_t most = 1, block_total = 1;
+    uint64_t end = 1, block_total = 1; /* end: of the last block, in elements */
 
     if (md->kind != CPU_BLOCKED)
         return md->opaque_bytes;
     if (md->ndims == 0 || memory_desc_count(md) == 0)
         return 0;
-    for (int i = 0; i < desc->inner_nblks; i++)
-        block_total *= (uint64_t)desc->inner_blks[i];
-    /* The axis that reaches farthest; its last element ends there. */
+    for (int i = 0; i < md->inner_nblks; i++)
+        block_total *= (uint64_t)md->inner_blks[i];
+    /* The axis with the largest extent ends where the tensor ends. */
     for (int d = 0; d < md->ndims; d++) {
         int64_t blocks = md->padded_dims[d];
 
-        for (int i = 0; i < desc->inner_nblks; i++)
-            if (desc->inner_idxs[i] == d)
-                blocks /= desc->inner_blks[i];
-        if (blocks > 1 && (uint64_t)blocks * (uint64_t)desc->strides[d] > most)
-            most = (uint64_t)blocks * (uint64_t)desc->strides[d];
+        for (int i = 0; i < md->inner_nblks; i++)
+            if (md->inner_idxs[i] == d)
+                blocks /= md->inner_blks[i];
+        if (blocks > 1 && (uint64_t)blocks * (uint64_t)md->strides[d] > end)
+            end = (uint64_t)blocks * (uint64_t)md->strides[d];
     }
-    return (most == 1 ? block_total : most) * cpu_type_bytes(md->data_type);
+    return (end == 1 ? block_total : end) * cpu_type_bytes(md->data_type);
 }
 
 bool memory_desc_is_blocked(const memory_desc *md)
@@ -163,15 +167,15 @@ bool memory_desc_is_dense(const memory_desc *md)
 
 void memory_desc_packed(memory_desc *md, const memory_desc *input)
 {
-    const int64_t *by = input->strides;
     int64_t strides[LIBRARY_MAX_NDIMS], stride = 1;
     bool done[LIBRARY_MAX_NDIMS] = { false };
 
+    INLAY_CHECK(!memory_desc_is_blocked(input));
     for (int n = 0; n < input->ndims; n++) {
-        int next = -1; /* of the smallest stride; the last of equals */
+        int next = -1; /* the axis with the smallest stride; the last one of equals */
 
         for (int d = input->ndims; d-- > 0;)
-            if (!done[d] && (next < 0 || by[d] < by[next]))
+            if (!done[d] && (next < 0 || input->strides[d] < input->strides[next]))
                 next = d;
         done[next] = true;
         strides[next] = stride;
@@ -183,18 +187,18 @@ void memory_desc_packed(memory_desc *md, const memory_desc *input)
 
 bool memory_desc_has_rows(const memory_desc *input, int64_t *out_stride)
 {
-    const int64_t *by = input->strides;
     int last = input->ndims - 1;
     int64_t stride = 0, rows = 1;
 
-    if (memory_desc_is_blocked(input) || (input->dims[last] != 1 && by[last] != 1))
+    INLAY_CHECK(last >= 0);
+    if (memory_desc_is_blocked(input) || (input->dims[last] != 1 && input->strides[last] != 1))
         return false;
     for (int d = last; d-- > 0;) {
         if (input->dims[d] == 1)
             continue;
         if (stride == 0)
-            stride = by[d];
-        else if (by[d] != stride * rows)
+            stride = input->strides[d];
+        else if (input->strides[d] != stride * rows)
             return false;
         rows *= input->dims[d];
     }
@@ -208,32 +212,33 @@ bool memory_desc_reshaped(const memory_desc *input, uint32_t rank, const int64_t
     uint32_t to = 0;
     int from = 0;
 
+    INLAY_CHECK(rank <= LIBRARY_MAX_NDIMS);
     if (memory_desc_count(input) == 0 || memory_desc_is_blocked(input))
         return false;
-    /* Groups of axes on both sides that have as many elements. Within one of x's, axes follow each other without
-     * gaps. */
+    /* Splits both lists of axes into groups with equal numbers of elements. Within a group of the input, axes must be
+     * contiguous. */
     while (to < rank || from < input->ndims) {
         uint32_t first = to;
-        int64_t theirs = 1, ours = 1, stride = 0;
+        int64_t old_count = 1, new_count = 1, stride = 0;
 
         for (bool more = true; more;) {
-            if (theirs <= ours && from < input->ndims) {
+            if (old_count <= new_count && from < input->ndims) {
                 if (input->dims[from] != 1) {
-                    int64_t by = input->strides[from];
+                    int64_t next = input->strides[from];
 
-                    if (stride != 0 && stride != by * input->dims[from])
+                    if (stride != 0 && stride != next * input->dims[from])
                         return false;
-                    stride = by;
+                    stride = next;
                 }
-                theirs *= input->dims[from++];
+                old_count *= input->dims[from++];
             } else if (to < rank) {
-                ours *= dims[to++];
+                new_count *= dims[to++];
             } else {
                 return false;
             }
-            more = theirs != ours;
+            more = old_count != new_count;
         }
-        while (to < rank && dims[to] == 1) /* stragglers of size 1 belong to the group before them */
+        while (to < rank && dims[to] == 1) /* trailing axes of size 1 belong to this group */
             to++;
         stride = stride != 0 ? stride : 1;
         for (uint32_t d = to; d-- > first; stride *= dims[d])
@@ -244,47 +249,45 @@ bool memory_desc_reshaped(const memory_desc *input, uint32_t rank, const int64_t
     return true;
 }
 
-/* Where an axis has one element, or one block, its stride says nothing. */
-static void drop_idle_strides(memory_desc *md)
+/* Clears the strides of axes with one element or one block, which have no meaning. */
+static void clear_unused_strides(memory_desc *md)
 {
-    memory_desc *desc = md;
-
     for (int d = 0; d < md->ndims; d++) {
         int64_t block = 1;
 
-        for (int i = 0; i < desc->inner_nblks; i++)
-            block *= desc->inner_idxs[i] == d ? desc->inner_blks[i] : 1;
+        for (int i = 0; i < md->inner_nblks; i++)
+            block *= md->inner_idxs[i] == d ? md->inner_blks[i] : 1;
         if (md->padded_dims[d] == block)
-            desc->strides[d] = 0;
+            md->strides[d] = 0;
     }
 }
 
 bool memory_desc_equal(const memory_desc *a, const memory_desc *b)
 {
-    const memory_desc *desc = a, *q = b;
-    memory_desc input, output;
+    memory_desc first, second;
 
     if (a->ndims != b->ndims || a->data_type != b->data_type || a->kind != b->kind ||
         !same_numbers(a->dims, b->dims, a->ndims) || !same_numbers(a->padded_dims, b->padded_dims, a->ndims))
         return false;
     if (a->kind != CPU_BLOCKED)
         return a->opaque == b->opaque;
-    if (desc->inner_nblks != q->inner_nblks || !same_numbers(desc->inner_blks, q->inner_blks, desc->inner_nblks) ||
-        !same_numbers(desc->inner_idxs, q->inner_idxs, desc->inner_nblks))
+    if (a->inner_nblks != b->inner_nblks || !same_numbers(a->inner_blks, b->inner_blks, a->inner_nblks) ||
+        !same_numbers(a->inner_idxs, b->inner_idxs, a->inner_nblks))
         return false;
-    if (same_numbers(desc->strides, q->strides, a->ndims))
+    if (same_numbers(a->strides, b->strides, a->ndims))
         return true;
-    input = *a;
-    output = *b;
-    drop_idle_strides(&input);
-    drop_idle_strides(&output);
-    return same_numbers(input.strides, output.strides, a->ndims);
+    first = *a;
+    second = *b;
+    clear_unused_strides(&first);
+    clear_unused_strides(&second);
+    return same_numbers(first.strides, second.strides, a->ndims);
 }
 
 bool memory_desc_permuted(const memory_desc *input, const int *to, memory_desc *out)
 {
     *out = *input;
     for (int d = 0; d < input->ndims; d++) {
+        INLAY_CHECK(to[d] >= 0 && to[d] < input->ndims);
         out->dims[to[d]] = input->dims[d];
         out->padded_dims[to[d]] = input->padded_dims[d];
         out->strides[to[d]] = input->strides[d];
@@ -296,19 +299,19 @@ bool memory_desc_permuted(const memory_desc *input, const int *to, memory_desc *
 
 bool memory_desc_is_plain(const memory_desc *md)
 {
-    const memory_desc *desc = md;
     int64_t expect = 1;
     int blocked_axis = -1;
     int64_t block = 1;
 
     if (md->kind != CPU_BLOCKED)
         return false;
-    if (desc->inner_nblks > 1)
+    if (md->inner_nblks > 1)
         return false;
-    if (desc->inner_nblks == 1) {
-        blocked_axis = (int)desc->inner_idxs[0];
-        block = desc->inner_blks[0];
-        /* Everything behind the axis has one element, and the axis fills its blocks. */
+    if (md->inner_nblks == 1) {
+        blocked_axis = (int)md->inner_idxs[0];
+        block = md->inner_blks[0];
+        INLAY_CHECK(blocked_axis >= 0 && blocked_axis < md->ndims && block > 0);
+        /* Blocks are row-major only if all inner axes have one element, and the axis fills its blocks. */
         for (int d = blocked_axis + 1; d < md->ndims; d++)
             if (md->dims[d] != 1)
                 return false;
@@ -319,9 +322,9 @@ bool memory_desc_is_plain(const memory_desc *md)
         if (md->padded_dims[d] != md->dims[d])
             return false;
         if (d == blocked_axis) {
-            if (md->dims[d] > block && desc->strides[d] != expect * block)
+            if (md->dims[d] > block && md->strides[d] != expect * block)
                 return false;
-        } else if (md->dims[d] != 1 && desc->strides[d] != expect) {
+        } else if (md->dims[d] != 1 && md->strides[d] != expect) {
             return false;
         }
         expect *= md->dims[d];
@@ -331,43 +334,42 @@ bool memory_desc_is_plain(const memory_desc *md)
 
 bool memory_desc_is_image(const memory_desc *md)
 {
-    const memory_desc *desc = md;
     int64_t expect = md->ndims >= 3 ? md->dims[1] : 0;
 
     if (memory_desc_is_blocked(md))
         return true;
-    if (md->ndims < 3 || md->kind != CPU_BLOCKED || !memory_desc_is_dense(md) || desc->strides[1] != 1)
+    if (md->ndims < 3 || md->kind != CPU_BLOCKED || !memory_desc_is_dense(md) || md->strides[1] != 1)
         return false;
     for (int d = md->ndims; d-- > 2; expect *= md->dims[d])
-        if (md->dims[d] != 1 && desc->strides[d] != expect)
+        if (md->dims[d] != 1 && md->strides[d] != expect)
             return false;
-    return md->dims[0] == 1 || desc->strides[0] == expect;
+    return md->dims[0] == 1 || md->strides[0] == expect;
 }
 
 bool memory_desc_same_blocks(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out)
 {
     static const char *const tags[3][2] = { { "aBc16b", "aBc8b" }, { "aBcd16b", "aBcd8b" }, { "aBcde16b", "aBcde8b" } };
-    const memory_desc *blocks = input;
 
-    if (!memory_desc_is_blocked(input) || rank < 3 || rank > 5 || blocks->inner_nblks != 1 ||
-        blocks->inner_idxs[0] != 1 || (blocks->inner_blks[0] != 16 && blocks->inner_blks[0] != 8))
+    if (!memory_desc_is_blocked(input) || rank < 3 || rank > 5 || input->inner_nblks != 1 ||
+        input->inner_idxs[0] != 1 || (input->inner_blks[0] != 16 && input->inner_blks[0] != 8))
         return false;
-    return memory_desc_blocks(out, rank, dims, tags[rank - 3][blocks->inner_blks[0] == 8]);
+    return memory_desc_blocks(out, rank, dims, tags[rank - 3][input->inner_blks[0] == 8]);
 }
 
 bool tiles_lie_well(const memory_desc *md)
 {
-    const int64_t *s = md->strides;
+    const int64_t *strides = md->strides;
     int last = md->ndims - 1;
 
     if (md->kind != CPU_BLOCKED || memory_desc_is_blocked(md))
         return false;
-    if (md->dims[1] > 1 && s[1] != 1)
+    INLAY_CHECK(last >= 0);
+    if (md->dims[1] > 1 && strides[1] != 1)
         return false;
-    if (md->ndims == 4 && md->dims[2] > 1 && s[2] != s[3] * md->dims[3])
+    if (md->ndims == 4 && md->dims[2] > 1 && strides[2] != strides[3] * md->dims[3])
         return false;
-    return s[last] >= md->dims[1] &&
-           (md->dims[0] == 1 || s[0] == s[last] * md->dims[last] * (last == 3 ? md->dims[2] : 1));
+    return strides[last] >= md->dims[1] &&
+           (md->dims[0] == 1 || strides[0] == strides[last] * md->dims[last] * (last == 3 ? md->dims[2] : 1));
 }
 
 int64_t tiles_pixel_step(const memory_desc *md)

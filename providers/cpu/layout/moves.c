@@ -1,5 +1,6 @@
-/* Copies between layouts, as steps of a region. */
+/* Copies between layouts as steps of a region. */
 #include "layout/moves.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -10,32 +11,31 @@ const move_set *moves_of_cpu(void)
     return KERNEL_BEST(moves);
 }
 
-/* The axis that lies in blocks and how many elements a block has; block 1: none does. false: it is none of these
- * layouts. Elements of other sizes than a word are the library's where they lie in blocks. */
+/* The blocked axis and the size of its blocks; block 1: no axis is blocked. false: the layout is not supported. Blocked
+ * layouts are supported only for elements of 4 bytes. */
 static bool find_block(const memory_desc *md, int *out_axis, int64_t *out_block)
 {
-    const memory_desc *desc = md;
-
     *out_axis = -1;
     *out_block = 1;
-    if (md->kind != CPU_BLOCKED || desc->inner_nblks > 1 || cpu_type_bytes(md->data_type) > sizeof(float))
+    if (md->kind != CPU_BLOCKED || md->inner_nblks > 1 || cpu_type_bytes(md->data_type) > sizeof(float))
         return false;
-    if (desc->inner_nblks == 0)
+    if (md->inner_nblks == 0)
         return true;
     if (cpu_type_bytes(md->data_type) != sizeof(float))
         return false;
-    *out_axis = (int)desc->inner_idxs[0];
-    *out_block = desc->inner_blks[0];
+    *out_axis = (int)md->inner_idxs[0];
+    *out_block = md->inner_blks[0];
     return md->dims[*out_axis] % *out_block == 0;
 }
 
-/* One more axis, at its place by the target's strides. */
+/* Inserts an axis, ordered by the target's strides. */
 static void add_axis(move_axes *axes, int64_t size, int64_t from, int64_t to)
 {
     uint32_t at = axes->rank;
 
     if (size == 1)
         return;
+    INLAY_CHECK(at < LIBRARY_MAX_NDIMS);
     for (; at > 0 && axes->to[at - 1] < to; at--) {
         axes->dims[at] = axes->dims[at - 1];
         axes->from[at] = axes->from[at - 1];
@@ -47,18 +47,19 @@ static void add_axis(move_axes *axes, int64_t size, int64_t from, int64_t to)
     axes->rank++;
 }
 
-/* Neighbours that lie together on both sides become one. */
+/* Merges adjacent axes that are contiguous on both sides. */
 static void merge_axes(move_axes *axes)
 {
     uint32_t last = 0;
 
+    INLAY_CHECK(axes->rank > 0);
     for (uint32_t d = 1; d < axes->rank; d++) {
-        bool together =
+        bool contiguous =
             axes->to[last] == axes->to[d] * axes->dims[d] && axes->from[last] == axes->from[d] * axes->dims[d];
-        int64_t before = together ? axes->dims[last] : 1;
+        int64_t outer = contiguous ? axes->dims[last] : 1;
 
-        last += together ? 0 : 1;
-        axes->dims[last] = before * axes->dims[d];
+        last += contiguous ? 0 : 1;
+        axes->dims[last] = outer * axes->dims[d];
         axes->from[last] = axes->from[d];
         axes->to[last] = axes->to[d];
     }
@@ -67,7 +68,7 @@ static void merge_axes(move_axes *axes)
 
 bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out)
 {
-    const int64_t *f = from->strides, *t = to->strides;
+    const int64_t *from_strides = from->strides, *to_strides = to->strides;
     int axis, other;
     int64_t block, second;
 
@@ -80,8 +81,9 @@ bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out
 
         if (from->dims[d] != to->dims[d] || to->dims[d] < 1)
             return false;
-        add_axis(out, to->dims[d] / size, d == axis ? f[d] : f[d] * size, d == other ? t[d] : t[d] * size);
-        add_axis(out, size, d == axis ? 1 : f[d], d == other ? 1 : t[d]);
+        add_axis(out, to->dims[d] / size, d == axis ? from_strides[d] : from_strides[d] * size,
+                 d == other ? to_strides[d] : to_strides[d] * size);
+        add_axis(out, size, d == axis ? 1 : from_strides[d], d == other ? 1 : to_strides[d]);
     }
     if (out->rank == 0)
         *out = (move_axes){ 1, { 1 }, { 1 }, { 1 } };
@@ -92,21 +94,21 @@ bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out
 /* ------------------------------------------------------------------ the step */
 
 enum {
-    ROW_BLOCK = 256,   /* of a square that is turned: along the target's innermost axis */
-    COLUMN_BLOCK = 64, /* at least */
+    ROW_BLOCK = 256,   /* rows of a transposed block, along the target's innermost axis */
+    COLUMN_BLOCK = 64, /* minimum number of columns of a transposed block */
     UNIT_WORDS = ROW_BLOCK * COLUMN_BLOCK,
-    SHORT_WORDS = 1024,     /* fewer make the two innermost axes a poor unit */
-    ALONE_WORDS = 24 * 1024 /* less is not worth waking threads for */
+    SHORT_WORDS = 1024,          /* below this size the two innermost axes are too small for a unit */
+    MIN_SHARED_WORDS = 24 * 1024 /* below this size one thread is faster */
 };
 
-/* Two axes are the kernel's: `row` and `column` for x; the others are counted through. */
+/* The kernel runs over two axes, `row` and `column` of the source; the other axes are outer loops. */
 typedef struct move_step {
     cpu_native native;
     const move_set *set;
     move_axes axes;
     uint32_t size;        /* bytes of an element */
-    uint32_t row, column; /* the same: one axis, which is the column */
-    bool turn;            /* the column is the source's innermost axis, the row the target's */
+    uint32_t row, column; /* equal: only the column axis is used */
+    bool transpose;       /* the column is the source's innermost axis, the row the target's */
     int64_t row_block, column_block;
     int64_t counts[LIBRARY_MAX_NDIMS]; /* units along each axis */
     int64_t units;
@@ -114,35 +116,36 @@ typedef struct move_step {
 
 typedef struct move_call {
     const move_step *step;
-    const char *x;
-    char *y;
+    const char *source;
+    char *target;
 } move_call;
 
-/* Neither side has neighbours to move at once. */
-static inline __attribute__((always_inline)) void move_elements(const move_step *step, const char *x, char *y,
+/* Moves single elements, where neither side has contiguous rows. */
+static inline __attribute__((always_inline)) void move_elements(const move_step *step, const char *source, char *target,
                                                                 int64_t rows, int64_t columns, const size_t size)
 {
     const move_axes *axes = &step->axes;
     const int64_t from = axes->from[step->column] * (int64_t)size, to = axes->to[step->column] * (int64_t)size;
 
     for (int64_t r = 0; r < rows;
-         r++, x += axes->from[step->row] * (int64_t)size, y += axes->to[step->row] * (int64_t)size)
+         r++, source += axes->from[step->row] * (int64_t)size, target += axes->to[step->row] * (int64_t)size)
         for (int64_t c = 0; c < columns; c++)
-            memcpy(y + c * to, x + c * from, size);
+            memcpy(target + c * to, source + c * from, size);
 }
 
-/* Both sides have rows. */
-static void move_rows(const move_step *step, const char *x, char *y, int64_t rows, int64_t columns)
+/* Moves rows that are contiguous on both sides. */
+static void move_rows(const move_step *step, const char *source, char *target, int64_t rows, int64_t columns)
 {
     const int64_t size = step->size, from = step->axes.from[step->row] * size, to = step->axes.to[step->row] * size;
 
     if ((columns * size | from | to) % (int64_t)sizeof(float) == 0 &&
-        ((uintptr_t)x | (uintptr_t)y) % sizeof(float) == 0) {
-        step->set->rows((const float *)(const void *)x, from / 4, (float *)(void *)y, to / 4, rows, columns * size / 4);
+        ((uintptr_t)source | (uintptr_t)target) % sizeof(float) == 0) {
+        step->set->rows((const float *)(const void *)source, from / 4, (float *)(void *)target, to / 4, rows,
+                        columns * size / 4);
         return;
     }
     for (int64_t r = 0; r < rows; r++)
-        memcpy(y + r * to, x + r * from, (size_t)(columns * size));
+        memcpy(target + r * to, source + r * from, (size_t)(columns * size));
 }
 
 static void move_unit(const move_call *call, const int64_t *at)
@@ -151,6 +154,7 @@ static void move_unit(const move_call *call, const int64_t *at)
     const move_axes *axes = &step->axes;
     int64_t from = 0, to = 0, rows = 1, columns = axes->dims[step->column] - at[step->column] * step->column_block;
 
+    INLAY_CHECK(columns > 0);
     for (uint32_t d = 0; d < axes->rank; d++) {
         int64_t i = at[d] * (d == step->column ? step->column_block : d == step->row ? step->row_block : 1);
 
@@ -162,33 +166,34 @@ static void move_unit(const move_call *call, const int64_t *at)
         rows = axes->dims[step->row] - at[step->row] * step->row_block;
         rows = rows < step->row_block ? rows : step->row_block;
     }
-    const char *x = call->x + from * step->size;
-    char *y = call->y + to * step->size;
+    const char *source = call->source + from * step->size;
+    char *target = call->target + to * step->size;
     const int64_t x_row = axes->from[step->row], y_row = axes->to[step->column];
 
-    if (step->turn && step->set != NULL && step->size == sizeof(float))
-        step->set->turn((const float *)(const void *)x, x_row, (float *)(void *)y, y_row, rows, columns);
-    else if (step->turn && step->set != NULL)
-        step->set->turn_elements[step->size / 2](x, x_row * step->size, y, y_row * step->size, rows, columns);
+    if (step->transpose && step->set != NULL && step->size == sizeof(float))
+        step->set->turn((const float *)(const void *)source, x_row, (float *)(void *)target, y_row, rows, columns);
+    else if (step->transpose && step->set != NULL)
+        step->set->turn_elements[step->size / 2](source, x_row * step->size, target, y_row * step->size, rows, columns);
     else if (step->set != NULL && axes->from[step->column] == 1 && axes->to[step->column] == 1)
-        move_rows(step, x, y, rows, columns);
+        move_rows(step, source, target, rows, columns);
     else if (step->size == sizeof(float))
-        move_elements(step, x, y, rows, columns, sizeof(float));
+        move_elements(step, source, target, rows, columns, sizeof(float));
     else if (step->size == 2)
-        move_elements(step, x, y, rows, columns, 2);
+        move_elements(step, source, target, rows, columns, 2);
     else
-        move_elements(step, x, y, rows, columns, 1);
+        move_elements(step, source, target, rows, columns, 1);
 }
 
-static inlay_status move_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status move_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const move_call *call = user;
     const move_step *step = call->step;
-    int64_t at[LIBRARY_MAX_NDIMS], left = begin;
+    int64_t at[LIBRARY_MAX_NDIMS], rest = begin;
 
     (void)worker;
-    for (uint32_t d = step->axes.rank; d-- > 0; left /= step->counts[d])
-        at[d] = left % step->counts[d];
+    INLAY_CHECK(begin <= end && end <= step->units);
+    for (uint32_t d = step->axes.rank; d-- > 0; rest /= step->counts[d])
+        at[d] = rest % step->counts[d];
     for (int64_t u = begin; u < end; u++) {
         uint32_t d = step->axes.rank;
 
@@ -208,14 +213,14 @@ static inlay_status run_move(const cpu_native *native, const cpu_state *state, i
 
     for (uint32_t d = 0; d < step->axes.rank; d++)
         words *= step->axes.dims[d];
-    if (threads <= 1 || step->units == 1 || words < ALONE_WORDS)
-        return move_some(&call, 0, step->units, 0);
+    if (threads <= 1 || step->units == 1 || words < MIN_SHARED_WORDS)
+        return move_range(&call, 0, step->units, 0);
     grain = UNIT_WORDS / (words / step->units + 1) + 1;
-    return state->host->parallel_for(state->host->ctx, run, step->units, grain, move_some, &call);
+    return state->host->parallel_for(state->host->ctx, run, step->units, grain, move_range, &call);
 }
 
-/* Which axes are the kernel's, and how they are cut into units. */
-static void divide(move_step *step)
+/* Chooses the axes of the kernel, and divides the copy into units. */
+static void choose_units(move_step *step)
 {
     const move_axes *axes = &step->axes;
     uint32_t last = axes->rank - 1, inner = INLAY_NONE;
@@ -223,13 +228,13 @@ static void divide(move_step *step)
     for (uint32_t d = 0; d < axes->rank; d++)
         if (axes->from[d] == 1)
             inner = d;
-    step->turn = axes->to[last] == 1 && axes->from[last] != 1 && inner != INLAY_NONE && inner != last;
-    if (step->turn) {
+    step->transpose = axes->to[last] == 1 && axes->from[last] != 1 && inner != INLAY_NONE && inner != last;
+    if (step->transpose) {
         step->row = last;
         step->column = inner;
         step->row_block = ROW_BLOCK;
         step->column_block = axes->dims[last] < ROW_BLOCK ? UNIT_WORDS / axes->dims[last] / COLUMN_BLOCK * COLUMN_BLOCK
-                                                          : COLUMN_BLOCK; /* of few rows, more columns */
+                                                          : COLUMN_BLOCK; /* more columns if there are few rows */
     } else {
         step->column = last;
         step->row = last > 0 ? last - 1 : last;
@@ -255,11 +260,13 @@ static inlay_status emit_move(cpu_build *build, const move_axes *axes, const cpu
                        .axes = *axes,
                        .size = (uint32_t)cpu_type_bytes(from->md.data_type) };
 
-    divide(&step);
+    INLAY_CHECK(step.size == 1 || step.size == 2 || step.size == 4);
+    choose_units(&step);
     return cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ from, to }, 2);
 }
 
-/* oneDNN's, but for layouts that it can't be told of: parts whose last step ends past the whole. */
+/* Emits a reorder of oneDNN, or a built-in copy for layouts that oneDNN rejects: slices whose last stride ends past the
+ * whole tensor. */
 static inlay_status emit_reorder(cpu_build *build, const cpu_place *from, const cpu_place *to)
 {
     library_description pd = NULL;
@@ -277,8 +284,8 @@ done:
     return status;
 }
 
-/* Squares of bytes and halves are wide: of a few columns or rows of them the library makes more, but of bytes of
- * colours that follow each other without gaps. */
+/* Is the copy a transpose of bytes or halves with few rows or columns? The library is faster there, because squares of
+ * small elements are wide. Exception: interleaved 3 or 4 colour bytes without gaps. */
 static bool is_thin(const move_axes *axes, const memory_desc *md)
 {
     enum { THIN = 8, COLOURS = 3, PIXELS = 64 };

@@ -1,23 +1,24 @@
-/* moves.h - copies between layouts: transposes, parts of tensors, and images that change where their channels lie.
+/* moves.h - copies between layouts: transposes, slices, and images whose channels move to another axis order.
  *
- * oneDNN's reorders are made for every type and blocking; of two layouts that only order their axes otherwise they move
- * some 20 GB/s a core, where squares of 16 x 16 that are turned in registers move as much as the caches give. */
+ * oneDNN's reorders support every type and blocking, but between two layouts that differ only in the order of their
+ * axes they move about 20 GB/s per core. The loops here transpose squares of 16 x 16 in registers and reach the
+ * bandwidth of the caches. */
 #ifndef CPU_MOVES_H
 #define CPU_MOVES_H
 #include "region/build.h"
 #include "simd/move_set.h"
 
-/* Axes of both sides from the outermost of the target to its innermost; none has one element, neighbours that lie
- * together on both sides are one. Strides count elements. */
+/* The axes of a copy, ordered by the target's strides, outermost first. Axes of size 1 are dropped, and axes that are
+ * contiguous on both sides are merged. Strides count elements. */
 typedef struct move_axes {
     uint32_t rank; /* at least 1 */
     int64_t dims[LIBRARY_MAX_NDIMS], from[LIBRARY_MAX_NDIMS], to[LIBRARY_MAX_NDIMS];
 } move_axes;
 
-/* NULL: this CPU has none that are faster than the library's. */
+/* The kernels for this CPU; NULL: the library's are faster. */
 const move_set *moves_of_cpu(void);
 
-/* The axes of a copy between layouts of the same dims, in which one axis may lie in blocks that it fills; false: it is
- * not one of 1, 2 or 4 bytes, or more is blocked. */
+/* The axes of a copy between two layouts of the same dims. One axis may be blocked without padding. false: elements are
+ * not of 1, 2 or 4 bytes, or more axes are blocked. */
 bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out);
 #endif

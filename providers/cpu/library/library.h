@@ -1,11 +1,11 @@
-/* library.h - what the region compiler asks of a library of kernels: a table of functions (primitive_library).
+/* library.h - interface of the region compiler to an external kernel library: a table of functions (primitive_library).
  *
- * Layouts, operations and what is fused behind them are plain values of our own (memory_desc, library_op,
- * library_attr). The provider cpu has the empty table of region/no_library.c; the provider onednn has one that makes
- * the descriptors of oneDNN 2 or 3 of them (onednn/library_v2.c, onednn/library_v3.c). No header of a library is needed
- * here. */
-#ifndef CPU_DN_H
-#define CPU_DN_H
+ * Layouts, operations and fused epilogues are plain structs (memory_desc, library_op, library_attr). Provider cpu uses
+ * the empty table of region/no_library.c. Provider onednn has one table that translates the structs to descriptors of
+ * oneDNN 2 (onednn/library_v2.c) and one for oneDNN 3 (onednn/library_v3.c). This header includes no header of a
+ * library. */
+#ifndef CPU_PRIMITIVE_LIBRARY_H
+#define CPU_PRIMITIVE_LIBRARY_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ typedef enum library_status {
     LIBRARY_OUT_OF_MEMORY,
     LIBRARY_INVALID_ARGUMENTS,
     LIBRARY_UNIMPLEMENTED
-} library_status; /* or a higher number of the library's */
+} library_status; /* or a higher status number of the library */
 
 enum { LIBRARY_MAX_NDIMS = 12 };
 typedef int64_t library_dims[LIBRARY_MAX_NDIMS];
@@ -32,7 +32,7 @@ typedef enum library_type {
     LIBRARY_U8
 } library_type;
 
-/* Algorithms: NAME here, and in the library with dnnl_ before it. */
+/* Algorithms: X(suffix of LIBRARY_, oneDNN's name without dnnl_). */
 #define LIBRARY_ALGS(X)                                                                                                \
     X(CONVOLUTION_DIRECT, convolution_direct)                                                                          \
     X(CONVOLUTION_WINOGRAD, convolution_winograd)                                                                      \
@@ -67,12 +67,12 @@ typedef enum library_type {
 
 typedef enum library_alg {
     LIBRARY_ALG_UNDEFINED,
-#define LIBRARY_ALG(name, theirs) LIBRARY_##name,
+#define LIBRARY_ALG(name, onednn_name) LIBRARY_##name,
     LIBRARY_ALGS(LIBRARY_ALG)
 #undef LIBRARY_ALG
 } library_alg;
 
-/* Operands of a kernel. The library numbers some of them otherwise: library_operand_number(). */
+/* Operands of a kernel. library_operand_number() translates them to the library's numbers. */
 enum {
     LIBRARY_ARG_SRC = 1,
     LIBRARY_ARG_SRC_0 = LIBRARY_ARG_SRC,
@@ -91,11 +91,11 @@ enum {
     LIBRARY_ARG_ATTR_ZERO_POINTS = 4096,
     LIBRARY_ARG_ZERO = LIBRARY_ARG_ATTR_ZERO_POINTS | LIBRARY_ARG_SRC
 };
-/* The operand of the post operation with this index. */
+/* The second operand of the post-op with this index. */
 #define LIBRARY_ARG_POST(index) (16384 * ((index) + 1))
 #define LIBRARY_ARG_SCALES (LIBRARY_ARG_POST(0) | LIBRARY_ARG_SRC_1)
 
-/* Operands that a kernel tells the layouts of. */
+/* Operands whose layouts can be queried. */
 typedef enum library_operand {
     LIBRARY_OPERAND_SRC,
     LIBRARY_OPERAND_WEIGHTS,
@@ -117,30 +117,30 @@ typedef struct dnnl_primitive_desc *library_description;
 typedef const struct dnnl_primitive_desc *library_const_description;
 
 typedef struct library_arg {
-    int id; /* library_operand_number() of a DN_ARG_* */
+    int id; /* library_operand_number() of a LIBRARY_ARG_* */
     library_memory memory;
 } library_arg;
 
 /* ------------------------------------------------------------------ layouts */
 
-/* ANY: the library chooses. OPAQUE: elements lie as the library alone knows. */
+/* ANY: the library chooses the layout. OPAQUE: a layout that only the library can read. */
 typedef enum cpu_layout { CPU_UNDEFINED, CPU_ANY, CPU_BLOCKED, CPU_OPAQUE } cpu_layout;
 
 enum { CPU_MAX_BLOCKS = 4 };
 
-/* How the elements of a tensor lie. All bytes count (memcmp): start from one that is cleared. */
+/* The memory layout of a tensor. Descriptors are compared with memcmp(), so initialise all bytes with 0. */
 typedef struct memory_desc {
     int32_t ndims; /* 0: no tensor */
     library_type data_type;
     cpu_layout kind;
     int32_t inner_nblks;
     int64_t dims[LIBRARY_MAX_NDIMS];
-    int64_t padded_dims[LIBRARY_MAX_NDIMS]; /* up to whole blocks */
+    int64_t padded_dims[LIBRARY_MAX_NDIMS]; /* dims rounded up to whole blocks */
     int64_t strides[LIBRARY_MAX_NDIMS];     /* of blocks, in elements */
-    int64_t inner_blks[CPU_MAX_BLOCKS];     /* sizes, from the outermost */
-    int64_t inner_idxs[CPU_MAX_BLOCKS];     /* axes */
+    int64_t inner_blks[CPU_MAX_BLOCKS];     /* sizes of the blocks, outermost first */
+    int64_t inner_idxs[CPU_MAX_BLOCKS];     /* axes of the blocks */
     uint64_t opaque_bytes;
-    uint32_t opaque; /* which one: equal numbers are equal layouts */
+    uint32_t opaque; /* identifier of an opaque layout: equal numbers are equal layouts */
     uint32_t reserved;
 } memory_desc;
 
@@ -154,16 +154,16 @@ typedef enum library_kind {
     LIBRARY_BINARY,  /* y = alg(x, w) */
     LIBRARY_ELTWISE, /* y = alg(x; alpha, beta) */
     LIBRARY_POOLING,
-    LIBRARY_BATCH_NORM, /* epsilon; flags: DN_USE_* */
-    LIBRARY_LRN         /* across channels: size, alpha, beta, epsilon as k */
+    LIBRARY_BATCH_NORM, /* epsilon; flags: LIBRARY_USE_* */
+    LIBRARY_LRN         /* across channels: size, alpha, beta; epsilon is k */
 } library_kind;
 
-/* An operation on operands that lie so. Equal ones are equal bytes. */
+/* An operation and the layouts of its operands. Compared with memcmp(). */
 typedef struct library_op {
     library_kind kind;
     library_alg alg;
     memory_desc input, weights, bias, output;              /* bias.ndims 0: none */
-    library_dims kernel, strides, dilations, begins, ends; /* dilation 0: neighbours */
+    library_dims kernel, strides, dilations, begins, ends; /* dilation 0: adjacent taps */
     float alpha, beta, epsilon;
     uint32_t flags;
     int64_t size;
@@ -179,8 +179,7 @@ typedef struct library_post {
     memory_desc other; /* BINARY */
 } library_post;
 
-/* What is done with the sums of an operation, in this order: scales, posts, zero point of y. Where there are scales, no
- * post is BINARY. */
+/* The fused epilogue of an operation, in this order: scales, posts, zero point of y. With scales, no post is BINARY. */
 typedef struct library_attr {
     library_post posts[LIBRARY_MAX_POSTS];
     uint32_t post_count;
@@ -194,16 +193,17 @@ typedef struct library_attr {
 
 struct cpu_state;
 
-/* What a library can do. A provider that has none is handed library_none, whose kernels are not there. */
+/* The functions of a library. Providers without one use library_none, which supports no kernel. */
 typedef struct primitive_library {
-    const char *title; /* in sentences: "oneDNN" */
+    const char *title; /* for messages: "oneDNN" */
 
-    /* Speed of its kernels relative to those of this folder (1: the same), for the price of an op (compile/cost.c): of
-     * convolutions as plain sums, of grouped ones of few channels, and of products by constant matrices. */
+    /* Speed of its kernels relative to the built-in ones (1: the same), for the cost model (compile/cost.c):
+     * convolutions as plain sums, grouped convolutions with few channels per group, and matrix multiplications with
+     * constant weights. */
     double convolution_speed, thin_speed, product_speed;
 
-    /* The library's descriptor of the kernel that it likes best, with the scratchpad left to the caller; attr may be
-     * NULL. The caller destroys it. */
+    /* Creates the descriptor of the library's preferred kernel; the caller provides the scratchpad. attr may be NULL.
+     * The caller destroys the descriptor. */
     library_status (*describe)(library_engine engine, const library_op *op, const library_attr *attr,
                                library_description *out);
     library_status (*describe_reorder)(library_engine engine, const memory_desc *from, const memory_desc *to,
@@ -213,11 +213,11 @@ typedef struct primitive_library {
     library_status (*clone)(library_description *out, library_const_description pd);
     void (*destroy)(library_description pd); /* NULL is a no-op */
 
-    /* Can the library be told of this layout? */
+    /* Can the library represent this layout? */
     bool (*knows)(const memory_desc *md);
-    /* The layout of an operand, DN_OPERAND_*; returns out. ndims 0: it has no such operand. */
+    /* Stores the layout of an operand and returns out. ndims 0: the kernel has no such operand. */
     const memory_desc *(*layout)(library_const_description pd, library_operand which, memory_desc *out);
-    /* The kernel's name; "" when the library does not tell. */
+    /* The kernel's name; "" if unknown. */
     const char *(*name)(library_const_description pd);
 
     library_status (*engine_create)(library_engine *out);
@@ -226,41 +226,42 @@ typedef struct primitive_library {
     library_status (*stream_wait)(library_stream stream);
     void (*stream_destroy)(library_stream stream);
     library_status (*primitive_create)(library_const_description pd, library_primitive *out);
-    /* The library's number of an operand, DN_ARG_*: library_arg.id is that one. Versions number attributes differently.
-     */
+    /* The library's number of operand LIBRARY_ARG_*, for library_arg.id. Versions number attributes differently. */
     int (*operand_number)(int id);
     library_status (*primitive_execute)(library_primitive primitive, library_stream stream, uint32_t count,
                                         const library_arg *args);
     void (*primitive_destroy)(library_primitive primitive);
     library_status (*memory_create)(library_engine engine, const memory_desc *md, void *data, library_memory *out);
-    /* Its elements lie there from now on. */
+    /* Sets the address of the elements. */
     library_status (*memory_move)(library_memory memory, void *data, library_stream stream);
     void (*memory_destroy)(library_memory memory);
 
-    /* Copies elements now. dims and offsets: of a part of both tensors, NULL: all. */
+    /* Copies elements on the calling thread. dims and offsets: a part of both tensors; NULL: all elements. */
     library_status (*reorder)(library_engine engine, const memory_desc *from, const void *source, const memory_desc *to,
                               void *target, const int64_t *dims, const int64_t *offsets);
 
-    /* output[m][n] = a[m][k] * b[k][n] on the thread of the caller; an operand that is turned lies as [k][m], [n][k]. A
-     * line is the elements from one row to the next as it lies. */
-    library_status (*sgemm)(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
+    /* output[m][n] = a[m][k] * b[k][n] on the calling thread. A transposed operand is stored as [k][m] or [n][k]. A
+     * line is the number of elements from one stored row to the next. */
+    library_status (*sgemm)(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k, const float *a,
                             int64_t a_line, const float *b, int64_t b_line, float *output, int64_t y_line);
 
-    /* Instructions that the library may use. */
+    /* May the library use these instructions? */
     bool (*has_isa)(library_isa isa);
     /* major << 48 | minor << 32 | patch */
     uint64_t (*version)(void);
-    /* Has this version Winograd's convolutions? */
+    /* Does this version support Winograd convolutions? */
     bool (*has_winograd)(void);
-    /* What an opaque layout is, in words that hold from one process to the next; 0: it can't be said. */
+    /* Describes an opaque layout by at most `most` integers that stay valid across processes. Returns their count; 0:
+     * not possible. */
     int (*opaque_words)(const memory_desc *md, int64_t *out, int most);
-    /* Packs weights of Winograd's convolutions in a layout of the library's; false: not in this one. */
+    /* Packs weights of Winograd convolutions in an opaque layout of the library; false: this layout is not supported.
+     */
     bool (*pack_winograd)(const struct cpu_state *state, const memory_desc *plain, const void *source,
                           const memory_desc *md, void *target);
 } primitive_library;
 
 extern const primitive_library library_none;
-/* The library of this plugin; library_none until its front says another. */
+/* The library of this plugin; library_none until a provider with a library is created. */
 extern const primitive_library *library_in_use;
 
 static inline library_status library_describe(library_engine engine, const library_op *op, const library_attr *attr,
@@ -375,11 +376,11 @@ static inline library_status library_reorder(library_engine engine, const memory
     return library_in_use->reorder(engine, from, source, to, target, dims, offsets);
 }
 
-static inline library_status library_sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k,
+static inline library_status library_sgemm(bool a_transposed, bool b_transposed, int64_t m, int64_t n, int64_t k,
                                            const float *a, int64_t a_line, const float *b, int64_t b_line,
                                            float *output, int64_t y_line)
 {
-    return library_in_use->sgemm(a_turned, b_turned, m, n, k, a, a_line, b, b_line, output, y_line);
+    return library_in_use->sgemm(a_transposed, b_transposed, m, n, k, a, a_line, b, b_line, output, y_line);
 }
 
 static inline bool library_has_isa(library_isa isa)

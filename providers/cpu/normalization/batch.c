@@ -1,14 +1,15 @@
-/* BatchNormalization of images that lie row-major or channels last, in one pass at the speed of memory: oneDNN 2.6 goes
- * through them several times slower. Blocked images are left to it. */
+/* BatchNormalization of row-major or channels-last images in one pass, limited by memory bandwidth. oneDNN 2.6 is
+ * several times slower on these layouts; it runs blocked images. */
 #include "normalization/row_loops.h"
 #include "region/build.h"
+#include "inlay/check.h"
 #include <math.h>
 
-enum { CHUNK = 1024, UNIT_ELEMENTS = 16384 }; /* channels whose factors are at hand; elements worth a thread's while */
+enum { CHUNK = 1024, UNIT_ELEMENTS = 16384 }; /* channels per table of factors; elements worth another thread */
 
 struct batch {
     cpu_native native;
-    int64_t rows, channels, pixels; /* pixels > 0: rows of so many, each of one channel; 0: rows of all channels */
+    int64_t rows, channels, pixels; /* pixels > 0: a row is the pixels of one channel; 0: a row has all channels */
     float epsilon;
     bool relu;
 };
@@ -17,7 +18,7 @@ typedef struct batch_call {
     const struct batch *batch;
     const float *input, *scale, *shift, *mean, *variance;
     float *output;
-    int64_t unit; /* rows */
+    int64_t unit; /* rows of a unit of work */
 } batch_call;
 
 static float factor_of(const batch_call *call, int64_t channel)
@@ -61,6 +62,7 @@ static inlay_status run_batch(const cpu_native *native, const cpu_state *state, 
     int64_t length = batch->pixels > 0 ? batch->pixels : batch->channels, units;
     batch_call call = { batch, args[0], args[1], args[2], args[3], args[4], args[5], 1 };
 
+    INLAY_CHECK(length > 0);
     call.unit = length < UNIT_ELEMENTS ? (UNIT_ELEMENTS + length - 1) / length : 1;
     units = (batch->rows + call.unit - 1) / call.unit;
     if (threads <= 1 || units < 2)
@@ -81,6 +83,7 @@ inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool
     struct batch batch = { 0 };
 
     *out_done = false;
+    INLAY_CHECK(op->in_count >= 5 && (!relu || group->post_count > 0));
     if (cpu_type(build, op->in[0]) != LIBRARY_F32 || cpu_count(build, op->in[0]) == 0)
         return INLAY_OK;
     INLAY_TRY(cpu_read(build, op->in[0], &input));

@@ -1,5 +1,6 @@
-/* Rows that are normalised, see norm_loops.h. */
+/* Normalisation of rows, see norm_loops.h. */
 #include "normalization/norm_loops.h"
+#include "inlay/check.h"
 #include "normalization/rows.h"
 #include "simd/vec.h"
 #include <math.h>
@@ -10,6 +11,7 @@ static void layer_rows(const float *input, const float *scale, const float *bias
 {
     float means[NORM_ROWS], deviations[NORM_ROWS];
 
+    INLAY_CHECK(count >= 0 && count <= NORM_ROWS);
     for (int64_t r = 0; r < count; r++)
         means[r] = row_sum(input + r * n, n) / (float)n;
     for (int64_t r = 0; r < count; r++)

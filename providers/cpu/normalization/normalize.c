@@ -1,5 +1,6 @@
 /* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
 #include "region/build.h"
+#include "inlay/check.h"
 #include "normalization/norm_loops.h"
 #include <math.h>
 
@@ -15,7 +16,7 @@ static bool parse_batch(const kit_node *node, cpu_op *op, kit_refusal *why)
         if (!kit_is_constant(node, i) || kit_input(node, i)->rank != 1)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
     if (kit_attr_int(node->info, "training_mode", 0) != 0 || kit_attr_int(node->info, "spatial", 1) == 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "statistics of the batch, or of each element");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "training_mode and spatial 0 are not supported");
     op->normalization.epsilon = (float)kit_attr_float(node->info, "epsilon", 1e-5);
     return true;
 }
@@ -71,23 +72,23 @@ const cpu_family cpu_normalize = { "batch normalisation", parse_batch, lower_bat
 
 /* ------------------------------------------------------------------ rows */
 
-/* Rows of n elements, normalised by a loop of our own: it rounds where the operators do that exporters spell
- * LayerNormalization and RMSNormalization out by (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul
- * by the reciprocal), so that a model that is fused gives the same bits. */
+/* Rows of n elements, normalised by built-in loops. They round like the single operators that exporters emit for
+ * LayerNormalization and RMSNormalization (ReduceMean, Sub, Mul, ReduceMean, Add, Sqrt, Div; for the latter Mul by the
+ * reciprocal), so that a fused model gives the same bits. */
 struct rows {
     cpu_native native;
     int64_t count, n;
     float epsilon;
-    bool centred, shifted;
+    bool centred, has_bias;
 };
 
 typedef struct rows_call {
     const struct rows *rows;
-    const float *input, *scale, *bias; /* bias: NULL if there is none */
-    float *output;                     /* may be x */
+    const float *input, *scale, *bias; /* bias: may be NULL */
+    float *output;                     /* may be input */
 } rows_call;
 
-static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rows_call *call = user;
     const norm_loops *const loops = KERNEL_BEST(norm_loops);
@@ -106,15 +107,15 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
                              uint32_t threads)
 {
     const struct rows *rows = (const struct rows *)(const void *)native;
-    rows_call call = { rows, args[0], args[1], rows->shifted ? args[2] : NULL, args[rows->shifted ? 3 : 2] };
+    rows_call call = { rows, args[0], args[1], rows->has_bias ? args[2] : NULL, args[rows->has_bias ? 3 : 2] };
     int64_t grain = 32768 / (rows->n > 0 ? rows->n : 1) + 1;
 
     if (threads <= 1 || rows->count <= grain)
-        return rows_some(&call, 0, rows->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows->count, grain, rows_some, &call);
+        return rows_range(&call, 0, rows->count, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows->count, grain, rows_range, &call);
 }
 
-/* Scale or bias: an element for each of a row. */
+/* Reads scale or bias, which have one element for each element of a row. */
 static inlay_status read_row(cpu_build *build, uint32_t value, int64_t n, cpu_place *out)
 {
     memory_desc vector;
@@ -133,11 +134,11 @@ static inlay_status lower_rows(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
     bool overwrite = cpu_is_last_use(build, op->in[0]), centred = op->row->family == &cpu_layer_norm;
-    bool shifted = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
+    bool has_bias = centred && op->in_count > 2 && op->in[2] != INLAY_NONE;
     cpu_place input, output, scale, bias;
-    const cpu_place *places[] = { &input, &scale, shifted ? &bias : &output, &output };
+    const cpu_place *places[] = { &input, &scale, has_bias ? &bias : &output, &output };
     struct rows rows = {
-        .native.run = run_rows, .epsilon = op->normalization.epsilon, .n = 1, .centred = centred, .shifted = shifted
+        .native.run = run_rows, .epsilon = op->normalization.epsilon, .n = 1, .centred = centred, .has_bias = has_bias
     };
     inlay_status status;
 
@@ -147,13 +148,13 @@ static inlay_status lower_rows(cpu_build *build, const cpu_group *group)
     INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
     overwrite = overwrite && build->places[op->in[0]].buffer == input.buffer;
     INLAY_TRY(read_row(build, op->in[1], rows.n, &scale));
-    if (shifted)
+    if (has_bias)
         INLAY_TRY(read_row(build, op->in[2], rows.n, &bias));
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
         INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
-    INLAY_TRY(cpu_emit_step(build, &rows.native, sizeof rows, places, shifted ? 4 : 3));
+    INLAY_TRY(cpu_emit_step(build, &rows.native, sizeof rows, places, has_bias ? 4 : 3));
     status = cpu_finish(build, group, 0, &output, false);
 done:
     return status;
@@ -161,8 +162,8 @@ done:
 
 /* ------------------------------------------------------------------ layer normalisation */
 
-/* Is scale or bias one element for each of what is normalised, from the axis on? What is not known may be 1, which
- * would be one for all. */
+/* Does the scale or bias have the dims of the normalised axes? A dimension that is not known may be 1 (broadcast) and
+ * is refused. */
 static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_refusal *why)
 {
     const inlay_value_info *x = kit_input(node, 0), *value = kit_input(node, input);
@@ -170,13 +171,13 @@ static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_r
     if (value == NULL)
         return true;
     if (value->rank != x->rank - (uint32_t)axis)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "spell it out", "input %u has %u axes; %u are normalised", input,
-                          value->rank, x->rank - (uint32_t)axis);
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "expand it to the normalised axes",
+                          "input %u has %u axes, but %u are normalised", input, value->rank, x->rank - (uint32_t)axis);
     for (uint32_t d = 0; d < value->rank; d++)
         if (!cpu_same_dim(&value->dims[d], &x->dims[(uint32_t)axis + d]) &&
             (value->dims[d].kind != INLAY_DIM_FIXED || value->dims[d].value == 1))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shapes, or spell it out",
-                              "input %u may be one element for all along axis %u", input, d);
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shapes, or expand it",
+                              "input %u may be broadcast along axis %u", input, d);
     return true;
 }
 
@@ -201,8 +202,8 @@ static bool is_vector(const kit_node *node, uint32_t i)
     return kit_input(node, i) == NULL || (kit_is_constant(node, i) && kit_input(node, i)->rank == 1);
 }
 
-/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: expand.c takes them apart, so
- * that the sums are made where the product before them has its own. */
+/* SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft. expand.c expands them, so that the sums
+ * can be fused into a preceding matrix multiplication. */
 static bool parse_skip(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *skip = kit_input(node, 1);
@@ -211,7 +212,8 @@ static bool parse_skip(const kit_node *node, cpu_op *op, kit_refusal *why)
         return false;
     for (uint32_t d = 0; d < input->rank; d++)
         if (!cpu_same_dim(&input->dims[d], &skip->dims[d]))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes", "they may differ along axis %u", d);
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare their shapes",
+                              "inputs 0 and 1 may differ along axis %u", d);
     for (uint32_t i = 2; i < node->info->input_count; i++)
         if (!is_vector(node, i) || (i == 2 && kit_input(node, i) == NULL))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u is not a constant vector", i);
@@ -221,7 +223,7 @@ static bool parse_skip(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 const cpu_family cpu_skip_norm = { "normalisation of a sum", parse_skip, NULL };
 
-/* ------------------------------------------------------------------ by the root of the mean square */
+/* ------------------------------------------------------------------ RMS normalisation */
 
 const cpu_family cpu_rms_norm = { "normalisation by the mean square", parse_layer, lower_rows };
 
@@ -235,29 +237,29 @@ static bool parse_lrn(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->alpha = (float)kit_attr_float(node->info, "alpha", 1e-4);
     op->beta = (float)kit_attr_float(node->info, "beta", 0.75);
     op->normalization.bias = (float)kit_attr_float(node->info, "bias", 1);
-    if (op->size < 1 || op->size % 2 == 0) /* an even window has no middle, and ONNX's leans to the other side */
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an odd size", "size %lld", (long long)op->size);
+    if (op->size < 1 || op->size % 2 == 0) /* ONNX and oneDNN centre windows of even size differently */
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an odd size", "size %lld is not odd", (long long)op->size);
     return true;
 }
 
-/* oneDNN multiplies the sum of squares by its root, which overflows for numbers whose squares do not. Where there are
- * such, or NaN, all is done again. */
-typedef struct odd_lrn {
+/* oneDNN multiplies the sum of squares by its root, which overflows for inputs whose squares do not. If the input has
+ * such values or NaN, this step computes the whole output again. */
+typedef struct lrn_repair {
     cpu_native native;
-    memory_desc md; /* [N, C, H, W], channels maybe in blocks */
+    memory_desc md; /* [N, C, H, W]; channels may be blocked */
     double factor, beta, bias;
     int64_t size;
-    float most; /* numbers up to here are oneDNN's */
-} odd_lrn;
+    float limit; /* oneDNN's result is exact up to this magnitude */
+} lrn_repair;
 
-static int64_t lrn_place(const memory_desc *md, int64_t n, int64_t c, int64_t h, int64_t w)
+static int64_t lrn_offset(const memory_desc *md, int64_t n, int64_t c, int64_t h, int64_t w)
 {
     const int64_t block = md->inner_nblks > 0 ? md->inner_blks[0] : 1;
 
     return n * md->strides[0] + c / block * md->strides[1] + c % block + h * md->strides[2] + w * md->strides[3];
 }
 
-static void lrn_pixel(const odd_lrn *lrn, const float *input, float *output, int64_t n, int64_t h, int64_t w)
+static void lrn_pixel(const lrn_repair *lrn, const float *input, float *output, int64_t n, int64_t h, int64_t w)
 {
     const int64_t half = lrn->size / 2, channels = lrn->md.dims[1];
 
@@ -265,31 +267,32 @@ static void lrn_pixel(const odd_lrn *lrn, const float *input, float *output, int
         float sum = 0;
 
         for (int64_t k = c > half ? c - half : 0; k <= c + half && k < channels; k++) {
-            const float v = input[lrn_place(&lrn->md, n, k, h, w)];
+            const float v = input[lrn_offset(&lrn->md, n, k, h, w)];
 
             sum += v * v;
         }
-        output[lrn_place(&lrn->md, n, c, h, w)] =
-            (float)(input[lrn_place(&lrn->md, n, c, h, w)] * pow(lrn->bias + lrn->factor * (double)sum, -lrn->beta));
+        output[lrn_offset(&lrn->md, n, c, h, w)] =
+            (float)(input[lrn_offset(&lrn->md, n, c, h, w)] * pow(lrn->bias + lrn->factor * (double)sum, -lrn->beta));
     }
 }
 
 /* args: x, y. */
-static inlay_status run_odd_lrn(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                                uint32_t threads)
+static inlay_status run_lrn_repair(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
+                                   uint32_t threads)
 {
-    const odd_lrn *lrn = (const odd_lrn *)(const void *)native;
+    const lrn_repair *lrn = (const lrn_repair *)(const void *)native;
     const float *input = args[0];
     int64_t count = 1;
-    bool odd = false;
+    bool exceeds = false;
 
+    INLAY_CHECK(lrn->size % 2 == 1 && lrn->md.ndims == 4);
     (void)state, (void)run, (void)threads;
     for (uint32_t d = 0; d < 4; d++)
         count *= lrn->md.padded_dims[d];
-#pragma omp simd reduction(| : odd)
+#pragma omp simd reduction(| : exceeds)
     for (int64_t i = 0; i < count; i++)
-        odd |= !(fabsf(input[i]) <= lrn->most);
-    for (int64_t n = 0; odd && n < lrn->md.dims[0]; n++)
+        exceeds |= !(fabsf(input[i]) <= lrn->limit);
+    for (int64_t n = 0; exceeds && n < lrn->md.dims[0]; n++)
         for (int64_t h = 0; h < lrn->md.dims[2]; h++)
             for (int64_t w = 0; w < lrn->md.dims[3]; w++)
                 lrn_pixel(lrn, input, args[1], n, h, w);
@@ -298,7 +301,7 @@ static inlay_status run_odd_lrn(const cpu_native *native, const cpu_state *state
 
 static inlay_status lower_lrn(cpu_build *build, const cpu_group *group)
 {
-    odd_lrn odd = { .native.run = run_odd_lrn };
+    lrn_repair repair = { .native.run = run_lrn_repair };
     const cpu_op *op = build->op;
     library_description pd = NULL;
     library_op desc = {
@@ -306,7 +309,7 @@ static inlay_status lower_lrn(cpu_build *build, const cpu_group *group)
     };
     const int64_t *dims = build->dims[op->in[0]],
                   folded[] = { dims[0], dims[1], cpu_count(build, op->in[0]) / dims[0] / dims[1], 1 };
-    const bool folds = build->ranks[op->in[0]] != 4; /* an image of two axes for other numbers of them */
+    const bool folds = build->ranks[op->in[0]] != 4; /* the input is read as [N, C, pixels, 1] */
     cpu_place input, output;
     inlay_status status;
 
@@ -320,14 +323,14 @@ static inlay_status lower_lrn(cpu_build *build, const cpu_group *group)
     INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
     INLAY_TRY(
         cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_SRC, &input }, { LIBRARY_ARG_DST, &output } }, 2));
-    odd.md = input.md;
-    odd.factor = (double)op->alpha / (double)op->size;
-    odd.beta = (double)op->beta;
-    odd.bias = (double)op->normalization.bias;
-    odd.size = op->size;
-    odd.most = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
-    odd.most = odd.most < 1e18f ? odd.most : 1e18f;
-    INLAY_TRY(cpu_emit_step(build, &odd.native, sizeof odd, (const cpu_place *[]){ &input, &output }, 2));
+    repair.md = input.md;
+    repair.factor = (double)op->alpha / (double)op->size;
+    repair.beta = (double)op->beta;
+    repair.bias = (double)op->normalization.bias;
+    repair.size = op->size;
+    repair.limit = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
+    repair.limit = repair.limit < 1e18f ? repair.limit : 1e18f;
+    INLAY_TRY(cpu_emit_step(build, &repair.native, sizeof repair, (const cpu_place *[]){ &input, &output }, 2));
     if (folds)
         memory_desc_plain(&output.md, build->ranks[op->in[0]], dims);
     status = cpu_finish(build, group, 0, &output, false);

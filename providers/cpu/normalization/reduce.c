@@ -1,10 +1,11 @@
-/* Reductions (ONNX ReduceMean, Sum, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp) by loops of our own, over any
- * axes: rows where the innermost are reduced, columns side by side where others are, and a copy with the reduced axes
- * last where they do not lie together. Means and maxima over all of an image are pooling (pool.c), which takes images
- * as they lie.
+/* Reductions (ONNX ReduceMean, Sum, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp) by built-in loops over any
+ * axes. If the innermost axes are reduced, the loop runs over rows; if other adjacent axes are, over blocks of columns;
+ * otherwise the input is copied with the reduced axes last. Means and maxima over all pixels of an image run as pooling
+ * (pool.c), which reads images in any layout.
  *
- * Sums are made in double and rounded once, so that those of rows are what LayerNormalization has (rows.h). */
+ * Sums are accumulated in double and rounded once, so that sums of rows equal those of LayerNormalization (rows.h). */
 #include "region/build.h"
+#include "inlay/check.h"
 #include "simd/row_set.h"
 #include "normalization/row_loops.h"
 #include "simd/vecmath.h"
@@ -14,14 +15,14 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(cpu_reduced_nothing);
 
-/* Which elements come together how, and what becomes of that. */
+/* Functions that are applied to the result of the fold (FOLD_*). */
 enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG };
 
 static const struct kind {
     const char *op_type;
     uint32_t fold, finish;
-    float nothing;  /* of no elements */
-    bool is_itself; /* of one element: that */
+    float empty_result; /* of no elements */
+    bool keeps_one;     /* the reduction of one element is the element */
 } kinds[] = {
     { "ReduceMean", FOLD_SUM, FINISH_MEAN, NAN, true },
     { "ReduceSum", FOLD_SUM, FINISH_NONE, 0, true },
@@ -46,7 +47,7 @@ static const struct kind *kind_of(const char *op_type)
 
 /* ------------------------------------------------------------------ reading */
 
-/* Which axes are reduced, as bits; all known ahead. Attribute in old versions, input in new ones. */
+/* The reduced axes as a bit mask; they must be constant. An attribute in old versions, an input in new ones. */
 static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit_refusal *why)
 {
     uint32_t count = 0;
@@ -60,15 +61,15 @@ static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit
         axes = list;
     }
     for (uint32_t i = 0; i < count; i++) {
-        int64_t a;
+        int64_t axis;
 
-        if (!cpu_axis(axes[i], rank, &a))
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis outside the tensor");
-        *out |= 1u << a;
+        if (!cpu_axis(axes[i], rank, &axis))
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "an axis is outside the tensor");
+        *out |= 1u << axis;
     }
     if (count == 0) {
         if (kit_attr_int(node->info, "noop_with_empty_axes", 0) != 0)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a reduction over no axes");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "noop_with_empty_axes with no axes is not supported");
         *out = (1u << rank) - 1;
     }
     return true;
@@ -97,16 +98,16 @@ static bool parse_reduce(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 float cpu_reduced_nothing(const cpu_op *op)
 {
-    return kind_of(op->row->op_type)->nothing;
+    return kind_of(op->row->op_type)->empty_result;
 }
 
 /* ------------------------------------------------------------------ the step */
 
-/* `count` times n elements with `inner` columns each; inner 1: rows. */
+/* Reduces `count` blocks of n rows with `inner` columns along n; inner 1: `count` rows of n elements. */
 struct reduction {
     cpu_native native;
     int64_t count, n, inner;
-    int64_t blocks; /* of columns */
+    int64_t blocks; /* blocks of columns */
     const struct kind *kind;
 };
 
@@ -129,12 +130,13 @@ static void finish(const struct reduction *reduction, float *output, int64_t cou
         output[i] = vm_log(output[i]);
 }
 
-static inlay_status reduce_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status reduce_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduction_call *call = user;
     const struct reduction *reduction = call->reduction;
 
     (void)worker;
+    INLAY_CHECK(reduction->kind->fold < FOLD_COUNT && end <= reduction->count * reduction->blocks);
     if (reduction->inner == 1) {
         KERNEL_BEST(row_loops)->folds[reduction->kind->fold].rows(call->input + begin * reduction->n,
                                                                   call->output + begin, end - begin, reduction->n);
@@ -163,21 +165,22 @@ static inlay_status run_reduction(const cpu_native *native, const cpu_state *sta
                   grain = 32768 / (reduction->n * (reduction->inner > 1 ? ROW_COLUMNS : 1)) + 1;
 
     if (threads <= 1 || items <= grain)
-        return reduce_some(&call, 0, items, 0);
-    return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_some, &call);
+        return reduce_range(&call, 0, items, 0);
+    return state->host->parallel_for(state->host->ctx, run, items, grain, reduce_range, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Do the reduced axes lie together in input, which is dense, and the kept ones in their order, so that the result is
- * row-major? Axes of one element aside. *count, *n, *inner: elements before, of and behind the reduced ones. */
-static bool together(const memory_desc *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
+/* Are the reduced axes of a dense input adjacent in memory, and the other axes in their order, so that the result is
+ * row-major? Axes of size 1 are ignored. *count, *n, *inner: elements of the axes outside, of and inside the reduced
+ * ones. */
+static bool axes_are_adjacent(const memory_desc *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
 {
     const int64_t *strides = input->strides;
     int order[CPU_MAX_RANK], rank = 0, last_kept = -1;
     int64_t *part = count;
 
-    for (int d = 0; d < input->ndims; d++) { /* from the outermost, as they lie */
+    for (int d = 0; d < input->ndims; d++) { /* sorts by stride, outermost first */
         int at = rank;
 
         if (input->dims[d] == 1)
@@ -204,53 +207,54 @@ static bool together(const memory_desc *input, uint32_t axes, int64_t *count, in
     return true;
 }
 
-/* The kept axes, then the reduced ones, each in their order. */
-static void reduced_last(const cpu_build *build, uint32_t x, uint32_t axes, memory_desc *out)
+/* A dense layout with the kept axes outside and the reduced axes inside, each in their order. */
+static void reduced_last(const cpu_build *build, uint32_t value, uint32_t axes, memory_desc *out)
 {
     int64_t strides[CPU_MAX_RANK], stride = 1;
 
     for (int pass = 1; pass >= 0; pass--)
-        for (uint32_t d = build->ranks[x]; d-- > 0;) {
+        for (uint32_t d = build->ranks[value]; d-- > 0;) {
             if (((axes >> d) & 1) != (uint32_t)pass)
                 continue;
             strides[d] = stride;
-            stride *= build->dims[x][d];
+            stride *= build->dims[value][d];
         }
-    memory_desc_strides(out, build->ranks[x], build->dims[x], strides);
+    memory_desc_strides(out, build->ranks[value], build->dims[value], strides);
 }
 
 static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    const uint32_t x = op->in[0], rank = build->ranks[x];
+    const uint32_t value = op->in[0], rank = build->ranks[value];
     struct reduction reduction = { .native.run = run_reduction, .kind = kind_of(op->row->op_type) };
     cpu_place in, out;
     inlay_status status;
-    bool lies;
+    bool dense;
     memory_desc md;
 
-    INLAY_TRY(cpu_read(build, x, &in));
-    lies = !memory_desc_is_blocked(&in.md) && memory_desc_is_dense(&in.md);
-    /* Means and maxima of images, which are rows as long as channels do not lie last. Of one axis they are rows of a
-     * sequence that a Transpose has left where they were, summed as any other row. */
-    if (op->window.global && (op->alg == LIBRARY_POOLING_MAX || (memory_desc_is_image(&in.md) && !(rank == 3 && lies))))
+    INLAY_TRY(cpu_read(build, value, &in));
+    dense = !memory_desc_is_blocked(&in.md) && memory_desc_is_dense(&in.md);
+    /* Maxima over all pixels run as pooling, and means if channels are last or blocked; other means are sums of rows. A
+     * channels-last tensor with one spatial axis is mostly a transposed sequence, which is summed like other rows. */
+    if (op->window.global &&
+        (op->alg == LIBRARY_POOLING_MAX || (memory_desc_is_image(&in.md) && !(rank == 3 && dense))))
         return cpu_pool.lower(build, group);
-    memory_desc_plain(&md, rank, build->dims[x]);
-    if (lies && together(&in.md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
-        /* as it is */
-    } else if (together(&md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
-        INLAY_TRY(cpu_read_plain(build, x, &in));
+    memory_desc_plain(&md, rank, build->dims[value]);
+    if (dense && axes_are_adjacent(&in.md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
+        /* the present layout is suitable */
+    } else if (axes_are_adjacent(&md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
+        INLAY_TRY(cpu_read_plain(build, value, &in));
     } else {
-        reduced_last(build, x, op->reduction.axes, &md);
-        INLAY_TRY(cpu_read_as(build, x, &md, &in));
+        reduced_last(build, value, op->reduction.axes, &md);
+        INLAY_TRY(cpu_read_as(build, value, &md, &in));
         reduction.n = reduction.inner = 1;
         for (uint32_t d = 0; d < rank; d++)
-            reduction.n *= (op->reduction.axes & (1u << d)) != 0 ? build->dims[x][d] : 1;
-        reduction.count = cpu_count(build, x) / reduction.n;
+            reduction.n *= (op->reduction.axes & (1u << d)) != 0 ? build->dims[value][d] : 1;
+        reduction.count = cpu_count(build, value) / reduction.n;
     }
     memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    if (reduction.n == 1 && reduction.kind->is_itself) {
-        INLAY_TRY(cpu_read_plain(build, x, &in));
+    if (reduction.n == 1 && reduction.kind->keeps_one) {
+        INLAY_TRY(cpu_read_plain(build, value, &in));
         in.md = md;
         return cpu_finish(build, group, 0, &in, false);
     }

@@ -1,76 +1,76 @@
-/* Loops along rows, see row_loops.h. */
+/* Loops over rows and columns, see row_loops.h. */
 #include "normalization/row_loops.h"
 #include "simd/row_set.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* Sums of MAP(a), in double. */
+/* Sums of `map`, an expression of a, in double. */
 #define SUMS(name, map)                                                                                                \
-    static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                                        \
+    static void rows_##name(const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
-        for (int64_t r = 0; r < count; r++, x += n) {                                                                  \
+        for (int64_t r = 0; r < count; r++, input += n) {                                                              \
             double sum = 0;                                                                                            \
             _Pragma("omp simd reduction(+ : sum)") for (int64_t i = 0; i < n; i++)                                     \
             {                                                                                                          \
-                const double a = (double)x[i];                                                                         \
+                const double a = (double)input[i];                                                                     \
                 sum += (map);                                                                                          \
             }                                                                                                          \
-            y[r] = (float)sum;                                                                                         \
+            output[r] = (float)sum;                                                                                    \
         }                                                                                                              \
     }                                                                                                                  \
-    static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)                       \
+    static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
     {                                                                                                                  \
         double sum[ROW_COLUMNS] = { 0 };                                                                               \
         for (int64_t i = 0; i < n; i++)                                                                                \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
-                const double a = (double)x[i * step + j];                                                              \
+                const double a = (double)input[i * step + j];                                                          \
                 sum[j] += (map);                                                                                       \
             }                                                                                                          \
         for (int64_t j = 0; j < width; j++)                                                                            \
-            y[j] = (float)sum[j];                                                                                      \
+            output[j] = (float)sum[j];                                                                                 \
     }
 SUMS(sum, a)
 SUMS(magnitudes, fabs(a))
 SUMS(squares, a *a)
 
-/* The largest or smallest; a NaN among them is the result. */
+/* Maximum or minimum; NaN if any element is NaN. */
 #define ENDS(name, kernel, is_better)                                                                                  \
-    static void rows_##name(const float *x, float *y, int64_t count, int64_t n)                                        \
+    static void rows_##name(const float *input, float *output, int64_t count, int64_t n)                               \
     {                                                                                                                  \
-        KERNEL(rows).kernel(x, y, count, n);                                                                           \
+        KERNEL(rows).kernel(input, output, count, n);                                                                  \
     }                                                                                                                  \
-    static void columns_##name(const float *x, float *y, int64_t n, int64_t step, int64_t width)                       \
+    static void columns_##name(const float *input, float *output, int64_t n, int64_t step, int64_t width)              \
     {                                                                                                                  \
         float best[ROW_COLUMNS];                                                                                       \
         for (int64_t j = 0; j < width; j++)                                                                            \
-            best[j] = x[j];                                                                                            \
+            best[j] = input[j];                                                                                        \
         for (int64_t i = 1; i < n; i++)                                                                                \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
-                const float a = x[i * step + j], b = best[j];                                                          \
+                const float a = input[i * step + j], b = best[j];                                                      \
                 best[j] = (is_better) || a != a ? a : b;                                                               \
             }                                                                                                          \
         for (int64_t j = 0; j < width; j++)                                                                            \
-            y[j] = best[j];                                                                                            \
+            output[j] = best[j];                                                                                       \
     }
 ENDS(max, tops, a > b)
 ENDS(min, lows, a < b)
 
-static void rows_product(const float *x, float *y, int64_t count, int64_t n)
+static void rows_product(const float *input, float *output, int64_t count, int64_t n)
 {
-    for (int64_t r = 0; r < count; r++, x += n) {
+    for (int64_t r = 0; r < count; r++, input += n) {
         double product = 1;
 
 #pragma omp simd reduction(* : product)
         for (int64_t i = 0; i < n; i++)
-            product *= (double)x[i];
-        y[r] = (float)product;
+            product *= (double)input[i];
+        output[r] = (float)product;
     }
 }
 
-static void columns_product(const float *x, float *y, int64_t n, int64_t step, int64_t width)
+static void columns_product(const float *input, float *output, int64_t n, int64_t step, int64_t width)
 {
     double product[ROW_COLUMNS];
 
@@ -79,101 +79,102 @@ static void columns_product(const float *x, float *y, int64_t n, int64_t step, i
     for (int64_t i = 0; i < n; i++)
 #pragma omp simd
         for (int64_t j = 0; j < width; j++)
-            product[j] *= (double)x[i * step + j];
+            product[j] *= (double)input[i * step + j];
     for (int64_t j = 0; j < width; j++)
-        y[j] = (float)product[j];
+        output[j] = (float)product[j];
 }
 
-/* ln of the sum of e^x, without overflow: shifted by the largest. One that is infinite is the result. */
-static void rows_exponentials(const float *x, float *y, int64_t count, int64_t n)
+/* ln of the sum of e^x, shifted by the maximum to avoid overflow. An infinite maximum is the result. */
+static void rows_exponentials(const float *input, float *output, int64_t count, int64_t n)
 {
-    rows_max(x, y, count, n);
-    for (int64_t r = 0; r < count; r++, x += n) {
-        const float top = y[r];
+    rows_max(input, output, count, n);
+    for (int64_t r = 0; r < count; r++, input += n) {
+        const float top = output[r];
         float sum = 0;
 
         if (!isfinite(top))
             continue;
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < n; i++)
-            sum += vm_exp(x[i] - top);
-        y[r] = top + vm_log(sum);
+            sum += vm_exp(input[i] - top);
+        output[r] = top + vm_log(sum);
     }
 }
 
-static void columns_exponentials(const float *x, float *y, int64_t n, int64_t step, int64_t width)
+static void columns_exponentials(const float *input, float *output, int64_t n, int64_t step, int64_t width)
 {
     float sum[ROW_COLUMNS] = { 0 };
 
-    columns_max(x, y, n, step, width);
+    columns_max(input, output, n, step, width);
     for (int64_t i = 0; i < n; i++)
 #pragma omp simd
         for (int64_t j = 0; j < width; j++)
-            sum[j] += vm_exp(x[i * step + j] - y[j]);
+            sum[j] += vm_exp(input[i * step + j] - output[j]);
     for (int64_t j = 0; j < width; j++)
-        y[j] = isfinite(y[j]) ? y[j] + vm_log(sum[j]) : y[j];
+        output[j] = isfinite(output[j]) ? output[j] + vm_log(sum[j]) : output[j];
 }
 
-/* Softmax: `width` columns of n elements, `step` from one to the next. */
+/* Softmax of `width` columns of n elements with stride `step`. */
 #define COLUMN_BLOCK(name, keep, finish)                                                                               \
-    static void name(const float *x, float *y, int64_t n, int64_t step, int64_t width)                                 \
+    static void name(const float *input, float *output, int64_t n, int64_t step, int64_t width)                        \
     {                                                                                                                  \
         float top[ROW_COLUMNS], sum[ROW_COLUMNS];                                                                      \
         for (int64_t j = 0; j < width; j++) {                                                                          \
-            top[j] = x[j];                                                                                             \
+            top[j] = input[j];                                                                                         \
             sum[j] = 0;                                                                                                \
         }                                                                                                              \
         for (int64_t i = 1; i < n; i++)                                                                                \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++) top[j] =                                           \
-                x[i * step + j] > top[j] ? x[i * step + j] : top[j];                                                   \
+                input[i * step + j] > top[j] ? input[i * step + j] : top[j];                                           \
         for (int64_t i = 0; i < n; i++)                                                                                \
             _Pragma("omp simd") for (int64_t j = 0; j < width; j++)                                                    \
             {                                                                                                          \
-                const float d = x[i * step + j] - top[j], e = vm_exp(d);                                               \
-                y[i * step + j] = (keep);                                                                              \
+                const float d = input[i * step + j] - top[j], e = vm_exp(d);                                           \
+                output[i * step + j] = (keep);                                                                         \
                 sum[j] += e;                                                                                           \
             }                                                                                                          \
         for (int64_t j = 0; j < width; j++)                                                                            \
             sum[j] = (finish);                                                                                         \
         for (int64_t i = 0; i < n; i++)                                                                                \
-            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) y[i * step + j] = LAST;                            \
+            _Pragma("omp simd") for (int64_t j = 0; j < width; j++) output[i * step + j] = LAST;                       \
     }
-#define LAST y[i * step + j] * sum[j]
+#define LAST output[i * step + j] * sum[j]
 COLUMN_BLOCK(softmax_columns, e, 1 / sum[j])
 #undef LAST
-#define LAST y[i * step + j] - sum[j]
+#define LAST output[i * step + j] - sum[j]
 COLUMN_BLOCK(log_columns, d, vm_log(sum[j]))
 #undef LAST
 #undef COLUMN_BLOCK
 
-static void channels_row(float *y, const float *x, const float *restrict mean, const float *restrict factor,
+static void channels_row(float *output, const float *input, const float *restrict mean, const float *restrict factor,
                          const float *restrict shift, int64_t count, bool relu)
 {
     if (relu) {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) {
-            float v = (x[i] - mean[i]) * factor[i] + shift[i];
-            y[i] = v < 0 ? 0 : v;
+            float v = (input[i] - mean[i]) * factor[i] + shift[i];
+            output[i] = v < 0 ? 0 : v;
         }
     } else {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++)
-            y[i] = (x[i] - mean[i]) * factor[i] + shift[i];
+            output[i] = (input[i] - mean[i]) * factor[i] + shift[i];
     }
 }
 
-static void pixels_row(float *y, const float *x, float mean, float factor, float shift, int64_t count, bool relu)
+static void pixels_row(float *output, const float *input, float mean, float factor, float shift, int64_t count,
+                       bool relu)
 {
     if (relu) {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) {
-            float v = (x[i] - mean) * factor + shift;
-            y[i] = v < 0 ? 0 : v;
+            float v = (input[i] - mean) * factor + shift;
+            output[i] = v < 0 ? 0 : v;
         }
     } else {
 #pragma omp simd
         for (int64_t i = 0; i < count; i++)
-            y[i] = (x[i] - mean) * factor + shift;
+            output[i] = (input[i] - mean) * factor + shift;
     }
 }
 

@@ -1,4 +1,4 @@
-/* row_loops.h - what reductions, Softmax and BatchNormalization do along rows, or along columns side by side. */
+/* row_loops.h - loops of reductions, Softmax and BatchNormalization over rows, or over blocks of adjacent columns. */
 #ifndef CPU_ROW_LOOPS_H
 #define CPU_ROW_LOOPS_H
 #include "simd/instances.h"
@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 enum { FOLD_SUM, FOLD_MAGNITUDES, FOLD_SQUARES, FOLD_PRODUCT, FOLD_MAX, FOLD_MIN, FOLD_EXPONENTIALS, FOLD_COUNT };
-enum { ROW_COLUMNS = 64 }; /* side by side, at most */
+enum { ROW_COLUMNS = 64 }; /* maximum width of a block of columns */
 
 /* output[r] = the fold of the n elements of row r. */
 typedef void fold_rows_fn(const float *input, float *output, int64_t count, int64_t n);
-/* The same of each of `width` columns of n elements, `step` from one element to the next. */
+/* The same for each of `width` columns of n elements; width <= ROW_COLUMNS. step: stride of a column. */
 typedef void fold_columns_fn(const float *input, float *output, int64_t n, int64_t step, int64_t width);
 
 typedef struct row_loops {
@@ -18,9 +18,9 @@ typedef struct row_loops {
         fold_rows_fn *rows;
         fold_columns_fn *columns;
     } folds[FOLD_COUNT];
-    /* As many elements of y as of x, which it may be. */
+    /* The output has as many elements as the input, and may be the input. */
     fold_columns_fn *softmax, *log_softmax;
-    /* output = (input - mean) * factor + shift; with relu NaN stays, and less than 0 becomes 0. output may be input. */
+    /* output = (input - mean) * factor + shift; relu: negative results become 0, NaN stays. output may be input. */
     void (*channels_row)(float *output, const float *input, const float *restrict mean, const float *restrict factor,
                          const float *restrict shift, int64_t count, bool relu);
     void (*pixels_row)(float *output, const float *input, float mean, float factor, float shift, int64_t count,

@@ -1,10 +1,12 @@
-/* rows.h - sums of rows, exact to the last bit but for about one in 10^8: in double, rounded once. Their result does
- * not depend on the order of elements, thus not on who computes them, which integers made of floats notice. */
+/* rows.h - sums of rows, accumulated in double and rounded once: exact to the last bit except for about one in 10^8.
+ * The result thus does not depend on the order of elements or on the instruction set, which matters where floats are
+ * quantized afterwards. */
 #ifndef CPU_ROWS_H
 #define CPU_ROWS_H
 #include <stdint.h>
 
-#define ROWS_INLINE static inline __attribute__((always_inline)) /* into loops for several CPUs */
+#define ROWS_INLINE                                                                                                    \
+    static inline __attribute__((always_inline)) /* inlined into loops that are compiled for several instruction sets */
 
 ROWS_INLINE float row_sum(const float *input, int64_t n)
 {

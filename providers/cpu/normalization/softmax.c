@@ -1,7 +1,7 @@
-/* Softmax and LogSoftmax (ONNX Softmax-1..13): loops over rows, or over columns side by side where the axis is not the
- * innermost. Where a row has a NaN, or an infinity, ONNX has NaN all along it; sums of differences from the largest
- * make it so. */
+/* Softmax and LogSoftmax (ONNX Softmax-1..13): loops over rows, or over blocks of columns if the axis is not the
+ * innermost. A row with NaN or +infinity becomes NaN, as ONNX specifies, because the maximum is subtracted. */
 #include "normalization/row_loops.h"
+#include "inlay/check.h"
 #include "region/build.h"
 #include "simd/row_set.h"
 
@@ -12,7 +12,7 @@ static bool parse_softmax(const kit_node *node, cpu_op *op, kit_refusal *why)
 
     if (!cpu_known_rank(input, 1, CPU_MAX_RANK, "input 0", why))
         return false;
-    /* Versions 1 to 11 see a matrix, cut at the axis. */
+    /* Versions 1 to 11 flatten the input to a matrix at the axis. */
     if (!cpu_axis(kit_attr_int(node->info, "axis", old ? 1 : -1), input->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
     op->softmax.flattened = old;
@@ -22,25 +22,26 @@ static bool parse_softmax(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 struct softmax {
     cpu_native native;
-    int64_t n, inner; /* elements along the axis, and from one of them to the next */
-    int64_t items;    /* rows, or blocks of columns */
-    int64_t blocks;   /* of columns, in `inner` */
+    int64_t n, inner; /* elements along the axis, and their stride */
+    int64_t items;    /* number of rows, or of blocks of columns */
+    int64_t blocks;   /* blocks of columns in `inner` */
     bool log;
 };
 
 typedef struct softmax_call {
     const struct softmax *softmax;
     const float *input;
-    float *output; /* may be x */
+    float *output; /* may be input */
 } softmax_call;
 
-static inlay_status softmax_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status softmax_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const softmax_call *call = user;
     const struct softmax *softmax = call->softmax;
     const row_loops *const loops = KERNEL_BEST(row_loops);
 
     (void)worker;
+    INLAY_CHECK(begin <= end && end <= softmax->items);
     if (softmax->inner == 1) {
         (softmax->log ? KERNEL_BEST(rows)->log_softmax : KERNEL_BEST(rows)->softmax)(
             call->input + begin * softmax->n, call->output + begin * softmax->n, end - begin, softmax->n);
@@ -65,13 +66,14 @@ static inlay_status run_softmax(const cpu_native *native, const cpu_state *state
     const int64_t grain = 8192 / (softmax->n * (softmax->inner > 1 ? ROW_COLUMNS : 1)) + 1;
 
     if (threads <= 1 || softmax->items <= grain)
-        return softmax_some(&call, 0, softmax->items, 0);
-    return state->host->parallel_for(state->host->ctx, run, softmax->items, grain, softmax_some, &call);
+        return softmax_range(&call, 0, softmax->items, 0);
+    return state->host->parallel_for(state->host->ctx, run, softmax->items, grain, softmax_range, &call);
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* x without gaps: as it lies if that is not in blocks. Along the channels, with these last. */
+/* Reads the input without gaps: in its present layout unless that is blocked. Blocked images are read channels last if
+ * the axis is the channels, otherwise row-major. */
 static inlay_status read_dense(cpu_build *build, uint32_t value, cpu_place *out)
 {
     const cpu_op *op = build->op;
@@ -79,7 +81,7 @@ static inlay_status read_dense(cpu_build *build, uint32_t value, cpu_place *out)
     inlay_status status;
     memory_desc md;
 
-    if (op->softmax.flattened) /* several axes as one */
+    if (op->softmax.flattened) /* several axes are treated as one */
         return cpu_read_plain(build, value, out);
     status = cpu_read(build, value, out);
     if (status != INLAY_OK || (!memory_desc_is_blocked(&out->md) && memory_desc_is_dense(&out->md)))
@@ -113,6 +115,7 @@ static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
         softmax.n *= build->dims[op->in[0]][d];
     if (!op->softmax.flattened && softmax.n > 1)
         softmax.inner = input.md.strides[op->axis];
+    INLAY_CHECK(softmax.n > 0 && softmax.inner > 0);
     softmax.blocks = (softmax.inner + ROW_COLUMNS - 1) / ROW_COLUMNS;
     softmax.items = cpu_count(build, op->in[0]) / softmax.n / softmax.inner * (softmax.inner > 1 ? softmax.blocks : 1);
     INLAY_TRY(cpu_emit_step(build, &softmax.native, sizeof softmax, (const cpu_place *const[]){ &input, &output }, 2));

@@ -1,24 +1,25 @@
-/* One provider of two. Which of them made an offer is in its cookie, which compiled a region is in the region. */
+/* Combines two providers. The cookie of an offer and the compiled region record which of them made it. */
 #include "operators/operators.h"
+#include "inlay/check.h"
 #include "inlay/extensions.h"
 #include <stdlib.h>
 
 enum { REGIONS, OPERATORS, PARTS };
 
-/* What operators take compared with the provider reference, whose prices they have: at least this much less, for their
- * loops are the same with longer vectors. */
-#define VECTORS 0.9
+/* Time of the operators relative to provider reference, whose costs they report. Their loops are the same with longer
+ * vectors; this is a conservative estimate of the gain. */
+#define VECTOR_TIME 0.9
 
 typedef struct combined_state {
     inlay_provider parts[PARTS];
     void *states[PARTS];
-    /* Tables of functions that the host asks regions for, by the functions of this file. NULL: regions has none. */
+    /* Extensions of the parts, which the functions of this file forward to. NULL: not supported. */
     const inlay_ext_kernels *kernels;
     const inlay_ext_states *in_place;
     const inlay_ext_branches *branches[PARTS];
 } combined_state;
 
-/* A compiled region: whose, and what that provider made. */
+/* A compiled region: the part that compiled it, and its result. */
 typedef struct combined_region {
     uint32_t part;
     inlay_compiled *compiled;
@@ -48,7 +49,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", regions->name);
     state->parts[REGIONS] = *regions;
     for (uint32_t part = 0; part < PARTS && status == INLAY_OK; part++) {
-        if (part == OPERATORS) /* whose tables depend on options that regions have read by now */
+        if (part == OPERATORS) /* its tables depend on options that regions has read before */
             state->parts[part] = kit_describe_provider(cpu_operators());
         status = state->parts[part].create(state->parts[part].ctx, host, args, &state->states[part], diag);
         if (status == INLAY_OK)
@@ -66,13 +67,13 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
 
 /* ------------------------------------------------------------------ offers */
 
-/* Where a part's answers go before they reach the host's sink. */
+/* Forwards the answers of a part to the host's sink. */
 struct relay {
     const inlay_assess_sink *to;
-    uint8_t *open; /* [node_count] candidates that have no offer yet */
+    uint8_t *open; /* [node_count] candidates without an offer */
 };
 
-static inlay_status pass_region(void *ctx, const inlay_offer *offer)
+static inlay_status forward_region(void *ctx, const inlay_offer *offer)
 {
     const struct relay *relay = ctx;
 
@@ -81,7 +82,7 @@ static inlay_status pass_region(void *ctx, const inlay_offer *offer)
     return relay->to->offer(relay->to->ctx, offer);
 }
 
-static inlay_status pass_operator(void *ctx, const inlay_offer *offer)
+static inlay_status forward_operator(void *ctx, const inlay_offer *offer)
 {
     const struct relay *relay = ctx;
     inlay_offer marked = *offer;
@@ -92,7 +93,7 @@ static inlay_status pass_operator(void *ctx, const inlay_offer *offer)
     return relay->to->offer(relay->to->ctx, &marked);
 }
 
-static inlay_status pass_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status forward_refusal(void *ctx, const inlay_refusal *refusal)
 {
     const struct relay *relay = ctx;
 
@@ -111,7 +112,8 @@ static inlay_status drop_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-/* Regions are asked a second time why they refuse the nodes that operators do not take, either. */
+/* Regions are assessed first, then operators. A second round over regions collects the reasons of refusal of the nodes
+ * that neither supports. */
 static inlay_status assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
 {
@@ -121,9 +123,9 @@ static inlay_status assess(void *state_, const inlay_graph *graph, const uint8_t
         uint32_t part;
         inlay_assess_sink sink;
     } rounds[] = {
-        { REGIONS, { sizeof(inlay_assess_sink), &relay, pass_region, drop_refusal } },
-        { OPERATORS, { sizeof(inlay_assess_sink), &relay, pass_operator, drop_refusal } },
-        { REGIONS, { sizeof(inlay_assess_sink), &relay, drop_offer, pass_refusal } },
+        { REGIONS, { sizeof(inlay_assess_sink), &relay, forward_region, drop_refusal } },
+        { OPERATORS, { sizeof(inlay_assess_sink), &relay, forward_operator, drop_refusal } },
+        { REGIONS, { sizeof(inlay_assess_sink), &relay, drop_offer, forward_refusal } },
     };
     inlay_status status = INLAY_OK;
 
@@ -144,28 +146,27 @@ static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_
 {
     combined_state *state = state_;
     const uint32_t part = (request->offer->cookie & CPU_COOKIE_OPERATOR) != 0 ? OPERATORS : REGIONS;
-    inlay_cost_request own = *request;
+    inlay_cost_request forwarded = *request;
     inlay_offer offer = *request->offer;
-
     inlay_status status;
 
     offer.cookie &= ~CPU_COOKIE_OPERATOR;
-    own.offer = &offer;
-    status = state->parts[part].cost(state->states[part], &own, out);
+    forwarded.offer = &offer;
+    status = state->parts[part].cost(state->states[part], &forwarded, out);
     if (part == OPERATORS)
-        out->ns *= VECTORS;
+        out->ns *= VECTOR_TIME;
     return status;
 }
 
 /* ------------------------------------------------------------------ regions */
 
-/* Offers of operators do not merge, so one of them is a region by itself. */
+/* Offers of operators do not merge, so each of them is compiled alone. */
 static inlay_status compile(void *state_, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
     combined_state *state = state_;
     combined_region *region = calloc(1, sizeof *region);
-    inlay_compile_request own = *request;
+    inlay_compile_request forwarded = *request;
     uint64_t cookie = 0;
     inlay_status status;
 
@@ -175,9 +176,9 @@ static inlay_status compile(void *state_, const inlay_compile_request *request, 
     if (request->offer_count == 1 && request->cookies != NULL && (request->cookies[0] & CPU_COOKIE_OPERATOR) != 0) {
         region->part = OPERATORS;
         cookie = request->cookies[0] & ~CPU_COOKIE_OPERATOR;
-        own.cookies = &cookie;
+        forwarded.cookies = &cookie;
     }
-    status = state->parts[region->part].compile(state->states[region->part], &own, &region->compiled, diag);
+    status = state->parts[region->part].compile(state->states[region->part], &forwarded, &region->compiled, diag);
     if (status != INLAY_OK) {
         free(region);
         return status;
@@ -186,11 +187,12 @@ static inlay_status compile(void *state_, const inlay_compile_request *request, 
     return INLAY_OK;
 }
 
-/* The part that compiled a region, and in *out_compiled what it made. */
+/* The part that compiled a region; *out_compiled: its result. */
 static uint32_t part_of(const inlay_compiled *compiled, inlay_compiled **out_compiled)
 {
     const combined_region *region = (const combined_region *)(const void *)compiled;
 
+    INLAY_CHECK(region->part < PARTS);
     *out_compiled = region->compiled;
     return region->part;
 }
@@ -198,13 +200,13 @@ static uint32_t part_of(const inlay_compiled *compiled, inlay_compiled **out_com
 static void release_compiled(void *state_, inlay_compiled *compiled)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
+    inlay_compiled *inner;
     uint32_t part;
 
     if (compiled == NULL)
         return;
-    part = part_of(compiled, &own);
-    state->parts[part].release_compiled(state->states[part], own);
+    part = part_of(compiled, &inner);
+    state->parts[part].release_compiled(state->states[part], inner);
     free(compiled);
 }
 
@@ -212,29 +214,29 @@ static inlay_status specialize(void *state_, inlay_compiled *compiled, inlay_spe
                                inlay_instance **out_instance, inlay_diag *diag)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t part = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    return state->parts[part].specialize(state->states[part], own, request, out_instance, diag);
+    return state->parts[part].specialize(state->states[part], inner, request, out_instance, diag);
 }
 
 static void release_instance(void *state_, inlay_compiled *compiled, inlay_instance *instance)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t part = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    state->parts[part].release_instance(state->states[part], own, instance);
+    state->parts[part].release_instance(state->states[part], inner, instance);
 }
 
 static inlay_status execute(void *state_, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t part = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    return state->parts[part].execute(state->states[part], own, instance, args);
+    return state->parts[part].execute(state->states[part], inner, instance, args);
 }
 
 /* ------------------------------------------------------------------ tables of functions */
@@ -243,47 +245,47 @@ static inlay_status list_kernels(void *state_, inlay_compiled *compiled, inlay_i
                                  inlay_status (*kernel)(void *user, const inlay_kernel *k), void *user)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    return p == REGIONS ? state->kernels->list(state->states[p], own, instance, kernel, user) : INLAY_OK;
+    return part == REGIONS ? state->kernels->list(state->states[part], inner, instance, kernel, user) : INLAY_OK;
 }
 
 static inlay_status time_kernels(void *state_, inlay_compiled *compiled, const inlay_kernel_trial *trial,
                                  inlay_diag *diag)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    return p == REGIONS ? state->kernels->time(state->states[p], own, trial, diag) : INLAY_OK;
+    return part == REGIONS ? state->kernels->time(state->states[part], inner, trial, diag) : INLAY_OK;
 }
 
 static uint32_t appends(void *state_, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    return p == REGIONS ? state->in_place->appends(state->states[p], own, input, output, out_axis) : 0;
+    return part == REGIONS ? state->in_place->appends(state->states[part], inner, input, output, out_axis) : 0;
 }
 
 static uint32_t reads(void *state_, inlay_compiled *compiled, uint32_t input, uint32_t axis)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    return p == REGIONS ? state->in_place->reads(state->states[p], own, input, axis) : 0;
+    return part == REGIONS ? state->in_place->reads(state->states[part], inner, input, axis) : 0;
 }
 
 static uint32_t may_branch(void *state_, inlay_compiled *compiled, inlay_instance *instance)
 {
     combined_state *state = state_;
-    inlay_compiled *own;
-    const uint32_t p = part_of(compiled, &own);
+    inlay_compiled *inner;
+    const uint32_t part = part_of(compiled, &inner);
 
-    return state->branches[p] != NULL ? state->branches[p]->may(state->states[p], own, instance) : 0;
+    return state->branches[part] != NULL ? state->branches[part]->may(state->states[part], inner, instance) : 0;
 }
 
 static const void *extension(void *state_, const char *name)
@@ -308,6 +310,7 @@ inlay_provider cpu_combine(const inlay_provider *regions)
 {
     inlay_provider combined = *regions;
 
+    INLAY_CHECK(regions->extension != NULL && regions->create != NULL);
     combined.ctx = (void *)(uintptr_t)regions;
     combined.create = create;
     combined.destroy = destroy;

@@ -1,17 +1,18 @@
-/* operators.h - the provider cpu is two in one: regions of operators that have kernels of their own, and for the other
- * nodes the operators of providers/reference, compiled for the instructions of this CPU. */
+/* operators.h - provider cpu combines two providers: regions of operators with built-in kernels, and single operators
+ * of providers/reference, compiled for the instruction set of this CPU, for the remaining nodes. */
 #ifndef CPU_OPERATORS_H
 #define CPU_OPERATORS_H
 #include "inlay/kit.h"
 
-/* The operators at the level of instructions in use; without tables where the provider reference has the same in plain
- * C. The level is fixed by the call. */
+/* The operators for the instruction set in use. Has no tables where that is plain C, which provider reference already
+ * offers. The first call fixes the instruction set. */
 const kit_provider *cpu_operators(void);
 
-/* In the cookies of its offers that are operators. */
+/* Bit in the cookies of offers of single operators. */
 #define CPU_COOKIE_OPERATOR (UINT64_C(1) << 63)
 
-/* A provider that offers what `regions` offers, and each other node that cpu_operators() has a kernel for. Options are
- * those of regions, which opens first; operators read the same values. regions outlives it. */
+/* A provider that makes the offers of `regions`, and one for each other node that cpu_operators() has a kernel for. It
+ * has the options of `regions`, which is created first; the operators read the same values. `regions` must outlive it.
+ */
 inlay_provider cpu_combine(const inlay_provider *regions);
 #endif

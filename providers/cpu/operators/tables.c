@@ -1,4 +1,4 @@
-/* The operators, as tables of the level of instructions in use. */
+/* The tables of operators for the instruction set in use. */
 #include "operator_settings.h"
 #include "operators/operators.h"
 #include "simd/instances.h"

@@ -1,6 +1,7 @@
-/* Pooling, and reductions that are pooling: over all of the image (ONNX MaxPool, AveragePool, GlobalAveragePool,
- * GlobalMaxPool, ReduceMean, ReduceMax). Other reductions are loops (reduce.c). */
+/* Pooling (ONNX MaxPool, AveragePool, GlobalAveragePool, GlobalMaxPool), and ReduceMean and ReduceMax over all pixels
+ * of an image, which run as global pooling. For other reductions see reduce.c. */
 #include "region/build.h"
+#include "inlay/check.h"
 #include "convolution/window.h"
 
 static bool parse_pool(const kit_node *node, cpu_op *op, kit_refusal *why)
@@ -32,21 +33,21 @@ static bool parse_pool(const kit_node *node, cpu_op *op, kit_refusal *why)
               : include                    ? LIBRARY_POOLING_AVG_INCLUDE_PADDING
                                            : LIBRARY_POOLING_AVG_EXCLUDE_PADDING;
     if (op->window.ceil_mode && include)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave one of the two away",
-                          "ceil_mode with count_include_pad counts what lies past the pads in %s",
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "remove one of the two",
+                          "with ceil_mode and count_include_pad, %s counts positions beyond the pads",
                           library_in_use->title);
     if (op->alg != LIBRARY_POOLING_MAX)
         for (uint32_t i = 0; i < op->window.spatial; i++)
             if (op->window.dilations[i] != 1)
-                return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a dilated AveragePool");
+                return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "dilated AveragePool is not supported");
     for (uint32_t i = 0; i < op->window.spatial; i++)
         if (op->window.pads[i] >= op->window.kernel[i] ||
             op->window.pads[op->window.spatial + i] >= op->window.kernel[i])
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "pads as wide as the window");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "pads are as wide as the kernel");
     return true;
 }
 
-/* The output of a reduction: what was made has all axes, what ONNX wants perhaps not. */
+/* Sets the output of a pool or reduction. `made` has all axes; without keepdims the output has fewer. */
 static inlay_status set_reduced(cpu_build *build, const cpu_group *group, const cpu_place *made)
 {
     cpu_place place = *made;
@@ -64,18 +65,18 @@ static inlay_status set_reduced(cpu_build *build, const cpu_group *group, const 
     return cpu_finish(build, group, 0, &place, false);
 }
 
-static inlay_status read_image(cpu_build *build, uint32_t x, cpu_place *out)
+static inlay_status read_image(cpu_build *build, uint32_t value, cpu_place *out)
 {
     memory_desc md;
 
-    if (build->op->window.global || build->dims[x][1] < 8)
-        return cpu_read_plain(build, x, out);
-    memory_desc_channels_last(&md, build->ranks[x], build->dims[x]);
-    md.data_type = cpu_type(build, x);
-    return cpu_read_as(build, x, &md, out);
+    if (build->op->window.global || build->dims[value][1] < 8)
+        return cpu_read_plain(build, value, out);
+    memory_desc_channels_last(&md, build->ranks[value], build->dims[value]);
+    md.data_type = cpu_type(build, value);
+    return cpu_read_as(build, value, &md, out);
 }
 
-/* Is the only window all of the image, and nothing else? */
+/* Does a single window cover the whole image without padding? */
 static bool is_whole_image(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *begins,
                            const int64_t *ends)
 {
@@ -85,7 +86,7 @@ static bool is_whole_image(const cpu_op *op, const int64_t *in, const int64_t *o
     return true;
 }
 
-/* A pool of an image that lies row by row anyway, and of some pixels of it. */
+/* Lowers pooling of a row-major image without a change of layout. */
 static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const library_op *desc, const int64_t *out_dims,
                                 uint32_t result, cpu_place *out, bool *out_done)
 {
@@ -111,58 +112,60 @@ done:
 static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    uint32_t x = op->in[0], rank = build->ranks[x];
+    uint32_t value = op->in[0], rank = build->ranks[value];
     library_description pd = NULL;
     library_op desc = { .kind = LIBRARY_POOLING, .alg = op->alg };
-    const int64_t *dims_of_image = build->dims[x] + 2;
+    const int64_t *image_dims = build->dims[value] + 2;
     library_dims dims;
     cpu_place in, out;
     memory_desc y_md;
     inlay_status status;
     bool done;
 
-    if (!cpu_counts(build->dims[x], rank) || !cpu_counts(build->dims[op->out[0]], build->ranks[op->out[0]]))
+    INLAY_CHECK(rank >= 3 && op->window.spatial == rank - 2);
+    if (!cpu_counts(build->dims[value], rank) || !cpu_counts(build->dims[op->out[0]], build->ranks[op->out[0]]))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements",
                           op->name);
-    INLAY_TRY(cpu_read(build, x, &in));
+    INLAY_TRY(cpu_read(build, value, &in));
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = d < 2 ? build->dims[x][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
+        dims[d] = d < 2 ? build->dims[value][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
     if (!op->window.global)
-        cpu_window_pads(op, build->dims[x] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
+        cpu_window_pads(op, build->dims[value] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
-        desc.kernel[i] = op->window.global ? build->dims[x][2 + i] : op->window.kernel[i];
+        desc.kernel[i] = op->window.global ? build->dims[value][2 + i] : op->window.kernel[i];
         desc.strides[i] = op->window.global ? 1 : op->window.strides[i];
         desc.dilations[i] = op->window.global ? 0 : op->window.dilations[i] - 1;
     }
     INLAY_TRY(lower_plain(build, &in, &desc, dims, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
     if (done)
         return set_reduced(build, group, &out);
-    if (!memory_desc_is_image(&in.md)) /* oneDNN's kernels for row-major images are many times slower than a reorder */
-        INLAY_TRY(read_image(build, x, &in));
+    if (!memory_desc_is_image(&in.md)) /* a reorder is much faster than oneDNN's kernels for row-major images */
+        INLAY_TRY(read_image(build, value, &in));
     if (op->alg == LIBRARY_POOLING_MAX) {
         INLAY_TRY(cpu_lower_max(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
                                 op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
-    if (op->alg != LIBRARY_POOLING_MAX && is_whole_image(op, build->dims[x] + 2, dims + 2, desc.begins, desc.ends)) {
+    if (op->alg != LIBRARY_POOLING_MAX &&
+        is_whole_image(op, build->dims[value] + 2, dims + 2, desc.begins, desc.ends)) {
         INLAY_TRY(cpu_lower_mean(build, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
     if (build->state->alone && in.md.data_type == LIBRARY_F32) {
-        INLAY_TRY(cpu_read_plain(build, x, &in));
+        INLAY_TRY(cpu_read_plain(build, value, &in));
         INLAY_TRY(cpu_lower_rows(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
                                  op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
     for (uint32_t i = 0; i < op->window.spatial; i++)
-        if (desc.kernel[i] / 8 > dims_of_image[i])
+        if (desc.kernel[i] / 8 > image_dims[i])
             INLAY_TRY(inlay_fail(build->diag, INLAY_UNSUPPORTED,
-                                 "a window of %lld for an image of %lld: %s would look "
-                                 "at all of its padding",
-                                 (long long)desc.kernel[i], (long long)dims_of_image[i], library_in_use->title));
+                                 "node '%s': a kernel of %lld is too large for an image of %lld in %s, which computes "
+                                 "all padding",
+                                 op->name, (long long)desc.kernel[i], (long long)image_dims[i], library_in_use->title));
     desc.input = in.md;
     memory_desc_any(&desc.output, rank, dims);
     desc.output.data_type = in.md.data_type;

@@ -1,10 +1,11 @@
 /* Loops of pooling, see pool_loops.h. */
 #include "pooling/pool_loops.h"
+#include "inlay/check.h"
 #include "normalization/rows.h"
 #include "simd/vec.h"
 #include <math.h>
 
-static void take_one(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step)
+static void max_into(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step)
 {
     for (int64_t p = 0; p < pixels; p++, input += x_step, output += y_step) {
 #pragma omp simd
@@ -16,8 +17,8 @@ static void take_one(const float *input, float *output, int64_t pixels, int64_t 
     }
 }
 
-static void take_three(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
-                       int64_t tap_step)
+static void max3_into(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
+                      int64_t tap_step)
 {
     for (int64_t p = 0; p < pixels; p++, input += x_step, output += y_step) {
 #pragma omp simd
@@ -36,55 +37,57 @@ static inline float larger_of(float a, float b)
 
     return a != a ? a : larger;
 }
-static inline float joined(float a, float b, bool adds)
+static inline float combine(float a, float b, bool adds)
 {
     return adds ? a + b : larger_of(a, b);
 }
 
-/* t[i] = all of input[i], input[i + step] ... joined, `taps` of them, and with t[i] where it `goes_on`. stride: from
- * one i to the next in input. Numbers of taps and strides that are usual are constants where this is inlined. */
-static inline __attribute__((always_inline)) void join_some(float *restrict t, const float *restrict input, int64_t n,
-                                                            const int taps, int64_t step, const int64_t stride,
-                                                            bool adds, bool goes_on)
+/* t[i] = the maximum or sum of input[i * stride + k * step] for k < taps, and of t[i] if `accumulate`. Inlined with
+ * constants for common numbers of taps and strides. */
+static inline __attribute__((always_inline)) void combine_constant_taps(float *restrict t, const float *restrict input,
+                                                                        int64_t n, const int taps, int64_t step,
+                                                                        const int64_t stride, bool adds,
+                                                                        bool accumulate)
 {
     for (int64_t i = 0; i < n; i++) {
         float v = input[i * stride];
 
         for (int k = 1; k < taps; k++)
-            v = joined(v, input[i * stride + k * step], adds);
-        t[i] = goes_on ? joined(t[i], v, adds) : v;
+            v = combine(v, input[i * stride + k * step], adds);
+        t[i] = accumulate ? combine(t[i], v, adds) : v;
     }
 }
-static inline __attribute__((always_inline)) void join_stride(float *restrict t, const float *restrict input, int64_t n,
-                                                              int taps, int64_t step, const int64_t stride, bool adds,
-                                                              bool goes_on)
+static inline __attribute__((always_inline)) void combine_taps(float *restrict t, const float *restrict input,
+                                                               int64_t n, int taps, int64_t step, const int64_t stride,
+                                                               bool adds, bool accumulate)
 {
     if (taps == 1)
-        join_some(t, input, n, 1, step, stride, adds, goes_on);
+        combine_constant_taps(t, input, n, 1, step, stride, adds, accumulate);
     else if (taps == 2)
-        join_some(t, input, n, 2, step, stride, adds, goes_on);
+        combine_constant_taps(t, input, n, 2, step, stride, adds, accumulate);
     else if (taps == 3)
-        join_some(t, input, n, 3, step, stride, adds, goes_on);
+        combine_constant_taps(t, input, n, 3, step, stride, adds, accumulate);
     else
-        join_some(t, input, n, POOL_TAPS, step, stride, adds, goes_on);
+        combine_constant_taps(t, input, n, POOL_TAPS, step, stride, adds, accumulate);
 }
-static inline __attribute__((always_inline)) void join_any(float *t, const float *input, int64_t n, int taps,
-                                                           int64_t step, int64_t stride, const bool adds, bool goes_on)
+static inline __attribute__((always_inline)) void combine_strided(float *t, const float *input, int64_t n, int taps,
+                                                                  int64_t step, int64_t stride, const bool adds,
+                                                                  bool accumulate)
 {
     if (stride == 1)
-        join_stride(t, input, n, taps, step, 1, adds, goes_on);
+        combine_taps(t, input, n, taps, step, 1, adds, accumulate);
     else if (stride == 2)
-        join_stride(t, input, n, taps, step, 2, adds, goes_on);
+        combine_taps(t, input, n, taps, step, 2, adds, accumulate);
     else
-        join_stride(t, input, n, taps, step, stride, adds, goes_on);
+        combine_taps(t, input, n, taps, step, stride, adds, accumulate);
 }
-static void join_tops(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on)
+static void window_max(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool accumulate)
 {
-    join_any(t, input, n, taps, step, stride, false, goes_on);
+    combine_strided(t, input, n, taps, step, stride, false, accumulate);
 }
-static void join_sums(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on)
+static void window_sum(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool accumulate)
 {
-    join_any(t, input, n, taps, step, stride, true, goes_on);
+    combine_strided(t, input, n, taps, step, stride, true, accumulate);
 }
 
 static void divide(float *restrict output, const float *restrict columns, float rows, int64_t n)
@@ -93,7 +96,7 @@ static void divide(float *restrict output, const float *restrict columns, float 
         output[i] /= columns[i] * rows;
 }
 
-static void pick(const float *restrict input, float *restrict output, int64_t n, int64_t stride)
+static void take_strided(const float *restrict input, float *restrict output, int64_t n, int64_t stride)
 {
     if (stride == 2)
         for (int64_t i = 0; i < n; i++)
@@ -103,15 +106,15 @@ static void pick(const float *restrict input, float *restrict output, int64_t n,
             output[i] = input[i * stride];
 }
 
-enum { STRETCH = 128 }; /* pixels that are added in float */
+enum { CHAIN = 128 }; /* pixels that are added in float before the sum is added to a double */
 
-/* Sums of `width` lanes of n pixels, `step` apart: `side` pixels at once, with width * side = POOL_LANES sums in
- * flight. Both are constants where this is inlined. */
+/* Sums of n pixels with stride `step`, for each of `width` lanes. `side` pixels are added at once, so that width * side
+ * = POOL_LANES sums are independent. Inlined with constant width and side. */
 ROWS_INLINE void sum_lanes(const float *input, double *total, int64_t n, int64_t step, const int64_t width,
                            const int64_t side)
 {
-    for (int64_t p = 0; p < n; p += STRETCH) {
-        const int64_t last = p + STRETCH < n ? p + STRETCH : n;
+    for (int64_t p = 0; p < n; p += CHAIN) {
+        const int64_t last = p + CHAIN < n ? p + CHAIN : n;
         float sum[POOL_LANES] = { 0 };
         int64_t k = p;
 
@@ -132,6 +135,7 @@ static void mean_of_lanes(const float *input, float *output, int64_t n, int64_t 
 {
     double total[POOL_LANES] = { 0 };
 
+    INLAY_CHECK(n > 0 && width > 0 && width <= POOL_LANES);
     if (width == POOL_LANES)
         sum_lanes(input, total, n, step, POOL_LANES, 1);
     else if (width == POOL_LANES / 4)
@@ -144,11 +148,12 @@ static void mean_of_lanes(const float *input, float *output, int64_t n, int64_t 
         output[i] = (float)(total[i] / (double)n);
 }
 
-static void mean_of_few(const float *input, float *output, int64_t n, int64_t lanes)
+static void mean_of_few_lanes(const float *input, float *output, int64_t n, int64_t lanes)
 {
     double total[POOL_LANES] = { 0 }, one[POOL_LANES] = { 0 };
     const int64_t whole = n * lanes / POOL_LANES;
 
+    INLAY_CHECK(n > 0 && lanes > 0 && POOL_LANES % lanes == 0);
     sum_lanes(input, total, whole, POOL_LANES, POOL_LANES, 1);
     for (int64_t i = 0; i < POOL_LANES; i++)
         one[i % lanes] += total[i];
@@ -164,13 +169,13 @@ static void mean_of_row(const float *input, float *output, int64_t n)
 }
 
 const pool_loops KERNEL(pool_loops) = {
-    .take_one = take_one,
-    .take_three = take_three,
-    .join_tops = join_tops,
-    .join_sums = join_sums,
+    .max_into = max_into,
+    .max3_into = max3_into,
+    .window_max = window_max,
+    .window_sum = window_sum,
     .divide = divide,
-    .pick = pick,
+    .take_strided = take_strided,
     .mean_of_lanes = mean_of_lanes,
-    .mean_of_few = mean_of_few,
+    .mean_of_few_lanes = mean_of_few_lanes,
     .mean_of_row = mean_of_row,
 };

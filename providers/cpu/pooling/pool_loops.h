@@ -1,4 +1,4 @@
-/* pool_loops.h - what pooling does along rows of an image. */
+/* pool_loops.h - loops of pooling over rows of an image. */
 #ifndef CPU_POOL_LOOPS_H
 #define CPU_POOL_LOOPS_H
 #include "simd/instances.h"
@@ -6,28 +6,30 @@
 #include <stdint.h>
 
 enum {
-    POOL_TAPS = 4,  /* that are joined by one loop */
-    POOL_LANES = 64 /* sums in flight of a mean */
+    POOL_TAPS = 4,  /* maximum number of taps of one loop */
+    POOL_LANES = 64 /* independent sums of a mean */
 };
 
 typedef struct pool_loops {
-    /* y[p][..] takes x[p][..] in. A NaN in y stays there. */
-    void (*take_one)(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step);
-    /* Three at once, which are tap_step from each other. */
-    void (*take_three)(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
-                       int64_t tap_step);
-    /* t[i] = the largest, or the sum, of input[i * stride], input[i * stride + step] ..., taps <= POOL_TAPS of them,
-     * and of t[i] where it `goes_on`. */
-    void (*join_tops)(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on);
-    void (*join_sums)(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride, bool goes_on);
-    /* Sums become means. */
+    /* output[p][..] = max(output[p][..], input[p][..]) for each pixel p; NaN if either is NaN. */
+    void (*max_into)(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step);
+    /* The same with three inputs, tap_step elements apart. */
+    void (*max3_into)(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
+                      int64_t tap_step);
+    /* t[i] = the maximum, or the sum, of input[i * stride + k * step] for k < taps <= POOL_TAPS, and of t[i] if
+     * `accumulate`. */
+    void (*window_max)(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride,
+                       bool accumulate);
+    void (*window_sum)(float *t, const float *input, int64_t n, int taps, int64_t step, int64_t stride,
+                       bool accumulate);
+    /* output[i] /= columns[i] * rows: sums become means. */
     void (*divide)(float *restrict output, const float *restrict columns, float rows, int64_t n);
     /* output[i] = input[i * stride] */
-    void (*pick)(const float *restrict input, float *restrict output, int64_t n, int64_t stride);
-    /* The mean of n pixels, `step` apart, for each of `width` lanes, at most POOL_LANES. */
+    void (*take_strided)(const float *restrict input, float *restrict output, int64_t n, int64_t stride);
+    /* The mean of n > 0 pixels with stride `step`, for each of `width` <= POOL_LANES lanes. */
     void (*mean_of_lanes)(const float *input, float *output, int64_t n, int64_t step, int64_t width);
-    /* The same of a few lanes, of which a whole number are in POOL_LANES, and no gaps between pixels. */
-    void (*mean_of_few)(const float *input, float *output, int64_t n, int64_t lanes);
+    /* The same for few lanes, which divide POOL_LANES, and contiguous pixels. */
+    void (*mean_of_few_lanes)(const float *input, float *output, int64_t n, int64_t lanes);
     void (*mean_of_row)(const float *input, float *output, int64_t n);
 } pool_loops;
 

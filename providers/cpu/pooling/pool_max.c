@@ -1,14 +1,16 @@
-/* MaxPool, GlobalMaxPool and ReduceMax of images in one or two dimensions (ONNX MaxPool-1..22), by a loop over the
- * image as it lies: row-major, channels last, or in blocks of channels. The maximum of anything and NaN is NaN, of -inf
- * alone -inf; oneDNN's kernels have another number there, and are no faster, for this is all loads. */
+/* MaxPool, GlobalMaxPool and ReduceMax of images in one or two dimensions (ONNX MaxPool-1..22), in the layout of the
+ * input: row-major, channels last, or blocked channels. The maximum is NaN if any element is NaN, and -inf if all are
+ * -inf. oneDNN's kernels have other results there, and are not faster, because loads dominate. */
 #include "pooling/pool_loops.h"
+#include "inlay/check.h"
 #include "region/build.h"
 #include "convolution/window.h"
 #include <math.h>
 
-/* Images as planes (of one channel, of a block of them, or of all), rows, pixels, and `lanes` numbers side by side. */
+/* Strides of an image in elements. A plane holds one channel, a block of channels, or all channels; a pixel of a plane
+ * has `lanes` contiguous elements. */
 struct image {
-    int64_t batch, plane, row, pixel; /* steps, in elements */
+    int64_t batch, plane, row, pixel;
 };
 
 struct maxima {
@@ -24,35 +26,35 @@ typedef struct maxima_call {
     float *output;
 } maxima_call;
 
-static void take(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
-                 int64_t taps, int64_t tap_step)
+static void max_taps(const float *input, float *output, int64_t pixels, int64_t lanes, int64_t x_step, int64_t y_step,
+                     int64_t taps, int64_t tap_step)
 {
     for (; taps >= 3; taps -= 3, input += 3 * tap_step)
-        KERNEL_BEST(pool_loops)->take_three(input, output, pixels, lanes, x_step, y_step, tap_step);
+        KERNEL_BEST(pool_loops)->max3_into(input, output, pixels, lanes, x_step, y_step, tap_step);
     for (; taps > 0; taps--, input += tap_step)
-        KERNEL_BEST(pool_loops)->take_one(input, output, pixels, lanes, x_step, y_step);
+        KERNEL_BEST(pool_loops)->max_into(input, output, pixels, lanes, x_step, y_step);
 }
 
-/* n numbers one after the other into one. */
-static void take_row(const float *input, float *output, int64_t n)
+/* *output = the maximum of *output and n contiguous elements. */
+static void max_row(const float *input, float *output, int64_t n)
 {
-    enum { SIDE = 64 };
-    float side[SIDE];
+    enum { LANES = 64 };
+    float lanes[LANES];
     int64_t i = 0;
 
-    if (n >= SIDE) {
-        memcpy(side, input, sizeof side);
-        i = n / SIDE * SIDE;
-        KERNEL_BEST(pool_loops)->take_one(input + SIDE, side, i / SIDE - 1, SIDE, SIDE, 0);
-        for (int64_t half = SIDE / 2; half > 0; half /= 2)
-            KERNEL_BEST(pool_loops)->take_one(side + half, side, 1, half, 0, 0);
-        KERNEL_BEST(pool_loops)->take_one(side, output, 1, 1, 0, 0);
+    if (n >= LANES) {
+        memcpy(lanes, input, sizeof lanes);
+        i = n / LANES * LANES;
+        KERNEL_BEST(pool_loops)->max_into(input + LANES, lanes, i / LANES - 1, LANES, LANES, 0);
+        for (int64_t half = LANES / 2; half > 0; half /= 2)
+            KERNEL_BEST(pool_loops)->max_into(lanes + half, lanes, 1, half, 0, 0);
+        KERNEL_BEST(pool_loops)->max_into(lanes, output, 1, 1, 0, 0);
     }
     for (; i < n; i++)
         *output = input[i] > *output || input[i] != input[i] ? input[i] : *output;
 }
 
-/* Taps [*low, *high) of a window that begins at that row (axis 0) or column (1) lie in the image. */
+/* The taps [*low, *high) inside the image, of a window that begins at row (axis 0) or column (axis 1) `first`. */
 static void taps_along(const struct maxima *maxima, int axis, int64_t first, int64_t *low, int64_t *high)
 {
     const int64_t step = maxima->dilation[axis];
@@ -75,21 +77,21 @@ static bool has_taps(const struct maxima *maxima, int64_t first, int64_t low, in
     return l == low && h == high;
 }
 
-/* A row of the image into the only pixel of the output's. */
-static void one_pixel(const struct maxima *maxima, const float *row, float *output)
+/* Adds a row of the image to the maximum of an output row of one pixel. */
+static void max_pixel(const struct maxima *maxima, const float *row, float *output)
 {
     int64_t low, high;
 
     taps_inside(maxima, -maxima->begin[1], &low, &high);
     row += (low * maxima->dilation[1] - maxima->begin[1]) * maxima->image.pixel;
     if (high > low && maxima->lanes == 1 && maxima->dilation[1] * maxima->image.pixel == 1)
-        take_row(row, output, high - low);
+        max_row(row, output, high - low);
     else if (high > low)
         KERNEL_BEST(pool_loops)
-            ->take_one(row, output, high - low, maxima->lanes, maxima->dilation[1] * maxima->image.pixel, 0);
+            ->max_into(row, output, high - low, maxima->lanes, maxima->dilation[1] * maxima->image.pixel, 0);
 }
 
-/* One row of the output; input and output are where its plane begins. */
+/* Row oh of the output; input and output point to the beginning of the plane. */
 static void make_row(const struct maxima *maxima, const float *input, float *output, int64_t oh)
 {
     const int64_t top = oh * maxima->stride[0] - maxima->begin[0];
@@ -104,10 +106,10 @@ static void make_row(const struct maxima *maxima, const float *input, float *out
         const float *row = input + (top + kh * maxima->dilation[0]) * maxima->image.row;
 
         if (maxima->out[1] == 1) {
-            one_pixel(maxima, row, output);
+            max_pixel(maxima, row, output);
             continue;
         }
-        for (int64_t p = 0; p < maxima->out[1];) { /* pixels whose taps are in the image alike go together */
+        for (int64_t p = 0; p < maxima->out[1];) { /* groups pixels with the same taps inside the image */
             int64_t low, high, last = p, first = p * maxima->stride[1] - maxima->begin[1];
 
             taps_inside(maxima, first, &low, &high);
@@ -116,23 +118,24 @@ static void make_row(const struct maxima *maxima, const float *input, float *out
             while (last < maxima->out[1] && has_taps(maxima, last * maxima->stride[1] - maxima->begin[1], low, high));
             if (high > low && maxima->lanes == maxima->y.pixel &&
                 maxima->stride[1] * maxima->image.pixel == maxima->lanes)
-                take(row + (first + low * maxima->dilation[1]) * maxima->image.pixel, output + p * maxima->y.pixel, 1,
-                     (last - p) * maxima->lanes, 0, 0, high - low, maxima->dilation[1] * maxima->image.pixel);
+                max_taps(row + (first + low * maxima->dilation[1]) * maxima->image.pixel, output + p * maxima->y.pixel,
+                         1, (last - p) * maxima->lanes, 0, 0, high - low, maxima->dilation[1] * maxima->image.pixel);
             else if (high > low)
-                take(row + (first + low * maxima->dilation[1]) * maxima->image.pixel, output + p * maxima->y.pixel,
-                     last - p, maxima->lanes, maxima->stride[1] * maxima->image.pixel, maxima->y.pixel, high - low,
-                     maxima->dilation[1] * maxima->image.pixel);
+                max_taps(row + (first + low * maxima->dilation[1]) * maxima->image.pixel, output + p * maxima->y.pixel,
+                         last - p, maxima->lanes, maxima->stride[1] * maxima->image.pixel, maxima->y.pixel, high - low,
+                         maxima->dilation[1] * maxima->image.pixel);
             p = last;
         }
     }
 }
 
-static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const maxima_call *call = user;
     const struct maxima *maxima = call->maxima;
 
     (void)worker;
+    INLAY_CHECK(begin <= end && end <= maxima->batches * maxima->planes * maxima->out[0]);
     for (int64_t r = begin; r < end; r++) {
         const int64_t oh = r % maxima->out[0], plane = r / maxima->out[0] % maxima->planes,
                       n = r / maxima->out[0] / maxima->planes;
@@ -154,29 +157,28 @@ static inlay_status run_maxima(const cpu_native *native, const cpu_state *state,
     const int64_t grain = row < 32768 ? (int64_t)(32768 / (row + 1)) + 1 : 1;
 
     if (threads <= 1 || rows <= grain)
-        return rows_some(&call, 0, rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows, grain, rows_some, &call);
+        return rows_range(&call, 0, rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows, grain, rows_range, &call);
 }
 
-/* How the image lies; false: in a way that the loop does not know. */
+/* Reads the strides, planes and lanes of an image; false: the layout is not supported. */
 static bool read_image(const memory_desc *md, struct image *out, int64_t *planes, int64_t *lanes)
 {
-    const memory_desc *desc = md;
     const uint32_t rank = (uint32_t)md->ndims;
 
-    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || rank < 3 || rank > 4 || desc->inner_nblks > 1 ||
-        (desc->inner_nblks == 1 && desc->inner_idxs[0] != 1))
+    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || rank < 3 || rank > 4 || md->inner_nblks > 1 ||
+        (md->inner_nblks == 1 && md->inner_idxs[0] != 1))
         return false;
-    *out = (struct image){ .batch = desc->strides[0],
-                           .plane = desc->strides[1],
-                           .row = rank == 4 ? desc->strides[2] : 0,
-                           .pixel = desc->strides[rank - 1] };
+    *out = (struct image){ .batch = md->strides[0],
+                           .plane = md->strides[1],
+                           .row = rank == 4 ? md->strides[2] : 0,
+                           .pixel = md->strides[rank - 1] };
     *lanes = 1;
     *planes = md->dims[1];
-    if (desc->inner_nblks == 1) {
-        *lanes = desc->inner_blks[0];
+    if (md->inner_nblks == 1) {
+        *lanes = md->inner_blks[0];
         *planes = md->padded_dims[1] / *lanes;
-    } else if (desc->strides[1] == 1 && (md->dims[1] > 1 || out->pixel != 1)) {
+    } else if (md->strides[1] == 1 && (md->dims[1] > 1 || out->pixel != 1)) {
         *lanes = md->dims[1];
         *planes = 1;
     }
@@ -211,7 +213,7 @@ inlay_status cpu_lower_max(cpu_build *build, const cpu_place *input, const int64
         memory_desc_plain(&output, rank, out_dims);
     }
     (void)read_image(&output, &maxima.y, &planes, &lanes);
-    if (planes != maxima.planes || lanes != maxima.lanes) { /* an image of one pixel, which lies either way */
+    if (planes != maxima.planes || lanes != maxima.lanes) { /* both layouts are equal for one pixel */
         maxima.y = (struct image){
             .batch = maxima.planes * maxima.lanes, .plane = maxima.lanes, .row = 0, .pixel = maxima.lanes
         };

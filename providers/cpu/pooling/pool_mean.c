@@ -1,7 +1,9 @@
-/* Means of whole images (ONNX GlobalAveragePool, ReduceMean over the image, an AveragePool whose window is the image),
- * by a loop over the image as it lies: row-major, channels last, or in blocks of channels. Some hundred pixels are
- * added in float, and those sums in double: a mean is as exact as float. oneDNN would make code for each size. */
+/* Means of whole images (ONNX GlobalAveragePool, ReduceMean over the pixels, AveragePool whose kernel covers the
+ * image), in the layout of the input: row-major, channels last, or blocked channels. Chains of 128 pixels are added in
+ * float, and their sums in double, so the mean is exact to float precision. oneDNN would generate code for each size.
+ */
 #include "region/build.h"
+#include "inlay/check.h"
 #include "pooling/pool_loops.h"
 #include "convolution/window.h"
 #include "simd/optional.h"
@@ -9,11 +11,12 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(cpu_lower_mean);
 
-/* Images as planes (of one channel, of a block of them, or of all) of pixels with `lanes` numbers side by side. */
+/* A plane holds one channel, a block of channels, or all channels; a pixel of a plane has `lanes` contiguous elements.
+ * A task computes the means of `chunk` lanes of a plane. */
 struct means {
     cpu_native native;
-    int64_t images, planes, chunks, pixels, lanes, chunk; /* chunks of lanes are a task each */
-    int64_t batch, plane;                                 /* steps of x, in elements; pixels are `lanes` apart */
+    int64_t images, planes, chunks, pixels, lanes, chunk;
+    int64_t batch, plane; /* strides of the input, in elements; the stride of pixels is `lanes` */
     int64_t y_batch;
 };
 
@@ -23,7 +26,7 @@ typedef struct means_call {
     float *output;
 } means_call;
 
-static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status means_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const means_call *call = user;
     const struct means *means = call->means;
@@ -33,7 +36,7 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
     for (int64_t i = begin; i < end; i++) {
         const int64_t chunk = i % means->chunks, plane = i / means->chunks % means->planes,
                       image = i / means->chunks / means->planes;
-        /* The last begins earlier where there are fewer left: some are made twice, in the same order. */
+        /* The last chunk overlaps the one before if fewer lanes are left; both compute the same result. */
         const int64_t past = (chunk + 1) * means->chunk,
                       first = (past < means->lanes ? past : means->lanes) - means->chunk;
         const float *input = call->input + image * means->batch + plane * means->plane + first;
@@ -42,7 +45,7 @@ static inlay_status means_some(void *user, int64_t begin, int64_t end, uint32_t 
         if (means->lanes == 1)
             loops->mean_of_row(input, output, means->pixels);
         else if (means->lanes < POOL_LANES / 4 && POOL_LANES % means->lanes == 0)
-            loops->mean_of_few(input, output, means->pixels, means->lanes);
+            loops->mean_of_few_lanes(input, output, means->pixels, means->lanes);
         else
             loops->mean_of_lanes(input, output, means->pixels, means->lanes, means->chunk);
     }
@@ -58,36 +61,35 @@ static inlay_status run_means(const cpu_native *native, const cpu_state *state, 
                   grain = 32768 / (means->pixels * means->chunk + 1) + 1;
 
     if (threads <= 1 || tasks <= grain)
-        return means_some(&call, 0, tasks, 0);
-    return state->host->parallel_for(state->host->ctx, run, tasks, grain, means_some, &call);
+        return means_range(&call, 0, tasks, 0);
+    return state->host->parallel_for(state->host->ctx, run, tasks, grain, means_range, &call);
 }
 
-/* How the image lies; false: in a way that the loop does not know. */
+/* Reads the strides, planes and lanes of an image; false: the layout is not supported. */
 static bool read_image(const memory_desc *md, struct means *means)
 {
-    const memory_desc *desc = md;
     int64_t step;
 
-    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || md->ndims < 3 || desc->inner_nblks > 1 ||
-        (desc->inner_nblks == 1 && desc->inner_idxs[0] != 1))
+    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || md->ndims < 3 || md->inner_nblks > 1 ||
+        (md->inner_nblks == 1 && md->inner_idxs[0] != 1))
         return false;
-    means->lanes = desc->inner_nblks == 1 ? desc->inner_blks[0] : desc->strides[1] == 1 ? md->dims[1] : 1;
+    means->lanes = md->inner_nblks == 1 ? md->inner_blks[0] : md->strides[1] == 1 ? md->dims[1] : 1;
     means->planes = md->padded_dims[1] / means->lanes;
     means->images = md->dims[0];
-    means->batch = desc->strides[0];
-    means->plane = means->planes > 1 ? desc->strides[1] : 0;
+    means->batch = md->strides[0];
+    means->plane = means->planes > 1 ? md->strides[1] : 0;
     means->pixels = 1;
     step = means->lanes;
-    for (int d = md->ndims; d-- > 2; step *= md->dims[d]) { /* all pixels one behind the other */
-        if (md->dims[d] > 1 && desc->strides[d] != step)
+    for (int d = md->ndims; d-- > 2; step *= md->dims[d]) { /* pixels must be contiguous */
+        if (md->dims[d] > 1 && md->strides[d] != step)
             return false;
         means->pixels *= md->dims[d];
     }
     return means->pixels > 0;
 }
 
-/* So many lanes are a task: as many as the loops have at once, yet some tasks for threads, however many there are, for
- * each width adds in an order of its own. */
+/* Lanes of a task. The result must not depend on the number of threads, and the order of additions depends on the
+ * width, so the width depends only on the number of lanes: small enough to give several tasks, at most POOL_LANES. */
 static int64_t chunk_of(int64_t lanes)
 {
     const int64_t most = lanes < 4 * POOL_LANES ? POOL_LANES / 4 : POOL_LANES;
@@ -118,6 +120,7 @@ inlay_status cpu_lower_mean(cpu_build *build, const cpu_place *input, uint32_t r
     }
     means.y_batch = means.planes * means.lanes;
     means.chunk = chunk_of(means.lanes);
+    INLAY_CHECK(means.chunk > 0 && means.chunk <= POOL_LANES && means.chunk <= means.lanes);
     means.chunks = (means.lanes + means.chunk - 1) / means.chunk;
     INLAY_TRY(cpu_result_place(build, result, &output, out));
     *out_done = true;

@@ -1,7 +1,8 @@
-/* MaxPool and AveragePool of images that lie row by row, in one or two dimensions (ONNX MaxPool-1..22,
- * AveragePool-1..22): the rows of a window are joined first, which are vectors as they lie, then columns of that. A
- * pool of an image that nobody has turned needs no turning. A NaN stays one. */
+/* MaxPool and AveragePool of row-major images in one or two dimensions (ONNX MaxPool-1..22, AveragePool-1..22), without
+ * a change of layout. The rows of a window are combined first, by contiguous vectors, then the columns of the result.
+ * NaN is propagated. */
 #include "pooling/pool_loops.h"
+#include "inlay/check.h"
 #include "region/build.h"
 #include "simd/move_set.h"
 #include "simd/row_set.h"
@@ -13,12 +14,12 @@
 OPTIONAL_IF_CALLED(cpu_lower_planes);
 OPTIONAL_IF_CALLED(cpu_lower_rows);
 
-enum { MOST = 4096 }; /* a row with its padding */
+enum { MAX_ROW = 4096 }; /* elements of a row with its padding */
 
 typedef struct row_pool {
     cpu_native native;
     int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
-    int64_t reach; /* what the windows of a row see, padding included */
+    int64_t reach; /* width of a row with the padding that windows cover */
     bool is_mean, counts_pads;
 } row_pool;
 
@@ -28,17 +29,17 @@ typedef struct row_pool_call {
     float *output;
 } row_pool_call;
 
-/* t[i] = all of input[i], input[i + step] ... joined, any number of them. stride: from one i to the next in input. */
-static void join(float *t, const float *input, int64_t n, int64_t taps, int64_t step, int64_t stride, bool adds)
+/* t[i] = the maximum or sum of input[i * stride + k * step] for k < taps; any number of taps. */
+static void combine_taps(float *t, const float *input, int64_t n, int64_t taps, int64_t step, int64_t stride, bool adds)
 {
     const pool_loops *const loops = KERNEL_BEST(pool_loops);
 
     for (int64_t k = 0; k < taps; k += POOL_TAPS)
-        (adds ? loops->join_sums : loops->join_tops)(
+        (adds ? loops->window_sum : loops->window_max)(
             t, input + k * step, n, (int)(taps - k < POOL_TAPS ? taps - k : POOL_TAPS), step, stride, k > 0);
 }
 
-/* How many taps of the window that begins at `first` lie in the image. */
+/* The number of taps inside the image, and the first of them, of a window that begins at `first`. */
 static int64_t taps_inside(const row_pool *pool, int axis, int64_t first, int64_t *out_low)
 {
     const int64_t step = pool->dilation[axis];
@@ -50,7 +51,7 @@ static int64_t taps_inside(const row_pool *pool, int axis, int64_t first, int64_
     return high > low ? high - low : 0;
 }
 
-/* How many columns count in each window of a row. */
+/* The number of columns in the divisor of each window of a row. */
 static void count_columns(const row_pool *pool, float *counts)
 {
     for (int64_t p = 0; p < pool->out[1]; p++) {
@@ -61,10 +62,10 @@ static void count_columns(const row_pool *pool, float *counts)
     }
 }
 
-/* Rows [oh, oh + count) of the output, whose windows see numbers that are finite all: rows are joined for all of them
- * first, each in its `reach` of t, then columns. A vector that is read right after parts of it were written would wait
- * for these. Of columns all are made, of which those that count are picked. */
-static void top_rows(const row_pool *pool, const float *input, float *output, int64_t oh, int64_t count, float *t,
+/* Maxima of rows [oh, oh + count) of the output, whose windows contain only finite numbers. Rows are combined for all
+ * of them first, `reach` elements of t each, then columns: reading a vector right after parts of it were written would
+ * stall. All columns are computed, and those at the stride are taken. */
+static void max_rows(const row_pool *pool, const float *input, float *output, int64_t oh, int64_t count, float *t,
                      float *columns)
 {
     const row_set *set = KERNEL_BEST(rows);
@@ -83,15 +84,15 @@ static void top_rows(const row_pool *pool, const float *input, float *output, in
         KERNEL_BEST(moves)->rows(columns, pool->reach, output, pool->out[1], count, pool->out[1]);
     for (int64_t r = 0; r < count && pool->stride[1] > 1; r++)
         KERNEL_BEST(pool_loops)
-            ->pick(columns + r * pool->reach, output + r * pool->out[1], pool->out[1], pool->stride[1]);
+            ->take_strided(columns + r * pool->reach, output + r * pool->out[1], pool->out[1], pool->stride[1]);
 }
 
-/* How many rows of the output from oh on, at most `most`, can be made so; 0: none. */
-static int64_t top_rows_count(const row_pool *pool, const float *input, int64_t oh, int64_t most)
+/* The number of rows of the output from oh on, at most `most`, that max_rows() can compute. */
+static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t oh, int64_t most)
 {
-    enum { DENSE = 4 }; /* strides up to which other columns are made for nothing */
-    const int64_t count = most < MOST / pool->reach ? most : MOST / pool->reach;
-    int64_t first = INT64_MAX, last = 0; /* of the rows seen: with dilation a window may end before the one above */
+    enum { DENSE = 4 }; /* largest stride for which computing all columns is worth it */
+    const int64_t count = most < MAX_ROW / pool->reach ? most : MAX_ROW / pool->reach;
+    int64_t first = INT64_MAX, last = 0; /* rows read: with dilation, a window may end above the previous one */
 
     if (pool->is_mean || pool->stride[1] > DENSE)
         return 0;
@@ -107,7 +108,7 @@ static int64_t top_rows_count(const row_pool *pool, const float *input, int64_t 
     return KERNEL_BEST(rows)->finite(input + first * pool->in[1], (last - first + 1) * pool->in[1]) ? count : 0;
 }
 
-/* Row oh of the output; input is its plane, t has room for `reach`, padded on both sides already. */
+/* Row oh of the output. input: its plane; t: `reach` elements, with the padding on both sides already set. */
 static void make_row(const row_pool *pool, const float *input, float *output, int64_t oh, float *t, const float *counts)
 {
     const int64_t top = oh * pool->stride[0] - pool->begin[0],
@@ -116,19 +117,20 @@ static void make_row(const row_pool *pool, const float *input, float *output, in
     int64_t low;
     const int64_t rows = taps_inside(pool, 0, top, &low);
 
+    INLAY_CHECK(pool->reach <= MAX_ROW && pool->begin[1] + width <= pool->reach);
     if (rows > 0)
-        join(inside, input + (top + low * pool->dilation[0]) * pool->in[1], width, rows,
-             pool->dilation[0] * pool->in[1], 1, pool->is_mean);
+        combine_taps(inside, input + (top + low * pool->dilation[0]) * pool->in[1], width, rows,
+                     pool->dilation[0] * pool->in[1], 1, pool->is_mean);
     for (int64_t i = 0; i < width && rows == 0; i++)
         inside[i] = pool->is_mean ? 0 : -INFINITY;
-    join(output, t, pool->out[1], pool->kernel[1], pool->dilation[1], pool->stride[1], pool->is_mean);
+    combine_taps(output, t, pool->out[1], pool->kernel[1], pool->dilation[1], pool->stride[1], pool->is_mean);
     if (pool->is_mean)
         KERNEL_BEST(pool_loops)
             ->divide(output, counts, (float)(pool->counts_pads ? pool->kernel[0] : rows), pool->out[1]);
 }
 
-/* Planes whose only window is all of them. */
-static inlay_status planes_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* Planes with one window that covers them completely. */
+static inlay_status planes_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
     const row_pool *pool = call->pool;
@@ -148,8 +150,8 @@ static inlay_status run_planes(const cpu_native *native, const cpu_state *state,
     const int64_t grain = 65536 / (pool->in[0] * pool->in[1] + 1) + 1;
 
     if (threads <= 1 || pool->planes <= grain)
-        return planes_some(&call, 0, pool->planes, 0);
-    return state->host->parallel_for(state->host->ctx, run, pool->planes, grain, planes_some, &call);
+        return planes_range(&call, 0, pool->planes, 0);
+    return state->host->parallel_for(state->host->ctx, run, pool->planes, grain, planes_range, &call);
 }
 
 inlay_status cpu_lower_planes(cpu_build *build, const cpu_place *input, uint32_t result, cpu_place *out)
@@ -174,24 +176,24 @@ done:
     return status;
 }
 
-static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
     const row_pool *pool = call->pool;
-    float t[MOST], columns[MOST], counts[MOST];
+    float t[MAX_ROW], columns[MAX_ROW], counts[MAX_ROW];
 
     (void)worker;
     if (pool->is_mean)
         count_columns(pool, counts);
-    for (int64_t i = 0; i < MOST; i++)
+    for (int64_t i = 0; i < MAX_ROW; i++)
         t[i] = pool->is_mean ? 0 : -INFINITY;
     for (int64_t r = begin, done; r < end; r += done) {
         const float *input = call->input + r / pool->out[0] * pool->in[0] * pool->in[1];
         const int64_t oh = r % pool->out[0], left = pool->out[0] - oh;
 
-        done = top_rows_count(pool, input, oh, left < end - r ? left : end - r);
+        done = max_rows_count(pool, input, oh, left < end - r ? left : end - r);
         if (done > 0) {
-            top_rows(pool, input, call->output + r * pool->out[1], oh, done, t, columns);
+            max_rows(pool, input, call->output + r * pool->out[1], oh, done, t, columns);
             continue;
         }
         make_row(pool, input, call->output + r * pool->out[1], oh, t, counts);
@@ -200,28 +202,30 @@ static inlay_status rows_some(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-/* Planes that are small with their padding, and windows one by one: all rows of a plane are joined by one loop, then
- * all columns; what that makes of the ends of rows nobody reads. */
-static void make_plane(const row_pool *pool, const float *input, float *output, const float *counts, float *room)
+/* A small plane with stride 1: one loop combines all rows, another all columns. The elements computed across the ends
+ * of rows are not used. buffer: 2 * MAX_ROW elements. */
+static void make_plane(const row_pool *pool, const float *input, float *output, const float *counts, float *buffer)
 {
     const int64_t height = pool->out[0] + (pool->kernel[0] - 1) * pool->dilation[0], reach = pool->reach,
                   all = height * reach;
-    const int64_t seen = pool->in[0] < height - pool->begin[0] ? pool->in[0] : height - pool->begin[0];
+    const int64_t in_rows = pool->in[0] < height - pool->begin[0] ? pool->in[0] : height - pool->begin[0];
     const int64_t width = pool->in[1] < reach - pool->begin[1] ? pool->in[1] : reach - pool->begin[1];
     const int64_t rows = pool->out[0] * reach, columns = rows - (pool->kernel[1] - 1) * pool->dilation[1];
-    float *padded = room, *joined_rows = room + MOST;
+    float *padded = buffer, *combined_rows = buffer + MAX_ROW;
 
+    INLAY_CHECK(all <= MAX_ROW && columns > 0);
     for (int64_t i = 0; i < all; i++)
         padded[i] = pool->is_mean ? 0 : -INFINITY;
-    KERNEL_BEST(moves)->rows(input, pool->in[1], padded + pool->begin[0] * reach + pool->begin[1], reach, seen, width);
+    KERNEL_BEST(moves)->rows(input, pool->in[1], padded + pool->begin[0] * reach + pool->begin[1], reach, in_rows,
+                             width);
     if (!pool->is_mean && KERNEL_BEST(rows)->finite(input, pool->in[0] * pool->in[1])) {
-        KERNEL_BEST(rows)->windows(padded, joined_rows, rows, pool->kernel[0], pool->dilation[0] * reach);
-        KERNEL_BEST(rows)->windows(joined_rows, padded, columns, pool->kernel[1], pool->dilation[1]);
+        KERNEL_BEST(rows)->windows(padded, combined_rows, rows, pool->kernel[0], pool->dilation[0] * reach);
+        KERNEL_BEST(rows)->windows(combined_rows, padded, columns, pool->kernel[1], pool->dilation[1]);
         KERNEL_BEST(moves)->rows(padded, reach, output, pool->out[1], pool->out[0], pool->out[1]);
         return;
     }
-    join(joined_rows, padded, rows, pool->kernel[0], pool->dilation[0] * reach, 1, pool->is_mean);
-    join(padded, joined_rows, columns, pool->kernel[1], pool->dilation[1], 1, pool->is_mean);
+    combine_taps(combined_rows, padded, rows, pool->kernel[0], pool->dilation[0] * reach, 1, pool->is_mean);
+    combine_taps(padded, combined_rows, columns, pool->kernel[1], pool->dilation[1], 1, pool->is_mean);
     for (int64_t h = 0; h < pool->out[0]; h++) {
         int64_t low;
         const int64_t taps = pool->counts_pads ? pool->kernel[0] : taps_inside(pool, 0, h - pool->begin[0], &low);
@@ -234,22 +238,23 @@ static void make_plane(const row_pool *pool, const float *input, float *output, 
 
 static bool is_small(const row_pool *pool)
 {
-    return pool->stride[0] == 1 && pool->stride[1] == 1 && pool->dilation[0] <= MOST && pool->kernel[0] <= MOST &&
-           pool->out[0] <= MOST && (pool->out[0] + (pool->kernel[0] - 1) * pool->dilation[0]) * pool->reach <= MOST;
+    return pool->stride[0] == 1 && pool->stride[1] == 1 && pool->dilation[0] <= MAX_ROW && pool->kernel[0] <= MAX_ROW &&
+           pool->out[0] <= MAX_ROW &&
+           (pool->out[0] + (pool->kernel[0] - 1) * pool->dilation[0]) * pool->reach <= MAX_ROW;
 }
 
-static inlay_status small_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status small_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
     const row_pool *pool = call->pool;
-    float room[2 * MOST], counts[MOST];
+    float buffer[2 * MAX_ROW], counts[MAX_ROW];
 
     (void)worker;
     if (pool->is_mean)
         count_columns(pool, counts);
     for (int64_t p = begin; p < end; p++)
         make_plane(pool, call->input + p * pool->in[0] * pool->in[1], call->output + p * pool->out[0] * pool->out[1],
-                   counts, room);
+                   counts, buffer);
     return INLAY_OK;
 }
 
@@ -263,11 +268,11 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
     const int64_t one =
         (pool->kernel[0] < pool->in[0] ? pool->kernel[0] : pool->in[0]) * pool->reach * (small ? pool->out[0] : 1);
     const int64_t grain = 65536 / (one + 1) + 1;
-    const inlay_parallel_fn some = small ? small_some : rows_some;
+    const inlay_parallel_fn run_range = small ? small_range : rows_range;
 
     if (threads <= 1 || units <= grain)
-        return some(&call, 0, units, 0);
-    return state->host->parallel_for(state->host->ctx, run, units, grain, some, &call);
+        return run_range(&call, 0, units, 0);
+    return state->host->parallel_for(state->host->ctx, run, units, grain, run_range, &call);
 }
 
 inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int64_t *out_dims, const int64_t *kernel,
@@ -299,12 +304,12 @@ inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int6
         pool.dilation[first + i] = dilations[i] + 1;
         pool.begin[first + i] = begins[i];
     }
-    /* As far as windows reach; one much larger than the image is left to whoever looks at what is in it alone. */
+    /* Kernels much larger than the image are left to implementations that skip the padding. */
     if (pool.kernel[1] / 8 > pool.in[1] || pool.kernel[0] > INT32_MAX || pool.stride[1] > INT32_MAX ||
         pool.dilation[1] > INT32_MAX)
         goto done;
     pool.reach = (pool.out[1] - 1) * pool.stride[1] + (pool.kernel[1] - 1) * pool.dilation[1] + 1;
-    if (pool.reach > MOST || pool.begin[1] >= pool.reach || pool.planes == 0)
+    if (pool.reach > MAX_ROW || pool.begin[1] >= pool.reach || pool.planes == 0)
         goto done;
     memory_desc_plain(&output, rank, out_dims);
     INLAY_TRY(cpu_result_place(build, result, &output, out));

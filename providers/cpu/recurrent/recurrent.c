@@ -1,7 +1,8 @@
-/* LSTM, GRU and RNN (ONNX 1..22): a step of the region that runs the kernel which the reference provider has, too
- * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major, and keeps
- * its gates and states in the region's workspace. Any output may be omitted, Y among them. */
+/* LSTM, GRU and RNN (ONNX 1..22): a step of the region that runs the kernel shared with provider reference
+ * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major tensors, and
+ * keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
 #include "recurrent.h"
+#include "inlay/check.h"
 #include "weights/narrow_pack.h"
 #include "simd/optional.h"
 #include <stdio.h>
@@ -11,8 +12,8 @@ OPTIONAL_WITH(cpu_recurrent_release, "cpu_recurrent");
 OPTIONAL_IF_CALLED(cpu_recurrent_cost);
 OPTIONAL_IF_CALLED(cpu_recurrent_prepare);
 
-enum { MOST_INPUTS = 8, MOST_OUTPUTS = 3 };
-#define UNKNOWN_NS 1e5 /* a layer of sizes that nobody knows */
+enum { MAX_INPUTS = 8, MAX_OUTPUTS = 3 };
+#define UNKNOWN_NS 1e5 /* estimate for a layer of unknown sizes */
 
 static const kit_kernel *kernel_of(const char *op_type)
 {
@@ -25,8 +26,8 @@ static const kit_kernel *kernel_of(const char *op_type)
 static bool parse_recurrent(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)op;
-    if (node->info->input_count > MOST_INPUTS || node->info->output_count > MOST_OUTPUTS)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "more inputs or outputs than ONNX knows");
+    if (node->info->input_count > MAX_INPUTS || node->info->output_count > MAX_OUTPUTS)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "more inputs or outputs than ONNX defines");
     for (uint32_t i = IN_X; i <= IN_R; i++)
         if (!cpu_known_rank(kit_input(node, i), 3, 3, i == IN_X ? "X" : i == IN_W ? "W" : "R", why))
             return false;
@@ -48,7 +49,7 @@ static bool parse_recurrent(const kit_node *node, cpu_op *op, kit_refusal *why)
 inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,
                                    const inlay_node_info *info, cpu_op *op, inlay_diag *diag)
 {
-    uint8_t fate[MOST_INPUTS] = { 0 };
+    uint8_t fate[MAX_INPUTS] = { 0 };
     const kit_node node = { .host = compiled->state->host,
                             .graph = request->graph,
                             .info = info,
@@ -57,6 +58,7 @@ inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile
     inlay_status status;
 
     op->recurrent.layer = kernel_of(op->row->op_type);
+    INLAY_CHECK(op->recurrent.layer != NULL && op->in_count <= MAX_INPUTS);
     status = op->recurrent.layer->prepare(&node, &op->recurrent.prepared, diag);
     if (status != INLAY_OK && diag != NULL && diag->node[0] == '\0')
         (void)snprintf(diag->node, sizeof diag->node, "%s", op->name);
@@ -64,6 +66,7 @@ inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile
         if (fate[i] == INLAY_CONST_BORROWED)
             continue;
         op->recurrent.dropped |= 1u << i;
+        INLAY_CHECK(compiled->values[op->in[i]].constant < compiled->constant_count);
         compiled->constants[compiled->values[op->in[i]].constant].given_up++;
     }
     return status;
@@ -81,15 +84,15 @@ void cpu_recurrent_release(cpu_op *op)
 struct layer {
     cpu_native native;
     const kit_kernel *kernel;
-    void *state;                                   /* the op's */
-    void *plan;                                    /* ours */
-    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS]; /* without data */
-    int64_t dims[MOST_INPUTS + MOST_OUTPUTS][CPU_MAX_RANK];
+    void *state;                                 /* owned by the op */
+    void *plan;                                  /* owned by this struct */
+    kit_tensor in[MAX_INPUTS], out[MAX_OUTPUTS]; /* shapes and types, without data */
+    int64_t dims[MAX_INPUTS + MAX_OUTPUTS][CPU_MAX_RANK];
     uint32_t in_count, out_count;
-    uint32_t in_arg[MOST_INPUTS], out_arg[MOST_OUTPUTS]; /* numbers of arguments, INLAY_NONE: nothing there */
+    uint32_t in_arg[MAX_INPUTS], out_arg[MAX_OUTPUTS]; /* indices of arguments; INLAY_NONE: omitted */
     uint32_t workspace_arg;
-    bool panelled; /* W and R come in panels, */
-    bool coded;    /* which are of codes (unfold.h), not of floats */
+    bool panelled; /* W and R are packed in panels */
+    bool coded;    /* the panels contain codes (unfold.h) instead of floats */
 };
 
 static void release_layer(cpu_native *native)
@@ -97,15 +100,15 @@ static void release_layer(cpu_native *native)
     free(((struct layer *)(void *)native)->plan);
 }
 
-/* Panels of codes: those of a matrix begin with group `first`. */
+/* Panels of codes. Those of a matrix begin with group `first`. */
 typedef struct coded_panels {
     unfold_codes codes;
     int64_t first;
 } coded_panels;
 
-enum { CODED_ROWS = 4 /* that are done together where columns are missing */ };
+enum { CODED_ROWS = 4 /* rows that are multiplied together */ };
 
-/* As panels_fn has it. */
+/* A panels_fn (common/panels.h) for panels of codes. */
 static void coded_product(const struct panels *panels, const void *packed, int64_t first, int64_t end, bool backwards,
                           int64_t rows, const void *const *x, const void *start, void *const *y)
 {
@@ -117,8 +120,9 @@ static void coded_product(const struct panels *panels, const void *packed, int64
         const int64_t blocks = panels->blocks - b0 < panels->width ? panels->blocks - b0 : panels->width;
         const bool ragged = at + blocks * UNFOLD_LANES > limit;
 
+        INLAY_CHECK(blocks > 0 && blocks <= UNFOLD_BLOCKS && at <= limit);
         for (int64_t r = 0, some; r < rows; r += some) {
-            float room[CODED_ROWS][UNFOLD_BLOCKS * UNFOLD_LANES], *to[CODED_ROWS];
+            float buffer[CODED_ROWS][UNFOLD_BLOCKS * UNFOLD_LANES], *to[CODED_ROWS];
             unfold_product product = { .codes = &from->codes,
                                        .first = from->first + b0 * panels->depth,
                                        .step = blocks,
@@ -131,21 +135,21 @@ static void coded_product(const struct panels *panels, const void *packed, int64
                                        .lone = panels->lone && rows == 1 };
 
             for (int64_t i = 0; i < some; i++)
-                to[i] = ragged ? room[i] : (float *)y[r + i] + at;
+                to[i] = ragged ? buffer[i] : (float *)y[r + i] + at;
             unfold_of_cpu()->product(&product);
             for (int64_t i = 0; ragged && i < some; i++)
-                memcpy((float *)y[r + i] + at, room[i], (size_t)(limit - at) * sizeof(float));
+                memcpy((float *)y[r + i] + at, buffer[i], (size_t)(limit - at) * sizeof(float));
         }
     }
 }
 
-/* W or R of a layer as codes: both directions of it, and of what a candidate reads. */
+/* W or R of a layer as codes, for both directions, and the matrix of the candidate gate. */
 typedef struct coded_matrix {
     recurrent_matrix matrix;
     coded_panels of[2], candidate[2];
 } coded_matrix;
 
-/* false: there are no loops for the type. */
+/* Reads the codes of a packed matrix; false: their type is not supported. */
 static bool open_codes(const void *pack, const recurrent_layout *layout, uint32_t input, coded_matrix *out)
 {
     const int64_t each = (int64_t)(recurrent_panel_bytes(layout, input) / sizeof(float) / UNFOLD_LANES);
@@ -167,7 +171,7 @@ static inlay_status run_layer(const cpu_native *native, const cpu_state *state, 
                               uint32_t threads)
 {
     const struct layer *layer = (const struct layer *)(const void *)native;
-    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
+    kit_tensor in[MAX_INPUTS], out[MAX_OUTPUTS];
     coded_matrix matrices[2];
     const kit_call call = { .in = in,
                             .out = out,
@@ -180,6 +184,7 @@ static inlay_status run_layer(const cpu_native *native, const cpu_state *state, 
                             .workspace = layer->workspace_arg != INLAY_NONE ? args[layer->workspace_arg] : NULL,
                             .run = run };
 
+    INLAY_CHECK(layer->in_count <= MAX_INPUTS && layer->out_count <= MAX_OUTPUTS);
     for (uint32_t i = 0; i < layer->in_count; i++) {
         in[i] = layer->in[i];
         in[i].data = layer->in_arg[i] != INLAY_NONE ? args[layer->in_arg[i]] : NULL;
@@ -200,8 +205,8 @@ static inlay_status run_layer(const cpu_native *native, const cpu_state *state, 
 
 /* ------------------------------------------------------------------ lowering */
 
-/* A value as the kernel sees it, dims in `dims`; INLAY_NONE is one that is omitted. */
-static kit_tensor view(const cpu_build *build, uint32_t value, int64_t *dims)
+/* Describes a value as a tensor without data, with its dims in `dims`. INLAY_NONE: an omitted one. */
+static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dims)
 {
     kit_tensor tensor = { .dims = dims };
 
@@ -236,29 +241,29 @@ void recurrent_lay(const memory_desc *md, const int32_t *from, int32_t *to)
     memset(to, 0, md->opaque_bytes);
     if (!recurrent_describe(cells[d[D_CELL]], d[D_LINEAR] != 0, &state) ||
         !recurrent_lay_out(&state, d[D_DEPTH], d[D_HIDDEN], &layout))
-        return; /* whoever described it has asked */
+        return; /* cannot happen: describe_panels() has checked the sizes */
     for (int64_t i = 0; i < d[D_DIRECTIONS]; i++)
         recurrent_pack_matrix(&state, &layout, &tensor, (uint32_t)d[D_INPUT], i,
                               (char *)to + (uint64_t)i * recurrent_panel_bytes(&layout, (uint32_t)d[D_INPUT]));
 }
 
-/* The layout of W or R in panels; false: its sizes are none of this layer. */
+/* The layout of W or R in panels; false: the sizes do not match the layer. */
 static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t input, memory_desc *md)
 {
     const int64_t *w = build->dims[op->in[IN_W]], *r = build->dims[op->in[IN_R]];
-    const recurrent_state *own = op->recurrent.prepared;
+    const recurrent_state *prepared = op->recurrent.prepared;
     recurrent_layout layout;
     recurrent_state state;
 
-    if (!recurrent_describe(op->row->op_type, own->linear_before_reset, &state) || own->wide || r[0] != w[0] ||
-        w[0] != (own->direction == 2 ? 2 : 1) || w[1] != state.gates * r[2] || r[1] != w[1] ||
+    if (!recurrent_describe(op->row->op_type, prepared->linear_before_reset, &state) || prepared->wide ||
+        r[0] != w[0] || w[0] != (prepared->direction == 2 ? 2 : 1) || w[1] != state.gates * r[2] || r[1] != w[1] ||
         !recurrent_lay_out(&state, w[2], r[2], &layout))
         return false;
     memset(md, 0, sizeof *md);
     md->ndims = D_COUNT;
     md->data_type = LIBRARY_F32;
     md->kind = CPU_OPAQUE;
-    memcpy(md->dims, (const int64_t[]){ input, own->linear_before_reset, w[0], r[2], w[2], state.cell },
+    memcpy(md->dims, (const int64_t[]){ input, prepared->linear_before_reset, w[0], r[2], w[2], state.cell },
            D_COUNT * sizeof *w);
     md->opaque = PACK_PANELS;
     md->opaque_bytes = (uint64_t)w[0] * recurrent_panel_bytes(&layout, input);
@@ -272,7 +277,7 @@ static bool is_narrow(const cpu_build *build, uint32_t value)
     return k != INLAY_NONE && build->compiled->constants[k].narrow != NULL;
 }
 
-/* Do the rows of a matrix have the scales of its first one? */
+/* Do all rows of a matrix have the scales of its first row? */
 static bool vectors_repeat(const coded_panels *panels, const struct panels *p)
 {
     for (int64_t b0 = 0; panels->codes.id_step != 0 && b0 < p->blocks; b0 += p->width) {
@@ -286,11 +291,11 @@ static bool vectors_repeat(const coded_panels *panels, const struct panels *p)
     return true;
 }
 
-/* Are panels of input i multiplied as the codes that they are packed in? Rows beyond a few would rather have floats. */
+/* Are the panels of input i multiplied directly as codes? For more than a few rows, panels of floats are faster. */
 static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint32_t i, bool *out)
 {
     const cpu_op *op = build->op;
-    const recurrent_state *own = op->recurrent.prepared;
+    const recurrent_state *prepared = op->recurrent.prepared;
     const uint32_t value = op->in[i];
     const cpu_pack *pack;
     recurrent_layout lay;
@@ -299,7 +304,7 @@ static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint
     inlay_status status;
     memory_desc plain, md;
 
-    *out = layer->panelled && build->dims[op->in[IN_X]][own->layout != 0 ? 0 : 1] <= CODED_ROWS &&
+    *out = layer->panelled && build->dims[op->in[IN_X]][prepared->layout != 0 ? 0 : 1] <= CODED_ROWS &&
            describe_panels(build, op, i, &md);
     if (!*out)
         return INLAY_OK;
@@ -308,7 +313,7 @@ static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint
                                &plain, &md, &pack, build->diag);
     if (status != INLAY_OK)
         return status;
-    *out = recurrent_describe(op->row->op_type, own->linear_before_reset, &state) &&
+    *out = recurrent_describe(op->row->op_type, prepared->linear_before_reset, &state) &&
            recurrent_lay_out(&state, build->dims[op->in[IN_W]][2], build->dims[op->in[IN_R]][2], &lay) &&
            open_codes(pack->data, &lay, i, &codes);
     for (int64_t d = 0; *out && d < build->dims[value][0]; d++)
@@ -349,11 +354,11 @@ static inlay_status plan_layer(const cpu_build *build, struct layer *layer, uint
 static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    cpu_place places[MOST_INPUTS + MOST_OUTPUTS + 1], made[MOST_OUTPUTS];
-    const cpu_place *list[MOST_INPUTS + MOST_OUTPUTS + 1];
+    cpu_place places[MAX_INPUTS + MAX_OUTPUTS + 1], made[MAX_OUTPUTS];
+    const cpu_place *list[MAX_INPUTS + MAX_OUTPUTS + 1];
     struct layer *layer = calloc(1, sizeof *layer);
     uint64_t workspace;
-    uint32_t n = 0;
+    uint32_t count = 0; /* of places */
     inlay_status status;
     memory_desc md;
 
@@ -372,41 +377,42 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
     if (layer->coded)
         INLAY_TRY(find_codes(build, layer, IN_R, &layer->coded));
     for (uint32_t i = 0; i < op->in_count; i++) {
-        layer->in[i] = view(build, op->in[i], layer->dims[i]);
+        layer->in[i] = tensor_of(build, op->in[i], layer->dims[i]);
         layer->in_arg[i] = INLAY_NONE;
         if (op->in[i] == INLAY_NONE || (op->recurrent.dropped & (1u << i)) != 0 || layer->in[i].count == 0)
             continue;
-        INLAY_TRY(read_input(build, layer, i, &places[n]));
-        layer->in_arg[i] = n++;
+        INLAY_TRY(read_input(build, layer, i, &places[count]));
+        layer->in_arg[i] = count++;
     }
     for (uint32_t o = 0; o < op->out_count; o++) {
-        layer->out[o] = view(build, op->out[o], layer->dims[op->in_count + o]);
+        layer->out[o] = tensor_of(build, op->out[o], layer->dims[op->in_count + o]);
         layer->out_arg[o] = INLAY_NONE;
         if (op->out[o] == INLAY_NONE || layer->out[o].count == 0)
             continue;
         memory_desc_plain(&md, build->ranks[op->out[o]], build->dims[op->out[o]]);
         INLAY_TRY(cpu_result_place(build, op->out[o], &md, &made[o]));
-        places[n] = made[o];
-        layer->out_arg[o] = n++;
+        places[count] = made[o];
+        layer->out_arg[o] = count++;
     }
     INLAY_TRY(plan_layer(build, layer, &workspace));
     if (workspace > 0) {
         const int64_t floats = (int64_t)(workspace / sizeof(float)) + 1;
 
         memory_desc_plain(&md, 1, &floats);
-        INLAY_TRY(cpu_new_place(build, &md, &places[n]));
-        layer->workspace_arg = n++;
+        INLAY_TRY(cpu_new_place(build, &md, &places[count]));
+        layer->workspace_arg = count++;
     }
-    for (uint32_t i = 0; i < n; i++)
+    INLAY_CHECK(count <= KIT_COUNT(places));
+    for (uint32_t i = 0; i < count; i++)
         list[i] = &places[i];
     {
-        const struct layer kept = *layer; /* the step may free it, should it fail */
+        const struct layer saved = *layer; /* cpu_emit_native() frees the layer on failure */
         cpu_native *native = &layer->native;
 
         layer = NULL;
-        INLAY_TRY(cpu_emit_native(build, native, list, n));
+        INLAY_TRY(cpu_emit_native(build, native, list, count));
         for (uint32_t o = 0; o < op->out_count; o++)
-            if (kept.out_arg[o] != INLAY_NONE)
+            if (saved.out_arg[o] != INLAY_NONE)
                 INLAY_TRY(cpu_set_place(build, op->out[o], &made[o]));
     }
 done:
@@ -423,14 +429,15 @@ void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *reques
 {
     const kit_kernel *kernel = kernel_of(info->op_type.data);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
-    kit_tensor in[MOST_INPUTS], out[MOST_OUTPUTS];
+    kit_tensor in[MAX_INPUTS], out[MAX_OUTPUTS];
     const kit_plan plan = { .in = in,
                             .out = out,
                             .in_count = info->input_count,
                             .out_count = info->output_count,
                             .max_threads = request->max_threads > 0 ? request->max_threads : 1 };
-    inlay_cost own = { 0 };
+    inlay_cost layer_cost = { 0 };
 
+    INLAY_CHECK(kernel != NULL && info->input_count <= MAX_INPUTS && info->output_count <= MAX_OUTPUTS);
     for (uint32_t i = 0; i < info->input_count + info->output_count; i++) {
         const bool is_input = i < info->input_count;
         const uint32_t value = is_input ? info->inputs[i] : info->outputs[i - info->input_count];
@@ -451,11 +458,11 @@ void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *reques
                 __builtin_mul_overflow(tensor->count, value_state->dims[d], &tensor->count))
                 tensor->count = -1;
     }
-    kernel->cost(&node, &plan, &own);
-    cost->ns += own.ns > 0 ? own.ns : UNKNOWN_NS;
-    cost->flops += own.flops;
-    cost->bytes_read += own.bytes_read;
-    cost->bytes_written += own.bytes_written;
+    kernel->cost(&node, &plan, &layer_cost);
+    cost->ns += layer_cost.ns > 0 ? layer_cost.ns : UNKNOWN_NS;
+    cost->flops += layer_cost.flops;
+    cost->bytes_read += layer_cost.bytes_read;
+    cost->bytes_written += layer_cost.bytes_written;
 }
 
 const cpu_family cpu_recurrent = { "recurrent layer", parse_recurrent, lower_recurrent };

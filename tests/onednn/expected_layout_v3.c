@@ -1,5 +1,5 @@
-/* Layouts as oneDNN 3 has them. */
-#include "their_layout.h"
+/* Layouts as described by oneDNN 3. */
+#include "expected_layout.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@ static bool read_numbers(const_dnnl_memory_desc_t desc, dnnl_query_t what, int c
     return true;
 }
 
-/* Takes the descriptor. */
-static bool read(dnnl_status_t code, dnnl_memory_desc_t desc, int rank, their_layout *out)
+/* Reads and destroys the descriptor. */
+static bool read(dnnl_status_t code, dnnl_memory_desc_t desc, int rank, expected_layout *out)
 {
     bool good;
 
@@ -30,7 +30,7 @@ static bool read(dnnl_status_t code, dnnl_memory_desc_t desc, int rank, their_la
     return good;
 }
 
-bool their_tag(dnnl_format_tag_t tag, uint32_t rank, const int64_t *dims, their_layout *out)
+bool expected_layout_of_tag(dnnl_format_tag_t tag, uint32_t rank, const int64_t *dims, expected_layout *out)
 {
     dnnl_memory_desc_t desc = NULL;
     dnnl_status_t code = dnnl_memory_desc_create_with_tag(&desc, (int)rank, dims, dnnl_f32, tag);
@@ -38,7 +38,7 @@ bool their_tag(dnnl_format_tag_t tag, uint32_t rank, const int64_t *dims, their_
     return read(code, desc, (int)rank, out);
 }
 
-bool their_strides(uint32_t rank, const int64_t *dims, const int64_t *strides, their_layout *out)
+bool expected_layout_of_strides(uint32_t rank, const int64_t *dims, const int64_t *strides, expected_layout *out)
 {
     dnnl_memory_desc_t desc = NULL;
     dnnl_status_t code = dnnl_memory_desc_create_with_strides(&desc, (int)rank, dims, dnnl_f32, strides);
