@@ -1,6 +1,6 @@
 /* Components of the cost model: fits, the file of measurements, the machine profile. Corrupt files are ignored and
  * never an error. Every allocation is made to fail once. */
-#include "base/pace.h"
+#include "base/core_speed.h"
 #include "failing_alloc.h"
 #include "folder.h"
 #include "measure/calibrate.h"
@@ -538,7 +538,7 @@ static void modelled_times_are_scaled(void **state)
 {
     static const inlay_provider modelled = { .flags = INLAY_PROVIDER_REFERENCE_CORE }, other = { .flags = 0 };
     const partition_provider of_reference = { .table = &modelled }, of_other = { .table = &other };
-    const double pace = pace_of_cpu();
+    const double pace = core_time_factor();
 
     (void)state;
     assert_true(pace >= 0.25 && pace <= 16);
