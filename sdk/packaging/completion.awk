@@ -1,6 +1,6 @@
-# Makes the completion of a shell out of the lines of flags.sh; -v shell=bash, zsh or fish.
+# Generates the completion of a shell from the output of flags.sh; -v shell=bash, zsh or fish.
 
-# What an argument is completed with: words (WORD WORD...), "model", "file", "any" (nothing is known), or "" for none.
+# Completion of an argument: words (WORD WORD...), "model", "file", "any" (unknown), or "" for none.
 function values(argument,    words) {
     if (argument ~ /^\[?=?[a-z0-9]+(\|[a-z0-9]+)+\]?$/) {
         words = argument
@@ -23,7 +23,7 @@ function values(argument,    words) {
         operand[verb] = values($6)
         next
     }
-    # A session's flags are the same for every verb that has them.
+    # Verbs that have the session's flags all have the same ones.
     key = $3 == "session" && verb != "serve" ? "session" : verb
     if (key == "session")
         has_session[verb] = 1
