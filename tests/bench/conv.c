@@ -1,4 +1,4 @@
-/* bench_conv - time of convolutions as networks have them, on one thread, through the kernel. Not a test. */
+/* bench_conv - times the convolution kernel of the reference on one thread, at sizes of real networks. Not a test. */
 #include "kernel_case.h"
 #include "gemm/set.h"
 #include "reference.h"
@@ -14,7 +14,7 @@ static double now(void)
 }
 
 struct layer {
-    int count; /* of this layer in ResNet-50; 0 = of another network */
+    int count; /* number of these layers in ResNet-50; 0 = from another network */
     int64_t channels, size, filters, kernel, stride, pad, group;
 };
 

@@ -1,9 +1,9 @@
-/* How soon a run ends that has 2 ms, in the middle of a product [40000, 512] x [512, 512], and what it costs to look at
- * the clock: bench_deadline [--runs N] PROVIDER...
+/* bench_deadline [--runs N] PROVIDER... - measures the delay after which a run with a deadline of 2 ms ends within a
+ * matrix multiplication [40000, 512] x [512, 512], and the cost of checking the clock.
  *
- * Of the runs that are stopped: the median and the latest by the clock on the wall, and the median of the CPU time of
- * all threads, which says on a busy machine what is left of the waiting. Of whole runs: the least CPU time without a
- * deadline, and with one that never comes, in turn. */
+ * Prints for runs that were stopped the median and the maximum of the wall-clock time, and the median of the CPU time of
+ * all threads, which depends less on other load. Prints for complete runs the minimum CPU time without a deadline and
+ * with a deadline that is never reached, interleaved. */
 #include "base/clock.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -77,8 +77,8 @@ static void report(const char *provider, const char *threads, inlay_context *con
     }
     qsort(late, (size_t)runs, sizeof *late, by_size);
     qsort(busy, (size_t)runs, sizeof *busy, by_size);
-    (void)printf("%-10s %2s threads: %s after %7.2f ms in the median of %d, %7.2f at the latest, %7.2f ms of CPU; "
-                 "whole %8.2f ms of CPU, watched %8.2f (%+.2f %%)\n",
+    (void)printf("%-10s %2s threads: %s after %7.2f ms (median of %d), maximum %7.2f, %7.2f ms of CPU; "
+                 "complete run %8.2f ms of CPU, with deadline %8.2f (%+.2f %%)\n",
                  provider, threads, inlay_status_text(status), late[runs / 2], runs, late[runs - 1], busy[runs / 2],
                  plain, watched, 100 * (watched / plain - 1));
 }

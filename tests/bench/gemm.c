@@ -1,4 +1,4 @@
-/* bench_gemm - GFLOP/s of the matrix product on one thread, for shapes that models have. Not a test. */
+/* bench_gemm - GFLOP/s of matrix multiplications on one thread, for shapes of real models. Not a test. */
 #include "gemm/set.h"
 #include "gemm_whole.h"
 #include <stdio.h>
