@@ -1,4 +1,4 @@
-/* Packs as files: what is found again, what is not, and what happens to files that are not what they were. */
+/* Files of packed weights: which are reused, which are not, and damaged or foreign files. */
 #include "base/kept.h"
 #include "folder.h"
 #include "plan/packs/pack_file.h"
@@ -33,7 +33,7 @@ static struct packs *open_packs(const struct folder *folder, uint64_t model)
     return packs;
 }
 
-/* Takes the pack of a key, fills it with a pattern of that key or checks it. */
+/* Takes the packed weights of a key. Fills them with a pattern of that key, or checks the pattern. */
 static bool use(struct packs *packs, const partition_provider *provider, uint32_t key, uint64_t bytes)
 {
     uint32_t known = 7;
@@ -52,7 +52,7 @@ static bool use(struct packs *packs, const partition_provider *provider, uint32_
     return known != 0;
 }
 
-/* How many of keys [0, count) are there; makes the others. */
+/* Returns how many of the keys [0, count) are cached; fills the others. */
 static int session(const struct folder *folder, uint64_t model, uint32_t count, uint64_t bytes)
 {
     struct packs *packs = open_packs(folder, model);
@@ -75,17 +75,17 @@ static void found_again(void **state)
     assert_int_equal(session(&folder, 1, 5, SMALL), 0);
     assert_int_equal(session(&folder, 1, 5, SMALL), 5);
     assert_int_equal(session(&folder, 2, 5, SMALL), 0); /* another model */
-    assert_int_equal(session(&folder, 1, 9, SMALL), 5); /* more of the same: another file */
+    assert_int_equal(session(&folder, 1, 9, SMALL), 5); /* more keys of the same model: another file */
     assert_int_equal(folder_count(&folder, "", ".packs", NULL), 3);
     assert_int_equal(session(&folder, 1, 9, SMALL), 9);
-    assert_int_equal(session(&folder, 1, 9, LARGE), 0); /* the same keys, other sizes; written aside */
+    assert_int_equal(session(&folder, 1, 9, LARGE), 0); /* the same keys, other sizes; a separate file */
     assert_int_equal(session(&folder, 1, 9, LARGE), 9);
     assert_int_equal(session(&folder, 1, 9, SMALL), 9);
     assert_int_equal(folder_count(&folder, "", ".new", NULL), 0);
     folder_remove(&folder);
 }
 
-static void who_made_it_counts(void **state)
+static void other_makers_do_not_match(void **state)
 {
     static const partition_provider others[] = { { .name = "other", .build_id = "1" },
                                                  { .name = "maker", .build_id = "2" },
@@ -108,7 +108,7 @@ static void who_made_it_counts(void **state)
     folder_remove(&folder);
 }
 
-static void what_is_not_kept_is_lost(void **state)
+static void uncommitted_is_lost(void **state)
 {
     struct folder folder = folder_make();
     uint32_t key = 0, known;
@@ -117,7 +117,7 @@ static void what_is_not_kept_is_lost(void **state)
 
     (void)state;
     assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
-    /* Not filled yet: nobody else gets it. */
+    /* Not filled yet: a second request is declined. */
     assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &again, &known), INLAY_UNSUPPORTED);
     memset(data, 1, SMALL);
     assert_false(use(packs, &maker, 1, SMALL));
@@ -130,7 +130,7 @@ static void what_is_not_kept_is_lost(void **state)
     folder_remove(&folder);
 }
 
-static void none_is_fine(void **state)
+static void without_files(void **state)
 {
     uint32_t key = 0, known;
     void *data;
@@ -144,7 +144,7 @@ static void none_is_fine(void **state)
     packs_close(NULL);
 }
 
-/* Every byte that is not padding counts; whatever is wrong, the file is written anew. */
+/* Every byte except padding is checked; a damaged file is written again. */
 static void damaged(void **state)
 {
     static const long places[] = { 0, 7, 9, 12, 16, 24, 32, 40, 48, 56, 4096, 4096 + SMALL - 1, -1, -8, -20, -39 };
@@ -176,7 +176,7 @@ static void damaged(void **state)
     folder_remove(&folder);
 }
 
-/* A file of another model under this one's name; a folder, a link and a pipe there. */
+/* The file of another model under this name; a folder, a link and a FIFO instead of the file. */
 static void foreign(void **state)
 {
     struct folder folder = folder_make();
@@ -189,7 +189,7 @@ static void foreign(void **state)
     assert_int_equal(rename(one, two), 0);
     assert_int_equal(session(&folder, 2, 2, SMALL), 0);
     assert_int_equal(folder_count(&folder, "", ".packs", one), 1);
-    assert_int_equal(rename(two, one), 0); /* model 1's file as model 2's */
+    assert_int_equal(rename(two, one), 0); /* the file of model 1 under the name of model 2 */
     assert_int_equal(session(&folder, 2, 2, SMALL), 0);
     assert_int_equal(session(&folder, 2, 2, SMALL), 2);
     assert_int_equal(unlink(one), 0);
@@ -201,7 +201,7 @@ static void foreign(void **state)
     folder_remove(&folder);
 }
 
-/* A folder that cannot be written to, and files that must not grow: all works, nothing is kept. */
+/* A read-only folder, and a limit on the file size: sessions work, nothing is cached. */
 static void no_room(void **state)
 {
     struct folder folder = folder_make();
@@ -220,7 +220,7 @@ static void no_room(void **state)
 
     child = fork();
     assert_true(child >= 0);
-    if (child == 0) { /* what goes beyond this limit is a signal */
+    if (child == 0) { /* a write beyond this limit raises a signal */
         const struct rlimit limit = { 1000, 1000 };
 
         (void)threads_hold(1);
@@ -237,7 +237,7 @@ static void no_room(void **state)
     assert_int_equal(session(&folder, 1, 2, SMALL), 0);
     assert_int_equal(chmod(folder.path, 0500), 0);
     assert_int_equal(session(&folder, 1, 2, SMALL), 2);
-    if (geteuid() != 0) { /* whom permissions do not hold */
+    if (geteuid() != 0) { /* permissions do not apply to root */
         packs = open_packs(&folder, 2);
         assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
         packs_close(packs);
@@ -245,7 +245,7 @@ static void no_room(void **state)
     folder_remove(&folder);
 }
 
-/* Several processes that begin, write and read at once. */
+/* Several processes that start, write and read concurrently. */
 static void together(void **state)
 {
     enum { PROCESSES = 4, ROUNDS = 30 };
@@ -259,7 +259,7 @@ static void together(void **state)
         assert_true(children[c] >= 0);
         if (children[c] == 0) {
             log_text[0] = '\0';
-            (void)threads_hold(1); /* OpenMP's threads are not there after a fork */
+            (void)threads_hold(1); /* OpenMP's threads do not exist after a fork */
             for (int r = 0; r < ROUNDS; r++)
                 (void)session(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
             _exit(strstr(log_text, "is damaged") == NULL ? 0 : 1);
@@ -273,7 +273,7 @@ static void together(void **state)
     folder_remove(&folder);
 }
 
-/* Killed at any moment, the writer leaves a file that is whole, or none. */
+/* A writer that is killed at any moment leaves a complete file or none. */
 static void killed(void **state)
 {
     struct folder folder = folder_make();
@@ -295,7 +295,7 @@ static void killed(void **state)
         assert_int_equal(waitpid(child, &status, 0), child);
         log_text[0] = '\0';
         for (uint64_t model = 0; model < 4; model++)
-            (void)session(&folder, model, 5, LARGE); /* checks what it finds */
+            (void)session(&folder, model, 5, LARGE); /* checks the cached data */
         assert_string_equal(log_text, "");
         for (uint64_t model = 0; model < 4; model++)
             assert_int_equal(session(&folder, model, 5, LARGE), 5);
@@ -305,7 +305,7 @@ static void killed(void **state)
     folder_remove(&folder);
 }
 
-/* A folder on a file system that fills up between the first look and the writing. */
+/* A folder on a file system that becomes full between the check and the write. */
 static void full(void **state)
 {
     struct folder folder = folder_make();
@@ -314,7 +314,7 @@ static void full(void **state)
 
     (void)state;
     assert_true(child >= 0);
-    if (child == 0) { /* a name space of its own: what is mounted goes with it */
+    if (child == 0) { /* in a separate mount namespace, which removes the mount at exit */
         char path[512], block[4096] = { 0 };
         uint32_t known = 0, key = 1;
         void *data = NULL;
@@ -341,7 +341,7 @@ static void full(void **state)
         if (strstr(log_text, "No space") == NULL || strchr(log_text, '\n') != NULL ||
             folder_count(&folder, "", ".packs", NULL) + folder_count(&folder, "", ".new", NULL) != 0)
             _exit(2);
-        packs = open_packs(&folder, 1); /* and full from the start: nothing may be kept */
+        packs = open_packs(&folder, 1); /* also full from the start: nothing can be cached */
         if (packs_take(packs, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_UNSUPPORTED)
             _exit(3);
         packs_close(packs);
@@ -354,7 +354,7 @@ static void full(void **state)
     assert_int_equal(status, 0);
 }
 
-/* The longest unused files go first. */
+/* The least recently used files are removed first. */
 static void bounded(void **state)
 {
     struct folder folder = folder_make();
@@ -374,7 +374,7 @@ static void bounded(void **state)
     kept_trim(folder.path, ".kind", 45, 100);
     assert_int_equal(folder_count(&folder, "", ".kind", NULL), 4);
     assert_int_equal(folder_count(&folder, "", "0.kind", NULL) + folder_count(&folder, "", "5.kind", NULL), 0);
-    assert_int_equal(folder_count(&folder, "", ".new", NULL), 1); /* its writer may be at it */
+    assert_int_equal(folder_count(&folder, "", ".new", NULL), 1); /* its writer may be active */
     assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[]){ { now - 9999, 0 }, { now - 9999, 0 } }, 0),
                      0);
     kept_trim(folder.path, ".kind", 1000, 2);
@@ -388,9 +388,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_again),
-        cmocka_unit_test(who_made_it_counts),
-        cmocka_unit_test(what_is_not_kept_is_lost),
-        cmocka_unit_test(none_is_fine),
+        cmocka_unit_test(other_makers_do_not_match),
+        cmocka_unit_test(uncommitted_is_lost),
+        cmocka_unit_test(without_files),
         cmocka_unit_test(damaged),
         cmocka_unit_test(foreign),
         cmocka_unit_test(no_room),

@@ -1,4 +1,5 @@
-/* Sessions on cpu with a cache folder: the second finds what the first packed, and never what is not its own. */
+/* Sessions on cpu with a cache folder: the second one reads the packed weights of the first, and never those of
+ * another model. */
 #include "folder.h"
 #include "model.h"
 #include "rig.h"
@@ -89,7 +90,7 @@ static void second_start(void **state)
 
     (void)state;
     assert_int_equal(plain.count.made + plain.count.found, 0);
-    assert_true(first.count.made >= 2); /* without AVX2 convolutions read weights as they lie */
+    assert_true(first.count.made >= 2); /* without AVX2 convolutions read unpacked weights */
     assert_int_equal(first.count.found, 0);
     second = run(stage.path, stage.cache, NULL, NULL);
     assert_int_equal(second.count.made, 0);
@@ -100,7 +101,7 @@ static void second_start(void **state)
     folder_remove(&stage.folder);
 }
 
-/* Whatever differs, the result is that without a cache. */
+/* After any change, the results are those without a cache. */
 static void never_stale(void **state)
 {
     static const char *const options[][2] = { { "cpu.winograd", "0" },   { "intra_threads", "1" },
@@ -120,7 +121,7 @@ static void never_stale(void **state)
             assert_true(round == 0 || got.count.made == 0);
         }
     }
-    folder_flip(stage.path, place + 4 * 777 + 2, true); /* a bit of one weight */
+    folder_flip(stage.path, place + 4 * 777 + 2, true); /* one bit of a weight */
     want = run(stage.path, "", NULL, NULL);
     assert_memory_not_equal(want.y, before.y, sizeof want.y);
     got = run(stage.path, stage.cache, NULL, NULL);
@@ -156,7 +157,7 @@ static void damaged_files(void **state)
     folder_remove(&stage.folder);
 }
 
-/* Who gives up while it compiles leaves nothing behind. */
+/* A cancelled compilation leaves no files. */
 static void cancelled(void **state)
 {
     struct stage stage = stage_make();
@@ -170,7 +171,7 @@ static void cancelled(void **state)
     folder_remove(&stage.folder);
 }
 
-/* A product by a matrix that is packed in slices, along either axis: beside the reference. */
+/* A matrix multiplication whose weights are packed in slices, along either axis, compared with the reference. */
 static void large_matrices(void **state)
 {
     static const int64_t dims[2][2] = { { 2989, 3019 }, { 3019, 2989 } };
@@ -209,8 +210,8 @@ static void large_matrices(void **state)
     }
 }
 
-/* A past, a present and a mask for both: sizes that are guessed for each do not go together, and yet weights are packed
- * when the session is created, into what is kept. */
+/* A past, a present and a mask for both: the sizes that are guessed for each contradict each other. Nevertheless
+ * weights are packed when the session is created, and cached. */
 static void guesses_that_conflict(void **state)
 {
     static const int64_t dims[] = { 96, 160 };

@@ -1,11 +1,11 @@
-/* The same bits however the work is cut: models of one operator and of a few, over sizes drawn at random, by each
- * provider, on one to four threads, with no cache, an empty one and a warm one.
+/* Results are bitwise equal for every division of the work: models of one and of several operators, with random sizes,
+ * on each provider, on one to four threads, without a cache, with an empty and with a filled one.
  *
- * Loops over the pool are cut where a generator of numbers says: in ranges of any length from the grain on, in any
- * order, by any worker. That is all that a provider may rely on, and far more than two runs on the machine at hand
- * show. Teams of libraries that bring loops of their own are as large as a session says.
+ * A random generator divides the loops over the pool: into ranges of any length from the grain on, in any order, on any
+ * worker. Providers may rely on no more than that, and this covers far more than two runs on one machine. Thread teams of
+ * libraries with their own loops have the size that the session states.
  *
- *     test_exec_random_bits [SEED [CASES]]       each family so many times, for a search by hand */
+ *     test_exec_random_bits [SEED [CASES]]       each family CASES times, for a search by hand */
 #include "cmocka_all.h"
 #include "inlay/plugin.h"
 #include "same_bits.h"
@@ -16,13 +16,13 @@
 #include <stdarg.h>
 
 static uint32_t seed = 1;
-static int cases = 10; /* of each family */
+static int cases = 10; /* per family */
 
 /* ------------------------------------------------------------------ numbers and text */
 
 static uint64_t drawn;
 
-/* A number from 0 to below n. */
+/* Returns a random number in [0, n). */
 static int64_t below(int64_t n)
 {
     drawn = drawn * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -34,7 +34,8 @@ static bool coin(void)
     return below(2) == 1;
 }
 
-/* From 1 to most, of each order of magnitude about as often; now and then a multiple of 16, as sizes of models are. */
+/* Returns a random number in [1, most], evenly over the orders of magnitude; sometimes a multiple of 16, as in real
+ * models. */
 static int size(int64_t most)
 {
     int64_t top = 1;
@@ -65,8 +66,8 @@ static void add(const char *format, ...)
     va_end(list);
 }
 
-/* ------------------------------------------------------------------ families: each writes a script, returns its opset
- */
+/* ------------------------------------------------------------------ families: each writes a script, returns its
+ * opset */
 
 static int products(void)
 {
@@ -125,7 +126,7 @@ static int convolutions(void)
     return 14;
 }
 
-/* "d0,d1,..." of `most` elements and fewer: often so many that a loop is worth several ranges. Returns the rank. */
+/* Writes "d0,d1,..." with at most `most` elements, often enough for several ranges of a loop. Returns the rank. */
 static int shape(char *text, int64_t most, int *dims)
 {
     const int rank = 1 + (int)below(4), filled = (int)below(rank);
@@ -269,7 +270,7 @@ static int recurrences(void)
     return 14;
 }
 
-/* Products of bytes, and by weights of few bits. */
+/* Matrix multiplications of int8 and with low-bit weights. */
 static int bytes(void)
 {
     const int m = size(80), k = size(900), n = size(150), high = 3 + size(25), channels = size(64),
@@ -340,7 +341,7 @@ static int rest(void)
     return 17;
 }
 
-/* A row of layers of a transformer's kind, or of a network of convolutions: what regions are formed of. */
+/* Layers of a transformer or of a convolutional network, which form regions. */
 static int layers(void)
 {
     const int count = 2 + (int)below(5), rows = size(150), channels = 4 * size(16), high = 3 + size(28),
@@ -403,9 +404,9 @@ static const struct family {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* ------------------------------------------------------------------ loops that are cut at random */
+/* ------------------------------------------------------------------ random division of loops */
 
-static uint32_t workers; /* of loops; 0: they go their usual way */
+static uint32_t workers; /* workers of loops; 0: loops are not changed */
 static bool in_loop;
 static uint32_t this_worker;
 static bool was_cut;
@@ -451,7 +452,7 @@ inlay_status __wrap_threads_parallel_for(const inlay_run *run, int64_t count, in
     return status;
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* ------------------------------------------------------------------ all families */
 
 static const struct variant variants[] = {
     { "by cost", { NULL } },
@@ -467,7 +468,7 @@ static const struct variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 #ifdef HAVE_VULKAN
-/* A driver takes longer to compile than all else does to run: for one case of each family, where there is a device. */
+/* One case of each family if there is a device, because drivers compile longer than all other cases run. */
 static const struct variant on_device = {
     "vulkan", { "providers", "vulkan,reference", "policy", "priority", "vulkan.device", "auto", NULL }
 };
@@ -515,7 +516,7 @@ static void check(const struct variant *variant, int opset)
         { "2", "2 threads and a warm cache", true, true },
         { "3", "3 threads", true, false },
         { "4", "4 threads", true, false },
-        { "4", "4 threads as they come", false, false },
+        { "4", "4 threads, loops divided as usual", false, false },
     };
     struct rig one;
 
@@ -555,7 +556,7 @@ static void the_same_bits(void **state)
     }
 }
 
-/* Otherwise all of the above would compare whole loops with whole loops. */
+/* Checks that loops were divided at all. */
 static void loops_were_cut(void **state)
 {
     (void)state;

@@ -4,18 +4,18 @@
 
 static uint64_t seed = 7;
 
-uint32_t dice(uint32_t sides)
+uint32_t random_below(uint32_t limit)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((seed >> 33) % sides);
+    return (uint32_t)((seed >> 33) % limit);
 }
 
-void dice_seed(uint64_t s)
+void seed_random(uint64_t s)
 {
     seed = s;
 }
 
-/* ------------------------------------------------------------------ a provider that says what the test tells it */
+/* ------------------------------------------------------------------ a provider with offers set by the test */
 
 static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
@@ -264,7 +264,7 @@ static void check_borders(const struct world *world, const struct partition *par
     }
 }
 
-/* The domain in which a region has a value, as program.c negotiates it. */
+/* Returns the domain in which a region has a value, as program.c negotiates it. */
 static uint32_t domain_in(const struct world *world, const struct partition *partition, const partition_region *region,
                           uint32_t v)
 {
@@ -287,7 +287,7 @@ static bool is_copied(const struct partition *partition, uint32_t v, uint32_t do
     return found == 1;
 }
 
-/* Every value is where it is read, and no copy is for nobody. */
+/* Checks that every value is available where it is read, and that every copy has a consumer. */
 static void check_copies(const struct world *world, const struct partition *partition, const uint32_t *region_of)
 {
     uint32_t needed = 0;
@@ -343,21 +343,21 @@ void world_check(const struct world *world, const struct partition *partition)
 
 static void random_groups(struct world *world, const world_mix *mix)
 {
-    uint32_t count = dice(mix->nodes > 12 ? mix->nodes / 2 : 6);
+    uint32_t count = random_below(mix->nodes > 12 ? mix->nodes / 2 : 6);
 
     for (uint32_t k = 0; k < count; k++) {
-        uint32_t members[8], size = 0, p = dice(mix->providers);
+        uint32_t members[8], size = 0, p = random_below(mix->providers);
         double sum = 0;
 
-        for (uint32_t n = dice(mix->nodes); n < mix->nodes && size < 2 + k % 4; n += 1 + dice(3) / 2)
+        for (uint32_t n = random_below(mix->nodes); n < mix->nodes && size < 2 + k % 4; n += 1 + random_below(3) / 2)
             members[size++] = n;
         for (uint32_t i = 0; i < world->fakes[p].offer_count; i++)
             for (uint32_t m = 0; m < size; m++)
                 if (world->fakes[p].offers[i].node_count == 1 && world->fakes[p].offers[i].nodes[0] == members[m])
                     sum += world->fakes[p].offers[i].ns;
         if (size > 1)
-            (void)world_offer(world, p, (sum + 1) * (20 + dice(100)) / 100,
-                              dice(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
+            (void)world_offer(world, p, (sum + 1) * (20 + random_below(100)) / 100,
+                              random_below(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
     }
 }
 
@@ -371,9 +371,9 @@ void world_random(struct world *world, const world_mix *mix)
     for (uint32_t n = 0; n < mix->nodes; n++) {
         uint32_t count = 0, reach = n < 20 ? n : 20;
 
-        lengths[n] = mix->sizes ? 1 + (int64_t)dice(100) * dice(4000) : 16;
-        for (uint32_t k = dice(4); n > 0 && k > 0; k--) {
-            uint32_t maker = n - 1 - dice(reach);
+        lengths[n] = mix->sizes ? 1 + (int64_t)random_below(100) * random_below(4000) : 16;
+        for (uint32_t k = random_below(4); n > 0 && k > 0; k--) {
+            uint32_t maker = n - 1 - random_below(reach);
             bool again = false;
             for (uint32_t i = 0; i < count; i++)
                 again |= reads[n * 4 + i] == maker;
@@ -383,25 +383,25 @@ void world_random(struct world *world, const world_mix *mix)
     }
     world_init(world, mix->nodes, reads, lengths, mix->providers);
     for (uint32_t p = 1; mix->devices && p < mix->providers; p++)
-        if (dice(3) != 0 || p == 1)
+        if (random_below(3) != 0 || p == 1)
             world_device(world, p);
     for (uint32_t node = 0; node < mix->nodes; node++) {
         for (uint32_t p = 0; p < mix->providers; p++) {
-            uint32_t flags = mix->merge && dice(3) != 0 ? INLAY_OFFER_MERGE : 0;
+            uint32_t flags = mix->merge && random_below(3) != 0 ? INLAY_OFFER_MERGE : 0;
 
-            if (mix->gaps && p > 0 && dice(5) == 0)
+            if (mix->gaps && p > 0 && random_below(5) == 0)
                 continue;
-            (void)world_offer(world, p, 1000 + dice(60000), flags, 1, &node);
+            (void)world_offer(world, p, 1000 + random_below(60000), flags, 1, &node);
             if (mix->borders && p > 0 && flags != 0) {
-                world->fakes[p].offers[world->fakes[p].offer_count - 1].enter_ns = dice(20000);
-                world->fakes[p].offers[world->fakes[p].offer_count - 1].leave_ns = dice(20000);
+                world->fakes[p].offers[world->fakes[p].offer_count - 1].enter_ns = random_below(20000);
+                world->fakes[p].offers[world->fakes[p].offer_count - 1].leave_ns = random_below(20000);
             }
-            if (mix->odd && world->fakes[p].table.domain_count > 0 && dice(4) == 0)
-                world_offer(world, p, 1000 + dice(60000), 0, 1, &node)->placement =
-                    (inlay_placement){ .value = dice(2) != 0 ? world->made[node]
-                                                             : world->graph->nodes[node]->info.inputs[0] };
-            world->fakes[p].offers[world->fakes[p].offer_count - 1].resident = mix->sizes ? dice(500000) : 0;
-            world->fakes[p].offers[world->fakes[p].offer_count - 1].workspace = mix->sizes ? dice(100000) : 0;
+            if (mix->odd && world->fakes[p].table.domain_count > 0 && random_below(4) == 0)
+                world_offer(world, p, 1000 + random_below(60000), 0, 1, &node)->placement =
+                    (inlay_placement){ .value = random_below(2) != 0 ? world->made[node]
+                                                                     : world->graph->nodes[node]->info.inputs[0] };
+            world->fakes[p].offers[world->fakes[p].offer_count - 1].resident = mix->sizes ? random_below(500000) : 0;
+            world->fakes[p].offers[world->fakes[p].offer_count - 1].workspace = mix->sizes ? random_below(100000) : 0;
         }
     }
     if (mix->groups)
