@@ -40,7 +40,7 @@ static uint32_t branches_of(const struct rig *rig)
     uint32_t most = 0;
 
     for (uint32_t k = 0; k < plan->branch_group_count; k++)
-        most = plan->waves[k].branch_count > most ? plan->groups[k].branch_count : most;
+        most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
     return most;
 }
 

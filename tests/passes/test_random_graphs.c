@@ -1,9 +1,9 @@
-/* Random graphs of the operators that the passes know, optimised at each level, against level 0: same shapes, same
- * values, NaN and infinities in the same places.
+/* Random graphs of the operators that the passes rewrite, optimised at each level and compared with level 0: equal
+ * shapes and values, NaN and infinities at the same elements.
  *
- * `test_random_graphs ROUNDS [SEED]` runs so many beside the few that are a test. Graphs of two kinds: exact ones, fed
- * with NaN, infinities and zeros of both signs, whose operators round nowhere or always alike; and weighty ones, with
- * products and what passes put together, fed with ordinary numbers. */
+ * `test_random_graphs ROUNDS [SEED]` runs more rounds than the test. There are two kinds of graphs: exact ones, with
+ * inputs including NaN, infinities and zeros of both signs, whose operators do not round or always round equally;
+ * and weighted ones, with matrix multiplications and fusible patterns, with ordinary numbers. */
 #include "graph_script.h"
 #include <math.h>
 
@@ -39,7 +39,7 @@ static void put(struct maker *maker, const char *format, ...)
 
 static const struct shaped *any(struct maker *maker)
 {
-    /* Late ones more often, so that chains grow. */
+    /* Recent values more often, so that chains grow. */
     int back = pick(maker, maker->count) * pick(maker, maker->count + 1) / (maker->count + 1);
 
     return &maker->values[maker->count - 1 - back];
@@ -54,8 +54,8 @@ static int64_t elements(const struct shaped *shaped)
     return n;
 }
 
-/* The value that the line being written makes. */
-static struct shaped *fresh(struct maker *maker, int rank, const int *dims)
+/* Adds the value that the current line computes. */
+static struct shaped *new_value(struct maker *maker, int rank, const int *dims)
 {
     struct shaped *shaped = &maker->values[maker->count];
 
@@ -75,7 +75,7 @@ static const char *ints(struct maker *maker, int count, const int *list, char *n
     return name;
 }
 
-/* A constant that broadcasts to shaped: a number with a meaning, or random ones for some of its axes. */
+/* Returns a constant that broadcasts to `shaped`: a typical constant, or random elements for some of its axes. */
 static const char *operand(struct maker *maker, const struct shaped *shaped, char *name)
 {
     static const char *const numbers[] = { "0", "-0", "1", "-1", "2", "0.5", "3", "1e-5" };
@@ -95,8 +95,8 @@ static const char *operand(struct maker *maker, const struct shaped *shaped, cha
     return name;
 }
 
-/* Another value of the same shape, or shaped. */
-static const struct shaped *alike(struct maker *maker, const struct shaped *shaped)
+/* Returns another value of the same shape, or `shaped`. */
+static const struct shaped *pick_same_shape(struct maker *maker, const struct shaped *shaped)
 {
     for (int tries = 0; tries < 12; tries++) {
         const struct shaped *o = any(maker);
@@ -116,7 +116,7 @@ static void unary(struct maker *maker, const struct shaped *shaped)
     static const char *const rough[] = { "Sigmoid", "Tanh", "Relu", "Neg", "Erf", "Softplus", "Identity", "Abs" };
     const char *op = maker->exact ? exact[pick(maker, 12)] : rough[pick(maker, 8)];
 
-    put(maker, "%s = %s(%s)\n", fresh(maker, shaped->rank, shaped->dims)->name, op, shaped->name);
+    put(maker, "%s = %s(%s)\n", new_value(maker, shaped->rank, shaped->dims)->name, op, shaped->name);
 }
 
 static void binary(struct maker *maker, const struct shaped *shaped)
@@ -128,16 +128,16 @@ static void binary(struct maker *maker, const struct shaped *shaped)
     bool pow = strcmp(op, "Pow") == 0;
 
     if (other == NULL)
-        other = pow ? operand(maker, shaped, name) : alike(maker, shaped)->name;
+        other = pow ? operand(maker, shaped, name) : pick_same_shape(maker, shaped)->name;
     if (pick(maker, 3) == 0 && !pow)
-        put(maker, "%s = %s(%s, %s)\n", fresh(maker, shaped->rank, shaped->dims)->name, op, other, shaped->name);
+        put(maker, "%s = %s(%s, %s)\n", new_value(maker, shaped->rank, shaped->dims)->name, op, other, shaped->name);
     else
-        put(maker, "%s = %s(%s, %s)\n", fresh(maker, shaped->rank, shaped->dims)->name, op, shaped->name, other);
+        put(maker, "%s = %s(%s, %s)\n", new_value(maker, shaped->rank, shaped->dims)->name, op, shaped->name, other);
 }
 
 static void cast(struct maker *maker, const struct shaped *shaped)
 {
-    struct shaped *v = fresh(maker, shaped->rank, shaped->dims);
+    struct shaped *v = new_value(maker, shaped->rank, shaped->dims);
 
     put(maker, "w%s = Cast(%s) to=11\n%s = Cast(w%s) to=1\n", v->name, shaped->name, v->name, v->name);
 }
@@ -162,10 +162,10 @@ static void reshape(struct maker *maker, const struct shaped *shaped)
     if (pick(maker, 2) == 0)
         asked[pick(maker, rank)] = -1;
     ints(maker, rank, asked, name);
-    put(maker, "%s = Reshape(%s, %s)\n", fresh(maker, rank, dims)->name, shaped->name, name);
+    put(maker, "%s = Reshape(%s, %s)\n", new_value(maker, rank, dims)->name, shaped->name, name);
 }
 
-/* Reshape to its own shape with the first axis computed, as exporters write it. */
+/* Adds a Reshape to the same shape with the first axis computed, as exporters write it. */
 static void computed_reshape(struct maker *maker, const struct shaped *shaped)
 {
     int dims[2];
@@ -180,7 +180,7 @@ static void computed_reshape(struct maker *maker, const struct shaped *shaped)
     ints(maker, 1, (int[]){ -1 }, k[2]);
     put(maker, "s%d = Shape(%s)\ng%d = Gather(s%d, %s)\nc%d = Concat(g%d, %s) axis=0\n", maker->constants, shaped->name,
         maker->constants, maker->constants, k[0], maker->constants, maker->constants, k[2]);
-    put(maker, "%s = Reshape(%s, c%d)\n", fresh(maker, 2, dims)->name, shaped->name, maker->constants++);
+    put(maker, "%s = Reshape(%s, c%d)\n", new_value(maker, 2, dims)->name, shaped->name, maker->constants++);
 }
 
 static void squeeze(struct maker *maker, const struct shaped *shaped)
@@ -192,7 +192,7 @@ static void squeeze(struct maker *maker, const struct shaped *shaped)
         for (int d = 0; d <= shaped->rank; d++)
             dims[d] = d == at ? 1 : shaped->dims[n++];
         ints(maker, 1, &at, name);
-        put(maker, "%s = Unsqueeze(%s, %s)\n", fresh(maker, shaped->rank + 1, dims)->name, shaped->name, name);
+        put(maker, "%s = Unsqueeze(%s, %s)\n", new_value(maker, shaped->rank + 1, dims)->name, shaped->name, name);
         return;
     }
     for (at = 0; at < shaped->rank && shaped->dims[at] != 1; at++)
@@ -204,7 +204,7 @@ static void squeeze(struct maker *maker, const struct shaped *shaped)
             dims[n++] = shaped->dims[d];
     at = pick(maker, 2) == 0 ? at - shaped->rank : at;
     ints(maker, 1, &at, name);
-    put(maker, "%s = Squeeze(%s, %s)\n", fresh(maker, shaped->rank - 1, dims)->name, shaped->name, name);
+    put(maker, "%s = Squeeze(%s, %s)\n", new_value(maker, shaped->rank - 1, dims)->name, shaped->name, name);
 }
 
 static void transpose(struct maker *maker, const struct shaped *shaped)
@@ -223,7 +223,7 @@ static void transpose(struct maker *maker, const struct shaped *shaped)
     }
     for (int d = 0; d < shaped->rank; d++)
         dims[d] = shaped->dims[perm[d]];
-    put(maker, "%s = Transpose(%s) perm=", fresh(maker, shaped->rank, dims)->name, shaped->name);
+    put(maker, "%s = Transpose(%s) perm=", new_value(maker, shaped->rank, dims)->name, shaped->name);
     for (int d = 0; d < shaped->rank; d++)
         put(maker, "%s%d", d > 0 ? "," : "", perm[d]);
     put(maker, "\n");
@@ -255,13 +255,13 @@ static void slice(struct maker *maker, const struct shaped *shaped)
     ints(maker, 1, &end, k[1]);
     ints(maker, 1, &axis, k[2]);
     ints(maker, 1, &step, k[3]);
-    put(maker, "%s = Slice(%s, %s, %s, %s, %s)\n", fresh(maker, shaped->rank, dims)->name, shaped->name, k[0], k[1],
+    put(maker, "%s = Slice(%s, %s, %s, %s, %s)\n", new_value(maker, shaped->rank, dims)->name, shaped->name, k[0], k[1],
         k[2], k[3]);
 }
 
 static void concat_or_split(struct maker *maker, const struct shaped *shaped)
 {
-    const struct shaped *o = alike(maker, shaped);
+    const struct shaped *o = pick_same_shape(maker, shaped);
     int dims[MOST_AXES], axis = shaped->rank == 0 ? 0 : pick(maker, shaped->rank), sizes[2];
     char name[16], first[12], second[12];
 
@@ -274,7 +274,7 @@ static void concat_or_split(struct maker *maker, const struct shaped *shaped)
         dims[axis] *= one ? 1 : 2;
         if (dims[axis] > 12)
             return;
-        put(maker, "%s = Concat(%s%s%s) axis=%d\n", fresh(maker, shaped->rank, dims)->name, shaped->name,
+        put(maker, "%s = Concat(%s%s%s) axis=%d\n", new_value(maker, shaped->rank, dims)->name, shaped->name,
             one ? "" : ", ", one ? "" : o->name, axis);
         return;
     }
@@ -284,9 +284,9 @@ static void concat_or_split(struct maker *maker, const struct shaped *shaped)
     sizes[1] = shaped->dims[axis] - sizes[0];
     ints(maker, 2, sizes, name);
     dims[axis] = sizes[0];
-    (void)strcpy(first, fresh(maker, shaped->rank, dims)->name);
+    (void)strcpy(first, new_value(maker, shaped->rank, dims)->name);
     dims[axis] = sizes[1];
-    (void)strcpy(second, fresh(maker, shaped->rank, dims)->name);
+    (void)strcpy(second, new_value(maker, shaped->rank, dims)->name);
     put(maker, "%s, %s = Split(%s, %s) axis=%d\n", first, second, shaped->name, name, axis);
 }
 
@@ -308,15 +308,15 @@ static void widen(struct maker *maker, const struct shaped *shaped)
     }
     if (which == 0) {
         ints(maker, shaped->rank, repeats, name);
-        put(maker, "%s = Tile(%s, %s)\n", fresh(maker, shaped->rank, dims)->name, shaped->name, name);
+        put(maker, "%s = Tile(%s, %s)\n", new_value(maker, shaped->rank, dims)->name, shaped->name, name);
     } else if (which == 1) {
         ints(maker, shaped->rank, dims, name);
-        put(maker, "%s = Expand(%s, %s)\n", fresh(maker, shaped->rank, dims)->name, shaped->name, name);
+        put(maker, "%s = Expand(%s, %s)\n", new_value(maker, shaped->rank, dims)->name, shaped->name, name);
     } else {
         ints(maker, 2 * shaped->rank, pads, name);
         (void)sprintf(value, "k%d", maker->constants++);
         put(maker, "%s = [] %s\n%s = Pad(%s, %s, %s)\n", value, pick(maker, 2) == 0 ? "0" : "1.5",
-            fresh(maker, shaped->rank, dims)->name, shaped->name, name, value);
+            new_value(maker, shaped->rank, dims)->name, shaped->name, name, value);
     }
 }
 
@@ -335,34 +335,35 @@ static void reduce(struct maker *maker, const struct shaped *shaped)
             dims[n++] = d == axis ? 1 : shaped->dims[d];
     if (op == 2) { /* ReduceSum-13 */
         ints(maker, 1, &axis, name);
-        put(maker, "%s = ReduceSum(%s, %s) keepdims=%d\n", fresh(maker, n, dims)->name, shaped->name, name, keep);
+        put(maker, "%s = ReduceSum(%s, %s) keepdims=%d\n", new_value(maker, n, dims)->name, shaped->name, name, keep);
         return;
     }
-    put(maker, "%s = %s(%s) axes=%d, keepdims=%d\n", fresh(maker, n, dims)->name, names[op], shaped->name, axis, keep);
+    put(maker, "%s = %s(%s) axes=%d, keepdims=%d\n", new_value(maker, n, dims)->name, names[op], shaped->name, axis,
+        keep);
 }
 
-/* Both branches read values from outside. */
+/* Adds an If; both branches read values from outside. */
 static void branch(struct maker *maker, const struct shaped *shaped)
 {
-    const struct shaped *o = alike(maker, shaped);
+    const struct shaped *o = pick_same_shape(maker, shaped);
     int k = maker->constants++;
 
     put(maker, "a%d = [] %d\nb%d = [] 1\n%c%d = Less(a%d, b%d)\n", k, pick(maker, 3), k, 'q', k, k, k);
-    put(maker, "%s = If(q%d) then:Neg(%s) else:Add(%s,%s)\n", fresh(maker, shaped->rank, shaped->dims)->name, k,
+    put(maker, "%s = If(q%d) then:Neg(%s) else:Add(%s,%s)\n", new_value(maker, shaped->rank, shaped->dims)->name, k,
         shaped->name, shaped->name, o->name);
 }
 
 static void choose(struct maker *maker, const struct shaped *shaped)
 {
-    const struct shaped *o = alike(maker, shaped);
+    const struct shaped *o = pick_same_shape(maker, shaped);
     int k = maker->constants++;
 
     if (maker->exact && pick(maker, 2) == 0)
         put(maker, "z%d = [] 0.25\nl%d = Less(%s, z%d)\n%s = Where(l%d, %s, %s)\n", k, k, shaped->name, k,
-            fresh(maker, shaped->rank, shaped->dims)->name, k, shaped->name, o->name);
+            new_value(maker, shaped->rank, shaped->dims)->name, k, shaped->name, o->name);
     else
         put(maker, "z%d = [] -0.5\nl%d = [] 1\n%s = Clip(%s, z%d, l%d)\n", k, k,
-            fresh(maker, shaped->rank, shaped->dims)->name, shaped->name, k, k);
+            new_value(maker, shaped->rank, shaped->dims)->name, shaped->name, k, k);
 }
 
 static void softmax(struct maker *maker, const struct shaped *shaped)
@@ -371,7 +372,7 @@ static void softmax(struct maker *maker, const struct shaped *shaped)
 
     if (shaped->rank == 0)
         return;
-    put(maker, "%s = %s(%s) axis=%d\n", fresh(maker, shaped->rank, shaped->dims)->name,
+    put(maker, "%s = %s(%s) axis=%d\n", new_value(maker, shaped->rank, shaped->dims)->name,
         pick(maker, 3) > 0 ? "Softmax" : "LogSoftmax", shaped->name, axis - (pick(maker, 2) == 0 ? shaped->rank : 0));
 }
 
@@ -385,11 +386,11 @@ static void product(struct maker *maker, const struct shaped *shaped)
     dims[shaped->rank - 1] = columns;
     if (shaped->rank == 2 && pick(maker, 3) == 0) {
         put(maker, "p%d = [%d,%d]\nq%d = [%d]\n%s = Gemm(%s, p%d, q%d) transB=1 alpha=0.5 beta=2.0\n", k, columns,
-            shaped->dims[1], k, columns, fresh(maker, 2, dims)->name, shaped->name, k, k);
+            shaped->dims[1], k, columns, new_value(maker, 2, dims)->name, shaped->name, k, k);
         return;
     }
     put(maker, "p%d = [%d,%d]\n%s = MatMul(%s, p%d)\n", k, shaped->dims[shaped->rank - 1], columns,
-        fresh(maker, shaped->rank, dims)->name, shaped->name, k);
+        new_value(maker, shaped->rank, dims)->name, shaped->name, k);
 }
 
 static void convolution(struct maker *maker, const struct shaped *shaped)
@@ -403,22 +404,22 @@ static void convolution(struct maker *maker, const struct shaped *shaped)
     dims[1] = filters;
     if (pick(maker, 3) == 0) {
         dims[1] = shaped->dims[1];
-        put(maker, "%s = %s(%s) kernel_shape=3,3 pads=1,1,1,1\n", fresh(maker, 4, dims)->name,
+        put(maker, "%s = %s(%s) kernel_shape=3,3 pads=1,1,1,1\n", new_value(maker, 4, dims)->name,
             pick(maker, 2) == 0 ? "MaxPool" : "AveragePool", shaped->name);
         return;
     }
     put(maker, "p%d = [%d,%d,3,3]\n%s = Conv(%s, p%d) pads=1,1,1,1\n", k, filters, shaped->dims[1],
-        fresh(maker, 4, dims)->name, shaped->name, k);
+        new_value(maker, 4, dims)->name, shaped->name, k);
     if (pick(maker, 2) == 0 && maker->count < MOST_VALUES) {
         shaped = &maker->values[maker->count - 1];
         put(maker, "n%d = [2]\no%d = [2]\n", k, k);
-        put(maker, "%s = BatchNormalization(%s, n%d, o%d, o%d, n%d) epsilon=0.01\n", fresh(maker, 4, dims)->name,
+        put(maker, "%s = BatchNormalization(%s, n%d, o%d, o%d, n%d) epsilon=0.01\n", new_value(maker, 4, dims)->name,
             shaped->name, k, k, k, k);
     }
 }
 
-/* What passes put together: a norm, an activation, an attention. */
-static void idiom(struct maker *maker, const struct shaped *shaped)
+/* Adds a pattern that passes fuse: a norm, an activation, an attention. */
+static void fusible_pattern(struct maker *maker, const struct shaped *shaped)
 {
     int k = maker->constants++, n = shaped->rank == 0 ? 0 : shaped->dims[shaped->rank - 1], which = pick(maker, 4),
         turned[MOST_AXES];
@@ -430,23 +431,23 @@ static void idiom(struct maker *maker, const struct shaped *shaped)
             "m%d = ReduceMean(%s) axes=-1,\nd%d = Sub(%s, m%d)\nq%d = Mul(d%d, d%d)\ny%d = ReduceMean(q%d) axes=-1,\n"
             "e%d = [] 0.01\nf%d = Add(y%d, e%d)\nr%d = Sqrt(f%d)\nt%d = Div(d%d, r%d)\ng%d = [%d]\n",
             k, shaped->name, k, shaped->name, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, k, n);
-        put(maker, "%s = Mul(t%d, g%d)\n", fresh(maker, shaped->rank, shaped->dims)->name, k, k);
+        put(maker, "%s = Mul(t%d, g%d)\n", new_value(maker, shaped->rank, shaped->dims)->name, k, k);
     } else if (which == 1) {
         put(maker, "a%d = Sigmoid(%s)\n", k, shaped->name);
-        put(maker, "%s = Mul(%s, a%d)\n", fresh(maker, shaped->rank, shaped->dims)->name, shaped->name, k);
+        put(maker, "%s = Mul(%s, a%d)\n", new_value(maker, shaped->rank, shaped->dims)->name, shaped->name, k);
     } else if (which == 2) {
         put(maker,
             "r%d = [] 1.41421354\no%d = [] 1\nh%d = [] 0.5\na%d = Div(%s, r%d)\nb%d = Erf(a%d)\nc%d = Add(b%d, o%d)\n"
             "d%d = Mul(%s, c%d)\n",
             k, k, k, k, shaped->name, k, k, k, k, k, k, k, shaped->name, k);
-        put(maker, "%s = Mul(d%d, h%d)\n", fresh(maker, shaped->rank, shaped->dims)->name, k, k);
+        put(maker, "%s = Mul(d%d, h%d)\n", new_value(maker, shaped->rank, shaped->dims)->name, k, k);
     } else if (shaped->rank >= 3) {
         memcpy(turned, shaped->dims, sizeof turned);
         put(maker,
             "r%d = [] 0.5\nt%d = Transpose(%s) perm=%s\nq%d = Mul(%s, r%d)\ns%d = MatMul(q%d, t%d)\n"
             "p%d = Softmax(s%d) axis=-1\n",
             k, k, shaped->name, shaped->rank == 3 ? "0,2,1" : "0,1,3,2", k, shaped->name, k, k, k, k, k, k);
-        put(maker, "%s = MatMul(p%d, %s)\n", fresh(maker, shaped->rank, turned)->name, k, shaped->name);
+        put(maker, "%s = MatMul(p%d, %s)\n", new_value(maker, shaped->rank, turned)->name, k, shaped->name);
     }
 }
 
@@ -460,14 +461,15 @@ static void make(struct maker *maker, uint32_t seed, bool exact)
         unary,     binary, unary, binary,          cast,  reshape, computed_reshape, squeeze, transpose,
         transpose, slice,  slice, concat_or_split, widen, reduce,  branch,           choose
     };
-    static void (*const weighty_op[])(struct maker *, const struct shaped *) = { softmax, product, convolution,
-                                                                                 idiom,   product, convolution };
+    static void (*const weighty_op[])(struct maker *,
+                                      const struct shaped *) = { softmax,         product, convolution,
+                                                                 fusible_pattern, product, convolution };
     int nodes, outputs;
 
     *maker = (struct maker){ .seed = seed * 2654435761u + 1, .exact = exact };
     for (int i = 0; i < 3; i++) {
         int size = pick(maker, 9);
-        struct shaped *v = fresh(maker, ranks[size], dims[size]);
+        struct shaped *v = new_value(maker, ranks[size], dims[size]);
 
         put(maker, "%s : %s\n", v->name, ranks[size] == 0 ? "-" : sizes[size]);
     }
@@ -481,7 +483,7 @@ static void make(struct maker *maker, uint32_t seed, bool exact)
             any_op[pick(maker, 17)](maker, &shaped);
     }
     put(maker, "out = Identity(%s)\n-> out", maker->values[maker->count - 1].name);
-    outputs = pick(maker, 3); /* in the middle */
+    outputs = pick(maker, 3); /* values in the middle */
     for (int i = 0, last = 2; i < outputs && last + 1 < maker->count; i++) {
         last += 1 + pick(maker, maker->count - last - 1);
         put(maker, ", %s", maker->values[last].name);
@@ -489,7 +491,7 @@ static void make(struct maker *maker, uint32_t seed, bool exact)
     put(maker, "\n");
 }
 
-/* ------------------------------------------------------------------ comparing */
+/* ------------------------------------------------------------------ comparison */
 
 static bool same_element(float a, float b, bool exact)
 {
@@ -497,7 +499,7 @@ static bool same_element(float a, float b, bool exact)
         return isnan(a) && isnan(b);
     if (isinf(a) || isinf(b) || (exact && (a == 0 || b == 0)))
         return a == b && (!exact || signbit(a) == signbit(b));
-    return fabsf(a - b) <= (exact ? 1e-6f * fabsf(b) : 1e-3f * (1 + fabsf(b))); /* Pow has loops of several kinds */
+    return fabsf(a - b) <= (exact ? 1e-6f * fabsf(b) : 1e-3f * (1 + fabsf(b))); /* Pow has several implementations */
 }
 
 static void compare(const struct maker *maker, const char *level, struct rig *best, struct rig *plain)
@@ -553,7 +555,7 @@ static void exact_graphs(void **state)
         one_graph(first_seed + i, true);
 }
 
-static void weighty_graphs(void **state)
+static void weighted_graphs(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < rounds; i++)
@@ -562,7 +564,7 @@ static void weighty_graphs(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(exact_graphs), cmocka_unit_test(weighty_graphs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(exact_graphs), cmocka_unit_test(weighted_graphs) };
 
     rounds = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : rounds;
     first_seed = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : first_seed;
