@@ -1,4 +1,4 @@
-/* What counts as equal, and what is said when it does not. Also: random inputs depend on the seed alone. */
+/* Equality of outputs and the messages for differences. Also: random inputs depend on the seed only. */
 #include "data/compare.h"
 #include "data/feed.h"
 #include "data/value.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Compares a tensor of got with one of want at the tolerances of ONNX's tests. */
+/* Compares a tensor with the expected one at the tolerances of ONNX's tests. */
 static bool same(inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *got, const void *want,
                  char text[500])
 {
@@ -136,7 +136,7 @@ static void random_inputs(void **state)
         feed_random(dtype, c, 64, 2);
         assert_memory_equal(a, b, sizeof a);
         assert_true(memcmp(a, c, sizeof a) != 0);
-        /* No NaN, and sizes that a model can take. */
+        /* No NaN, and sizes that a model accepts. */
         assert_int_equal(value_from_view(&view, &value, NULL), INLAY_OK);
         json = value_json("x", value, 64);
         assert_null(json_object_get(json, "nan"));
@@ -164,9 +164,9 @@ static void quantiles(void **state)
     assert_true(timing_quantile(&(run_times){ list, 1 }, 0.99) == 1);
 }
 
-/* What a subject of timing_rounds() notes of its turns. */
+/* Rounds recorded by a subject of timing_rounds(). */
 struct turns {
-    char order[32]; /* of all subjects, by letter */
+    char order[32]; /* order of all subjects, by letter */
     uint32_t count;
 };
 
@@ -175,7 +175,7 @@ struct racer {
     char letter;
 };
 
-/* The runs of 'b' take 2 ms, but every second one does not count; the sixth run of all fails where there is one. */
+/* Runs of 'b' take 2 ms, but every second one is not counted; the sixth run of all fails, if there is one. */
 static inlay_status race(void *subject, double *out_ms, inlay_diag *diag)
 {
     struct racer *racer = subject;
@@ -198,17 +198,17 @@ static void rounds(void **state)
     struct racer a = { &turns, 'a' }, b = { &turns, 'b' };
     void *both[] = { &a, &b };
     run_times times[2] = { { 0 } };
-    timing_plan plan = { .least = 2, .most = 9 }; /* no seconds: the least */
+    timing_plan plan = { .least = 2, .most = 9 }; /* no time limit: the minimum number of rounds */
 
     (void)state;
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_string_equal(turns.order, "abba"); /* they take turns to come first */
+    assert_string_equal(turns.order, "abba"); /* the order alternates */
     assert_int_equal(times[0].count, 2);
     assert_int_equal(times[1].count, 1);
     assert_true(times[1].ms[0] == 2);
     plan = (timing_plan){ .seconds = 1e6, .most = 9 };
     assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_CANCELLED);
-    assert_int_equal(times[0].count, 3); /* what was timed before the failure is kept */
+    assert_int_equal(times[0].count, 3); /* times before the failure are returned */
     turns = (struct turns){ .count = 0 };
     plan.stop = has_two;
     plan.stop_user = &turns;

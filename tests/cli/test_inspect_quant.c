@@ -1,4 +1,4 @@
-/* What `inlay inspect --quantization` finds in small files that have each fault, and in one that has none. */
+/* Findings of `inlay inspect --quantization` in small files that have one fault each, and in one without faults. */
 #include "cli/inspect_quant.h"
 #include "cmocka_all.h"
 #include "model/model.h"
@@ -15,7 +15,7 @@ static void tensor(struct wire *wire, const char *name, int dtype, uint32_t rank
     wire_end(wire, mark);
 }
 
-static char reason[96]; /* of the first pair that nothing uses */
+static char reason[96]; /* of the first unused pair */
 
 static quant_report look(struct wire *wire, wire_mark mark)
 {
@@ -28,7 +28,7 @@ static quant_report look(struct wire *wire, wire_mark mark)
     if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_true(quant_inspect(model, &report));
-    for (int k = 0; k < QUANT_KINDS; k++) /* names go with the model */
+    for (int k = 0; k < QUANT_KINDS; k++) /* names belong to the model */
         report.found[k].first = report.found[k].first != NULL ? "" : NULL;
     (void)snprintf(reason, sizeof reason, "%s", report.unused_count > 0 ? report.unused[0].reason : "");
     assert_int_equal(report.unused_count, report.found[QUANT_UNUSED].count);
@@ -75,8 +75,8 @@ static void dynamic_and_dead(void **state)
         report.found[QUANT_UNUSED].count + report.found[QUANT_SCALE].count + report.found[QUANT_HALVES].count, 0);
 }
 
-/* A pair, what reads it, and why not on integers; NULL: it does. */
-static void pairs_that_nothing_uses(void **state)
+/* A pair with its consumer, and the reason why it does not run on integers; NULL: it does. */
+static void unused_pairs(void **state)
 {
     static const struct {
         const char *nodes[3][3]; /* operator, inputs, outputs */
@@ -116,8 +116,8 @@ static void pairs_that_nothing_uses(void **state)
     }
 }
 
-/* Pairs whose own numbers no kernel reads. */
-static void pairs_of_their_own(void **state)
+/* Pairs whose integers no kernel reads. */
+static void pairs_without_integer_kernels(void **state)
 {
     const int16_t zero = 0;
     struct wire wire = { 0 };
@@ -198,9 +198,12 @@ static void halves(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(dynamic_and_dead),   cmocka_unit_test(pairs_that_nothing_uses),
-                                        cmocka_unit_test(pairs_of_their_own), cmocka_unit_test(scales),
-                                        cmocka_unit_test(beyond_float16),     cmocka_unit_test(halves) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(dynamic_and_dead),
+                                        cmocka_unit_test(unused_pairs),
+                                        cmocka_unit_test(pairs_without_integer_kernels),
+                                        cmocka_unit_test(scales),
+                                        cmocka_unit_test(beyond_float16),
+                                        cmocka_unit_test(halves) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

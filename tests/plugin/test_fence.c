@@ -47,7 +47,7 @@ static void poison(void **state)
     old = t;
     timeline_renew(&t);
     assert_true(t != old);
-    fence_signal((inlay_fence){ old, 9 }, INLAY_INTERNAL, NULL); /* of the past: ignored */
+    fence_signal((inlay_fence){ old, 9 }, INLAY_INTERNAL, NULL); /* a point in the past: ignored */
     assert_false(fence_reached((inlay_fence){ t, 1 }, NULL));
     fence_signal((inlay_fence){ t, 1 }, INLAY_OK, NULL);
     assert_int_equal(fence_settle((inlay_fence){ t, 1 }, NULL), INLAY_OK);
@@ -65,7 +65,7 @@ static void stale_numbers_are_harmless(void **state)
     assert_int_equal(timeline_create(&old, NULL), INLAY_OK);
     timeline_destroy(old);
     timeline_destroy(old);
-    for (int i = 0; i < 200; i++) /* more than a block of slots */
+    for (int i = 0; i < 200; i++) /* more than one block of slots */
         assert_int_equal(timeline_create(&t[i], NULL), INLAY_OK);
     fence_signal((inlay_fence){ old, 9 }, INLAY_INTERNAL, NULL);
     fence_signal((inlay_fence){ UINT64_MAX, 9 }, INLAY_INTERNAL, NULL);

@@ -1,5 +1,5 @@
-/* The kit: a table of kernels answers as a provider should. The graphs are made by hand and the host's table is the
- * real one, so everything between a host and a kernel is on the way. */
+/* The kit: a table of kernels behaves as a provider must. The graphs are built by the test and the host's table is
+ * the real one, so that every function between a host and a kernel runs. */
 #include "cmocka_all.h"
 #include "inlay/kit_region.h"
 #include "../../sdk/kit/internal.h"
@@ -81,7 +81,7 @@ static inlay_status run_scale(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The positive elements. */
+/* Stores the positive elements. */
 static inlay_status run_positive(const kit_call *call)
 {
     const float *input = call->in[0].data;
@@ -103,7 +103,7 @@ static inlay_status run_positive(const kit_call *call)
 static inlay_status run_fail(const kit_call *call)
 {
     (void)call;
-    return INLAY_SHAPE_MISMATCH; /* without a word */
+    return INLAY_SHAPE_MISMATCH; /* without a message */
 }
 
 static void cost_pick(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -136,7 +136,7 @@ static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] 
 static const kit_provider provider_def = { .name = "mine", .description = "d", .tables = tables, .table_count = 1 };
 static const kit_plugin plugin_def = { .name = "mine", .version = "1.2", .provider = &provider_def };
 
-/* ------------------------------------------------------------------ graphs made by hand */
+/* ------------------------------------------------------------------ graphs built by the test */
 
 enum { MOST = 48 };
 struct made {
@@ -168,7 +168,7 @@ static struct made *new_graph(void)
     return made;
 }
 
-/* A vector of size elements; size -1: not known before the run. */
+/* Adds a vector of size elements; -1: not known before the run. */
 static uint32_t add_value(struct made *made, const char *name, inlay_dtype dtype, int64_t size)
 {
     uint32_t value = made->graph.value_count++;
@@ -245,11 +245,11 @@ static void hosts_of_other_ages(void **unused)
     inlay_host host = *host_table();
 
     (void)unused;
-    host.abi_major = 7; /* newer, and no longer loads version 1 */
+    host.abi_major = 7; /* newer, and no longer supports version 1 */
     host.abi_major_oldest = 2;
     assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "'mine' needs a host of ABI 1"));
-    host.abi_major_oldest = 1; /* newer, but still loads version 1 */
+    host.abi_major_oldest = 1; /* newer, but still supports version 1 */
     assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_OK);
     host.struct_size = offsetof(inlay_host, poll);
     assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_UNSUPPORTED);
@@ -359,7 +359,7 @@ static void costs(void **unused)
     assert_int_equal(cost.bytes_written, 4000);
     made->sizes[1] = 1000;
     made->nodes[node].op_type =
-        text("Pick"); /* its kernel counts 10^9 operations; the time follows, and threads help */
+        text("Pick"); /* its kernel counts 10^9 operations; the time follows, and more threads reduce it */
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     one_thread = cost.ns;
     assert_true(cost.flops == 1e9 && one_thread > 1e6);
@@ -369,7 +369,7 @@ static void costs(void **unused)
     free(made);
 }
 
-/* What nodes of a chain hand to each other does not go through memory; all that comes from outside does. */
+/* Values between the nodes of a chain are not counted as memory accesses; inputs from outside are. */
 static void costs_of_a_chain(void **unused)
 {
     struct made *made = new_graph();
@@ -399,7 +399,7 @@ static void costs_of_a_chain(void **unused)
 
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
-/* What exec would do for one region, in small. */
+/* Does the host's part of one region. */
 struct region {
     struct made *made;
     inlay_compiled *compiled;
@@ -412,7 +412,7 @@ struct region {
     inlay_diag diag;
     uint32_t cancel;
     inlay_run run;
-    void *allocated; /* by output_alloc */
+    void *allocated; /* allocated by output_alloc */
     int64_t allocated_dims[4];
 };
 
@@ -421,7 +421,7 @@ static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
     const struct made *made = ctx;
     const void *data = made->values[value].data;
 
-    return (uintptr_t)data % alignment == 0 ? data : NULL; /* the tests align theirs */
+    return (uintptr_t)data % alignment == 0 ? data : NULL; /* the tests align their constants */
 }
 
 static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
@@ -562,7 +562,8 @@ static void failures_name_the_node(void **unused)
 
     region = (struct region){ .made = new_graph(), .input_count = 1, .output_count = 1 };
     region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 4);
-    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
+    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, -1); /* unknown, and Double does not allocate its
+                                                                       * output */
     add_node(region.made, "Double", 13, region.inputs, 1, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_UNSUPPORTED);
     assert_non_null(strstr(region.diag.text, "output 0 is not known"));
@@ -610,10 +611,10 @@ static void many_inputs(void **unused)
     tear_down(&region);
 }
 
-/* Of two inputs that could lend their buffer the one is chosen that nobody reads later. */
+/* If two inputs could share their buffer with the output, the one without later consumers is chosen. */
 static void in_place(void **unused)
 {
-    for (int later = 0; later < 3; later++) { /* 0: nobody reads a or b later, 1: a is read, 2: b has other dims */
+    for (int later = 0; later < 3; later++) { /* 0: a and b have no later consumer, 1: a has one, 2: b has other dims */
         struct region region = { .made = new_graph(), .input_count = 2, .output_count = 2 };
         uint32_t a = add_value(region.made, "a", INLAY_FLOAT, 3),
                  b = add_value(region.made, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
@@ -662,7 +663,7 @@ static void regions_are_kept(void **unused)
                                             .output_count = 1 };
     assert_int_equal(kit_region_keep(&request, 1024, 2, &kept, &diag), INLAY_OK);
     assert_int_equal(kept.node_count, 2);
-    assert_int_equal(kept.value_count, 4); /* the omitted input is none */
+    assert_int_equal(kept.value_count, 4); /* an omitted input is not a value */
     assert_int_equal(kept.nodes[1].inputs[2], INLAY_NONE);
     assert_int_equal(kept.nodes[1].inputs[0], kept.nodes[0].outputs[0]);
     assert_string_equal(kept.nodes[1].op_type.data, "Scale");
@@ -674,7 +675,7 @@ static void regions_are_kept(void **unused)
     value = &kept.values[kept.nodes[1].inputs[1]];
     assert_true(value->constant && value->data_bytes == sizeof weights && value->data != weights);
     assert_memory_equal(value->data, weights, sizeof weights);
-    for (uint32_t i = 0; i < 2; i++) /* the provider's own */
+    for (uint32_t i = 0; i < 2; i++) /* values of the provider */
         assert_int_equal(kept.values[kept.value_count + i].snapshot, INLAY_NONE);
     assert_non_null(kit_region_take(&kept, 100));
     kit_region_free(&kept);
@@ -685,7 +686,7 @@ static void regions_are_kept(void **unused)
     free(made);
 }
 
-/* ------------------------------------------------------------------ files of a provider's folder */
+/* ------------------------------------------------------------------ files in a provider's folder */
 
 static void files_are_kept(void **unused)
 {
@@ -705,10 +706,10 @@ static void files_are_kept(void **unused)
     assert_int_equal(bytes, sizeof data);
     assert_memory_equal(found, data, sizeof data);
     free(found);
-    assert_null(kit_kept_load(dir, "a", "him", 3, &bytes)); /* somebody else's */
+    assert_null(kit_kept_load(dir, "a", "him", 3, &bytes)); /* another identity */
     assert_null(kit_kept_load("", "a", "me", 2, &bytes));
     assert_null(kit_kept_load(NULL, "a", "me", 2, &bytes));
-    kit_kept_save(NULL, "a", "me", 2, data, sizeof data); /* nowhere */
+    kit_kept_save(NULL, "a", "me", 2, data, sizeof data); /* no folder */
     (void)snprintf(path, sizeof path, "%s/a", dir);
     for (long at = 0; at < 1008; at += 503) { /* one byte is wrong */
         kit_kept_save(dir, "a", "me", 2, data, sizeof data);
@@ -725,7 +726,7 @@ static void files_are_kept(void **unused)
 
 /* ------------------------------------------------------------------ the CPU */
 
-/* Levels as the compilers' own question has them; nothing beyond a level that is not there. */
+/* Levels agree with the compiler's detection; no extension is reported above the level. */
 static void instructions_of_the_cpu(void **unused)
 {
     uint32_t extra = UINT32_MAX, level = kit_isa(&extra);

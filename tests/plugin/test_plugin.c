@@ -1,4 +1,5 @@
-/* The registry: what is loaded from directories, what is refused and with which sentence, and how providers open. */
+/* The registry: files that are loaded from folders, files that are refused and their messages, and opening
+ * providers. */
 #include "base/boundary.h"
 #include "cmocka_all.h"
 #include "plugin_dirs.h"
@@ -51,7 +52,7 @@ static void a_good_plugin(void **state)
     plugin_set_destroy(NULL);
 }
 
-/* A plugin with shorter structs reads as zero where it ends; one with longer structs and strides is walked rightly. */
+/* Missing fields of shorter structs read as zero; longer structs and strides are handled. */
 static void sizes_of_other_versions(void **state)
 {
     const struct provider *open = NULL;
@@ -78,7 +79,7 @@ static void sizes_of_other_versions(void **state)
     assert_int_equal(provider->options[1].kind, INLAY_OPTION_FLOAT);
     plugin_set_destroy(set);
 
-    set = load("high_flag"); /* a bit that says "ignore me if you do not know me" */
+    set = load("high_flag"); /* a flag that hosts may ignore */
     assert_non_null(plugin_set_find(set, "high_flag"));
     plugin_set_destroy(set);
 }
@@ -191,8 +192,8 @@ static const plugin_file *file_named(const plugin_set *set, const char *name)
     return NULL;
 }
 
-/* The first folder's file keeps the provider, in either order; the other is named and nothing else is the worse for it.
- */
+/* The provider of the first folder is used, in either order; the other is reported, and other plugins are not
+ * affected. */
 static void two_providers_of_one_name(void **state)
 {
     static const char *const files[] = { "good", "twin" };
@@ -314,7 +315,7 @@ static void typed_values(void **state)
     assert_int_equal(value[4].kind, INLAY_OPTION_STRING);
 }
 
-/* Texts without an end get one within their arrays, and no control characters are left. */
+/* Unterminated texts are terminated within their arrays, and control characters are removed. */
 static void texts_without_an_end(void **state)
 {
     struct {

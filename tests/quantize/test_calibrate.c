@@ -5,7 +5,7 @@
 
 static uint64_t bins[CALIBRATE_BINS];
 
-/* A bell around the middle of the range, n elements at its height, and one element in the last bin. */
+/* A bell curve around the middle of the range with height n, and one element in the last bin. */
 static tensor_range bell(float low, float high, double width)
 {
     tensor_range range = { .name = "x", .low = low, .high = high, .bins = bins };
@@ -21,7 +21,7 @@ static tensor_range bell(float low, float high, double width)
 
 static void outliers_are_cut(void **state)
 {
-    const tensor_range range = bell(-8, 8, 0.02); /* a deviation of 0.32 */
+    const tensor_range range = bell(-8, 8, 0.02); /* a standard deviation of 0.32 */
     float low, high;
 
     (void)state;

@@ -1,4 +1,5 @@
-/* Integers from weights: errors within half a step, zeros exact, and compensation that lowers the error of products. */
+/* Integers from weights: errors within half a step, exact zeros, and compensation that reduces the error of matrix
+ * multiplications. */
 #include "cmocka_all.h"
 #include "base/element.h"
 #include "quantize/loops.h"
@@ -36,8 +37,9 @@ static void bytes_within_half_a_step(void **state)
     }
 }
 
-/* Weights that were integers before are the same again: by a step of the whole tensor that no channel's range tells. */
-static void integers_stay_what_they_were(void **state)
+/* Weights that were integers before get the same integers: by one step for the tensor, which no channel's range
+ * determines. */
+static void integers_are_restored(void **state)
 {
     enum { CHANNELS = 6, INNER = 50, COUNT = CHANNELS * INNER };
     const float step = 0.00317F;
@@ -83,12 +85,12 @@ static void nibbles_of_both_layouts(void **state)
         }
 }
 
-/* The upper factor of the inverse of h, by Cholesky twice: small, and another way than the code's. */
+/* Computes the upper factor of the inverse of h by two Cholesky decompositions, with another method than the code. */
 static void factor_of(double *h, float *out)
 {
     static double inverse[DEPTH * DEPTH], l[DEPTH * DEPTH];
 
-    for (int c = 0; c < DEPTH; c++) /* Gauss and Jordan */
+    for (int c = 0; c < DEPTH; c++) /* Gauss-Jordan elimination */
         for (int r = 0; r < DEPTH; r++)
             inverse[r * DEPTH + c] = r == c;
     for (int c = 0; c < DEPTH; c++) {
@@ -134,7 +136,7 @@ static void compensation_lowers_the_error_of_products(void **state)
     double errors[4] = { 0, 0, 0, 0 }, loss[4] = { 0, 0, 0, 0 };
 
     (void)state;
-    for (int i = 0; i < INPUTS; i++) { /* inputs that hang together, as those of models do */
+    for (int i = 0; i < INPUTS; i++) { /* correlated inputs, as in real models */
         const float common = dice() * 3;
 
         for (int k = 0; k < DEPTH; k++)
@@ -150,19 +152,20 @@ static void compensation_lowers_the_error_of_products(void **state)
         }
     for (int k = 0; k < DEPTH; k++)
         importance[k] = (float)h[k * DEPTH + k];
-    for (int k = 0; k < DEPTH; k++) /* the second block, from its end, and the first; what is no whole block stays */
+    for (int k = 0; k < DEPTH; k++) /* the second block, from its end, and the first; an incomplete block is not
+                                     * compensated */
         order[k] = k < 2 * BLOCK ? 2 * BLOCK - 1 - k : k;
     for (int r = 0; r < DEPTH; r++)
         for (int c = 0; c < DEPTH; c++)
             turned[r * DEPTH + c] = h[order[r] * DEPTH + order[c]];
     for (int k = 0; k < DEPTH * DEPTH; k++)
         below[k] = (float)turned[k];
-    factor_of(h, factors[0]); /* uses h up */
+    factor_of(h, factors[0]); /* overwrites h */
     factor_of(turned, factors[1]);
     for (int r = 0; r < DEPTH; r++)
         for (int c = 0; c < r; c++)
             factors[1][r * DEPTH + c] = below[r * DEPTH + c];
-    for (int way = 0; way < 4; way++) { /* the last: settled once more */
+    for (int way = 0; way < 4; way++) { /* the last: with a second pass */
         const weight_inputs in = { importance, factors[way >= 2], way >= 2 ? order : NULL };
 
         if (way == 0)
@@ -185,13 +188,13 @@ static void compensation_lowers_the_error_of_products(void **state)
             }
     }
     assert_true(errors[3] < 0.95 * errors[2]);
-    for (int way = 1; way < 4; way++) { /* and the loss is what was computed */
+    for (int way = 1; way < 4; way++) { /* the loss equals the computed one */
         assert_true(errors[way] < 0.5 * errors[0]);
         assert_true(loss[way] > 0.95 * errors[way] / INPUTS && loss[way] < 1.2 * errors[way] / INPUTS);
     }
 }
 
-/* Scales that are to be halves are, and lose little. */
+/* Scales that must be float16 are, with little loss. */
 static void scales_of_sixteen_bits(void **state)
 {
     static float w[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
@@ -200,7 +203,7 @@ static void scales_of_sixteen_bits(void **state)
 
     (void)state;
     for (int i = 0; i < ROWS * DEPTH; i++)
-        w[i] = dice() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below what halves can say */
+        w[i] = dice() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below the range of float16 */
     for (int way = 0; way < 2; way++) {
         const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, way == 1 };
 
@@ -249,10 +252,10 @@ static void products_of_blocks(void **state)
                                          .factor = -0.5F });
     }
     for (int i = 0; i < LINE * LINE; i++)
-        assert_true(fabsf(c[i] - want[i]) < 1e-4F); /* and nothing beside the block */
+        assert_true(fabsf(c[i] - want[i]) < 1e-4F); /* no change outside the block */
 }
 
-/* Two strips and a part of one. */
+/* Two strips and an incomplete one. */
 static void factor_of_the_inverse(void **state)
 {
     enum { N = 75 };
@@ -264,7 +267,7 @@ static void factor_of_the_inverse(void **state)
         for (int j = 0; j < N; j++)
             whole[i * N + j] = i == j ? 4 + i % 3 : 1.0 / (1 + abs(i - j));
     for (int i = 0; i < N * N; i++)
-        h[i] = i / N <= i % N ? (float)whole[i] : NAN; /* the lower triangle does not count */
+        h[i] = i / N <= i % N ? (float)whole[i] : NAN; /* the lower triangle is not read */
     assert_true(moments_factor(h, N, u));
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
@@ -284,7 +287,7 @@ static void factor_of_the_inverse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_within_half_a_step), cmocka_unit_test(integers_stay_what_they_were),
+        cmocka_unit_test(bytes_within_half_a_step), cmocka_unit_test(integers_are_restored),
         cmocka_unit_test(nibbles_of_both_layouts),  cmocka_unit_test(compensation_lowers_the_error_of_products),
         cmocka_unit_test(scales_of_sixteen_bits),   cmocka_unit_test(products_of_blocks),
         cmocka_unit_test(factor_of_the_inverse)

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     }
     INLAY_TRY(inlay_session_explain(session, "text", keep, NULL, &diag));
     if (strstr(explained, "moving_average") == NULL || strstr(explained, "skeleton") == NULL) {
-        fprintf(stderr, "not the providers that were asked for:\n%s\n", explained);
+        fprintf(stderr, "the session does not use the requested providers:\n%s\n", explained);
         wrong++;
     }
 done:
