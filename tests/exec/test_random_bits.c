@@ -2,8 +2,8 @@
  * on each provider, on one to four threads, without a cache, with an empty and with a filled one.
  *
  * A random generator divides the loops over the pool: into ranges of any length from the grain on, in any order, on any
- * worker. Providers may rely on no more than that, and this covers far more than two runs on one machine. Thread teams of
- * libraries with their own loops have the size that the session states.
+ * worker. Providers may rely on no more than that, and this covers far more than two runs on one machine. Thread teams
+ * of libraries with their own loops have the size that the session states.
  *
  *     test_exec_random_bits [SEED [CASES]]       each family CASES times, for a search by hand */
 #include "cmocka_all.h"
