@@ -1,5 +1,5 @@
 #!/bin/bash
-# What documents and comments name exists: names.py on the tree, and on a small tree with mistakes, each of which it sees.
+# Names in documents and comments exist: runs names.py on the tree, and on a small tree whose mistakes it must find.
 #   names.sh SOURCE_DIR
 set -uo pipefail
 source=$1

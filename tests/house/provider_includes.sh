@@ -1,11 +1,11 @@
 #!/bin/sh
-# Do the folders of providers/ include only what lies below them?
+# Checks that the folders of providers/ include only lower folders.
 #
-#   provider_includes.sh ROOT EDGES   one line an #include that is not allowed; exit code 1 if there is one
+#   provider_includes.sh ROOT EDGES   prints one line per forbidden #include; exit code 1 if there are any
 #
-# EDGES lists what each folder may include (the file `provider_edges` beside this script). A header is looked for where
-# the compiler looks: beside the file, in providers/, in the provider, then in cpu/, common/ and reference/, whose
-# libraries others are linked to. What is none of them is the SDK's, or is made by the build.
+# EDGES lists the folders that each folder may include (the file `provider_edges` next to this script). A header is
+# searched like the compiler does: next to the file, in providers/, in the provider, then in cpu/, common/ and
+# reference/, whose libraries others link to. Other headers belong to the SDK or are generated.
 set -eu
 root=$1
 edges=$2
@@ -18,7 +18,7 @@ trap 'rm -f "$wrong"' EXIT
     find providers -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.def' \) \
         -exec grep -HnoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+"' {} + | sort -t: -k1,1 -k2,2n
 }) | awk -v list="$edges" '
-    # The longest listed folder that holds the file.
+    # The longest listed folder that contains the file.
     function home(path) {
         while (sub(/\/[^\/]*$/, "", path)) if (path in listed) return path
         return ""
