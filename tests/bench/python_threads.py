@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Do threads of Python scale as those of C do? Runs a model from 1 and from 4 threads, by `inlay bench --callers` and by the
-Python package in turns, and prints runs a second (the most of the rounds) and CPU milliseconds a run (the least).
+"""Compares the scaling of Python threads with that of C threads. Runs a model from 1 and from 4 threads, by `inlay
+bench --callers` and by the Python package, interleaved, and prints runs per second (maximum of the rounds) and CPU
+milliseconds per run (minimum).
 
     tests/bench/python_threads.py BUILD MODEL [--seconds S] [--rounds N]
 """
@@ -15,7 +16,7 @@ TREE = pathlib.Path(__file__).resolve().parents[2]
 
 
 def work(model, threads, seconds):
-    """In a process of its own: runs for some seconds; prints runs a second and CPU milliseconds a run."""
+    """Runs for some seconds in a separate process; prints runs per second and CPU milliseconds per run."""
     import threading
     import time
 
