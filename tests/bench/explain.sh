@@ -43,7 +43,7 @@ while IFS= read -r model; do
         continue
     fi
     callgrind_annotate --inclusive=yes --threshold=100 "$work/out" >"$work/functions"
-    create=$(spent inlay_session_create) record=$(spent take_refusal) print=$(spent explain_session)
+    create=$(spent inlay_session_create) record=$(spent add_refusal) print=$(spent explain_session)
     share=$(awk -v a="$create" -v b="$record" 'BEGIN { printf "%.3f\n", (a > 0 ? 100 * b / a : 100) }')
     printf '%-44s %10s %10s %7s%% %10s\n' "$name" "$create" "$record" "$share" "$print"
     counted=$((counted + 1))

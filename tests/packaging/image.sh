@@ -1,9 +1,9 @@
 #!/bin/bash
-# Builds the image of sdk/packaging/Dockerfile out of Debian packages, by hand, and runs it: a model, as nobody, with the
-# folder of a user. The base is the system of chroot.sh, called debian:bookworm-slim here, so nothing is fetched but
-# packages of Debian. Prints what each layer adds.
+# Builds the image of sdk/packaging/Dockerfile from Debian packages with buildah, and runs it: a model, as user
+# nobody, with a folder of a user. The base is the system of chroot.sh, named debian:bookworm-slim here, so that only
+# Debian packages are fetched. Prints the size of each layer.
 #   image.sh PACKAGES
-# PACKAGES is a folder that deb.sh --suite bookworm made. Needs root, buildah, libonnx-testdata, and the network. The last
+# PACKAGES is a folder created by deb.sh --suite bookworm. Needs root, buildah, libonnx-testdata, and the network. The last
 # line is 'N passed, N failed'.
 set -euo pipefail
 [ $# = 1 ] && [ -d "$1" ] || { echo "usage: image.sh PACKAGES" >&2; exit 2; }
@@ -39,12 +39,12 @@ mib() {
     local container root
     container=$(buildah "${store[@]}" from --pull-never "$1")
     root=$(buildah "${store[@]}" mount "$container")
-    # Without what the Dockerfile empties, which debian:bookworm-slim has not.
+    # Without folders that the Dockerfile clears and that debian:bookworm-slim does not contain.
     du -sxm --exclude="$root/var/lib/apt/*" --exclude="$root/var/cache/apt/*" --exclude="$root/var/log/*" "$root" | cut -f1
     buildah "${store[@]}" rm "$container" >/dev/null
 }
 image() { buildah "${store[@]}" bud --pull-never -f "$make/Dockerfile" -t "$@" "$packages"; }
-# As `docker run --rm -v MODELS:/models [--entrypoint PROGRAM] IMAGE ...`: user, variables and folder are the image's.
+# As `docker run --rm -v MODELS:/models [--entrypoint PROGRAM] IMAGE ...`: with the user, variables and folder of the image.
 container() {
     local name entry='' status=0
     if [ "$1" = --entrypoint ]; then
