@@ -30,11 +30,11 @@ static inline int folder_count(const struct folder *folder, const char *below, c
     char dir[256], last[256] = "";
     const struct dirent *dirent;
     int count = 0;
-    DIR *d;
+    DIR *directory;
 
     (void)snprintf(dir, sizeof dir, "%s/%s", folder->path, below);
-    d = opendir(dir);
-    while (d != NULL && (dirent = readdir(d)) != NULL) {
+    directory = opendir(dir);
+    while (directory != NULL && (dirent = readdir(directory)) != NULL) {
         size_t n = strlen(dirent->d_name), s = strlen(suffix);
 
         if (n <= s || strcmp(dirent->d_name + n - s, suffix) != 0)
@@ -43,8 +43,8 @@ static inline int folder_count(const struct folder *folder, const char *below, c
         if (strcmp(dirent->d_name, last) > 0)
             (void)snprintf(last, sizeof last, "%s", dirent->d_name);
     }
-    if (d != NULL)
-        (void)closedir(d);
+    if (directory != NULL)
+        (void)closedir(directory);
     if (path != NULL)
         (void)snprintf(path, 512, "%s/%s", dir, last);
     return count;

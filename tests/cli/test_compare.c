@@ -122,21 +122,23 @@ static void random_inputs(void **state)
 {
     (void)state;
     for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++) {
-        unsigned char a[16 * 64] = { 0 }, b[16 * 64] = { 0 }, c[16 * 64] = { 0 };
-        inlay_tensor_view view = {
-            .data = a, .bytes = 64 * inlay_dtype_bits(dtype) / 8, .dims = (int64_t[]){ 64 }, .rank = 1, .dtype = dtype
-        };
+        unsigned char first[16 * 64] = { 0 }, b[16 * 64] = { 0 }, c[16 * 64] = { 0 };
+        inlay_tensor_view view = { .data = first,
+                                   .bytes = 64 * inlay_dtype_bits(dtype) / 8,
+                                   .dims = (int64_t[]){ 64 },
+                                   .rank = 1,
+                                   .dtype = dtype };
         inlay_value *value = NULL;
         json_t *json;
 
         if (dtype == INLAY_STRING)
             continue;
-        feed_random(dtype, a, 64, 1);
+        feed_random(dtype, first, 64, 1);
         feed_random(dtype, b, 64, 1);
         feed_random(dtype, c, 64, 2);
-        assert_memory_equal(a, b, sizeof a);
-        assert_true(memcmp(a, c, sizeof a) != 0);
-        /* No NaN, and sizes that a model accepts. */
+        assert_memory_equal(first, b, sizeof first);
+        assert_true(memcmp(first, c, sizeof first) != 0);
+        /* No NaN, and sizes that first model accepts. */
         assert_int_equal(value_from_view(&view, &value, NULL), INLAY_OK);
         json = value_json("x", value, 64);
         assert_null(json_object_get(json, "nan"));

@@ -347,29 +347,30 @@ static void mutants(void **state)
         inlay_options *options = make();
         inlay_diag diag = INLAY_DIAG_INIT;
         uint32_t mistakes = 0;
-        size_t n = bytes;
+        size_t text_bytes = bytes;
         inlay_status status;
 
         memcpy(text, sample, bytes);
         for (uint32_t change = random_below(&seed, 4); change > 0; change--) {
-            size_t at = random_below(&seed, n), length = random_below(&seed, 40), from = random_below(&seed, n);
+            size_t at = random_below(&seed, text_bytes), length = random_below(&seed, 40),
+                   from = random_below(&seed, text_bytes);
             const char *piece = pieces[random_below(&seed, sizeof pieces / sizeof pieces[0])];
 
-            length = at + length > n || from + length > n ? 0 : length;
+            length = at + length > text_bytes || from + length > text_bytes ? 0 : length;
             if (random_below(&seed, 3) == 0) { /* delete */
-                memmove(text + at, text + at + length, n - at - length);
-                n -= length;
+                memmove(text + at, text + at + length, text_bytes - at - length);
+                text_bytes -= length;
             } else if (random_below(&seed, 2) == 0) { /* move a piece */
                 memmove(text + at, text + from, length);
             } else {
                 length = piece[0] == '\0' ? 1 : strlen(piece);
-                memmove(text + at + length, text + at, n - at);
+                memmove(text + at + length, text + at, text_bytes - at);
                 memcpy(text + at, piece, length);
-                n += length;
+                text_bytes += length;
             }
         }
         inlay_options_set_log(options, count, &mistakes);
-        status = config_load_text(options, text, n, "a.yaml", INLAY_SOURCE_FILE, &nobody, &diag);
+        status = config_load_text(options, text, text_bytes, "a.yaml", INLAY_SOURCE_FILE, &nobody, &diag);
         taken += status == INLAY_OK;
         assert_int_equal(status == INLAY_OK, mistakes == 0);
         assert_int_equal(status == INLAY_OK, diag.text[0] == '\0');

@@ -122,7 +122,7 @@ static inline inlay_status rig_try_open(struct wire *wire, const char *const *op
                                         inlay_diag *diag)
 {
     bool names_providers = false;
-    inlay_options *o;
+    inlay_options *created;
     inlay_status status;
 
     *out = (struct rig){ .model = *wire };
@@ -131,11 +131,11 @@ static inline inlay_status rig_try_open(struct wire *wire, const char *const *op
     assert_int_equal(out->model.splice_count, 0);
     for (size_t i = 0; options != NULL && options[i] != NULL; i += 2)
         names_providers = names_providers || strcmp(options[i], "providers") == 0;
-    o = rig_options(options, diag);
+    created = rig_options(options, diag);
     if (!names_providers)
-        assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
-    status = inlay_session_create_from_bytes(out->model.bytes, out->model.count, o, &out->session, diag);
-    inlay_options_destroy(o);
+        assert_int_equal(inlay_options_set(created, "providers", "reference", diag), INLAY_OK);
+    status = inlay_session_create_from_bytes(out->model.bytes, out->model.count, created, &out->session, diag);
+    inlay_options_destroy(created);
     if (status == INLAY_OK)
         status = inlay_context_create(out->session, &out->context, diag);
     return status;

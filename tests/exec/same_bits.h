@@ -47,12 +47,13 @@ static inline void same_bits_compare(const struct rig *one, const struct rig *ma
                                      const char *other, const char *script)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(one->session); o++) {
-        const inlay_value *a = inlay_context_output(one->context, o), *b = inlay_context_output(many->context, o);
-        const uint32_t *input = inlay_value_data(a), *output = inlay_value_data(b);
-        int64_t count = inlay_value_count(a), differ = 0, first = -1;
+        const inlay_value *left = inlay_context_output(one->context, o),
+                          *right = inlay_context_output(many->context, o);
+        const uint32_t *input = inlay_value_data(left), *output = inlay_value_data(right);
+        int64_t count = inlay_value_count(left), differ = 0, first = -1;
 
-        assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
-        assert_int_equal(inlay_value_bytes(a), count * 4);
+        assert_int_equal(inlay_value_bytes(left), inlay_value_bytes(right));
+        assert_int_equal(inlay_value_bytes(left), count * 4);
         for (int64_t i = 0; i < count; i++) {
             first = first < 0 && input[i] != output[i] ? i : first;
             differ += input[i] != output[i];
@@ -60,8 +61,8 @@ static inline void same_bits_compare(const struct rig *one, const struct rig *ma
         if (differ > 0)
             fail_msg("%s, %s: %lld of %lld elements differ, the first is %lld (%.9g, %.9g), in\n%s\n", variant->name,
                      other, (long long)differ, (long long)count, (long long)first,
-                     (double)((const float *)inlay_value_data(a))[first],
-                     (double)((const float *)inlay_value_data(b))[first], script);
+                     (double)((const float *)inlay_value_data(left))[first],
+                     (double)((const float *)inlay_value_data(right))[first], script);
     }
 }
 #endif

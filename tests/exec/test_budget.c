@@ -244,32 +244,33 @@ static void *sample(void *user)
 }
 
 /* Runs a case in its process. Returns 0 if it passes. */
-static int run_case(const budget_case *c)
+static int run_case(const budget_case *budget)
 {
     pthread_t callers[MAX_CALLERS], sampler;
     bool fine = true;
 
     others = count_threads().threads;
-    intra_threads = c->intra_threads;
+    intra_threads = budget->intra_threads;
     write_model(&model);
     for (int i = 0; i < ORDERS && fine; i++)
         fine = (sessions[i] = open_order(orders[i])) != NULL;
-    if (!fine || !all_are_active() || pthread_create(&sampler, NULL, sample, (void *)(uintptr_t)c) != 0)
+    if (!fine || !all_are_active() || pthread_create(&sampler, NULL, sample, (void *)(uintptr_t)budget) != 0)
         return FAILED;
-    for (int i = 0; i < c->callers; i++)
+    for (int i = 0; i < budget->callers; i++)
         if (pthread_create(&callers[i], NULL, call, NULL) != 0)
             return FAILED;
     (void)pthread_join(sampler, NULL);
     __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-    for (int i = 0; i < c->callers; i++)
+    for (int i = 0; i < budget->callers; i++)
         (void)pthread_join(callers[i], NULL);
     for (int i = 0; i < ORDERS; i++)
         inlay_session_destroy(sessions[i]);
     wire_deinit(&model);
-    (void)printf("%d CPUs, intra_threads %s, %d callers: at most %u threads, %u of them runnable (limit %u)\n", c->cpus,
-                 c->intra_threads, c->callers, most_threads, largest, c->limit);
+    (void)printf("%d CPUs, intra_threads %s, %d callers: at most %u threads, %u of them runnable (limit %u)\n",
+                 budget->cpus, budget->intra_threads, budget->callers, most_threads, largest, budget->limit);
     (void)fflush(stdout);
-    return failed || largest > c->limit || largest == 0 || (c->thread_limit > 0 && most_threads > c->thread_limit);
+    return failed || largest > budget->limit || largest == 0 ||
+           (budget->thread_limit > 0 && most_threads > budget->thread_limit);
 }
 
 static const budget_case cases[] = {

@@ -136,15 +136,15 @@ static void products(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const int *s = sizes[i];
+        const int *size = sizes[i];
 
         (void)snprintf(script, sizeof script, "x : %d,%d\nw = [%d,%d]\nb = [%d]\np = MatMul(x, w)\ny = Add(p, b)\n-> y",
-                       s[0], s[1], s[1], s[2], s[2]);
+                       size[0], size[1], size[1], size[2], size[2]);
         by_providers(script, 13);
         by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
         (void)snprintf(script, sizeof script,
-                       "x : %d,%d\nw = [%d,%d]\nb = [%d]\ny = Gemm(x, w, b) transB=1 alpha=0.7\n-> y", s[0], s[1], s[2],
-                       s[1], s[2]);
+                       "x : %d,%d\nw = [%d,%d]\nb = [%d]\ny = Gemm(x, w, b) transB=1 alpha=0.7\n-> y", size[0], size[1],
+                       size[2], size[1], size[2]);
         by_providers(script, 13);
     }
 }
@@ -161,10 +161,10 @@ static void computed_products(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int turned = 0; turned < 2; turned++) {
-            const int *s = sizes[i];
+            const int *size = sizes[i];
 
-            (void)snprintf(script, sizeof script, "a : %d,%d,%d\nb : %d,%d,%d\n%sy = MatMul(a, %s)\n-> y", s[0], s[1],
-                           s[2], s[0], turned ? s[3] : s[2], turned ? s[2] : s[3],
+            (void)snprintf(script, sizeof script, "a : %d,%d,%d\nb : %d,%d,%d\n%sy = MatMul(a, %s)\n-> y", size[0],
+                           size[1], size[2], size[0], turned ? size[3] : size[2], turned ? size[2] : size[3],
                            turned ? "t = Transpose(b) perm=0,2,1\n" : "", turned ? "t" : "b");
             by_providers(script, 13);
             by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
@@ -190,13 +190,13 @@ static void convolutions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const int *s = sizes[i], pad = s[5] / 2;
+        const int *size = sizes[i], pad = size[5] / 2;
 
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w, c) strides=%d,%d pads=%d,%d,%d,%d "
                        "group=%d\ns = Sigmoid(k)\ny = Mul(k, s)\n-> y",
-                       s[0], s[1], s[2], s[3], s[4], s[1] / s[7], s[5], s[5], s[4], s[6], s[6], pad, pad, pad, pad,
-                       s[7]);
+                       size[0], size[1], size[2], size[3], size[4], size[1] / size[7], size[5], size[5], size[4],
+                       size[6], size[6], pad, pad, pad, pad, size[7]);
         by_providers(script, 13);
         by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
     }

@@ -556,13 +556,13 @@ static void feed_range(struct rig *rig, const void *fed)
 
 /* Compares within a factor of 1e-3, subnormal numbers within their precision; the largest number and infinity are
  * equal. */
-static bool is_close(float x, float y, float least)
+static bool is_close(float got, float want, float least)
 {
-    if (isnan(x) || isnan(y))
-        return isnan(x) && isnan(y);
-    if (fabsf(x) > 3.39e38f && fabsf(y) > 3.39e38f)
-        return signbit(x) == signbit(y);
-    return fabsf(x - y) <= 1e-3f * fabsf(y) || fabsf(x - y) <= least;
+    if (isnan(got) || isnan(want))
+        return isnan(got) && isnan(want);
+    if (fabsf(got) > 3.39e38f && fabsf(want) > 3.39e38f)
+        return signbit(got) == signbit(want);
+    return fabsf(got - want) <= 1e-3f * fabsf(want) || fabsf(got - want) <= least;
 }
 
 static void compare_range(const struct rig *got, const struct rig *want, const char *op, const char *setting,

@@ -49,18 +49,18 @@ static void bind_tokens(struct rig *rig, int64_t batch, int64_t at, int64_t rows
         own[1] = i == 0 ? HEADS : SHARED;
         assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, own, &value, NULL), INLAY_OK);
         for (int64_t b = 0; b < batch * own[1]; b++)
-            for (int64_t t = 0; t < rows; t++) {
-                uint32_t seed = (uint32_t)(((at + t) * 31 + b) * 5 + i) * 2654435761u;
+            for (int64_t token = 0; token < rows; token++) {
+                uint32_t seed = (uint32_t)(((at + token) * 31 + b) * 5 + i) * 2654435761u;
 
                 for (int64_t e = 0; e < SIZE; e++)
-                    ((float *)inlay_value_data(value))[(b * rows + t) * SIZE + e] = 4 * script_random(&seed) - 2;
+                    ((float *)inlay_value_data(value))[(b * rows + token) * SIZE + e] = 4 * script_random(&seed) - 2;
             }
         rig_bind(rig, i, value);
     }
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, at + rows }, &mask, NULL), INLAY_OK);
-    for (int64_t t = 0; t < rows; t++)
-        for (int64_t k = at + t + 1; k < at + rows; k++)
-            ((float *)inlay_value_data(mask))[t * (at + rows) + k] = -1e30f;
+    for (int64_t token = 0; token < rows; token++)
+        for (int64_t k = at + token + 1; k < at + rows; k++)
+            ((float *)inlay_value_data(mask))[token * (at + rows) + k] = -1e30f;
     rig_bind(rig, 3, mask);
 }
 
@@ -90,12 +90,12 @@ static inlay_value *run_with_passed_states(struct rig *rig, int64_t batch, int64
     return inlay_value_ref(inlay_context_output(rig->context, 0));
 }
 
-static void same_bits(inlay_value *a, inlay_value *b)
+static void same_bits(inlay_value *left, inlay_value *right)
 {
-    assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
-    assert_memory_equal(inlay_value_data(a), inlay_value_data(b), (size_t)inlay_value_bytes(a));
-    inlay_value_unref(a);
-    inlay_value_unref(b);
+    assert_int_equal(inlay_value_bytes(left), inlay_value_bytes(right));
+    assert_memory_equal(inlay_value_data(left), inlay_value_data(right), (size_t)inlay_value_bytes(left));
+    inlay_value_unref(left);
+    inlay_value_unref(right);
 }
 
 static void keep(struct rig *rig, uint64_t rows)
@@ -151,12 +151,12 @@ static void equal_to_the_reference(void **state)
     keep(&fast, 0);
     keep(&plain, 0);
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; at += rows[i++]) {
-        inlay_value *a = step(&fast, 2, at, rows[i]), *b = step(&plain, 2, at, rows[i]);
+        inlay_value *got = step(&fast, 2, at, rows[i]), *want = step(&plain, 2, at, rows[i]);
 
-        for (int64_t k = 0; k < inlay_value_count(b); k++)
-            assert_float_equal(((float *)inlay_value_data(a))[k], ((float *)inlay_value_data(b))[k], 1e-5f);
-        inlay_value_unref(a);
-        inlay_value_unref(b);
+        for (int64_t k = 0; k < inlay_value_count(want); k++)
+            assert_float_equal(((float *)inlay_value_data(got))[k], ((float *)inlay_value_data(want))[k], 1e-5f);
+        inlay_value_unref(got);
+        inlay_value_unref(want);
     }
     rig_close(&fast);
     rig_close(&plain);

@@ -55,10 +55,11 @@ static bool uses(const plan_step *step, uint32_t place, bool writing)
     return writing && step->workspace == place;
 }
 
-static bool overlap(const plan_place *place, const plan_place *y)
+static bool overlap(const plan_place *place, const plan_place *second)
 {
-    return place->source == PLACE_SLAB && y->source == PLACE_SLAB && place->memory_domain == y->memory_domain &&
-           place->offset < y->offset + y->bytes && y->offset < place->offset + place->bytes;
+    return place->source == PLACE_SLAB && second->source == PLACE_SLAB &&
+           place->memory_domain == second->memory_domain && place->offset < second->offset + second->bytes &&
+           second->offset < place->offset + place->bytes;
 }
 
 /* No other branch accesses the bytes that a branch writes. */

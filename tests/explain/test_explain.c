@@ -49,16 +49,16 @@ static double sum(const json_t *array, const char *key)
 }
 
 /* In each graph, the costs of partitions and copies add up to the graph's cost, and so do those of regions. */
-static void check_sums(const json_t *g)
+static void check_sums(const json_t *graph)
 {
-    const json_t *regions = json_object_get(g, "regions"), *stretches = json_object_get(g, "stretches");
+    const json_t *regions = json_object_get(graph, "regions"), *stretches = json_object_get(graph, "stretches");
     const char *key;
     json_t *body;
 
     assert_float_equal(sum(regions, "cost_ns"), sum(stretches, "cost_ns"), 1e-3 * sum(regions, "cost_ns") + 1e-6);
-    assert_float_equal(sum(stretches, "cost_ns") + number(g, "copies_ns"), number(g, "cost_ns"),
-                       1e-3 * number(g, "cost_ns") + 1e-6);
-    assert_int_equal((int)sum(stretches, "nodes"), json_array_size(json_object_get(g, "nodes")));
+    assert_float_equal(sum(stretches, "cost_ns") + number(graph, "copies_ns"), number(graph, "cost_ns"),
+                       1e-3 * number(graph, "cost_ns") + 1e-6);
+    assert_int_equal((int)sum(stretches, "nodes"), json_array_size(json_object_get(graph, "nodes")));
     assert_int_equal((int)sum(stretches, "regions"), json_array_size(regions));
     for (size_t i = 0; i < json_array_size(regions); i++)
         json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
@@ -276,11 +276,11 @@ static double measured_of(const json_t *g, const char *provider)
     const char *attr;
 
     for (size_t i = 0; i < json_array_size(regions); i++) {
-        json_t *r = json_array_get(regions, i), *bodies = json_object_get(r, "bodies");
+        json_t *region = json_array_get(regions, i), *bodies = json_object_get(region, "bodies");
 
-        executions = number(r, "calls") > executions ? number(r, "calls") : executions;
-        if (strcmp(json_string_value(json_object_get(r, "provider")), provider) == 0)
-            once += number(r, "measured_ns");
+        executions = number(region, "calls") > executions ? number(region, "calls") : executions;
+        if (strcmp(json_string_value(json_object_get(region, "provider")), provider) == 0)
+            once += number(region, "measured_ns");
         json_object_foreach(bodies, attr, body)
             inner += measured_of(body, provider);
     }

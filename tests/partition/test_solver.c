@@ -54,18 +54,18 @@ static void trial_init(struct trial *trial, const struct world *world)
 }
 
 /* Tries all choices that may be cheaper than best; the rest costs at least the minimum of its offers. */
-static void try_all(struct trial *trial, uint32_t n, double spent)
+static void try_all(struct trial *trial, uint32_t node, double spent)
 {
     struct problem *problem = &trial->problem;
     double rest = 0;
 
-    while (n < problem->nodes && trial->choice[n] != INLAY_NONE)
-        n++;
-    for (uint32_t m = n; m < problem->nodes; m++)
+    while (node < problem->nodes && trial->choice[node] != INLAY_NONE)
+        node++;
+    for (uint32_t m = node; m < problem->nodes; m++)
         rest += trial->choice[m] == INLAY_NONE ? trial->least[m] : 0;
     if (spent + rest >= trial->best)
         return;
-    if (n == problem->nodes) {
+    if (node == problem->nodes) {
         partition_verdict verdict = partition_evaluate(problem, trial->choice);
         if (verdict.runs && verdict.feasible && verdict.price < trial->best)
             trial->best = verdict.price;
@@ -73,7 +73,7 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
-        bool open = problem->usable[offer_index] && offer->nodes[0] == n;
+        bool open = problem->usable[offer_index] && offer->nodes[0] == node;
 
         for (uint32_t k = 0; open && k < offer->node_count; k++)
             open = trial->choice[offer->nodes[k]] == INLAY_NONE;
@@ -81,7 +81,7 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++)
             trial->choice[offer->nodes[k]] = offer_index;
-        try_all(trial, n + 1, spent + problem->prices.offer[offer_index]);
+        try_all(trial, node + 1, spent + problem->prices.offer[offer_index]);
         for (uint32_t k = 0; k < offer->node_count; k++)
             trial->choice[offer->nodes[k]] = INLAY_NONE;
     }

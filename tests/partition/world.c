@@ -26,20 +26,20 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
     (void)candidates;
     (void)diag;
     for (uint32_t i = 0; i < fake->offer_count; i++) {
-        const fake_offer *x = &fake->offers[i];
+        const fake_offer *planned = &fake->offers[i];
         inlay_offer offer = { .struct_size = sizeof offer,
                               .cookie = i,
-                              .nodes = x->nodes,
-                              .node_count = x->node_count,
-                              .flags = x->flags,
-                              .workspace_bytes = x->workspace,
-                              .resident_bytes = x->resident };
+                              .nodes = planned->nodes,
+                              .node_count = planned->node_count,
+                              .flags = planned->flags,
+                              .workspace_bytes = planned->workspace,
+                              .resident_bytes = planned->resident };
         inlay_status status;
 
-        if (x->placement.value != INLAY_NONE) {
-            offer.placements = &x->placement;
+        if (planned->placement.value != INLAY_NONE) {
+            offer.placements = &planned->placement;
             offer.placement_count = 1;
-            offer.placement_stride = sizeof x->placement;
+            offer.placement_stride = sizeof planned->placement;
         }
         status = sink->offer(sink->ctx, &offer);
         if (status != INLAY_OK)
@@ -118,26 +118,27 @@ static void make_graph(struct world *world, const uint32_t *reads, const int64_t
     world->graph->inputs = arena_copy(&world->model->arena, &input, sizeof input);
     world->graph->input_count = 1;
     world->graph->outputs = arena_array(&world->model->arena, nodes, sizeof *world->graph->outputs);
-    for (uint32_t n = 0; n < nodes; n++) {
+    for (uint32_t node_index = 0; node_index < nodes; node_index++) {
         uint32_t count = 0;
         char name[32];
         graph_node *node;
 
-        while (count < 4 && reads[n * 4 + count] != INLAY_NONE)
+        while (count < 4 && reads[node_index * 4 + count] != INLAY_NONE)
             count++;
-        (void)snprintf(name, sizeof name, "n%u", n);
-        node = graph_add_node(world->graph, n % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
-        world->made[n] = tensor(world, lengths != NULL ? lengths[n] : 16);
+        (void)snprintf(name, sizeof name, "n%u", node_index);
+        node =
+            graph_add_node(world->graph, node_index % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
+        world->made[node_index] = tensor(world, lengths != NULL ? lengths[node_index] : 16);
         ((uint32_t *)(uintptr_t)node->info.inputs)[0] = input;
         for (uint32_t k = 0; k < count; k++) {
-            ((uint32_t *)(uintptr_t)node->info.inputs)[k] = world->made[reads[n * 4 + k]];
-            read[reads[n * 4 + k]] = 1;
+            ((uint32_t *)(uintptr_t)node->info.inputs)[k] = world->made[reads[node_index * 4 + k]];
+            read[reads[node_index * 4 + k]] = 1;
         }
-        ((uint32_t *)(uintptr_t)node->info.outputs)[0] = world->made[n];
+        ((uint32_t *)(uintptr_t)node->info.outputs)[0] = world->made[node_index];
     }
-    for (uint32_t n = 0; n < nodes; n++)
-        if (!read[n])
-            world->graph->outputs[world->graph->output_count++] = world->made[n];
+    for (uint32_t node_index = 0; node_index < nodes; node_index++)
+        if (!read[node_index])
+            world->graph->outputs[world->graph->output_count++] = world->made[node_index];
 }
 
 void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers)

@@ -71,19 +71,19 @@ static inline void rows_follow(const struct row *row, const char *const *options
     const session_watch watch = { .note = rows_note };
     struct wire wire = { 0 };
     session_source source = { .fd = -1 };
-    inlay_options *o = NULL;
+    inlay_options *created = NULL;
     inlay_session *session = NULL;
 
     script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
     source.data = wire.bytes;
     source.bytes = wire.count;
-    assert_int_equal(inlay_options_create(&o, NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "reference", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_create(&created, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(created, "providers", "reference", NULL), INLAY_OK);
     for (; options != NULL && options[0] != NULL; options += 2)
-        assert_int_equal(inlay_options_set(o, options[0], options[1], NULL), INLAY_OK);
-    assert_int_equal(session_prepare(&source, o, &watch, &session, NULL), INLAY_OK);
+        assert_int_equal(inlay_options_set(created, options[0], options[1], NULL), INLAY_OK);
+    assert_int_equal(session_prepare(&source, created, &watch, &session, NULL), INLAY_OK);
     inlay_session_destroy(session);
-    inlay_options_destroy(o);
+    inlay_options_destroy(created);
     wire_deinit(&wire);
 }
 

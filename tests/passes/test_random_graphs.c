@@ -493,13 +493,14 @@ static void make(struct maker *maker, uint32_t seed, bool exact)
 
 /* ------------------------------------------------------------------ comparison */
 
-static bool same_element(float a, float b, bool exact)
+static bool same_element(float got, float want, bool exact)
 {
-    if (isnan(a) || isnan(b))
-        return isnan(a) && isnan(b);
-    if (isinf(a) || isinf(b) || (exact && (a == 0 || b == 0)))
-        return a == b && (!exact || signbit(a) == signbit(b));
-    return fabsf(a - b) <= (exact ? 1e-6f * fabsf(b) : 1e-3f * (1 + fabsf(b))); /* Pow has several implementations */
+    if (isnan(got) || isnan(want))
+        return isnan(got) && isnan(want);
+    if (isinf(got) || isinf(want) || (exact && (got == 0 || want == 0)))
+        return got == want && (!exact || signbit(got) == signbit(want));
+    return fabsf(got - want) <=
+           (exact ? 1e-6f * fabsf(want) : 1e-3f * (1 + fabsf(want))); /* Pow has several implementations */
 }
 
 static void compare(const struct maker *maker, const char *level, struct rig *best, struct rig *plain)

@@ -279,7 +279,7 @@ static void guarded(void **state)
     assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ReduceSum ", 1), 0);
     for (int wrong = 0; wrong < 2; wrong++) {
         inlay_session *session = NULL;
-        inlay_options *o = NULL;
+        inlay_options *created = NULL;
         struct program *program = NULL;
         const graph_node *node;
         char ops[64];
@@ -287,11 +287,11 @@ static void guarded(void **state)
         struct graph *graph;
 
         script_model(&wire, script, 17);
-        assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+        assert_int_equal(inlay_options_create(&created, &diag), INLAY_OK);
         for (size_t i = 0; i < sizeof options / sizeof options[0]; i += 2)
-            assert_int_equal(inlay_options_set(o, options[i], options[i + 1], &diag), INLAY_OK);
-        if (session_prepare(&(session_source){ .data = wire.bytes, .bytes = wire.count }, o, NULL, &session, &diag) !=
-            INLAY_OK)
+            assert_int_equal(inlay_options_set(created, options[i], options[i + 1], &diag), INLAY_OK);
+        if (session_prepare(&(session_source){ .data = wire.bytes, .bytes = wire.count }, created, NULL, &session,
+                            &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         graph = session->model->main;
         session->model->trusts_file = true; /* the mistake may be the file's, so that checks do not end the process */
@@ -305,7 +305,7 @@ static void guarded(void **state)
             assert_non_null(strstr(diag.text, "which pass swish made"));
         program_destroy(program);
         inlay_session_destroy(session);
-        inlay_options_destroy(o);
+        inlay_options_destroy(created);
         wire_deinit(&wire);
     }
 }

@@ -168,18 +168,18 @@ static void wrong_declaration(void **state)
     static const inlay_dim one = { .kind = INLAY_DIM_FIXED, .value = 3 };
     graph_model *model =
         load_script("x : 2,3\nz : 3\nc = bool[] 1\na = If(c) then:Neg(x) else:Neg(z)\ny = Abs(a)\n=> y");
-    graph_value *a = &model->main->values[value(model->main, "a")];
+    graph_value *branch_value = &model->main->values[value(model->main, "a")];
     pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
     bool changed = false;
 
     (void)state;
-    a->declared = true;
-    a->declared_dtype = INLAY_FLOAT;
-    a->declared_rank = 1;
-    a->declared_dims = &one;
+    branch_value->declared = true;
+    branch_value->declared_dtype = INLAY_FLOAT;
+    branch_value->declared_rank = 1;
+    branch_value->declared_dims = &one;
     assert_int_equal(graph_infer(model, NULL), INLAY_OK);
     assert_true(model->trusts_file);
-    assert_int_equal(a->info.rank, 1);
+    assert_int_equal(branch_value->info.rank, 1);
     assert_int_equal(pass_if_constant(&ctx, &changed), INLAY_OK);
     assert_true(changed);
     graph_model_destroy(model);

@@ -239,32 +239,32 @@ static struct outcome run(const char *path, const inlay_options *options)
     return outcome;
 }
 
-static bool same_value(const inlay_value *a, const inlay_value *b)
+static bool same_value(const inlay_value *got, const inlay_value *want)
 {
-    const inlay_dtype dtype = inlay_value_dtype(a);
+    const inlay_dtype dtype = inlay_value_dtype(got);
     /* an operator that is expanded rounds more often */
     const double tolerance = dtype == INLAY_BFLOAT16 ? 1.6e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 2e-5;
 
-    if (dtype != inlay_value_dtype(b) || inlay_value_rank(a) != inlay_value_rank(b))
+    if (dtype != inlay_value_dtype(want) || inlay_value_rank(got) != inlay_value_rank(want))
         return false;
-    for (uint32_t d = 0; d < inlay_value_rank(a); d++)
-        if (inlay_value_dims(a)[d] != inlay_value_dims(b)[d])
+    for (uint32_t d = 0; d < inlay_value_rank(got); d++)
+        if (inlay_value_dims(got)[d] != inlay_value_dims(want)[d])
             return false;
     if (dtype == INLAY_STRING) {
-        for (int64_t i = 0; i < inlay_value_count(a); i++) {
-            const inlay_str string = ((const inlay_str *)inlay_value_data(a))[i];
-            const inlay_str y = ((const inlay_str *)inlay_value_data(b))[i];
+        for (int64_t i = 0; i < inlay_value_count(got); i++) {
+            const inlay_str string = ((const inlay_str *)inlay_value_data(got))[i];
+            const inlay_str y = ((const inlay_str *)inlay_value_data(want))[i];
 
             if (string.bytes != y.bytes || memcmp(string.data, y.data, string.bytes) != 0)
                 return false;
         }
         return true;
     }
-    for (int64_t i = 0; i < inlay_value_count(a); i++) {
+    for (int64_t i = 0; i < inlay_value_count(got); i++) {
         double x = 0, y = 0, xi = 0, yi = 0;
 
-        assert_true(element_number(dtype, inlay_value_data(a), i, &x, &xi));
-        assert_true(element_number(dtype, inlay_value_data(b), i, &y, &yi));
+        assert_true(element_number(dtype, inlay_value_data(got), i, &x, &xi));
+        assert_true(element_number(dtype, inlay_value_data(want), i, &y, &yi));
         if (isnan(x) != isnan(y) || (isinf(x) || isinf(y) ? x != y : fabs(x - y) > tolerance * fmax(1, fabs(x))) ||
             fabs(xi - yi) > tolerance)
             return false;

@@ -86,7 +86,7 @@ static void nibbles_of_both_layouts(void **state)
 }
 
 /* Computes the upper factor of the inverse of h by two Cholesky decompositions, with another method than the code. */
-static void factor_of(double *h, float *out)
+static void factor_of(double *hessian, float *out)
 {
     static double inverse[DEPTH * DEPTH], l[DEPTH * DEPTH];
 
@@ -94,17 +94,17 @@ static void factor_of(double *h, float *out)
         for (int r = 0; r < DEPTH; r++)
             inverse[r * DEPTH + c] = r == c;
     for (int c = 0; c < DEPTH; c++) {
-        const double pivot = h[c * DEPTH + c];
+        const double pivot = hessian[c * DEPTH + c];
 
         for (int k = 0; k < DEPTH; k++) {
-            h[c * DEPTH + k] /= pivot;
+            hessian[c * DEPTH + k] /= pivot;
             inverse[c * DEPTH + k] /= pivot;
         }
         for (int r = 0; r < DEPTH; r++) {
-            const double f = h[r * DEPTH + c];
+            const double f = hessian[r * DEPTH + c];
 
             for (int k = 0; r != c && k < DEPTH; k++) {
-                h[r * DEPTH + k] -= f * h[c * DEPTH + k];
+                hessian[r * DEPTH + k] -= f * hessian[c * DEPTH + k];
                 inverse[r * DEPTH + k] -= f * inverse[c * DEPTH + k];
             }
         }
@@ -126,7 +126,7 @@ static void compensation_lowers_the_error_of_products(void **state)
 {
     static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH];
     static float scratch[WEIGHTS_TOGETHER * (2 * DEPTH + WEIGHTS_MOST_BLOCK)], whole[DEPTH * DEPTH];
-    static double h[DEPTH * DEPTH];
+    static double hessian[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
     const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, false };
@@ -147,20 +147,20 @@ static void compensation_lowers_the_error_of_products(void **state)
     for (int r = 0; r < DEPTH; r++)
         for (int c = 0; c < DEPTH; c++) {
             for (int i = 0; i < INPUTS; i++)
-                h[r * DEPTH + c] += (double)x[i][r] * x[i][c] / INPUTS;
-            h[r * DEPTH + c] += r == c ? 0.01 : 0;
+                hessian[r * DEPTH + c] += (double)x[i][r] * x[i][c] / INPUTS;
+            hessian[r * DEPTH + c] += r == c ? 0.01 : 0;
         }
     for (int k = 0; k < DEPTH; k++)
-        importance[k] = (float)h[k * DEPTH + k];
+        importance[k] = (float)hessian[k * DEPTH + k];
     for (int k = 0; k < DEPTH; k++) /* the second block, from its end, and the first; an incomplete block is not
                                      * compensated */
         order[k] = k < 2 * BLOCK ? 2 * BLOCK - 1 - k : k;
     for (int r = 0; r < DEPTH; r++)
         for (int c = 0; c < DEPTH; c++)
-            turned[r * DEPTH + c] = h[order[r] * DEPTH + order[c]];
+            turned[r * DEPTH + c] = hessian[order[r] * DEPTH + order[c]];
     for (int k = 0; k < DEPTH * DEPTH; k++)
         below[k] = (float)turned[k];
-    factor_of(h, factors[0]); /* overwrites h */
+    factor_of(hessian, factors[0]); /* overwrites hessian */
     factor_of(turned, factors[1]);
     for (int r = 0; r < DEPTH; r++)
         for (int c = 0; c < r; c++)
@@ -259,7 +259,7 @@ static void products_of_blocks(void **state)
 static void factor_of_the_inverse(void **state)
 {
     enum { N = 75 };
-    static float h[N * N], u[N * N];
+    static float hessian[N * N], u[N * N];
     static double whole[N * N];
 
     (void)state;
@@ -267,21 +267,21 @@ static void factor_of_the_inverse(void **state)
         for (int j = 0; j < N; j++)
             whole[i * N + j] = i == j ? 4 + i % 3 : 1.0 / (1 + abs(i - j));
     for (int i = 0; i < N * N; i++)
-        h[i] = i / N <= i % N ? (float)whole[i] : NAN; /* the lower triangle is not read */
-    assert_true(moments_factor(h, N, u));
+        hessian[i] = i / N <= i % N ? (float)whole[i] : NAN; /* the lower triangle is not read */
+    assert_true(moments_factor(hessian, N, u));
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
             double sum = 0;
 
-            for (int k = 0; k < N; k++) /* (u' u) h */
+            for (int k = 0; k < N; k++) /* (u' u) hessian */
                 for (int l = 0; l < N; l++)
                     sum += (double)u[k * N + i] * (double)u[k * N + l] * whole[l * N + j];
             assert_true(fabs(sum - (i == j)) < 1e-4);
             assert_true(j >= i || u[i * N + j] == 0);
         }
     for (int i = 0; i < N * N; i++)
-        h[i] = i / N == i % N ? -1 : 0;
-    assert_false(moments_factor(h, N, u));
+        hessian[i] = i / N == i % N ? -1 : 0;
+    assert_false(moments_factor(hessian, N, u));
 }
 
 int main(void)
