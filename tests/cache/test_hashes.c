@@ -41,7 +41,7 @@ static struct hashes read_hashes(const char *path, const char *memos, int later)
     return hashes;
 }
 
-static void remembered(void **state)
+static void hashes_are_cached(void **state)
 {
     struct folder folder = folder_make();
     char path[512], memo[512];
@@ -118,7 +118,7 @@ static void damaged(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(remembered), cmocka_unit_test(damaged) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(hashes_are_cached), cmocka_unit_test(damaged) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static int session(const struct folder *folder, uint64_t model, uint32_t count, 
     return found;
 }
 
-static void found_again(void **state)
+static void reused(void **state)
 {
     struct folder folder = folder_make();
 
@@ -246,7 +246,7 @@ static void no_room(void **state)
 }
 
 /* Several processes that start, write and read concurrently. */
-static void together(void **state)
+static void concurrent_processes(void **state)
 {
     enum { PROCESSES = 4, ROUNDS = 30 };
     struct folder folder = folder_make();
@@ -387,14 +387,14 @@ static void bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_again),
+        cmocka_unit_test(reused),
         cmocka_unit_test(other_makers_do_not_match),
         cmocka_unit_test(uncommitted_is_lost),
         cmocka_unit_test(without_files),
         cmocka_unit_test(damaged),
         cmocka_unit_test(foreign),
         cmocka_unit_test(no_room),
-        cmocka_unit_test(together),
+        cmocka_unit_test(concurrent_processes),
         cmocka_unit_test(killed),
         cmocka_unit_test(full),
         cmocka_unit_test(bounded),

@@ -81,7 +81,7 @@ static void wide(void **state)
 }
 
 /* Every finite float16 converts to itself, and the middle between two of them to the even one. */
-static void halves(void **state)
+static void float16_values(void **state)
 {
     (void)state;
     for (uint32_t code = 0; code < 0x7c00; code++) {
@@ -153,8 +153,8 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_floats), cmocka_unit_test(packed),        cmocka_unit_test(wide),
-        cmocka_unit_test(halves),       cmocka_unit_test(whole_numbers), cmocka_unit_test(texts),
+        cmocka_unit_test(small_floats),   cmocka_unit_test(packed),        cmocka_unit_test(wide),
+        cmocka_unit_test(float16_values), cmocka_unit_test(whole_numbers), cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,7 +174,7 @@ static void beyond_float16(void **state)
     expect(&report, QUANT_OVERFLOW, 1);
 }
 
-static void halves(void **state)
+static void float16_values(void **state)
 {
     static const int64_t many[] = { 1024 };
     float values[1024];
@@ -203,7 +203,7 @@ int main(void)
                                         cmocka_unit_test(pairs_without_integer_kernels),
                                         cmocka_unit_test(scales),
                                         cmocka_unit_test(beyond_float16),
-                                        cmocka_unit_test(halves) };
+                                        cmocka_unit_test(float16_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

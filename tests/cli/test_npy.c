@@ -246,7 +246,7 @@ static void no_file(void **state)
 }
 
 /* The write fails instead of the open, as on a full disk. */
-static void no_room(void **state)
+static void full_disk(void **state)
 {
     const inlay_tensor_view view = { .data = six, .bytes = sizeof six, .dtype = INLAY_INT16 };
     struct rlimit before, none;
@@ -289,7 +289,7 @@ int main(void)
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(truncated),
         cmocka_unit_test(no_file),
-        cmocka_unit_test(no_room),
+        cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -123,7 +123,7 @@ static void commas(void **state)
 }
 
 /* An empty text clears a list of its source and of earlier sources. */
-static void emptied(void **state)
+static void cleared_lists(void **state)
 {
     inlay_options *options = make();
     inlay_setting setting = { .struct_size = sizeof setting };
@@ -248,7 +248,7 @@ static void many(void **state)
     inlay_options_destroy(options);
 }
 
-static void wrong(void **state)
+static void invalid_values(void **state)
 {
     static const struct {
         const char *name, *value, *text;
@@ -319,12 +319,12 @@ int main(void)
                                         cmocka_unit_test(pairs),
                                         cmocka_unit_test(lists),
                                         cmocka_unit_test(commas),
-                                        cmocka_unit_test(emptied),
+                                        cmocka_unit_test(cleared_lists),
                                         cmocka_unit_test(switches),
                                         cmocka_unit_test(descriptions_for_older_callers),
                                         cmocka_unit_test(listing),
                                         cmocka_unit_test(many),
-                                        cmocka_unit_test(wrong) };
+                                        cmocka_unit_test(invalid_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,7 +144,7 @@ static void collect(void *user, uint32_t level, const char *text)
     (void)snprintf(lines + at, sizeof lines - at, "%s%s", at > 0 ? "\n" : "", text + skip + 1);
 }
 
-static void wrong(void **state)
+static void invalid_values(void **state)
 {
     static const struct {
         const char *yaml, *lines;
@@ -498,10 +498,10 @@ static void environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(paths),
-                                        cmocka_unit_test(wrong),  cmocka_unit_test(refused),
-                                        cmocka_unit_test(large),  cmocka_unit_test(mutants),
-                                        cmocka_unit_test(layers), cmocka_unit_test(environment) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(values),         cmocka_unit_test(paths),
+                                        cmocka_unit_test(invalid_values), cmocka_unit_test(refused),
+                                        cmocka_unit_test(large),          cmocka_unit_test(mutants),
+                                        cmocka_unit_test(layers),         cmocka_unit_test(environment) };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -204,7 +204,7 @@ static void loop_termination(void **state)
 }
 
 /* Constants have any address in the file; values passed to a body or returned to the caller are aligned. */
-static void constants_handed_on(void **state)
+static void constants_are_aligned(void **state)
 {
     static const int64_t start[] = { 5, 6, 7 };
 
@@ -302,7 +302,7 @@ static void loops_carry_sequences(void **state)
 }
 
 /* Strings that were split outlive their tensor and the run. */
-static void texts_in_sequences(void **state)
+static void strings_in_sequences(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -404,7 +404,7 @@ static void absent_optionals(void **state)
 }
 
 /* Lists of another element type than the model's are rejected, because kernels were chosen for that type. */
-static void lists_of_another_type(void **state)
+static void sequences_of_another_type(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -529,11 +529,11 @@ static void scan_of_a_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(if_in_loop_in_if),      cmocka_unit_test(carried_values),
-        cmocka_unit_test(loop_termination),      cmocka_unit_test(loops_carry_sequences),
-        cmocka_unit_test(constants_handed_on),   cmocka_unit_test(texts_in_sequences),
-        cmocka_unit_test(branches_differ),       cmocka_unit_test(absent_optionals),
-        cmocka_unit_test(lists_of_another_type), cmocka_unit_test(scan_axes_and_directions),
+        cmocka_unit_test(if_in_loop_in_if),          cmocka_unit_test(carried_values),
+        cmocka_unit_test(loop_termination),          cmocka_unit_test(loops_carry_sequences),
+        cmocka_unit_test(constants_are_aligned),     cmocka_unit_test(strings_in_sequences),
+        cmocka_unit_test(branches_differ),           cmocka_unit_test(absent_optionals),
+        cmocka_unit_test(sequences_of_another_type), cmocka_unit_test(scan_axes_and_directions),
         cmocka_unit_test(scan_of_a_batch),
     };
 

@@ -3,7 +3,7 @@
 #include "rig.h"
 
 /* NonZero -> Transpose -> GatherND: the elements that are not zero, and their number. */
-static void chain_behind_nonzero(void **state)
+static void chain_after_nonzero(void **state)
 {
     static const struct {
         float x[6];
@@ -165,7 +165,7 @@ static void shapes_from_data(void **state)
 }
 
 /* A step that fails during the run; the next run works. */
-static void a_wrong_shape_is_named(void **state)
+static void wrong_shapes_are_reported(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n;
@@ -256,9 +256,9 @@ static void ranks_known_at_run_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain_behind_nonzero),     cmocka_unit_test(known_shape_after_dynamic_step),
-        cmocka_unit_test(allocated_although_known), cmocka_unit_test(shapes_from_data),
-        cmocka_unit_test(a_wrong_shape_is_named),   cmocka_unit_test(ranks_known_at_run_time),
+        cmocka_unit_test(chain_after_nonzero),       cmocka_unit_test(known_shape_after_dynamic_step),
+        cmocka_unit_test(allocated_although_known),  cmocka_unit_test(shapes_from_data),
+        cmocka_unit_test(wrong_shapes_are_reported), cmocka_unit_test(ranks_known_at_run_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

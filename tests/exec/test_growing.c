@@ -210,7 +210,7 @@ static void run_rows(struct runner *run, int64_t rows)
 }
 
 /* Memory for large inputs is released after them; all plans share one slab. */
-static void memory_is_given_back(void **state)
+static void memory_is_released(void **state)
 {
     const uint64_t small = 1 << 20;
     run_shared shared;
@@ -242,7 +242,7 @@ static void memory_is_given_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_to_fresh_sessions), cmocka_unit_test(plans_are_kept),
-                                        cmocka_unit_test(memory_is_given_back) };
+                                        cmocka_unit_test(memory_is_released) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,7 +222,7 @@ static void failures_leave_no_memory(void **state)
 }
 
 /* A divisor of zero without elements to divide is no error. Floats divided by zero are infinite. */
-static void zero_that_divides_nothing(void **state)
+static void zero_divisor_without_elements(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -391,7 +391,7 @@ static void floats_beyond_an_integer_type(void **state)
 }
 
 /* Strings that are not integers follow the same rule, and so do floats that are converted through a wider type. */
-static void texts_and_detours(void **state)
+static void strings_and_wider_types(void **state)
 {
     static const char *const texts[VALUES] = { "300",  "-1",   "-129",  "255.9", "-0.9", "3e9",
                                                "-3e9", "1e20", "-1e20", "nan",   "inf",  "-inf" };
@@ -547,10 +547,10 @@ int main(void)
         cmocka_unit_test(division_by_zero_names_the_node),
         cmocka_unit_test(sizes_divided_by_zero),
         cmocka_unit_test(failures_leave_no_memory),
-        cmocka_unit_test(zero_that_divides_nothing),
+        cmocka_unit_test(zero_divisor_without_elements),
         cmocka_unit_test(lowest_by_minus_one),
         cmocka_unit_test(floats_beyond_an_integer_type),
-        cmocka_unit_test(texts_and_detours),
+        cmocka_unit_test(strings_and_wider_types),
         cmocka_unit_test(sizes_beyond_memory),
     };
 

@@ -275,7 +275,7 @@ static void run_row(const struct row *at, const char *domain)
     rig_close(&rig);
 }
 
-static void by_hand(void **state)
+static void computed_by_hand(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -373,7 +373,7 @@ static void one_class_of_two(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand), cmocka_unit_test(contributed),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(computed_by_hand), cmocka_unit_test(contributed),
                                         cmocka_unit_test(one_class_of_two) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,7 +122,7 @@ static void sparse_constants(void **state)
 }
 
 /* Shape inference knows the elements of 32-bit Constants: a Reshape by such a constant has a known shape. */
-static void narrow_constants_are_sizes(void **state)
+static void int32_constants_as_shapes(void **state)
 {
     static const int32_t sizes[] = { 3, 2 };
     inlay_io_info info = { .struct_size = sizeof info };
@@ -183,7 +183,7 @@ static void random_operators_are_not_folded(void **state)
 }
 
 /* Operators without effect are removed, but an output keeps its name, and a Dropout whose mask is used remains. */
-static void idle_nodes(void **state)
+static void operators_without_effect(void **state)
 {
     static const struct {
         const char *mask; /* a consumer of the mask */
@@ -270,9 +270,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_fold),
         cmocka_unit_test(sparse_constants),
-        cmocka_unit_test(narrow_constants_are_sizes),
+        cmocka_unit_test(int32_constants_as_shapes),
         cmocka_unit_test(random_operators_are_not_folded),
-        cmocka_unit_test(idle_nodes),
+        cmocka_unit_test(operators_without_effect),
         cmocka_unit_test(dead_code_and_captures),
     };
 

@@ -80,7 +80,7 @@ static void one_input_twice_in_place(void **state)
 }
 
 /* Outputs that are an input, an initializer, another output with a second shape, and a value with further consumers. */
-static void outputs_of_every_origin(void **state)
+static void outputs_of_every_source(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -121,7 +121,7 @@ static void outputs_of_every_origin(void **state)
 }
 
 /* A string is in the run's memory until it is copied for the caller: the memory must not be reused before. */
-static void texts_survive_what_runs_after_them(void **state)
+static void strings_survive_later_steps(void **state)
 {
     static const char *const texts[] = { "alpha", "b", "", "a longer one than the others" };
     struct wire wire = { 0 };
@@ -189,7 +189,7 @@ static void tensors_without_elements(void **state)
 }
 
 /* More shapes than the limit of plans, alternating, twice, in one context. */
-static void shapes_in_turn(void **state)
+static void alternating_shapes(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -227,7 +227,7 @@ static void shapes_in_turn(void **state)
 }
 
 /* A failed run has no outputs and no effect on later runs; the message names the node. */
-static void fails_and_runs_again(void **state)
+static void run_after_failure(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n;
@@ -266,7 +266,7 @@ static void fails_and_runs_again(void **state)
 }
 
 /* Outputs bound to the caller's memory: valid, too small, and the memory of the input. */
-static void memory_of_the_callers(void **state)
+static void caller_memory(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -340,7 +340,7 @@ static void misaligned_memory_is_refused(void **state)
 }
 
 /* Reshape to another number of elements is an error. */
-static void a_view_cannot_grow(void **state)
+static void reshape_to_another_size(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -368,14 +368,14 @@ int main(void)
         cmocka_unit_test(view_of_a_value_read_later),
         cmocka_unit_test(in_place_with_a_view_of_itself),
         cmocka_unit_test(one_input_twice_in_place),
-        cmocka_unit_test(outputs_of_every_origin),
-        cmocka_unit_test(texts_survive_what_runs_after_them),
+        cmocka_unit_test(outputs_of_every_source),
+        cmocka_unit_test(strings_survive_later_steps),
         cmocka_unit_test(tensors_without_elements),
-        cmocka_unit_test(shapes_in_turn),
-        cmocka_unit_test(fails_and_runs_again),
-        cmocka_unit_test(memory_of_the_callers),
+        cmocka_unit_test(alternating_shapes),
+        cmocka_unit_test(run_after_failure),
+        cmocka_unit_test(caller_memory),
         cmocka_unit_test(misaligned_memory_is_refused),
-        cmocka_unit_test(a_view_cannot_grow),
+        cmocka_unit_test(reshape_to_another_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

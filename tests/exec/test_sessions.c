@@ -79,7 +79,7 @@ static void sessions_in_threads(void **state)
 }
 
 /* Lists that the caller imported are passed by reference and never written to. */
-static void lists_of_the_callers(void **state)
+static void caller_lists(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -111,7 +111,7 @@ static void lists_of_the_callers(void **state)
     rig_close(&rig);
 }
 
-static void options_that_are_wrong(void **state)
+static void invalid_options(void **state)
 {
     static const struct {
         const char *name, *value, *said;
@@ -180,8 +180,8 @@ static void sums_of_dims(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(lists_of_the_callers),
-                                        cmocka_unit_test(options_that_are_wrong), cmocka_unit_test(sums_of_dims) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(caller_lists),
+                                        cmocka_unit_test(invalid_options), cmocka_unit_test(sums_of_dims) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,7 +231,7 @@ static void attention(void **state)
 }
 
 /* Each provider with an attention kernel runs the fused node: a pin that cannot be met is an error. */
-static void attention_by_each(void **state)
+static void attention_on_each_provider(void **state)
 {
     static const char script[] =
         "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 1,1,5,6\nu : 2,1,1,6\nlow = [] -inf\none = [] 0.5\nzero = [] 0\n"
@@ -647,8 +647,12 @@ static void tiny_cell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_elements), cmocka_unit_test(no_pixels),         cmocka_unit_test(texts),
-        cmocka_unit_test(attention),   cmocka_unit_test(attention_by_each), cmocka_unit_test(whole_range),
+        cmocka_unit_test(no_elements),
+        cmocka_unit_test(no_pixels),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(attention_on_each_provider),
+        cmocka_unit_test(whole_range),
         cmocka_unit_test(tiny_cell),
     };
 

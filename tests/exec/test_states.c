@@ -162,7 +162,7 @@ static void equal_to_the_reference(void **state)
     rig_close(&plain);
 }
 
-static void pairs_are_found(void **state)
+static void state_pairs_are_found(void **state)
 {
     inlay_state_info info = { .struct_size = sizeof info };
 
@@ -436,7 +436,7 @@ static void referenced_outputs_are_stable(void **state)
     rig_close(&rig);
 }
 
-static void errors_say_what_is_wrong(void **state)
+static void error_messages(void **state)
 {
     static const struct {
         const char *option, *part;
@@ -478,13 +478,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_to_passed_states),
-        cmocka_unit_test(pairs_are_found),
+        cmocka_unit_test(state_pairs_are_found),
         cmocka_unit_test(rewound_and_forked),
         cmocka_unit_test(saved_and_restored),
         cmocka_unit_test(states_need_no_further_memory),
         cmocka_unit_test(replaced_states),
         cmocka_unit_test(referenced_outputs_are_stable),
-        cmocka_unit_test(errors_say_what_is_wrong),
+        cmocka_unit_test(error_messages),
         cmocka_unit_test(group_query_attention),
         cmocka_unit_test(equal_to_the_reference),
         cmocka_unit_test(group_query_attention_is_right),

@@ -194,7 +194,7 @@ static void new_sizes(void **state)
 /* ------------------------------------------------------------------ sequential steps, failures */
 
 /* Branches that take less time than waking the threads stay sequential. */
-static void little_work(void **state)
+static void small_branches(void **state)
 {
     struct rig rig = open_script("x : 4,4\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
                                  "providers", "reference");
@@ -207,7 +207,7 @@ static void little_work(void **state)
 }
 
 /* Large branches of kernels without measurements: the plan has concurrent branches, and runs measure them. */
-static void much_work(void **state)
+static void large_branches(void **state)
 {
     struct rig rig = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
                                  "providers", "reference");
@@ -228,7 +228,7 @@ static void svm_floats(struct wire *wire, const char *name, const float *values,
 }
 
 /* Support vector machines with one input row: their memory is that of a row, so that they run concurrently. */
-static void machines(void **state)
+static void support_vector_machines(void **state)
 {
     enum { SUPPORTS = 3000, MACHINES = 4 };
     static float numbers[SUPPORTS];
@@ -296,9 +296,12 @@ static void failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits),   cmocka_unit_test(new_sizes),
-                                        cmocka_unit_test(little_work), cmocka_unit_test(much_work),
-                                        cmocka_unit_test(machines),    cmocka_unit_test(failures) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits),
+                                        cmocka_unit_test(new_sizes),
+                                        cmocka_unit_test(small_branches),
+                                        cmocka_unit_test(large_branches),
+                                        cmocka_unit_test(support_vector_machines),
+                                        cmocka_unit_test(failures) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

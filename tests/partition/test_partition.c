@@ -37,7 +37,7 @@ static void groups_that_form_a_cycle_together(void **state)
 }
 
 /* Neighbours that would be merged without the group between them: 0 -> 2, 1 -> 3 with the group {0, 3}. */
-static void a_group_between_neighbours(void **state)
+static void group_between_neighbours(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
     struct world world;
@@ -53,7 +53,7 @@ static void a_group_between_neighbours(void **state)
 }
 
 /* Node 2 is in one group only: that group is chosen, even if the other is cheaper. */
-static void a_group_that_is_needed(void **state)
+static void required_group(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
     struct world world;
@@ -140,7 +140,7 @@ static void groups_by_priority(void **state)
 }
 
 /* An offer that violates a rule is discarded with a line in the log; the provider's other offers remain. */
-static void bad_offers_void_themselves(void **state)
+static void invalid_offers_are_discarded(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
     static const struct {
@@ -257,7 +257,7 @@ static void connected_regions(void **state)
 
 /* A node that reads only constants is placed next to its consumer, although it could run first: 0 -> 1 (another
  * provider) -> 3 <- 2. */
-static void constants_wait_for_their_reader(void **state)
+static void constants_are_placed_with_consumers(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, 1, 2, INLAY_NONE, INLAY_NONE };
     struct world world;
@@ -285,14 +285,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connected_regions),
-        cmocka_unit_test(constants_wait_for_their_reader),
+        cmocka_unit_test(constants_are_placed_with_consumers),
         cmocka_unit_test(groups_that_form_a_cycle_together),
-        cmocka_unit_test(a_group_between_neighbours),
-        cmocka_unit_test(a_group_that_is_needed),
+        cmocka_unit_test(group_between_neighbours),
+        cmocka_unit_test(required_group),
         cmocka_unit_test(groups_pay_for_copies),
         cmocka_unit_test(ties_and_priority),
         cmocka_unit_test(groups_by_priority),
-        cmocka_unit_test(bad_offers_void_themselves),
+        cmocka_unit_test(invalid_offers_are_discarded),
         cmocka_unit_test(refusals_are_quoted),
         cmocka_unit_test(refusals_are_chosen),
     };

@@ -247,7 +247,7 @@ static void noise_changes_nothing(void **state)
 
 /* Compared with an offer that was measured on this machine, an offer without measurements must be cheaper by more
  * than its uncertainty, also if its provider comes first. */
-static void the_unmeasured_lose_doubtful_cases(void **state)
+static void measured_offers_win_close_cases(void **state)
 {
     static const struct {
         uint32_t first, second; /* COST_* */
@@ -284,7 +284,7 @@ static void the_unmeasured_lose_doubtful_cases(void **state)
 
 /* Changes that save a negligible part of a run are not made, not even several of them. Larger changes are made,
  * including changes that are negligible alone but not in sum. Dependent changes count as one. */
-static void trifles_change_nothing(void **state)
+static void negligible_gains_are_dropped(void **state)
 {
     static const struct {
         double large, saves; /* time of one node, and the saving of the others of their 100 ns on provider 1 */
@@ -316,7 +316,7 @@ static void trifles_change_nothing(void **state)
 }
 
 /* Among independent changes the smallest are given up, as many as are negligible. */
-static void smallest_go_first(void **state)
+static void smallest_gains_are_dropped_first(void **state)
 {
     static const double first[] = { 10000, 100, 10000, 1000, 10000, 100 };
     static const double second[] = { 10000, 70, 10000, 500, 10000, 70 };
@@ -371,9 +371,12 @@ static void copies_are_counted_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_one_by_one),        cmocka_unit_test(rules_over_two_graphs),
-        cmocka_unit_test(noise_changes_nothing),   cmocka_unit_test(the_unmeasured_lose_doubtful_cases),
-        cmocka_unit_test(trifles_change_nothing),  cmocka_unit_test(smallest_go_first),
+        cmocka_unit_test(rules_one_by_one),
+        cmocka_unit_test(rules_over_two_graphs),
+        cmocka_unit_test(noise_changes_nothing),
+        cmocka_unit_test(measured_offers_win_close_cases),
+        cmocka_unit_test(negligible_gains_are_dropped),
+        cmocka_unit_test(smallest_gains_are_dropped_first),
         cmocka_unit_test(copies_are_counted_once),
     };
 

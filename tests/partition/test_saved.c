@@ -29,7 +29,7 @@ static partition_job job_of(struct world *world)
     return (partition_job){ .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 }
 
-static void there_and_back(void **state)
+static void save_and_load(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 50; round++) {
@@ -144,7 +144,7 @@ static void plans_that_do_not_fit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(there_and_back), cmocka_unit_test(plans_that_do_not_fit) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(save_and_load), cmocka_unit_test(plans_that_do_not_fit) };
     int file = mkstemp(path), failed;
 
     if (file < 0)

@@ -175,7 +175,7 @@ static void two_providers_exactly(void **state)
     assert_int_equal(moves.equal, moves.rounds);
 }
 
-static void everything_within_a_hundredth(void **state)
+static void all_features_within_one_percent(void **state)
 {
     static const char *const names[] = { "labels",     "groups",  "groups, one domain",
                                          "launches",   "borders", "borders, one domain",
@@ -308,7 +308,7 @@ static void bounds_are_kept(void **state)
 
 /* ------------------------------------------------------------------ large graphs */
 
-static void large_graphs_hold_together(void **state)
+static void large_graphs(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 16; round++) {
@@ -359,9 +359,11 @@ static void large_graphs_hold_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_providers_exactly),         cmocka_unit_test(everything_within_a_hundredth),
-        cmocka_unit_test(borders_hold_regions_together), cmocka_unit_test(bounds_are_kept),
-        cmocka_unit_test(large_graphs_hold_together),
+        cmocka_unit_test(two_providers_exactly),
+        cmocka_unit_test(all_features_within_one_percent),
+        cmocka_unit_test(borders_hold_regions_together),
+        cmocka_unit_test(bounds_are_kept),
+        cmocka_unit_test(large_graphs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

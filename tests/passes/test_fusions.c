@@ -71,7 +71,7 @@ static void activations(void **state)
     "y = Mul(g, n)\n-> y"
 
 /* Constants that are nearly those of an operator give another function: no rewrite. */
-static void constants_nearly_right(void **state)
+static void nearly_matching_constants(void **state)
 {
     static const char erf[] = "Div Erf Add Mul Mul", by_tanh[] = "Pow Mul Add Mul Tanh Add Mul Mul",
                       shorter[] = "Mul Mul Add Mul Mul Tanh Add Mul Mul", hard[] = "Add Clip Mul Div";
@@ -522,7 +522,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(activations),
                                         cmocka_unit_test(norms),
-                                        cmocka_unit_test(constants_nearly_right),
+                                        cmocka_unit_test(nearly_matching_constants),
                                         cmocka_unit_test(constants_with_axes),
                                         cmocka_unit_test(faulty_passes),
                                         cmocka_unit_test(attention),

@@ -228,7 +228,7 @@ static void expect_one(const char *script, float a, float b, float want)
 }
 
 /* Derivatives of derivatives; gradients of unnamed values; given values; unused inputs. */
-static void meanings(void **state)
+static void derivative_semantics(void **state)
 {
     (void)state;
     expect_one("x : -\nt = Mul(x, x)\nY = Mul(t, x)\nd = tr.Gradient(x) xs='x y=Y\ne = tr.Gradient(x) xs='x y=d\n-> e",
@@ -255,7 +255,7 @@ static void refused(const char *script, inlay_status want, const char *says)
 }
 
 /* libinlay.so does not enable Gradient. */
-static void library_alone(void **state)
+static void library_rejects_gradient(void **state)
 {
     (void)state;
     passes_set_gradient(NULL);
@@ -282,9 +282,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_differences),
-        cmocka_unit_test(meanings),
+        cmocka_unit_test(derivative_semantics),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(library_alone),
+        cmocka_unit_test(library_rejects_gradient),
     };
 
     passes_set_gradient(gradient_expand);

@@ -107,7 +107,7 @@ static void float_results(void **state)
 #define HALF "x : 3,4\nh = Cast(x) to=10\nf = [4,5]\nw = Cast(f) to=10\n"
 
 /* Matrix multiplications in float16 and the following functions become float32 if a provider is faster at those. */
-static void halves(void **state)
+static void float16_multiplications(void **state)
 {
     static const char *const beside[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
     static const char *const alone[] = { "providers", "reference", NULL };
@@ -131,7 +131,7 @@ static void halves(void **state)
 
 /* Low-bit weights with float16 scales get float32 scales at every level, and their matrix multiplications become
  * float32, also across a Cast in either direction. */
-static void half_scales(void **state)
+static void float16_scales(void **state)
 {
     static const char *const levels[] = { "0", "1", "99" };
 
@@ -256,8 +256,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(queries_each),      cmocka_unit_test(pools_bytes),
                                         cmocka_unit_test(unwanted_integers), cmocka_unit_test(float_results),
-                                        cmocka_unit_test(contributed),       cmocka_unit_test(halves),
-                                        cmocka_unit_test(half_scales),       cmocka_unit_test(no_overflow) };
+                                        cmocka_unit_test(contributed),       cmocka_unit_test(float16_multiplications),
+                                        cmocka_unit_test(float16_scales),    cmocka_unit_test(no_overflow) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

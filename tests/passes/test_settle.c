@@ -215,7 +215,7 @@ static void saved_plans(void **state)
 }
 
 /* The manual lists exactly the operators that passes create. */
-static void the_manual(void **state)
+static void manual_lists_created_operators(void **state)
 {
     static const struct {
         uint32_t minor;
@@ -322,7 +322,7 @@ int main(void)
         cmocka_unit_test(rules),
         cmocka_unit_test(bodies),
         cmocka_unit_test(saved_plans),
-        cmocka_unit_test(the_manual),
+        cmocka_unit_test(manual_lists_created_operators),
         cmocka_unit_test(older_plugins),
         cmocka_unit_test(guarded),
     };

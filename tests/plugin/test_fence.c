@@ -57,7 +57,7 @@ static void poison(void **state)
     assert_int_equal(timeline, 0);
 }
 
-static void stale_numbers_are_harmless(void **state)
+static void stale_fence_values(void **state)
 {
     uint64_t timeline[200], old;
 
@@ -116,7 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counting),
         cmocka_unit_test(poison),
-        cmocka_unit_test(stale_numbers_are_harmless),
+        cmocka_unit_test(stale_fence_values),
         cmocka_unit_test(waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,7 +279,7 @@ static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-static void refusals_say_how_far_they_came(void **unused)
+static void reasons_of_the_best_match(void **unused)
 {
     static const inlay_attr_info axis = { .name = { "axis", 4 }, .kind = INLAY_ATTR_INT, .i = 1 };
     static const struct {
@@ -758,7 +758,7 @@ int main(void)
         cmocka_unit_test(files_are_kept),
         cmocka_unit_test(regions_are_kept),
         cmocka_unit_test(hosts_of_other_ages),
-        cmocka_unit_test(refusals_say_how_far_they_came),
+        cmocka_unit_test(reasons_of_the_best_match),
         cmocka_unit_test(costs),
         cmocka_unit_test(costs_of_a_chain),
         cmocka_unit_test(a_region_of_two_nodes),

@@ -74,7 +74,7 @@ static void open_model(const char *dirs, const char *domain, const char *op_type
     inlay_options_destroy(options);
 }
 
-static void the_sentence_says_what_is_there(void **state)
+static void messages_name_alternatives(void **state)
 {
     static const struct {
         const char *domain, *op_type;
@@ -155,7 +155,7 @@ static void names_from_a_hostile_file(void **state)
 
 /* Existing versions are found: the newest that is not above the import. The remaining error is that no provider
  * supports it. */
-static void versions_that_are_there(void **state)
+static void existing_versions(void **state)
 {
     static const int64_t versions[] = { 2, 3, 5, 99 };
     inlay_diag diag;
@@ -171,10 +171,10 @@ static void versions_that_are_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_sentence_says_what_is_there),
+        cmocka_unit_test(messages_name_alternatives),
         cmocka_unit_test(files_that_were_not_loaded),
         cmocka_unit_test(names_from_a_hostile_file),
-        cmocka_unit_test(versions_that_are_there),
+        cmocka_unit_test(existing_versions),
     };
     return cmocka_run_group_tests(tests, make_dirs, remove_dirs);
 }

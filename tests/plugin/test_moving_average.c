@@ -162,7 +162,7 @@ static void nan_and_infinity(void **state)
 }
 
 /* A large element leaves no rounding errors in later elements. */
-static void a_large_element_is_forgotten(void **state)
+static void large_elements_leave_no_error(void **state)
 {
     static const int64_t dims[] = { 1000 };
 
@@ -229,7 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_window_and_type),
         cmocka_unit_test(nan_and_infinity),
-        cmocka_unit_test(a_large_element_is_forgotten),
+        cmocka_unit_test(large_elements_leave_no_error),
         cmocka_unit_test(cost_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static plugin_set *load(const char *variant)
     return set;
 }
 
-static void a_good_plugin(void **state)
+static void valid_plugin(void **state)
 {
     plugin_set *set = load("good");
     const plugin_file *file = plugin_set_file(set, 0);
@@ -84,7 +84,7 @@ static void sizes_of_other_versions(void **state)
     plugin_set_destroy(set);
 }
 
-static void refused_files_say_why(void **state)
+static void reasons_of_refused_files(void **state)
 {
     static const struct {
         const char *variant, *words;
@@ -124,7 +124,7 @@ static void write_text(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void files_that_are_no_plugins(void **state)
+static void files_that_are_not_plugins(void **state)
 {
     char dir[] = "/tmp/inlay-plugins-XXXXXX", path[128];
     const char *dirs[] = { dir };
@@ -316,7 +316,7 @@ static void typed_values(void **state)
 }
 
 /* Unterminated texts are terminated within their arrays, and control characters are removed. */
-static void texts_without_an_end(void **state)
+static void unterminated_texts(void **state)
 {
     struct {
         inlay_diag diag;
@@ -338,11 +338,11 @@ static void texts_without_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_without_an_end),      cmocka_unit_test(a_good_plugin),
-        cmocka_unit_test(sizes_of_other_versions),   cmocka_unit_test(refused_files_say_why),
-        cmocka_unit_test(files_that_are_no_plugins), cmocka_unit_test(directories_that_are_refused),
-        cmocka_unit_test(two_providers_of_one_name), cmocka_unit_test(opening_and_sharing),
-        cmocka_unit_test(wrong_names_and_values),    cmocka_unit_test(typed_values),
+        cmocka_unit_test(unterminated_texts),         cmocka_unit_test(valid_plugin),
+        cmocka_unit_test(sizes_of_other_versions),    cmocka_unit_test(reasons_of_refused_files),
+        cmocka_unit_test(files_that_are_not_plugins), cmocka_unit_test(directories_that_are_refused),
+        cmocka_unit_test(two_providers_of_one_name),  cmocka_unit_test(opening_and_sharing),
+        cmocka_unit_test(wrong_names_and_values),     cmocka_unit_test(typed_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,7 +253,7 @@ static void note_cpus(void *data)
         CPU_ZERO(&sets[gomp_worker()]);
 }
 
-static void a_team_that_is_spread_keeps_its_cpus(void **state)
+static void team_keeps_its_cpus(void **state)
 {
     static cpu_set_t before[3], after[3];
 
@@ -273,7 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_pool_uses_libgomp),
-        cmocka_unit_test(a_team_that_is_spread_keeps_its_cpus),
+        cmocka_unit_test(team_keeps_its_cpus),
         cmocka_unit_test(every_index_once),
         cmocka_unit_test(loops_follow_each_other),
         cmocka_unit_test(a_failure_stops),

@@ -68,7 +68,7 @@ static void nearly_equal_rows(void **state)
     }
 }
 
-static void other_outputs(void **state)
+static void different_outputs(void **state)
 {
     float got[12];
     struct agree agree;
@@ -176,7 +176,7 @@ static void overlap(void **state)
 }
 
 /* NaN in one output only is no agreement; in both at the same element it is. */
-static void not_numbers(void **state)
+static void nan_outputs(void **state)
 {
     float got[12], nan_both[12];
     struct agree agree;
@@ -216,12 +216,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_outputs),
                                         cmocka_unit_test(nearly_equal_rows),
-                                        cmocka_unit_test(other_outputs),
+                                        cmocka_unit_test(different_outputs),
                                         cmocka_unit_test(distance_of_texts),
                                         cmocka_unit_test(confidence_of_few_texts),
                                         cmocka_unit_test(divergence_of_probabilities),
                                         cmocka_unit_test(overlap),
-                                        cmocka_unit_test(not_numbers),
+                                        cmocka_unit_test(nan_outputs),
                                         cmocka_unit_test(refusals_and_edges) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void convolutions_and_products(void **state)
     check(&bare_layer, INPUTS, means, row);
 }
 
-static void groups_read_their_own(void **state)
+static void groups_read_their_inputs(void **state)
 {
     const double means[] = { 1, -2, 4, 8 };
     const double own[] = { 0.25 * KERNEL, -0.5 * KERNEL, KERNEL, 2 * KERNEL };
@@ -87,7 +87,7 @@ static void groups_read_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions_and_products),
-                                        cmocka_unit_test(groups_read_their_own) };
+                                        cmocka_unit_test(groups_read_their_inputs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

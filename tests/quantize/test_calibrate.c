@@ -53,7 +53,7 @@ static void zero_is_always_inside(void **state)
     assert_true(low == 0 && high > 3);
 }
 
-static void constants_and_nothing(void **state)
+static void constant_and_empty_values(void **state)
 {
     tensor_range one = { .name = "x", .low = 2, .high = 2, .bins = bins, .count = 5 };
     const tensor_range none = { .name = "x", .low = INFINITY, .high = -INFINITY, .bins = bins };
@@ -77,7 +77,7 @@ static void constants_and_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(outliers_are_cut), cmocka_unit_test(zero_is_always_inside),
-                                        cmocka_unit_test(constants_and_nothing) };
+                                        cmocka_unit_test(constant_and_empty_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static double count(void *user, const char *text)
     return 100 * *(const double *)user + 10 * (double)strlen(text) + process_state_value;
 }
 
-static void each_work_has_its_own(void **state)
+static void each_job_has_a_process(void **state)
 {
     double base = 2, got = 0;
     char longest[PATH_MAX + 1];
@@ -46,7 +46,7 @@ static void each_work_has_its_own(void **state)
     fork_server_stop(&fresh);
 }
 
-static void a_process_that_is_gone_is_told(void **state)
+static void ended_process_is_reported(void **state)
 {
     double base = 0, got;
     struct fork_server fresh;
@@ -60,8 +60,8 @@ static void a_process_that_is_gone_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_work_has_its_own),
-                                        cmocka_unit_test(a_process_that_is_gone_is_told) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_job_has_a_process),
+                                        cmocka_unit_test(ended_process_is_reported) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static float dice(void)
     return (float)(seed >> 8) / 8388608.0F - 1;
 }
 
-static void bytes_within_half_a_step(void **state)
+static void int8_within_half_a_step(void **state)
 {
     enum { OUTER = 3, CHANNELS = 5, INNER = 4, COUNT = OUTER * CHANNELS * INNER };
     float w[COUNT], scales[CHANNELS];
@@ -61,7 +61,7 @@ static float value(const uint8_t *codes, const float *scales, const uint8_t *zer
     return (float)(codes[row * DEPTH + k] - zeros[b]) * scales[b];
 }
 
-static void nibbles_of_both_layouts(void **state)
+static void int4_of_both_layouts(void **state)
 {
     float upright[DEPTH * ROWS], lying[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
     uint8_t codes[2][ROWS * DEPTH], zeros[2][ROWS * BLOCKS];
@@ -195,7 +195,7 @@ static void compensation_lowers_the_error_of_products(void **state)
 }
 
 /* Scales that must be float16 are, with little loss. */
-static void scales_of_sixteen_bits(void **state)
+static void float16_scales(void **state)
 {
     static float w[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
     uint8_t codes[2][ROWS * DEPTH], zeros[2][ROWS * BLOCKS];
@@ -223,7 +223,7 @@ static void scales_of_sixteen_bits(void **state)
         assert_true(fabsf(value(codes[1], scales[1], zeros[1], 0, i) - w[i]) <= 3.1e-5F);
 }
 
-static void products_of_blocks(void **state)
+static void blocked_multiplications(void **state)
 {
     enum { ROWS_C = 21, COLUMNS = 37, LONG = 19, LINE = 64 };
     static float a[LINE * LINE], b[LINE * LINE], c[LINE * LINE], want[LINE * LINE];
@@ -287,9 +287,9 @@ static void factor_of_the_inverse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_within_half_a_step), cmocka_unit_test(integers_are_restored),
-        cmocka_unit_test(nibbles_of_both_layouts),  cmocka_unit_test(compensation_lowers_the_error_of_products),
-        cmocka_unit_test(scales_of_sixteen_bits),   cmocka_unit_test(products_of_blocks),
+        cmocka_unit_test(int8_within_half_a_step), cmocka_unit_test(integers_are_restored),
+        cmocka_unit_test(int4_of_both_layouts),    cmocka_unit_test(compensation_lowers_the_error_of_products),
+        cmocka_unit_test(float16_scales),          cmocka_unit_test(blocked_multiplications),
         cmocka_unit_test(factor_of_the_inverse)
     };
 

@@ -63,7 +63,7 @@ static void reads_both(void **state)
 }
 
 /* Every prefix is rejected, and every changed byte is either harmless or detected. */
-static void refuses_damage(void **state)
+static void damaged_archives(void **state)
 {
     struct buffer plain = some_array();
 
@@ -91,7 +91,7 @@ static void refuses_damage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_both), cmocka_unit_test(refuses_damage) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_both), cmocka_unit_test(damaged_archives) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
