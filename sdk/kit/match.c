@@ -302,7 +302,7 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
     double elements = (double)cost->bytes_written / sizeof(float);
     kit_tensor tensor;
 
-    INLAY_CHECK(offer->node_count > 1);
+    INLAY_CHECK(offer->node_count > 0);
     cost->bytes_read = cost->bytes_written = 0;
     for (uint32_t k = 0; k < offer->node_count; k++) {
         const inlay_node_info *info = inlay_graph_node(request->graph, offer->nodes[k]);
