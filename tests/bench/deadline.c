@@ -26,7 +26,7 @@ static inlay_value *make(uint32_t rank, const int64_t *dims)
     return value;
 }
 
-struct took {
+struct run_times {
     double wall_ms, cpu_ms;
 };
 
@@ -38,17 +38,17 @@ static double cpu_ms(void)
     return 1e3 * (double)timespec.tv_sec + 1e-6 * (double)timespec.tv_nsec;
 }
 
-static struct took run(inlay_context *context, uint64_t budget_ns, inlay_status *out_status)
+static struct run_times run(inlay_context *context, uint64_t budget_ns, inlay_status *out_status)
 {
     const uint64_t begin = clock_ns();
     const double cpu = cpu_ms();
     const inlay_run_options how = { .struct_size = sizeof how, .timeout_ns = budget_ns };
-    struct took took;
+    struct run_times run_times;
 
     *out_status = inlay_context_run(context, &how, NULL);
-    took.wall_ms = (double)(clock_ns() - begin) * 1e-6;
-    took.cpu_ms = cpu_ms() - cpu;
-    return took;
+    run_times.wall_ms = (double)(clock_ns() - begin) * 1e-6;
+    run_times.cpu_ms = cpu_ms() - cpu;
+    return run_times;
 }
 
 static int by_size(const void *a, const void *b)
@@ -66,14 +66,14 @@ static void report(const char *provider, const char *threads, inlay_context *con
 
     for (int i = 0; i < runs; i++) {
         double ms = run(context, 0, &status).cpu_ms;
-        struct took took;
+        struct run_times run_times;
 
         plain = i == 0 || ms < plain ? ms : plain;
         ms = run(context, HOUR_NS, &status).cpu_ms;
         watched = i == 0 || ms < watched ? ms : watched;
-        took = run(context, BUDGET_NS, &status);
-        late[i] = took.wall_ms;
-        busy[i] = took.cpu_ms;
+        run_times = run(context, BUDGET_NS, &status);
+        late[i] = run_times.wall_ms;
+        busy[i] = run_times.cpu_ms;
     }
     qsort(late, (size_t)runs, sizeof *late, by_size);
     qsort(busy, (size_t)runs, sizeof *busy, by_size);

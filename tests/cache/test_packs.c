@@ -34,7 +34,7 @@ static struct packs *open_packs(const struct folder *folder, uint64_t model)
 }
 
 /* Takes the packed weights of a key. Fills them with a pattern of that key, or checks the pattern. */
-static bool use(struct packs *packs, const partition_provider *provider, uint32_t key, uint64_t bytes)
+static bool take_and_check(struct packs *packs, const partition_provider *provider, uint32_t key, uint64_t bytes)
 {
     uint32_t known = 7;
     void *data = NULL;
@@ -53,13 +53,13 @@ static bool use(struct packs *packs, const partition_provider *provider, uint32_
 }
 
 /* Returns how many of the keys [0, count) are cached; fills the others. */
-static int session(const struct folder *folder, uint64_t model, uint32_t count, uint64_t bytes)
+static int open_and_take(const struct folder *folder, uint64_t model, uint32_t count, uint64_t bytes)
 {
     struct packs *packs = open_packs(folder, model);
     int found = 0;
 
     for (uint32_t k = 0; k < count; k++)
-        found += use(packs, &maker, k, bytes + k);
+        found += take_and_check(packs, &maker, k, bytes + k);
     assert_int_equal(packs_counted(packs).found, found);
     assert_int_equal(packs_counted(packs).made, count - (uint32_t)found);
     packs_commit(packs);
@@ -72,15 +72,15 @@ static void reused(void **state)
     struct folder folder = folder_make();
 
     (void)state;
-    assert_int_equal(session(&folder, 1, 5, SMALL), 0);
-    assert_int_equal(session(&folder, 1, 5, SMALL), 5);
-    assert_int_equal(session(&folder, 2, 5, SMALL), 0); /* another model */
-    assert_int_equal(session(&folder, 1, 9, SMALL), 5); /* more keys of the same model: another file */
+    assert_int_equal(open_and_take(&folder, 1, 5, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 5, SMALL), 5);
+    assert_int_equal(open_and_take(&folder, 2, 5, SMALL), 0); /* another model */
+    assert_int_equal(open_and_take(&folder, 1, 9, SMALL), 5); /* more keys of the same model: another file */
     assert_int_equal(folder_count(&folder, "", ".packs", NULL), 3);
-    assert_int_equal(session(&folder, 1, 9, SMALL), 9);
-    assert_int_equal(session(&folder, 1, 9, LARGE), 0); /* the same keys, other sizes; a separate file */
-    assert_int_equal(session(&folder, 1, 9, LARGE), 9);
-    assert_int_equal(session(&folder, 1, 9, SMALL), 9);
+    assert_int_equal(open_and_take(&folder, 1, 9, SMALL), 9);
+    assert_int_equal(open_and_take(&folder, 1, 9, LARGE), 0); /* the same keys, other sizes; a separate file */
+    assert_int_equal(open_and_take(&folder, 1, 9, LARGE), 9);
+    assert_int_equal(open_and_take(&folder, 1, 9, SMALL), 9);
     assert_int_equal(folder_count(&folder, "", ".new", NULL), 0);
     folder_remove(&folder);
 }
@@ -97,11 +97,11 @@ static void other_makers_do_not_match(void **state)
     struct packs *packs;
 
     (void)state;
-    assert_int_equal(session(&folder, 1, 1, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 1, SMALL), 0);
     packs = open_packs(&folder, 1);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        assert_false(use(packs, &others[i], 0, SMALL));
-    assert_true(use(packs, &maker, 0, SMALL));
+        assert_false(take_and_check(packs, &others[i], 0, SMALL));
+    assert_true(take_and_check(packs, &maker, 0, SMALL));
     assert_int_equal(packs_take(packs, &unknown, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
     packs_close(packs); /* never committed: nothing is written */
     assert_int_equal(folder_count(&folder, "", ".packs", NULL), 1);
@@ -120,12 +120,12 @@ static void uncommitted_is_lost(void **state)
     /* Not filled yet: a second request is declined. */
     assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &again, &known), INLAY_UNSUPPORTED);
     memset(data, 1, SMALL);
-    assert_false(use(packs, &maker, 1, SMALL));
+    assert_false(take_and_check(packs, &maker, 1, SMALL));
     packs_commit(packs);
     packs_close(packs);
     packs = open_packs(&folder, 1);
-    assert_true(use(packs, &maker, 1, SMALL));
-    assert_false(use(packs, &maker, 0, SMALL));
+    assert_true(take_and_check(packs, &maker, 1, SMALL));
+    assert_false(take_and_check(packs, &maker, 0, SMALL));
     packs_close(packs);
     folder_remove(&folder);
 }
@@ -154,23 +154,23 @@ static void damaged(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 0);
         assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
         folder_flip(path, places[i], true);
         log_text[0] = '\0';
-        assert_int_equal(session(&folder, 1, 3, SMALL), places[i] >= 4096 ? 2 : 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), places[i] >= 4096 ? 2 : 0);
         assert_non_null(strstr(log_text, "is damaged"));
         assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
-        assert_int_equal(session(&folder, 1, 3, SMALL), 3);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 3);
         assert_int_equal(unlink(path), 0);
     }
     for (long cut = 0; cut < 4096 + 500; cut += cut < 200 ? 13 : 211) { /* too short, or too long */
-        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 0);
         assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(truncate(path, cut == 0 ? st.st_size + 1 : st.st_size - cut > 0 ? st.st_size - cut : 0), 0);
-        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
-        assert_int_equal(session(&folder, 1, 3, SMALL), 3);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 3);
         assert_int_equal(unlink(path), 0);
     }
     folder_remove(&folder);
@@ -183,21 +183,21 @@ static void foreign(void **state)
     char one[512], two[512];
 
     (void)state;
-    assert_int_equal(session(&folder, 1, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 2, SMALL), 0);
     assert_int_equal(folder_count(&folder, "", ".packs", one), 1);
     (void)snprintf(two, sizeof two, "%.500s.old", one);
     assert_int_equal(rename(one, two), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
     assert_int_equal(folder_count(&folder, "", ".packs", one), 1);
     assert_int_equal(rename(two, one), 0); /* the file of model 1 under the name of model 2 */
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 2);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 2);
     assert_int_equal(unlink(one), 0);
     assert_int_equal(symlink("/etc/passwd", one), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
     assert_int_equal(unlink(one), 0);
     assert_int_equal(mkfifo(one, 0600), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
     folder_remove(&folder);
 }
 
@@ -226,7 +226,7 @@ static void no_room(void **state)
         (void)threads_hold(1);
         (void)setrlimit(RLIMIT_FSIZE, &limit);
         log_text[0] = '\0';
-        _exit(session(&folder, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
+        _exit(open_and_take(&folder, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
                       folder_count(&folder, "", "", NULL) == 2 /* . and .. */
                   ? 0
                   : 1);
@@ -234,9 +234,9 @@ static void no_room(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 
-    assert_int_equal(session(&folder, 1, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 2, SMALL), 0);
     assert_int_equal(chmod(folder.path, 0500), 0);
-    assert_int_equal(session(&folder, 1, 2, SMALL), 2);
+    assert_int_equal(open_and_take(&folder, 1, 2, SMALL), 2);
     if (geteuid() != 0) { /* permissions do not apply to root */
         packs = open_packs(&folder, 2);
         assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
@@ -261,7 +261,7 @@ static void concurrent_processes(void **state)
             log_text[0] = '\0';
             (void)threads_hold(1); /* OpenMP's threads do not exist after a fork */
             for (int r = 0; r < ROUNDS; r++)
-                (void)session(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
+                (void)open_and_take(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
             _exit(strstr(log_text, "is damaged") == NULL ? 0 : 1);
         }
     }
@@ -288,17 +288,17 @@ static void killed(void **state)
         if (child == 0) {
             (void)threads_hold(1);
             for (uint64_t model = 1;; model++)
-                (void)session(&folder, model % 4, 5, LARGE);
+                (void)open_and_take(&folder, model % 4, 5, LARGE);
         }
         (void)nanosleep(&moment, NULL);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
         log_text[0] = '\0';
         for (uint64_t model = 0; model < 4; model++)
-            (void)session(&folder, model, 5, LARGE); /* checks the cached data */
+            (void)open_and_take(&folder, model, 5, LARGE); /* checks the cached data */
         assert_string_equal(log_text, "");
         for (uint64_t model = 0; model < 4; model++)
-            assert_int_equal(session(&folder, model, 5, LARGE), 5);
+            assert_int_equal(open_and_take(&folder, model, 5, LARGE), 5);
         if (round % 8 == 0)
             (void)folder_clear(&folder, ".packs");
     }

@@ -13,19 +13,19 @@ struct result {
     packs_count count;
 };
 
-struct ask {
+struct session_setup {
     const char *path, *cache, *option, *value;
     bool cancel;
 };
 
-static int give_up(void *user, double fraction, const char *what)
+static int cancel_halfway(void *user, double fraction, const char *what)
 {
     (void)user;
     (void)what;
     return fraction > 0.5;
 }
 
-static inlay_status try_run(const struct ask *ask, struct result *out)
+static inlay_status try_run(const struct session_setup *setup, struct result *out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
@@ -36,12 +36,12 @@ static inlay_status try_run(const struct ask *ask, struct result *out)
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(options, "cache_dir", ask->cache, &diag), INLAY_OK);
-    if (ask->option != NULL && inlay_options_set(options, ask->option, ask->value, &diag) != INLAY_OK)
+    assert_int_equal(inlay_options_set(options, "cache_dir", setup->cache, &diag), INLAY_OK);
+    if (setup->option != NULL && inlay_options_set(options, setup->option, setup->value, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    if (ask->cancel)
-        inlay_options_set_progress(options, give_up, NULL);
-    status = inlay_session_create(ask->path, options, &rig.session, &diag);
+    if (setup->cancel)
+        inlay_options_set_progress(options, cancel_halfway, NULL);
+    status = inlay_session_create(setup->path, options, &rig.session, &diag);
     inlay_options_destroy(options);
     if (status != INLAY_OK)
         return status;
@@ -59,10 +59,10 @@ static inlay_status try_run(const struct ask *ask, struct result *out)
 
 static struct result run(const char *path, const char *cache, const char *option, const char *value)
 {
-    const struct ask ask = { path, cache, option, value, false };
+    const struct session_setup setup = { path, cache, option, value, false };
     struct result result;
 
-    assert_int_equal(try_run(&ask, &result), INLAY_OK);
+    assert_int_equal(try_run(&setup, &result), INLAY_OK);
     return result;
 }
 
@@ -161,11 +161,11 @@ static void damaged_files(void **state)
 static void cancelled(void **state)
 {
     struct stage stage = stage_make();
-    const struct ask ask = { stage.path, stage.cache, NULL, NULL, true };
+    const struct session_setup setup = { stage.path, stage.cache, NULL, NULL, true };
     struct result result;
 
     (void)state;
-    assert_int_equal(try_run(&ask, &result), INLAY_CANCELLED);
+    assert_int_equal(try_run(&setup, &result), INLAY_CANCELLED);
     assert_int_equal(folder_count(&stage.folder, "cache/packs", ".packs", NULL), 0);
     assert_int_equal(folder_count(&stage.folder, "cache/packs", ".new", NULL), 0);
     folder_remove(&stage.folder);

@@ -167,59 +167,59 @@ static void quantiles(void **state)
 }
 
 /* Rounds recorded by a subject of timing_rounds(). */
-struct turns {
+struct rounds_seen {
     char order[32]; /* order of all subjects, by letter */
     uint32_t count;
 };
 
 struct racer {
-    struct turns *all;
+    struct rounds_seen *all;
     char letter;
 };
 
 /* Runs of 'b' take 2 ms, but every second one is not counted; the sixth run of all fails, if there is one. */
-static inlay_status race(void *subject, double *out_ms, inlay_diag *diag)
+static inlay_status timed_run(void *subject, double *out_ms, inlay_diag *diag)
 {
     struct racer *racer = subject;
-    struct turns *turns = racer->all;
+    struct rounds_seen *rounds_seen = racer->all;
 
     (void)diag;
-    turns->order[turns->count++] = racer->letter;
-    *out_ms = racer->letter == 'a' ? 1 : turns->count % 2 == 0 ? 2 : -1;
-    return turns->count == 6 ? INLAY_CANCELLED : INLAY_OK;
+    rounds_seen->order[rounds_seen->count++] = racer->letter;
+    *out_ms = racer->letter == 'a' ? 1 : rounds_seen->count % 2 == 0 ? 2 : -1;
+    return rounds_seen->count == 6 ? INLAY_CANCELLED : INLAY_OK;
 }
 
 static bool has_two(void *user)
 {
-    return ((struct turns *)user)->count >= 2;
+    return ((struct rounds_seen *)user)->count >= 2;
 }
 
 static void rounds(void **state)
 {
-    struct turns turns = { .count = 0 };
-    struct racer a = { &turns, 'a' }, b = { &turns, 'b' };
+    struct rounds_seen rounds_seen = { .count = 0 };
+    struct racer a = { &rounds_seen, 'a' }, b = { &rounds_seen, 'b' };
     void *both[] = { &a, &b };
     run_times times[2] = { { 0 } };
     timing_plan plan = { .least = 2, .most = 9 }; /* no time limit: the minimum number of rounds */
 
     (void)state;
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_string_equal(turns.order, "abba"); /* the order alternates */
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_OK);
+    assert_string_equal(rounds_seen.order, "abba"); /* the order alternates */
     assert_int_equal(times[0].count, 2);
     assert_int_equal(times[1].count, 1);
     assert_true(times[1].ms[0] == 2);
     plan = (timing_plan){ .seconds = 1e6, .most = 9 };
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_CANCELLED);
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_CANCELLED);
     assert_int_equal(times[0].count, 3); /* times before the failure are returned */
-    turns = (struct turns){ .count = 0 };
+    rounds_seen = (struct rounds_seen){ .count = 0 };
     plan.stop = has_two;
-    plan.stop_user = &turns;
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_int_equal(turns.count, 2);
-    turns = (struct turns){ .count = 0 };
+    plan.stop_user = &rounds_seen;
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_OK);
+    assert_int_equal(rounds_seen.count, 2);
+    rounds_seen = (struct rounds_seen){ .count = 0 };
     plan = (timing_plan){ .seconds = 1e6, .most = 2 };
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_int_equal(turns.count, 4);
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_OK);
+    assert_int_equal(rounds_seen.count, 4);
     free(times[0].ms);
     free(times[1].ms);
 }

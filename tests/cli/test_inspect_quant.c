@@ -17,7 +17,7 @@ static void tensor(struct wire *wire, const char *name, int dtype, uint32_t rank
 
 static char reason[96]; /* of the first unused pair */
 
-static quant_report look(struct wire *wire, wire_mark mark)
+static quant_report inspect_quantization(struct wire *wire, wire_mark mark)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = NULL;
@@ -68,7 +68,7 @@ static void dynamic_and_dead(void **state)
     (void)state;
     mw_node(&wire, "DynamicQuantizeLinear", "x", "q,d,z");
     mw_node(&wire, "MatMulInteger", "q,w,z", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     assert_int_equal(report.found[QUANT_DYNAMIC].count, 1);
     assert_int_equal(report.found[QUANT_DEAD].count, 1); /* the column in the middle */
     assert_int_equal(
@@ -110,7 +110,7 @@ static void unused_pairs(void **state)
         mw_node(&wire, "DequantizeLinear", "q,s", "d");
         for (size_t k = 0; k < 3 && rows[i].nodes[k][0] != NULL; k++)
             mw_node(&wire, rows[i].nodes[k][0], rows[i].nodes[k][1], rows[i].nodes[k][2]);
-        report = look(&wire, mark);
+        report = inspect_quantization(&wire, mark);
         assert_int_equal(report.found[QUANT_UNUSED].count, rows[i].reason != NULL);
         assert_string_equal(reason, rows[i].reason != NULL ? rows[i].reason : "");
     }
@@ -129,7 +129,7 @@ static void pairs_without_integer_kernels(void **state)
     mw_node(&wire, "QuantizeLinear", "x,s,z", "q");
     mw_node(&wire, "DequantizeLinear", "q,s,z", "d");
     mw_node(&wire, "Relu", "d", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     assert_int_equal(report.found[QUANT_UNUSED].count, 1);
     assert_string_equal(reason, "kernels support only 8-bit integers");
     wire = (struct wire){ 0 };
@@ -138,7 +138,7 @@ static void pairs_without_integer_kernels(void **state)
     mw_node(&wire, "QuantizeLinear", "x,t", "q");
     mw_node(&wire, "DequantizeLinear", "q,t", "d");
     mw_node(&wire, "Relu", "d", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     assert_string_equal(reason, "its scale or zero point is not constant");
 }
 
@@ -153,7 +153,7 @@ static void scales(void **state)
         quant_report report;
 
         mw_node(&wire, "QuantizeLinear", "x,s", "y");
-        report = look(&wire, mark);
+        report = inspect_quantization(&wire, mark);
         expect(&report, QUANT_SCALE, i > 0);
     }
 }
@@ -170,7 +170,7 @@ static void beyond_float16(void **state)
     tensor(&wire, "h", INLAY_FLOAT16, 0, NULL, &large, sizeof large);
     tensor(&wire, "v", INLAY_UINT8, 2, square, weights, sizeof weights);
     mw_node(&wire, "DequantizeLinear", "v,h", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     expect(&report, QUANT_OVERFLOW, 1);
 }
 
@@ -190,7 +190,7 @@ static void float16_values(void **state)
         values[700] = exact ? -INFINITY : 1.0001f;
         tensor(&wire, "c", INLAY_FLOAT, 1, many, values, sizeof values);
         mw_node(&wire, "Add", "x,c", "y");
-        report = look(&wire, mark);
+        report = inspect_quantization(&wire, mark);
         expect(&report, QUANT_HALVES, (uint64_t)exact);
         assert_int_equal(report.found[QUANT_HALVES].bytes, exact ? sizeof values : 0);
     }

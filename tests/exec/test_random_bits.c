@@ -29,7 +29,7 @@ static int64_t below(int64_t n)
     return (int64_t)((drawn >> 33) % (uint64_t)n);
 }
 
-static bool coin(void)
+static bool random_bool(void)
 {
     return below(2) == 1;
 }
@@ -73,7 +73,7 @@ static int products(void)
 {
     const int m = size(300), k = size(3000), n = size(1 + 2000000 / (m * k + 4000));
 
-    if (coin()) {
+    if (random_bool()) {
         add("x : %d,%d\nw = [%d,%d]\nb = [%d]\np = Gemm(x, w, b) transB=1 alpha=0.7\n", m, k, n, k, n);
     } else {
         add("x : %d,%d\nw = [%d,%d]\nb = [%d]\nq = MatMul(x, w)\np = Add(q, b)\n", m, k, k, n, n);
@@ -85,7 +85,7 @@ static int products(void)
 static int computed_products(void)
 {
     const int batch = size(12), m = size(200), k = size(700), n = size(1 + 1000000 / (m * k));
-    const bool turned = coin();
+    const bool turned = random_bool();
 
     add("a : %d,%d,%d\nb : %d,%d,%d\n", batch, m, k, batch, turned ? n : k, turned ? k : n);
     if (turned)
@@ -133,7 +133,7 @@ static int shape(char *text, int64_t most, int *dims)
     int64_t left = most >> below(6);
 
     for (int d = 0; d < rank; d++) {
-        dims[d] = d == filled ? 1 : size(d + 1 == rank ? coin() ? 70 : 1500 : 60);
+        dims[d] = d == filled ? 1 : size(d + 1 == rank ? random_bool() ? 70 : 1500 : 60);
         dims[d] = dims[d] > left ? (int)left : dims[d];
         left /= dims[d];
     }
@@ -150,7 +150,7 @@ static int softmaxes(void)
     int dims[4], rank = shape(text, 300000, dims);
 
     add("x : %s\ny = %s(x) axis=%d\n-> y", text, ONE_OF("Softmax", "Softmax", "LogSoftmax", "Hardmax"),
-        coin() ? rank - 1 : (int)below(rank));
+        random_bool() ? rank - 1 : (int)below(rank));
     return 13;
 }
 
@@ -165,7 +165,7 @@ static int reductions(void)
     add("x : %s\na = Abs(x)\ny = %s(a) axes=%s keepdims=%d\n-> y", text,
         ONE_OF("ReduceMean", "ReduceSum", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum",
                "ReduceProd", "ReduceMax", "ReduceMin"),
-        axes, coin());
+        axes, random_bool());
     return 11;
 }
 
@@ -226,7 +226,7 @@ static int elements(void)
     char text[64];
     int dims[4], rank = shape(text, 200000, dims);
 
-    add("x : %s\nb : %d\n", text, coin() ? dims[rank - 1] : 1);
+    add("x : %s\nb : %d\n", text, random_bool() ? dims[rank - 1] : 1);
     add("a = %s(x)\n", ONE_OF("Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Mish", "Sin", "Cos", "Elu", "Gelu", "Atan",
                               "Reciprocal", "HardSwish", "Selu", "Softsign", "Celu"));
     add("c = %s(a, b)\n", ONE_OF("Add", "Mul", "Sub", "Div", "Max", "Min"));
@@ -236,7 +236,8 @@ static int elements(void)
 
 static int attentions(void)
 {
-    const int heads = size(8), queries = size(150), keys = size(400), wide = size(80), shared = coin() ? heads : 1;
+    const int heads = size(8), queries = size(150), keys = size(400), wide = size(80),
+              shared = random_bool() ? heads : 1;
 
     switch (below(3)) {
     case 0:
@@ -274,7 +275,7 @@ static int recurrences(void)
 static int bytes(void)
 {
     const int m = size(80), k = size(900), n = size(150), high = 3 + size(25), channels = size(64),
-              group = coin() ? channels : 1;
+              group = random_bool() ? channels : 1;
 
     switch (below(4)) {
     case 0:
@@ -300,13 +301,13 @@ static int bytes(void)
 
         add("x : %d,%d\nw = [%d,%d,16]\ns = [%d]\nz = [] 160.0\nv = Mul(w, z)\nb = Cast(v) to=2\n"
             "y = ms.MatMulNBits(x, b, s) K=%d N=%d bits=4 block_size=32 accuracy_level=%d\n-> y",
-            m, blocks * 32, n, blocks, n * blocks, blocks * 32, n, coin() ? 4 : 0);
+            m, blocks * 32, n, blocks, n * blocks, blocks * 32, n, random_bool() ? 4 : 0);
     }
     }
     return 20;
 }
 
-static int rest(void)
+static int other_operators(void)
 {
     const int a = size(60), b = size(60), c = size(60), high = size(40), wide = size(40), channels = size(30);
 
@@ -346,7 +347,7 @@ static int layers(void)
 {
     const int count = 2 + (int)below(5), rows = size(150), channels = 4 * size(16), high = 3 + size(28),
               images = 1 + (int)below(2);
-    const bool is_image = coin();
+    const bool is_image = random_bool();
     int n = is_image ? channels : 4 * size(60);
 
     if (is_image)
@@ -399,7 +400,7 @@ static const struct family {
     { "attentions", attentions },
     { "recurrences", recurrences },
     { "bytes", bytes },
-    { "rest", rest },
+    { "rest", other_operators },
     { "layers", layers },
 };
 enum { FAMILIES = sizeof families / sizeof *families };
@@ -430,7 +431,7 @@ inlay_status __wrap_threads_parallel_for(const inlay_run *run, int64_t count, in
     grain = grain < 1 ? 1 : grain;
     while (ends[ranges] < count) {
         const int64_t left = count - ends[ranges];
-        int64_t length = grain + below(1 + (coin() ? grain : left / 4));
+        int64_t length = grain + below(1 + (random_bool() ? grain : left / 4));
 
         if (left - length < grain || ranges + 1 == MOST_RANGES)
             length = left;

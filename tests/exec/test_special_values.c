@@ -56,7 +56,7 @@ static int release_providers(void **state)
 }
 
 /* Sets one element of an input. */
-struct plant {
+struct element_setting {
     const char *input;
     int64_t at;
     float value;
@@ -64,7 +64,7 @@ struct plant {
 
 struct planted {
     const char *what;
-    struct plant plants[6];
+    struct element_setting plants[6];
     size_t count;
 };
 

@@ -134,7 +134,7 @@ static void set_rules(struct world *world, const struct row *row)
     world->rules.limit_count = row->limit.provider != NULL;
 }
 
-static inlay_status partition_whole(struct world *world, inlay_diag *diag)
+static inlay_status partition_graph_of(struct world *world, inlay_diag *diag)
 {
     partition_job job = { .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 
@@ -152,7 +152,7 @@ static void rules_one_by_one(void **state)
         chain(&world, rows[i].linked);
         set_rules(&world, &rows[i]);
         world.providers[1].unnamed = rows[i].unnamed;
-        status = partition_whole(&world, &diag);
+        status = partition_graph_of(&world, &diag);
         if (status != rows[i].code)
             fail_msg("row %zu: status %d: %s", i, (int)status, diag.text);
         if (status == INLAY_OK) {

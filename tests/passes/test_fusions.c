@@ -164,7 +164,7 @@ struct faulty_pass {
 
 static const struct faulty_pass *mistake;
 
-static inlay_status replace_carelessly(struct rewrite *rewrite, graph_node *node)
+static inlay_status replace_wrongly(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t x = rewrite_input(rewrite, node, 0);
     graph_node *fresh = pass_is_op(node, "Neg") ? rewrite_make_node(rewrite, mistake->op, 13, node, &x, 1, 1) : NULL;
@@ -199,7 +199,7 @@ static void faulty_passes(void **state)
 
         mistake = &all[i];
         ctx.model->trusts_file = true; /* it may be the file's mistake: checks do not end the process */
-        assert_int_equal(rewrite_each_graph(&ctx, replace_carelessly, &changed), INLAY_OK);
+        assert_int_equal(rewrite_each_graph(&ctx, replace_wrongly, &changed), INLAY_OK);
         assert_false(changed);
         list_ops(ctx.model->main, ops, sizeof ops);
         assert_string_equal(ops, "Neg Relu");

@@ -68,7 +68,7 @@ static void expect_ops(const char *name, const graph_model *model, const char *o
 /* ------------------------------------------------------------------ correct passes after a wrong one */
 
 /* The wrong edit of an earlier pass, which the next pass would propagate to the value that the graph reads. */
-struct plant {
+struct wrong_edit {
     const char *name, *script;
     pass_fn pass;
     void (*spoil)(struct graph *graph);
@@ -137,7 +137,7 @@ static inlay_status fold_views_only(void *ctx, struct graph *graph, graph_node *
 
 static void wrong_edits_are_not_propagated(void **state)
 {
-    static const struct plant plants[] = {
+    static const struct wrong_edit edits[] = {
         { "Constant", "x : 2\nc = Constant() value_floats=1.5,2.5\nz = Add(x, c)\n-> z", pass_constant_nodes,
           spoil_attribute, "Constant Add", "Add" },
         { "a constant's view", "x : 6\nc = [2,3]\ns = i[1] 6\na = Reshape(c, s)\ny = Add(x, a)\n-> y",
@@ -147,16 +147,16 @@ static void wrong_edits_are_not_propagated(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < 2 * (sizeof plants / sizeof plants[0]); i++) {
-        const struct plant *plant = &plants[i / 2];
-        graph_model *model = load_script(plant->script);
+    for (size_t i = 0; i < 2 * (sizeof edits / sizeof edits[0]); i++) {
+        const struct wrong_edit *wrong_edit = &edits[i / 2];
+        graph_model *model = load_script(wrong_edit->script);
         pass_ctx ctx = { .model = model, .fold = fold_views_only, .fold_max_bytes = 1 << 20, .rewrite_limit = -1 };
         bool changed = false;
 
         if (i % 2 == 0)
-            plant->spoil(model->main);
-        run_pass(plant->pass, &ctx, i % 2 == 0, &changed);
-        expect_ops(plant->name, model, i % 2 == 0 ? plant->ops : plant->right);
+            wrong_edit->spoil(model->main);
+        run_pass(wrong_edit->pass, &ctx, i % 2 == 0, &changed);
+        expect_ops(wrong_edit->name, model, i % 2 == 0 ? wrong_edit->ops : wrong_edit->right);
         graph_model_destroy(model);
     }
 }

@@ -215,7 +215,7 @@ static void note_worker(void *data)
 }
 
 /* Was the variable set when the program started? */
-static bool began_with(const char *name)
+static bool set_at_start(const char *name)
 {
     static char all[1 << 16];
     FILE *file = fopen("/proc/self/environ", "re");
@@ -241,7 +241,7 @@ static void the_pool_uses_libgomp(void **state)
     /* ThreadSanitizer does not see that libgomp has waited for the workers. */
     assert_int_equal(__atomic_load_n(&workers, __ATOMIC_RELAXED), 3);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        assert_int_equal(getenv(names[i]) != NULL, began_with(names[i]));
+        assert_int_equal(getenv(names[i]) != NULL, set_at_start(names[i]));
 }
 
 /* The kernel may move threads; but the allowed CPUs must not change. */

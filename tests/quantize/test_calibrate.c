@@ -6,7 +6,7 @@
 static uint64_t bins[CALIBRATE_BINS];
 
 /* A bell curve around the middle of the range with height n, and one element in the last bin. */
-static tensor_range bell(float low, float high, double width)
+static tensor_range bell_curve(float low, float high, double width)
 {
     tensor_range range = { .name = "x", .low = low, .high = high, .bins = bins };
 
@@ -21,7 +21,7 @@ static tensor_range bell(float low, float high, double width)
 
 static void outliers_are_cut(void **state)
 {
-    const tensor_range range = bell(-8, 8, 0.02); /* a standard deviation of 0.32 */
+    const tensor_range range = bell_curve(-8, 8, 0.02); /* a standard deviation of 0.32 */
     float low, high;
 
     (void)state;
@@ -37,7 +37,7 @@ static void outliers_are_cut(void **state)
 
 static void zero_is_always_inside(void **state)
 {
-    const tensor_range above = bell(3, 5, 0.1), below = bell(-5, -3, 0.1);
+    const tensor_range above = bell_curve(3, 5, 0.1), below = bell_curve(-5, -3, 0.1);
     void (*const methods[])(const tensor_range *, float *, float *) = { calibrate_minmax, calibrate_mse,
                                                                         calibrate_entropy };
     float low, high;

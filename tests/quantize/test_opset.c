@@ -327,7 +327,7 @@ static bool imports(const char *path, int64_t opset)
     return is;
 }
 
-static bool is_gone(const char *op, const char *attrs)
+static bool is_removed(const char *op, const char *attrs)
 {
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
         if (strcmp(op, gone[i].op) == 0 && strcmp(attrs, gone[i].attrs) == 0)
@@ -349,7 +349,7 @@ static bool convert(struct tally *tally, const char *what, const char *path, con
     tally->conversions++;
     if (status == INLAY_UNSUPPORTED) {
         tally->refusals++;
-        if ((*attrs != '\0' && plain && !names_one_of(diag.text, attrs)) || (opset >= own && !is_gone(op, attrs))) {
+        if ((*attrs != '\0' && plain && !names_one_of(diag.text, attrs)) || (opset >= own && !is_removed(op, attrs))) {
             print_error("%s to opset %lld is rejected, or the message does not name the attribute: %s\n", what,
                         (long long)opset, diag.text);
             tally->different++;

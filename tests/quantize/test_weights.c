@@ -12,7 +12,7 @@
 enum { ROWS = 12, DEPTH = 70, BLOCK = 32, BLOCKS = 3, INPUTS = 300 };
 
 static uint32_t seed = 7;
-static float dice(void)
+static float random_float(void)
 {
     seed = seed * 1664525u + 1013904223u;
     return (float)(seed >> 8) / 8388608.0F - 1;
@@ -26,7 +26,7 @@ static void int8_within_half_a_step(void **state)
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
-        w[i] = i / INNER % CHANNELS == 2 ? 0 : dice() * (float)(1 + i / INNER % CHANNELS);
+        w[i] = i / INNER % CHANNELS == 2 ? 0 : random_float() * (float)(1 + i / INNER % CHANNELS);
     weights_bytes(w, OUTER, CHANNELS, INNER, 127, codes, scales);
     assert_true(scales[2] == 1); /* zeros */
     for (int i = 0; i < COUNT; i++) {
@@ -48,7 +48,7 @@ static void integers_are_restored(void **state)
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
-        w[i] = (float)(int)(dice() * (float)(20 + 20 * (i / INNER))) * step;
+        w[i] = (float)(int)(random_float() * (float)(20 + 20 * (i / INNER))) * step;
     weights_bytes(w, 1, CHANNELS, INNER, 127, codes, scales);
     for (int i = 0; i < COUNT; i++)
         assert_true(fabsf((float)codes[i] * scales[i / INNER] - w[i]) <= 1e-6F * fabsf(w[i]));
@@ -71,7 +71,7 @@ static void int4_of_both_layouts(void **state)
     (void)state;
     for (int r = 0; r < ROWS; r++)
         for (int k = 0; k < DEPTH; k++)
-            lying[r * DEPTH + k] = upright[k * ROWS + r] = r == 3 ? 0 : r == 4 ? 2.5F : dice();
+            lying[r * DEPTH + k] = upright[k * ROWS + r] = r == 3 ? 0 : r == 4 ? 2.5F : random_float();
     weights_nibbles(&a, NULL, codes[0], scales[0], zeros[0]);
     weights_nibbles(&b, NULL, codes[1], scales[1], zeros[1]);
     assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
@@ -137,13 +137,13 @@ static void compensation_lowers_the_error_of_products(void **state)
 
     (void)state;
     for (int i = 0; i < INPUTS; i++) { /* correlated inputs, as in real models */
-        const float common = dice() * 3;
+        const float common = random_float() * 3;
 
         for (int k = 0; k < DEPTH; k++)
-            x[i][k] = common + dice();
+            x[i][k] = common + random_float();
     }
     for (int k = 0; k < ROWS * DEPTH; k++)
-        w[k] = dice();
+        w[k] = random_float();
     for (int r = 0; r < DEPTH; r++)
         for (int c = 0; c < DEPTH; c++) {
             for (int i = 0; i < INPUTS; i++)
@@ -203,7 +203,7 @@ static void float16_scales(void **state)
 
     (void)state;
     for (int i = 0; i < ROWS * DEPTH; i++)
-        w[i] = dice() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below the range of float16 */
+        w[i] = random_float() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below the range of float16 */
     for (int way = 0; way < 2; way++) {
         const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, way == 1 };
 
@@ -230,9 +230,9 @@ static void blocked_multiplications(void **state)
 
     (void)state;
     for (int i = 0; i < LINE * LINE; i++) {
-        a[i] = dice();
-        b[i] = dice();
-        c[i] = want[i] = dice();
+        a[i] = random_float();
+        b[i] = random_float();
+        c[i] = want[i] = random_float();
     }
     for (int turned = 0; turned < 2; turned++) {
         for (int i = 0; i < ROWS_C; i++)
