@@ -68,10 +68,10 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-fake_offer *world_offer(struct world *world, uint32_t p, double ns, uint32_t flags, uint32_t count,
+fake_offer *world_offer(struct world *world, uint32_t provider, double ns, uint32_t flags, uint32_t count,
                         const uint32_t *nodes)
 {
-    struct fake *fake = &world->fakes[p];
+    struct fake *fake = &world->fakes[provider];
     fake_offer *offer;
 
     if (fake->offer_count == fake->offer_capacity) {
@@ -191,8 +191,8 @@ void world_device(struct world *world, uint32_t provider)
 
 void world_deinit(struct world *world)
 {
-    for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
-        free(world->fakes[p].offers);
+    for (uint32_t provider = 0; provider < WORLD_PROVIDERS; provider++)
+        free(world->fakes[provider].offers);
     arena_deinit(&world->arena);
     graph_model_destroy(world->model);
 }
@@ -347,17 +347,18 @@ static void random_groups(struct world *world, const world_mix *mix)
     uint32_t count = random_below(mix->nodes > 12 ? mix->nodes / 2 : 6);
 
     for (uint32_t k = 0; k < count; k++) {
-        uint32_t members[8], size = 0, p = random_below(mix->providers);
+        uint32_t members[8], size = 0, provider = random_below(mix->providers);
         double sum = 0;
 
         for (uint32_t n = random_below(mix->nodes); n < mix->nodes && size < 2 + k % 4; n += 1 + random_below(3) / 2)
             members[size++] = n;
-        for (uint32_t i = 0; i < world->fakes[p].offer_count; i++)
+        for (uint32_t i = 0; i < world->fakes[provider].offer_count; i++)
             for (uint32_t m = 0; m < size; m++)
-                if (world->fakes[p].offers[i].node_count == 1 && world->fakes[p].offers[i].nodes[0] == members[m])
-                    sum += world->fakes[p].offers[i].ns;
+                if (world->fakes[provider].offers[i].node_count == 1 &&
+                    world->fakes[provider].offers[i].nodes[0] == members[m])
+                    sum += world->fakes[provider].offers[i].ns;
         if (size > 1)
-            (void)world_offer(world, p, (sum + 1) * (20 + random_below(100)) / 100,
+            (void)world_offer(world, provider, (sum + 1) * (20 + random_below(100)) / 100,
                               random_below(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
     }
 }
@@ -383,26 +384,28 @@ void world_random(struct world *world, const world_mix *mix)
         }
     }
     world_init(world, mix->nodes, reads, lengths, mix->providers);
-    for (uint32_t p = 1; mix->devices && p < mix->providers; p++)
-        if (random_below(3) != 0 || p == 1)
-            world_device(world, p);
+    for (uint32_t provider = 1; mix->devices && provider < mix->providers; provider++)
+        if (random_below(3) != 0 || provider == 1)
+            world_device(world, provider);
     for (uint32_t node = 0; node < mix->nodes; node++) {
-        for (uint32_t p = 0; p < mix->providers; p++) {
+        for (uint32_t provider = 0; provider < mix->providers; provider++) {
             uint32_t flags = mix->merge && random_below(3) != 0 ? INLAY_OFFER_MERGE : 0;
 
-            if (mix->gaps && p > 0 && random_below(5) == 0)
+            if (mix->gaps && provider > 0 && random_below(5) == 0)
                 continue;
-            (void)world_offer(world, p, 1000 + random_below(60000), flags, 1, &node);
-            if (mix->borders && p > 0 && flags != 0) {
-                world->fakes[p].offers[world->fakes[p].offer_count - 1].enter_ns = random_below(20000);
-                world->fakes[p].offers[world->fakes[p].offer_count - 1].leave_ns = random_below(20000);
+            (void)world_offer(world, provider, 1000 + random_below(60000), flags, 1, &node);
+            if (mix->borders && provider > 0 && flags != 0) {
+                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].enter_ns = random_below(20000);
+                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].leave_ns = random_below(20000);
             }
-            if (mix->odd && world->fakes[p].table.domain_count > 0 && random_below(4) == 0)
-                world_offer(world, p, 1000 + random_below(60000), 0, 1, &node)->placement =
+            if (mix->odd && world->fakes[provider].table.domain_count > 0 && random_below(4) == 0)
+                world_offer(world, provider, 1000 + random_below(60000), 0, 1, &node)->placement =
                     (inlay_placement){ .value = random_below(2) != 0 ? world->made[node]
                                                                      : world->graph->nodes[node]->info.inputs[0] };
-            world->fakes[p].offers[world->fakes[p].offer_count - 1].resident = mix->sizes ? random_below(500000) : 0;
-            world->fakes[p].offers[world->fakes[p].offer_count - 1].workspace = mix->sizes ? random_below(100000) : 0;
+            world->fakes[provider].offers[world->fakes[provider].offer_count - 1].resident =
+                mix->sizes ? random_below(500000) : 0;
+            world->fakes[provider].offers[world->fakes[provider].offer_count - 1].workspace =
+                mix->sizes ? random_below(100000) : 0;
         }
     }
     if (mix->groups)

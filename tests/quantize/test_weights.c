@@ -69,19 +69,19 @@ static void int4_of_both_layouts(void **state)
                       b = { upright, ROWS, DEPTH, 1, ROWS, BLOCK, false };
 
     (void)state;
-    for (int r = 0; r < ROWS; r++)
+    for (int row = 0; row < ROWS; row++)
         for (int k = 0; k < DEPTH; k++)
-            lying[r * DEPTH + k] = upright[k * ROWS + r] = r == 3 ? 0 : r == 4 ? 2.5F : random_float();
+            lying[row * DEPTH + k] = upright[k * ROWS + row] = row == 3 ? 0 : row == 4 ? 2.5F : random_float();
     weights_nibbles(&a, NULL, codes[0], scales[0], zeros[0]);
     weights_nibbles(&b, NULL, codes[1], scales[1], zeros[1]);
     assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
     assert_memory_equal(scales[0], scales[1], sizeof scales[0]);
-    for (int r = 0; r < ROWS; r++)
+    for (int row = 0; row < ROWS; row++)
         for (int k = 0; k < DEPTH; k++) {
-            const float error = value(codes[0], scales[0], zeros[0], r, k) - lying[r * DEPTH + k];
+            const float error = value(codes[0], scales[0], zeros[0], row, k) - lying[row * DEPTH + k];
 
-            assert_true(codes[0][r * DEPTH + k] <= 15);
-            assert_true(fabsf(error) <= (r == 3 ? 0 : r == 4 ? 1e-3F : 0.2F));
+            assert_true(codes[0][row * DEPTH + k] <= 15);
+            assert_true(fabsf(error) <= (row == 3 ? 0 : row == 4 ? 1e-3F : 0.2F));
         }
 }
 
@@ -90,22 +90,22 @@ static void factor_of(double *hessian, float *out)
 {
     static double inverse[DEPTH * DEPTH], l[DEPTH * DEPTH];
 
-    for (int c = 0; c < DEPTH; c++) /* Gauss-Jordan elimination */
-        for (int r = 0; r < DEPTH; r++)
-            inverse[r * DEPTH + c] = r == c;
-    for (int c = 0; c < DEPTH; c++) {
-        const double pivot = hessian[c * DEPTH + c];
+    for (int column = 0; column < DEPTH; column++) /* Gauss-Jordan elimination */
+        for (int row = 0; row < DEPTH; row++)
+            inverse[row * DEPTH + column] = row == column;
+    for (int column = 0; column < DEPTH; column++) {
+        const double pivot = hessian[column * DEPTH + column];
 
         for (int k = 0; k < DEPTH; k++) {
-            hessian[c * DEPTH + k] /= pivot;
-            inverse[c * DEPTH + k] /= pivot;
+            hessian[column * DEPTH + k] /= pivot;
+            inverse[column * DEPTH + k] /= pivot;
         }
-        for (int r = 0; r < DEPTH; r++) {
-            const double f = hessian[r * DEPTH + c];
+        for (int row = 0; row < DEPTH; row++) {
+            const double f = hessian[row * DEPTH + column];
 
-            for (int k = 0; r != c && k < DEPTH; k++) {
-                hessian[r * DEPTH + k] -= f * hessian[c * DEPTH + k];
-                inverse[r * DEPTH + k] -= f * inverse[c * DEPTH + k];
+            for (int k = 0; row != column && k < DEPTH; k++) {
+                hessian[row * DEPTH + k] -= f * hessian[column * DEPTH + k];
+                inverse[row * DEPTH + k] -= f * inverse[column * DEPTH + k];
             }
         }
     }
@@ -144,27 +144,27 @@ static void compensation_lowers_the_error_of_products(void **state)
     }
     for (int k = 0; k < ROWS * DEPTH; k++)
         w[k] = random_float();
-    for (int r = 0; r < DEPTH; r++)
-        for (int c = 0; c < DEPTH; c++) {
+    for (int row = 0; row < DEPTH; row++)
+        for (int column = 0; column < DEPTH; column++) {
             for (int i = 0; i < INPUTS; i++)
-                hessian[r * DEPTH + c] += (double)x[i][r] * x[i][c] / INPUTS;
-            hessian[r * DEPTH + c] += r == c ? 0.01 : 0;
+                hessian[row * DEPTH + column] += (double)x[i][row] * x[i][column] / INPUTS;
+            hessian[row * DEPTH + column] += row == column ? 0.01 : 0;
         }
     for (int k = 0; k < DEPTH; k++)
         importance[k] = (float)hessian[k * DEPTH + k];
     for (int k = 0; k < DEPTH; k++) /* the second block, from its end, and the first; an incomplete block is not
                                      * compensated */
         order[k] = k < 2 * BLOCK ? 2 * BLOCK - 1 - k : k;
-    for (int r = 0; r < DEPTH; r++)
-        for (int c = 0; c < DEPTH; c++)
-            turned[r * DEPTH + c] = hessian[order[r] * DEPTH + order[c]];
+    for (int row = 0; row < DEPTH; row++)
+        for (int column = 0; column < DEPTH; column++)
+            turned[row * DEPTH + column] = hessian[order[row] * DEPTH + order[column]];
     for (int k = 0; k < DEPTH * DEPTH; k++)
         below[k] = (float)turned[k];
     factor_of(hessian, factors[0]); /* overwrites hessian */
     factor_of(turned, factors[1]);
-    for (int r = 0; r < DEPTH; r++)
-        for (int c = 0; c < r; c++)
-            factors[1][r * DEPTH + c] = below[r * DEPTH + c];
+    for (int row = 0; row < DEPTH; row++)
+        for (int column = 0; column < row; column++)
+            factors[1][row * DEPTH + column] = below[row * DEPTH + column];
     for (int way = 0; way < 4; way++) { /* the last: with a second pass */
         const weight_inputs in = { importance, factors[way >= 2], way >= 2 ? order : NULL };
 
@@ -172,18 +172,18 @@ static void compensation_lowers_the_error_of_products(void **state)
             weights_nibbles(&rows, importance, codes, scales, zeros);
         if (way == 3)
             refine_moments(&in, DEPTH, whole);
-        for (int64_t r = 0; r < ROWS && way > 0; r += WEIGHTS_TOGETHER) {
-            const int64_t count = ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER;
-            const double one = weights_nibbles_compensated(&rows, &in, r, count, codes, scales, zeros, scratch);
+        for (int64_t row = 0; row < ROWS && way > 0; row += WEIGHTS_TOGETHER) {
+            const int64_t count = ROWS - row < WEIGHTS_TOGETHER ? ROWS - row : WEIGHTS_TOGETHER;
+            const double one = weights_nibbles_compensated(&rows, &in, row, count, codes, scales, zeros, scratch);
 
-            loss[way] += way < 3 ? one : refine_nibbles(&rows, &in, whole, r, count, codes, scales, zeros, scratch);
+            loss[way] += way < 3 ? one : refine_nibbles(&rows, &in, whole, row, count, codes, scales, zeros, scratch);
         }
         for (int i = 0; i < INPUTS; i++)
-            for (int r = 0; r < ROWS; r++) {
+            for (int row = 0; row < ROWS; row++) {
                 double sum = 0;
 
                 for (int k = 0; k < DEPTH; k++)
-                    sum += (value(codes, scales, zeros, r, k) - w[r * DEPTH + k]) * x[i][k];
+                    sum += (value(codes, scales, zeros, row, k) - w[row * DEPTH + k]) * x[i][k];
                 errors[way] += sum * sum;
             }
     }
