@@ -1,8 +1,7 @@
 #!/usr/bin/env node
-// The loop of generate.c on onnxruntime-node, for a look at both side by side: greedy, the outputs of a run are the past of
-// the next.
+// The loop of generate.c on onnxruntime-node, to compare both: greedy, the outputs of a run are the past of the next.
 //   peer.cjs MODEL.onnx --ids 1,2,3 [--tokens N] [--threads N]
-// `generate --show-tokens` prints the ids of a prompt. NODE_PATH says where onnxruntime-node is.
+// `generate --show-tokens` prints the ids of a prompt. NODE_PATH is the folder with onnxruntime-node.
 'use strict';
 const ort = require('onnxruntime-node');
 

@@ -37,7 +37,7 @@ HEADERS = [
 
 
 def run(*command):
-    environment = dict(os.environ, ARGP_HELP_FMT="rmargin=1000") # lines as they are, not wrapped
+    environment = dict(os.environ, ARGP_HELP_FMT="rmargin=1000") # do not wrap lines
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
@@ -74,7 +74,7 @@ def prose_of(help_text):
 
 def verbs_page(inlay, rows):
     out = ["# Verbs", "", "Every verb has `--help` and `--json`, and takes the [options of the library](options.md) as "
-           "flags unless it says otherwise. The exit code tells what kind of failure it was:", ""]
+           "flags unless it says otherwise. The exit code states the kind of failure:", ""]
     out += ["    " + line for line in run(inlay, "help", "exit-codes").splitlines()]
     for head in (row for row in rows if row[3] == ""):
         verb = head[0]

@@ -38,7 +38,7 @@ function values(argument,    words) {
         next
     if (!($4 in kind))
         flags[++flag_count] = $4
-    if (kind[$4] == "" || kind[$4] == "any") # the verb that tells most
+    if (kind[$4] == "" || kind[$4] == "any") # prefer the most specific verb
         kind[$4] = value_of[key, $4]
 }
 
@@ -100,7 +100,7 @@ function bash(    i, flag, files, others) {
     print "exit-codes' -- \"$cur\"))"
     print "        return"
     print "    fi"
-    print "    # --flag=NAME=value comes as words of its own, split at each '='."
+    print "    # --flag=NAME=value arrives as separate words, split at each '='."
     print "    while [ \"$i\" -gt 2 ] && [[ ${COMP_WORDS[i]} == = || ${COMP_WORDS[i - 1]} == = ]]; do"
     print "        i=$((i - 1))"
     print "    done"

@@ -104,16 +104,16 @@ def find_model(args, name):
 def prepare_inputs(args, path, folder):
     """Writes the inputs, exported ones if they exist. A name that is the first dimension of an input is the
     batch: every axis of that name is cut to it. Returns the sizes of free dimensions."""
-    told = models.inspect(args.inlay, path)
-    if isinstance(told, str):
-        sys.exit(told)
+    report = models.inspect(args.inlay, path)
+    if isinstance(report, str):
+        sys.exit(report)
     exported = os.path.join(os.path.dirname(path), "inputs.npz")
     feeds = np.load(exported) if os.path.exists(exported) else {}
     rng = np.random.default_rng(1)
     sizes = {}
-    shapes = {info["name"]: info.get("shape") or [] for info in told["inputs"]}
+    shapes = {info["name"]: info.get("shape") or [] for info in report["inputs"]}
     batch = {shape[0] for shape in shapes.values() if shape and isinstance(shape[0], str) and shape[0] not in ("", "?")}
-    for info in told["inputs"]:
+    for info in report["inputs"]:
         shape = shapes[info["name"]]
         array = feeds[info["name"]] if info["name"] in feeds else models.draw_input(path, info, rng)
         for axis, dim in enumerate(shape):
@@ -159,9 +159,9 @@ def same_outputs(args, model, inputs, work, threads):
     """The worst difference from ONNX Runtime in units of the tolerance, or a message."""
     got, want = os.path.join(work, "got"), os.path.join(work, "want")
     os.makedirs(want, exist_ok=True)
-    told = last_json(command_of(args, "ort", model, inputs, 1, ["--outputs", want]))
-    if isinstance(told, str):
-        return told
+    report = last_json(command_of(args, "ort", model, inputs, 1, ["--outputs", want]))
+    if isinstance(report, str):
+        return report
     worst = 0.0
     for engine in ["inlay"] + ["tuned"] * args.tune:
         wrong = models.run(args.inlay, model[1], inputs, got, common(args, inputs, engine, threads))
@@ -217,18 +217,18 @@ def measure(args, model, threads, peak_path):
         peaks, seconds = [], args.seconds
         for n in range(-1, args.rounds):  # the round before the first determines the length of rounds
             for engine in list(engines):
-                told = last_json(command_of(args, engine, model, inputs, threads, seconds=seconds if n >= 0 else 0.01))
-                if isinstance(told, str):
-                    print(f"  {PEERS.get(engine, engine)}: {told}", file=sys.stderr)
+                report = last_json(command_of(args, engine, model, inputs, threads, seconds=seconds if n >= 0 else 0.01))
+                if isinstance(report, str):
+                    print(f"  {PEERS.get(engine, engine)}: {report}", file=sys.stderr)
                     rounds[engine] = None
                     engines.remove(engine)
                     continue
                 if n < 0:
-                    seconds = max(seconds, LEAST_RUNS * 1.1 * told["median_ms"] / 1e3)
+                    seconds = max(seconds, LEAST_RUNS * 1.1 * report["median_ms"] / 1e3)
                     continue
                 if engine == "inlay":
-                    told = add_cold(args, model, inputs, threads, told)
-                rounds[engine].append(told)
+                    report = add_cold(args, model, inputs, threads, report)
+                rounds[engine].append(report)
             if n < 0:
                 continue
             product = last_json([args.inlay, "bench", peak_path, "--json", "--seconds", "0.2", "--intra-threads",
@@ -236,9 +236,9 @@ def measure(args, model, threads, peak_path):
             peaks.append(2 * 1024 ** 3 / product["median_ms"] / 1e6)
         dims = [x for d, s in sizes.items() for x in ("--dim", f"{d}={s}")]
         providers = ["--providers", args.providers] if args.providers else []
-        told = last_json([args.inlay, "explain", model[1], "--json", "--intra-threads", str(threads), *dims, *providers])
+        report = last_json([args.inlay, "explain", model[1], "--json", "--intra-threads", str(threads), *dims, *providers])
         row = {"model": model[0], "threads": threads, "engines": {}, "peak_gflops": float(np.median(peaks)),
-               "gflop": 0 if isinstance(told, str) else told.get("flops", 0) / 1e9,
+               "gflop": 0 if isinstance(report, str) else report.get("flops", 0) / 1e9,
                "difference": same_outputs(args, model, inputs, work, threads) if "ort" in args.peer else None}
         for engine, list_of in rounds.items():
             if not list_of:

@@ -38,7 +38,7 @@ def arguments():
     return ap.parse_args()
 
 
-def told(command):
+def run_json(command):
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         sys.exit("nbits.py: %s: %s" % (command[0], (ran.stderr or ran.stdout).strip().splitlines()[-1]))
@@ -46,12 +46,12 @@ def told(command):
 
 
 def ours(args, path, rows, mode, threads, cache):
-    return told([args.inlay, "bench", path, "--json", "--seconds", str(args.seconds), "--intra-threads", threads,
+    return run_json([args.inlay, "bench", path, "--json", "--seconds", str(args.seconds), "--intra-threads", threads,
                  "--dim", "rows=" + rows, "--option", "cpu.activations=" + mode, "--cache-dir", cache])
 
 
 def theirs(args, path, rows, threads):
-    return told([os.path.join(args.peer, "ort_bench"), os.path.join(args.peer, "libonnxruntime.so.1"), path, "--threads",
+    return run_json([os.path.join(args.peer, "ort_bench"), os.path.join(args.peer, "libonnxruntime.so.1"), path, "--threads",
                  threads, "--seconds", str(args.seconds), "--dim", "rows=" + rows])
 
 

@@ -99,11 +99,11 @@ def difference(args, model, inputs, work, providers, extra=()):
             largest = max(largest, float(np.nanmax(np.abs(got.astype(np.float64) - want))))
     if worst <= 1:
         return "agree"
-    told = f"{largest:.1e}" + ("" if providers or extra else f", ORT {peer_difference(args, model, inputs, work)}")
+    report = f"{largest:.1e}" + ("" if providers or extra else f", ORT {peer_difference(args, model, inputs, work)}")
     if providers == "reference" and not extra and difference(args, model, inputs, work, providers,
                                                              ("--no-pass", "quantized_ops")) == "agree":
-        return f"agree* ({told})"
-    return f"off by {told}"
+        return f"agree* ({report})"
+    return f"off by {report}"
 
 
 def find(args):

@@ -103,9 +103,9 @@ def agree(args, row, path, folder, peer, flags, env):
     """Returns `yes`, or the difference."""
     got, want = os.path.join(folder, "got"), os.path.join(folder, "want")
     os.makedirs(want, exist_ok=True)
-    told = last_json([*peer, "--seconds", "0", "--warmup", "0", "--outputs", want], env)
-    if isinstance(told, str):
-        return told
+    report = last_json([*peer, "--seconds", "0", "--warmup", "0", "--outputs", want], env)
+    if isinstance(report, str):
+        return report
     wrong = models.run(args.inlay, path, os.path.join(folder, "in"), got, flags)
     if wrong:
         return wrong
@@ -129,32 +129,32 @@ def measure(args, row):
         out = {"row": row.name}
         for _ in range(args.rounds):
             for name, command in engines.items():
-                told = last_json([*command, "--seconds", str(args.seconds)], env)
-                if isinstance(told, str):
-                    return {**out, name: told}
+                report = last_json([*command, "--seconds", str(args.seconds)], env)
+                if isinstance(report, str):
+                    return {**out, name: report}
                 best = out.setdefault(name, {"min_ms": 1e30, "create_ms": 1e30, "peak_mb": 1e30})
                 for key in best:
-                    best[key] = min(best[key], told[key])
-                if "predicted_ms" in told:
-                    best["predicted_ms"] = told["predicted_ms"]
+                    best[key] = min(best[key], report[key])
+                if "predicted_ms" in report:
+                    best["predicted_ms"] = report["predicted_ms"]
         return {**out, "agree": agree(args, row, path, folder, engines["ort"], flags, env)}
 
 
 # ----------------------------------------------------------------- output
-def ratio(told):
-    if isinstance(told.get("inlay"), dict) and isinstance(told.get("ort"), dict):
-        return told["ort"]["min_ms"] / told["inlay"]["min_ms"]
+def ratio(report):
+    if isinstance(report.get("inlay"), dict) and isinstance(report.get("ort"), dict):
+        return report["ort"]["min_ms"] / report["inlay"]["min_ms"]
     return None
 
 
-def line_of(told):
+def line_of(report):
     """A row of the table."""
-    own, peer, times = told.get("inlay"), told.get("ort"), ratio(told)
+    own, peer, times = report.get("inlay"), report.get("ort"), ratio(report)
     if times is None:
         what = own if isinstance(own, str) else f"ONNX Runtime: {peer}"
-        return f"| {told['row']} | | | | | {what} |"
-    return (f"| {told['row']} | {own['min_ms'] * 1e3:.1f} | {peer['min_ms'] * 1e3:.1f} | {times:.2f} | "
-            f"{own.get('predicted_ms', 0) * 1e3:.1f} | {told['agree']} |")
+        return f"| {report['row']} | | | | | {what} |"
+    return (f"| {report['row']} | {own['min_ms'] * 1e3:.1f} | {peer['min_ms'] * 1e3:.1f} | {times:.2f} | "
+            f"{own.get('predicted_ms', 0) * 1e3:.1f} | {report['agree']} |")
 
 
 def main():

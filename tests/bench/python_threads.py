@@ -52,8 +52,8 @@ def work(model, threads, seconds):
 def by_c(build, model, threads, seconds):
     ran = subprocess.run([build / "bin/inlay", "bench", model, "--json", "--no-config", "--intra-threads=1",
                           f"--callers={threads}", f"--seconds={seconds}"], check=True, capture_output=True, text=True)
-    told = json.loads(ran.stdout)
-    return told["runs_per_s"], told["cpu_ms"]
+    report = json.loads(ran.stdout)
+    return report["runs_per_s"], report["cpu_ms"]
 
 
 def by_python(build, model, threads, seconds):

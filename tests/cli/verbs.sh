@@ -92,7 +92,7 @@ expect 0 '^constant_nodes +2 -> 1 nodes' optimize "$repeat" --explain
 json 0 '.nodes_before == 2 and .nodes_after == 1 and
     ([.events[] | select(.pass == "constant_nodes" and .nodes_before == 2 and .nodes_after == 1)] | length == 1)' \
     optimize "$repeat" --explain --json
-expect 0 "the model has no dimension named 'nobody'" explain "$add" --assume nobody=3 --verbose
+expect 0 "the model has no dimension named 'missing'" explain "$add" --assume missing=3 --verbose
 expect 2 "no optimiser pass 'no_up'; did you mean 'no_op'" optimize "$add" --no-pass no_up
 expect 3 'nowhere' optimize "$add" -o "$work/nowhere/small.onnx"
 expect 0 '^1 of 1 nodes written to ' extract "$add" --nodes 'op:Add' -o "$work/part.onnx"
@@ -173,7 +173,7 @@ json 0 '[.settings[] | select(.name == "dim") | [.value, .source, .item]] ==
 "$inlay" config --config "$work/more.yaml" --dim c=3 --providers 'a?,b' --plugin-dirs "$PWD/x:/y" |
     grep -v default | sed 's/  *[^ ]*$//' >"$work/b.txt"
 check 'inlay config --yaml can be read back' diff "$work/a.txt" "$work/b.txt"
-check 'and says as much' test -s "$work/a.txt"
+check 'and is not empty' test -s "$work/a.txt"
 expect 0 '^sum: float' run "$add" --no-config
 expect 0 'sum' run "$add" --no-config --dim 'none?=3'
 refuses 2 "no dimension named 'none'" run "$add" --no-config --dim none=3
@@ -210,7 +210,7 @@ json 0 '(.outputs[0].values | length) == 60 and ([.outputs[0].values[] | select(
 "$inlay" run "$add" --seed 5 --outputs "$work/b" >/dev/null 2>&1
 "$inlay" run "$add" --seed 6 --outputs "$work/c" >/dev/null 2>&1
 check 'the same seed gives the same outputs' cmp "$work/a/sum.npy" "$work/b/sum.npy"
-check 'another seed gives others' bash -c "! cmp -s '$work/a/sum.npy' '$work/c/sum.npy'"
+check 'another seed gives other outputs' bash -c "! cmp -s '$work/a/sum.npy' '$work/c/sum.npy'"
 # Written files can be read: x + y with x from .npy and y from ONNX's .pb.
 mkdir -p "$work/in"
 cp "$work/a/sum.npy" "$work/in/x.npy"
@@ -273,7 +273,7 @@ json 0 '.outputs[0].shape == [7]' run "$sums" --dim past_length=5 --dim new=2 --
 json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json --quiet
 json 0 '.outputs[0].shape == [2]' run "$sums" --json --quiet
 json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json
-check 'bench says nothing of sizes that --grow begins with, nor of sums of them' test ! -s "$work/err"
+check 'bench prints no note on initial sizes of --grow and their sums' test ! -s "$work/err"
 
 # Ctrl-C ends a bench of one minute cleanly, once the handler is installed (bit 2 of SigCgt).
 checks=$((checks + 1))
@@ -382,9 +382,9 @@ refuses 2 'not one of auto, always, never' providers --probe sometimes
 mkdir -p "$work/moved/bin"
 cp "$inlay" "$work/moved/bin/inlay"
 moved_plugins=$(dirname "$inlay")/../lib/inlay/plugins
-check 'inlay without a helper refuses what nobody tried' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
+check 'inlay without a helper refuses plugins that were not probed' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
     --plugin-dirs '$moved_plugins' --probe always | grep -q 'inlay-probe is not installed'"
-check 'inlay without a helper loads plugins nonetheless' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
+check 'inlay without a helper loads plugins' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
     --plugin-dirs '$moved_plugins' | grep -q 'provider reference'"
 refuses 3 'no-such' providers --plugin-dirs "$work/no-such"
 
@@ -394,7 +394,7 @@ printf 12345 >"$work/kept/packs/a"
 printf 123 >"$work/kept/costs/b"
 json 0 '.bytes == 8 and .parts[0].files == 1' cache --cache-dir "$work/kept" --json
 json 0 '.removed == 1' cache --cache-dir "$work/kept" --clear --json
-check 'inlay cache --clear keeps what was measured' test -e "$work/kept/costs/b" -a ! -e "$work/kept/packs/a"
+check 'inlay cache --clear keeps measurements' test -e "$work/kept/costs/b" -a ! -e "$work/kept/packs/a"
 json 0 '.removed == 1 and .bytes == 3' cache --cache-dir "$work/kept" --clear-all --json
 expect 0 'no cache' cache --cache-dir ''
 

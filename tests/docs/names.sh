@@ -12,7 +12,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/host/tools/cli"
 printf 'VERB(run, "")\n' >"$copy/host/tools/cli/verbs.def"
-printf '/* See gone.c and plan_gone(), beside plan.c and plan_build(). */\nint plan_build(void);\nint out_dir;\n' >"$copy/host/plan.c"
+printf '/* See gone.c and plan_gone(), next to plan.c and plan_build(). */\nint plan_build(void);\nint out_dir;\n' >"$copy/host/plan.c"
 # shellcheck disable=SC2016
 printf '%s\n' 'Right: `host/plan.c`, `plan.c`, `plan_build()`, `--out-dir`, `inlay run`, `out_dir`, [a](host/plan.c).' \
     'Wrong: `host/gone.c`, `plan_gone()`, `--gone`, `inlay gone`, `gone_dir`, [a](gone.md), `gone/`.' >"$copy/README.md"

@@ -19,7 +19,7 @@ from onnx import TensorProto as T, helper
 PASSES_LEFT = {
     "gradient": "takes models of training, which tests/passes/test_gradient.c has",
     "sparse_constants": "sparse constants are in tests/kernels and tests/model",
-    "searches": "generates text with a decoder of its own (tests/generate)",
+    "searches": "generates text with a decoder (tests/generate)",
     "flex_attention": "an operator of a preview that onnx's package does not have (tests/passes)",
     "float_activations": "changes results, by an option (tests/passes)",
 }

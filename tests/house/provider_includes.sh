@@ -23,10 +23,10 @@ trap 'rm -f "$wrong"' EXIT
         while (sub(/\/[^\/]*$/, "", path)) if (path in listed) return path
         return ""
     }
-    function find_header(path, header, beside, first) {
-        beside = path; sub(/[^\/]*$/, "", beside)
+    function find_header(path, header, folder_of_file, first) {
+        folder_of_file = path; sub(/[^\/]*$/, "", folder_of_file)
         first = path; sub(/^providers\//, "", first); sub(/\/.*/, "", first)
-        if (beside header in is_file) return beside header
+        if (folder_of_file header in is_file) return folder_of_file header
         if ("providers/" header in is_file) return "providers/" header
         if ("providers/" first "/" header in is_file) return "providers/" first "/" header
         if ("providers/cpu/" header in is_file) return "providers/cpu/" header

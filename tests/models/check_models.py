@@ -124,20 +124,20 @@ def draw_input(model, info, rng):
 
 def inspect(inlay, model):
     """Returns the output of `inlay inspect --json`, or a message if it fails."""
-    told = subprocess.run([inlay, "inspect", model, "--json"], capture_output=True, text=True, check=False)
-    return json.loads(told.stdout) if told.returncode == 0 else (told.stderr or told.stdout).strip()[-200:]
+    report = subprocess.run([inlay, "inspect", model, "--json"], capture_output=True, text=True, check=False)
+    return json.loads(report.stdout) if report.returncode == 0 else (report.stderr or report.stdout).strip()[-200:]
 
 
 def write_inputs(inlay, model, folder, quiet=False):
     """Writes inputs; for benchmarks, which need no expected outputs."""
-    told = inspect(inlay, model)
-    if isinstance(told, str):
-        sys.exit(told)
+    report = inspect(inlay, model)
+    if isinstance(report, str):
+        sys.exit(report)
     exported = os.path.join(os.path.dirname(model), "inputs.npz")
     feeds = np.load(exported) if os.path.exists(exported) else {}
     rng = np.random.default_rng(zlib.crc32(os.path.basename(model).encode()))
     sizes = {}
-    for info in told["inputs"]:
+    for info in report["inputs"]:
         array = feeds[info["name"]] if info["name"] in feeds else draw_input(model, info, rng)
         np.save(os.path.join(folder, file_name(info["name"])), array)
         for dim, size in zip(info.get("shape") or [], array.shape):
@@ -154,16 +154,16 @@ def against_ort(inlay, folder, peer, patterns):
         name = os.path.relpath(model, folder)
         if patterns and not any(p in name for p in patterns):
             continue
-        told = inspect(inlay, model)
-        if isinstance(told, str):
-            print(f"FAIL {name:44s} {told}")
+        report = inspect(inlay, model)
+        if isinstance(report, str):
+            print(f"FAIL {name:44s} {report}")
             failed += 1
             continue
         rng = np.random.default_rng(zlib.crc32(name.encode()))
         with tempfile.TemporaryDirectory() as tmp:
             for sub in ("in", "want", "got"):
                 os.mkdir(os.path.join(tmp, sub))
-            for info in told["inputs"]:
+            for info in report["inputs"]:
                 np.save(os.path.join(tmp, "in", file_name(info["name"])), draw_input(name, info, rng))
             asked = subprocess.run([os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), model,
                                     "--threads", "1", "--seconds", "0", "--inputs", os.path.join(tmp, "in"),

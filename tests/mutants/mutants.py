@@ -186,7 +186,7 @@ def say(text):
 
 
 def arguments():
-    p = argparse.ArgumentParser(prog="tests/mutants.sh", description="Plants faults and tells which no test notices.")
+    p = argparse.ArgumentParser(prog="tests/mutants.sh", description="Plants faults and reports those that no test notices.")
     p.add_argument("--seed", type=int, default=1, help="which faults (1)")
     p.add_argument("--count", type=int, default=40, help="how many that change the code and build (40)")
     p.add_argument("--room", action="append", default=[], help="only this folder of rooms.txt; may be repeated")

@@ -69,14 +69,14 @@ cp /usr/share/libonnx-testdata/data/node/test_relu/model.onnx "$work/models/"
 chmod 644 "$work/models/model.onnx"
 ok "the base is made" base
 ok "the image is built" image inlay
-ok "the image with the provider reference alone is built" \
+ok "the image with only the provider reference is built" \
     image small --build-arg PACKAGES="inlay inlay-probe inlay-provider-reference"
 ok "it runs a model" says '"y"\|y' container inlay run model.onnx --seed 1
 ok "it has the provider cpu" says "provider cpu" container inlay providers
 ok "its user is nobody" says '^nobody$' container --entrypoint whoami inlay
-ok "plugins that were tried are remembered" says . container --entrypoint sh inlay -c \
+ok "results of plugin probes are cached" says . container --entrypoint sh inlay -c \
     'inlay run model.onnx --seed 1 >/dev/null && ls -A /var/cache/inlay'
-ok "the small one runs the model" says . container small run model.onnx --seed 1
+ok "the small image runs the model" says . container small run model.onnx --seed 1
 slim=$(mib debian:bookworm-slim)
 echo "the image adds $(($(mib inlay) - slim)) MiB, with the provider reference alone $(($(mib small) - slim)) MiB"
 echo "$passed passed, $failed failed"

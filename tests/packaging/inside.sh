@@ -40,7 +40,7 @@ ok "they are purged" get purge --auto-remove inlay inlay-probe 'inlay-provider-*
 needed=$(sed -n 's/^Depends: //p' /autopkgtests/control | tr ',' '\n' | sed -E 's/ *\[.*\]//; s/ //g' |
     grep -vE '^$|inlay' | sort -u)
 # shellcheck disable=SC2086
-ok "what the tests need is installed" get install $needed python3-numpy nodejs
+ok "dependencies of the tests are installed" get install $needed python3-numpy nodejs
 picture >/tmp/before
 dpkg-query -W -f '${Package}\n' | sort -u >/tmp/packages-before
 all=()
@@ -55,13 +55,13 @@ for test in $(sed -n 's/^Tests: //p' /autopkgtests/control); do
 done
 names=$(for file in "${all[@]}"; do dpkg-deb -f "$file" Package; done)
 # shellcheck disable=SC2086
-ok "all files are as they were packaged" bash -c '[ -z "$(dpkg --verify "$@" | tee /dev/stderr)" ]' verify $names
+ok "all files are unchanged" bash -c '[ -z "$(dpkg --verify "$@" | tee /dev/stderr)" ]' verify $names
 # Our packages and their dependencies, which would otherwise stay.
 came=$(dpkg-query -W -f '${Package}\n' | sort -u | comm -13 /tmp/packages-before -)
 # shellcheck disable=SC2086
 ok "all is purged" get purge $came
 picture >/tmp/after
-ok "nothing is left" diff /tmp/before /tmp/after
+ok "no file remains" diff /tmp/before /tmp/after
 
 # ---- an older build is upgraded: other plugins, settings and caches remain
 older=/tmp/older
@@ -95,5 +95,5 @@ ok "settings are still there" grep -q intra_threads /etc/inlay/inlay.yaml
 rm "$plugins/of-the-site.so" # avoid two providers of one name
 ok "the new build runs the model" inlay run model.onnx --seed 1
 find cache -type f | sort >/tmp/cache-after
-ok "the cache holds what it held" bash -c '[ -s /tmp/cache-before ] && [ -z "$(comm -23 /tmp/cache-before /tmp/cache-after)" ]'
+ok "the cache keeps its files" bash -c '[ -s /tmp/cache-before ] && [ -z "$(comm -23 /tmp/cache-before /tmp/cache-after)" ]'
 echo finished

@@ -414,7 +414,7 @@ for after in 0.02 0.1 0.3; do # in any phase, by SIGTERM of a batch system
     wait $!
     code=$?
     # 143: before any file was written
-    [ $code -eq 130 ] || [ $code -eq 143 ] || [ -e out.onnx ] || complain "told to end after $after s: exit code $code"
+    [ $code -eq 130 ] || [ $code -eq 143 ] || [ -e out.onnx ] || complain "interrupted after $after s: exit code $code"
     rm -f out.onnx
     left
 done

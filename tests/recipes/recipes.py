@@ -89,7 +89,7 @@ def follow(name, limit, files, examples):
             fail(f"'{name}' does not name {path}")
         if isinstance(how, str):
             if (SOURCE / path).exists():
-                fail(f"{path} is there already")
+                fail(f"{path} exists already")
             examples[path] = example(how)
             continue
         after = examples[path].decode() if path in examples else (SOURCE / path).read_text()
