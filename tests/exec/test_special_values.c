@@ -256,7 +256,7 @@ static void attention_on_each_provider(void **state)
         rig_close(&rig);
         (void)snprintf(pin, sizeof pin, "op:Attention=%s", names[i]);
         if (!try_open(script, options, &rig))
-            fail_msg("%s does not take the attention", settings[i].name);
+            fail_msg("%s does not run the attention", settings[i].name);
         rig_close(&rig);
     }
 }

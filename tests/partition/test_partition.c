@@ -170,7 +170,7 @@ static void invalid_offers_are_discarded(void **state)
         assert_int_equal(world.out.region_count, 3);
         assert_float_equal(world.out.cost_ns, 30, 1e-9);
         if (strstr(world.log, rows[i].said) == NULL)
-            fail_msg("row %zu: the log says '%s'", i, world.log);
+            fail_msg("row %zu: the log is '%s'", i, world.log);
         world_deinit(&world);
     }
 }

@@ -160,7 +160,7 @@ static void rules_one_by_one(void **state)
             if (strcmp(assignment(&world), rows[i].want) != 0)
                 fail_msg("row %zu: %s, not %s", i, assignment(&world), rows[i].want);
         } else if (strstr(diag.text, rows[i].says) == NULL) {
-            fail_msg("row %zu: says '%s'", i, diag.text);
+            fail_msg("row %zu: the message is '%s'", i, diag.text);
         }
         world_deinit(&world);
     }

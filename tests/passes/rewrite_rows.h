@@ -123,7 +123,8 @@ static inline void check_made(const struct row *row, const struct graph *graph, 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         (void)snprintf(word, sizeof word, " %s ", graph->nodes[i]->info.op_type.data);
         if (graph_made_since(graph->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
-            fail_msg("%s: pass %s made%swhich is not in graph/made_ops.def", row->name, graph->nodes[i]->made_by, word);
+            fail_msg("%s: pass %s created%swhich is not in graph/made_ops.def", row->name, graph->nodes[i]->made_by,
+                     word);
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
             check_made(row, graph->nodes[i]->bodies[b].graph, listed);
     }
@@ -205,7 +206,7 @@ static inline void check_row_with(const struct row *row, const char *const *opti
     rows_follow(row, options);
     list_ops(best.session->model->main, ops, sizeof ops);
     if (row->ops != NULL && strcmp(ops, row->ops) != 0)
-        fail_msg("%s: left are '%s', expected '%s'", row->name, ops, row->ops);
+        fail_msg("%s: the operators are '%s', expected '%s'", row->name, ops, row->ops);
     for (uint32_t seed = 1; seed < 4; seed++) {
         script_feed(&plain, seed);
         script_feed(&best, seed);

@@ -21,7 +21,7 @@ static void expect_ops_of(int64_t opset, const char *script, const char *const *
 
     list_ops(rig.session->model->main, ops, sizeof ops);
     if (strcmp(ops, want) != 0)
-        fail_msg("left are '%s', expected '%s'", ops, want);
+        fail_msg("the operators are '%s', expected '%s'", ops, want);
     rig_close(&rig);
 }
 
@@ -207,7 +207,7 @@ static void expect_same_outputs(const char *ours, const char *spelled, const cha
 
         assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
         if (memcmp(inlay_value_data(got), inlay_value_data(want), inlay_value_bytes(got)) != 0)
-            fail_msg("results differ at level %s from the functions spelled out, in\n%s", level, ours);
+            fail_msg("results differ at level %s from the expanded functions, in\n%s", level, ours);
     }
     rig_close(&rig[0]);
     rig_close(&rig[1]);

@@ -818,7 +818,7 @@ static void check_table(const char *name, int dtype, int64_t scales, int64_t axi
         } else {
             list_ops(rig.session->model->main, left, sizeof left);
             if (strcmp(left, ops) != 0)
-                fail_msg("%s: '%s' is left", name, left);
+                fail_msg("%s: '%s' remains", name, left);
             assert_memory_equal(inlay_value_data(value), want, (size_t)inlay_value_bytes(value));
         }
         rig_close(&rig);

@@ -14,7 +14,7 @@ static struct rig open_on(const char *script, const char *providers, const char 
         assert_int_equal(setenv("NARROW_NS", ns, 1), 0);
     script_model(&wire, script, 17);
     if (rig_try_open(&wire, options, &rig, diag) != INLAY_OK && diag->code == INLAY_OK)
-        fail_msg("it failed without a word");
+        fail_msg("it failed without a message");
     (void)unsetenv("NARROW_NS");
     return rig;
 }
@@ -30,7 +30,7 @@ static void expect_ops(const char *script, const char *providers, const char *na
         fail_msg("%s on %s with%s: %s", script, providers, narrow_ops, diag.text);
     list_ops(rig.session->model->main, ops, sizeof ops);
     if (strcmp(ops, want) != 0)
-        fail_msg("on %s with%s: left are '%s', expected '%s'", providers, narrow_ops, ops, want);
+        fail_msg("on %s with%s: the operators are '%s', expected '%s'", providers, narrow_ops, ops, want);
     script_feed(&rig, 1);
     rig_run(&rig);
     rig_close(&rig);

@@ -62,7 +62,7 @@ static void expect_ops(const char *name, const graph_model *model, const char *o
 
     list_ops(model->main, text, sizeof text);
     if (strcmp(text, ops) != 0)
-        fail_msg("%s: left are '%s', expected '%s'", name, text, ops);
+        fail_msg("%s: the operators are '%s', expected '%s'", name, text, ops);
 }
 
 /* ------------------------------------------------------------------ correct passes after a wrong one */

@@ -165,7 +165,7 @@ static void wrong_uses_of_a_custom_operator(void **state)
         assert_int_not_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag),
                              INLAY_OK);
         if (strstr(diag.text, rows[row].words) == NULL)
-            fail_msg("row %zu: '%s' does not say '%s'", row, diag.text, rows[row].words);
+            fail_msg("row %zu: '%s' does not contain '%s'", row, diag.text, rows[row].words);
         inlay_options_destroy(options);
     }
 }

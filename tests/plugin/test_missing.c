@@ -106,9 +106,9 @@ static void messages_name_alternatives(void **state)
         open_model(VERSIONS_DIR, rows[row].domain, rows[row].op_type, rows[row].version, INLAY_UNSUPPORTED, &diag);
         for (size_t word = 0; word < 4 && rows[row].words[word] != NULL; word++)
             if (strstr(diag.text, rows[row].words[word]) == NULL)
-                fail_msg("row %zu: '%s' does not say '%s'", row, diag.text, rows[row].words[word]);
+                fail_msg("row %zu: '%s' does not contain '%s'", row, diag.text, rows[row].words[word]);
         if (rows[row].not != NULL && strstr(diag.text, rows[row].not ) != NULL)
-            fail_msg("row %zu: '%s' says '%s'", row, diag.text, rows[row].not );
+            fail_msg("row %zu: '%s' contains '%s'", row, diag.text, rows[row].not );
         if (strstr(diag.text, "Not loaded") != NULL)
             fail_msg("row %zu: '%s' names files that do not exist", row, diag.text);
     }

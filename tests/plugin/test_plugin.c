@@ -108,7 +108,7 @@ static void reasons_of_refused_files(void **state)
         assert_int_equal(plugin_set_file_count(set), 1);
         assert_false(file->loaded);
         if (strstr(file->reason, rows[row].words) == NULL)
-            fail_msg("%s: '%s' does not say '%s'", rows[row].variant, file->reason, rows[row].words);
+            fail_msg("%s: '%s' does not contain '%s'", rows[row].variant, file->reason, rows[row].words);
         assert_non_null(strstr(log_text, rows[row].words));
         assert_int_equal(plugin_set_provider_count(set), 0);
         plugin_set_destroy(set);
@@ -179,7 +179,7 @@ static void directories_that_are_refused(void **state)
 
         assert_int_not_equal(plugin_set_create(&rows[row].dir, 1, NULL, NULL, &set, &diag), INLAY_OK);
         if (strstr(diag.text, rows[row].words) == NULL)
-            fail_msg("'%s' does not say '%s'", diag.text, rows[row].words);
+            fail_msg("'%s' does not contain '%s'", diag.text, rows[row].words);
     }
 }
 
@@ -280,7 +280,7 @@ static void wrong_names_and_values(void **state)
 
         assert_int_equal(provider_open(set, "variant", &setting, 1, &provider, &diag), INLAY_INVALID_ARGUMENT);
         if (strstr(diag.text, rows[row].words) == NULL)
-            fail_msg("'%s' does not say '%s'", diag.text, rows[row].words);
+            fail_msg("'%s' does not contain '%s'", diag.text, rows[row].words);
     }
     assert_int_equal(provider_open(set, "varaint", NULL, 0, &provider, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "did you mean 'variant'"));
