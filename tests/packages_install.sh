@@ -1,12 +1,12 @@
 #!/bin/bash
-# Installs Debian's packages in clean systems and uses them: the autopkgtests (sdk/packaging/debian/tests) run the main
-# job, programs in C, C++, Python and for Node, and the rest; an older build is upgraded; at last everything is purged,
-# and the system has to be what it was.
+# Installs the Debian packages in clean systems and uses them: the autopkgtests (sdk/packaging/debian/tests) run the
+# main tasks and programs in C, C++, Python and Node. It upgrades an older build, and finally purges everything and
+# checks that the system is as before.
 #   tests/packages_install.sh PACKAGES [SUITE]...
-# PACKAGES is a folder with the packages of each suite in a folder of its name, as
+# PACKAGES is a folder with one folder of packages per suite, as created by
 #   sdk/packaging/deb.sh --suite bookworm PACKAGES/bookworm
-# makes it; without SUITE, all that are there. Needs root or sudo and the network (sdk/packaging/chroot.sh). The last
-# line is 'N passed, N failed'.
+# Without SUITE, all suites in the folder. Needs root or sudo and the network (sdk/packaging/chroot.sh). The last line
+# is 'N passed, N failed'.
 set -euo pipefail
 tree=$(dirname "$(dirname "$(realpath -- "$0")")")
 [ $# -ge 1 ] && [ -d "$1" ] || { echo "usage: packages_install.sh PACKAGES [SUITE]..." >&2; exit 2; }
@@ -26,6 +26,6 @@ done
 passed=$(grep -c '^ok ' "$log" || true)
 failed=$(grep -c '^FAIL ' "$log" || true)
 finished=$(grep -c '^finished$' "$log" || true)
-failed=$((failed + $# - finished)) # a system that did not come to its end counts as one
+failed=$((failed + $# - finished)) # an incomplete system counts as one failure
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

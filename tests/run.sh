@@ -1,14 +1,14 @@
 #!/bin/bash
 # Sets up a fresh Debian 12 or 13, builds, and runs every test: an optimised build, and one with AddressSanitizer and
-# UndefinedBehaviorSanitizer. The last line is 'N passed, N failed'; the exit code is 0 only when nothing failed.
+# UndefinedBehaviorSanitizer. The last line is 'N passed, N failed'; the exit code is 0 only if nothing failed.
 #
 #   tests/run.sh            release and asan
 #   tests/run.sh --all      also tsan, and a build with Clang
 #   tests/run.sh PRESET...  these presets of CMakePresets.json
 #
-# Some 30 minutes on two cores that do nothing else, where nothing is cached: each build takes about 5 of them. Needs
-# the network only for Debian packages that are missing and, once a build, for what npm fetches for tests/serve
-# (npm.json; those tests are skipped where its registry is not reached); uses ccache where it is.
+# About 30 minutes on two idle cores without caches: each build takes about 5 of them. Needs the network only for
+# missing Debian packages and, once per build, for the npm packages of tests/serve (npm.json; those tests are skipped
+# if the registry cannot be reached). Uses ccache if it is installed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -21,7 +21,7 @@ elif [ $# -gt 0 ]; then
     presets=("$@")
 fi
 
-# Real models are tested in the optimised build (tests/models).
+# Published models are tested in the optimised build only (tests/models).
 # shellcheck disable=SC2086
 sh tests/install.sh models serve npm ${with_clang:+clang} || exit 1
 echo "set up after $SECONDS s"
@@ -34,8 +34,8 @@ fi
 passed=0
 failed=0
 
-# Configures and builds in build/$1 and counts the tests that pass there.
-# $1: name of the build, $2: preset, the rest: further arguments to cmake
+# Configures and builds in build/$1 and counts the tests that pass there. $1: name of the build, $2: preset, the rest:
+# further arguments for cmake
 check() {
     local name=$1 preset=$2 log=build/$1/run.log start=$SECONDS summary total wrong
     shift 2
@@ -49,7 +49,7 @@ check() {
         return
     fi
     echo "$name: built in $((SECONDS - start)) s"
-    # Each test may itself use every core, so few run at a time: one more than two, for some only wait.
+    # A test may use every core, so few run concurrently: three, because some tests only wait.
     ctest --test-dir "build/$name" -j 3 --output-on-failure --no-tests=error 2>&1 | tee "$log"
     summary=$(grep -E 'tests passed, [0-9]+ tests? failed out of [0-9]+' "$log")
     if [ -z "$summary" ]; then

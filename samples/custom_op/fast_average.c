@@ -44,26 +44,26 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
 }
 
 /* Values that depend on the shapes, computed once for all runs with them. */
-typedef struct sizes {
+struct sizes {
     int64_t rows, length;
     int64_t window; /* at most length */
-} sizes;
+};
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *x = &plan->in[0];
-    sizes *s = malloc(sizeof *s); /* freed by the kit */
+    struct sizes *sizes = malloc(sizeof *sizes); /* freed by the kit */
 
-    if (s == NULL)
+    if (sizes == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "MovingAverage");
-    s->length = x->dims[x->rank - 1];
-    s->rows = x->count > 0 ? x->count / s->length : 0;
-    s->window = *(const int64_t *)state;
-    if (s->window > s->length)
-        s->window = s->length;
+    sizes->length = x->dims[x->rank - 1];
+    sizes->rows = x->count > 0 ? x->count / sizes->length : 0;
+    sizes->window = *(const int64_t *)state;
+    if (sizes->window > sizes->length)
+        sizes->window = sizes->length;
     /* At most a row of doubles: no overflow, since the row itself exists. */
-    plan->workspace_bytes = (uint64_t)plan->max_threads * (uint64_t)s->window * sizeof(double);
-    plan->plan = s;
+    plan->workspace_bytes = (uint64_t)plan->max_threads * (uint64_t)sizes->window * sizeof(double);
+    plan->plan = sizes;
     return INLAY_OK;
 }
 
@@ -77,27 +77,27 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const sizes *s = call->plan;
+    const struct sizes *sizes = call->plan;
     const kit_tensor *x = &call->in[0], *y = &call->out[0];
-    double *tail = (double *)call->workspace + (int64_t)worker * s->window;
+    double *tail = (double *)call->workspace + (int64_t)worker * sizes->window;
 
     for (int64_t r = begin; r < end; r++) {
-        int64_t at = r * s->length;
+        int64_t at = r * sizes->length;
 
         if (x->dtype == INLAY_FLOAT)
-            average_floats((const float *)x->data + at, (float *)y->data + at, s->length, s->window, tail);
+            average_floats((const float *)x->data + at, (float *)y->data + at, sizes->length, sizes->window, tail);
         else
-            average_doubles((const double *)x->data + at, (double *)y->data + at, s->length, s->window, tail);
+            average_doubles((const double *)x->data + at, (double *)y->data + at, sizes->length, sizes->window, tail);
     }
     return INLAY_OK;
 }
 
 static inlay_status run(const kit_call *call)
 {
-    const sizes *s = call->plan;
+    const struct sizes *sizes = call->plan;
 
     /* Ranges of at least 8192 elements: less work does not justify a second thread. */
-    return kit_parallel(call, s->rows, 1 + 8192 / (s->length + 1), run_rows, (void *)(uintptr_t)call);
+    return kit_parallel(call, sizes->rows, 1 + 8192 / (sizes->length + 1), run_rows, (void *)(uintptr_t)call);
 }
 
 static const kit_kernel kernels[] = {

@@ -12,56 +12,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct message {
+struct message {
     unsigned char bytes[8192];
     size_t count;
     int full;
-} message;
+};
 
-static void put(message *m, const void *data, size_t bytes)
+static void put(struct message *message, const void *data, size_t bytes)
 {
-    if (bytes > sizeof m->bytes - m->count) {
-        m->full = 1;
+    if (bytes > sizeof message->bytes - message->count) {
+        message->full = 1;
         return;
     }
-    memcpy(m->bytes + m->count, data, bytes);
-    m->count += bytes;
+    memcpy(message->bytes + message->count, data, bytes);
+    message->count += bytes;
 }
 
-static void put_varint(message *m, uint64_t value)
+static void put_varint(struct message *message, uint64_t value)
 {
     for (; value > 0x7f; value >>= 7)
-        put(m, &(unsigned char){ (unsigned char)(value | 0x80) }, 1);
-    put(m, &(unsigned char){ (unsigned char)value }, 1);
+        put(message, &(unsigned char){ (unsigned char)(value | 0x80) }, 1);
+    put(message, &(unsigned char){ (unsigned char)value }, 1);
 }
 
-static void number_field(message *m, uint32_t field, int64_t value)
+static void number_field(struct message *message, uint32_t field, int64_t value)
 {
-    put_varint(m, field << 3);
-    put_varint(m, (uint64_t)value);
+    put_varint(message, field << 3);
+    put_varint(message, (uint64_t)value);
 }
 
-static void text_field(message *m, uint32_t field, const char *text)
+static void text_field(struct message *message, uint32_t field, const char *text)
 {
-    put_varint(m, field << 3 | 2);
-    put_varint(m, strlen(text));
-    put(m, text, strlen(text));
+    put_varint(message, field << 3 | 2);
+    put_varint(message, strlen(text));
+    put(message, text, strlen(text));
 }
 
-static void message_field(message *m, uint32_t field, const message *inner)
+static void message_field(struct message *message, uint32_t field, const struct message *inner)
 {
-    put_varint(m, field << 3 | 2);
-    put_varint(m, inner->count);
-    put(m, inner->bytes, inner->count);
-    m->full |= inner->full;
+    put_varint(message, field << 3 | 2);
+    put_varint(message, inner->count);
+    put(message, inner->bytes, inner->count);
+    message->full |= inner->full;
 }
 
 /* ------------------------------------------------------------------ ONNX */
 
 /* ModelProto.opset_import = 8 */
-static void add_opset(message *model, const char *domain, int64_t version)
+static void add_opset(struct message *model, const char *domain, int64_t version)
 {
-    message import = { .count = 0 };
+    struct message import = { .count = 0 };
 
     text_field(&import, 1, domain); /* "" is ONNX's domain */
     number_field(&import, 2, version);
@@ -69,9 +69,9 @@ static void add_opset(message *model, const char *domain, int64_t version)
 }
 
 /* GraphProto.node = 1: inputs, outputs, name, operator, attributes, domain. */
-static void add_node(message *graph, const char *x, const char *y, int64_t window)
+static void add_node(struct message *graph, const char *x, const char *y, int64_t window)
 {
-    message node = { .count = 0 }, attribute = { .count = 0 };
+    struct message node = { .count = 0 }, attribute = { .count = 0 };
 
     text_field(&attribute, 1, "window");
     number_field(&attribute, 3, window); /* i */
@@ -86,10 +86,10 @@ static void add_node(message *graph, const char *x, const char *y, int64_t windo
 }
 
 /* GraphProto.input = 11, output = 12: a name, and a type with the symbolic shape [rows, length]. */
-static void add_value(message *graph, uint32_t field, const char *name, int64_t dtype)
+static void add_value(struct message *graph, uint32_t field, const char *name, int64_t dtype)
 {
-    message value = { .count = 0 }, type = { .count = 0 }, tensor = { .count = 0 }, shape = { .count = 0 };
-    message rows = { .count = 0 }, length = { .count = 0 };
+    struct message value = { .count = 0 }, type = { .count = 0 }, tensor = { .count = 0 }, shape = { .count = 0 };
+    struct message rows = { .count = 0 }, length = { .count = 0 };
 
     text_field(&rows, 2, "rows");
     text_field(&length, 2, "length");
@@ -103,10 +103,10 @@ static void add_value(message *graph, uint32_t field, const char *name, int64_t 
     message_field(graph, field, &value);
 }
 
-static int write_file(const char *path, const message *m)
+static int write_file(const char *path, const struct message *message)
 {
     FILE *f = fopen(path, "wb");
-    int bad = f == NULL || fwrite(m->bytes, 1, m->count, f) != m->count;
+    int bad = f == NULL || fwrite(message->bytes, 1, message->count, f) != message->count;
 
     if ((f != NULL && fclose(f) != 0) || bad) {
         fprintf(stderr, "make_model: %s: %s\n", path, strerror(errno));
@@ -117,7 +117,7 @@ static int write_file(const char *path, const message *m)
 
 int main(int argc, char **argv)
 {
-    static message graph, model;
+    static struct message graph, model;
     int64_t dtype = argc > 2 && strcmp(argv[2], "double") == 0 ? 11 : 1; /* TensorProto.DataType */
     char x[32] = "x", y[32];
 

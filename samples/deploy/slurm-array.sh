@@ -1,10 +1,10 @@
 #!/bin/bash
-# Batch work on a cluster: runs a model once for each line of a list, in an array of jobs. What is done is not done
-# again, so the same command continues what was interrupted.
+# Batch processing on a cluster: runs a model once for each line of a list, in an array of jobs. Completed lines are
+# skipped, so that the same command resumes an interrupted array.
 #   sbatch --array=0-15 slurm-array.sh MODEL.onnx LIST OUT_DIR
 #
-# Each line of LIST is what `inlay run` gets behind the model, such as --input image=/data/1.npy. The outputs of line N
-# are in OUT_DIR/N.
+# Each line of LIST has the arguments of `inlay run` after the model, such as --input image=/data/1.npy. The outputs of
+# line N are stored in OUT_DIR/N.
 #SBATCH --job-name=inlay
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=4G
@@ -18,13 +18,13 @@ mkdir -p "$out"
 failed=0 line=0
 while read -r -a arguments; do
     line=$((line + 1))
-    # Every job takes its share, and leaves what an earlier one has finished.
+    # Each job processes its share of the lines, except those that are complete.
     if [ $((line % tasks)) -ne $(((task - first) % tasks)) ] || [ -e "$out/$line" ]; then
         continue
     fi
-    rm -rf "$out/.$line".* # of a job that was ended
+    rm -rf "$out/.$line".* # left by an interrupted job
     part=$out/.$line.$$
-    # Whole or not at all: the folder gets its name once everything is in it.
+    # The folder gets its final name when it is complete.
     if inlay run "$model" "${arguments[@]}" --intra-threads "${SLURM_CPUS_PER_TASK:-1}" --outputs "$part" >"$part.log" 2>&1; then
         mv "$part" "$out/$line"
         rm -f "$part.log" "$out/$line.failed"

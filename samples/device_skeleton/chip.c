@@ -8,17 +8,17 @@
 #define WINDOW (UINT64_C(1) << 62)
 enum { WORK_BETWEEN_STOPS = 1 << 20 }; /* multiplications, about a millisecond */
 
-typedef struct queue {
-    chip *chip;
+struct queue {
+    struct chip *chip;
     pthread_t thread;
     chip_job *first, *last;
     bool busy;
-} queue;
+};
 
 struct chip {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    queue queues[CHIP_QUEUES];
+    struct queue queues[CHIP_QUEUES];
     uint32_t thread_count;
     uint64_t used_bytes, memory_bytes;
     int64_t lose_after;
@@ -28,45 +28,45 @@ struct chip {
 /* ------------------------------------------------------------------ memory */
 
 /* Precedes each buffer. */
-typedef struct header {
+struct header {
     uint64_t bytes;
-} header;
+};
 
 static void *at(uint64_t address)
 {
     return (void *)(uintptr_t)(address >= WINDOW ? address - WINDOW : address);
 }
 
-uint64_t chip_alloc(chip *c, uint64_t bytes)
+uint64_t chip_alloc(struct chip *chip, uint64_t bytes)
 {
     const uint64_t rounded = (bytes + CHIP_ALIGNMENT - 1) / CHIP_ALIGNMENT * CHIP_ALIGNMENT;
     char *memory = NULL;
 
-    (void)pthread_mutex_lock(&c->mutex);
-    if (rounded >= bytes && rounded <= c->memory_bytes - c->used_bytes)
+    (void)pthread_mutex_lock(&chip->mutex);
+    if (rounded >= bytes && rounded <= chip->memory_bytes - chip->used_bytes)
         memory = aligned_alloc(CHIP_ALIGNMENT, (size_t)rounded + CHIP_ALIGNMENT);
     if (memory != NULL)
-        c->used_bytes += rounded;
-    (void)pthread_mutex_unlock(&c->mutex);
+        chip->used_bytes += rounded;
+    (void)pthread_mutex_unlock(&chip->mutex);
     if (memory == NULL)
         return 0;
-    ((header *)(void *)memory)->bytes = rounded;
+    ((struct header *)(void *)memory)->bytes = rounded;
     return WINDOW + (uintptr_t)memory + CHIP_ALIGNMENT;
 }
 
-void chip_free(chip *c, uint64_t address)
+void chip_free(struct chip *chip, uint64_t address)
 {
     char *memory = (char *)at(address) - CHIP_ALIGNMENT;
 
-    (void)pthread_mutex_lock(&c->mutex);
-    c->used_bytes -= ((header *)(void *)memory)->bytes;
-    (void)pthread_mutex_unlock(&c->mutex);
+    (void)pthread_mutex_lock(&chip->mutex);
+    chip->used_bytes -= ((struct header *)(void *)memory)->bytes;
+    (void)pthread_mutex_unlock(&chip->mutex);
     free(memory);
 }
 
-void chip_write(chip *c, uint64_t address, const void *data, uint64_t bytes)
+void chip_write(struct chip *chip, uint64_t address, const void *data, uint64_t bytes)
 {
-    (void)c;
+    (void)chip;
     if (bytes > 0)
         memcpy(at(address), data, bytes);
 }
@@ -79,9 +79,9 @@ static bool multiply(chip_job *job, const chip_op *op, const float *a, const flo
 
     for (int64_t i = 0; i < op->m; i++, y += op->n, a += op->k) {
         memset(y, 0, (size_t)op->n * sizeof *y);
-        for (int64_t p = 0; p < op->k; p++) {
+        for (int64_t inner = 0; inner < op->k; inner++) {
             for (int64_t j = 0; j < op->n; j++)
-                y[j] += a[p] * b[p * op->n + j];
+                y[j] += a[inner] * b[inner * op->n + j];
             done += op->n;
             if (done >= WORK_BETWEEN_STOPS) {
                 if (job->stop(job))
@@ -137,25 +137,25 @@ static bool run_op(chip_job *job, const chip_op *op)
 }
 
 /* Counts the job; true if the chip has failed. */
-static bool is_lost(chip *c)
+static bool is_lost(struct chip *chip)
 {
     bool lost;
 
-    (void)pthread_mutex_lock(&c->mutex);
-    if (c->lose_after > 0 && --c->lose_after == 0)
-        c->lost = true;
-    lost = c->lost;
-    (void)pthread_mutex_unlock(&c->mutex);
+    (void)pthread_mutex_lock(&chip->mutex);
+    if (chip->lose_after > 0 && --chip->lose_after == 0)
+        chip->lost = true;
+    lost = chip->lost;
+    (void)pthread_mutex_unlock(&chip->mutex);
     return lost;
 }
 
-static void run_job(chip *c, chip_job *job)
+static void run_job(struct chip *chip, chip_job *job)
 {
     chip_result result = CHIP_DONE;
 
     if (!job->ready(job))
         result = CHIP_STOPPED;
-    else if (is_lost(c))
+    else if (is_lost(chip))
         result = CHIP_LOST;
     else if (job->op_count == 0 && job->bytes > 0)
         memcpy(at(job->bound[1]), at(job->bound[0]), job->bytes);
@@ -169,92 +169,92 @@ static void run_job(chip *c, chip_job *job)
 
 static void *work(void *arg)
 {
-    queue *q = arg;
-    chip *c = q->chip;
+    struct queue *queue = arg;
+    struct chip *chip = queue->chip;
 
-    (void)pthread_mutex_lock(&c->mutex);
-    while (!c->closing || q->first != NULL) {
-        chip_job *job = q->first;
+    (void)pthread_mutex_lock(&chip->mutex);
+    while (!chip->closing || queue->first != NULL) {
+        chip_job *job = queue->first;
 
         if (job == NULL) {
-            (void)pthread_cond_wait(&c->changed, &c->mutex);
+            (void)pthread_cond_wait(&chip->changed, &chip->mutex);
             continue;
         }
-        q->first = job->next;
-        q->busy = true;
-        (void)pthread_mutex_unlock(&c->mutex);
-        run_job(c, job);
-        (void)pthread_mutex_lock(&c->mutex);
-        q->busy = false;
-        (void)pthread_cond_broadcast(&c->changed);
+        queue->first = job->next;
+        queue->busy = true;
+        (void)pthread_mutex_unlock(&chip->mutex);
+        run_job(chip, job);
+        (void)pthread_mutex_lock(&chip->mutex);
+        queue->busy = false;
+        (void)pthread_cond_broadcast(&chip->changed);
     }
-    (void)pthread_mutex_unlock(&c->mutex);
+    (void)pthread_mutex_unlock(&chip->mutex);
     return NULL;
 }
 
-void chip_submit(chip *c, chip_queue which, chip_job *job)
+void chip_submit(struct chip *chip, chip_queue which, chip_job *job)
 {
-    queue *q = &c->queues[which];
+    struct queue *queue = &chip->queues[which];
 
     job->next = NULL;
-    (void)pthread_mutex_lock(&c->mutex);
-    if (q->first != NULL)
-        q->last->next = job;
+    (void)pthread_mutex_lock(&chip->mutex);
+    if (queue->first != NULL)
+        queue->last->next = job;
     else
-        q->first = job;
-    q->last = job;
-    (void)pthread_cond_broadcast(&c->changed);
-    (void)pthread_mutex_unlock(&c->mutex);
+        queue->first = job;
+    queue->last = job;
+    (void)pthread_cond_broadcast(&chip->changed);
+    (void)pthread_mutex_unlock(&chip->mutex);
 }
 
-static bool is_idle(const chip *c)
+static bool is_idle(const struct chip *chip)
 {
     bool idle = true;
 
     for (int i = 0; i < CHIP_QUEUES; i++)
-        idle = idle && c->queues[i].first == NULL && !c->queues[i].busy;
+        idle = idle && chip->queues[i].first == NULL && !chip->queues[i].busy;
     return idle;
 }
 
-void chip_drain(chip *c)
+void chip_drain(struct chip *chip)
 {
-    (void)pthread_mutex_lock(&c->mutex);
-    while (!is_idle(c))
-        (void)pthread_cond_wait(&c->changed, &c->mutex);
-    (void)pthread_mutex_unlock(&c->mutex);
+    (void)pthread_mutex_lock(&chip->mutex);
+    while (!is_idle(chip))
+        (void)pthread_cond_wait(&chip->changed, &chip->mutex);
+    (void)pthread_mutex_unlock(&chip->mutex);
 }
 
-chip *chip_open(uint64_t memory_bytes, int64_t lose_after)
+struct chip *chip_open(uint64_t memory_bytes, int64_t lose_after)
 {
-    chip *c = calloc(1, sizeof *c);
+    struct chip *chip = calloc(1, sizeof *chip);
 
-    if (c == NULL)
+    if (chip == NULL)
         return NULL;
-    c->memory_bytes = memory_bytes;
-    c->lose_after = lose_after;
-    (void)pthread_mutex_init(&c->mutex, NULL);
-    (void)pthread_cond_init(&c->changed, NULL);
-    for (; c->thread_count < CHIP_QUEUES; c->thread_count++) {
-        queue *q = &c->queues[c->thread_count];
+    chip->memory_bytes = memory_bytes;
+    chip->lose_after = lose_after;
+    (void)pthread_mutex_init(&chip->mutex, NULL);
+    (void)pthread_cond_init(&chip->changed, NULL);
+    for (; chip->thread_count < CHIP_QUEUES; chip->thread_count++) {
+        struct queue *queue = &chip->queues[chip->thread_count];
 
-        q->chip = c;
-        if (pthread_create(&q->thread, NULL, work, q) != 0) {
-            chip_close(c);
+        queue->chip = chip;
+        if (pthread_create(&queue->thread, NULL, work, queue) != 0) {
+            chip_close(chip);
             return NULL;
         }
     }
-    return c;
+    return chip;
 }
 
-void chip_close(chip *c)
+void chip_close(struct chip *chip)
 {
-    (void)pthread_mutex_lock(&c->mutex);
-    c->closing = true;
-    (void)pthread_cond_broadcast(&c->changed);
-    (void)pthread_mutex_unlock(&c->mutex);
-    for (uint32_t i = 0; i < c->thread_count; i++)
-        (void)pthread_join(c->queues[i].thread, NULL);
-    (void)pthread_cond_destroy(&c->changed);
-    (void)pthread_mutex_destroy(&c->mutex);
-    free(c);
+    (void)pthread_mutex_lock(&chip->mutex);
+    chip->closing = true;
+    (void)pthread_cond_broadcast(&chip->changed);
+    (void)pthread_mutex_unlock(&chip->mutex);
+    for (uint32_t i = 0; i < chip->thread_count; i++)
+        (void)pthread_join(chip->queues[i].thread, NULL);
+    (void)pthread_cond_destroy(&chip->changed);
+    (void)pthread_mutex_destroy(&chip->mutex);
+    free(chip);
 }

@@ -9,22 +9,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct chip chip;
+struct chip;
 
 enum { CHIP_ALIGNMENT = 256, CHIP_MOST_BOUND = 64 };
 
 /* Starts the chip; NULL: no memory or no threads. lose_after: the number of the job at which the chip fails, 0 = never.
  */
-chip *chip_open(uint64_t memory_bytes, int64_t lose_after);
+struct chip *chip_open(uint64_t memory_bytes, int64_t lose_after);
 /* Completes the queued jobs, then stops. No other call may be in progress. */
-void chip_close(chip *c);
+void chip_close(struct chip *chip);
 
 /* Returns a device address, a multiple of CHIP_ALIGNMENT; 0: the memory is full. */
-uint64_t chip_alloc(chip *c, uint64_t bytes);
-void chip_free(chip *c, uint64_t address);
+uint64_t chip_alloc(struct chip *chip, uint64_t bytes);
+void chip_free(struct chip *chip, uint64_t address);
 
 /* Writes device memory that no job uses; for weights. */
-void chip_write(chip *c, uint64_t address, const void *data, uint64_t bytes);
+void chip_write(struct chip *chip, uint64_t address, const void *data, uint64_t bytes);
 
 /* ------------------------------------------------------------------ jobs */
 
@@ -55,7 +55,7 @@ typedef struct chip_job {
     uint64_t bytes;                  /* size of a copy */
 } chip_job;
 
-void chip_submit(chip *c, chip_queue queue, chip_job *job);
+void chip_submit(struct chip *chip, chip_queue queue, chip_job *job);
 /* Returns when no job is queued or in progress. */
-void chip_drain(chip *c);
+void chip_drain(struct chip *chip);
 #endif

@@ -59,40 +59,40 @@ static bool same_dims(const inlay_value_info *a, const inlay_value_info *b)
 static inlay_refusal find_reason(const inlay_graph *graph, const inlay_node_info *node)
 {
     const uint32_t op = find_operator(node);
-    inlay_refusal r = { .struct_size = sizeof r };
+    inlay_refusal refusal = { .struct_size = sizeof refusal };
 
     if (op == OPERATOR_COUNT) {
-        r.code = INLAY_REFUSE_OPERATOR;
-        r.text = "the chip adds, multiplies and clips; this is none of it";
-        return r;
+        refusal.code = INLAY_REFUSE_OPERATOR;
+        refusal.text = "the chip supports Add, Mul, Relu, Clip and MatMul only";
+        return refusal;
     }
     if (node->since_version < operators[op].oldest) {
-        r.code = INLAY_REFUSE_VERSION;
-        r.text = "this version of the operator broadcasts by attributes";
-        r.accepted_if = "convert the model to opset 13";
-        return r;
+        refusal.code = INLAY_REFUSE_VERSION;
+        refusal.text = "this version of the operator specifies broadcasting or bounds by attributes";
+        refusal.accepted_if = "convert the model to opset 13";
+        return refusal;
     }
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const inlay_value_info *x = inlay_graph_value(graph, node->inputs[i]);
+        const inlay_value_info *value = inlay_graph_value(graph, node->inputs[i]);
 
-        if (x == NULL)
+        if (value == NULL)
             continue; /* omitted */
-        if (x->dtype != INLAY_FLOAT) {
-            r.code = INLAY_REFUSE_DTYPE;
-            r.text = "the chip computes with 32-bit floats only";
-            r.accepted_if = "insert a Cast to float";
-        } else if (x->rank == INLAY_RANK_UNKNOWN || x->rank > MOST_RANK) {
-            r.code = INLAY_REFUSE_SHAPE;
-            r.text = "the rank must be known and at most 8";
-        } else if (operators[op].op == CHIP_MATMUL && x->rank != 2) {
-            r.code = INLAY_REFUSE_SHAPE;
-            r.text = "the chip multiplies matrices, not batches of them";
-        } else if (operators[op].op <= CHIP_MUL && !same_dims(x, inlay_graph_value(graph, node->outputs[0]))) {
-            r.code = INLAY_REFUSE_SHAPE;
-            r.text = "the chip does not broadcast: both operands must have the shape of the result";
+        if (value->dtype != INLAY_FLOAT) {
+            refusal.code = INLAY_REFUSE_DTYPE;
+            refusal.text = "the chip computes with 32-bit floats only";
+            refusal.accepted_if = "insert a Cast to float";
+        } else if (value->rank == INLAY_RANK_UNKNOWN || value->rank > MOST_RANK) {
+            refusal.code = INLAY_REFUSE_SHAPE;
+            refusal.text = "the rank must be known and at most 8";
+        } else if (operators[op].op == CHIP_MATMUL && value->rank != 2) {
+            refusal.code = INLAY_REFUSE_SHAPE;
+            refusal.text = "the chip multiplies matrices, not batches of them";
+        } else if (operators[op].op <= CHIP_MUL && !same_dims(value, inlay_graph_value(graph, node->outputs[0]))) {
+            refusal.code = INLAY_REFUSE_SHAPE;
+            refusal.text = "the chip does not broadcast: both operands must have the shape of the result";
         }
     }
-    return r;
+    return refusal;
 }
 
 /* Tensors are in the chip's memory, the default domain, and need no placement. The bounds of Clip are scalars that the
@@ -102,9 +102,9 @@ static uint32_t place_scalars(const inlay_graph *graph, const inlay_node_info *n
     uint32_t count = 0;
 
     for (uint32_t i = 1; device_op(node) == CHIP_CLIP && i < node->input_count; i++) {
-        const inlay_value_info *x = inlay_graph_value(graph, node->inputs[i]);
+        const inlay_value_info *value = inlay_graph_value(graph, node->inputs[i]);
 
-        if (x != NULL && (x->flags & INLAY_VALUE_CONSTANT) == 0)
+        if (value != NULL && (value->flags & INLAY_VALUE_CONSTANT) == 0)
             out[count++] = (inlay_placement){ .value = node->inputs[i], .domain = INLAY_DOMAIN_HOST };
     }
     return count;
@@ -115,9 +115,9 @@ static uint64_t constant_bytes(const inlay_graph *graph, const inlay_node_info *
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const inlay_value_info *x = inlay_graph_value(graph, node->inputs[i]);
+        const inlay_value_info *value = inlay_graph_value(graph, node->inputs[i]);
 
-        bytes += x != NULL && (x->flags & INLAY_VALUE_CONSTANT) != 0 ? x->data_bytes : 0;
+        bytes += value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0 ? value->data_bytes : 0;
     }
     return bytes;
 }
@@ -156,20 +156,22 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return status;
 }
 
-static inlay_status cost(void *state, const inlay_cost_request *r, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    const inlay_node_info *node = inlay_graph_node(r->graph, r->offer->nodes[0]);
-    const inlay_value_state *x = INLAY_AT(inlay_value_state, r->values, r->value_stride, node->inputs[0]);
-    const inlay_value_state *y = INLAY_AT(inlay_value_state, r->values, r->value_stride, node->outputs[0]);
+    const inlay_node_info *node = inlay_graph_node(request->graph, request->offer->nodes[0]);
+    const inlay_value_state *input =
+        INLAY_AT(inlay_value_state, request->values, request->value_stride, node->inputs[0]);
+    const inlay_value_state *output =
+        INLAY_AT(inlay_value_state, request->values, request->value_stride, node->outputs[0]);
     double elements = 1;
 
     (void)state;
-    for (uint32_t i = 0; y->rank <= MOST_RANK && i < y->rank; i++) /* INLAY_RANK_UNKNOWN is above MOST_RANK */
-        elements *= y->dims[i] > 0 ? (double)y->dims[i] : 1;
+    for (uint32_t i = 0; output->rank <= MOST_RANK && i < output->rank; i++) /* INLAY_RANK_UNKNOWN is above MOST_RANK */
+        elements *= output->dims[i] > 0 ? (double)output->dims[i] : 1;
     out->bytes_read = (uint64_t)elements * sizeof(float);
     out->bytes_written = out->bytes_read;
     if (device_op(node) == CHIP_MATMUL) {
-        const double k = x->rank == 2 && x->dims[1] > 0 ? (double)x->dims[1] : 1;
+        const double k = input->rank == 2 && input->dims[1] > 0 ? (double)input->dims[1] : 1;
 
         out->flops = 2 * elements * k;
         out->ns = NS_A_PRODUCT * elements * k;
@@ -186,13 +188,12 @@ static inlay_status cost(void *state, const inlay_cost_request *r, inlay_cost *o
 
 static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
 {
-    device *d = state;
-    const uint64_t address = chip_alloc(d->chip, bytes);
+    struct device *device = state;
+    const uint64_t address = chip_alloc(device->chip, bytes);
 
     if (address == 0)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY,
-                          "no room for %llu bytes in the chip's memory; a smaller batch or "
-                          "memory_limit helps",
+                          "the chip's memory has no free %llu bytes; reduce the batch or set memory_limit",
                           (unsigned long long)bytes);
     *out = (inlay_buffer){ .handle = address, .bytes = bytes, .domain = domain };
     return INLAY_OK;
@@ -200,7 +201,7 @@ static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, i
 
 static void buffer_free(void *state, const inlay_buffer *buffer)
 {
-    chip_free(((device *)state)->chip, buffer->handle);
+    chip_free(((struct device *)state)->chip, buffer->handle);
 }
 
 /* ------------------------------------------------------------------ opening and closing */
@@ -208,45 +209,45 @@ static void buffer_free(void *state, const inlay_buffer *buffer)
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    device *d = calloc(1, sizeof *d);
+    struct device *device = calloc(1, sizeof *device);
 
     (void)ctx;
-    if (d == NULL)
+    if (device == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the device");
-    d->host = host;
-    d->chip = chip_open(MEMORY_BYTES, INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->i);
-    if (d->chip == NULL) {
-        free(d);
+    device->host = host;
+    device->chip = chip_open(MEMORY_BYTES, INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->i);
+    if (device->chip == NULL) {
+        free(device);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the chip cannot be started: no memory or no threads");
     }
-    (void)pthread_mutex_init(&d->mutex, NULL);
-    (void)pthread_cond_init(&d->freed, NULL);
+    (void)pthread_mutex_init(&device->mutex, NULL);
+    (void)pthread_cond_init(&device->freed, NULL);
     for (uint32_t i = 0; i < MOST_JOBS; i++) {
-        d->jobs[i].next_free = d->free_jobs;
-        d->free_jobs = &d->jobs[i];
+        device->jobs[i].next_free = device->free_jobs;
+        device->free_jobs = &device->jobs[i];
     }
-    *out_state = d;
+    *out_state = device;
     return INLAY_OK;
 }
 
 static void quiesce(void *state)
 {
-    chip_drain(((device *)state)->chip);
+    chip_drain(((struct device *)state)->chip);
 }
 
 static void destroy(void *state)
 {
-    device *d = state;
+    struct device *device = state;
 
-    chip_close(d->chip);
-    (void)pthread_cond_destroy(&d->freed);
-    (void)pthread_mutex_destroy(&d->mutex);
-    free(d);
+    chip_close(device->chip);
+    (void)pthread_cond_destroy(&device->freed);
+    (void)pthread_mutex_destroy(&device->mutex);
+    free(device);
 }
 
 static const inlay_option options[] = {
     { .name = "lose_after",
-      .doc = "the job at which the chip is lost, to see what a program does then; 0 = never",
+      .doc = "the number of the job at which the chip fails, to test how a program handles it; 0 = never",
       .default_value = "0",
       .min = 0,
       .max = 1000000,

@@ -8,7 +8,7 @@
 enum { MOST_WAITS = 16, MOST_JOBS = 64, MOST_RANK = 8 };
 
 /* A job of the chip with the provider's data about it. */
-typedef struct job {
+struct job {
     chip_job chip; /* first member: the chip passes its address to the callbacks */
     struct job *next_free;
     inlay_run *run;
@@ -16,16 +16,16 @@ typedef struct job {
     uint32_t wait_count;
     inlay_status status; /* why it stopped */
     inlay_diag why;
-} job;
+};
 
-typedef struct device {
+struct device {
     const inlay_host *host;
-    chip *chip;
+    struct chip *chip;
     pthread_mutex_t mutex;
     pthread_cond_t freed;
-    job *free_jobs; /* for execute, which must not use the heap */
-    job jobs[MOST_JOBS];
-} device;
+    struct job *free_jobs; /* for execute, which must not use the heap */
+    struct job jobs[MOST_JOBS];
+};
 
 /* Returns the chip's operation for a node, -1: not supported. */
 int device_op(const inlay_node_info *node);

@@ -18,120 +18,123 @@ struct inlay_compiled {
 
 static inlay_status too_many(inlay_diag *diag)
 {
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "the chip binds %d buffers at most, this region has more",
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "the chip supports %d buffers in a region; this region has more",
                       CHIP_MOST_BOUND);
 }
 
-static uint32_t find(const inlay_compiled *c, uint32_t value)
+static uint32_t find(const inlay_compiled *compiled, uint32_t value)
 {
     uint32_t i = 0;
 
-    while (i < c->bound_count && c->values[i] != value)
+    while (i < compiled->bound_count && compiled->values[i] != value)
         i++;
     return i;
 }
 
 /* Copies a constant to the chip; the host may release its copy. */
-static inlay_status upload(device *d, const inlay_compile_request *r, inlay_compiled *c, uint32_t value,
-                           inlay_diag *diag)
+static inlay_status upload(struct device *device, const inlay_compile_request *request, inlay_compiled *compiled,
+                           uint32_t value, inlay_diag *diag)
 {
-    const inlay_value_info *v = inlay_graph_value(r->graph, value);
-    const uint64_t address = chip_alloc(d->chip, v->data_bytes);
+    const inlay_value_info *info = inlay_graph_value(request->graph, value);
+    const uint64_t address = chip_alloc(device->chip, info->data_bytes);
 
     if (address == 0)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the chip has no room for %llu bytes of '%s'",
-                          (unsigned long long)v->data_bytes, v->name.data);
-    chip_write(d->chip, address, v->data, v->data_bytes);
-    c->constants[c->constant_count++] = address;
-    r->constants[value] = INLAY_CONST_COPIED;
+                          (unsigned long long)info->data_bytes, info->name.data);
+    chip_write(device->chip, address, info->data, info->data_bytes);
+    compiled->constants[compiled->constant_count++] = address;
+    request->constants[value] = INLAY_CONST_COPIED;
     return INLAY_OK;
 }
 
 /* Constants precede intermediate values in the table. */
-static inlay_status bind_constants(device *d, const inlay_compile_request *r, inlay_compiled *c, inlay_diag *diag)
+static inlay_status bind_constants(struct device *device, const inlay_compile_request *request,
+                                   inlay_compiled *compiled, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
-    for (uint32_t n = 0; n < r->node_count; n++) {
-        const inlay_node_info *node = inlay_graph_node(r->graph, r->nodes[n]);
+    for (uint32_t node_index = 0; node_index < request->node_count; node_index++) {
+        const inlay_node_info *node = inlay_graph_node(request->graph, request->nodes[node_index]);
 
         for (uint32_t i = 0; i < node->input_count; i++) {
-            const inlay_value_info *v = inlay_graph_value(r->graph, node->inputs[i]);
+            const inlay_value_info *info = inlay_graph_value(request->graph, node->inputs[i]);
 
-            if (v == NULL || (v->flags & INLAY_VALUE_CONSTANT) == 0 || find(c, node->inputs[i]) < c->bound_count)
+            if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0 ||
+                find(compiled, node->inputs[i]) < compiled->bound_count)
                 continue;
-            if (c->bound_count == CHIP_MOST_BOUND)
+            if (compiled->bound_count == CHIP_MOST_BOUND)
                 return too_many(diag);
-            status = upload(d, r, c, node->inputs[i], diag);
+            status = upload(device, request, compiled, node->inputs[i], diag);
             if (status != INLAY_OK)
                 return status;
-            c->values[c->bound_count++] = node->inputs[i];
+            compiled->values[compiled->bound_count++] = node->inputs[i];
         }
     }
     return INLAY_OK;
 }
 
-static inlay_status bind(inlay_compiled *c, const uint32_t *values, uint32_t count, inlay_diag *diag)
+static inlay_status bind(inlay_compiled *compiled, const uint32_t *values, uint32_t count, inlay_diag *diag)
 {
-    if (count > CHIP_MOST_BOUND - c->bound_count)
+    if (count > CHIP_MOST_BOUND - compiled->bound_count)
         return too_many(diag);
     for (uint32_t i = 0; i < count; i++)
-        c->values[c->bound_count++] = values[i];
+        compiled->values[compiled->bound_count++] = values[i];
     return INLAY_OK;
 }
 
 /* Adds the operation of a node; binds its result unless it is bound already. */
-static inlay_status translate(const inlay_compile_request *r, inlay_compiled *c, uint32_t n, inlay_diag *diag)
+static inlay_status translate(const inlay_compile_request *request, inlay_compiled *compiled, uint32_t node_index,
+                              inlay_diag *diag)
 {
-    const inlay_node_info *node = inlay_graph_node(r->graph, r->nodes[n]);
-    chip_op *op = &c->ops[c->op_count++];
-    uint32_t in[3] = { INLAY_NONE, INLAY_NONE, INLAY_NONE };
+    const inlay_node_info *node = inlay_graph_node(request->graph, request->nodes[node_index]);
+    chip_op *op = &compiled->ops[compiled->op_count++];
+    uint32_t operands[3] = { INLAY_NONE, INLAY_NONE, INLAY_NONE };
 
     for (uint32_t i = 0; i < node->input_count && i < 3; i++)
-        in[i] = node->inputs[i] != INLAY_NONE ? find(c, node->inputs[i]) : (uint32_t)CHIP_MOST_BOUND;
+        operands[i] = node->inputs[i] != INLAY_NONE ? find(compiled, node->inputs[i]) : (uint32_t)CHIP_MOST_BOUND;
     op->kind = device_op(node);
-    op->a = op->b = in[0];
+    op->a = op->b = operands[0];
     op->low = op->high = CHIP_MOST_BOUND;
     if (op->kind == CHIP_CLIP) {
-        op->low = node->input_count > 1 ? in[1] : (uint32_t)CHIP_MOST_BOUND;
-        op->high = node->input_count > 2 ? in[2] : (uint32_t)CHIP_MOST_BOUND;
+        op->low = node->input_count > 1 ? operands[1] : (uint32_t)CHIP_MOST_BOUND;
+        op->high = node->input_count > 2 ? operands[2] : (uint32_t)CHIP_MOST_BOUND;
     } else if (node->input_count > 1) {
-        op->b = in[1];
+        op->b = operands[1];
     }
-    op->y = find(c, node->outputs[0]);
-    return op->y < c->bound_count ? INLAY_OK : bind(c, &node->outputs[0], 1, diag);
+    op->y = find(compiled, node->outputs[0]);
+    return op->y < compiled->bound_count ? INLAY_OK : bind(compiled, &node->outputs[0], 1, diag);
 }
 
-inlay_status device_compile(void *state, const inlay_compile_request *r, inlay_compiled **out_compiled,
+inlay_status device_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
-    device *d = state;
-    inlay_compiled *c = calloc(1, sizeof *c + r->node_count * sizeof c->ops[0]);
+    struct device *device = state;
+    inlay_compiled *compiled = calloc(1, sizeof *compiled + request->node_count * sizeof compiled->ops[0]);
     inlay_status status = INLAY_OK;
 
-    if (c == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", r->node_count);
-    c->input_count = r->input_count;
-    c->output_count = r->output_count;
-    INLAY_TRY(bind(c, r->inputs, r->input_count, diag));
-    INLAY_TRY(bind(c, r->outputs, r->output_count, diag));
-    INLAY_TRY(bind_constants(d, r, c, diag));
-    for (uint32_t n = 0; n < r->node_count; n++)
-        INLAY_TRY(translate(r, c, n, diag));
-    *out_compiled = c;
-    c = NULL;
+    if (compiled == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", request->node_count);
+    compiled->input_count = request->input_count;
+    compiled->output_count = request->output_count;
+    INLAY_TRY(bind(compiled, request->inputs, request->input_count, diag));
+    INLAY_TRY(bind(compiled, request->outputs, request->output_count, diag));
+    INLAY_TRY(bind_constants(device, request, compiled, diag));
+    for (uint32_t n = 0; n < request->node_count; n++)
+        INLAY_TRY(translate(request, compiled, n, diag));
+    *out_compiled = compiled;
+    compiled = NULL;
 done:
-    device_release_compiled(d, c);
+    device_release_compiled(device, compiled);
     return status;
 }
 
-void device_release_compiled(void *state, inlay_compiled *c)
+void device_release_compiled(void *state, inlay_compiled *compiled)
 {
-    if (c == NULL)
+    if (compiled == NULL)
         return;
-    for (uint32_t i = 0; i < c->constant_count; i++)
-        chip_free(((device *)state)->chip, c->constants[i]);
-    free(c);
+    for (uint32_t i = 0; i < compiled->constant_count; i++)
+        chip_free(((struct device *)state)->chip, compiled->constants[i]);
+    free(compiled);
 }
 
 /* ------------------------------------------------------------------ specialize */
@@ -141,51 +144,52 @@ struct inlay_instance {
     chip_op ops[];                          /* sizes set */
 };
 
-static const inlay_value_state *state_of(const inlay_specialize_request *r, const inlay_compiled *c, uint32_t bound)
+static const inlay_value_state *state_of(const inlay_specialize_request *request, const inlay_compiled *compiled,
+                                         uint32_t bound)
 {
-    return INLAY_AT(inlay_value_state, r->values, r->value_stride, c->values[bound]);
+    return INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->values[bound]);
 }
 
-static int64_t elements_of(const inlay_value_state *v)
+static int64_t elements_of(const inlay_value_state *value)
 {
     int64_t count = 1;
 
-    for (uint32_t i = 0; i < v->rank; i++)
-        count *= v->dims[i];
+    for (uint32_t i = 0; i < value->rank; i++)
+        count *= value->dims[i];
     return count;
 }
 
-inlay_status device_specialize(void *state, inlay_compiled *c, inlay_specialize_request *r,
+inlay_status device_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag)
 {
-    inlay_instance *in = calloc(1, sizeof *in + c->op_count * sizeof in->ops[0]);
-    const uint32_t inner = c->input_count + c->output_count + c->constant_count;
+    inlay_instance *instance = calloc(1, sizeof *instance + compiled->op_count * sizeof instance->ops[0]);
+    const uint32_t inner = compiled->input_count + compiled->output_count + compiled->constant_count;
 
     (void)state;
-    if (in == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u operations", c->op_count);
-    for (uint32_t i = 0; i < c->op_count; i++) {
-        chip_op *op = &in->ops[i];
+    if (instance == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u operations", compiled->op_count);
+    for (uint32_t i = 0; i < compiled->op_count; i++) {
+        chip_op *op = &instance->ops[i];
         const inlay_value_state *a;
 
-        *op = c->ops[i];
-        a = state_of(r, c, op->a);
+        *op = compiled->ops[i];
+        a = state_of(request, compiled, op->a);
         op->n = elements_of(a);
         if (op->kind == CHIP_MATMUL) {
             op->m = a->dims[0];
             op->k = a->dims[1];
-            op->n = state_of(r, c, op->b)->dims[1];
+            op->n = state_of(request, compiled, op->b)->dims[1];
         }
     }
     /* Each intermediate value has separate memory; a real device would let them share it. */
-    for (uint32_t i = inner; i < c->bound_count; i++) {
-        const uint64_t bytes = (uint64_t)elements_of(state_of(r, c, i)) * sizeof(float);
+    for (uint32_t i = inner; i < compiled->bound_count; i++) {
+        const uint64_t bytes = (uint64_t)elements_of(state_of(request, compiled, i)) * sizeof(float);
 
-        in->inner_offset[i] = r->workspace_bytes;
-        r->workspace_bytes += (bytes + CHIP_ALIGNMENT - 1) / CHIP_ALIGNMENT * CHIP_ALIGNMENT;
+        instance->inner_offset[i] = request->workspace_bytes;
+        request->workspace_bytes += (bytes + CHIP_ALIGNMENT - 1) / CHIP_ALIGNMENT * CHIP_ALIGNMENT;
     }
-    r->workspace_alignment = CHIP_ALIGNMENT;
-    *out_instance = in;
+    request->workspace_alignment = CHIP_ALIGNMENT;
+    *out_instance = instance;
     return INLAY_OK;
 }
 
@@ -197,129 +201,130 @@ void device_release_instance(void *state, inlay_compiled *compiled, inlay_instan
 
 /* ------------------------------------------------------------------ jobs */
 
-static job *take_job(device *d)
+static struct job *take_job(struct device *device)
 {
-    job *j;
+    struct job *job;
 
-    (void)pthread_mutex_lock(&d->mutex);
-    while (d->free_jobs == NULL)
-        (void)pthread_cond_wait(&d->freed, &d->mutex);
-    j = d->free_jobs;
-    d->free_jobs = j->next_free;
-    (void)pthread_mutex_unlock(&d->mutex);
-    return j;
+    (void)pthread_mutex_lock(&device->mutex);
+    while (device->free_jobs == NULL)
+        (void)pthread_cond_wait(&device->freed, &device->mutex);
+    job = device->free_jobs;
+    device->free_jobs = job->next_free;
+    (void)pthread_mutex_unlock(&device->mutex);
+    return job;
 }
 
-static void give_job(device *d, job *j)
+static void release_job(struct device *device, struct job *job)
 {
-    (void)pthread_mutex_lock(&d->mutex);
-    j->next_free = d->free_jobs;
-    d->free_jobs = j;
-    (void)pthread_cond_signal(&d->freed);
-    (void)pthread_mutex_unlock(&d->mutex);
+    (void)pthread_mutex_lock(&device->mutex);
+    job->next_free = device->free_jobs;
+    device->free_jobs = job;
+    (void)pthread_cond_signal(&device->freed);
+    (void)pthread_mutex_unlock(&device->mutex);
 }
 
 /* On the queue's thread: waits for the inputs. */
-static bool job_ready(chip_job *cj)
+static bool job_ready(chip_job *queued)
 {
-    job *j = (job *)(void *)cj;
-    device *d = cj->user;
+    struct job *job = (struct job *)(void *)queued;
+    struct device *device = queued->user;
 
-    for (uint32_t w = 0; w < j->wait_count && j->status == INLAY_OK; w++)
-        j->status = d->host->fence_wait(d->host->ctx, j->run, j->waits[w], &j->why);
-    return j->status == INLAY_OK;
+    for (uint32_t wait = 0; wait < job->wait_count && job->status == INLAY_OK; wait++)
+        job->status = device->host->fence_wait(device->host->ctx, job->run, job->waits[wait], &job->why);
+    return job->status == INLAY_OK;
 }
 
-static bool job_stop(chip_job *cj)
+static bool job_stop(chip_job *queued)
 {
-    job *j = (job *)(void *)cj;
-    device *d = cj->user;
+    struct job *job = (struct job *)(void *)queued;
+    struct device *device = queued->user;
 
-    if (j->run != NULL)
-        j->status = d->host->poll(d->host->ctx, j->run);
-    return j->status != INLAY_OK;
+    if (job->run != NULL)
+        job->status = device->host->poll(device->host->ctx, job->run);
+    return job->status != INLAY_OK;
 }
 
 /* Signals the fence in every case; otherwise the host would wait forever. */
-static void job_end(chip_job *cj, chip_result result)
+static void job_end(chip_job *queued, chip_result result)
 {
-    job *j = (job *)(void *)cj;
-    device *d = cj->user;
-    const inlay_fence signal = j->signal;
-    inlay_status status = j->status;
-    inlay_diag why = j->why;
+    struct job *job = (struct job *)(void *)queued;
+    struct device *device = queued->user;
+    const inlay_fence signal = job->signal;
+    inlay_status status = job->status;
+    inlay_diag why = job->why;
 
     if (result == CHIP_LOST)
         status = inlay_fail(&why, INLAY_DEVICE_LOST, "the chip does not answer; close the session and open it again");
-    give_job(d, j);
-    d->host->fence_signal(d->host->ctx, signal, status, &why);
+    release_job(device, job);
+    device->host->fence_signal(device->host->ctx, signal, status, &why);
 }
 
-static inlay_status start_job(device *d, inlay_run *run, const inlay_fence *waits, uint32_t wait_count,
-                              inlay_fence signal, job **out_job, inlay_diag *diag)
+static inlay_status start_job(struct device *device, inlay_run *run, const inlay_fence *waits, uint32_t wait_count,
+                              inlay_fence signal, struct job **out_job, inlay_diag *diag)
 {
-    job *j;
+    struct job *job;
 
     if (wait_count > MOST_WAITS)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%u fences to wait for; the chip takes %d", wait_count,
                           MOST_WAITS);
-    *out_job = j = take_job(d);
-    j->chip.user = d;
-    j->chip.ready = job_ready;
-    j->chip.stop = job_stop;
-    j->chip.end = job_end;
-    j->run = run;
-    j->wait_count = wait_count;
+    *out_job = job = take_job(device);
+    job->chip.user = device;
+    job->chip.ready = job_ready;
+    job->chip.stop = job_stop;
+    job->chip.end = job_end;
+    job->run = run;
+    job->wait_count = wait_count;
     if (wait_count > 0)
-        memcpy(j->waits, waits, wait_count * sizeof *waits);
-    j->signal = signal;
-    j->status = INLAY_OK;
-    j->why = (inlay_diag)INLAY_DIAG_INIT;
+        memcpy(job->waits, waits, wait_count * sizeof *waits);
+    job->signal = signal;
+    job->status = INLAY_OK;
+    job->why = (inlay_diag)INLAY_DIAG_INIT;
     return INLAY_OK;
 }
 
 inlay_status device_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
                          const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
 {
-    device *d = state;
-    job *j;
-    inlay_status status = start_job(d, run, waits, wait_count, signal, &j, diag);
+    struct device *device = state;
+    struct job *job;
+    inlay_status status = start_job(device, run, waits, wait_count, signal, &job, diag);
 
     if (status != INLAY_OK)
         return status;
-    j->chip.op_count = 0;
-    j->chip.bound[0] = source->handle + source->offset;
-    j->chip.bound[1] = target->handle + target->offset;
-    j->chip.bytes = source->bytes < target->bytes ? source->bytes : target->bytes;
-    chip_submit(d->chip, CHIP_COPIES, &j->chip);
+    job->chip.op_count = 0;
+    job->chip.bound[0] = source->handle + source->offset;
+    job->chip.bound[1] = target->handle + target->offset;
+    job->chip.bytes = source->bytes < target->bytes ? source->bytes : target->bytes;
+    chip_submit(device->chip, CHIP_COPIES, &job->chip);
     return INLAY_OK;
 }
 
-inlay_status device_execute(void *state, inlay_compiled *c, inlay_instance *in, const inlay_exec_args *args)
+inlay_status device_execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
 {
-    device *d = state;
+    struct device *device = state;
     uint32_t at = 0;
-    job *j;
-    inlay_status status = start_job(d, args->run, args->waits, args->wait_count, args->signal, &j, args->diag);
+    struct job *job;
+    inlay_status status = start_job(device, args->run, args->waits, args->wait_count, args->signal, &job, args->diag);
 
     if (status != INLAY_OK)
         return status;
-    for (uint32_t i = 0; i < c->input_count; i++, at++) {
-        const inlay_tensor_arg *x = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i);
+    for (uint32_t i = 0; i < compiled->input_count; i++, at++) {
+        const inlay_tensor_arg *input = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i);
 
-        j->chip.bound[at] = x->buffer.handle + x->buffer.offset;
+        job->chip.bound[at] = input->buffer.handle + input->buffer.offset;
     }
-    for (uint32_t i = 0; i < c->output_count; i++, at++) {
-        const inlay_tensor_arg *y = INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i);
+    for (uint32_t i = 0; i < compiled->output_count; i++, at++) {
+        const inlay_tensor_arg *output = INLAY_AT(inlay_tensor_arg, args->outputs, args->arg_stride, i);
 
-        j->chip.bound[at] = y->buffer.handle + y->buffer.offset;
+        job->chip.bound[at] = output->buffer.handle + output->buffer.offset;
     }
-    for (uint32_t i = 0; i < c->constant_count; i++, at++)
-        j->chip.bound[at] = c->constants[i];
-    for (; at < c->bound_count; at++)
-        j->chip.bound[at] = args->workspace.handle + args->workspace.offset + in->inner_offset[at];
-    j->chip.ops = in->ops;
-    j->chip.op_count = c->op_count;
-    chip_submit(d->chip, CHIP_COMPUTE, &j->chip);
+    for (uint32_t i = 0; i < compiled->constant_count; i++, at++)
+        job->chip.bound[at] = compiled->constants[i];
+    for (; at < compiled->bound_count; at++)
+        job->chip.bound[at] = args->workspace.handle + args->workspace.offset + instance->inner_offset[at];
+    job->chip.ops = instance->ops;
+    job->chip.op_count = compiled->op_count;
+    chip_submit(device->chip, CHIP_COMPUTE, &job->chip);
     return INLAY_OK;
 }

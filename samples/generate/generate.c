@@ -20,23 +20,23 @@
 
 enum { MOST_STOPS = 16, MOST_ENDS = 8, ROOM = 512 };
 
-typedef struct settings {
+struct settings {
     const char *model, *prompt, *tokenizer, *threads;
     const char *stops[MOST_STOPS];
     uint32_t stop_count;
     bool chat, shows_tokens, never_ends;
     long tokens;
-    sampler sampler;
-} settings;
+    struct sampler sampler;
+};
 
 /* The model, and the indices of its inputs and outputs; INLAY_NONE: it does not have the input. */
-typedef struct model {
+struct model {
     inlay_session *session;
     inlay_context *context;
     uint32_t ids, mask, positions, logits;
     int64_t ends[MOST_ENDS]; /* tokens that end a text */
     uint32_t end_count;
-} model;
+};
 
 static bool complain(const char *what, const inlay_diag *diag)
 {
@@ -72,72 +72,72 @@ static bool find_file(const char *path, const char *name, char out[PATH_MAX])
     return false;
 }
 
-static void add_end(model *m, const json_t *id)
+static void add_end(struct model *model, const json_t *id)
 {
-    if (json_is_integer(id) && m->end_count < MOST_ENDS)
-        m->ends[m->end_count++] = json_integer_value(id);
+    if (json_is_integer(id) && model->end_count < MOST_ENDS)
+        model->ends[model->end_count++] = json_integer_value(id);
 }
 
 /* eos_token_id of generation_config.json or config.json: a number or several. */
-static void find_ends(model *m, const char *path)
+static void find_ends(struct model *model, const char *path)
 {
     static const char *const names[] = { "generation_config.json", "config.json" };
     char file[PATH_MAX];
 
-    for (int i = 0; i < 2 && m->end_count == 0; i++) {
+    for (int i = 0; i < 2 && model->end_count == 0; i++) {
         json_t *root = find_file(path, names[i], file) ? json_load_file(file, 0, NULL) : NULL;
         const json_t *ends = json_object_get(root, "eos_token_id");
 
-        add_end(m, ends);
+        add_end(model, ends);
         for (size_t k = 0; k < json_array_size(ends); k++)
-            add_end(m, json_array_get(ends, k));
+            add_end(model, json_array_get(ends, k));
         json_decref(root);
     }
 }
 
 /* ------------------------------------------------------------------ the model */
 
-static void model_close(model *m)
+static void model_close(struct model *model)
 {
-    inlay_context_destroy(m->context);
-    inlay_session_destroy(m->session);
+    inlay_context_destroy(model->context);
+    inlay_session_destroy(model->session);
 }
 
-static bool is_state(const model *m, uint32_t input)
+static bool is_state(const struct model *model, uint32_t input)
 {
     inlay_state_info info = { .struct_size = sizeof info };
 
-    for (uint32_t i = 0; inlay_session_state(m->session, i, &info) == INLAY_OK; i++)
+    for (uint32_t i = 0; inlay_session_state(model->session, i, &info) == INLAY_OK; i++)
         if (info.input == input)
             return true;
     return false;
 }
 
 /* Checks that this program can supply the inputs. */
-static bool check_inputs(model *m)
+static bool check_inputs(struct model *model)
 {
     inlay_io_info info = { .struct_size = sizeof info };
 
-    m->ids = inlay_session_find_input(m->session, "input_ids");
-    m->mask = inlay_session_find_input(m->session, "attention_mask");
-    m->positions = inlay_session_find_input(m->session, "position_ids");
-    m->logits = inlay_session_find_output(m->session, "logits");
-    for (uint32_t i = 0; inlay_session_input(m->session, i, &info) == INLAY_OK; i++) {
-        const bool mine = i == m->ids || i == m->mask || i == m->positions;
+    model->ids = inlay_session_find_input(model->session, "input_ids");
+    model->mask = inlay_session_find_input(model->session, "attention_mask");
+    model->positions = inlay_session_find_input(model->session, "position_ids");
+    model->logits = inlay_session_find_output(model->session, "logits");
+    for (uint32_t i = 0; inlay_session_input(model->session, i, &info) == INLAY_OK; i++) {
+        const bool mine = i == model->ids || i == model->mask || i == model->positions;
 
-        if ((mine && info.dtype != INLAY_INT64) || (!mine && !is_state(m, i) && info.optional == 0)) {
-            fprintf(stderr, "generate: input '%s' of %s is not one that this program knows\n", info.name,
+        if ((mine && info.dtype != INLAY_INT64) || (!mine && !is_state(model, i) && info.optional == 0)) {
+            fprintf(stderr, "generate: input '%s' of %s is not supported by this program\n", info.name,
                     inlay_dtype_name(info.dtype));
             return false;
         }
     }
-    if (m->ids != INLAY_NONE && m->logits != INLAY_NONE)
+    if (model->ids != INLAY_NONE && model->logits != INLAY_NONE)
         return true;
     fprintf(stderr, "generate: the model has no input 'input_ids', or no output 'logits'\n");
     return false;
 }
 
-static bool model_open(const settings *s, model *m)
+static bool model_open(const struct settings *settings, struct model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
@@ -147,21 +147,22 @@ static bool model_open(const settings *s, model *m)
               /* most runs read one token */
               inlay_options_set(options, "assume", "sequence_length=1", &diag) == INLAY_OK &&
               inlay_options_set(options, "assume", "batch_size=1", &diag) == INLAY_OK &&
-              (s->threads == NULL || inlay_options_set(options, "intra_threads", s->threads, &diag) == INLAY_OK) &&
-              inlay_session_create(s->model, options, &m->session, &diag) == INLAY_OK &&
-              inlay_context_create(m->session, &m->context, &diag) == INLAY_OK &&
-              inlay_context_keep_states(m->context, ROOM, &diag) == INLAY_OK;
+              (settings->threads == NULL ||
+               inlay_options_set(options, "intra_threads", settings->threads, &diag) == INLAY_OK) &&
+              inlay_session_create(settings->model, options, &model->session, &diag) == INLAY_OK &&
+              inlay_context_create(model->session, &model->context, &diag) == INLAY_OK &&
+              inlay_context_keep_states(model->context, ROOM, &diag) == INLAY_OK;
 
     inlay_options_destroy(options);
     if (!ok)
-        return complain(s->model, &diag);
-    find_ends(m, s->model);
-    return check_inputs(m);
+        return complain(settings->model, &diag);
+    find_ends(model, settings->model);
+    return check_inputs(model);
 }
 
 /* Sets an input of integers, [1, count]: first, first + step, ... or the given ones. */
-static bool set_integers(model *m, uint32_t input, const int64_t *given, int64_t first, int64_t step, int64_t count,
-                         inlay_diag *diag)
+static bool set_integers(struct model *model, uint32_t input, const int64_t *given, int64_t first, int64_t step,
+                         int64_t count, inlay_diag *diag)
 {
     inlay_value *v = NULL;
     int64_t *to;
@@ -174,24 +175,24 @@ static bool set_integers(model *m, uint32_t input, const int64_t *given, int64_t
     to = inlay_value_data(v);
     for (int64_t i = 0; i < count; i++)
         to[i] = given != NULL ? given[i] : first + i * step;
-    ok = inlay_context_set_input(m->context, input, v, diag) == INLAY_OK;
+    ok = inlay_context_set_input(model->context, input, v, diag) == INLAY_OK;
     inlay_value_unref(v);
     return ok;
 }
 
 /* Runs the model on tokens. *logits are those after the last token; they belong to the context until the next run. */
-static bool model_read(model *m, const int64_t *tokens, int64_t count, float **logits, size_t *vocabulary)
+static bool model_read(struct model *model, const int64_t *tokens, int64_t count, float **logits, size_t *vocabulary)
 {
-    const int64_t past = inlay_context_state_length(m->context);
+    const int64_t past = inlay_context_state_length(model->context);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *y;
 
-    if (!set_integers(m, m->ids, tokens, 0, 0, count, &diag) ||
-        !set_integers(m, m->mask, NULL, 1, 0, past + count, &diag) ||
-        !set_integers(m, m->positions, NULL, past, 1, count, &diag) ||
-        inlay_context_run(m->context, NULL, &diag) != INLAY_OK)
+    if (!set_integers(model, model->ids, tokens, 0, 0, count, &diag) ||
+        !set_integers(model, model->mask, NULL, 1, 0, past + count, &diag) ||
+        !set_integers(model, model->positions, NULL, past, 1, count, &diag) ||
+        inlay_context_run(model->context, NULL, &diag) != INLAY_OK)
         return complain("the model did not run", &diag);
-    y = inlay_context_output(m->context, m->logits);
+    y = inlay_context_output(model->context, model->logits);
     if (y == NULL || inlay_value_dtype(y) != INLAY_FLOAT || inlay_value_rank(y) != 3 || inlay_value_count(y) == 0) {
         fprintf(stderr, "generate: 'logits' is no float tensor [1, tokens, vocabulary]\n");
         return false;
@@ -203,102 +204,103 @@ static bool model_read(model *m, const int64_t *tokens, int64_t count, float **l
 
 /* ------------------------------------------------------------------ streaming output */
 
-/* Text that is not printed yet: a possible beginning of a character or of a stop word. */
-typedef struct stream {
-    const settings *s;
+/* Text that is not printed yet, because it may be the beginning of a character or of a stop word. */
+struct stream {
+    const struct settings *settings;
     char *text;
     size_t bytes, room;
-} stream;
+};
 
 /* Number of bytes at the end that may be the beginning of a stop word or of a character. */
-static size_t held_back(const stream *x)
+static size_t held_back(const struct stream *stream)
 {
     size_t held = 0;
 
-    for (size_t n = 1; n <= 3 && n <= x->bytes; n++) {
-        const unsigned char c = (unsigned char)x->text[x->bytes - n];
+    for (size_t n = 1; n <= 3 && n <= stream->bytes; n++) {
+        const unsigned char byte = (unsigned char)stream->text[stream->bytes - n];
 
-        if (c >> 6 == 3 && n < (c >> 5 == 6 ? 2u : c >> 4 == 14 ? 3u : 4u))
+        if (byte >> 6 == 3 && n < (byte >> 5 == 6 ? 2u : byte >> 4 == 14 ? 3u : 4u))
             held = n;
-        if (c >> 6 != 2)
+        if (byte >> 6 != 2)
             break;
     }
-    for (uint32_t i = 0; i < x->s->stop_count; i++)
-        for (size_t n = strlen(x->s->stops[i]) - 1; n > held; n--)
-            if (n <= x->bytes && memcmp(x->text + x->bytes - n, x->s->stops[i], n) == 0)
+    for (uint32_t i = 0; i < stream->settings->stop_count; i++)
+        for (size_t n = strlen(stream->settings->stops[i]) - 1; n > held; n--)
+            if (n <= stream->bytes && memcmp(stream->text + stream->bytes - n, stream->settings->stops[i], n) == 0)
                 held = n;
     return held;
 }
 
-static void flush(stream *x, size_t bytes)
+static void flush(struct stream *stream, size_t bytes)
 {
-    (void)fwrite(x->text, 1, bytes, stdout);
+    (void)fwrite(stream->text, 1, bytes, stdout);
     (void)fflush(stdout);
-    memmove(x->text, x->text + bytes, x->bytes - bytes);
-    x->bytes -= bytes;
+    memmove(stream->text, stream->text + bytes, stream->bytes - bytes);
+    stream->bytes -= bytes;
 }
 
 /* Prints the text that is final. *stopped: a stop word was found, and the text before it was printed. */
-static bool stream_put(stream *x, const char *text, size_t bytes, bool *stopped)
+static bool stream_put(struct stream *stream, const char *text, size_t bytes, bool *stopped)
 {
-    if (x->bytes + bytes + 1 > x->room) {
-        char *more = realloc(x->text, 2 * (x->bytes + bytes + 1));
+    if (stream->bytes + bytes + 1 > stream->room) {
+        char *more = realloc(stream->text, 2 * (stream->bytes + bytes + 1));
 
         if (more == NULL)
             return false;
-        x->text = more;
-        x->room = 2 * (x->bytes + bytes + 1);
+        stream->text = more;
+        stream->room = 2 * (stream->bytes + bytes + 1);
     }
-    memcpy(x->text + x->bytes, text, bytes);
-    x->bytes += bytes;
+    memcpy(stream->text + stream->bytes, text, bytes);
+    stream->bytes += bytes;
     *stopped = false;
-    for (uint32_t i = 0; i < x->s->stop_count; i++) {
-        const char *at = memmem(x->text, x->bytes, x->s->stops[i], strlen(x->s->stops[i]));
+    for (uint32_t i = 0; i < stream->settings->stop_count; i++) {
+        const char *at =
+            memmem(stream->text, stream->bytes, stream->settings->stops[i], strlen(stream->settings->stops[i]));
 
         if (at != NULL) {
-            x->bytes = (size_t)(at - x->text);
+            stream->bytes = (size_t)(at - stream->text);
             *stopped = true;
         }
     }
-    flush(x, *stopped ? x->bytes : x->bytes - held_back(x));
+    flush(stream, *stopped ? stream->bytes : stream->bytes - held_back(stream));
     return true;
 }
 
 /* ------------------------------------------------------------------ the loop */
 
-static bool is_end(const model *m, int64_t token)
+static bool is_end(const struct model *model, int64_t token)
 {
-    for (uint32_t i = 0; i < m->end_count; i++)
-        if (m->ends[i] == token)
+    for (uint32_t i = 0; i < model->end_count; i++)
+        if (model->ends[i] == token)
             return true;
     return false;
 }
 
-static char *wrap_chat(const settings *s, const tokenizer *t)
+static char *wrap_chat(const struct settings *settings, const struct tokenizer *tokenizer)
 {
     static const char form[] = "<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n";
     char *text = NULL;
 
-    if (!s->chat)
-        return strdup(s->prompt);
-    if (tokenizer_id(t, "<|im_start|>") < 0 || tokenizer_id(t, "<|im_end|>") < 0) {
+    if (!settings->chat)
+        return strdup(settings->prompt);
+    if (tokenizer_id(tokenizer, "<|im_start|>") < 0 || tokenizer_id(tokenizer, "<|im_end|>") < 0) {
         fprintf(stderr, "generate: --chat is for models with <|im_start|> and <|im_end|>; this one has its own form\n");
         return NULL;
     }
-    return asprintf(&text, form, s->prompt) < 0 ? NULL : text;
+    return asprintf(&text, form, settings->prompt) < 0 ? NULL : text;
 }
 
 /* Wall-clock time, and CPU time of all threads after the first token. */
-typedef struct times {
+struct times {
     double begin, first, cpu;
-} times;
+};
 
-static void report(const times *t, size_t prompt, size_t made)
+static void report(const struct times *times, size_t prompt, size_t made)
 {
-    const double took = seconds(CLOCK_MONOTONIC) - t->first, cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - t->cpu;
+    const double took = seconds(CLOCK_MONOTONIC) - times->first, cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - times->cpu;
 
     fprintf(stderr, "\nprompt %zu tokens, first token after %.1f ms; then %zu tokens", prompt,
-            (t->first - t->begin) * 1e3, made > 0 ? made - 1 : 0);
+            (times->first - times->begin) * 1e3, made > 0 ? made - 1 : 0);
     if (made > 1)
         fprintf(stderr, ", %.1f a second (%.2f ms each, %.2f ms of CPU)", (double)(made - 1) / took,
                 took * 1e3 / (double)(made - 1), cpu * 1e3 / (double)(made - 1));
@@ -312,28 +314,29 @@ static void show_tokens(const int64_t *tokens, size_t count)
     fprintf(stderr, "\n");
 }
 
-static bool generate(settings *s, model *m, const tokenizer *t, int64_t **tokens, size_t *count)
+static bool generate(struct settings *settings, struct model *model, const struct tokenizer *tokenizer,
+                     int64_t **tokens, size_t *count)
 {
-    stream out = { s, NULL, 0, 0 };
+    struct stream out = { settings, NULL, 0, 0 };
     const size_t prompt = *count;
     size_t read = 0, made = 0, vocabulary = 0;
-    times taken = { .begin = seconds(CLOCK_MONOTONIC) };
+    struct times taken = { .begin = seconds(CLOCK_MONOTONIC) };
     bool ok = true, stopped = false;
     float *logits = NULL;
 
-    while (ok && !stopped && made < (size_t)s->tokens) {
+    while (ok && !stopped && made < (size_t)settings->tokens) {
         int64_t next;
         const char *text;
         size_t bytes = 0;
         bool special = false;
         int64_t *more;
 
-        if (!model_read(m, *tokens + read, (int64_t)(*count - read), &logits, &vocabulary)) {
+        if (!model_read(model, *tokens + read, (int64_t)(*count - read), &logits, &vocabulary)) {
             ok = false;
             break;
         }
         read = *count;
-        next = sampler_next(&s->sampler, logits, vocabulary, *tokens, *count);
+        next = sampler_next(&settings->sampler, logits, vocabulary, *tokens, *count);
         more = realloc(*tokens, (*count + 1) * sizeof *more);
         if (next < 0 || more == NULL) {
             fprintf(stderr, "generate: no token could be chosen\n");
@@ -346,14 +349,14 @@ static bool generate(settings *s, model *m, const tokenizer *t, int64_t **tokens
             taken.first = seconds(CLOCK_MONOTONIC);
             taken.cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
         }
-        text = tokenizer_bytes(t, next, &bytes, &special);
-        if (is_end(m, next) && !s->never_ends)
+        text = tokenizer_bytes(tokenizer, next, &bytes, &special);
+        if (is_end(model, next) && !settings->never_ends)
             break;
         ok = text == NULL || special || stream_put(&out, text, bytes, &stopped);
     }
     flush(&out, out.bytes);
     report(&taken, prompt, made);
-    if (s->shows_tokens)
+    if (settings->shows_tokens)
         show_tokens(*tokens, *count);
     free(out.text);
     return ok;
@@ -377,18 +380,17 @@ enum {
 
 static const struct argp_option options[] = {
     { "tokens", 'n', "N", 0, "Stop after N tokens (default: 256)", 0 },
-    { "temperature", KEY_TEMPERATURE, "T", 0,
-      "Draw tokens, the more evenly the higher T is; 0 = always the likeliest (default)", 0 },
-    { "top-k", KEY_TOP_K, "K", 0, "Draw among the K likeliest tokens; 0 = all (default)", 0 },
-    { "top-p", KEY_TOP_P, "P", 0, "Draw among the likeliest that have this probability together (default: 1)", 0 },
-    { "penalty", KEY_PENALTY, "R", 0, "Make tokens that came before less likely; 1 = do not (default)", 0 },
-    { "seed", KEY_SEED, "N", 0, "Of what is drawn (default: 0)", 0 },
+    { "temperature", KEY_TEMPERATURE, "T", 0, "Sampling temperature; 0 = always the most probable token (default)", 0 },
+    { "top-k", KEY_TOP_K, "K", 0, "Sample from the K most probable tokens; 0 = all (default)", 0 },
+    { "top-p", KEY_TOP_P, "P", 0, "Sample from the smallest set of tokens with this probability (default: 1)", 0 },
+    { "penalty", KEY_PENALTY, "R", 0, "Make previous tokens less probable; 1 = no penalty (default)", 0 },
+    { "seed", KEY_SEED, "N", 0, "Seed of the sampling (default: 0)", 0 },
     { "stop", KEY_STOP, "TEXT", 0, "End before this text; may be repeated", 0 },
-    { "chat", KEY_CHAT, NULL, 0, "Put the prompt as a question to a chat model (ChatML)", 0 },
+    { "chat", KEY_CHAT, NULL, 0, "Format the prompt as a question to a chat model (ChatML)", 0 },
     { "threads", KEY_THREADS, "N", 0, "Threads of a run (default: all CPUs)", 0 },
-    { "tokenizer", KEY_TOKENIZER, "FILE", 0, "tokenizer.json (default: beside the model, or a folder above)", 0 },
-    { "show-tokens", KEY_SHOW_TOKENS, NULL, 0, "Print the numbers of all tokens to stderr", 0 },
-    { "ignore-end", KEY_IGNORE_END, NULL, 0, "Go on behind a token that ends a text, for timing", 0 },
+    { "tokenizer", KEY_TOKENIZER, "FILE", 0, "Path of tokenizer.json (default: the model's folder or its parent)", 0 },
+    { "show-tokens", KEY_SHOW_TOKENS, NULL, 0, "Print the ids of all tokens to stderr", 0 },
+    { "ignore-end", KEY_IGNORE_END, NULL, 0, "Continue after a token that ends the text, for timing", 0 },
     { 0 }
 };
 
@@ -396,62 +398,62 @@ static const struct argp_option options[] = {
 static double number(const char *arg, double least, double most, const char *name, struct argp_state *state)
 {
     char *end;
-    double x;
+    double value;
 
     errno = 0;
-    x = strtod(arg, &end);
-    if (end == arg || *end != '\0' || errno != 0 || !(x >= least && x <= most))
+    value = strtod(arg, &end);
+    if (end == arg || *end != '\0' || errno != 0 || !(value >= least && value <= most))
         argp_error(state, "--%s %s: expected a number from %g to %g", name, arg, least, most);
-    return x;
+    return value;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    settings *s = state->input;
+    struct settings *settings = state->input;
 
     switch (key) {
     case 'n':
-        s->tokens = (long)number(arg, 1, 1e6, "tokens", state);
+        settings->tokens = (long)number(arg, 1, 1e6, "tokens", state);
         break;
     case KEY_TEMPERATURE:
-        s->sampler.temperature = (float)number(arg, 0, 100, "temperature", state);
+        settings->sampler.temperature = (float)number(arg, 0, 100, "temperature", state);
         break;
     case KEY_TOP_K:
-        s->sampler.top_k = (uint32_t)number(arg, 0, 1e6, "top-k", state);
+        settings->sampler.top_k = (uint32_t)number(arg, 0, 1e6, "top-k", state);
         break;
     case KEY_TOP_P:
-        s->sampler.top_p = (float)number(arg, 0, 1, "top-p", state);
+        settings->sampler.top_p = (float)number(arg, 0, 1, "top-p", state);
         break;
     case KEY_PENALTY:
-        s->sampler.penalty = (float)number(arg, 0.01, 100, "penalty", state);
+        settings->sampler.penalty = (float)number(arg, 0.01, 100, "penalty", state);
         break;
     case KEY_SEED:
-        s->sampler.state = (uint64_t)number(arg, 0, 9e15, "seed", state);
+        settings->sampler.state = (uint64_t)number(arg, 0, 9e15, "seed", state);
         break;
     case KEY_STOP:
-        if (arg[0] == '\0' || s->stop_count == MOST_STOPS)
+        if (arg[0] == '\0' || settings->stop_count == MOST_STOPS)
             argp_error(state, "--stop: expected at most %d texts, none of them empty", MOST_STOPS);
-        s->stops[s->stop_count++] = arg;
+        settings->stops[settings->stop_count++] = arg;
         break;
     case KEY_CHAT:
-        s->chat = true;
+        settings->chat = true;
         break;
     case KEY_THREADS:
-        s->threads = arg;
+        settings->threads = arg;
         break;
     case KEY_TOKENIZER:
-        s->tokenizer = arg;
+        settings->tokenizer = arg;
         break;
     case KEY_SHOW_TOKENS:
-        s->shows_tokens = true;
+        settings->shows_tokens = true;
         break;
     case KEY_IGNORE_END:
-        s->never_ends = true;
+        settings->never_ends = true;
         break;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1)
             argp_error(state, "'%s' is one argument too many: put the prompt in quotes", arg);
-        *(state->arg_num == 0 ? &s->model : &s->prompt) = arg;
+        *(state->arg_num == 0 ? &settings->model : &settings->prompt) = arg;
         break;
     case ARGP_KEY_END:
         if (state->arg_num < 2)
@@ -468,33 +470,34 @@ int main(int argc, char **argv)
     static const struct argp parser = {
         options, parse, "MODEL.onnx PROMPT", "Continues PROMPT by a language model.", NULL, NULL, NULL
     };
-    settings s = { .tokens = 256, .sampler = SAMPLER_INIT };
+    struct settings settings = { .tokens = 256, .sampler = SAMPLER_INIT };
     char path[PATH_MAX], error[512], *text = NULL;
     int64_t *tokens = NULL;
-    tokenizer *t = NULL;
+    struct tokenizer *tokenizer = NULL;
     size_t count = 0;
-    model m = { 0 };
+    struct model model = { 0 };
     bool ok = false;
 
-    if (argp_parse(&parser, argc, argv, 0, NULL, &s) != 0)
+    if (argp_parse(&parser, argc, argv, 0, NULL, &settings) != 0)
         return EXIT_FAILURE;
-    if (s.tokenizer == NULL && !find_file(s.model, "tokenizer.json", path)) {
-        fprintf(stderr, "generate: no tokenizer.json beside %s; --tokenizer names one\n", s.model);
+    if (settings.tokenizer == NULL && !find_file(settings.model, "tokenizer.json", path)) {
+        fprintf(stderr, "generate: no tokenizer.json in the folder of %s or its parent; set --tokenizer\n",
+                settings.model);
         return EXIT_FAILURE;
     }
-    t = tokenizer_open(s.tokenizer != NULL ? s.tokenizer : path, error, sizeof error);
-    if (t == NULL) {
+    tokenizer = tokenizer_open(settings.tokenizer != NULL ? settings.tokenizer : path, error, sizeof error);
+    if (tokenizer == NULL) {
         fprintf(stderr, "generate: %s\n", error);
         return EXIT_FAILURE;
     }
-    text = wrap_chat(&s, t);
-    if (text != NULL && (!tokenizer_encode(t, text, !s.chat, &tokens, &count) || count == 0))
+    text = wrap_chat(&settings, tokenizer);
+    if (text != NULL && (!tokenizer_encode(tokenizer, text, !settings.chat, &tokens, &count) || count == 0))
         fprintf(stderr, "generate: the prompt has no tokens\n");
-    else if (text != NULL && model_open(&s, &m))
-        ok = generate(&s, &m, t, &tokens, &count);
-    model_close(&m);
-    tokenizer_close(t);
-    sampler_deinit(&s.sampler);
+    else if (text != NULL && model_open(&settings, &model))
+        ok = generate(&settings, &model, tokenizer, &tokens, &count);
+    model_close(&model);
+    tokenizer_close(tokenizer);
+    sampler_deinit(&settings.sampler);
     free(tokens);
     free(text);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,8 +1,7 @@
 #!/usr/bin/env node
-// The loop of generate.c on onnxruntime-node, for a look at both side by side: greedy, the outputs of a run are the past of
-// the next.
+// The loop of generate.c on onnxruntime-node, to compare both: greedy, the outputs of a run are the past of the next.
 //   peer.cjs MODEL.onnx --ids 1,2,3 [--tokens N] [--threads N]
-// `generate --show-tokens` prints the ids of a prompt. NODE_PATH says where onnxruntime-node is.
+// `generate --show-tokens` prints the ids of a prompt. NODE_PATH is the folder with onnxruntime-node.
 'use strict';
 const ort = require('onnxruntime-node');
 
@@ -14,7 +13,7 @@ function option(name, otherwise) {
 const integers = (values) => new ort.Tensor('int64', BigInt64Array.from(values, BigInt), [1, values.length]);
 const count = (n, from, step) => Array.from({ length: n }, (_, i) => from + i * step);
 
-/* Keys and values without a token yet, of the sizes that the model states. */
+/* Empty keys and values, with the sizes that the model declares. */
 function empty(session) {
   const past = {};
   for (const [i, name] of session.inputNames.entries()) {
@@ -25,8 +24,8 @@ function empty(session) {
   return past;
 }
 
-/* The likeliest token behind the last. */
-function likeliest(logits) {
+/* Returns the most probable token after the last one. */
+function mostProbable(logits) {
   const words = logits.dims[2], begin = (logits.dims[1] - 1) * words;
   let best = 0;
   for (let i = 1; i < words; i++) if (logits.data[begin + i] > logits.data[begin + best]) best = i;
@@ -50,7 +49,7 @@ async function main() {
     if (session.inputNames.includes('position_ids')) feeds.position_ids = integers(count(ids.length - read, read, 1));
     const out = await session.run(feeds);
     read = ids.length;
-    ids.push(likeliest(out.logits));
+    ids.push(mostProbable(out.logits));
     past = Object.fromEntries(pairs.map(([from, to]) => [from, out[to]]));
     if (made === 0) {
       first = performance.now();

@@ -2,23 +2,24 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct candidate {
+struct candidate {
     float logit;
     uint32_t token;
-} candidate;
+};
 
 /* Descending probability; equal ones in ascending order of ids, so that a seed determines the result. */
-static int likeliest_first(const void *a, const void *b)
+static int by_probability(const void *a, const void *b)
 {
-    const candidate *x = a, *y = b;
+    const struct candidate *left = a, *right = b;
 
-    if (x->logit != y->logit)
-        return x->logit < y->logit ? 1 : -1;
-    return (x->token > y->token) - (x->token < y->token);
+    if (left->logit != right->logit)
+        return left->logit < right->logit ? 1 : -1;
+    return (left->token > right->token) - (left->token < right->token);
 }
 
 /* Applies the penalty once to each token, even if it occurs several times. */
-static void punish(const sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count)
+static void apply_penalty(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
+                          size_t seen_count)
 {
     for (size_t i = 0; i < seen_count; i++) {
         size_t before = 0;
@@ -26,11 +27,12 @@ static void punish(const sampler *s, float *logits, size_t count, const int64_t 
         while (before < i && seen[before] != seen[i])
             before++;
         if (before == i && seen[i] >= 0 && (size_t)seen[i] < count)
-            logits[seen[i]] = logits[seen[i]] > 0 ? logits[seen[i]] / s->penalty : logits[seen[i]] * s->penalty;
+            logits[seen[i]] =
+                logits[seen[i]] > 0 ? logits[seen[i]] / sampler->penalty : logits[seen[i]] * sampler->penalty;
     }
 }
 
-static int64_t likeliest(const float *logits, size_t count)
+static int64_t most_probable(const float *logits, size_t count)
 {
     int64_t best = -1;
 
@@ -43,59 +45,59 @@ static int64_t likeliest(const float *logits, size_t count)
 /* Returns a number in [0, 1): splitmix64. */
 static double draw(uint64_t *state)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
 
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ z >> 31) >> 11) / 9007199254740992.0;
+    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (double)((mixed ^ mixed >> 31) >> 11) / 9007199254740992.0;
 }
 
-int64_t sampler_next(sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count)
+int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const int64_t *seen, size_t seen_count)
 {
     double sum = 0, part = 0, at;
     size_t kept = 0, last = 0;
     int64_t best;
     float top;
 
-    if (s->penalty != 1 && s->penalty > 0)
-        punish(s, logits, count, seen, seen_count);
-    if (!(s->temperature > 0))
-        return likeliest(logits, count);
-    if (s->room_count < count) {
-        candidate *more = realloc(s->room, count * sizeof *more);
+    if (sampler->penalty != 1 && sampler->penalty > 0)
+        apply_penalty(sampler, logits, count, seen, seen_count);
+    if (!(sampler->temperature > 0))
+        return most_probable(logits, count);
+    if (sampler->room_count < count) {
+        struct candidate *more = realloc(sampler->room, count * sizeof *more);
 
         if (more == NULL)
             return -1;
-        s->room = more;
-        s->room_count = count;
+        sampler->room = more;
+        sampler->room_count = count;
     }
-    best = likeliest(logits, count);
+    best = most_probable(logits, count);
     if (best < 0 || !isfinite(logits[best]))
         return best;
     top = logits[best];
-    for (size_t i = 0; i < count; i++) /* the others are drawn once in 10^13 times */
-        if (logits[i] > top - 30 * s->temperature || (int64_t)i == best)
-            s->room[kept++] = (candidate){ logits[i], (uint32_t)i };
-    qsort(s->room, kept, sizeof *s->room, likeliest_first);
-    if (s->top_k > 0 && s->top_k < kept)
-        kept = s->top_k;
+    for (size_t i = 0; i < count; i++) /* the other tokens have a probability below 10^-13 */
+        if (logits[i] > top - 30 * sampler->temperature || (int64_t)i == best)
+            sampler->room[kept++] = (struct candidate){ logits[i], (uint32_t)i };
+    qsort(sampler->room, kept, sizeof *sampler->room, by_probability);
+    if (sampler->top_k > 0 && sampler->top_k < kept)
+        kept = sampler->top_k;
     for (size_t i = 0; i < kept; i++) {
-        s->room[i].logit = expf((s->room[i].logit - top) / s->temperature);
-        sum += (double)s->room[i].logit;
+        sampler->room[i].logit = expf((sampler->room[i].logit - top) / sampler->temperature);
+        sum += (double)sampler->room[i].logit;
     }
-    while (last < kept && (part < (double)s->top_p * sum || last == 0))
-        part += (double)s->room[last++].logit;
-    at = draw(&s->state) * part;
+    while (last < kept && (part < (double)sampler->top_p * sum || last == 0))
+        part += (double)sampler->room[last++].logit;
+    at = draw(&sampler->state) * part;
     for (size_t i = 0; i + 1 < last; i++) {
-        at -= (double)s->room[i].logit;
+        at -= (double)sampler->room[i].logit;
         if (at < 0)
-            return s->room[i].token;
+            return sampler->room[i].token;
     }
-    return s->room[last - 1].token;
+    return sampler->room[last - 1].token;
 }
 
-void sampler_deinit(sampler *s)
+void sampler_deinit(struct sampler *sampler)
 {
-    free(s->room);
-    *s = (sampler)SAMPLER_INIT;
+    free(sampler->room);
+    *sampler = (struct sampler)SAMPLER_INIT;
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct sampler {
+struct sampler {
     float temperature;      /* 0: always the most probable token */
     float top_p;            /* samples from the smallest set of tokens with this total probability; 1: all */
     float penalty;          /* logits of previous tokens: divided by it if positive, otherwise multiplied */
@@ -13,7 +13,7 @@ typedef struct sampler {
     uint64_t state;         /* the seed; advances with each sampled token */
     struct candidate *room; /* [room_count]; initially NULL; sampler_deinit() frees it */
     size_t room_count;
-} sampler;
+};
 
 #define SAMPLER_INIT                                                                                                   \
     {                                                                                                                  \
@@ -22,6 +22,6 @@ typedef struct sampler {
 
 /* Returns the next token id, below `count`; overwrites logits. seen: [seen_count] tokens so far. -1: out of memory, or
  * NaN among the logits. */
-int64_t sampler_next(sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count);
-void sampler_deinit(sampler *s);
+int64_t sampler_next(struct sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count);
+void sampler_deinit(struct sampler *s);
 #endif

@@ -15,11 +15,11 @@ struct tokenizer {
 
 static char *read_file(const char *path, size_t *out_bytes)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     char *data = NULL;
     size_t room = 0, bytes = 0;
 
-    while (f != NULL && !ferror(f) && !feof(f)) {
+    while (file != NULL && !ferror(file) && !feof(file)) {
         if (bytes == room) {
             char *more = realloc(data, room = room == 0 ? 1 << 16 : 2 * room);
 
@@ -27,110 +27,111 @@ static char *read_file(const char *path, size_t *out_bytes)
                 break;
             data = more;
         }
-        bytes += fread(data + bytes, 1, room - bytes, f);
+        bytes += fread(data + bytes, 1, room - bytes, file);
     }
-    if (f == NULL || ferror(f) || !feof(f)) {
+    if (file == NULL || ferror(file) || !feof(file)) {
         errno = errno != 0 ? errno : ENOMEM;
         free(data);
         data = NULL;
     }
-    if (f != NULL)
-        (void)fclose(f);
+    if (file != NULL)
+        (void)fclose(file);
     *out_bytes = bytes;
     return data;
 }
 
 /* Decodes every token once, so that text can be assembled without allocating. */
-static inlay_status read_pieces(tokenizer *t, inlay_diag *diag)
+static inlay_status read_pieces(struct tokenizer *tokenizer, inlay_diag *diag)
 {
     size_t room = 0, used = 0;
     inlay_status status = INLAY_OK;
 
-    t->count = text_count(t->text);
-    t->ends = calloc(t->count + 1, sizeof *t->ends);
-    t->special = calloc(t->count + 1, sizeof *t->special);
-    if (t->ends == NULL || t->special == NULL)
+    tokenizer->count = text_count(tokenizer->text);
+    tokenizer->ends = calloc(tokenizer->count + 1, sizeof *tokenizer->ends);
+    tokenizer->special = calloc(tokenizer->count + 1, sizeof *tokenizer->special);
+    if (tokenizer->ends == NULL || tokenizer->special == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tokens");
-    for (size_t i = 0; status == INLAY_OK && i < t->count; i++) {
+    for (size_t i = 0; status == INLAY_OK && i < tokenizer->count; i++) {
         char *piece = NULL;
         size_t bytes = 0;
 
-        status = text_piece(t->text, (int64_t)i, &piece, &bytes, &t->special[i], diag);
+        status = text_piece(tokenizer->text, (int64_t)i, &piece, &bytes, &tokenizer->special[i], diag);
         if (status == INLAY_OK && used + bytes > room) {
-            char *more = realloc(t->pieces, room = 2 * (used + bytes) + 4096);
+            char *more = realloc(tokenizer->pieces, room = 2 * (used + bytes) + 4096);
 
             if (more == NULL)
                 status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tokens");
             else
-                t->pieces = more;
+                tokenizer->pieces = more;
         }
         if (status == INLAY_OK && bytes > 0)
-            memcpy(t->pieces + used, piece, bytes);
+            memcpy(tokenizer->pieces + used, piece, bytes);
         used += bytes;
-        t->ends[i] = used;
+        tokenizer->ends[i] = used;
         free(piece);
     }
     return status;
 }
 
-tokenizer *tokenizer_open(const char *path, char *error, size_t bytes)
+struct tokenizer *tokenizer_open(const char *path, char *error, size_t bytes)
 {
-    tokenizer *t = calloc(1, sizeof *t);
+    struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     inlay_diag diag = INLAY_DIAG_INIT;
     size_t file_bytes = 0;
     char *file;
     inlay_status status;
 
     errno = 0;
-    file = t != NULL ? read_file(path, &file_bytes) : NULL;
+    file = tokenizer != NULL ? read_file(path, &file_bytes) : NULL;
     if (file == NULL)
-        status = inlay_fail(&diag, INLAY_IO_ERROR, "%s", t != NULL ? strerror(errno) : "no memory");
+        status = inlay_fail(&diag, INLAY_IO_ERROR, "%s", tokenizer != NULL ? strerror(errno) : "no memory");
     else
-        status = text_open(file, file_bytes, &t->text, &diag);
+        status = text_open(file, file_bytes, &tokenizer->text, &diag);
     free(file);
     if (status == INLAY_OK)
-        status = read_pieces(t, &diag);
+        status = read_pieces(tokenizer, &diag);
     if (status == INLAY_OK)
-        return t;
+        return tokenizer;
     (void)snprintf(error, bytes, "%s: %s", path, diag.text);
-    tokenizer_close(t);
+    tokenizer_close(tokenizer);
     return NULL;
 }
 
-void tokenizer_close(tokenizer *t)
+void tokenizer_close(struct tokenizer *tokenizer)
 {
-    if (t == NULL)
+    if (tokenizer == NULL)
         return;
-    text_close(t->text);
-    free(t->pieces);
-    free(t->ends);
-    free(t->special);
-    free(t);
+    text_close(tokenizer->text);
+    free(tokenizer->pieces);
+    free(tokenizer->ends);
+    free(tokenizer->special);
+    free(tokenizer);
 }
 
-bool tokenizer_encode(const tokenizer *t, const char *text, bool whole, int64_t **tokens, size_t *count)
+bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool whole, int64_t **tokens, size_t *count)
 {
     text_ids ids = { *tokens, *count, *count };
-    bool ok = text_encode(t->text, text, strlen(text), whole, &ids, NULL) == INLAY_OK;
+    bool ok = text_encode(tokenizer->text, text, strlen(text), whole, &ids, NULL) == INLAY_OK;
 
     *tokens = ids.list;
     *count = ids.count;
     return ok;
 }
 
-const char *tokenizer_bytes(const tokenizer *t, int64_t id, size_t *bytes, bool *special)
+const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t id, size_t *bytes, bool *special)
 {
     size_t begin;
 
-    if (id < 0 || (size_t)id >= t->count || (t->ends[id] == (id > 0 ? t->ends[id - 1] : 0) && !t->special[id]))
+    if (id < 0 || (size_t)id >= tokenizer->count ||
+        (tokenizer->ends[id] == (id > 0 ? tokenizer->ends[id - 1] : 0) && !tokenizer->special[id]))
         return NULL;
-    begin = id > 0 ? t->ends[id - 1] : 0;
-    *bytes = t->ends[id] - begin;
-    *special = t->special[id];
-    return t->pieces + begin;
+    begin = id > 0 ? tokenizer->ends[id - 1] : 0;
+    *bytes = tokenizer->ends[id] - begin;
+    *special = tokenizer->special[id];
+    return tokenizer->pieces + begin;
 }
 
-int64_t tokenizer_id(const tokenizer *t, const char *text)
+int64_t tokenizer_id(const struct tokenizer *tokenizer, const char *text)
 {
-    return text_id(t->text, text);
+    return text_id(tokenizer->text, text);
 }

@@ -6,19 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct tokenizer tokenizer;
+struct tokenizer;
 
 /* Reads the file. NULL: error (`bytes` bytes) holds a one-line message. */
-tokenizer *tokenizer_open(const char *path, char *error, size_t bytes);
-void tokenizer_close(tokenizer *t); /* NULL is a no-op */
+struct tokenizer *tokenizer_open(const char *path, char *error, size_t bytes);
+void tokenizer_close(struct tokenizer *tokenizer); /* NULL is a no-op */
 
 /* Appends the tokens of text to *tokens, [*count], reallocating it; the caller frees it. Added tokens, such as
  * <|im_start|>, are recognised in the text. whole: adds the special tokens that the file puts around a text ([CLS] ...
  * [SEP], <s>). false: out of memory; *tokens stays valid. */
-bool tokenizer_encode(const tokenizer *t, const char *text, bool whole, int64_t **tokens, size_t *count);
+bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool whole, int64_t **tokens, size_t *count);
 /* Returns the bytes that a token adds to a text, possibly part of a character; NULL: the token does not exist.
  * *special: the token is not text. */
-const char *tokenizer_bytes(const tokenizer *t, int64_t token, size_t *bytes, bool *special);
+const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t token, size_t *bytes, bool *special);
 /* Returns the token with this spelling; -1: it does not exist. */
-int64_t tokenizer_id(const tokenizer *t, const char *text);
+int64_t tokenizer_id(const struct tokenizer *tokenizer, const char *text);
 #endif

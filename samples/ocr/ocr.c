@@ -17,10 +17,10 @@ enum { MAX_SIDE = 960, LINE_HEIGHT = 48, MAX_LINE_WIDTH = 3200, MAX_BOXES = 1000
 static const float TEXT_PIXEL = 0.3f, TEXT_BOX = 0.6f, GROW = 2.0f;
 
 /* A model with one input and one output, ready to run. */
-typedef struct model {
+struct model {
     inlay_session *session;
     inlay_context *context;
-} model;
+};
 
 static bool complain(const char *what, const inlay_diag *diag)
 {
@@ -28,31 +28,31 @@ static bool complain(const char *what, const inlay_diag *diag)
     return false;
 }
 
-static void model_close(model *m)
+static void model_close(struct model *model)
 {
-    inlay_context_destroy(m->context);
-    inlay_session_destroy(m->session);
+    inlay_context_destroy(model->context);
+    inlay_session_destroy(model->session);
 }
 
-static bool model_open(const char *dir, const char *file, model *m)
+static bool model_open(const char *dir, const char *file, struct model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     char path[4096];
 
     (void)snprintf(path, sizeof path, "%s/%s", dir, file);
-    if (inlay_session_create(path, NULL, &m->session, &diag) != INLAY_OK ||
-        inlay_context_create(m->session, &m->context, &diag) != INLAY_OK)
+    if (inlay_session_create(path, NULL, &model->session, &diag) != INLAY_OK ||
+        inlay_context_create(model->session, &model->context, &diag) != INLAY_OK)
         return complain(file, &diag);
-    if (inlay_session_input_count(m->session) == 1 && inlay_session_output_count(m->session) == 1)
+    if (inlay_session_input_count(model->session) == 1 && inlay_session_output_count(model->session) == 1)
         return true;
     fprintf(stderr, "ocr: %s: this is no PaddleOCR model: it has %u inputs and %u outputs, not one of each\n", path,
-            inlay_session_input_count(m->session), inlay_session_output_count(m->session));
+            inlay_session_input_count(model->session), inlay_session_output_count(model->session));
     return false;
 }
 
 /* Runs the model on one picture, planes [1, 3, height, width]. The result belongs to the context. NULL after a message.
  */
-static const inlay_value *model_run(model *m, float *planes, int width, int height, uint32_t want_rank)
+static const inlay_value *model_run(struct model *model, float *planes, int width, int height, uint32_t want_rank)
 {
     int64_t dims[4] = { 1, 3, height, width };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -61,18 +61,18 @@ static const inlay_value *model_run(model *m, float *planes, int width, int heig
 
     if (inlay_value_borrow(INLAY_FLOAT, 4, dims, planes, (uint64_t)(3 * width * height) * sizeof *planes, &input,
                            &diag) != INLAY_OK ||
-        inlay_context_set_input(m->context, 0, input, &diag) != INLAY_OK ||
-        inlay_context_run(m->context, NULL, &diag) != INLAY_OK) {
+        inlay_context_set_input(model->context, 0, input, &diag) != INLAY_OK ||
+        inlay_context_run(model->context, NULL, &diag) != INLAY_OK) {
         complain("the model can't be run", &diag);
     } else {
-        output = inlay_context_output(m->context, 0);
+        output = inlay_context_output(model->context, 0);
         if (inlay_value_dtype(output) != INLAY_FLOAT || inlay_value_rank(output) != want_rank) {
             fprintf(stderr, "ocr: this is no PaddleOCR model: the output has rank %u, not %u\n",
                     inlay_value_rank(output), want_rank);
             output = NULL;
         }
     }
-    (void)inlay_context_set_input(m->context, 0, NULL, NULL);
+    (void)inlay_context_set_input(model->context, 0, NULL, NULL);
     inlay_value_unref(input);
     return output;
 }
@@ -81,9 +81,9 @@ static const inlay_value *model_run(model *m, float *planes, int width, int heig
 
 /* Finds one patch of text pixels by a flood fill from (x, y), which clears the visited pixels. False if it is too small
  * or its score too low. */
-static bool take_patch(float *map, int width, int height, int x, int y, int *stack, box *out)
+static bool extract_patch(float *map, int width, int height, int x, int y, int *stack, struct box *out)
 {
-    box b = { x, y, x + 1, y + 1, 0 };
+    struct box box = { x, y, x + 1, y + 1, 0 };
     int depth = 0, pixels = 0;
     float sum = 0, grow;
 
@@ -95,10 +95,10 @@ static bool take_patch(float *map, int width, int height, int x, int y, int *sta
         const int next[4][2] = { { px - 1, py }, { px + 1, py }, { px, py - 1 }, { px, py + 1 } };
 
         pixels++;
-        b.x0 = px < b.x0 ? px : b.x0;
-        b.y0 = py < b.y0 ? py : b.y0;
-        b.x1 = px + 1 > b.x1 ? px + 1 : b.x1;
-        b.y1 = py + 1 > b.y1 ? py + 1 : b.y1;
+        box.x0 = px < box.x0 ? px : box.x0;
+        box.y0 = py < box.y0 ? py : box.y0;
+        box.x1 = px + 1 > box.x1 ? px + 1 : box.x1;
+        box.y1 = py + 1 > box.y1 ? py + 1 : box.y1;
         for (int k = 0; k < 4; k++) {
             int nx = next[k][0], ny = next[k][1];
             if (nx < 0 || ny < 0 || nx >= width || ny >= height || !(map[ny * width + nx] > TEXT_PIXEL))
@@ -108,22 +108,22 @@ static bool take_patch(float *map, int width, int height, int x, int y, int *sta
             stack[depth++] = ny * width + nx;
         }
     }
-    b.score = sum / (float)pixels;
-    if (pixels < MIN_PIXELS || b.score < TEXT_BOX)
+    box.score = sum / (float)pixels;
+    if (pixels < MIN_PIXELS || box.score < TEXT_BOX)
         return false;
     /* The model marks the core of a line; DB's rule grows it by area * ratio / perimeter. */
-    grow = (float)((b.x1 - b.x0) * (b.y1 - b.y0)) * GROW / (float)(2 * (b.x1 - b.x0 + b.y1 - b.y0));
-    b.x0 -= (int)grow;
-    b.y0 -= (int)grow;
-    b.x1 += (int)grow;
-    b.y1 += (int)grow;
-    *out = b;
+    grow = (float)((box.x1 - box.x0) * (box.y1 - box.y0)) * GROW / (float)(2 * (box.x1 - box.x0 + box.y1 - box.y0));
+    box.x0 -= (int)grow;
+    box.y0 -= (int)grow;
+    box.x1 += (int)grow;
+    box.y1 += (int)grow;
+    *out = box;
     return true;
 }
 
 static int reading_order(const void *pa, const void *pb)
 {
-    const box *a = pa, *b = pb;
+    const struct box *a = pa, *b = pb;
     int middle_a = (a->y0 + a->y1) / 2, middle_b = (b->y0 + b->y1) / 2;
 
     if (middle_a < b->y0 || middle_b < a->y0)
@@ -132,14 +132,14 @@ static int reading_order(const void *pa, const void *pb)
 }
 
 /* Finds boxes in the picture, in reading order. Returns their number, or -1 after a message. */
-static int detect(model *m, const picture *p, box *boxes)
+static int detect(struct model *model, const struct picture *picture, struct box *boxes)
 {
     static const float mean[3] = { 0.485f, 0.456f, 0.406f }, deviation[3] = { 0.229f, 0.224f, 0.225f };
-    int longest = p->width > p->height ? p->width : p->height, count = 0;
+    int longest = picture->width > picture->height ? picture->width : picture->height, count = 0;
     float scale = longest > MAX_SIDE ? (float)MAX_SIDE / (float)longest : 1;
     /* The model halves the picture five times. */
-    int width = ((int)((float)p->width * scale) + 31) / 32 * 32,
-        height = ((int)((float)p->height * scale) + 31) / 32 * 32;
+    int width = ((int)((float)picture->width * scale) + 31) / 32 * 32,
+        height = ((int)((float)picture->height * scale) + 31) / 32 * 32;
     float *planes = malloc((size_t)(3 * width * height) * sizeof *planes), *map = NULL;
     int *stack = malloc((size_t)(width * height) * sizeof *stack);
     const inlay_value *output = NULL;
@@ -149,8 +149,9 @@ static int detect(model *m, const picture *p, box *boxes)
         count = -1;
         goto done;
     }
-    picture_to_planes(p, (box){ 0, 0, p->width, p->height, 0 }, width, height, mean, deviation, planes);
-    output = model_run(m, planes, width, height, 4);
+    picture_to_planes(picture, (struct box){ 0, 0, picture->width, picture->height, 0 }, width, height, mean, deviation,
+                      planes);
+    output = model_run(model, planes, width, height, 4);
     if (output == NULL || inlay_value_count(output) != (int64_t)width * height) {
         if (output != NULL)
             fprintf(stderr, "ocr: the detection model's map has another size than the picture\n");
@@ -160,14 +161,14 @@ static int detect(model *m, const picture *p, box *boxes)
     map = inlay_value_data(output);
     for (int y = 0; y < height; y++) {
         for (int x = 0; x < width && count < MAX_BOXES; x++) {
-            box b;
-            if (!(map[y * width + x] > TEXT_PIXEL) || !take_patch(map, width, height, x, y, stack, &b))
+            struct box box;
+            if (!(map[y * width + x] > TEXT_PIXEL) || !extract_patch(map, width, height, x, y, stack, &box))
                 continue;
-            b.x0 = b.x0 * p->width / width;
-            b.x1 = b.x1 * p->width / width;
-            b.y0 = b.y0 * p->height / height;
-            b.y1 = b.y1 * p->height / height;
-            boxes[count++] = b;
+            box.x0 = box.x0 * picture->width / width;
+            box.x1 = box.x1 * picture->width / width;
+            box.y0 = box.y0 * picture->height / height;
+            box.y1 = box.y1 * picture->height / height;
+            boxes[count++] = box;
         }
     }
     qsort(boxes, (size_t)count, sizeof *boxes, reading_order);
@@ -180,35 +181,35 @@ done:
 /* ------------------------------------------------------------------ recognition */
 
 /* The alphabet: a blank, the lines of the file, a space. */
-typedef struct alphabet {
+struct alphabet {
     char *text;
     char **letters; /* [count] into text */
     int count;
-} alphabet;
+};
 
-static bool alphabet_read(const char *dir, alphabet *out)
+static bool alphabet_read(const char *dir, struct alphabet *out)
 {
     char path[4096];
-    FILE *f;
+    FILE *file;
     long bytes;
     int lines = 0;
 
     (void)snprintf(path, sizeof path, "%s/ppocr_keys_v1.txt", dir);
-    *out = (alphabet){ 0 };
-    f = fopen(path, "rb");
-    if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (bytes = ftell(f)) < 0 || fseek(f, 0, SEEK_SET) != 0) {
+    *out = (struct alphabet){ 0 };
+    file = fopen(path, "rb");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (bytes = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) != 0) {
         fprintf(stderr, "ocr: %s: the alphabet can't be read\n", path);
-        if (f != NULL)
-            fclose(f);
+        if (file != NULL)
+            fclose(file);
         return false;
     }
     out->text = calloc((size_t)bytes + 2, 1);
-    if (out->text != NULL && fread(out->text, 1, (size_t)bytes, f) == (size_t)bytes) {
+    if (out->text != NULL && fread(out->text, 1, (size_t)bytes, file) == (size_t)bytes) {
         for (long i = 0; i < bytes; i++)
             lines += out->text[i] == '\n';
         out->letters = calloc((size_t)lines + 4, sizeof(char *));
     }
-    fclose(f);
+    fclose(file);
     if (out->letters == NULL) {
         fprintf(stderr, "ocr: %s: the alphabet can't be read\n", path);
         free(out->text);
@@ -225,15 +226,15 @@ static bool alphabet_read(const char *dir, alphabet *out)
     return true;
 }
 
-static void alphabet_deinit(alphabet *a)
+static void alphabet_deinit(struct alphabet *alphabet)
 {
-    free(a->letters);
-    free(a->text);
+    free(alphabet->letters);
+    free(alphabet->text);
 }
 
 /* Connectionist temporal classification, greedy: the best letter of each step, without repeats and blanks. Appends
  * UTF-8 to text; returns the mean confidence of the letters. */
-static float spell(const inlay_value *steps, const alphabet *a, char *text, size_t room)
+static float decode_text(const inlay_value *steps, const struct alphabet *alphabet, char *text, size_t room)
 {
     const int64_t *dims = inlay_value_dims(steps);
     const float *row = inlay_value_data(steps);
@@ -242,13 +243,14 @@ static float spell(const inlay_value *steps, const alphabet *a, char *text, size
     int letters = 0;
 
     text[0] = '\0';
-    for (int64_t t = 0; t < dims[1]; t++, row += dims[2]) {
+    for (int64_t step = 0; step < dims[1]; step++, row += dims[2]) {
         int64_t best = 0;
         for (int64_t k = 1; k < dims[2]; k++)
             if (row[k] > row[best])
                 best = k;
-        if (best != 0 && best != before && best < a->count && strlen(text) + strlen(a->letters[best]) + 1 < room) {
-            strcat(text, a->letters[best]);
+        if (best != 0 && best != before && best < alphabet->count &&
+            strlen(text) + strlen(alphabet->letters[best]) + 1 < room) {
+            strcat(text, alphabet->letters[best]);
             sum += row[best];
             letters++;
         }
@@ -257,10 +259,11 @@ static float spell(const inlay_value *steps, const alphabet *a, char *text, size
     return letters > 0 ? sum / (float)letters : 0;
 }
 
-static bool recognize(model *m, const picture *p, box b, const alphabet *a, char *text, size_t room, float *out_score)
+static bool recognize(struct model *model, const struct picture *picture, struct box box,
+                      const struct alphabet *alphabet, char *text, size_t room, float *out_score)
 {
     static const float half[3] = { 0.5f, 0.5f, 0.5f };
-    int width = LINE_HEIGHT * (b.x1 - b.x0) / (b.y1 - b.y0);
+    int width = LINE_HEIGHT * (box.x1 - box.x0) / (box.y1 - box.y0);
     const inlay_value *steps;
     float *planes;
 
@@ -270,10 +273,10 @@ static bool recognize(model *m, const picture *p, box b, const alphabet *a, char
         fprintf(stderr, "ocr: no memory for a line of %d pixels\n", width);
         return false;
     }
-    picture_to_planes(p, b, width, LINE_HEIGHT, half, half, planes);
-    steps = model_run(m, planes, width, LINE_HEIGHT, 3);
+    picture_to_planes(picture, box, width, LINE_HEIGHT, half, half, planes);
+    steps = model_run(model, planes, width, LINE_HEIGHT, 3);
     if (steps != NULL)
-        *out_score = spell(steps, a, text, room);
+        *out_score = decode_text(steps, alphabet, text, room);
     free(planes);
     return steps != NULL;
 }
@@ -290,40 +293,42 @@ typedef struct table_reader {
 
 static void print_table(void *user, const char *text, size_t bytes)
 {
-    table_reader *t = user;
+    table_reader *table = user;
 
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] != '\n') {
-            if (t->bytes < sizeof t->line - 1)
-                t->line[t->bytes++] = text[i];
+            if (table->bytes < sizeof table->line - 1)
+                table->line[table->bytes++] = text[i];
             continue;
         }
-        t->line[t->bytes] = '\0';
-        t->inside = t->bytes > 0 && (t->inside || strncmp(t->line, "provider ", 9) == 0);
-        if (t->inside)
-            printf("  %s\n", t->line);
-        t->bytes = 0;
+        table->line[table->bytes] = '\0';
+        table->inside = table->bytes > 0 && (table->inside || strncmp(table->line, "provider ", 9) == 0);
+        if (table->inside)
+            printf("  %s\n", table->line);
+        table->bytes = 0;
     }
 }
 
-static bool print_providers(const char *what, const model *m)
+static bool print_providers(const char *what, const struct model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     table_reader table = { .bytes = 0 };
 
     printf("%s ran on:\n", what);
-    return inlay_session_explain(m->session, "text", print_table, &table, &diag) == INLAY_OK || complain(what, &diag);
+    return inlay_session_explain(model->session, "text", print_table, &table, &diag) == INLAY_OK ||
+           complain(what, &diag);
 }
 
-static bool read_picture(model *finder, model *reader, const alphabet *letters, picture *p)
+static bool read_picture(struct model *finder, struct model *reader, const struct alphabet *letters,
+                         struct picture *picture)
 {
-    static box boxes[MAX_BOXES];
-    int count = detect(finder, p, boxes), lines = 0;
+    static struct box boxes[MAX_BOXES];
+    int count = detect(finder, picture, boxes), lines = 0;
 
     for (int i = 0; i < count; i++) {
         char text[4096];
         float score = 0;
-        if (!recognize(reader, p, boxes[i], letters, text, sizeof text, &score))
+        if (!recognize(reader, picture, boxes[i], letters, text, sizeof text, &score))
             return false;
         if (text[0] == '\0')
             continue;
@@ -331,7 +336,7 @@ static bool read_picture(model *finder, model *reader, const alphabet *letters, 
         lines++;
     }
     for (int i = 0; i < count; i++)
-        picture_frame(p, boxes[i]);
+        picture_frame(picture, boxes[i]);
     if (count == 0)
         printf("no text was found\n");
     else if (count > 0)
@@ -341,23 +346,23 @@ static bool read_picture(model *finder, model *reader, const alphabet *letters, 
 
 int main(int argc, char **argv)
 {
-    model finder = { 0 }, reader = { 0 };
-    alphabet letters = { 0 };
-    picture p = { 0 };
+    struct model finder = { 0 }, reader = { 0 };
+    struct alphabet letters = { 0 };
+    struct picture picture = { 0 };
     bool done = false;
 
     if (argc < 3 || argc > 4) {
         fprintf(stderr, "usage: ocr MODELS PICTURE.png [OUT.png]\n");
         return 2;
     }
-    done = picture_read(argv[2], &p) && alphabet_read(argv[1], &letters) &&
+    done = picture_read(argv[2], &picture) && alphabet_read(argv[1], &letters) &&
            model_open(argv[1], "ch_PP-OCRv4_det_infer.onnx", &finder) &&
-           model_open(argv[1], "ch_PP-OCRv4_rec_infer.onnx", &reader) && read_picture(&finder, &reader, &letters, &p) &&
-           print_providers("detection", &finder) && print_providers("recognition", &reader) &&
-           (argc < 4 || picture_write(argv[3], &p));
+           model_open(argv[1], "ch_PP-OCRv4_rec_infer.onnx", &reader) &&
+           read_picture(&finder, &reader, &letters, &picture) && print_providers("detection", &finder) &&
+           print_providers("recognition", &reader) && (argc < 4 || picture_write(argv[3], &picture));
     model_close(&reader);
     model_close(&finder);
     alphabet_deinit(&letters);
-    picture_deinit(&p);
+    picture_deinit(&picture);
     return done ? 0 : 1;
 }

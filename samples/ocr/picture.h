@@ -4,27 +4,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct picture {
+struct picture {
     unsigned char *pixels; /* [height][width][3] red, green, blue; owned */
     int width, height;
-} picture;
+};
 
 /* In pixels; x0, y0 inside, x1, y1 outside. */
-typedef struct box {
+struct box {
     int x0, y0, x1, y1;
     float score; /* 0 to 1: confidence that this is text */
-} box;
+};
 
 /* Each returns false after printing why to stderr, with the file's name. */
-bool picture_read(const char *path, picture *out);
-bool picture_write(const char *path, const picture *p);
-void picture_deinit(picture *p);
+bool picture_read(const char *path, struct picture *out);
+bool picture_write(const char *path, const struct picture *picture);
+void picture_deinit(struct picture *picture);
 
 /* Scales the part of the picture within the box to width x height (bilinear) and writes it as planes of floats,
  * [3][height][width], in the order blue, green, red that PaddleOCR was trained with: (value / 255 - mean[c]) /
  * deviation[c]. */
-void picture_to_planes(const picture *p, box b, int width, int height, const float mean[3], const float deviation[3],
-                       float *planes);
+void picture_to_planes(const struct picture *picture, struct box box, int width, int height, const float mean[3],
+                       const float deviation[3], float *planes);
 /* Draws a red frame, clipped to the picture. */
-void picture_frame(picture *p, box b);
+void picture_frame(struct picture *picture, struct box box);
 #endif

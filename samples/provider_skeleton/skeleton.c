@@ -66,11 +66,11 @@ static inlay_status leaky_run(const kit_call *call)
 
 enum { PANEL = 32 };
 
-typedef struct matmul {
+typedef struct packed_matrix {
     int64_t k, n;
     int64_t panels;
     float weights[]; /* [panels][k][PANEL]; columns past n are zero */
-} matmul;
+} packed_matrix;
 
 static int64_t panels_of(int64_t columns)
 {
@@ -95,7 +95,7 @@ static bool matmul_supports(const kit_node *node, kit_refusal *why)
 }
 
 /* Estimates the time at these shapes. The host compares the estimates of providers, so be accurate: a provider that
- * promises too much is chosen where others are faster. On the machine where this was measured, the loop does 50
+ * underestimates its time is chosen even if others are faster. On the machine where this was measured, the loop does 50
  * operations per nanosecond, including the columns that pad the last panel (`inlay bench` measures yours); threads
  * share the rows. */
 static void matmul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -117,64 +117,66 @@ static inlay_status matmul_prepare(const kit_node *node, void **out_state, inlay
     const int64_t k = kit_input(node, 1)->dims[0].value, n = kit_input(node, 1)->dims[1].value;
     const int64_t panels = panels_of(n);
     const float *w = kit_constant(node, 1);
-    matmul *m = NULL;
+    packed_matrix *packed = NULL;
     size_t bytes;
 
     /* Sizes come from a file: a matrix without rows may claim 2^60 columns. */
     if (!__builtin_mul_overflow((size_t)panels * PANEL, (size_t)k * sizeof(float), &bytes) && w != NULL)
-        m = calloc(1, sizeof *m + bytes);
-    if (m == NULL)
+        packed = calloc(1, sizeof *packed + bytes);
+    if (packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a matrix of %lld x %lld", (long long)k, (long long)n);
-    m->k = k;
-    m->n = n;
-    m->panels = panels;
+    packed->k = k;
+    packed->n = n;
+    packed->panels = panels;
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++)
-            m->weights[(j / PANEL * k + i) * PANEL + j % PANEL] = w[i * n + j];
+            packed->weights[(j / PANEL * k + i) * PANEL + j % PANEL] = w[i * n + j];
     kit_drop_constant(node, 1); /* packed: the host may release the original */
-    *out_state = m;
+    *out_state = packed;
     return INLAY_OK;
 }
 
 /* Compiled for several instruction sets; the best one is selected when the plugin is loaded. */
 KIT_MULTIVERSION
-static void multiply_row(const matmul *m, const float *x, float *y)
+static void multiply_row(const packed_matrix *packed, const float *x, float *y)
 {
-    for (int64_t p = 0; p < m->panels; p++) {
-        const float *w = m->weights + p * m->k * PANEL;
-        const int64_t columns = m->n - p * PANEL < PANEL ? m->n - p * PANEL : PANEL;
+    for (int64_t panel = 0; panel < packed->panels; panel++) {
+        const float *w = packed->weights + panel * packed->k * PANEL;
+        const int64_t columns = packed->n - panel * PANEL < PANEL ? packed->n - panel * PANEL : PANEL;
         float sums[PANEL] = { 0 };
 
-        for (int64_t i = 0; i < m->k; i++)
+        for (int64_t i = 0; i < packed->k; i++)
             for (int j = 0; j < PANEL; j++)
                 sums[j] += x[i] * w[i * PANEL + j];
-        memcpy(y + p * PANEL, sums, (size_t)columns * sizeof *y);
+        memcpy(y + panel * PANEL, sums, (size_t)columns * sizeof *y);
     }
 }
 
 static inlay_status matmul_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
-    const matmul *m = call->state;
-    const int64_t often = 1 + 4000000 / (m->k * m->n + 1); /* rows in about a tenth of a millisecond */
+    const packed_matrix *packed = call->state;
+    /* The rows that take about a tenth of a millisecond. */
+    const int64_t rows_per_poll = 1 + 4000000 / (packed->k * packed->n + 1);
 
     (void)worker;
-    for (int64_t r = begin; r < end; r++) {
-        inlay_status status = (r - begin) % often == 0 ? kit_poll(call) : INLAY_OK;
+    for (int64_t row = begin; row < end; row++) {
+        inlay_status status = (row - begin) % rows_per_poll == 0 ? kit_poll(call) : INLAY_OK;
 
         if (status != INLAY_OK)
             return status; /* cancelled, or deadline exceeded */
-        multiply_row(m, (const float *)call->in[0].data + r * m->k, (float *)call->out[0].data + r * m->n);
+        multiply_row(packed, (const float *)call->in[0].data + row * packed->k,
+                     (float *)call->out[0].data + row * packed->n);
     }
     return INLAY_OK;
 }
 
 static inlay_status matmul_run(const kit_call *call)
 {
-    const matmul *m = call->state;
-    int64_t rows = m->n > 0 ? call->out[0].count / m->n : 0;
+    const packed_matrix *packed = call->state;
+    int64_t rows = packed->n > 0 ? call->out[0].count / packed->n : 0;
 
-    return kit_parallel(call, rows, 1 + 65536 / (m->k * m->n + 1), matmul_rows, (void *)(uintptr_t)call);
+    return kit_parallel(call, rows, 1 + 65536 / (packed->k * packed->n + 1), matmul_rows, (void *)(uintptr_t)call);
 }
 
 /* ------------------------------------------------------------------ the table of kernels

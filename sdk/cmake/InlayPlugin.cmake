@@ -1,7 +1,7 @@
-# inlay_add_plugin(NAME SOURCE...) - a plugin .so on the kit that exports inlay_plugin_open and nothing else. It is
-# installed where inlay looks for plugins; set INLAY_PLUGIN_INSTALL_DIR (relative to the prefix, "" = not at all) before
-# the call for another place, INLAY_PLUGIN_OUTPUT_DIRECTORY for the place in the build tree, INLAY_PLUGIN_PREFIX for what
-# the file's name begins with before NAME ("").
+# inlay_add_plugin(NAME SOURCE...) - builds a plugin .so with the kit that exports only inlay_plugin_open, and installs it
+# in inlay's plugin folder. Set before the call: INLAY_PLUGIN_INSTALL_DIR, another folder (relative to the prefix; "" =
+# do not install); INLAY_PLUGIN_OUTPUT_DIRECTORY, the folder in the build tree; INLAY_PLUGIN_PREFIX, a prefix of the
+# file's name ("").
 set(INLAY_PLUGIN_EXPORTS ${CMAKE_CURRENT_LIST_DIR}/plugin.map CACHE INTERNAL "linker script of plugins")
 
 function(inlay_add_plugin name)

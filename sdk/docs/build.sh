@@ -1,8 +1,8 @@
 #!/bin/bash
-# Builds the documentation as static pages: those in pages/, the READMEs that people read, and a reference made from the
-# headers, the tables of options, and what the program says of its verbs.
+# Builds the documentation as static pages: those in pages/, the READMEs for users, and a reference generated from the
+# headers, the tables of options, and the program's help texts.
 #   build.sh INLAY OUT
-# INLAY is the executable; OUT gets index.html and what belongs to it. Needs Sphinx and its parser for Markdown (Debian:
+# INLAY is the executable; index.html and the other pages go to OUT. Needs Sphinx and its parser for Markdown (Debian:
 # python3-sphinx, python3-myst-parser). A broken link or reference is an error.
 set -euo pipefail
 [ $# = 2 ] || { echo "usage: build.sh INLAY OUT" >&2; exit 2; }

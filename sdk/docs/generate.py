@@ -1,4 +1,4 @@
-"""Writes the pages that nobody writes by hand: verbs, options, the C interfaces, and the READMEs.
+"""Generates pages: verbs, options, the C interfaces, and the READMEs.
 
     generate.py INLAY OUT"""
 import os
@@ -9,7 +9,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
-# The READMEs that are pages, with the group of the table of contents that they belong to.
+# READMEs that become pages, with their group of the table of contents.
 READMES = {
     "guide-python": "sdk/bindings/python/README.md",
     "guide-cpp": "sdk/bindings/cpp/README.md",
@@ -37,12 +37,12 @@ HEADERS = [
 
 
 def run(*command):
-    environment = dict(os.environ, ARGP_HELP_FMT="rmargin=1000") # lines as they are, not wrapped
+    environment = dict(os.environ, ARGP_HELP_FMT="rmargin=1000") # do not wrap lines
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 def escape(text):
-    """Text as Markdown that reads the same; names of the interface as code."""
+    """Escapes text for Markdown and formats names of the interface as code."""
     text = re.sub(r"([\\`*_<>|\[\]])", r"\\\1", text)
     return re.sub(r"(?:inlay|INLAY)(?:\\_\w+)+(?:\\_?\*|\(\))?", lambda m: "`" + m.group().replace("\\", "") + "`", text)
 
@@ -62,7 +62,7 @@ def flag_text(row):
 
 
 def prose_of(help_text):
-    """What --help says before the flags and after them."""
+    """Returns the lines of --help before and after the flags."""
     lines = help_text.splitlines()
     first = next(i for i, line in enumerate(lines) if i > 0 and re.match(r" +(-.,)?\s*--| Session options", line))
     last = max(i for i, line in enumerate(lines) if re.match(r" +(-., )?--", line))
@@ -74,7 +74,7 @@ def prose_of(help_text):
 
 def verbs_page(inlay, rows):
     out = ["# Verbs", "", "Every verb has `--help` and `--json`, and takes the [options of the library](options.md) as "
-           "flags unless it says otherwise. The exit code tells what kind of failure it was:", ""]
+           "flags unless it says otherwise. The exit code states the kind of failure:", ""]
     out += ["    " + line for line in run(inlay, "help", "exit-codes").splitlines()]
     for head in (row for row in rows if row[3] == ""):
         verb = head[0]
@@ -108,7 +108,7 @@ def options_page(rows):
 
 def providers_page(inlay):
     text = run(inlay, "providers", "--no-config", "--plugin-dirs", "")
-    out = ["# Providers and their options", "", "What `inlay providers` says where this page was made. An option is set "
+    out = ["# Providers and their options", "", "The output of `inlay providers` on the machine that generated this page. An option is set "
            "as `--option NAME.OPTION=VALUE`.", ""]
     return "\n".join(out + ["    " + re.sub(r"(/\S+)/([^/\s]+\.so)", r"\2", line) for line in text.splitlines()]) + "\n"
 
@@ -117,7 +117,7 @@ def providers_page(inlay):
 
 
 def comment_text(comment):
-    """The text of a comment as Markdown: paragraphs; what is indented, as it stands."""
+    """Converts the text of a comment to Markdown: paragraphs; indented lines stay unchanged."""
     lines = re.sub(r"^/\*\s?|\s*\*/$", "", comment.strip()).split("\n")
     lines = [re.sub(r"^\s*\* ?", "", line) if i else line for i, line in enumerate(lines)]
     out, code = [], False
@@ -135,7 +135,7 @@ def comment_text(comment):
 
 
 def names_in(code):
-    """What a piece of code declares, in its order."""
+    """Returns the names that a piece of code declares, in its order."""
     code = re.sub(r"/\*.*?\*/", "", code, flags=re.S)
     found = []
     depth = 0
@@ -150,7 +150,7 @@ def names_in(code):
 
 
 def blocks(text):
-    """Pieces of a header: ("ruler", title, comment), ("text", comment) and ("code", code)."""
+    """Splits a header into ("ruler", title, comment), ("text", comment) and ("code", code)."""
     text = re.sub(r"#ifdef __cplusplus\n.*?#endif\n?", "", text, flags=re.S)
     text = re.sub(r"^#(?:ifndef|define) INLAY_\w+_H\n|^#include .*\n", "", text, flags=re.M)
     for piece in re.split(r"\n\s*\n", text):
@@ -188,7 +188,7 @@ def header_page(name, title):
 
 
 def readme_page(path):
-    """A README; links into the tree, which is not there, become plain text."""
+    """Copies a README; links into the source tree become plain text."""
     text = (SOURCE / path).read_text()
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
 

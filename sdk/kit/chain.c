@@ -1,19 +1,20 @@
-/* Chains: pointwise kernels behind one another run as one loop over tiles that stay in the first cache.
+/* Chains: consecutive pointwise kernels are fused into one loop over tiles that fit into the L1 cache.
  *
- *     assess      nodes whose kernels have a row and whose results nobody else reads are joined to who reads them; the
- *                 group is one more offer beside those of its nodes
- *     specialize  the dims of the result are the loop; what is read from outside broadcasts into it
- *     execute     tile by tile, each kernel's row in turn; what is between them lives in buffers of a tile
+ *     assess      a node whose kernel has a row function and whose result has one consumer is fused with the consumer;
+ *                 the chain is offered in addition to the offers of its nodes
+ *     specialize  the loop has the dims of the result; inputs of the chain are broadcast to them
+ *     execute     calls the row function of each kernel for a tile, then for the next tile; intermediate results are
+ *                 stored in tile buffers
  *
- * Where sizes turn out not to fit, the units of the region run one after the other as those of any region do. */
+ * If the shapes of a run do not allow this, the units of the region run sequentially, as in any other region. */
 #include "internal.h"
 
 enum { TILE = 1024, MAX_CHAIN = 512, SHORT_ROW = 32 };
 
 /* ------------------------------------------------------------------ finding */
 
-/* Is the node one of a chain, by itself? Everything it reads and makes is float, and the first row_inputs are all that
- * its row reads. */
+/* Can the node be part of a chain? Its inputs and its only output must be float tensors. The row function reads the
+ * first row_inputs inputs; further inputs must be constants. */
 static bool is_pointwise(const kit_node *node, const kit_kernel *kernel)
 {
     const inlay_node_info *info = node->info;
@@ -40,50 +41,51 @@ static bool same_dims(const inlay_value_info *a, const inlay_value_info *b)
     if (a->rank != b->rank || a->rank == INLAY_RANK_UNKNOWN)
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {
-        const inlay_dim *dim = &a->dims[d], *y = &b->dims[d];
-        if (dim->kind != y->kind || dim->kind == INLAY_DIM_UNKNOWN ||
-            (dim->kind == INLAY_DIM_FIXED ? dim->value != y->value : dim->symbol != y->symbol))
+        const inlay_dim *dim = &a->dims[d], *other = &b->dims[d];
+        if (dim->kind != other->kind || dim->kind == INLAY_DIM_UNKNOWN ||
+            (dim->kind == INLAY_DIM_FIXED ? dim->value != other->value : dim->symbol != other->symbol))
             return false;
     }
     return true;
 }
 
-/* For each value the node that reads it, when there is one alone and it is no output of the graph; INLAY_NONE. */
-static void find_only_readers(const inlay_graph *graph, uint32_t *reader)
+/* Stores for each value its only consumer. INLAY_NONE: several consumers, no consumer, or an output of the graph. */
+static void find_only_consumers(const inlay_graph *graph, uint32_t *consumer)
 {
-    const uint32_t NOBODY = INLAY_NONE - 1;
+    const uint32_t UNREAD = INLAY_NONE - 1;
 
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        reader[v] = (inlay_graph_value(graph, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 ? INLAY_NONE : NOBODY;
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const inlay_node_info *info = inlay_graph_node(graph, n);
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        consumer[value] =
+            (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0 ? INLAY_NONE : UNREAD;
+    for (uint32_t node = 0; node < graph->node_count; node++) {
+        const inlay_node_info *info = inlay_graph_node(graph, node);
         for (uint32_t i = 0; i < info->input_count; i++) {
-            uint32_t v = info->inputs[i];
-            if (v != INLAY_NONE && v < graph->value_count)
-                reader[v] = reader[v] == NOBODY || reader[v] == n ? n : INLAY_NONE;
+            uint32_t value = info->inputs[i];
+            if (value != INLAY_NONE && value < graph->value_count)
+                consumer[value] = consumer[value] == UNREAD || consumer[value] == node ? node : INLAY_NONE;
         }
     }
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        reader[v] = reader[v] == NOBODY ? INLAY_NONE : reader[v];
+    for (uint32_t value = 0; value < graph->value_count; value++)
+        consumer[value] = consumer[value] == UNREAD ? INLAY_NONE : consumer[value];
 }
 
-/* Offers the nodes of each chain. last[n] is the last node of n's chain, INLAY_NONE: it is in none; first and next are
- * room for lists. */
+/* Offers the nodes of each chain. last[node]: the last node of the node's chain; INLAY_NONE: not in a chain. first and
+ * next: scratch memory of node_count elements each. */
 static inlay_status offer_chains(const inlay_graph *graph, const uint32_t *last, uint32_t *first, uint32_t *next,
                                  const inlay_assess_sink *sink)
 {
     memset(first, 0xff, graph->node_count * sizeof *first);
-    for (uint32_t n = graph->node_count; n-- > 0;) {
-        if (last[n] == INLAY_NONE)
+    for (uint32_t node = graph->node_count; node-- > 0;) {
+        if (last[node] == INLAY_NONE)
             continue;
-        next[n] = first[last[n]];
-        first[last[n]] = n;
+        next[node] = first[last[node]];
+        first[last[node]] = node;
     }
     for (uint32_t root = 0; root < graph->node_count; root++) {
         uint32_t nodes[MAX_CHAIN], count = 0;
 
-        for (uint32_t n = first[root]; n != INLAY_NONE && count < MAX_CHAIN; n = next[n])
-            nodes[count++] = n;
+        for (uint32_t node = first[root]; node != INLAY_NONE && count < MAX_CHAIN; node = next[node])
+            nodes[count++] = node;
         if (count > 1) {
             const inlay_offer offer = {
                 .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes, .node_count = count
@@ -99,35 +101,37 @@ static inlay_status offer_chains(const inlay_graph *graph, const uint32_t *last,
 inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, const kit_kernel *const *kernels,
                               const inlay_assess_sink *sink)
 {
-    uint32_t *reader = malloc(((size_t)graph->value_count + 3 * (size_t)graph->node_count + 1) * sizeof *reader);
-    uint32_t *last, *size, *room;
+    uint32_t *consumer = malloc(((size_t)graph->value_count + 3 * (size_t)graph->node_count + 1) * sizeof *consumer);
+    uint32_t *last, *size, *scratch;
     inlay_status status;
 
-    if (reader == NULL)
+    if (consumer == NULL)
         return INLAY_OUT_OF_MEMORY;
-    last = reader + graph->value_count;
+    last = consumer + graph->value_count;
     size = last + graph->node_count; /* nodes of the chain that ends there */
-    room = size + graph->node_count;
-    find_only_readers(graph, reader);
+    scratch = size + graph->node_count;
+    find_only_consumers(graph, consumer);
     memset(size, 0, graph->node_count * sizeof *size);
     for (uint32_t n = graph->node_count; n-- > 0;) {
         const kit_node node = {
             .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n), .provider = state->user
         };
-        uint32_t v = node.info->output_count > 0 ? node.info->outputs[0] : INLAY_NONE, next;
+        uint32_t result = node.info->output_count > 0 ? node.info->outputs[0] : INLAY_NONE, next;
 
         last[n] = INLAY_NONE;
         if (!is_pointwise(&node, kernels[n]))
             continue;
         last[n] = n;
-        next = v == INLAY_NONE ? INLAY_NONE : reader[v];
+        next = result == INLAY_NONE ? INLAY_NONE : consumer[result];
+        INLAY_CHECK(next == INLAY_NONE || next < graph->node_count);
         if (next != INLAY_NONE && next > n && last[next] != INLAY_NONE && size[last[next]] < MAX_CHAIN &&
-            same_dims(inlay_graph_value(graph, v), inlay_graph_value(graph, inlay_graph_node(graph, next)->outputs[0])))
+            same_dims(inlay_graph_value(graph, result),
+                      inlay_graph_value(graph, inlay_graph_node(graph, next)->outputs[0])))
             last[n] = last[next];
         size[last[n]]++;
     }
-    status = offer_chains(graph, last, size, room, sink);
-    free(reader);
+    status = offer_chains(graph, last, size, scratch, sink);
+    free(consumer);
     return status;
 }
 
@@ -135,10 +139,10 @@ inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, 
 
 enum { MAX_RANK = 8 };
 
-/* Where a row reads or writes. */
+/* Location of an operand of a row function. */
 enum { AT_OUTSIDE, AT_TILE, AT_OUTPUT };
 
-/* Something that is read from outside. */
+/* An operand that the region does not compute. */
 struct outside {
     uint32_t kind;             /* KIT_REF_INPUT or FIXED */
     uint32_t index;            /* of the region's input */
@@ -157,16 +161,16 @@ struct link {
 
 struct kit_chain {
     uint32_t rank;            /* at least 1 */
-    int64_t dims[MAX_RANK];   /* dimensions that can be walked as one are one */
+    int64_t dims[MAX_RANK];   /* after merging neighbours, see collapse() */
     int64_t count;            /* their product */
     struct outside *outsides; /* [outside_count] */
     struct link *links;       /* [link_count] */
     uint32_t outside_count, link_count;
-    uint32_t tile_count; /* buffers of a tile */
-    int64_t chunks;      /* tiles in the last dimension */
+    uint32_t tile_count; /* number of tile buffers */
+    int64_t chunks;      /* number of tiles in the last dimension */
 };
 
-/* Is the tensor's shape broadcast into dims? Gives its strides, in elements. */
+/* Can the tensor's shape be broadcast to dims? Stores its strides, in elements. */
 static bool broadcast_strides(const kit_tensor *tensor, const int64_t *dims, uint32_t rank, int64_t *strides)
 {
     int64_t step = 1;
@@ -184,19 +188,19 @@ static bool broadcast_strides(const kit_tensor *tensor, const int64_t *dims, uin
     return true;
 }
 
-/* Joins neighbouring dimensions where every stride allows it, and drops those of size 1. */
+/* Merges neighbouring dimensions if the strides of every operand allow it, and drops dimensions of size 1. */
 static void collapse(struct kit_chain *chain)
 {
     uint32_t kept = 0;
 
     for (uint32_t d = 0; d < chain->rank; d++) {
-        bool joins = kept > 0;
+        bool mergeable = kept > 0;
 
         if (chain->dims[d] == 1)
             continue;
-        for (uint32_t k = 0; joins && k < chain->outside_count; k++)
-            joins = chain->outsides[k].strides[kept - 1] == chain->outsides[k].strides[d] * chain->dims[d];
-        if (joins)
+        for (uint32_t k = 0; mergeable && k < chain->outside_count; k++)
+            mergeable = chain->outsides[k].strides[kept - 1] == chain->outsides[k].strides[d] * chain->dims[d];
+        if (mergeable)
             chain->dims[kept - 1] *= chain->dims[d];
         else
             chain->dims[kept++] = chain->dims[d];
@@ -211,18 +215,18 @@ static void collapse(struct kit_chain *chain)
     chain->rank = kept;
 }
 
-/* What the building of a chain keeps in mind. */
+/* State of kit_chain_build. */
 struct builder {
     const inlay_compiled *compiled;
     const inlay_specialize_request *request;
     struct kit_chain *chain;
-    uint32_t *tile_of;  /* [unit_count] the buffer that holds the unit's result, INLAY_NONE */
-    uint32_t *last_use; /* [unit_count] the last unit that reads it */
-    bool *busy;         /* [unit_count] buffers in use */
+    uint32_t *tile_of;  /* [unit_count] the tile buffer of the unit's result, or INLAY_NONE */
+    uint32_t *last_use; /* [unit_count] the last unit that reads the unit's result */
+    bool *busy;         /* [unit_count] tile buffers in use */
 };
 
-/* The unit that makes the value; INLAY_NONE: none of the region. */
-static uint32_t maker_of(const inlay_compiled *compiled, uint32_t before, uint32_t value)
+/* Returns the unit before `before` that computes the value; INLAY_NONE: no unit of the region. */
+static uint32_t find_producer(const inlay_compiled *compiled, uint32_t before, uint32_t value)
 {
     for (uint32_t unit = before; unit-- > 0;)
         if (compiled->units[unit].refs[compiled->units[unit].in_count].value == value)
@@ -241,6 +245,7 @@ static bool add_outside(struct builder *builder, const kit_ref *ref, uint32_t *o
                      ref->value, &tensor, NULL) != INLAY_OK ||
         tensor.count < 0 || !broadcast_strides(&tensor, chain->dims, chain->rank, outside.strides))
         return false;
+    INLAY_CHECK(chain->outside_count < builder->compiled->unit_count * KIT_ROW_INPUTS);
     *out_index = chain->outside_count;
     chain->outsides[chain->outside_count++] = outside;
     return true;
@@ -252,16 +257,18 @@ static bool same_shape(const kit_tensor *tensor, const struct kit_chain *chain)
            (tensor->rank == 0 || memcmp(tensor->dims, chain->dims, tensor->rank * sizeof *tensor->dims) == 0);
 }
 
-/* A free buffer for the result of unit u: that of an operand which nobody reads later, or another. */
-static uint32_t take_tile(struct builder *builder, uint32_t u)
+/* Reserves a tile buffer for the result of a unit. Row functions may work in place, so that the buffers of operands
+ * that the unit reads last are free. */
+static uint32_t reserve_tile(struct builder *builder, uint32_t unit)
 {
     uint32_t tile = 0;
 
-    for (uint32_t m = 0; m < u; m++) /* what u reads for the last time is free: rows may write over what they read */
-        if (builder->last_use[m] == u && builder->tile_of[m] != INLAY_NONE)
-            builder->busy[builder->tile_of[m]] = false;
+    for (uint32_t earlier = 0; earlier < unit; earlier++)
+        if (builder->last_use[earlier] == unit && builder->tile_of[earlier] != INLAY_NONE)
+            builder->busy[builder->tile_of[earlier]] = false;
     while (builder->busy[tile])
         tile++;
+    INLAY_CHECK(tile < builder->compiled->unit_count);
     builder->busy[tile] = true;
     if (tile >= builder->chain->tile_count)
         builder->chain->tile_count = tile + 1;
@@ -277,16 +284,16 @@ static bool add_link(struct builder *builder, uint32_t unit_index)
 
     *link = (struct link){ .row = unit->kernel->row, .state = unit->state, .in_count = unit->kernel->row_inputs };
     for (uint32_t i = 0; i < link->in_count; i++) {
-        uint32_t m = maker_of(builder->compiled, unit_index, unit->refs[i].value);
+        uint32_t producer = find_producer(builder->compiled, unit_index, unit->refs[i].value);
 
-        if (m == INLAY_NONE) {
+        if (producer == INLAY_NONE) {
             link->from_kind[i] = AT_OUTSIDE;
             if (!add_outside(builder, &unit->refs[i], &link->from[i]))
                 return false;
             continue;
         }
-        link->from_kind[i] = builder->chain->links[m].to_kind;
-        link->from[i] = builder->chain->links[m].to;
+        link->from_kind[i] = builder->chain->links[producer].to_kind;
+        link->from[i] = builder->chain->links[producer].to;
         link->step[i] = 1;
     }
     if (kit_describe(builder->request->values, builder->request->value_stride, builder->request->value_count,
@@ -294,7 +301,7 @@ static bool add_link(struct builder *builder, uint32_t unit_index)
         tensor.count < 0 || !same_shape(&tensor, builder->chain))
         return false;
     link->to_kind = result->kind == KIT_REF_OUTPUT ? AT_OUTPUT : AT_TILE;
-    link->to = result->kind == KIT_REF_OUTPUT ? result->index : take_tile(builder, unit_index);
+    link->to = result->kind == KIT_REF_OUTPUT ? result->index : reserve_tile(builder, unit_index);
     builder->tile_of[unit_index] = link->to_kind == AT_TILE ? link->to : INLAY_NONE;
     return true;
 }
@@ -308,29 +315,31 @@ static bool build_links(struct builder *builder)
 
         builder->last_use[unit_index] = unit_index;
         for (uint32_t i = 0; i < unit->kernel->row_inputs; i++) {
-            uint32_t m = maker_of(compiled, unit_index, unit->refs[i].value);
-            if (m != INLAY_NONE)
-                builder->last_use[m] = unit_index;
+            uint32_t producer = find_producer(compiled, unit_index, unit->refs[i].value);
+            if (producer != INLAY_NONE)
+                builder->last_use[producer] = unit_index;
         }
     }
-    for (uint32_t u = 0; u < compiled->unit_count; u++)
-        if (!add_link(builder, u))
+    for (uint32_t unit_index = 0; unit_index < compiled->unit_count; unit_index++)
+        if (!add_link(builder, unit_index))
             return false;
     return true;
 }
 
-/* The strides of the innermost dimension go into the links, now that dimensions are joined. */
+/* Stores the strides of the innermost dimension in the links. Call it after collapse(). */
 static void set_steps(struct kit_chain *chain)
 {
-    for (uint32_t l = 0; l < chain->link_count; l++)
-        for (uint32_t i = 0; i < chain->links[l].in_count; i++)
-            if (chain->links[l].from_kind[i] == AT_OUTSIDE)
-                chain->links[l].step[i] = chain->outsides[chain->links[l].from[i]].strides[chain->rank - 1];
+    for (uint32_t link_index = 0; link_index < chain->link_count; link_index++)
+        for (uint32_t i = 0; i < chain->links[link_index].in_count; i++)
+            if (chain->links[link_index].from_kind[i] == AT_OUTSIDE)
+                chain->links[link_index].step[i] =
+                    chain->outsides[chain->links[link_index].from[i]].strides[chain->rank - 1];
+    INLAY_CHECK(chain->rank > 0);
     chain->chunks = (chain->dims[chain->rank - 1] + TILE - 1) / TILE;
 }
 
-/* An input that the last result may be written over: it has every element of it, and so each tile is read before it is
- * written. */
+/* Plans the outputs. The result may alias an input that has the same elements in the same order, since each tile is
+ * read before it is written. */
 static void plan_output(const inlay_compiled *compiled, const struct kit_chain *chain,
                         inlay_specialize_request *request)
 {
@@ -339,11 +348,11 @@ static void plan_output(const inlay_compiled *compiled, const struct kit_chain *
 
     for (uint32_t k = 0; k < chain->outside_count && alias == INLAY_NONE; k++) {
         int64_t step = 1;
-        bool whole = chain->outsides[k].kind == KIT_REF_INPUT;
+        bool contiguous = chain->outsides[k].kind == KIT_REF_INPUT;
 
-        for (uint32_t d = chain->rank; whole && d-- > 0; step *= chain->dims[d])
-            whole = chain->dims[d] == 1 || chain->outsides[k].strides[d] == step;
-        if (whole)
+        for (uint32_t d = chain->rank; contiguous && d-- > 0; step *= chain->dims[d])
+            contiguous = chain->dims[d] == 1 || chain->outsides[k].strides[d] == step;
+        if (contiguous)
             alias = chain->outsides[k].index;
     }
     for (uint32_t o = 0; o < request->output_count; o++) {
@@ -359,27 +368,28 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
 {
     uint32_t units = compiled->unit_count, reads = units * KIT_ROW_INPUTS;
     const kit_unit *root = &compiled->units[units - 1];
-    struct kit_chain *chain, *had = *out_chain;
-    const size_t head = sizeof *chain + reads * sizeof(struct outside) + units * sizeof(struct link);
-    const size_t bytes = head + ((size_t)units * 3 + 1) * sizeof(uint32_t); /* the same for all shapes */
+    struct kit_chain *chain, *recycled = *out_chain;
+    const size_t head_bytes = sizeof *chain + reads * sizeof(struct outside) + units * sizeof(struct link);
+    const size_t bytes = head_bytes + ((size_t)units * 3 + 1) * sizeof(uint32_t); /* the same for all shapes */
     struct builder builder = { .compiled = compiled, .request = request };
     uint64_t threads = request->max_threads > 0 ? request->max_threads : 1;
     kit_tensor output;
     bool fits;
 
+    INLAY_CHECK(units > 0);
     *out_chain = NULL;
     if (root->refs[root->in_count].kind != KIT_REF_OUTPUT ||
         kit_describe(request->values, request->value_stride, request->value_count, root->refs[root->in_count].value,
                      &output, NULL) != INLAY_OK ||
         output.count < 0 || output.rank > MAX_RANK) {
-        free(had);
+        free(recycled);
         return INLAY_OK;
     }
-    chain = had != NULL ? memset(had, 0, bytes) : calloc(1, bytes);
+    chain = recycled != NULL ? memset(recycled, 0, bytes) : calloc(1, bytes);
     if (chain == NULL)
         return INLAY_OUT_OF_MEMORY;
     builder.chain = chain;
-    builder.tile_of = (void *)((char *)chain + head);
+    builder.tile_of = (void *)((char *)chain + head_bytes);
     builder.last_use = builder.tile_of + units;
     builder.busy = (bool *)(void *)(builder.last_use + units);
     chain->outsides = (struct outside *)(void *)(chain + 1);
@@ -396,7 +406,7 @@ inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_re
     }
     if (chain->count > 0)
         collapse(chain);
-    /* A loop for each of many short rows costs more than results that go through memory. */
+    /* For many short rows, calls of row functions cost more than intermediate results in memory. */
     if (chain->rank > 1 && chain->dims[chain->rank - 1] < SHORT_ROW && chain->count > TILE) {
         free(chain);
         return INLAY_OK;
@@ -429,21 +439,22 @@ static const float *outside_at(const chain_run *run, const struct outside *outsi
                      &INLAY_AT(inlay_tensor_arg, run->args->inputs, run->args->arg_stride, outside->index)->buffer);
 }
 
-/* One tile: n elements from column `at` of the row that starts at element `first`, whose place in the outer dimensions
- * is `where`. */
-static void run_tile(const chain_run *run, const int64_t *where, int64_t first, int64_t at, int64_t n, float *tiles)
+/* Computes one tile: `count` elements from column `at` of the row that starts at element `first`. `where` has the
+ * indices of the row in the outer dimensions. */
+static void run_tile(const chain_run *run, const int64_t *where, int64_t first, int64_t at, int64_t count, float *tiles)
 {
     const struct kit_chain *chain = run->chain;
     uint32_t inner = chain->rank - 1;
 
-    for (uint32_t l = 0; l < chain->link_count; l++) {
-        const struct link *link = &chain->links[l];
+    INLAY_CHECK(count > 0 && count <= TILE);
+    for (uint32_t link_index = 0; link_index < chain->link_count; link_index++) {
+        const struct link *link = &chain->links[link_index];
         const float *in[KIT_ROW_INPUTS];
         float *out = link->to_kind == AT_TILE ? tiles + (size_t)link->to * TILE : output_at(run, link->to) + first + at;
 
         for (uint32_t i = 0; i < link->in_count; i++) {
             const struct outside *outside;
-            const float *p;
+            const float *data;
 
             if (link->from_kind[i] == AT_TILE) {
                 in[i] = tiles + (size_t)link->from[i] * TILE;
@@ -454,12 +465,12 @@ static void run_tile(const chain_run *run, const int64_t *where, int64_t first, 
                 continue;
             }
             outside = &chain->outsides[link->from[i]];
-            p = outside_at(run, outside) + at * outside->strides[inner];
+            data = outside_at(run, outside) + at * outside->strides[inner];
             for (uint32_t d = 0; d < inner; d++)
-                p += where[d] * outside->strides[d];
-            in[i] = p;
+                data += where[d] * outside->strides[d];
+            in[i] = data;
         }
-        link->row(link->state, out, in, link->step, n);
+        link->row(link->state, out, in, link->step, count);
     }
 }
 

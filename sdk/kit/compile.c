@@ -1,10 +1,12 @@
-/* From a region of the graph to units: the kernel of each node, its prepared state, and where its tensors come from.
+/* Compiles a region of the graph into units: the kernel of each node, its prepared state, and the sources of its tensors.
  *
- * The host compiles a node at a time, since the kit's offers do not merge. Regions of several nodes work too: values
- * that stay inside live in the workspace. Searches are linear, because regions are small. */
+ * The host compiles single nodes and chains, since the kit's offers do not merge. Any region of several nodes works:
+ * values that are used only inside the region are stored in the workspace. Searches are linear, because regions are
+ * small. */
 #include "internal.h"
 #include <stdio.h>
 
+/* Returns the index of a value in the list, or INLAY_NONE. */
 static uint32_t position(const uint32_t *list, uint32_t count, uint32_t value)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -13,7 +15,7 @@ static uint32_t position(const uint32_t *list, uint32_t count, uint32_t value)
     return INLAY_NONE;
 }
 
-/* The number of an inner value; made by one of the units before `before`. */
+/* Finds the number of an inner value that a unit before `before` computes. */
 static bool find_inner(const inlay_compiled *compiled, uint32_t before, uint32_t value, uint32_t *out_index)
 {
     for (uint32_t unit_index = 0; unit_index < before; unit_index++) {
@@ -29,8 +31,8 @@ static bool find_inner(const inlay_compiled *compiled, uint32_t before, uint32_t
     return false;
 }
 
-static inlay_status resolve_input(const inlay_compile_request *request, const inlay_compiled *compiled, uint32_t u,
-                                  uint32_t value, kit_ref *ref, inlay_diag *diag)
+static inlay_status resolve_input(const inlay_compile_request *request, const inlay_compiled *compiled,
+                                  uint32_t unit_index, uint32_t value, kit_ref *ref, inlay_diag *diag)
 {
     const inlay_value_info *info = inlay_graph_value(request->graph, value);
 
@@ -39,7 +41,7 @@ static inlay_status resolve_input(const inlay_compile_request *request, const in
         return INLAY_OK;
     ref->dtype = info->dtype;
     if ((info->flags & INLAY_VALUE_CONSTANT) != 0) {
-        ref->kind = KIT_REF_FIXED; /* its address comes after prepare, which may drop it */
+        ref->kind = KIT_REF_FIXED; /* prepare_unit sets the address unless prepare drops the constant */
         return INLAY_OK;
     }
     if ((ref->index = position(request->inputs, request->input_count, value)) != INLAY_NONE) {
@@ -47,16 +49,17 @@ static inlay_status resolve_input(const inlay_compile_request *request, const in
         return INLAY_OK;
     }
     /* A region output that is read again inside the region. */
-    if (u > 0 && (ref->index = position(request->outputs, request->output_count, value)) != INLAY_NONE) {
+    if (unit_index > 0 && (ref->index = position(request->outputs, request->output_count, value)) != INLAY_NONE) {
         ref->kind = KIT_REF_OUTPUT;
         return INLAY_OK;
     }
-    if (find_inner(compiled, u, value, &ref->index)) {
+    if (find_inner(compiled, unit_index, value, &ref->index)) {
         ref->kind = KIT_REF_INNER;
         return INLAY_OK;
     }
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "value '%s' is read in the region but neither enters nor is made there", info->name.data);
+                      "value '%s' is read in the region, but is neither an input of the region nor computed in it",
+                      info->name.data);
 }
 
 static void resolve_output(const inlay_compile_request *request, inlay_compiled *compiled, uint32_t value, kit_ref *ref)
@@ -75,15 +78,15 @@ static void resolve_output(const inlay_compile_request *request, inlay_compiled 
     }
 }
 
-/* Does nothing after node n read value v? Then its buffer is free to be written to. */
-static bool dies_at(const inlay_graph *graph, uint32_t n, uint32_t v)
+/* Is the node the last consumer of the value? Then the node may overwrite the value's buffer. */
+static bool dies_at(const inlay_graph *graph, uint32_t node, uint32_t value)
 {
-    if ((inlay_graph_value(graph, v)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+    if ((inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return false;
-    for (uint32_t later = n + 1; later < graph->node_count; later++) {
+    for (uint32_t later = node + 1; later < graph->node_count; later++) {
         const inlay_node_info *info = inlay_graph_node(graph, later);
 
-        if (position(info->inputs, info->input_count, v) != INLAY_NONE)
+        if (position(info->inputs, info->input_count, value) != INLAY_NONE)
             return false;
     }
     return true;
@@ -101,9 +104,9 @@ static bool same_type_and_dims(const inlay_value_info *a, const inlay_value_info
     return true;
 }
 
-/* Chooses the input that output 0 shares its buffer with, if shapes allow (kit_specialize checks those). Of several
- * that might do, one that nobody needs later is best: the host can use no other. */
-static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_unit *unit)
+/* Chooses the input whose buffer output 0 shares if the shapes allow it (kit_specialize checks them). An input whose
+ * last consumer is this node is preferred, because the host can reuse no other buffer. */
+static void choose_alias(const inlay_compile_request *request, uint32_t node, kit_unit *unit)
 {
     const inlay_value_info *output;
     uint32_t candidates[4], count = 0;
@@ -115,8 +118,8 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
     if ((unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0) {
         bool alone = unit->in_count > 0 && unit->refs[0].kind == KIT_REF_INPUT;
 
-        for (uint32_t i = 1; alone && i < unit->in_count;
-             i++) /* ScatterND(input, at, input) reads what it would write over */
+        /* ScatterND(input, indices, input) would overwrite elements that it still has to read. */
+        for (uint32_t i = 1; alone && i < unit->in_count; i++)
             alone = unit->refs[i].value != unit->refs[0].value;
         unit->alias = alone ? 0 : INLAY_NONE;
         return;
@@ -127,7 +130,7 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
 
         if (ref->kind != KIT_REF_INPUT || ref->dtype != unit->refs[unit->in_count].dtype)
             continue;
-        /* Inputs that certainly have the output's shape go to the front. */
+        /* The first candidate has certainly the output's shape, if any input has. */
         if (count > 0 && same_type_and_dims(inlay_graph_value(request->graph, ref->value), output) &&
             !same_type_and_dims(inlay_graph_value(request->graph, unit->refs[candidates[0]].value), output)) {
             candidates[count++] = candidates[0];
@@ -142,7 +145,7 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
     for (uint32_t i = 0; i < count && count > 1; i++) {
         const inlay_value_info *input = inlay_graph_value(request->graph, unit->refs[candidates[i]].value);
 
-        if (same_type_and_dims(input, output) && dies_at(request->graph, n, unit->refs[candidates[i]].value)) {
+        if (same_type_and_dims(input, output) && dies_at(request->graph, node, unit->refs[candidates[i]].value)) {
             unit->alias = candidates[i];
             break;
         }
@@ -153,7 +156,7 @@ static void choose_alias(const inlay_compile_request *request, uint32_t n, kit_u
 static inlay_status prepare_unit(const kit_state *state, const inlay_compile_request *request,
                                  const inlay_node_info *info, kit_unit *unit, inlay_diag *diag)
 {
-    uint8_t few[32] = { 0 }, *fate = few;
+    uint8_t local[32] = { 0 }, *fate = local;
     kit_node node = { .host = state->host,
                       .graph = request->graph,
                       .info = info,
@@ -161,7 +164,7 @@ static inlay_status prepare_unit(const kit_state *state, const inlay_compile_req
                       .compile_handle = request->handle };
     inlay_status status = INLAY_OK;
 
-    if (unit->in_count > sizeof few && (fate = calloc(unit->in_count, 1)) == NULL)
+    if (unit->in_count > sizeof local && (fate = calloc(unit->in_count, 1)) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "preparing node '%s'", unit->name);
     node.constant_fate = fate;
     if (unit->kernel->prepare != NULL)
@@ -183,7 +186,7 @@ static inlay_status prepare_unit(const kit_state *state, const inlay_compile_req
         }
     }
 done:
-    if (fate != few)
+    if (fate != local)
         free(fate);
     return status;
 }
@@ -194,15 +197,16 @@ static inlay_status build_unit(const kit_state *state, const inlay_compile_reque
     const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[unit_index]);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info, .provider = state->user };
     kit_unit *unit = &compiled->units[unit_index];
-    uint32_t total = info->input_count + info->output_count;
+    uint32_t tensor_count = info->input_count + info->output_count;
     kit_refusal why;
     inlay_status status;
 
+    INLAY_CHECK(unit_index < compiled->unit_count);
     (void)snprintf(unit->name, sizeof unit->name, "%s", info->name.data);
     unit->kernel = kit_match(state, &node, &why);
     if (unit->kernel == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", unit->name, why.text);
-    unit->refs = calloc(total > 0 ? total : 1, sizeof *unit->refs);
+    unit->refs = calloc(tensor_count > 0 ? tensor_count : 1, sizeof *unit->refs);
     if (unit->refs == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling node '%s'", unit->name);
     unit->in_count = info->input_count;
@@ -215,12 +219,12 @@ static inlay_status build_unit(const kit_state *state, const inlay_compile_reque
     for (uint32_t output = 0; output < info->output_count; output++)
         resolve_output(request, compiled, info->outputs[output], &unit->refs[info->input_count + output]);
     choose_alias(request, request->nodes[unit_index], unit);
-    if (total > compiled->max_tensors)
-        compiled->max_tensors = total;
+    if (tensor_count > compiled->max_tensors)
+        compiled->max_tensors = tensor_count;
     return prepare_unit(state, request, info, unit, diag);
 }
 
-/* Tells the host which constants it may drop: those that no unit of the region reads at run time. */
+/* Reports the constants that the host may drop: those that no unit of the region reads at run time. */
 static void report_constants(const inlay_compile_request *request, const inlay_compiled *compiled)
 {
     if (request->constants == NULL)
@@ -256,11 +260,11 @@ inlay_status kit_compile(void *state, const inlay_compile_request *request, inla
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "compiling a region of %u nodes", request->node_count);
         goto done;
     }
-    for (uint32_t u = 0; u < request->node_count; u++) {
-        compiled->unit_count = u + 1;
-        if (request->poll != NULL && u > 0)
+    for (uint32_t unit_index = 0; unit_index < request->node_count; unit_index++) {
+        compiled->unit_count = unit_index + 1;
+        if (request->poll != NULL && unit_index > 0)
             INLAY_TRY(request->poll(request->ctx));
-        INLAY_TRY(build_unit(state, request, compiled, u, diag));
+        INLAY_TRY(build_unit(state, request, compiled, unit_index, diag));
     }
     compiled->is_chain = request->offer_count == 1 && request->cookies != NULL &&
                          request->cookies[0] == KIT_COOKIE_CHAIN && request->node_count > 1;

@@ -1,15 +1,19 @@
-/* internal.h - what the kit's source files share. Not installed.
+/* internal.h - declarations shared by the kit's source files. Not installed.
  *
- *     node.c      looking at a node; constants
- *     match.c     which kernel runs a node; assess and cost
- *     compile.c   a region -> units (kernel, prepared state, where each tensor comes from)
+ *     node.c      access to a node, its values and constants
+ *     match.c     selects the kernel of a node; assess and cost
+ *     compile.c   a region -> units (kernel, prepared state, source of each tensor)
  *     describe.c  a value at given shapes -> a tensor
  *     shape.c     a region at concrete shapes -> an instance (tensors, workspace)
- *     execute.c   the run, and what kernels call in it
- *     chain.c     pointwise kernels that run as one
+ *     execute.c   runs an instance; functions that kernels call during a run
+ *     chain.c     fuses pointwise kernels
+ *     region.c    a copy of a region, for providers that compile whole regions (inlay/kit_region.h)
+ *     kept.c      data that persists between processes
+ *     isa.c       instruction sets of the CPU
  *     open.c      the handshake and the build id */
 #ifndef KIT_INTERNAL_H
 #define KIT_INTERNAL_H
+#include "inlay/check.h"
 #include "inlay/kit.h"
 #include <stdlib.h>
 
@@ -17,14 +21,14 @@ enum { KIT_ALIGNMENT = 64 };
 
 /* ------------------------------------------------------------------ provider state */
 
-/* A kernel in the hash table; rows of equal operators are chained in the order of the tables. */
+/* A kernel in the hash table. Kernels of equal hash are linked in the order of the provider's tables. */
 typedef struct kit_row {
     const kit_kernel *kernel;
     uint32_t hash;
     uint32_t next; /* row index, INLAY_NONE at the end */
 } kit_row;
 
-/* What create makes: immutable, so any thread may use it. */
+/* The state of a provider. Immutable after create, so that any thread may use it. */
 typedef struct kit_state {
     const kit_provider *self;
     const inlay_host *host;
@@ -36,10 +40,10 @@ typedef struct kit_state {
     bool has_rows; /* some kernel can run in chains */
 } kit_state;
 
-/* Hashes the tables of state->self; undone by kit_rows_deinit. */
+/* Builds the hash table of the kernels of state->self; kit_rows_deinit frees it. */
 inlay_status kit_rows_init(kit_state *state, inlay_diag *diag);
 void kit_rows_deinit(kit_state *state);
-/* The kernel for a node; NULL: none, and *why says so. */
+/* Returns the kernel for a node; NULL: none, and *why holds the reason. */
 const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_refusal *why);
 
 inlay_status kit_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
@@ -48,18 +52,18 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
 
 /* ------------------------------------------------------------------ compiled regions */
 
-/* Where the data of a tensor is found. */
+/* Location of a tensor's data. */
 enum {
-    KIT_REF_NONE = 0,   /* omitted, or a dropped constant: NULL for ever */
-    KIT_REF_FIXED = 1,  /* a constant: at address */
-    KIT_REF_INPUT = 2,  /* region input number index */
-    KIT_REF_OUTPUT = 3, /* region output number index */
-    KIT_REF_INNER = 4   /* inner value number index, in the workspace */
+    KIT_REF_NONE = 0,   /* omitted, or a dropped constant: always NULL */
+    KIT_REF_FIXED = 1,  /* a constant at `address` */
+    KIT_REF_INPUT = 2,  /* input `index` of the region */
+    KIT_REF_OUTPUT = 3, /* output `index` of the region */
+    KIT_REF_INNER = 4   /* inner value `index`, in the workspace */
 };
 typedef struct kit_ref {
     uint32_t kind; /* KIT_REF_* */
     uint32_t index;
-    uint32_t value; /* of the snapshot, INLAY_NONE when omitted */
+    uint32_t value; /* of the graph that compile got, INLAY_NONE when omitted */
     inlay_dtype dtype;
     const void *address;
 } kit_ref;
@@ -82,7 +86,7 @@ struct inlay_compiled {
     uint32_t unit_count;
     uint32_t inner_count;  /* values made and used within the region only */
     uint32_t max_tensors;  /* of one unit */
-    inlay_instance *spare; /* atomic: one that has gone, whose memory is the next one's; or NULL */
+    inlay_instance *spare; /* atomic: a released instance whose memory the next one reuses; or NULL */
 };
 
 inlay_status kit_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -91,7 +95,7 @@ void kit_release_compiled(void *state, inlay_compiled *compiled);
 
 /* ------------------------------------------------------------------ instances */
 
-/* What execute has to fill in: tensor number `tensor` of the step gets its address from the run's buffers. */
+/* An address that execute fills in: tensor `tensor` of the step gets it from the run's buffers. */
 typedef struct kit_patch {
     uint32_t tensor;
     uint32_t kind; /* KIT_REF_INPUT, OUTPUT or INNER */
@@ -102,7 +106,7 @@ typedef struct kit_patch {
 
 typedef struct kit_step {
     const kit_unit *unit;
-    kit_tensor *tensors; /* [in + out] with everything but run-time addresses */
+    kit_tensor *tensors; /* [in_count + out_count] complete except for run-time addresses */
     kit_patch *patches;
     uint32_t patch_count;
     uint32_t tensor_count;
@@ -116,8 +120,8 @@ typedef struct kit_step {
 enum { KIT_STACK_TENSORS = 24 }; /* steps with more keep their tensors in the workspace */
 
 struct inlay_instance {
-    size_t bytes;            /* of all this */
-    struct kit_chain *chain; /* NULL: the steps below, one after the other */
+    size_t bytes;            /* of the allocation, arrays included */
+    struct kit_chain *chain; /* NULL: runs the steps below sequentially */
     uint64_t tensors_offset; /* in the workspace, for steps with many tensors */
     uint32_t step_count;
     uint32_t max_threads;
@@ -131,9 +135,9 @@ void kit_free_instance(inlay_instance *instance);
 void kit_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status kit_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 
-/* Describes value v at the given shapes; v INLAY_NONE gives an omitted tensor. Dims that are too
- * large to count are an error. */
-inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t v,
+/* Describes a value at the given shapes; INLAY_NONE gives an omitted tensor. INLAY_LIMIT_EXCEEDED: the tensor has more
+ * elements than can be counted. */
+inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint32_t value_count, uint32_t value,
                           kit_tensor *out, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ chains */
@@ -141,22 +145,24 @@ inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint
 enum { KIT_COOKIE_CHAIN = 1 };    /* of offers; those of single nodes have 0 */
 enum { KIT_CHAIN_GRAIN = 65536 }; /* elements times links below which a second thread does not pay */
 
-/* Offers the chains of the graph. kernels: [node_count] what runs each node, NULL = nothing. */
+/* Offers the chains of the graph. kernels: [node_count] the kernel of each node, or NULL. */
 inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, const kit_kernel *const *kernels,
                               const inlay_assess_sink *sink);
-/* The chain of a region at concrete shapes, freed with free(); fills the request's workspace and output plans.
- * *out_chain NULL: it can't run as one at these, and nothing is filled in. Before, it is a chain of the region that has
- * gone, whose memory this one takes, or NULL. */
+/* Builds the chain of a region at concrete shapes and fills in the request's workspace and output plans. The caller
+ * frees the chain with free(). On entry, *out_chain is NULL or a chain of the same region to reuse; the function takes
+ * ownership of it. On return, NULL means that the region cannot run as a chain at these shapes; the request is then
+ * unchanged. */
 inlay_status kit_chain_build(const inlay_compiled *compiled, inlay_specialize_request *request,
                              struct kit_chain **out_chain);
 inlay_status kit_chain_run(const kit_state *state, const struct kit_chain *chain, uint32_t max_threads,
                            const inlay_exec_args *args);
 
-/* ------------------------------------------------------------------ small things */
+/* ------------------------------------------------------------------ helpers */
 
-/* The address of tensors without elements: never read, but not NULL. */
+/* The address of tensors without elements: not NULL and never read. */
 extern const char kit_nothing[KIT_ALIGNMENT];
 
-/* Writes the id that the linker gave the module that holds address, or a hash of its code, into text. */
+/* Writes into text the GNU build id of the module that contains the address; without one, the version and a hash of the
+ * module's code. */
 void kit_build_id(const void *address, const char *version, char *text, size_t bytes);
 #endif

@@ -1,10 +1,11 @@
-/* isa.c - which instructions the CPU has. */
+/* isa.c - detects the instruction sets of the CPU. */
 #include "inlay/kit.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* The compilers' own questions differ in names for these, and some lack them. */
-static uint32_t ask_extra(uint32_t level)
+/* Detects extensions with CPUID, because __builtin_cpu_supports has different names for them in GCC and Clang, and some
+ * versions do not support them. */
+static uint32_t detect_extensions(uint32_t level)
 {
     const bool v4 = level >= INLAY_ISA_X86_64_V4;
     uint32_t a, b, c, d, extra = 0;
@@ -30,7 +31,7 @@ uint32_t kit_isa(uint32_t *out_extra)
     if (out_extra != NULL)
         *out_extra = 0;
 #if defined(__x86_64__)
-    __builtin_cpu_init(); /* asks the system too: what it does not save at a switch of threads is not there */
+    __builtin_cpu_init(); /* also excludes registers that the kernel does not save at context switches */
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt"))
         level = INLAY_ISA_X86_64_V2;
     if (level == INLAY_ISA_X86_64_V2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -40,7 +41,7 @@ uint32_t kit_isa(uint32_t *out_extra)
         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         level = INLAY_ISA_X86_64_V4;
     if (out_extra != NULL && level >= INLAY_ISA_X86_64_V3)
-        *out_extra = ask_extra(level);
+        *out_extra = detect_extensions(level);
 #endif
     return level;
 }

@@ -1,4 +1,4 @@
-/* Which kernel runs a node: the answers to assess and cost. */
+/* Selects the kernel of a node; implements assess and cost. */
 #include "internal.h"
 #include "inlay/kit_region.h"
 #include <stdio.h>
@@ -24,15 +24,15 @@ static uint32_t hash_operator(const char *domain, size_t domain_bytes, const cha
 inlay_status kit_rows_init(kit_state *state, inlay_diag *diag)
 {
     const kit_provider *self = state->self;
-    uint32_t buckets = 16, n = 0;
+    uint32_t buckets = 16, row_count = 0;
 
     for (uint32_t table = 0; table < self->table_count; table++)
-        n += self->tables[table]->count;
-    while (buckets < 2 * n)
+        row_count += self->tables[table]->count;
+    while (buckets < 2 * row_count)
         buckets *= 2;
     state->mask = buckets - 1;
-    state->row_count = n;
-    state->rows = calloc(n > 0 ? n : 1, sizeof *state->rows);
+    state->row_count = row_count;
+    state->rows = calloc(row_count > 0 ? row_count : 1, sizeof *state->rows);
     state->heads = malloc(buckets * sizeof *state->heads);
     if (state->rows == NULL || state->heads == NULL) {
         kit_rows_deinit(state);
@@ -40,14 +40,15 @@ inlay_status kit_rows_init(kit_state *state, inlay_diag *diag)
     }
     for (uint32_t b = 0; b < buckets; b++)
         state->heads[b] = INLAY_NONE;
-    n = 0;
+    row_count = 0;
     for (uint32_t table = 0; table < self->table_count; table++)
         for (uint32_t k = 0; k < self->tables[table]->count; k++) {
-            state->rows[n++].kernel = &self->tables[table]->kernels[k];
+            state->rows[row_count++].kernel = &self->tables[table]->kernels[k];
             state->has_rows |= self->tables[table]->kernels[k].row != NULL;
         }
-    /* From the last to the first, so that chains come out in the order of the tables. */
-    for (uint32_t row = n; row-- > 0;) {
+    INLAY_CHECK(row_count == state->row_count);
+    /* Each row is inserted at the head of its bucket. Insert in reverse, so that buckets keep the order of the tables. */
+    for (uint32_t row = row_count; row-- > 0;) {
         const kit_kernel *kernel = state->rows[row].kernel;
         const char *domain = domain_of(kernel);
 
@@ -71,7 +72,7 @@ static bool same_text(inlay_str text, const char *other)
     return strlen(other) == text.bytes && memcmp(other, text.data, text.bytes) == 0;
 }
 
-/* "float, double" for a set of types. */
+/* Writes the names of a set of types, as in "float, double". */
 static const char *types_text(uint32_t types, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -84,8 +85,9 @@ static const char *types_text(uint32_t types, char *text, size_t bytes)
     return text;
 }
 
-/* Is value value, the node's input or output i, of a type in the set? */
-static bool type_fits(const inlay_value_info *value, uint32_t types, const char *what, uint32_t i, kit_refusal *why)
+/* Does the value have a type of the set? `direction` ("input" or "output") and i name the value in the reason. */
+static bool type_fits(const inlay_value_info *value, uint32_t types, const char *direction, uint32_t i,
+                      kit_refusal *why)
 {
     char text[96];
     uint32_t bit;
@@ -93,15 +95,16 @@ static bool type_fits(const inlay_value_info *value, uint32_t types, const char 
     if (value == NULL)
         return true;
     if (value->kind != INLAY_VALUE_TENSOR)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", direction, i);
     bit = value->dtype > 0 && value->dtype < INLAY_DTYPE_COUNT ? INLAY_DTYPE_BIT(value->dtype) : 0;
     if (bit == 0)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "declare it", "the element type of %s %u is not known", what, i);
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "declare it", "the element type of %s %u is not known", direction,
+                          i);
     if (types == KIT_ANY || (types & bit) != 0)
         return true;
     types_text(types, text, sizeof text);
-    return kit_refuse(why, INLAY_REFUSE_DTYPE, strcmp(what, "input") == 0 ? "insert a Cast" : NULL,
-                      "%s %u is %s; this kernel takes %s", what, i, inlay_dtype_name(value->dtype), text);
+    return kit_refuse(why, INLAY_REFUSE_DTYPE, strcmp(direction, "input") == 0 ? "insert a Cast" : NULL,
+                      "%s %u is %s; this kernel takes %s", direction, i, inlay_dtype_name(value->dtype), text);
 }
 
 static bool types_fit(const kit_kernel *kernel, const kit_node *node, kit_refusal *why)
@@ -109,9 +112,8 @@ static bool types_fit(const kit_kernel *kernel, const kit_node *node, kit_refusa
     for (uint32_t i = 0; i < node->info->input_count; i++)
         if (!type_fits(kit_input(node, i), i < 4 ? kernel->in_types[i] : KIT_ANY, "input", i, why))
             return false;
-    for (uint32_t out_type = 0; out_type < node->info->output_count; out_type++)
-        if (!type_fits(kit_output(node, out_type), out_type < 2 ? kernel->out_types[out_type] : KIT_ANY, "output",
-                       out_type, why))
+    for (uint32_t i = 0; i < node->info->output_count; i++)
+        if (!type_fits(kit_output(node, i), i < 2 ? kernel->out_types[i] : KIT_ANY, "output", i, why))
             return false;
     return true;
 }
@@ -128,7 +130,7 @@ static bool version_fits(const kit_kernel *kernel, uint32_t since, kit_refusal *
                       kernel->since_max);
 }
 
-/* How far a kernel came before it refused; the refusal of the one that came farthest is reported. */
+/* The test that a kernel failed. The reason of the kernel that passed most tests is reported. */
 enum { AT_OPERATOR, AT_VERSION, AT_TYPES, AT_SUPPORTS };
 
 const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_refusal *why)
@@ -137,6 +139,7 @@ const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_re
     uint32_t hash = hash_operator(info->domain.data, info->domain.bytes, info->op_type.data, info->op_type.bytes);
     int farthest = AT_OPERATOR;
 
+    INLAY_CHECK(state->heads != NULL);
     kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "no kernel for %s of %s", info->op_type.data, info->domain.data);
     for (uint32_t row = state->heads[hash & state->mask]; row != INLAY_NONE; row = state->rows[row].next) {
         const kit_kernel *kernel = state->rows[row].kernel;
@@ -164,7 +167,7 @@ const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_re
 
 struct assessment {
     const kit_state *state;
-    const kit_kernel **kernels; /* of each node; NULL: nobody asks */
+    const kit_kernel **kernels; /* out: [node_count] the kernel of each node; NULL: not needed */
 };
 
 static bool has_kernel(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
@@ -182,7 +185,7 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
                         const inlay_assess_sink *sink, inlay_diag *diag)
 {
     const kit_state *state = state_;
-    const kit_node like = { .host = state->host, .provider = state->user };
+    const kit_node prototype = { .host = state->host, .provider = state->user };
     struct assessment assessment = { .state = state };
     inlay_status status;
 
@@ -190,7 +193,7 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
     if (state->has_rows &&
         (assessment.kernels = calloc((size_t)graph->node_count + 1, sizeof *assessment.kernels)) == NULL)
         return INLAY_OUT_OF_MEMORY;
-    status = kit_assess_each(&like, graph, candidates, sink, has_kernel, &assessment);
+    status = kit_assess_each(&prototype, graph, candidates, sink, has_kernel, &assessment);
     if (status == INLAY_OK && assessment.kernels != NULL)
         status = kit_offer_chains(state, graph, assessment.kernels, sink);
     free(assessment.kernels);
@@ -199,12 +202,12 @@ inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *c
 
 /* ------------------------------------------------------------------ cost */
 
-/* What one core of an ordinary machine does; machine profiles and measurements correct it. */
+/* Rates of one core of a typical machine. Machine profiles and measurements correct the estimates. */
 #define CORE_FLOPS_PER_NS 20.0
 #define CORE_BYTES_PER_NS 8.0
 #define ELEMENT_NS 0.25
 #define CALL_NS 60.0
-#define PARALLEL_NS 20000.0 /* below this a loop is not worth sharing */
+#define PARALLEL_NS 20000.0 /* shorter loops run on one thread */
 
 static double roofline(const inlay_cost *cost, double elements, uint32_t threads)
 {
@@ -217,13 +220,13 @@ static double roofline(const inlay_cost *cost, double elements, uint32_t threads
     return CALL_NS + ns;
 }
 
-static inlay_status cost_of_node(const kit_state *state, const inlay_cost_request *request, uint32_t n,
+static inlay_status cost_of_node(const kit_state *state, const inlay_cost_request *request, uint32_t node_index,
                                  inlay_cost *cost)
 {
-    const inlay_node_info *info = inlay_graph_node(request->graph, n);
+    const inlay_node_info *info = inlay_graph_node(request->graph, node_index);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info, .provider = state->user };
-    uint32_t total = info->input_count + info->output_count;
-    kit_tensor few[KIT_STACK_TENSORS], *tensor = few;
+    uint32_t tensor_count = info->input_count + info->output_count;
+    kit_tensor local[KIT_STACK_TENSORS], *tensor = local;
     const kit_kernel *kernel;
     kit_refusal why;
     kit_plan plan;
@@ -233,9 +236,9 @@ static inlay_status cost_of_node(const kit_state *state, const inlay_cost_reques
     kernel = kit_match(state, &node, &why);
     if (kernel == NULL)
         return INLAY_INVALID_ARGUMENT;
-    if (total > KIT_STACK_TENSORS && (tensor = malloc(total * sizeof *tensor)) == NULL)
+    if (tensor_count > KIT_STACK_TENSORS && (tensor = malloc(tensor_count * sizeof *tensor)) == NULL)
         return INLAY_OUT_OF_MEMORY;
-    for (uint32_t i = 0; i < total; i++) {
+    for (uint32_t i = 0; i < tensor_count; i++) {
         bool output = i >= info->input_count;
         uint32_t v = output ? info->outputs[i - info->input_count] : info->inputs[i];
         int64_t count;
@@ -243,7 +246,7 @@ static inlay_status cost_of_node(const kit_state *state, const inlay_cost_reques
         status = kit_describe(request->values, request->value_stride, request->value_count, v, &tensor[i], NULL);
         if (status != INLAY_OK)
             goto done;
-        /* An output of unknown size is taken to be as large as the first input. */
+        /* Assume that an output of unknown size is as large as the first input. */
         count = tensor[i].count >= 0                                     ? tensor[i].count
                 : output && info->input_count > 0 && tensor[0].count > 0 ? tensor[0].count
                                                                          : 0;
@@ -265,15 +268,15 @@ static inlay_status cost_of_node(const kit_state *state, const inlay_cost_reques
             cost->ns = roofline(cost, elements, request->max_threads);
     }
 done:
-    if (tensor != few)
+    if (tensor != local)
         free(tensor);
     return status;
 }
 
-/* Is value v made by one of the nodes, which ascend? */
-static bool made_within(const inlay_graph *graph, const uint32_t *nodes, uint32_t count, uint32_t v)
+/* Does one of the nodes compute the value? nodes is sorted in ascending order. */
+static bool computed_within(const inlay_graph *graph, const uint32_t *nodes, uint32_t count, uint32_t value)
 {
-    uint32_t producer = inlay_graph_value(graph, v)->producer, low = 0;
+    uint32_t producer = inlay_graph_value(graph, value)->producer, low = 0;
 
     while (count > 0) {
         uint32_t half = count / 2;
@@ -290,7 +293,8 @@ static bool made_within(const inlay_graph *graph, const uint32_t *nodes, uint32_
     return false;
 }
 
-/* A chain computes what its nodes do, but only what enters and leaves it goes through memory. `cost` has the sums. */
+/* Corrects the cost of a chain: it computes as much as its nodes, but only its inputs and its output are in memory. On
+ * entry, `cost` has the sums of its nodes. */
 static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
 {
     const inlay_offer *offer = request->offer;
@@ -298,12 +302,13 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
     double elements = (double)cost->bytes_written / sizeof(float);
     kit_tensor tensor;
 
+    INLAY_CHECK(offer->node_count > 0);
     cost->bytes_read = cost->bytes_written = 0;
     for (uint32_t k = 0; k < offer->node_count; k++) {
         const inlay_node_info *info = inlay_graph_node(request->graph, offer->nodes[k]);
         for (uint32_t i = 0; i < info->input_count; i++)
             if (info->inputs[i] != INLAY_NONE &&
-                !made_within(request->graph, offer->nodes, offer->node_count, info->inputs[i]) &&
+                !computed_within(request->graph, offer->nodes, offer->node_count, info->inputs[i]) &&
                 kit_describe(request->values, request->value_stride, request->value_count, info->inputs[i], &tensor,
                              NULL) == INLAY_OK &&
                 tensor.count > 0)
@@ -324,17 +329,17 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
     cost->bytes_written = 0;
     cost->confidence = INLAY_CONFIDENCE_MODEL;
     for (uint32_t i = 0; i < request->offer->node_count; i++) {
-        inlay_cost one = { .struct_size = sizeof one, .confidence = INLAY_CONFIDENCE_GUESS };
-        inlay_status status = cost_of_node(state, request, request->offer->nodes[i], &one);
+        inlay_cost node_cost = { .struct_size = sizeof node_cost, .confidence = INLAY_CONFIDENCE_GUESS };
+        inlay_status status = cost_of_node(state, request, request->offer->nodes[i], &node_cost);
 
         if (status != INLAY_OK)
             return status;
-        cost->ns += one.ns;
-        cost->flops += one.flops;
-        cost->bytes_read += one.bytes_read;
-        cost->bytes_written += one.bytes_written;
-        if (one.confidence < cost->confidence)
-            cost->confidence = one.confidence;
+        cost->ns += node_cost.ns;
+        cost->flops += node_cost.flops;
+        cost->bytes_read += node_cost.bytes_read;
+        cost->bytes_written += node_cost.bytes_written;
+        if (node_cost.confidence < cost->confidence)
+            cost->confidence = node_cost.confidence;
     }
     if (request->offer->cookie == KIT_COOKIE_CHAIN)
         cost_of_chain(request, cost);

@@ -1,4 +1,4 @@
-/* Looking at a node, and its constants. */
+/* Access to a node, its values and constants, and packed weights. */
 #include "internal.h"
 #include "inlay/extensions.h"
 #include <stdio.h>
@@ -62,7 +62,7 @@ void kit_drop_constant(const kit_node *node, uint32_t i)
         node->constant_fate[i] = INLAY_CONST_PACKED;
 }
 
-/* ------------------------------------------------------------------ what is made of constants */
+/* ------------------------------------------------------------------ packed weights */
 
 static const void *host_extension(const kit_node *node, const char *name)
 {
@@ -115,6 +115,7 @@ void kit_pack_keep(const kit_node *node, const kit_pack *pack)
 {
     const inlay_ext_packs *packs = pack->own || pack->filled || pack->data == NULL ? NULL : host_packs(node);
 
+    INLAY_CHECK(!pack->own || !pack->filled);
     if (packs != NULL)
         packs->keep(node->host->ctx, node->compile_handle, pack->data);
 }

@@ -1,4 +1,4 @@
-/* The handshake, and the build id that tells one build of a plugin from another. */
+/* The handshake, and the build id that identifies the build of a plugin. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "internal.h"
 #include "inlay/extensions.h"
@@ -9,76 +9,78 @@
 
 /* ------------------------------------------------------------------ build id */
 
-struct search {
-    uintptr_t address; /* something inside the module looked for */
-    const uint8_t *id; /* out: the linker's note, or NULL */
+struct id_search {
+    uintptr_t address; /* an address inside the module */
+    const uint8_t *id; /* out: the GNU build id, or NULL */
     uint32_t id_bytes;
-    uint64_t code_hash; /* out: of the executable segments */
+    uint64_t code_hash; /* out: hash of the executable segments */
 };
 
 static bool holds_address(const struct dl_phdr_info *info, uintptr_t address)
 {
     for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
 
-        if (p->p_type == PT_LOAD && address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+        if (header->p_type == PT_LOAD && address - (info->dlpi_addr + header->p_vaddr) < header->p_memsz)
             return true;
     }
     return false;
 }
 
-static void find_note(const uint8_t *notes, size_t bytes, struct search *s)
+static void find_note(const uint8_t *notes, size_t bytes, struct id_search *search)
 {
     while (bytes >= sizeof(ElfW(Nhdr))) {
-        const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)(const void *)notes;
-        size_t name = ((size_t)n->n_namesz + 3) / 4 * 4, desc = ((size_t)n->n_descsz + 3) / 4 * 4;
+        const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(const void *)notes;
+        size_t name = ((size_t)note->n_namesz + 3) / 4 * 4, desc = ((size_t)note->n_descsz + 3) / 4 * 4;
 
-        if (name > bytes - sizeof *n || desc > bytes - sizeof *n - name)
+        if (name > bytes - sizeof *note || desc > bytes - sizeof *note - name)
             return;
-        if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && memcmp(n + 1, "GNU", 4) == 0) {
-            s->id = (const uint8_t *)(n + 1) + name;
-            s->id_bytes = n->n_descsz;
+        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(note + 1, "GNU", 4) == 0) {
+            search->id = (const uint8_t *)(note + 1) + name;
+            search->id_bytes = note->n_descsz;
             return;
         }
-        notes += sizeof *n + name + desc;
-        bytes -= sizeof *n + name + desc;
+        notes += sizeof *note + name + desc;
+        bytes -= sizeof *note + name + desc;
     }
 }
 
-static void hash_code(const uint8_t *code, size_t bytes, struct search *s)
+static void hash_code(const uint8_t *code, size_t bytes, struct id_search *search)
 {
     for (size_t i = 0; i < bytes; i++)
-        s->code_hash = (s->code_hash ^ code[i]) * UINT64_C(1099511628211);
+        search->code_hash = (search->code_hash ^ code[i]) * UINT64_C(1099511628211);
 }
 
-static int look_at_module(struct dl_phdr_info *info, size_t size, void *arg)
+static int inspect_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    struct search *s = arg;
+    struct id_search *search = arg;
 
     (void)size;
-    if (!holds_address(info, s->address))
+    if (!holds_address(info, search->address))
         return 0;
-    for (uint32_t i = 0; i < info->dlpi_phnum && s->id == NULL; i++)
+    for (uint32_t i = 0; i < info->dlpi_phnum && search->id == NULL; i++)
         if (info->dlpi_phdr[i].p_type == PT_NOTE)
-            find_note((const uint8_t *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), info->dlpi_phdr[i].p_memsz, s);
-    for (uint32_t i = 0; i < info->dlpi_phnum && s->id == NULL; i++)
+            find_note((const uint8_t *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), info->dlpi_phdr[i].p_memsz,
+                      search);
+    for (uint32_t i = 0; i < info->dlpi_phnum && search->id == NULL; i++)
         if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_X) != 0)
-            hash_code((const uint8_t *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), info->dlpi_phdr[i].p_filesz, s);
+            hash_code((const uint8_t *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), info->dlpi_phdr[i].p_filesz,
+                      search);
     return 1;
 }
 
 void kit_build_id(const void *address, const char *version, char *text, size_t bytes)
 {
-    struct search s = { .address = (uintptr_t)address, .code_hash = UINT64_C(14695981039346656037) };
+    struct id_search search = { .address = (uintptr_t)address, .code_hash = UINT64_C(14695981039346656037) };
 
-    (void)dl_iterate_phdr(look_at_module, &s);
-    if (s.id == NULL) {
-        (void)snprintf(text, bytes, "%s-%016llx", version, (unsigned long long)s.code_hash);
+    (void)dl_iterate_phdr(inspect_module, &search);
+    if (search.id == NULL) {
+        (void)snprintf(text, bytes, "%s-%016llx", version, (unsigned long long)search.code_hash);
         return;
     }
     text[0] = '\0';
-    for (uint32_t i = 0; i < s.id_bytes && 2 * (size_t)i + 2 < bytes; i++)
-        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", s.id[i]);
+    for (uint32_t i = 0; i < search.id_bytes && 2 * (size_t)i + 2 < bytes; i++)
+        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", search.id[i]);
 }
 
 /* ------------------------------------------------------------------ providers */
@@ -113,12 +115,12 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state = NULL;
 done:
     if (status != INLAY_OK && state != NULL)
-        state->user = NULL; /* a failed open left nothing to close */
+        state->user = NULL; /* if open failed, close must not be called */
     destroy(state);
     return status;
 }
 
-/* Kernels keep nothing from one call to the next but in their node's state, which runs share already. */
+/* Branches may run concurrently: kernels keep data between calls only in their node's state, which runs share anyway. */
 static uint32_t may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
     (void)state, (void)compiled, (void)instance;
@@ -162,6 +164,7 @@ inlay_provider kit_describe_provider(const kit_provider *self)
 inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_host *host,
                       const inlay_plugin **out_plugin, inlay_diag *diag)
 {
+    INLAY_CHECK(self->name != NULL && self->version != NULL);
     *out_plugin = NULL;
     if (host == NULL || !INLAY_HAS(host, extension) || host->abi_major < INLAY_ABI_MAJOR ||
         host->abi_major_oldest > INLAY_ABI_MAJOR)

@@ -1,4 +1,5 @@
-/* What remains of a region when compile has returned. */
+/* A copy of a region that stays valid after compile has returned. */
+#include "inlay/check.h"
 #include "inlay/kit_region.h"
 #include <stddef.h>
 
@@ -63,44 +64,46 @@ static bool copy_attr(kit_region *region, const inlay_attr_info *from, uint64_t 
     return ok;
 }
 
-struct keeper {
+struct region_copier {
     const inlay_compile_request *request;
     kit_region *region;
     uint64_t small_bytes;
-    uint32_t *number_of; /* [graph->value_count] */
+    uint32_t *number_of; /* [graph->value_count] the value's number in the region, or INLAY_NONE */
 };
 
-/* The region's number of a value of the graph. false: no memory. */
-static bool number_value(struct keeper *keeper, uint32_t snapshot, uint32_t *out)
+/* Stores the number that a value of the graph has in the region; a new value gets the next one. Returns false if memory
+ * is exhausted. */
+static bool number_value(struct region_copier *copier, uint32_t snapshot, uint32_t *out)
 {
-    const inlay_value_info *info = inlay_graph_value(keeper->request->graph, snapshot);
-    kit_region_value *value = &keeper->region->values[keeper->region->value_count];
+    const inlay_value_info *info = inlay_graph_value(copier->request->graph, snapshot);
+    kit_region_value *value = &copier->region->values[copier->region->value_count];
 
-    *out = info != NULL ? keeper->number_of[snapshot] : INLAY_NONE;
+    *out = info != NULL ? copier->number_of[snapshot] : INLAY_NONE;
     if (info == NULL || *out != INLAY_NONE)
         return true;
+    INLAY_CHECK(snapshot < copier->request->graph->value_count);
     value->snapshot = snapshot;
     value->dtype = info->dtype;
     value->constant = (info->flags & INLAY_VALUE_CONSTANT) != 0;
-    if (info->data != NULL && info->data_bytes <= keeper->small_bytes && info->dtype != INLAY_STRING) {
-        value->data = copy_of(keeper->region, info->data, info->data_bytes);
+    if (info->data != NULL && info->data_bytes <= copier->small_bytes && info->dtype != INLAY_STRING) {
+        value->data = copy_of(copier->region, info->data, info->data_bytes);
         value->data_bytes = info->data_bytes;
         if (value->data == NULL)
             return false;
     }
-    *out = keeper->number_of[snapshot] = keeper->region->value_count++;
+    *out = copier->number_of[snapshot] = copier->region->value_count++;
     return true;
 }
 
-static bool keep_node(struct keeper *keeper, const inlay_node_info *from, inlay_node_info *to)
+static bool copy_node(struct region_copier *copier, const inlay_node_info *from, inlay_node_info *to)
 {
     const uint32_t count = from->input_count + from->output_count;
-    inlay_attr_info *attrs = kit_region_take(keeper->region, from->attr_count * sizeof *attrs);
-    uint32_t *numbers = kit_region_take(keeper->region, count * sizeof *numbers);
+    inlay_attr_info *attrs = kit_region_take(copier->region, from->attr_count * sizeof *attrs);
+    uint32_t *numbers = kit_region_take(copier->region, count * sizeof *numbers);
 
     *to = *from;
-    to->name.data = copy_of(keeper->region, from->name.data, from->name.bytes);
-    to->op_type.data = copy_of(keeper->region, from->op_type.data, from->op_type.bytes);
+    to->name.data = copy_of(copier->region, from->name.data, from->name.bytes);
+    to->op_type.data = copy_of(copier->region, from->op_type.data, from->op_type.bytes);
     to->domain.data = "";
     to->domain.bytes = 0;
     if (attrs == NULL || numbers == NULL || to->name.data == NULL || to->op_type.data == NULL)
@@ -110,50 +113,51 @@ static bool keep_node(struct keeper *keeper, const inlay_node_info *from, inlay_
     to->inputs = numbers;
     to->outputs = numbers + from->input_count;
     for (uint32_t i = 0; i < from->attr_count; i++)
-        if (!copy_attr(keeper->region, INLAY_AT(inlay_attr_info, from->attrs, from->attr_stride, i),
-                       keeper->small_bytes, &attrs[i]))
+        if (!copy_attr(copier->region, INLAY_AT(inlay_attr_info, from->attrs, from->attr_stride, i),
+                       copier->small_bytes, &attrs[i]))
             return false;
     for (uint32_t i = 0; i < count; i++) {
         const bool is_in = i < from->input_count;
 
-        if (!number_value(keeper, is_in ? from->inputs[i] : from->outputs[i - from->input_count], &numbers[i]))
+        if (!number_value(copier, is_in ? from->inputs[i] : from->outputs[i - from->input_count], &numbers[i]))
             return false;
         if (is_in && numbers[i] != INLAY_NONE)
-            keeper->region->values[numbers[i]].uses++;
+            copier->region->values[numbers[i]].uses++;
     }
     return true;
 }
 
-static bool keep_all(struct keeper *keeper, uint32_t own_values)
+static bool copy_nodes_and_values(struct region_copier *copier, uint32_t own_values)
 {
-    const inlay_compile_request *request = keeper->request;
-    kit_region *region = keeper->region;
-    uint64_t total = own_values;
+    const inlay_compile_request *request = copier->request;
+    kit_region *region = copier->region;
+    uint64_t value_capacity = own_values;
 
     for (uint32_t node = 0; node < request->node_count; node++) {
         const inlay_node_info *info = inlay_graph_node(request->graph, request->nodes[node]);
 
-        total += info->input_count + info->output_count;
+        value_capacity += info->input_count + info->output_count;
     }
     region->nodes = kit_region_take(region, request->node_count * sizeof *region->nodes);
-    region->values = kit_region_take(region, (total + 1) * sizeof *region->values);
-    if (region->nodes == NULL || region->values == NULL || keeper->number_of == NULL)
+    region->values = kit_region_take(region, (value_capacity + 1) * sizeof *region->values);
+    if (region->nodes == NULL || region->values == NULL || copier->number_of == NULL)
         return false;
-    memset(keeper->number_of, 0xff, ((size_t)request->graph->value_count + 1) * sizeof *keeper->number_of);
-    for (uint64_t value = 0; value <= total; value++)
+    memset(copier->number_of, 0xff, ((size_t)request->graph->value_count + 1) * sizeof *copier->number_of);
+    for (uint64_t value = 0; value <= value_capacity; value++)
         region->values[value] = (kit_region_value){ .snapshot = INLAY_NONE, .input = INLAY_NONE, .output = INLAY_NONE };
     for (uint32_t node = 0; node < request->node_count; node++, region->node_count++)
-        if (!keep_node(keeper, inlay_graph_node(request->graph, request->nodes[node]), &region->nodes[node]))
+        if (!copy_node(copier, inlay_graph_node(request->graph, request->nodes[node]), &region->nodes[node]))
             return false;
+    INLAY_CHECK(region->value_count + own_values <= value_capacity);
     region->input_count = request->input_count;
     region->output_count = request->output_count;
     for (uint32_t i = 0; i < request->input_count; i++)
-        if (keeper->number_of[request->inputs[i]] != INLAY_NONE)
-            region->values[keeper->number_of[request->inputs[i]]].input = i;
+        if (copier->number_of[request->inputs[i]] != INLAY_NONE)
+            region->values[copier->number_of[request->inputs[i]]].input = i;
     for (uint32_t i = 0; i < request->output_count; i++)
-        if (keeper->number_of[request->outputs[i]] != INLAY_NONE) {
-            region->values[keeper->number_of[request->outputs[i]]].output = i;
-            region->values[keeper->number_of[request->outputs[i]]].uses++;
+        if (copier->number_of[request->outputs[i]] != INLAY_NONE) {
+            region->values[copier->number_of[request->outputs[i]]].output = i;
+            region->values[copier->number_of[request->outputs[i]]].uses++;
         }
     return true;
 }
@@ -161,14 +165,14 @@ static bool keep_all(struct keeper *keeper, uint32_t own_values)
 inlay_status kit_region_keep(const inlay_compile_request *request, uint64_t small_bytes, uint32_t own_values,
                              kit_region *out, inlay_diag *diag)
 {
-    struct keeper keeper = { .request = request, .region = out, .small_bytes = small_bytes };
-    bool whole;
+    struct region_copier copier = { .request = request, .region = out, .small_bytes = small_bytes };
+    bool complete;
 
     *out = (kit_region){ 0 };
-    keeper.number_of = malloc(((size_t)request->graph->value_count + 1) * sizeof *keeper.number_of);
-    whole = keep_all(&keeper, own_values);
-    free(keeper.number_of);
-    if (whole)
+    copier.number_of = malloc(((size_t)request->graph->value_count + 1) * sizeof *copier.number_of);
+    complete = copy_nodes_and_values(&copier, own_values);
+    free(copier.number_of);
+    if (complete)
         return INLAY_OK;
     kit_region_free(out);
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", request->node_count);

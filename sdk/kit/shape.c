@@ -1,13 +1,13 @@
-/* A region at concrete shapes: everything about its tensors but their addresses. */
+/* Specializes a region for concrete shapes: computes everything about its tensors except their addresses. */
 #include "internal.h"
 
-/* Does the run allocate output o? All bits set means all outputs, however many. */
-static bool is_allocated(uint32_t allocates, uint32_t o)
+/* Is the output allocated during the run? All bits set: every output, including those from 32 on. */
+static bool is_allocated(uint32_t allocates, uint32_t output)
 {
-    return allocates == UINT32_MAX || (o < 32 && (allocates >> o & 1) != 0);
+    return allocates == UINT32_MAX || (output < 32 && (allocates >> output & 1) != 0);
 }
 
-/* Adds bytes, rounded up to the alignment, to *total and gives the offset they start at. */
+/* Adds bytes, rounded up to the alignment, to *total and stores their offset. Returns false on overflow. */
 static bool reserve(uint64_t *total, uint64_t bytes, uint64_t *out_offset)
 {
     *out_offset = *total;
@@ -15,12 +15,13 @@ static bool reserve(uint64_t *total, uint64_t bytes, uint64_t *out_offset)
            !__builtin_add_overflow(*total, (bytes + KIT_ALIGNMENT - 1) / KIT_ALIGNMENT * KIT_ALIGNMENT, total);
 }
 
-/* One allocation for an instance and all its arrays. */
+/* Offsets of an instance's arrays in its single allocation. */
 struct layout {
     size_t tensors, patches, dims, inner, bytes;
 };
 
-static void lay_out(const inlay_compiled *compiled, const inlay_specialize_request *request, struct layout *at)
+static void compute_layout(const inlay_compiled *compiled, const inlay_specialize_request *request,
+                           struct layout *layout)
 {
     size_t tensors = 0, dims = 0;
 
@@ -36,14 +37,14 @@ static void lay_out(const inlay_compiled *compiled, const inlay_specialize_reque
             }
         }
     }
-    at->tensors = sizeof(inlay_instance) + compiled->unit_count * sizeof(kit_step);
-    at->patches = at->tensors + tensors * sizeof(kit_tensor);
-    at->inner = at->patches + tensors * sizeof(kit_patch);
-    at->dims = at->inner + compiled->inner_count * sizeof(uint64_t);
-    at->bytes = at->dims + dims * sizeof(int64_t);
+    layout->tensors = sizeof(inlay_instance) + compiled->unit_count * sizeof(kit_step);
+    layout->patches = layout->tensors + tensors * sizeof(kit_tensor);
+    layout->inner = layout->patches + tensors * sizeof(kit_patch);
+    layout->dims = layout->inner + compiled->inner_count * sizeof(uint64_t);
+    layout->bytes = layout->dims + dims * sizeof(int64_t);
 }
 
-/* Where the next step's arrays go. */
+/* The unused rest of the instance's arrays. */
 struct cursor {
     kit_tensor *tensors;
     kit_patch *patches;
@@ -53,7 +54,7 @@ struct cursor {
 };
 
 static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_request *request, kit_step *step,
-                                     struct cursor *at, inlay_diag *diag)
+                                     struct cursor *cursor, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < step->tensor_count; i++) {
         kit_tensor *tensor = &step->tensors[i];
@@ -66,17 +67,17 @@ static inlay_status describe_tensors(const kit_unit *unit, inlay_specialize_requ
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of input %u is not known before the run",
                               unit->name, i);
         if (tensor->dims != NULL) {
-            memcpy(at->dims, tensor->dims, tensor->rank * sizeof *tensor->dims);
-            tensor->dims = at->dims;
-            at->dims += tensor->rank;
+            memcpy(cursor->dims, tensor->dims, tensor->rank * sizeof *tensor->dims);
+            tensor->dims = cursor->dims;
+            cursor->dims += tensor->rank;
         }
     }
     return INLAY_OK;
 }
 
-/* Inner values get a place in the workspace where they are made. */
+/* Reserves workspace for the inner values that the unit computes. */
 static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inlay_specialize_request *request,
-                                struct cursor *at, inlay_diag *diag)
+                                struct cursor *cursor, inlay_diag *diag)
 {
     for (uint32_t i = unit->in_count; i < step->tensor_count; i++) {
         const kit_tensor *tensor = &step->tensors[i];
@@ -87,14 +88,14 @@ static inlay_status place_inner(const kit_unit *unit, const kit_step *step, inla
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of an inner value depends on data",
                               unit->name);
         if (!reserve(&request->workspace_bytes, kit_bytes(tensor->dtype, tensor->count),
-                     &at->inner[unit->refs[i].index]))
+                     &cursor->inner[unit->refs[i].index]))
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "node '%s': the workspace is too large", unit->name);
     }
     return INLAY_OK;
 }
 
-/* Fixed addresses go into the tensors, the others into the list of patches. */
-static void bind_tensors(const kit_unit *unit, kit_step *step, const struct cursor *at)
+/* Stores fixed addresses in the tensors and a patch for each address that is known only at run time. */
+static void bind_tensors(const kit_unit *unit, kit_step *step, const struct cursor *cursor)
 {
     for (uint32_t i = 0; i < step->tensor_count; i++) {
         const kit_ref *ref = &unit->refs[i];
@@ -111,22 +112,22 @@ static void bind_tensors(const kit_unit *unit, kit_step *step, const struct curs
             (kit_patch){ .tensor = i,
                          .kind = ref->kind,
                          .index = ref->index,
-                         .offset = ref->kind == KIT_REF_INNER ? at->inner[ref->index] : 0 };
+                         .offset = ref->kind == KIT_REF_INNER ? cursor->inner[ref->index] : 0 };
     }
 }
 
 static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_specialize_request *request)
 {
-    for (uint32_t o = 0; o < unit->out_count; o++) {
-        const kit_ref *ref = &unit->refs[unit->in_count + o];
+    for (uint32_t output_index = 0; output_index < unit->out_count; output_index++) {
+        const kit_ref *ref = &unit->refs[unit->in_count + output_index];
         inlay_output_plan *plan;
 
         if (ref->kind != KIT_REF_OUTPUT || ref->index >= request->output_count)
             continue;
         plan = (inlay_output_plan *)(void *)((char *)request->outputs + (size_t)request->output_stride * ref->index);
-        plan->kind = is_allocated(step->allocates, o) ? INLAY_OUTPUT_ALLOCATED : INLAY_OUTPUT_KNOWN;
+        plan->kind = is_allocated(step->allocates, output_index) ? INLAY_OUTPUT_ALLOCATED : INLAY_OUTPUT_KNOWN;
         plan->alias = INLAY_NONE;
-        if (o == 0 && unit->alias != INLAY_NONE && plan->kind == INLAY_OUTPUT_KNOWN) {
+        if (output_index == 0 && unit->alias != INLAY_NONE && plan->kind == INLAY_OUTPUT_KNOWN) {
             const kit_tensor *input = &step->tensors[unit->alias], *output = &step->tensors[unit->in_count];
             const bool any_dims = (unit->kernel->flags & KIT_IN_PLACE_FIRST) != 0 && input->count == output->count;
 
@@ -139,9 +140,10 @@ static void plan_outputs(const kit_unit *unit, const kit_step *step, inlay_speci
     }
 }
 
-/* Bit o is set for each output that the run allocates. */
-static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *request, kit_step *step,
-                               struct cursor *at, inlay_diag *diag)
+/* Calls the kernel's shape function: it computes the output shapes, its workspace, and in step->allocates one bit for
+ * each output that is allocated during the run. */
+static inlay_status call_shape_function(const kit_unit *unit, inlay_specialize_request *request, kit_step *step,
+                                        struct cursor *cursor, inlay_diag *diag)
 {
     kit_plan plan = { .in = step->tensors,
                       .out = step->tensors + unit->in_count,
@@ -163,54 +165,57 @@ static inlay_status ask_kernel(const kit_unit *unit, inlay_specialize_request *r
     if (status != INLAY_OK)
         return status;
     step->allocates = plan.allocates;
-    for (uint32_t o = 0; o < unit->out_count; o++) {
-        const kit_tensor *tensor = &plan.out[o];
+    for (uint32_t output = 0; output < unit->out_count; output++) {
+        const kit_tensor *tensor = &plan.out[output];
 
-        if (unit->refs[unit->in_count + o].kind != KIT_REF_NONE && tensor->count < 0 &&
-            !is_allocated(plan.allocates, o))
+        if (unit->refs[unit->in_count + output].kind != KIT_REF_NONE && tensor->count < 0 &&
+            !is_allocated(plan.allocates, output))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': the shape of output %u is not known before the run",
-                              unit->name, o);
+                              unit->name, output);
     }
     step->has_scratch = plan.workspace_bytes > 0;
-    if (plan.workspace_bytes > at->scratch)
-        at->scratch = plan.workspace_bytes;
+    if (plan.workspace_bytes > cursor->scratch)
+        cursor->scratch = plan.workspace_bytes;
     return INLAY_OK;
 }
 
 static inlay_status build_step(const kit_unit *unit, inlay_specialize_request *request, kit_step *step,
-                               struct cursor *at, inlay_diag *diag)
+                               struct cursor *cursor, inlay_diag *diag)
 {
     inlay_status status;
 
     *step = (kit_step){ .plan = step->plan, .plan_bytes = step->plan_bytes };
     step->unit = unit;
-    step->tensors = at->tensors;
-    step->patches = at->patches;
+    step->tensors = cursor->tensors;
+    step->patches = cursor->patches;
     step->tensor_count = unit->in_count + unit->out_count;
-    at->tensors += step->tensor_count;
-    at->patches += step->tensor_count;
-    INLAY_TRY(describe_tensors(unit, request, step, at, diag));
-    INLAY_TRY(ask_kernel(unit, request, step, at, diag));
-    INLAY_TRY(place_inner(unit, step, request, at, diag));
-    bind_tensors(unit, step, at);
+    cursor->tensors += step->tensor_count;
+    cursor->patches += step->tensor_count;
+    INLAY_CHECK(unit->alias == INLAY_NONE || unit->alias < unit->in_count);
+    INLAY_TRY(describe_tensors(unit, request, step, cursor, diag));
+    INLAY_TRY(call_shape_function(unit, request, step, cursor, diag));
+    INLAY_TRY(place_inner(unit, step, request, cursor, diag));
+    bind_tensors(unit, step, cursor);
     plan_outputs(unit, step, request);
 done:
     return status;
 }
 
-/* Cleared, but for what steps and chains of one that has gone had, which are found again. */
-static inlay_instance *take_instance(inlay_compiled *compiled, const struct layout *at)
+/* Returns a released instance of the region if it is large enough, else a new one. Arrays are cleared; memory that its
+ * steps and its chain allocated is reused. */
+static inlay_instance *take_instance(inlay_compiled *compiled, const struct layout *layout)
 {
     inlay_instance *instance = __atomic_exchange_n(&compiled->spare, NULL, __ATOMIC_ACQUIRE);
 
-    if (instance != NULL && instance->bytes >= at->bytes) {
-        memset((char *)instance + at->tensors, 0, at->bytes - at->tensors);
+    if (instance != NULL && instance->bytes >= layout->bytes) {
+        INLAY_CHECK(instance->step_count == compiled->unit_count);
+        memset((char *)instance + layout->tensors, 0, layout->bytes - layout->tensors);
         return instance;
     }
     kit_free_instance(instance);
-    instance = calloc(1, at->bytes);
+    instance = calloc(1, layout->bytes);
     if (instance != NULL) {
-        instance->bytes = at->bytes;
+        instance->bytes = layout->bytes;
         instance->step_count = compiled->unit_count;
     }
     return instance;
@@ -222,18 +227,18 @@ inlay_status kit_specialize(void *state, inlay_compiled *compiled, inlay_special
     inlay_instance *instance = NULL;
     inlay_status status = INLAY_OK;
     uint64_t scratch;
-    struct layout at;
-    struct cursor next;
+    struct layout layout;
+    struct cursor cursor;
 
     *out_instance = NULL;
-    lay_out(compiled, request, &at);
-    instance = take_instance(compiled, &at);
+    compute_layout(compiled, request, &layout);
+    instance = take_instance(compiled, &layout);
     if (instance == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "an instance of %zu bytes", at.bytes);
-    next = (struct cursor){ .tensors = (void *)((char *)instance + at.tensors),
-                            .patches = (void *)((char *)instance + at.patches),
-                            .inner = (void *)((char *)instance + at.inner),
-                            .dims = (void *)((char *)instance + at.dims) };
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "an instance of %zu bytes", layout.bytes);
+    cursor = (struct cursor){ .tensors = (void *)((char *)instance + layout.tensors),
+                              .patches = (void *)((char *)instance + layout.patches),
+                              .inner = (void *)((char *)instance + layout.inner),
+                              .dims = (void *)((char *)instance + layout.dims) };
     instance->max_threads = request->max_threads > 0 ? request->max_threads : 1;
     request->workspace_bytes = 0;
     request->workspace_alignment = KIT_ALIGNMENT;
@@ -249,22 +254,23 @@ inlay_status kit_specialize(void *state, inlay_compiled *compiled, inlay_special
         }
     }
     for (uint32_t unit = 0; unit < compiled->unit_count; unit++) {
-        status = build_step(&compiled->units[unit], request, &instance->steps[unit], &next, diag);
+        status = build_step(&compiled->units[unit], request, &instance->steps[unit], &cursor, diag);
         if (status != INLAY_OK) {
             if (diag != NULL && diag->node[0] == '\0')
                 memcpy(diag->node, compiled->units[unit].name, sizeof diag->node);
             goto done;
         }
     }
-    if (!reserve(&request->workspace_bytes, next.scratch, &scratch) ||
+    if (!reserve(&request->workspace_bytes, cursor.scratch, &scratch) ||
         !reserve(&request->workspace_bytes,
                  compiled->max_tensors > KIT_STACK_TENSORS ? compiled->max_tensors * sizeof(kit_tensor) : 0,
                  &instance->tensors_offset)) {
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the region's workspace is too large");
         goto done;
     }
-    for (uint32_t u = 0; u < compiled->unit_count; u++)
-        instance->steps[u].scratch_offset = scratch;
+    INLAY_CHECK((char *)cursor.dims <= (char *)instance + instance->bytes);
+    for (uint32_t unit = 0; unit < compiled->unit_count; unit++)
+        instance->steps[unit].scratch_offset = scratch;
     *out_instance = instance;
     instance = NULL;
 done:

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Copies what an installation needs at run time, with the libraries that it is linked to, so that it runs where only a C
-# library is installed. The wheel and the npm package carry this.
+# Copies the run-time files of an installation and the shared libraries that they link to, so that the copy runs on
+# systems that have only a C library. The wheel and the npm package contain this copy.
 #   bundle.sh PREFIX OUT
-# PREFIX is what `cmake --install BUILD --prefix PREFIX` made. Libraries that providers open by name when they start
-# (libdnnl, libopenblas, libvulkan) are not copied: where one is not installed, its provider says so. libpcre2-8, which
-# operators of several plugins open, is. Needs patchelf.
+# PREFIX is an installation by `cmake --install BUILD --prefix PREFIX`. Libraries that providers open by name when they
+# start (libdnnl, libopenblas, libvulkan) are not copied: if one is missing, its provider reports it. libpcre2-8, which
+# operators of several plugins open, is copied. Needs patchelf.
 set -euo pipefail
 [ $# = 2 ] || { echo "usage: bundle.sh PREFIX OUT" >&2; exit 2; }
 command -v patchelf >/dev/null || { echo "bundle.sh: patchelf is not installed" >&2; exit 1; }
@@ -17,7 +17,7 @@ cp -L "$(dirname "$library")"/inlay/plugins/*.so "$out/lib/inlay/plugins/"
 cp "$(find "$prefix" -name inlay-probe -type f)" "$out/libexec/inlay/inlay-probe"
 strip --strip-unneeded "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe"
 
-# Not what belongs to the C library, which has to be the one of the machine.
+# Exclude the C library, which must be that of the machine.
 ldd "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe" |
     awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so\.[0-9]+$' | while read -r path; do

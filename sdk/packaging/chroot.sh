@@ -1,12 +1,12 @@
 #!/bin/bash
-# Runs a command as root in a clean Debian, and throws away what it changed.
+# Runs a command as root in a clean Debian system, and discards its changes.
 #   chroot.sh [--keep NAME] [--bind FROM:TO]... SUITE COMMAND...
 #
-# SUITE is bookworm, trixie or sid. The system (debootstrap's minbase) is made once, from the Debian mirror among this
-# machine's apt sources (or INLAY_DEBIAN_MIRROR), and is never written to again: changes go into a layer over it. With
-# --keep the layer has a name and is there the next time. It all lies in INLAY_CHROOTS, by default
-# ~/.cache/inlay/chroots (XDG_CACHE_HOME); remove that folder to start afresh. --bind shows a folder of this machine
-# inside. Needs root or sudo, and the network until the packages of a layer are installed.
+# SUITE is bookworm, trixie or sid. The system (debootstrap's minbase) is created once, from the Debian mirror in this
+# machine's apt sources (or INLAY_DEBIAN_MIRROR), and never changes: changes are written to an overlay. With --keep, the
+# overlay has a name and is used again by later calls. Systems and overlays are stored in INLAY_CHROOTS, by default
+# ~/.cache/inlay/chroots (XDG_CACHE_HOME); remove that folder to start from scratch. --bind mounts a folder of this
+# machine inside. Needs root or sudo, and the network until the packages of an overlay are installed.
 set -euo pipefail
 self=$(realpath -- "$0")
 
@@ -15,8 +15,8 @@ fail() {
     exit 1
 }
 
-# All is done in a mount namespace and a process namespace of its own: however it ends, nothing stays mounted and no
-# process is left.
+# Everything runs in a separate mount namespace and process namespace, so that no mount and no process remains in any
+# case.
 if [ "${INLAY_CHROOT_INSIDE:-}" != yes ]; then
     export INLAY_CHROOTS=${INLAY_CHROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/inlay/chroots}
     [[ $INLAY_CHROOTS == /?* ]] || fail "INLAY_CHROOTS is '$INLAY_CHROOTS', which is no absolute path"
@@ -64,13 +64,13 @@ make_base() {
         tail -n 20 "$base.log" >&2
         fail "debootstrap failed (the log is $base.log)"
     fi
-    # How this machine reaches others: certificates that its owner added.
+    # Copy certificates that the owner of this machine added, so that the network is reachable.
     if compgen -G "$own/*.crt" >/dev/null; then
         mkdir -p "$base.new$own"
         cp --dereference "$own"/*.crt "$base.new$own/"
         chroot "$base.new" update-ca-certificates >/dev/null 2>&1 || fail "the machine's own certificates are refused"
     fi
-    # No service starts in a chroot.
+    # Services must not start in a chroot.
     printf '#!/bin/sh\nexit 101\n' >"$base.new/usr/sbin/policy-rc.d"
     chmod 755 "$base.new/usr/sbin/policy-rc.d"
     mv "$base.new" "$base" # only one that is whole is found again

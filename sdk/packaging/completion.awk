@@ -1,6 +1,6 @@
-# Makes the completion of a shell out of the lines of flags.sh; -v shell=bash, zsh or fish.
+# Generates the completion of a shell from the output of flags.sh; -v shell=bash, zsh or fish.
 
-# What an argument is completed with: words (WORD WORD...), "model", "file", "any" (nothing is known), or "" for none.
+# Completion of an argument: words (WORD WORD...), "model", "file", "any" (unknown), or "" for none.
 function values(argument,    words) {
     if (argument ~ /^\[?=?[a-z0-9]+(\|[a-z0-9]+)+\]?$/) {
         words = argument
@@ -23,7 +23,7 @@ function values(argument,    words) {
         operand[verb] = values($6)
         next
     }
-    # A session's flags are the same for every verb that has them.
+    # Verbs that have the session's flags all have the same ones.
     key = $3 == "session" && verb != "serve" ? "session" : verb
     if (key == "session")
         has_session[verb] = 1
@@ -38,7 +38,7 @@ function values(argument,    words) {
         next
     if (!($4 in kind))
         flags[++flag_count] = $4
-    if (kind[$4] == "" || kind[$4] == "any") # the verb that tells most
+    if (kind[$4] == "" || kind[$4] == "any") # prefer the most specific verb
         kind[$4] = value_of[key, $4]
 }
 
@@ -100,7 +100,7 @@ function bash(    i, flag, files, others) {
     print "exit-codes' -- \"$cur\"))"
     print "        return"
     print "    fi"
-    print "    # --flag=NAME=value comes as words of its own, split at each '='."
+    print "    # --flag=NAME=value arrives as separate words, split at each '='."
     print "    while [ \"$i\" -gt 2 ] && [[ ${COMP_WORDS[i]} == = || ${COMP_WORDS[i - 1]} == = ]]; do"
     print "        i=$((i - 1))"
     print "    done"

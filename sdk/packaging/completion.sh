@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the completion of `inlay` for a shell, from the flags that the program itself tells (flags.sh).
+# Prints the completion of `inlay` for a shell, from the flags that the program reports (flags.sh).
 #   completion.sh INLAY bash|zsh|fish
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -2,10 +2,10 @@
 # Builds Debian's packages of this tree.
 #   deb.sh [--suite bookworm|trixie] OUT
 #
-# With --suite they are built in a clean Debian of that name (chroot.sh), from Build-Depends alone, and lintian looks at
-# them there; otherwise on this system, whose packages must be there. OUT gets the .deb files, the source package, the
-# .changes file and, with --suite, the bill of materials and the list of licences (sbom.py). INLAY_JOBS says how many
-# compilers run at once, by default all CPUs; ccache keeps what they made.
+# With --suite they are built in a clean Debian of that name (chroot.sh) with only Build-Depends installed, and checked
+# by lintian; otherwise they are built on this system, which must have the build dependencies. OUT gets the .deb files,
+# the source package, the .changes file and, with --suite, the bill of materials and the list of licences (sbom.py).
+# INLAY_JOBS is the number of parallel compilations, by default the number of CPUs; ccache caches the results.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
 tree=$(dirname "$(dirname "$here")")
@@ -25,7 +25,7 @@ esac
 mkdir -p "$1"
 out=$(realpath -- "$1")
 
-# What upstream releases is this tree without debian/, which lies in sdk/packaging.
+# The upstream release is this tree without debian/, which is stored in sdk/packaging.
 version=$(sed -n -E 's/^project\(inlay VERSION ([0-9.]+).*/\1/p' "$tree/CMakeLists.txt")
 packaged=$(sed -n '1s/^inlay (\(.*\)-[^-]*).*/\1/p' "$here/debian/changelog")
 if [ "$version" != "$packaged" ]; then
@@ -55,10 +55,10 @@ if [ -n "$suite" ]; then
         dpkg-buildpackage -us -uc -ui
         SOURCE_DATE_EPOCH=\$(dpkg-parsechangelog -S Timestamp) python3 sdk/packaging/sbom.py .. ..
         touch ../built
-        # There is no bug of Debian's that a first upload would close.
+        # The first upload closes no bug.
         lintian --allow-root --pedantic --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
             ../*.changes" || lint=$?
-    # What lintian dislikes is a failure, but the packages are there.
+    # Findings of lintian are a failure, but the packages are copied nevertheless.
     [ -e "$work/built" ] || exit 1
     rm "$work/built"
 else

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints every flag of every verb, a line each, as the program itself tells them: the tables of the verbs and of the
-# library's options (host/tools/cli, host/runtime/config/options.def) are the only list.
+# Prints every flag of every verb, one per line, as the program reports them: the tables of verbs and options
+# (host/tools/cli, host/runtime/config/options.def) are the only source.
 #   flags.sh INLAY
 # Columns, separated by tabs: verb, its summary, group (own or session), flag, short form, argument, text. The first line
 # of a verb has no flag, and the verb's arguments (MODEL) in the sixth column.

@@ -1,8 +1,9 @@
 #!/bin/bash
-# Makes the tarball of the npm package, as `npm pack` would, with the addon, the library and its plugins inside: nothing
-# is compiled or fetched when it is installed.
+# Creates the tarball of the npm package, like `npm pack`, with the addon, the library and its plugins: the installation
+# compiles and fetches nothing.
 #   npm.sh PREFIX BUNDLE OUT
-# PREFIX is what `cmake --install BUILD --prefix PREFIX` made, BUNDLE what bundle.sh made of it, OUT a folder.
+# PREFIX is an installation by `cmake --install BUILD --prefix PREFIX`, BUNDLE the output of bundle.sh for it, OUT a
+# folder.
 set -euo pipefail
 [ $# = 3 ] || { echo "usage: npm.sh PREFIX BUNDLE OUT" >&2; exit 2; }
 prefix=$1 bundle=$2
@@ -21,7 +22,7 @@ mkdir "$work/package"
 cp "$(dirname "$addon")"/{index.js,index.d.ts,package.json,README.md} "$addon" "$work/package/"
 cp -r "$bundle/lib" "$bundle/libexec" "$work/package/"
 cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"
-# What only this tarball has: files beside the addon, which are those of one kind of CPU.
+# Only this tarball contains files next to the addon; they are built for one CPU architecture.
 sed -i -e "s/\"README.md\"\]/\"README.md\", \"lib\", \"libexec\"]/" -e "s/^  \"os\".*/&,\n  \"cpu\": [\"$cpu\"]/" \
     "$work/package/package.json"
 if [ "$(grep -cE "\"libexec\"|\"$cpu\"" "$work/package/package.json")" != 2 ]; then

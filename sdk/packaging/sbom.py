@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Lists what is in the built packages and what they need to run, with versions and licences.
+"""Lists the contents of the built packages and their run-time dependencies, with versions and licences.
 
     sbom.py PACKAGES OUT
 
@@ -38,7 +38,7 @@ def ask(*command):
 
 
 def paragraph(text):
-    """The fields of one paragraph of Debian's control format."""
+    """Parses one paragraph of Debian's control format."""
     fields = {}
     for line in text.splitlines():
         if line[:1] in (" ", "\t"):
@@ -50,7 +50,7 @@ def paragraph(text):
 
 
 def needs(fields, known):
-    """The names in Depends; of alternatives the one that is known, or the first."""
+    """Returns the names in Depends; of alternatives, the known one or else the first."""
     for field in ("Pre-Depends", "Depends"):
         for group in filter(None, (part.strip() for part in fields.get(field, "").split(","))):
             names = [re.match(r"[a-z0-9.+-]+", part.strip()).group() for part in group.split("|")]
@@ -58,7 +58,7 @@ def needs(fields, known):
 
 
 def licences(package):
-    """The licences that the copyright file names; None if it is not machine-readable."""
+    """Returns the licences that the copyright file names; None if it is not machine-readable."""
     try:
         text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_text(errors="replace")
     except OSError:

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Copies the files that belong to the tree, without what was built in it, into a folder.
+# Copies the source files of the tree, without build outputs, into a folder.
 #   tree.sh FOLDER
 set -euo pipefail
 [ $# = 1 ] && [ -d "$1" ] || { echo "usage: tree.sh FOLDER" >&2; exit 2; }

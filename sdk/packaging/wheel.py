@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Makes the wheel of the Python package, with nothing but Python's own library.
+"""Creates the wheel of the Python package with Python's standard library only.
 
     wheel.py OUT                 a wheel for every machine: it uses the libinlay.so.1 that the system has
     wheel.py --bundle DIR OUT    with the library, its helper and its plugins inside; DIR is what bundle.sh made
 
-OUT is a folder. The same tree gives the same bytes (SOURCE_DATE_EPOCH is the time of the files in it)."""
+OUT is a folder. The same tree gives the same bytes (SOURCE_DATE_EPOCH is the time stamp of its files)."""
 import argparse
 import base64
 import hashlib
@@ -21,7 +21,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "bindings" / "python"
 
 
 def project():
-    """The few keys of pyproject.toml that are used here; Python 3.9 has no parser for the format."""
+    """Reads the keys of pyproject.toml that are needed here; Python 3.9 has no parser for the format."""
     text = (PACKAGE / "pyproject.toml").read_text()
     keys = {key: re.search(rf'^{key} = "(.*)"$', text, re.M) for key in ("name", "version", "description",
                                                                            "requires-python")}
@@ -34,7 +34,7 @@ def project():
 
 
 def oldest_glibc(folder):
-    """The version of glibc that the files of a bundle need."""
+    """Returns the version of glibc that the files of a bundle need."""
     newest = (2, 17)
     for file in folder.rglob("*"):
         if file.is_file() and not file.is_symlink():
@@ -47,7 +47,7 @@ def oldest_glibc(folder):
 
 
 def contents(bundle):
-    """Pairs of a name in the wheel and a file."""
+    """Yields pairs of a name in the wheel and a file."""
     for file in sorted((PACKAGE / "inlay").rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts and "lib" not in file.relative_to(PACKAGE).parts:
             yield str(file.relative_to(PACKAGE)), file

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Errors against float64 on layers that are hard (hard_layers.py), beside ONNX Runtime.
+"""Errors against float64 on difficult layers (hard_layers.py), compared with ONNX Runtime.
 
   accuracy.py [--only PART] [--seed N] [--threads N] [--json FILE] [--dir DIR] [--inlay FILE] [--option NAME=VALUE]...
 
 The engines are inlay with precision f32 (the default), strict and fast, and ONNX Runtime. Each has four figures: the
-largest error over the largest result; the root of the mean square of errors over that of results; the largest error of
-an element over the sum of the magnitudes of its terms, |A| |B|, in units of eps = 2^-24; and the same in units of
-eps * sqrt(K). `plain` is a float sum in chains of 256. What is required of every element:
+largest error relative to the largest result; the root mean square of errors relative to that of results; the largest
+error of an element relative to the sum of the magnitudes of its terms, |A| |B|, in units of eps = 2^-24; and the same
+in units of eps * sqrt(K). `plain` is a float sum in chains of 256. Requirements for every element:
 
   default  |error| <= max(8 * eps * sqrt(K) * (|A| |B|), 4 times the plain sum's); integers that float holds are exact
-  strict   the same, and the third figure is at most twice ONNX Runtime's (which counts as 1 at least)
-  fast     nothing
+  strict   the same, and the third figure is at most twice ONNX Runtime's (at least 1)
+  fast     none
 
-Half of the smallest subnormal number is allowed for each term that underflows. The exit status is 1 where a row fails.
-ONNX Runtime is put into DIR/peer (default build/models) when it is not there."""
+Half of the smallest subnormal number is allowed for each term that underflows. The exit status is 1 if a row fails.
+ONNX Runtime is installed in DIR/peer (default build/models) if it is missing."""
 import argparse
 import json
 import math
@@ -36,7 +36,7 @@ FACTOR, OF_PLAIN, OF_PEER, NAMED = 8, 4, 2, 12
 
 
 def parser(doc):
-    """What this program and networks_accuracy.py have in common."""
+    """Arguments of this program and networks_accuracy.py."""
     ap = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--threads", type=int, default=1)
     ap.add_argument("--json", help="write the figures here, too")
@@ -48,7 +48,7 @@ def parser(doc):
 
 
 def checked(ap):
-    """The arguments; ONNX Runtime is there afterwards."""
+    """Parses the arguments and installs ONNX Runtime if it is missing."""
     args = ap.parse_args()
     if not os.path.exists(args.inlay):
         sys.exit(f"{args.inlay} is not there: build first, or name it with --inlay")
@@ -66,7 +66,7 @@ def keep(args, rows):
 
 # ----------------------------------------------------------------- engines
 def engines_of(args, cache):
-    """(name, function of model, inputs and outputs that returns a sentence when it fails)"""
+    """(name, function of model, inputs and outputs that returns a message if it fails)"""
     common = ["--intra-threads", str(args.threads), "--cache-dir", cache]
     common += [x for o in args.option for x in ("--option", o)]
 
@@ -86,13 +86,13 @@ def engines_of(args, cache):
     return out if args.no_peer else [*out, ("ort", ort)]
 
 
-# ----------------------------------------------------------------- figures
+# ----------------------------------------------------------------- errors
 def figures_of(layer, got):
-    """What the errors of one result come to."""
+    """Computes the figures of one result."""
     if got.shape != layer.exact.shape:
         return {"fault": f"has the shape {list(got.shape)}"}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        inside = np.isfinite(layer.exact.astype(np.float32))  # what overflows may be infinite
+        inside = np.isfinite(layer.exact.astype(np.float32))  # results that overflow may be infinite
         if not np.isfinite(got[inside]).all():
             return {"fault": "is not finite"}
         error = np.abs(got.astype(np.float64) - layer.exact)[inside]
@@ -105,7 +105,7 @@ def figures_of(layer, got):
 
 
 def verdict(layer, figures, plain):
-    """Does the bound hold? A word."""
+    """Returns whether the bound holds, as a word."""
     if "fault" in figures:
         return "BROKEN: " + figures["fault"]
     if layer.integers:
@@ -115,7 +115,7 @@ def verdict(layer, figures, plain):
 
 
 def beside_peer(figures, peer):
-    """What the peer's error makes of a verdict."""
+    """Applies the comparison with ONNX Runtime to a verdict."""
     far = max(figures.get("part", 0), 1) / max(peer.get("part", 0), 1)
     return figures["bound"] if "fault" in peer or far <= OF_PEER else f"BROKEN: {far:.2g} times ONNX Runtime's"
 
@@ -139,7 +139,7 @@ def measure(layer, engines, work):
     return row
 
 
-# ----------------------------------------------------------------- what comes out
+# ----------------------------------------------------------------- output
 def cell(f):
     return "fails" if "fault" in f else \
         f"{f['largest']:.1e} {f['rms']:.1e} {f['part']:.2g} {f['part_root']:.2g}"

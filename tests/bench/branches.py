@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Branches of one run side by side: option inter_threads, on models of several learners over the same features.
+"""Concurrent branches of one run: option inter_threads, on models of several learners with the same features.
 
     branches.py [--inlay FILE] [--threads N] [--rounds N] [--seconds S]
 
-Each model is timed with inter_threads 1 (one after the other), 0 (as inlay chooses) and N, in turns, N rounds of S
-seconds each; quoted is the least time of a run over all rounds. `gain` is the time of 1 / that of 0."""
+Each model is timed with inter_threads 1 (sequential), 0 (measured choice) and N, interleaved, N rounds of S seconds
+each; the minimum time of all rounds is printed. `gain` is the time of 1 / that of 0."""
 import argparse
 import json
 import os
@@ -25,7 +25,7 @@ ML = operator_rows.ML
 
 def forest(i, trees, depth):
     made = operator_rows.trees(trees, depth, 100, 1, "TreeEnsembleRegressor")
-    made["target_weights"] = made["target_weights"] * np.float32(1 + i / 8)  # no two are alike
+    made["target_weights"] = made["target_weights"] * np.float32(1 + i / 8)  # all different
     return helper.make_node("TreeEnsembleRegressor", ["x"], [f"t{i}"], domain=ML, **made)
 
 
@@ -38,7 +38,7 @@ def machine(i, count):
 
 
 def stacked(learners):
-    """Learners of the same features, joined by a linear one."""
+    """Learners of the same features, combined by a linear one."""
     outputs = [n.output[0] for n in learners]
     joined = [helper.make_node("Concat", outputs, ["c"], axis=1),
               helper.make_node("LinearRegressor", ["c"], ["y"], domain=ML, targets=1,
@@ -66,7 +66,7 @@ def main():
     ap.add_argument("--rounds", type=int, default=7)
     ap.add_argument("--seconds", type=float, default=0.2)
     args = ap.parse_args()
-    print("| model | rows | one after the other us | inter_threads 0 us | "
+    print("| model | rows | sequential us | inter_threads 0 us | "
           f"inter_threads {args.threads} us | gain |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for name, make in MODELS.items():

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The work of compare.sh, which see for the flags.
+"""Implements compare.sh, which describes the flags.
 
-For each model and number of threads the engines take turns, N rounds of S seconds each; a round gives the median of its
-runs. Quoted are the median of the rounds, and as ratio the median over rounds of peer / inlay, pair by pair: what both
-met on a busy machine cancels. create, first run and peak memory are medians, too; create of inlay is told twice: with an
-empty cache folder (`cold`), and with what the run before it kept there (`warm`); peak memory is the larger of both. In
-it inlay opens its plugins and their libraries; that of ONNX Runtime begins when its library is loaded. Nothing that was
-measured on this machine before is used: the cache folder is a new one for each row. With --tune and --strict there is one
-more column each: inlay after `inlay tune MODEL`, and with precision strict, in turns with all others. A round has at
-least LEAST_RUNS runs of each engine, however long these take. With --errors there is a column of the largest errors
-against float64, from what networks_accuracy.py --json has written. `peak` is the share of the machine's measured peak: the
-model's operations in its time, beside the best large matrix product on as many threads.
+For each model and number of threads the engines alternate, N rounds of S seconds each; each round gives the median of
+its runs. The table has the medians over rounds, and as ratio the median over rounds of peer / inlay of the same
+round, so that other load cancels. create, first run and peak memory are medians, too. inlay's create is measured
+twice: with an empty cache folder (`cold`), and with the cache of the previous run (`warm`); peak memory is the larger
+of both. inlay's create includes opening its plugins and their libraries; ONNX Runtime's starts after its library is
+loaded. Earlier measurements on this machine are not used: each row has a new cache folder. --tune and --strict add
+one column each: inlay after `inlay tune MODEL`, and with precision strict, interleaved with the others. A round has
+at least LEAST_RUNS runs of each engine, regardless of their time. --errors adds a column of the largest errors
+against float64, from networks_accuracy.py --json. `peak` is the model's operations per second as a share of the
+machine's measured peak, the fastest large matrix multiplication on the same number of threads.
 
 With --grow each timed run has other sizes than the one before, in both engines, as in a decoder whose past grows."""
 import argparse
@@ -29,7 +29,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "models"))
 import check_models as models  # noqa: E402
 
 PEERS = {"ort": "ONNX Runtime", "torch": "torch eager", "script": "TorchScript"}
-OWN = {"inlay": "", "tuned": " tuned", "strict": " strict"}  # inlay's ways to run
+OWN = {"inlay": "", "tuned": " tuned", "strict": " strict"}  # settings of inlay
 LEAST_RUNS = 10
 FIGURES = ("median_ms", "create_ms", "first_ms", "peak_mb")
 
@@ -45,8 +45,8 @@ def arguments():
     ap.add_argument("--providers", default="")
     ap.add_argument("--tune", action="store_true")
     ap.add_argument("--strict", action="store_true")
-    ap.add_argument("--errors", help="what networks_accuracy.py --json has written")
-    ap.add_argument("--grow", default="", help="NAME=START+STEP,...: no two runs have the same sizes")
+    ap.add_argument("--errors", help="output of networks_accuracy.py --json")
+    ap.add_argument("--grow", default="", help="NAME=START+STEP,...: all runs have different sizes")
     ap.add_argument("--dir", default=os.path.join(ROOT, "build", "models"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
     ap.add_argument("--md")
@@ -74,7 +74,7 @@ def export(*arguments):
 
 
 def list_models(args):
-    """What --models names: `all` is every exported model and every one of npm, `npm` the latter."""
+    """Resolves --models: `all` is every exported model and every model of npm, `npm` the latter."""
     names = []
     for name in args.models.split(","):
         npm = os.path.join(args.dir, "npm")
@@ -90,7 +90,7 @@ def list_models(args):
 
 
 def find_model(args, name):
-    """(name for people, path, name in export_models.py or None)"""
+    """Returns (display name, path, name in export_models.py or None)."""
     if name.endswith(".onnx"):
         below = os.path.relpath(name, os.path.join(args.dir, "npm"))
         return os.path.basename(name) if below.startswith("..") else below, name, None
@@ -102,18 +102,18 @@ def find_model(args, name):
 
 
 def prepare_inputs(args, path, folder):
-    """Writes the inputs, exported ones where there are such. A name that is the first dimension of an input is the
+    """Writes the inputs, exported ones if they exist. A name that is the first dimension of an input is the
     batch: every axis of that name is cut to it. Returns the sizes of free dimensions."""
-    told = models.inspect(args.inlay, path)
-    if isinstance(told, str):
-        sys.exit(told)
+    report = models.inspect(args.inlay, path)
+    if isinstance(report, str):
+        sys.exit(report)
     exported = os.path.join(os.path.dirname(path), "inputs.npz")
     feeds = np.load(exported) if os.path.exists(exported) else {}
     rng = np.random.default_rng(1)
     sizes = {}
-    shapes = {info["name"]: info.get("shape") or [] for info in told["inputs"]}
+    shapes = {info["name"]: info.get("shape") or [] for info in report["inputs"]}
     batch = {shape[0] for shape in shapes.values() if shape and isinstance(shape[0], str) and shape[0] not in ("", "?")}
-    for info in told["inputs"]:
+    for info in report["inputs"]:
         shape = shapes[info["name"]]
         array = feeds[info["name"]] if info["name"] in feeds else models.draw_input(path, info, rng)
         for axis, dim in enumerate(shape):
@@ -134,7 +134,7 @@ def last_json(command):
 
 
 def common(args, inputs, engine, threads):
-    """The options of inlay's verbs: threads, providers, and a cache folder of this row's own, beside its inputs."""
+    """The options of inlay's verbs: threads, providers, and a separate cache folder next to the inputs of the row."""
     providers = ["--providers", args.providers] if args.providers else []
     return ["--intra-threads", str(threads), "--cache-dir", os.path.join(inputs, "..", "cache_" + engine), *providers]
 
@@ -156,12 +156,12 @@ def command_of(args, engine, model, inputs, threads, extra=(), seconds=None):
 
 
 def same_outputs(args, model, inputs, work, threads):
-    """The worst difference from ONNX Runtime in units of the tolerance, or a sentence."""
+    """The worst difference from ONNX Runtime in units of the tolerance, or a message."""
     got, want = os.path.join(work, "got"), os.path.join(work, "want")
     os.makedirs(want, exist_ok=True)
-    told = last_json(command_of(args, "ort", model, inputs, 1, ["--outputs", want]))
-    if isinstance(told, str):
-        return told
+    report = last_json(command_of(args, "ort", model, inputs, 1, ["--outputs", want]))
+    if isinstance(report, str):
+        return report
     worst = 0.0
     for engine in ["inlay"] + ["tuned"] * args.tune:
         wrong = models.run(args.inlay, model[1], inputs, got, common(args, inputs, engine, threads))
@@ -177,7 +177,7 @@ def same_outputs(args, model, inputs, work, threads):
 
 
 def peak_model(work):
-    """A product of two 1024 x 1024 matrices, for the machine's peak."""
+    """A matrix multiplication of 1024 x 1024, for the machine's peak."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     b = numpy_helper.from_array(np.random.default_rng(1).standard_normal((1024, 1024)).astype(np.float32), "b")
@@ -191,9 +191,9 @@ def peak_model(work):
 
 # ----------------------------------------------------------------- one row of the table
 def add_cold(args, model, inputs, threads, warm):
-    """What a run with an empty cache folder and one that follows it tell of creating the session."""
+    """Measures creating the session with an empty cache folder and in the following run."""
     with tempfile.TemporaryDirectory() as folder:
-        last_json([args.inlay, "providers", "--json", "--cache-dir", folder])  # tries the plugins, as happens once only
+        last_json([args.inlay, "providers", "--json", "--cache-dir", folder])  # probes the plugins, which happens once
         once = ["--cache-dir", folder, "--seconds", "0", "--runs", "1", "--warmup", "0"]
         cold = last_json(command_of(args, "inlay", model, inputs, threads, once))
         again = last_json(command_of(args, "inlay", model, inputs, threads, once))
@@ -215,20 +215,20 @@ def measure(args, model, threads, peak_path):
                             *common(args, inputs, "tuned", threads)], check=True, stdout=subprocess.DEVNULL)
         rounds = {e: [] for e in engines}
         peaks, seconds = [], args.seconds
-        for n in range(-1, args.rounds):  # the round before the first tells how long one must be
+        for n in range(-1, args.rounds):  # the round before the first determines the length of rounds
             for engine in list(engines):
-                told = last_json(command_of(args, engine, model, inputs, threads, seconds=seconds if n >= 0 else 0.01))
-                if isinstance(told, str):
-                    print(f"  {PEERS.get(engine, engine)}: {told}", file=sys.stderr)
+                report = last_json(command_of(args, engine, model, inputs, threads, seconds=seconds if n >= 0 else 0.01))
+                if isinstance(report, str):
+                    print(f"  {PEERS.get(engine, engine)}: {report}", file=sys.stderr)
                     rounds[engine] = None
                     engines.remove(engine)
                     continue
                 if n < 0:
-                    seconds = max(seconds, LEAST_RUNS * 1.1 * told["median_ms"] / 1e3)
+                    seconds = max(seconds, LEAST_RUNS * 1.1 * report["median_ms"] / 1e3)
                     continue
                 if engine == "inlay":
-                    told = add_cold(args, model, inputs, threads, told)
-                rounds[engine].append(told)
+                    report = add_cold(args, model, inputs, threads, report)
+                rounds[engine].append(report)
             if n < 0:
                 continue
             product = last_json([args.inlay, "bench", peak_path, "--json", "--seconds", "0.2", "--intra-threads",
@@ -236,9 +236,9 @@ def measure(args, model, threads, peak_path):
             peaks.append(2 * 1024 ** 3 / product["median_ms"] / 1e6)
         dims = [x for d, s in sizes.items() for x in ("--dim", f"{d}={s}")]
         providers = ["--providers", args.providers] if args.providers else []
-        told = last_json([args.inlay, "explain", model[1], "--json", "--intra-threads", str(threads), *dims, *providers])
+        report = last_json([args.inlay, "explain", model[1], "--json", "--intra-threads", str(threads), *dims, *providers])
         row = {"model": model[0], "threads": threads, "engines": {}, "peak_gflops": float(np.median(peaks)),
-               "gflop": 0 if isinstance(told, str) else told.get("flops", 0) / 1e9,
+               "gflop": 0 if isinstance(report, str) else report.get("flops", 0) / 1e9,
                "difference": same_outputs(args, model, inputs, work, threads) if "ort" in args.peer else None}
         for engine, list_of in rounds.items():
             if not list_of:
@@ -252,7 +252,7 @@ def measure(args, model, threads, peak_path):
         return row
 
 
-# ----------------------------------------------------------------- what comes out
+# ----------------------------------------------------------------- output
 def ratio_of(own):
     return "ratio" if own == "inlay" else "ratio_" + own
 
@@ -270,7 +270,7 @@ def read_errors(args):
 
 
 def cells_of(r, peers, more, top, errors):
-    """A row of the table; more: inlay's other ways to run. None: inlay did not run."""
+    """A row of the table; more: inlay's other settings. None: inlay did not run."""
     own = r["engines"].get("inlay")
     if own is None:
         return None

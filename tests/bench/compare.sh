@@ -1,14 +1,14 @@
 #!/bin/bash
-# inlay beside its peers: the same models, the same inputs, in turn, and the outputs compared.
+# Compares inlay with other runtimes: the same models and inputs, interleaved runs, outputs compared.
 #   compare.sh [--peer ort,torch,script] [--models NAME|FILE.onnx|all|npm,...] [--threads 1,2] [--rounds N] [--seconds S]
 #              [--providers LIST] [--tune] [--strict] [--errors FILE.json] [--dir DIR] [--batch N] [--md FILE] [--svg FILE]
 #              [--json FILE] [--inlay FILE] [--grow NAME=START+STEP,...]
-#              [--rows FILE.json,...]: the table of earlier runs, for measuring a few models at a time
-# Models are those of tests/models/export_models.py, exported below DIR (default build/models) when they are missing, or
-# files; `npm` is those that npm packages ship, `all` both. Peers: ort is ONNX Runtime 1.30 from npm, torch and script are
+#              [--rows FILE.json,...]: prints the table of earlier runs, to measure a few models at a time
+# Models are those of tests/models/export_models.py, exported below DIR (default build/models) if they are missing, or
+# files; `npm`: models of npm packages, `all`: both. Peers: ort is ONNX Runtime 1.30 from npm, torch and script are
 # Debian's torch, eager and TorchScript. --tune adds inlay after `inlay tune MODEL`, --strict inlay with precision strict,
-# --errors the largest errors against float64, which networks_accuracy.py --json has found. --grow times runs whose axes
-# of these names grow by STEP each, as `inlay bench --grow` does: what sizes cost that were not seen before.
+# --errors the largest errors against float64, from networks_accuracy.py --json. --grow times runs in which these axes
+# grow by STEP each, like `inlay bench --grow`: the cost of new sizes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)

@@ -1,4 +1,4 @@
-/* bench_conv - time of convolutions as networks have them, on one thread, through the kernel. Not a test. */
+/* bench_conv - times the convolution kernel of the reference on one thread, at sizes of real networks. Not a test. */
 #include "kernel_case.h"
 #include "gemm/set.h"
 #include "reference.h"
@@ -14,7 +14,7 @@ static double now(void)
 }
 
 struct layer {
-    int count; /* of this layer in ResNet-50; 0 = of another network */
+    int count; /* number of these layers in ResNet-50; 0 = from another network */
     int64_t channels, size, filters, kernel, stride, pad, group;
 };
 
@@ -30,24 +30,24 @@ static double time_layer(const struct layer *layer)
     size_t w_count = (size_t)(layer->filters * layer->channels / layer->group * layer->kernel * layer->kernel);
     struct guard guard = guard_alloc(x_count * 4), w = guard_alloc((w_count * 4 + 63) & ~(size_t)63),
                  b = guard_alloc((size_t)layer->filters * 4), y = guard_alloc(y_count * 4);
-    static kernel_case c;
+    static kernel_case layer_case;
     double best = 1e9, spent = 0,
            flops = 2.0 * (double)y_count * (double)(layer->channels / layer->group * layer->kernel * layer->kernel);
 
-    c = (kernel_case){ .op_type = "Conv", .since_version = 11, .provider = &blocked_engine };
-    kernel_case_input(&c, INLAY_FLOAT, 4, x_dims, guard.data, false);
-    kernel_case_input(&c, INLAY_FLOAT, 4, w_dims, w.data, true);
-    kernel_case_input(&c, INLAY_FLOAT, 1, &layer->filters, b.data, false);
-    kernel_case_output(&c, INLAY_FLOAT, 4, y_dims, y.data);
-    kernel_case_ints(&c, "pads", 4, pads);
-    kernel_case_ints(&c, "strides", 2, strides);
-    kernel_case_int(&c, "group", layer->group);
-    if (kernel_case_prepare(&c, &reference_products) != INLAY_OK)
-        printf("%s\n", c.diag.text);
+    layer_case = (kernel_case){ .op_type = "Conv", .since_version = 11, .provider = &blocked_engine };
+    kernel_case_input(&layer_case, INLAY_FLOAT, 4, x_dims, guard.data, false);
+    kernel_case_input(&layer_case, INLAY_FLOAT, 4, w_dims, w.data, true);
+    kernel_case_input(&layer_case, INLAY_FLOAT, 1, &layer->filters, b.data, false);
+    kernel_case_output(&layer_case, INLAY_FLOAT, 4, y_dims, y.data);
+    kernel_case_ints(&layer_case, "pads", 4, pads);
+    kernel_case_ints(&layer_case, "strides", 2, strides);
+    kernel_case_int(&layer_case, "group", layer->group);
+    if (kernel_case_prepare(&layer_case, &reference_products) != INLAY_OK)
+        printf("%s\n", layer_case.diag.text);
     for (int i = 0; i < 3 || spent < 0.1; i++) {
         double t = now();
-        if (kernel_case_run(&c) != INLAY_OK)
-            printf("%s\n", c.diag.text);
+        if (kernel_case_run(&layer_case) != INLAY_OK)
+            printf("%s\n", layer_case.diag.text);
         t = now() - t;
         spent += t;
         best = t < best ? t : best;
@@ -55,7 +55,7 @@ static double time_layer(const struct layer *layer)
     printf("%2d x  c%-4d %3dx%-3d -> f%-4d k%d s%d g%-4d %8.3f ms %7.1f GFLOP/s\n", layer->count, (int)layer->channels,
            (int)layer->size, (int)layer->size, (int)layer->filters, (int)layer->kernel, (int)layer->stride,
            (int)layer->group, best * 1e3, flops / best * 1e-9);
-    kernel_case_deinit(&c);
+    kernel_case_deinit(&layer_case);
     guard_free(&guard);
     guard_free(&w);
     guard_free(&b);

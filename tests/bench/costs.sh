@@ -1,10 +1,11 @@
 #!/bin/bash
 # costs.sh [-t "1 2"] [-s SECONDS] [-p PROVIDERS] [-k] FOLDER...
 #
-# Expected against measured time of the models in each FOLDER (<name>/model.onnx, or the folder itself), before and after
-# `inlay calibrate`, in a cache folder of its own. inputs.npz beside a model gives the inputs, otherwise they are random.
-# The CPU time of a thread counts where it is less than the median, down to the shortest run: what others take of a busy
-# machine is nobody's fault. The worst model comes last; above a factor of 1.5, either way, the script fails.
+# Compares predicted with measured times of the models in each FOLDER (<name>/model.onnx, or the folder itself),
+# before and after `inlay calibrate`, in a temporary cache folder. Inputs come from inputs.npz next to a model, or are
+# random. The CPU time of a thread counts if it is less than the median, down to the shortest run, so that other load
+# on the machine has little effect. The worst model is printed last; above a factor of 1.5 in either direction, the
+# script fails.
 #   -k keeps an existing calibration: no "before", and no new profile is measured.
 set -u
 threads="1 2" seconds=1 providers="" keep=0
@@ -27,7 +28,7 @@ mkdir -p "$cache"
 common=(--cache-dir "$cache" --quiet)
 [ -z "$providers" ] || common+=(--providers "$providers")
 
-# The inputs of a model as .npy files: NAME -> folder.
+# Writes the inputs of a model as .npy files: NAME -> folder.
 inputs_of() {
     local to=$work/inputs/$1
     [ -f "$2/inputs.npz" ] || return 0
@@ -43,7 +44,7 @@ PY
     echo "--inputs $to"
 }
 
-# One line a model into $work/lines: off-factor, name, expected, measured, ratio.
+# Writes one line per model into $work/lines: error factor, name, predicted, measured, ratio.
 measure() {
     local t=$1 model name
     : > "$work/lines"
@@ -58,7 +59,7 @@ name, t, j = sys.argv[1], int(sys.argv[2]), json.load(open(sys.argv[3]))
 took = min(j["median_ms"], max(j["cpu_ms"] / t, j["min_ms"]))
 ratio = j["predicted_ms"] / took
 off = max(ratio, 1 / ratio) if ratio > 0 else 1e9
-print("%10.3f %-34s expected %10.3f ms  measured %10.3f ms  ratio %7.2f" % (off, name, j["predicted_ms"], took, ratio))
+print("%10.3f %-34s predicted %10.3f ms  measured %10.3f ms  ratio %7.2f" % (off, name, j["predicted_ms"], took, ratio))
 PY
     done
     sort -n "$work/lines" | cut -c 12-

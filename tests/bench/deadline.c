@@ -1,9 +1,9 @@
-/* How soon a run ends that has 2 ms, in the middle of a product [40000, 512] x [512, 512], and what it costs to look at
- * the clock: bench_deadline [--runs N] PROVIDER...
+/* bench_deadline [--runs N] PROVIDER... - measures the delay after which a run with a deadline of 2 ms ends within a
+ * matrix multiplication [40000, 512] x [512, 512], and the cost of checking the clock.
  *
- * Of the runs that are stopped: the median and the latest by the clock on the wall, and the median of the CPU time of
- * all threads, which says on a busy machine what is left of the waiting. Of whole runs: the least CPU time without a
- * deadline, and with one that never comes, in turn. */
+ * Prints for runs that were stopped the median and the maximum of the wall-clock time, and the median of the CPU time of
+ * all threads, which depends less on other load. Prints for complete runs the minimum CPU time without a deadline and
+ * with a deadline that is never reached, interleaved. */
 #include "base/clock.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -26,7 +26,7 @@ static inlay_value *make(uint32_t rank, const int64_t *dims)
     return value;
 }
 
-struct took {
+struct run_times {
     double wall_ms, cpu_ms;
 };
 
@@ -38,17 +38,17 @@ static double cpu_ms(void)
     return 1e3 * (double)timespec.tv_sec + 1e-6 * (double)timespec.tv_nsec;
 }
 
-static struct took run(inlay_context *context, uint64_t budget_ns, inlay_status *out_status)
+static struct run_times run(inlay_context *context, uint64_t budget_ns, inlay_status *out_status)
 {
     const uint64_t begin = clock_ns();
     const double cpu = cpu_ms();
     const inlay_run_options how = { .struct_size = sizeof how, .timeout_ns = budget_ns };
-    struct took took;
+    struct run_times run_times;
 
     *out_status = inlay_context_run(context, &how, NULL);
-    took.wall_ms = (double)(clock_ns() - begin) * 1e-6;
-    took.cpu_ms = cpu_ms() - cpu;
-    return took;
+    run_times.wall_ms = (double)(clock_ns() - begin) * 1e-6;
+    run_times.cpu_ms = cpu_ms() - cpu;
+    return run_times;
 }
 
 static int by_size(const void *a, const void *b)
@@ -66,19 +66,19 @@ static void report(const char *provider, const char *threads, inlay_context *con
 
     for (int i = 0; i < runs; i++) {
         double ms = run(context, 0, &status).cpu_ms;
-        struct took took;
+        struct run_times run_times;
 
         plain = i == 0 || ms < plain ? ms : plain;
         ms = run(context, HOUR_NS, &status).cpu_ms;
         watched = i == 0 || ms < watched ? ms : watched;
-        took = run(context, BUDGET_NS, &status);
-        late[i] = took.wall_ms;
-        busy[i] = took.cpu_ms;
+        run_times = run(context, BUDGET_NS, &status);
+        late[i] = run_times.wall_ms;
+        busy[i] = run_times.cpu_ms;
     }
     qsort(late, (size_t)runs, sizeof *late, by_size);
     qsort(busy, (size_t)runs, sizeof *busy, by_size);
-    (void)printf("%-10s %2s threads: %s after %7.2f ms in the median of %d, %7.2f at the latest, %7.2f ms of CPU; "
-                 "whole %8.2f ms of CPU, watched %8.2f (%+.2f %%)\n",
+    (void)printf("%-10s %2s threads: %s after %7.2f ms (median of %d), maximum %7.2f, %7.2f ms of CPU; "
+                 "complete run %8.2f ms of CPU, with deadline %8.2f (%+.2f %%)\n",
                  provider, threads, inlay_status_text(status), late[runs / 2], runs, late[runs - 1], busy[runs / 2],
                  plain, watched, 100 * (watched / plain - 1));
 }

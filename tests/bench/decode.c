@@ -1,10 +1,10 @@
-/* Decoding with states that the context keeps: bench_decode MODEL [--prompt N] [--tokens N] [--threads N] [--room N]
- * [--every N] [--window N] [--batch N]
+/* Measures decoding with states that the context keeps: bench_decode MODEL [--prompt N] [--tokens N] [--threads N]
+ * [--room N] [--every N] [--window N] [--batch N]
  *
- * MODEL is a decoder with inputs input_ids, attention_mask and perhaps position_ids, as those of decoder_models.py.
- * Says what the prompt takes, and of steps of one token, each `every` tokens: the median of the wall clock, CPU time a
- * token, calls of the allocator a token, and the memory that the process holds. --window N rewinds to the prompt after
- * N tokens. */
+ * MODEL is a decoder with inputs input_ids, attention_mask and optionally position_ids, like those of decoder_models.py.
+ * Prints the time of the prompt, and after each `every` steps of one token: the median of the wall-clock time, CPU time
+ * per token, calls of the allocator per token, and the resident memory of the process. --window N rewinds to the prompt
+ * after N tokens. */
 #include "counting.h"
 #include "inlay/inlay.h"
 #include <stdio.h>
@@ -49,7 +49,7 @@ static int stop(const char *what, const inlay_diag *diag)
     return 1;
 }
 
-/* [batch, count] integers for an input: `from` and what follows it, or all the same. */
+/* Sets an input to [batch, count] integers: from, from + step, ... */
 static bool set(struct decoder *decoder, uint32_t input, int64_t count, int64_t from, int64_t step, inlay_diag *diag)
 {
     inlay_value *value = NULL;
@@ -160,9 +160,10 @@ int main(int argc, char **argv)
         }
         cpu = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
         qsort(took, (size_t)n, sizeof *took, by_size);
-        printf("%6ld tokens, past %6lld: median %.3f ms, least %.3f, cpu %.3f a token, %.1f allocations, %.1f MiB\n", t,
-               (long long)inlay_context_state_length(decoder.context), 1e3 * took[n / 2], 1e3 * took[0],
-               1e3 * cpu / (double)n, (double)atomic_load(&allocations) / (double)n, resident_mib());
+        printf(
+            "%6ld tokens, past %6lld: median %.3f ms, minimum %.3f, CPU %.3f per token, %.1f allocations, %.1f MiB\n",
+            t, (long long)inlay_context_state_length(decoder.context), 1e3 * took[n / 2], 1e3 * took[0],
+            1e3 * cpu / (double)n, (double)atomic_load(&allocations) / (double)n, resident_mib());
     }
     inlay_context_destroy(decoder.context);
     inlay_session_destroy(decoder.session);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes small decoders with random weights, for timing steps of one token and for comparing results:
+"""Writes small decoders with random weights, to time steps of one token and to compare results:
 
     decoder_models.py DIR [--layers 8] [--hidden 576] [--heads 9] [--shared 3] [--words 4096] [--most 16384]
 
@@ -35,7 +35,7 @@ class Writer:
         return names[0] if len(names) == 1 else names
 
     def norm(self, x, name):
-        """Root mean square, as Optimum spells it."""
+        """Root mean square, as Optimum writes it."""
         gain = self.constant(name, np.ones(self.a.hidden, np.float32))
         mean = self.op("ReduceMean", self.op("Pow", x, "two"), axes=[-1], keepdims=1)
         return self.op("Mul", gain, self.op("Mul", x, self.op("Div", "one", self.op("Sqrt", self.op("Add", mean, "tiny")))))
@@ -55,7 +55,7 @@ def by_heads(w, x, heads):
 
 
 def repeated(w, x):
-    """Each head for the heads of queries that share it, as Optimum writes repeat_kv."""
+    """Repeats each key head for the query heads that share it, like Optimum's repeat_kv."""
     if w.a.heads == w.a.shared:
         return x
     shape = w.op("Concat", w.op("Shape", "input_ids", start=0, end=1), w.constant_once("shared", [w.a.shared]),

@@ -1,5 +1,5 @@
-/* bench_elementwise - nanoseconds an element of elementwise kernels on one thread; operands are in the cache but for
- * the 4096 x 4096 row, which shows the memory. Not a test. */
+/* bench_elementwise - nanoseconds per element of elementwise kernels on one thread. Operands are in the cache, except in
+ * the 4096 x 4096 row, which measures memory. Not a test. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -109,20 +109,20 @@ static void *tensor(kernel_case *c, inlay_dtype dtype, const struct shape *shape
 
 static void time_row(const struct row *row)
 {
-    kernel_case c = { .op_type = row->op_type, .since_version = 22 };
+    kernel_case row_case = { .op_type = row->op_type, .since_version = 22 };
     void *data[4];
     double best = 1e30;
 
     for (uint32_t i = 0; i < row->inputs; i++)
-        data[i] = tensor(&c, row->in, &row->shapes[i], true);
-    data[row->inputs] = tensor(&c, row->out, &row->shapes[0], false);
-    kernel_case_float(&c, "alpha", 0.5);
-    if (kernel_case_prepare(&c, row->table) != INLAY_OK)
+        data[i] = tensor(&row_case, row->in, &row->shapes[i], true);
+    data[row->inputs] = tensor(&row_case, row->out, &row->shapes[0], false);
+    kernel_case_float(&row_case, "alpha", 0.5);
+    if (kernel_case_prepare(&row_case, row->table) != INLAY_OK)
         abort();
     for (int round = 0; round < ROUNDS; round++) {
         double start = now();
         for (int i = 0; i < REPEATS; i++)
-            if (kernel_case_run(&c) != INLAY_OK)
+            if (kernel_case_run(&row_case) != INLAY_OK)
                 abort();
         best = now() - start < best ? now() - start : best;
     }
@@ -133,8 +133,8 @@ static void time_row(const struct row *row)
             (void)printf("%s%lld", d > 0 ? "," : "", (long long)row->shapes[i].dims[d]);
         (void)printf("]");
     }
-    (void)printf("  %.3f ns\n", best / REPEATS / (double)c.tensors[KERNEL_CASE_VALUES].count);
-    kernel_case_deinit(&c);
+    (void)printf("  %.3f ns\n", best / REPEATS / (double)row_case.tensors[KERNEL_CASE_VALUES].count);
+    kernel_case_deinit(&row_case);
     for (uint32_t i = 0; i <= row->inputs; i++)
         free(data[i]);
 }

@@ -1,9 +1,9 @@
 #!/bin/bash
-# What an explanation costs, in instructions, which callgrind counts alike on every run.
+# The cost of reports in instructions, which callgrind counts reproducibly.
 #   explain.sh [--inlay FILE] [--providers LIST] DIR|MODEL.onnx...
-# Models are those below each DIR. `create` is the creation of a session, in millions of instructions; `record` the part
-# of it that is there for explanations alone: keeping what providers refused, and why; `told` is what printing the
-# explanation takes once somebody asks for it. The record may take 1% of the creation, else the script fails.
+# Models are those below each DIR. `create`: creating a session, in millions of instructions; `record`: the part that is
+# needed only for reports: storing refusals and their reasons; `print`: printing the report. The script fails if
+# recording takes more than 1% of the creation.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 inlay=$root/build/release/bin/inlay
@@ -18,13 +18,13 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -x "$inlay" ] || { echo "$inlay is not there: build first, or name it with --inlay" >&2; exit 1; }
+[ -x "$inlay" ] || { echo "$inlay does not exist: build it first, or name it with --inlay" >&2; exit 1; }
 [ ${#models[@]} -gt 0 ] || { sed -n '2,6s/^# *//p' "$0" >&2; exit 2; }
 command -v valgrind >/dev/null || { echo "explain.sh needs Debian's package valgrind" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Instructions of a function and all that it called, in millions.
+# Instructions of a function and of the functions that it calls, in millions.
 spent() { # FUNCTION
     awk -v want="$1" '{ name = $0; sub(/^.*:/, "", name); sub(/ .*$/, "", name) }
         name == want { n = $1; gsub(/,/, "", n); sum += n }
@@ -32,7 +32,7 @@ spent() { # FUNCTION
 }
 
 counted=0 above=0
-printf '%-44s %10s %10s %8s %10s\n' model 'create M' 'record M' record 'told M'
+printf '%-44s %10s %10s %8s %10s\n' model 'create M' 'record M' record 'print M'
 while IFS= read -r model; do
     name=${model%/model.onnx}
     name=$(basename "$(dirname "$name")")/$(basename "$name" .onnx)
@@ -43,9 +43,9 @@ while IFS= read -r model; do
         continue
     fi
     callgrind_annotate --inclusive=yes --threshold=100 "$work/out" >"$work/functions"
-    create=$(spent inlay_session_create) record=$(spent take_refusal) told=$(spent explain_session)
+    create=$(spent inlay_session_create) record=$(spent add_refusal) print=$(spent explain_session)
     share=$(awk -v a="$create" -v b="$record" 'BEGIN { printf "%.3f\n", (a > 0 ? 100 * b / a : 100) }')
-    printf '%-44s %10s %10s %7s%% %10s\n' "$name" "$create" "$record" "$share" "$told"
+    printf '%-44s %10s %10s %7s%% %10s\n' "$name" "$create" "$record" "$share" "$print"
     counted=$((counted + 1))
     awk -v s="$share" 'BEGIN { exit !(s > 1) }' && above=$((above + 1)) || true
 done < <(find "${models[@]}" -name '*.onnx' | sort)

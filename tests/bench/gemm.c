@@ -1,4 +1,4 @@
-/* bench_gemm - GFLOP/s of the matrix product on one thread, for shapes that models have. Not a test. */
+/* bench_gemm - GFLOP/s of matrix multiplications on one thread, for shapes of real models. Not a test. */
 #include "gemm/set.h"
 #include "gemm_whole.h"
 #include <stdio.h>
@@ -75,11 +75,11 @@ int main(void)
     for (uint32_t which = 0; which < 3; which++)
         time_job(GEMM_F32, INLAY_FLOAT, 512, 512, 512, true, true, false, which);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        const int64_t *s = shapes[i];
-        time_job(GEMM_F32, INLAY_FLOAT, s[0], s[1], s[2], true, false, false, 0);
-        time_job(GEMM_F32, INLAY_FLOAT, s[0], s[1], s[2], false, true, false, 0);
-        time_job(GEMM_F32, INLAY_FLOAT, s[0], s[1], s[2], false, false, false, 0);
-        time_job(GEMM_F32, INLAY_FLOAT, s[0], s[1], s[2], false, false, true, 0);
+        const int64_t *shape = shapes[i];
+        time_job(GEMM_F32, INLAY_FLOAT, shape[0], shape[1], shape[2], true, false, false, 0);
+        time_job(GEMM_F32, INLAY_FLOAT, shape[0], shape[1], shape[2], false, true, false, 0);
+        time_job(GEMM_F32, INLAY_FLOAT, shape[0], shape[1], shape[2], false, false, false, 0);
+        time_job(GEMM_F32, INLAY_FLOAT, shape[0], shape[1], shape[2], false, false, true, 0);
     }
     time_job(GEMM_F64, INLAY_DOUBLE, 512, 512, 512, false, false, false, 0);
     time_job(GEMM_S16, INLAY_INT8, 512, 512, 512, false, false, false, 0);

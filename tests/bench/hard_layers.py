@@ -1,4 +1,4 @@
-"""The list of hard layers: data as networks and tables have them, and data that tricks of multiplication fall over."""
+"""The list of difficult layers: data of networks and tables, and data on which fast multiplication algorithms fail."""
 import math
 
 import numpy as np
@@ -21,19 +21,19 @@ def normal(rng, *shape):
 
 
 def weights(rng, *shape):
-    """As training leaves them: [out, in, ...] or, of two axes, [in, out]."""
+    """Typical trained weights: [out, in, ...] or, of two axes, [in, out]."""
     terms = shape[0] if len(shape) == 2 else int(np.prod(shape[1:]))
     return rng.standard_normal(shape) / math.sqrt(terms)
 
 
 def spread(rng, count, decades):
-    """Factors between 10^-decades and 10^decades, in any order."""
+    """Factors between 10^-decades and 10^decades, in random order."""
     return 10.0 ** rng.permutation(np.linspace(-decades, decades, count))
 
 
-# ----------------------------------------------------------------- products
+# ----------------------------------------------------------------- matrix multiplications
 def rows(name, make, m=128, k=768, n=256, **options):
-    """A product: make(rng, x, w) changes noise and weights as it likes."""
+    """A matrix multiplication: make(rng, x, w) may change noise and weights."""
     def fn(rng, name):
         x, w = normal(rng, m, k), weights(rng, k, n)
         made = make(rng, x, w)
@@ -53,7 +53,7 @@ def sized(rows_of_x=1.0, columns_of_w=1.0):
 
 
 def table(rng, x, w):
-    """Features as a table has them: counts, shares, prices, and the time of the row."""
+    """Features of a table: counts, shares, prices, and the time of the row."""
     size = 10.0 ** rng.uniform(-3, 6, x.shape[1])
     x, w = np.abs(x) * size, w / size[:, None]
     x[:, 7], w[7] = 1.7e9 + rng.integers(0, 10 ** 6, len(x)), w[7] * size[7] / 1.7e9
@@ -88,7 +88,7 @@ def dead_inputs(rng, x, w):
 
 
 def dying_inputs(rng, x, w):
-    """Weights that training with decay has left next to nothing of, and inputs that grew all the more."""
+    """Weights that weight decay made tiny, and inputs that grew accordingly."""
     dying = rng.random(x.shape[1]) < 0.3
     x[:, dying] *= 1e8
     w[dying] *= 1e-9
@@ -189,7 +189,7 @@ def smaller_and_smaller(rng, x, w):
 
 
 def pairs_of_sizes(rng, x, w):
-    """Each second term is large in x and small in w, its neighbour the other way round."""
+    """Every second term is large in x and small in w, its neighbour small in x and large in w."""
     size = np.where(np.arange(x.shape[1]) % 2 == 0, 1e5, 1e-5)
     return x * size, w / size[:, None]
 
@@ -265,7 +265,7 @@ def _(rng, name):
 
 # ----------------------------------------------------------------- convolutions
 def image(name, make, shape=(1, 64, 28, 28), out=64, window=(1, 1), **options):
-    """A convolution: make(rng, x, w) changes noise and weights as it likes."""
+    """A convolution: make(rng, x, w) may change noise and weights."""
     def fn(rng, name):
         x, w = normal(rng, *shape), weights(rng, out, shape[1] // options.get("group", 1), *window)
         made = make(rng, x, w)
@@ -312,7 +312,7 @@ def bright_everywhere(rng, x, w):
 
 
 def bright_tiles(rng, x, w):
-    """Squares of 5 by 5 that are bright, beside quiet ones."""
+    """Bright squares of 5 by 5 next to dark ones."""
     row, column = np.indices(x.shape[2:]) // 5
     return x * np.where((row + column) % 2 == 0, 1e4, 1e-2), w
 
@@ -332,7 +332,7 @@ def lone_pixels(rng, x, w):
 
 
 def edges(rng, x, w):
-    """Filters that sum to zero, on an image that is far from it."""
+    """Filters that sum to zero, on an image with a large mean."""
     return x + 50, w - w.mean((2, 3), keepdims=True)
 
 
@@ -369,7 +369,7 @@ image("3x3: noise, 256 channels", noise, shape=(1, 256, 14, 14), window=(3, 3))
 image("3x3: a bright pixel", bright(1), shape=(1, 256, 16, 16), window=(3, 3))
 image("3x3: a pixel bright in all channels", bright_everywhere, window=(3, 3))
 image("3x3: lone pixels", lone_pixels, window=(3, 3))
-image("3x3: bright tiles beside quiet ones", bright_tiles, shape=(1, 64, 30, 30), window=(3, 3))
+image("3x3: bright tiles next to dark ones", bright_tiles, shape=(1, 64, 30, 30), window=(3, 3))
 image("3x3: constant", constant, window=(3, 3))
 image("3x3: step", step, window=(3, 3))
 image("3x3: channels of 10^-1.5 ... 10^1.5", channels(1.5), window=(3, 3))
@@ -459,7 +459,7 @@ def _(rng, name):
                      weights(rng, 3 * 48, 48))
 
 
-# ----------------------------------------------------------------- norms, reductions, other products
+# ----------------------------------------------------------------- norms, reductions, other multiplications
 @reg("LayerNormalization: mean of 1e4")
 def _(rng, name):
     return layer_norm(name, rng, 1e4 + normal(rng, 64, 768))
@@ -542,7 +542,7 @@ def _(rng, name):
 
 
 def layers(seed, pattern=""):
-    """Each with numbers of its own, whatever else is asked for."""
+    """All layers; each has its own random numbers, independent of the selection."""
     for index, (name, fn) in enumerate(REG):
         if pattern.lower() in name.lower():
             with np.errstate(over="ignore", under="ignore"):

@@ -1,9 +1,9 @@
-"""Layers and data that are hard on float arithmetic, from a seed: what accuracy.py measures.
+"""Layers and data that are difficult for float arithmetic, from a seed, for accuracy.py.
 
-A layer is one small model with its input, and three results of it: in double (`exact`), as a plain float sum makes it
-(`plain`: products that are not rounded, added in chains of 256, and the chains' sums added in order), and `scale`, which
-is what the error of an element is measured by: the sum of the magnitudes of its terms, |A| |B|. Functions behind a
-product carry the scale on by their slopes, so that it stays what a relative change of eps of all terms can do."""
+A layer is one small model with its input and three results: in double (`exact`), as a plain float sum (`plain`: exact
+products, added in chains of 256, and the chains' sums added in order), and `scale`, the unit of an element's error:
+the sum of the magnitudes of its terms, |A| |B|. Functions after a matrix multiplication multiply the scale by their
+slopes, so that it stays the effect of a relative change of eps of all terms."""
 import math
 
 import numpy as np
@@ -14,7 +14,7 @@ F32 = np.float32
 
 
 class Traced:
-    """A value three times: in double, the scale of its error, and as plain float sums make it."""
+    """A value in double, the scale of its error, and its value by plain float sums."""
 
     def __init__(self, exact, scale, plain):
         self.exact, self.scale, self.plain = exact, scale, plain.astype(F32)
@@ -27,8 +27,8 @@ class Layer:
     def __init__(self, name, nodes, feeds, weights, result, terms, integers=False):
         self.name, self.nodes, self.feeds, self.weights = name, nodes, feeds, weights
         self.exact, self.scale, self.plain = result.exact, result.scale, result.plain
-        self.terms = terms        # of the longest sum
-        self.integers = integers  # all of it is exact in float
+        self.terms = terms        # number of terms of the longest sum
+        self.integers = integers  # exact in float
 
     def model(self):
         opset = [helper.make_opsetid("", 17)]
@@ -55,7 +55,7 @@ def chain_sum(a, b):
 
 
 def multiply(a, b):
-    """A product of matrices, also of stacks of them."""
+    """A matrix multiplication, also batched."""
     if a.ndim > 2 or b.ndim > 2:
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a = np.broadcast_to(a, lead + a.shape[-2:]).reshape(-1, *a.shape[-2:])
@@ -68,7 +68,7 @@ def multiply(a, b):
 
 
 def windows_of(x, kernel, strides, dilations, pads):
-    """[n, c, h, w] as rows of windows: [n * oh * ow, c, kh * kw], oh, ow."""
+    """[n, c, h, w] as rows of receptive fields: [n * oh * ow, c, kh * kw], oh, ow."""
     x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
     out = [(x.shape[2 + i] - reach[i]) // strides[i] + 1 for i in range(2)]
@@ -90,7 +90,7 @@ def convolve(x, w, strides=(1, 1), dilations=(1, 1), pads=(0, 0, 0, 0), group=1)
 
 
 def transposed(x, w, strides, pads):
-    """ConvTranspose: a convolution of the image with zeros between its pixels, by the weights turned."""
+    """ConvTranspose: a convolution of the image with zeros between its pixels, with flipped weights."""
     n, c, h, width = x.shape
     wide = np.zeros((n, c, (h - 1) * strides[0] + 1, (width - 1) * strides[1] + 1), F32)
     wide[:, :, ::strides[0], ::strides[1]] = x
@@ -99,7 +99,7 @@ def transposed(x, w, strides, pads):
     return convolve(wide, w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3), pads=around)
 
 
-# ----------------------------------------------------------------- functions behind a product
+# ----------------------------------------------------------------- functions after a matrix multiplication
 def plus(v, other):
     return Traced(v.exact + other, v.scale + np.abs(other), v.plain + other.astype(F32))
 
@@ -109,7 +109,7 @@ def relu(v):
 
 
 def function(v, f, slope):
-    """f in double, also of the plain value: what it rounds is another affair."""
+    """f in double, also for the plain value: the rounding of f is not included."""
     exact = f(v.exact)
     return Traced(exact, v.scale * slope + np.abs(exact), f(v.plain.astype(np.float64)))
 
@@ -144,13 +144,13 @@ def multiply_traced(a, b):
 
 
 def given(x):
-    """What was not computed has no error."""
+    """A value without error."""
     return Traced(x.astype(np.float64), np.zeros(x.shape), x)
 
 
 # ----------------------------------------------------------------- layers of one operator
 def finish(name, result, nodes, feeds, weights, terms, ending, rng, **kind):
-    """Adds what is behind `k`."""
+    """Adds the functions after `k`."""
     node = helper.make_node
     if ending == "relu":
         nodes.append(node("Relu", ["k"], ["y"]))
@@ -174,7 +174,7 @@ def finish(name, result, nodes, feeds, weights, terms, ending, rng, **kind):
 
 
 def product(name, rng, x, w, ending="", bias=None, turned=False, computed=False, **kind):
-    """x by a constant w; `turned` as Gemm with transB, `computed` with both as inputs."""
+    """x times a constant w; `turned`: Gemm with transB, `computed`: both are inputs."""
     x, w = x.astype(F32), w.astype(F32)
     result, feeds, weights = multiply(x, w), {"x": x}, {}
     (feeds if computed else weights)["w"] = np.ascontiguousarray(w.T) if turned else w
@@ -221,7 +221,7 @@ def mean_rows(x):
 
 
 def normalized(x, gain, bias, epsilon):
-    """Rows of x without their mean, by their deviation; the deviation's own error counts as terms, too."""
+    """Rows of x minus their mean, divided by their deviation; the deviation's error counts as terms, too."""
     mean = mean_rows(x)
     exact = x.astype(np.float64) - mean.exact
     deviation = np.sqrt((exact ** 2).mean(1, keepdims=True) + epsilon)
@@ -279,9 +279,9 @@ def pool(name, x):
                  x.shape[2] * x.shape[3])
 
 
-# ----------------------------------------------------------------- layers of several
+# ----------------------------------------------------------------- layers of several operators
 def einsum(name, equation, x, w, result):
-    """The product of two inputs that the equation says."""
+    """Einsum of two inputs."""
     nodes = [helper.make_node("Einsum", ["x", "w"], ["y"], equation=equation)]
     return Layer(name, nodes, {"x": x, "w": w}, {}, result, x.shape[-1])
 
@@ -297,7 +297,7 @@ def gemm(name, rng, x, w, alpha, beta):
 
 
 def conv_batch_norm(name, rng, x, w, variance):
-    """A convolution with the norm that belongs into its weights."""
+    """A convolution with a norm that can be folded into its weights."""
     x, w, n = x.astype(F32), w.astype(F32), len(w)
     given_to = {"g": 1 + 0.2 * rng.standard_normal(n), "b": rng.standard_normal(n), "m": rng.standard_normal(n),
                 "v": variance}

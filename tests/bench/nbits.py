@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""Products by weights of 4 and 8 bits beside ONNX Runtime: one row and 128, weights that caches hold and that they don't.
+"""Matrix multiplications with 4-bit and 8-bit weights compared with ONNX Runtime: one row and 128, weights
+smaller and larger than the caches.
 
     nbits.py [--layers 8,48] [--rows 1,128] [--modes exact,fine,byte] [--kinds dq4_block32,...] [--threads 1]
              [--rounds 5] [--seconds 0.5] [--dir DIR] [--inlay FILE] [--peer DIR]
 
-Models are those of nbits_models.py, made below DIR (default build/nbits) when they are missing; --peer is a folder that
-tests/models/peer/setup.sh has filled. Both take turns for some rounds. The least run of all rounds is quoted, for a
-machine that does other work beside; `least` is ONNX Runtime / inlay of these, `pairs` the median over rounds of the
-medians' ratio. Create (cold: an empty cache folder; warm: the next session) and peak memory are of the largest model of a
-kind: `file` is its size in MB, peak
-what the process holds at most, as both programs tell it."""
+Models are those of nbits_models.py, written below DIR (default build/nbits) if they are missing; --peer is a folder
+installed by tests/models/peer/setup.sh. Both engines alternate for some rounds. The minimum of all rounds is printed,
+since other load only increases times; `least` is the ratio ONNX Runtime / inlay of these, `pairs` the median over
+rounds of the medians' ratio. Create (cold: an empty cache folder; warm: the next session) and peak memory are those
+of the largest model of a kind: `file` is its size in MB, peak the peak memory that both programs report."""
 import argparse
 import json
 import os
@@ -38,7 +38,7 @@ def arguments():
     return ap.parse_args()
 
 
-def told(command):
+def run_json(command):
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         sys.exit("nbits.py: %s: %s" % (command[0], (ran.stderr or ran.stdout).strip().splitlines()[-1]))
@@ -46,19 +46,19 @@ def told(command):
 
 
 def ours(args, path, rows, mode, threads, cache):
-    return told([args.inlay, "bench", path, "--json", "--seconds", str(args.seconds), "--intra-threads", threads,
+    return run_json([args.inlay, "bench", path, "--json", "--seconds", str(args.seconds), "--intra-threads", threads,
                  "--dim", "rows=" + rows, "--option", "cpu.activations=" + mode, "--cache-dir", cache])
 
 
 def theirs(args, path, rows, threads):
-    return told([os.path.join(args.peer, "ort_bench"), os.path.join(args.peer, "libonnxruntime.so.1"), path, "--threads",
+    return run_json([os.path.join(args.peer, "ort_bench"), os.path.join(args.peer, "libonnxruntime.so.1"), path, "--threads",
                  threads, "--seconds", str(args.seconds), "--dim", "rows=" + rows])
 
 
 def measure(args, kind, path, rows, threads, work):
     modes = args.modes.split(",")
     for m in modes:
-        os.makedirs(os.path.join(work, kind + m), exist_ok=True)  # inlay makes no folders above its own
+        os.makedirs(os.path.join(work, kind + m), exist_ok=True)  # inlay creates no parent folders
     got = {m: [] for m in modes}
     peer = []
     for turn in range(args.rounds):

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Writes models of products by weights of 2, 4 and 8 bits, for timing and for comparing results:
+"""Writes models with weights of 2, 4 and 8 bits, to measure times and to compare results:
 
     nbits_models.py DIR [--size 2048] [--layers 8]
 
-  dq4_block32.onnx    DequantizeLinear of int4, blocks of 32, in front of MatMul
-  dq8_channel.onnx    the same of int8, one scale a column
+  dq4_block32.onnx    DequantizeLinear of int4, blocks of 32, before MatMul
+  dq8_channel.onnx    the same with int8, one scale per column
   nbits4.onnx nbits4_level4.onnx nbits8.onnx   MatMulNBits with accuracy_level 0, 4 and 0
-  float.onnx          the same weights as dq4_block32 as floats
-Layers stand one behind the other, with a Tanh between them, so that results stay near 1. Input x is [rows, size]."""
+  float.onnx          the weights of dq4_block32 as floats
+Layers are consecutive, with a Tanh between them, so that results stay near 1. Input x is [rows, size]."""
 import argparse
 import os
 

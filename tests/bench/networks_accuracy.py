@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Errors of whole networks against float64, beside ONNX Runtime.
+"""Errors of whole networks against float64, compared with ONNX Runtime.
 
   networks_accuracy.py [--only PART]... [--threads N] [--json FILE] [--dir DIR] [--inlay FILE] [--option NAME=VALUE]...
 
-Takes DIR/torch and DIR/npm (default build/models), as export_models.py leaves them, with the inputs that check_models.py
-draws. The exact results are those of the model with every float a double (widen.py), by inlay's reference provider
-without an optimiser. A figure is the largest error over the largest result, of the worst output. Default and strict hold
-where theirs is at most 4 times ONNX Runtime's, or 1e-6. The exit status is 1 where one does not."""
+Uses DIR/torch and DIR/npm (default build/models), as exported by export_models.py, with the random inputs of
+check_models.py. The exact results are those of the model in float64 (widen.py), by inlay's reference provider without
+an optimiser. The printed value is the largest error relative to the largest result, of the worst output. Default and
+strict pass if their error is at most 4 times ONNX Runtime's, or 1e-6. The exit status is 1 if one does not."""
 import os
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def networks(folder, only):
 
 
 def exact_results(args, path, inputs, work):
-    """Outputs by name; a sentence when that fails."""
+    """Returns outputs by name, or a message if that fails."""
     model = os.path.join(work, "wide.onnx")
     fed = os.path.join(work, "wide_in")
     os.mkdir(fed)
@@ -50,7 +50,7 @@ def results(folder):
 
 
 def error(got, want):
-    """The worst output; a sentence when one can't be compared."""
+    """Returns the worst output, or a message if one cannot be compared."""
     worst = 0.0
     for name, exact in want.items():
         here = got.get(name)

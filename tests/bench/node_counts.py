@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Nodes of models before and after the optimiser, beside ONNX Runtime's, and whether the optimised model computes what
-the file says.
+"""Nodes of models before and after the optimiser, compared with ONNX Runtime's, and whether the optimised model gives
+the same results.
 
   node_counts.py [--dir DIR] [--inlay FILE] [--md FILE] [MODEL ...]
 
-Models are those below DIR/torch and DIR/npm (default build/models, where tests/models/run.sh puts them), or files, or
-parts of paths below DIR. Counted are the nodes of all graphs of the model, bodies included, but for Constant; calls of
-functions count as one. Levels are those of both optimisers: 1 basic, 2 extended. `regions` is what inlay calls in a run
-at level 99, for it fuses further within its providers.
+Models are those below DIR/torch and DIR/npm (default build/models, where tests/models/run.sh stores them), or files,
+or parts of paths below DIR. The count includes the nodes of all graphs of the model, with bodies, without Constant; a
+call of a function counts as one. Levels are those of both optimisers: 1 basic, 2 extended. `regions` is the number of
+calls of providers in a run at level 99, because inlay fuses further within its providers.
 
-Outputs of level 99 are held against those of level 0, |a - b| <= 1e-4 * max(1, |b|), on the reference provider, which
-computes a node the same way whatever stands around it, and on the providers that are there. Where these differ, the
-largest difference is told; with a * they agree without the pass quantized_ops, which sums exactly what was rounded.
-Behind it stands by how much ONNX Runtime's own levels differ: in models that quantize what they compute, a rounding
-apart may be a whole step, so that levels agree as long as no value lies within a rounding of the edge of one."""
+Outputs of level 99 are compared with those of level 0, |a - b| <= 1e-4 * max(1, |b|), on the reference provider,
+which computes a node independently of its neighbours, and on all providers. If these differ, the largest difference
+is printed; with a * they agree without the pass quantized_ops, which sums integers exactly. It is followed by the
+difference between ONNX Runtime's levels: in models that quantize computed values, a rounding difference may become a
+whole step, so that levels agree only if no value is close to the border of a step."""
 import argparse
 import json
 import os
@@ -66,7 +66,7 @@ def regions(args, model):
 
 
 def peer_difference(args, model, inputs, work):
-    """The largest difference between ONNX Runtime's levels 0 and 99."""
+    """Returns the largest difference between ONNX Runtime's levels 0 and 99."""
     out = {level: os.path.join(work, "peer-" + level) for level in ("0", "99")}
     for level, folder in out.items():
         os.makedirs(folder, exist_ok=True)
@@ -99,11 +99,11 @@ def difference(args, model, inputs, work, providers, extra=()):
             largest = max(largest, float(np.nanmax(np.abs(got.astype(np.float64) - want))))
     if worst <= 1:
         return "agree"
-    told = f"{largest:.1e}" + ("" if providers or extra else f", ORT {peer_difference(args, model, inputs, work)}")
+    report = f"{largest:.1e}" + ("" if providers or extra else f", ORT {peer_difference(args, model, inputs, work)}")
     if providers == "reference" and not extra and difference(args, model, inputs, work, providers,
                                                              ("--no-pass", "quantized_ops")) == "agree":
-        return f"agree* ({told})"
-    return f"off by {told}"
+        return f"agree* ({report})"
+    return f"off by {report}"
 
 
 def find(args):

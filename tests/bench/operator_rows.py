@@ -1,10 +1,10 @@
-"""The rows of operators.py: single operators at sizes that models have.
+"""The rows of operators.py: single operators at sizes of real models.
 
-An input is written as `type[dims]`, with `=` before it for a constant of the model and, behind it, how its numbers are
-drawn: `:unit` from 0 to 1, `:below N` whole numbers from 0 to N - 1, `:boxes` corners of boxes, `:perm` a permutation,
-`:windows` indices of MaxPool with windows of 2 x 2, `:half` about half true, `:small` of the normal distribution times
-0.05, `:gaps` a tenth NaN, `:is` these. Without that floats are of the normal distribution, and whole numbers below
-100."""
+An input is written as `type[dims]`, with `=` before it for a constant of the model and, after it, the distribution of
+its elements: `:unit` from 0 to 1, `:below N` integers from 0 to N - 1, `:boxes` corners of boxes, `:perm` a
+permutation, `:windows` indices of MaxPool with windows of 2 x 2, `:half` about half true, `:small` normal
+distribution times 0.05, `:gaps` a tenth NaN, `:is` these values. By default floats have a normal distribution, and
+integers are below 100."""
 import itertools
 
 import numpy as np
@@ -16,7 +16,7 @@ MS, ML = "com.microsoft", "ai.onnx.ml"
 
 
 class Row:
-    """name: for people and globs; inputs: see above; outputs: their types, None where there is none."""
+    """name: for display and globs; inputs: see above; outputs: their types, None for an omitted output."""
 
     def __init__(self, name, op, inputs, outputs=("f32",), domain="", opset=17, **attributes):
         self.name, self.op, self.inputs, self.outputs = name, op, inputs, list(outputs)
@@ -66,7 +66,7 @@ def same(op, types, sizes, *more, **attributes):
         yield Row(f"{op} {kind} {name}", op, [kind + size, *(m.replace("T", kind) for m in more)], [kind], **attributes)
 
 
-# ------------------------------------------------------------------ value by value
+# ------------------------------------------------------------------ elementwise
 def functions():
     tokens = {"tokens": "[1,128,3072]"}
     for op in "Relu Sigmoid Tanh Exp Erf Sqrt Neg Abs HardSwish Softplus LeakyRelu Elu Reciprocal".split():
@@ -140,7 +140,7 @@ def axes():
     yield from same("LpNormalization", "f32", {"rows": ROWS}, axis=-1)
 
 
-# ------------------------------------------------------------------ moves
+# ------------------------------------------------------------------ data movement
 def moves():
     for kind in ("f32", "u8", "f16"):
         yield from same("Transpose", kind, {"NCHW to NHWC": "[1,64,112,112]"}, perm=[0, 2, 3, 1])
@@ -187,7 +187,7 @@ def moves():
     yield Row("ReverseSequence f32", "ReverseSequence", ["f32[128,8,256]", "i64[8]:is 128 100 90 64 32 16 8 1"])
 
 
-# ------------------------------------------------------------------ windows and pictures
+# ------------------------------------------------------------------ convolutions, pools, images
 def windows():
     for op in ("MaxPool", "AveragePool"):
         yield from same(op, "f32", {"3x3 stride 2": IMAGE}, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -234,7 +234,7 @@ def windows():
     yield Row("DFT f32", "DFT", ["f32[1,400,512,1]"], axis=2, onesided=1)
 
 
-# ------------------------------------------------------------------ products
+# ------------------------------------------------------------------ matrix multiplications
 def products():
     for kind in ("f32", "f16", "f64"):
         yield Row(f"MatMul {kind} rows", "MatMul", [kind + ROWS, f"={kind}[768,768]"], [kind])

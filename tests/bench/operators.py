@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Single operators at sizes from real models, beside ONNX Runtime.
+"""Single operators at sizes of real models, compared with ONNX Runtime.
 
     operators.py [--match GLOB[,GLOB...]] [--peer DIR] [--threads N] [--rounds N] [--seconds S] [--json FILE]
 
-The rows are those of operator_rows.py. Each is a model of one node. The engines take turns, N rounds of S seconds each;
-quoted is the least time of a run over all rounds, so that what else the machine does counts little. `ratio` is ONNX
-Runtime's time / inlay's. Outputs are compared once. --list prints the names of the rows; --providers restricts inlay's
-providers; --env NAME=VALUE sets a variable for both. DIR has ort_bench and libonnxruntime.so.1, as
-tests/models/peer/setup.sh makes it."""
+The rows are those of operator_rows.py. Each is a model of one node. The engines alternate, N rounds of S seconds
+each; the minimum time over all rounds is printed, so that other load has little effect. `ratio` is ONNX Runtime's
+time / inlay's. Outputs are compared once. --list prints the names of the rows; --providers restricts inlay's
+providers; --env NAME=VALUE sets a variable for both. DIR contains ort_bench and libonnxruntime.so.1, installed by
+tests/models/peer/setup.sh."""
 import argparse
 import fnmatch
 import json
@@ -34,7 +34,7 @@ TOLERANCE = {"f16": (2e-2, 2e-2)}
 
 def arguments():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("--match", default="*", help="rows whose name fits one of these, as 'Softmax*,*u8*'")
+    ap.add_argument("--match", default="*", help="rows whose name matches one of these, as 'Softmax*,*u8*'")
     ap.add_argument("--peer", default=os.path.join(ROOT, "build", "models", "peer"))
     ap.add_argument("--inlay", default=os.path.join(ROOT, "build", "release", "bin", "inlay"))
     ap.add_argument("--threads", type=int, default=1)
@@ -90,7 +90,7 @@ def last_json(command, env):
 
 
 def commands(args, path, folder):
-    """What times each engine, without the seconds."""
+    """The command that times each engine, without the number of seconds."""
     inputs = os.path.join(folder, "in")
     flags = ["--intra-threads", str(args.threads), "--cache-dir", os.path.join(folder, "cache")]
     flags += ["--providers", args.providers] if args.providers else []
@@ -100,12 +100,12 @@ def commands(args, path, folder):
 
 
 def agree(args, row, path, folder, peer, flags, env):
-    """`yes`, or what differs."""
+    """Returns `yes`, or the difference."""
     got, want = os.path.join(folder, "got"), os.path.join(folder, "want")
     os.makedirs(want, exist_ok=True)
-    told = last_json([*peer, "--seconds", "0", "--warmup", "0", "--outputs", want], env)
-    if isinstance(told, str):
-        return told
+    report = last_json([*peer, "--seconds", "0", "--warmup", "0", "--outputs", want], env)
+    if isinstance(report, str):
+        return report
     wrong = models.run(args.inlay, path, os.path.join(folder, "in"), got, flags)
     if wrong:
         return wrong
@@ -129,32 +129,32 @@ def measure(args, row):
         out = {"row": row.name}
         for _ in range(args.rounds):
             for name, command in engines.items():
-                told = last_json([*command, "--seconds", str(args.seconds)], env)
-                if isinstance(told, str):
-                    return {**out, name: told}
+                report = last_json([*command, "--seconds", str(args.seconds)], env)
+                if isinstance(report, str):
+                    return {**out, name: report}
                 best = out.setdefault(name, {"min_ms": 1e30, "create_ms": 1e30, "peak_mb": 1e30})
                 for key in best:
-                    best[key] = min(best[key], told[key])
-                if "predicted_ms" in told:
-                    best["predicted_ms"] = told["predicted_ms"]
+                    best[key] = min(best[key], report[key])
+                if "predicted_ms" in report:
+                    best["predicted_ms"] = report["predicted_ms"]
         return {**out, "agree": agree(args, row, path, folder, engines["ort"], flags, env)}
 
 
-# ----------------------------------------------------------------- what comes out
-def ratio(told):
-    if isinstance(told.get("inlay"), dict) and isinstance(told.get("ort"), dict):
-        return told["ort"]["min_ms"] / told["inlay"]["min_ms"]
+# ----------------------------------------------------------------- output
+def ratio(report):
+    if isinstance(report.get("inlay"), dict) and isinstance(report.get("ort"), dict):
+        return report["ort"]["min_ms"] / report["inlay"]["min_ms"]
     return None
 
 
-def line_of(told):
+def line_of(report):
     """A row of the table."""
-    own, peer, times = told.get("inlay"), told.get("ort"), ratio(told)
+    own, peer, times = report.get("inlay"), report.get("ort"), ratio(report)
     if times is None:
         what = own if isinstance(own, str) else f"ONNX Runtime: {peer}"
-        return f"| {told['row']} | | | | | {what} |"
-    return (f"| {told['row']} | {own['min_ms'] * 1e3:.1f} | {peer['min_ms'] * 1e3:.1f} | {times:.2f} | "
-            f"{own.get('predicted_ms', 0) * 1e3:.1f} | {told['agree']} |")
+        return f"| {report['row']} | | | | | {what} |"
+    return (f"| {report['row']} | {own['min_ms'] * 1e3:.1f} | {peer['min_ms'] * 1e3:.1f} | {times:.2f} | "
+            f"{own.get('predicted_ms', 0) * 1e3:.1f} | {report['agree']} |")
 
 
 def main():

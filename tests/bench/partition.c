@@ -1,5 +1,5 @@
-/* What the partitioner takes of the CPU on random graphs: medians of choosing (from offers that are there) and of all
- * of it. */
+/* bench_partition - CPU time of the partitioner on random graphs: medians of the choice (from collected offers) and of
+ * the whole. */
 #include "../partition/world.h"
 #include <stdlib.h>
 #include <time.h>
@@ -54,7 +54,7 @@ static void measure(const char *name, const world_mix *mix, double launch_ns)
     }
     qsort(whole, ROUNDS, sizeof *whole, by_size);
     qsort(choice, ROUNDS, sizeof *choice, by_size);
-    printf("%-44s %6u nodes %u providers %6u offers: choice %8.2f ms, with asking %8.2f ms\n", name, mix->nodes,
+    printf("%-44s %6u nodes %u providers %6u offers: choice %8.2f ms, with collecting %8.2f ms\n", name, mix->nodes,
            mix->providers, offers, choice[ROUNDS / 2], whole[ROUNDS / 2]);
 }
 

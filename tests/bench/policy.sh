@@ -1,17 +1,17 @@
 #!/bin/bash
-# Both policies on the same providers, model by model: is the choice by cost ever slower than the first provider that
-# can, and where is it faster?
+# Compares both policies on the same providers, model by model: whether the choice by cost is slower than the first
+# provider that can run a node, and where it is faster.
 #   policy.sh [--inlay FILE] [--providers LIST] [--plugin-dirs DIRS] [--rounds N] [--seconds S] [--threads N]
 #             [--stat median|min|cpu] [--calibrate] [--tune] [--cache DIR] [--slow-link] [--option P.NAME=VALUE]...
 #             DIR|MODEL.onnx...
-# Models are those below each DIR. --slow-link puts a device first that is quick but lies behind a slow link, the fake
-# device of tests/abi; --calibrate measures the machine first, so that links are known, and --tune each model, both into
-# the cache folder, one of the run's own unless --cache names it.
+# Models are those below each DIR. --slow-link puts a fast device with a slow link first, the simulated device of
+# tests/abi; --calibrate measures the machine first, so that costs of links are known, and --tune each model. Both
+# write into the cache folder, a temporary one unless --cache names it.
 #
-# The policies take turns, N times S seconds each; of the median run of each round (or the shortest, or the CPU time of
-# a run, for machines that are busy) the median is compared. The noise of a model is how far the rounds of one policy
-# lie apart (half of them, relative), at least 2%. `plan` says whether both policies come to the same regions on the
-# same providers; a difference counts when they do not and it is larger than the noise.
+# The policies alternate, N rounds of S seconds each. For each round the median run (or the minimum, or the CPU time
+# of a run, for busy machines) counts, and the medians over rounds are compared. The noise of a model is half of the
+# relative spread of one policy's rounds, at least 2%. `plan` states whether both policies choose the same regions on
+# the same providers; a difference counts only if they do not and if it exceeds the noise.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 inlay=$root/build/release/bin/inlay
@@ -37,7 +37,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -x "$inlay" ] || { echo "$inlay is not there: build first, or name it with --inlay" >&2; exit 1; }
+[ -x "$inlay" ] || { echo "$inlay does not exist: build it first, or name it with --inlay" >&2; exit 1; }
 [ ${#models[@]} -gt 0 ] || { sed -n '2,8s/^# *//p' "$0" >&2; exit 2; }
 if [ -n "$slow" ]; then
     device=$(dirname "$inlay")/../tests/abi/fake
@@ -53,14 +53,14 @@ if [ -n "$calibrate" ]; then
     "$inlay" calibrate --threads "$threads" "${common[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 fi
 
-median() { # of the numbers on stdin, and how far the middle half lies apart, relative to it
+median() { # of the numbers on stdin, and their relative interquartile range
     sort -g | awk '{ v[NR] = $1 } END {
         m = NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2
         low = int((NR + 3) / 4); high = NR + 1 - low
         printf "%.6g %.6g\n", m, (m > 0 ? (v[high] - v[low]) / m : 0) }'
 }
 
-# Which provider has which nodes, region by region, bodies included.
+# The provider and the nodes of each region, bodies included.
 plan_of() { # POLICY MODEL ARGUMENTS
     "$inlay" explain "$2" --json --policy "$1" "${@:3}" 2>/dev/null |
         jq -c '[.. | objects | select(has("provider") and has("nodes") and has("bytes_in")) | [.provider, .nodes]]'

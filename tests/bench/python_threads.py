@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Do threads of Python scale as those of C do? Runs a model from 1 and from 4 threads, by `inlay bench --callers` and by the
-Python package in turns, and prints runs a second (the most of the rounds) and CPU milliseconds a run (the least).
+"""Compares the scaling of Python threads with that of C threads. Runs a model from 1 and from 4 threads, by `inlay
+bench --callers` and by the Python package, interleaved, and prints runs per second (maximum of the rounds) and CPU
+milliseconds per run (minimum).
 
     tests/bench/python_threads.py BUILD MODEL [--seconds S] [--rounds N]
 """
@@ -15,7 +16,7 @@ TREE = pathlib.Path(__file__).resolve().parents[2]
 
 
 def work(model, threads, seconds):
-    """In a process of its own: runs for some seconds; prints runs a second and CPU milliseconds a run."""
+    """Runs for some seconds in a separate process; prints runs per second and CPU milliseconds per run."""
     import threading
     import time
 
@@ -51,8 +52,8 @@ def work(model, threads, seconds):
 def by_c(build, model, threads, seconds):
     ran = subprocess.run([build / "bin/inlay", "bench", model, "--json", "--no-config", "--intra-threads=1",
                           f"--callers={threads}", f"--seconds={seconds}"], check=True, capture_output=True, text=True)
-    told = json.loads(ran.stdout)
-    return told["runs_per_s"], told["cpu_ms"]
+    report = json.loads(ran.stdout)
+    return report["runs_per_s"], report["cpu_ms"]
 
 
 def by_python(build, model, threads, seconds):

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Are the outputs the same bits on any number of threads?
+"""Checks that outputs are bitwise equal on any number of threads.
 
   same_bits.py [--models all|npm|NAME|FILE.onnx,...] [--threads 1,2,3,4] [--dir DIR] [--inlay FILE] [--nodes]
                [--option NAME=VALUE]...
 
-Runs each model with each number of threads, default settings, and compares the bytes of all outputs with those of the
-first number. A session takes no more threads than the process has CPUs; where there are fewer, a small library tells it
-otherwise. Models are those of compare.py: exported below DIR (default build/models) when they are missing, or files.
---nodes tells for models that differ which regions and kernels are others, from what `inlay explain --kernels` says.
-Ends with 1 when a model differs."""
+Runs each model with each number of threads and default settings, and compares the bytes of all outputs with those of
+the first number. A session uses at most one thread per CPU of the process; on a machine with fewer CPUs a small
+preloaded library reports more. Models are those of compare.py: exported below DIR (default build/models) if they are
+missing, or files. --nodes prints, for models that differ, the different regions and kernels of `inlay explain
+--kernels`. The exit code is 1 if a model differs."""
 import argparse
 import difflib
 import os
@@ -59,7 +59,7 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 
 
 def pretend_cpus(count, folder):
-    """Processes that are started from here on see so many CPUs."""
+    """Makes processes started from now on see this number of CPUs."""
     if count <= len(os.sched_getaffinity(0)):
         return
     source, library = os.path.join(folder, "cpus.c"), os.path.join(folder, "cpus.so")
@@ -74,7 +74,7 @@ def outputs(folder):
 
 
 def differing(want, got):
-    """What to say of outputs whose bytes differ."""
+    """Describes outputs whose bytes differ."""
     said = []
     for name, a in want.items():
         b = got.get(name)
@@ -87,7 +87,7 @@ def differing(want, got):
 
 
 def kernels(args, path, threads, sizes):
-    """`inlay explain --kernels` without its times, which differ by threads by nature."""
+    """`inlay explain --kernels` without its times, which depend on the number of threads."""
     dims = [f"--dim={name}={size}" for name, size in sizes.items()]
     ran = subprocess.run([args.inlay, "explain", path, "--kernels", *options(args, threads), *dims],
                          capture_output=True, text=True, check=False)
@@ -95,7 +95,7 @@ def kernels(args, path, threads, sizes):
 
 
 def check(args, name, path, threads):
-    """Prints a line; true when all are the same."""
+    """Prints a line; returns whether all outputs are equal."""
     with tempfile.TemporaryDirectory() as tmp:
         feeds, want, said = os.path.join(tmp, "in"), None, []
         os.mkdir(feeds)

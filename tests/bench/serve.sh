@@ -1,12 +1,11 @@
 #!/bin/bash
-# inlay-serve beside a server of Node's http and onnxruntime-node, on an MLP 128-64-10 and binary REST requests of one row.
+# Compares inlay-serve with Node's http and onnxruntime-node, on an MLP 128-64-10 and binary REST requests of one row.
 #   serve.sh BUILD_DIR PEER_DIR [SECONDS [mobilenet]]    PEER_DIR has node_modules/onnxruntime-node; needs wrk, python3-onnx
-# With `mobilenet` the model is MobileNetV2, one picture a request, by 32 connections.
+# With `mobilenet` the model is MobileNetV2, one picture per request, with 32 connections.
 #
-# Each server runs alone, in turn, ROUNDS (3) rounds; wrk and the server share the machine. PEERS: forms of Node's server
-# (serve_peer.js), all of them unless it says which. Prints requests a second, CPU time a request (which other work on the
-# machine changes least) and latencies for 1, 8 and 32 connections, and at the end the time that inlay-serve itself says
-# it took, by its figures.
+# Each server runs alone, alternating, ROUNDS (3) rounds; wrk and the server share the machine. PEERS: variants of
+# Node's server (serve_peer.js), default all. Prints requests per second, CPU time per request (which depends least on
+# other load) and latencies for 1, 8 and 32 connections, and finally the times from inlay-serve's metrics.
 set -euo pipefail
 build=$1 peer=$2 seconds=${3:-5} model=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -50,5 +49,5 @@ for round in $(seq "${ROUNDS:-3}"); do
         stop_server
     done
 done
-echo "the server's own figures, last round:"
+echo "metrics of the server, last round:"
 grep -E '_(sum|count)|le="(2.5e-05|5e-05|0.0001|\+Inf)"' "$tmp/metrics"

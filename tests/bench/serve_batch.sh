@@ -1,12 +1,13 @@
 #!/bin/bash
-# What joining requests gains: inlay-serve beside itself with max_batch 1, on an MLP 784-1024-1024-10 and binary REST
-# requests of one row, by 32 connections.
+# The gain of dynamic batching: inlay-serve compared with itself with max_batch 1, on an MLP 784-1024-1024-10 and
+# binary REST requests of one row, with 32 connections.
 #   serve_batch.sh BUILD_DIR [SECONDS [TARGET_US]]    needs wrk and python3-onnx
 #
-# Each setting runs alone, in turn, three rounds; wrk and the server share the machine. Prints requests a second, CPU
-# time a request, latencies, and the rows of the mean run. TARGET_US: a third setting, 64 rows with that batch_target_us,
-# whose p99 should stay below. With BERT=FILE.onnx it is that model instead (tests/models/export_models.py writes one,
-# bert_base), TOKENS (32) tokens a request, and at most 16 rows. ROUNDS (3): how often.
+# Each setting runs alone, alternating, three rounds; wrk and the server share the machine. Prints requests per
+# second, CPU time per request, latencies, and the mean rows per run. TARGET_US: a third setting, 64 rows with that
+# batch_target_us, whose p99 should stay below. With BERT=FILE.onnx it uses that model instead
+# (tests/models/export_models.py writes one, bert_base), with TOKENS (32) tokens per request and at most 16 rows.
+# ROUNDS (3): number of rounds.
 set -euo pipefail
 build=$1 seconds=${2:-5} target=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154
-# serve_common.sh - what the scripts about inlay-serve share: models, requests for wrk, starting and ending a server.
-# Sourced; $tmp is a folder of the caller's, $port where its server listens.
+# serve_common.sh - shared by the scripts for inlay-serve: models, requests for wrk, starting and stopping a server.
+# Sourced; the caller sets $tmp, a folder, and $port, the port of its server.
 server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$tmp"' EXIT
 
-# make_mlp FILE SIZE...: layers of these sizes, ReLU between them, input x [N, first], output y.
+# make_mlp FILE SIZE...: writes layers of these sizes with ReLU between them, input x [N, first], output y.
 make_mlp() {
     /usr/bin/python3 - "$@" <<'PY'
 import sys
@@ -28,7 +28,7 @@ onnx.save(model, sys.argv[1])
 PY
 }
 
-# make_requests FILE MODEL INPUT OUTPUT SHAPE FLOATS: a script for wrk, binary requests of ones.
+# make_requests FILE MODEL INPUT OUTPUT SHAPE FLOATS: writes a script for wrk, binary requests of ones.
 make_requests() {
     cat >"$1" <<LUA
 local json = '{"inputs":[{"name":"$3","shape":[$5],"datatype":"FP32","parameters":{"binary_data_size":$((4 * $6))}}],' ..
@@ -41,7 +41,7 @@ wrk.body = json .. string.rep("\0\0\128\63", $6)
 LUA
 }
 
-# make_bert_requests FILE MODEL TOKENS: the same for a model of texts; tokens 7, all of them seen, of one sentence.
+# make_bert_requests FILE MODEL TOKENS: the same for a text model; all tokens are 7, unmasked, of one sentence.
 make_bert_requests() {
     cat >"$1" <<LUA
 local function input(name)
@@ -58,9 +58,9 @@ wrk.body = json .. all(7) .. all(1) .. all(0)
 LUA
 }
 
-# start_server COMMAND...: in the background, until it says that it is ready.
+# start_server COMMAND...: starts a server in the background and waits until it is ready.
 start_server() {
-    : >"$tmp/log" # what the one before said is not meant
+    : >"$tmp/log" # ignore output of the previous server
     "$@" >"$tmp/log" 2>&1 &
     server=$!
     for _ in $(seq 600); do
@@ -77,13 +77,13 @@ stop_server() {
     server=
 }
 
-# load CONNECTIONS SECONDS SCRIPT: wrk, its words in $tmp/wrk; wrk_says WORD: a figure of them.
+# load CONNECTIONS SECONDS SCRIPT: runs wrk, output in $tmp/wrk; wrk_says WORD: a figure of the output.
 load() {
     wrk -t1 -c"$1" -d"$2" --timeout 60 --latency -s "$3" "http://127.0.0.1:$port" >"$tmp/wrk"
     ! grep -q 'Non-2xx\|Socket errors' "$tmp/wrk" || cat "$tmp/wrk"
 }
 wrk_says() { awk -v word="$1" '$1 == word {print $2}' "$tmp/wrk"; }
-# Hundredths of a second that the server and its processes have computed, and so many microseconds a request: ticks, requests.
+# ticks: CPU time of the server's processes in 1/100 s; converts ticks and requests to microseconds per request.
 cpu_ticks() {
     local process all=0
     for process in $server $(cat "/proc/$server/task/$server/children"); do

@@ -1,9 +1,9 @@
-"""Requests at a rate, whether the ones before are answered or not (an open loop): binary REST requests of one row of ones.
+"""Sends requests at a fixed rate, independent of replies (an open loop): binary REST requests of one row of ones.
 
     serve_open_loop.py PORT MODEL INPUT FLOATS RATE SECONDS
 
-Arrivals are random (Poisson). A latency counts from when the request was to be sent. Prints requests, failures, and the
-50th and 99th percentile and the longest in milliseconds.
+Arrivals are random (Poisson). Latency is measured from the scheduled time of a request. Prints the numbers of
+requests and failures, and the 50th and 99th percentile and the maximum in milliseconds.
 """
 import asyncio, json, random, sys, time
 

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Whether joined requests take no longer than what is asked for: an MLP 1024-2048-2048-10, one row a request, at a rate.
+# Whether dynamic batching meets a target p99: an MLP 1024-2048-2048-10, one row per request, at a fixed rate.
 #   serve_p99.sh BUILD_DIR [SECONDS [RATE [TARGET_MS...]]]    needs python3-onnx
 #
-# Each setting runs alone, in turn, ROUNDS (2) rounds: max_batch 1; 64, where a request may wait half a second for others;
-# the same with each target as batch_target_us. Prints latencies as the client sees them and, of the server's figures,
-# requests over the target and rows of the mean run.
+# Each setting runs alone, alternating, ROUNDS (2) rounds: max_batch 1; 64, where a request may wait half a second for
+# others; the same with each target as batch_target_us. Prints latencies at the client and, from the server's metrics,
+# requests over the target and mean rows per run.
 set -euo pipefail
 build=$1 seconds=${2:-10} rate=${3:-100}
 shift $(($# < 3 ? $# : 3))

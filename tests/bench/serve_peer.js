@@ -1,8 +1,8 @@
-// What people write today: Node's http and onnxruntime-node, answering binary requests of the Open Inference Protocol.
+// A typical server: Node's http and onnxruntime-node, answering binary requests of the Open Inference Protocol.
 //   NODE_PATH=.../node_modules node serve_peer.js MODEL.onnx PORT [FORM]
 //
-// FORM: `plain`, the session as it comes; `single` (what it is without the word), one thread a run, of which several are at
-// once; `cluster`, a process of that kind for each CPU behind one socket.
+// FORM: `plain`, the session with default settings; `single` (default), one thread per run, several concurrent runs;
+// `cluster`, one such process per CPU behind one socket.
 const cluster = require('cluster');
 const http = require('http');
 const os = require('os');

@@ -1,10 +1,10 @@
-"""Products by weights with zeros in blocks of 1x16, or with two of four (2:4), beside the same product without zeros:
+"""Matrix multiplications with weights that have 1x16 blocks of zeros or 2:4 sparsity, compared with dense weights:
 
     sparse.py INLAY [--sizes 1024x1024,768x3072] [--rounds 7]
 
-For each size, form of zeros (50 and 80 % of the blocks; 2:4) and number of rows (1, 128; of 2:4 1, 4, 8): microseconds of
-a run with dense weights, with zeros in a dense initializer, and with a sparse initializer, and how many times as fast the
-last two are. One thread; runs take turns, and the least of all counts. Needs python3-onnx.
+For each size, kind of zeros (50 and 80 % of the blocks; 2:4) and number of rows (1, 128; for 2:4 1, 4, 8):
+microseconds per run with dense weights, with zeros in a dense initializer, and with a sparse initializer, and the
+speed-up of the last two. One thread; interleaved runs, minimum time. Needs python3-onnx.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ def write(path, weights, rows, sparse):
 
 
 def two_of_four(weights):
-    """Of each four along the rows the two that are largest."""
+    """Keeps the two largest of each four along the rows."""
     k, n = weights.shape
     fours = numpy.pad(weights, ((0, -k % 4), (0, 0))).reshape(-1, 4, n)
     numpy.put_along_axis(fours, numpy.argsort(numpy.abs(fours), 1)[:, :2], 0, 1)

@@ -1,10 +1,10 @@
-"""Is `inlay bench --sweep` right? For each model: the best batch of a sweep beside one of all batches, and how often the
-interval of the best holds a second measurement.
+"""Checks `inlay bench --sweep`. For each model: the best batch of a sweep compared with the best of all batches, and
+how often the interval of the best contains a second measurement.
 
   sweep.py INLAY [MODEL...] [--most 32] [--repeats 20] [--seconds 0.5]
 
-MODEL has an open first axis; without one, five small networks are made. A machine that others use makes intervals wide
-(the column `noisy`), and what is measured minutes later may lie elsewhere all the same."""
+MODEL has a symbolic first axis; without MODEL, five small networks are created. Other load on the machine widens
+intervals (the column `noisy`), and a measurement minutes later may still be outside."""
 import argparse
 import json
 import os
@@ -62,7 +62,7 @@ def sweep(args, model, what):
 
 
 def behind_of(args, model, one, other):
-    """How far the rate of batch `one` is behind that of the other, both measured in turns."""
+    """Returns the loss of rate of batch `one` compared with the other, by interleaved measurements."""
     if one == other:
         return 0.0
     rates = {p["batch"]: p["items_per_s"] for p in sweep(args, model, f"batch={one}/{other}")["points"]}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times a model of export_models.py in torch: torch_bench.py NAME --threads N --seconds S --inputs DIR [--script].
 
-Prints one JSON line as ort_bench does. The weights are those that were exported, for the seed is the model's name."""
+Prints one JSON line like ort_bench. The weights equal the exported ones, because the seed is the model's name."""
 import argparse
 import json
 import os

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Does `inlay tune` ever make a model slower? Random chains of elementwise nodes, or models, each run before and after.
+"""Checks that `inlay tune` makes no model slower: random chains of elementwise nodes, or models, before and after.
 
     tune_chains.py [--inlay FILE] [--count N] [--seed N] [--rounds N] [--seconds S] [--threads N] [--providers LIST]
                    [MODEL...]
 
-Each chain has 2 to 9 nodes on a square of 64 to 1536 columns, and a cache folder of its own, so that what one has
-learned is not the next one's. Before and after take turns; of each the shortest run counts, because a machine that is
-busy only makes runs longer. What looks slower is measured four times as often before it counts. Prints a line a chain
-whose regions changed or that is slower by more than 2 %, and a sum. Exit status 1: one was slower by more than 2 %."""
+Each chain has 2 to 9 nodes on a square of 64 to 1536 columns, and a separate cache folder. Runs before and after
+alternate; the minimum of each counts, because other load only increases times. An apparent slowdown is measured four
+times as often before it counts. Prints a line for each chain whose regions changed or that is slower by more than 2
+%, and a summary. Exit status 1: one was slower by more than 2 %."""
 import argparse
 import json
 import pathlib
@@ -46,7 +46,7 @@ def value(name, dims):
 
 
 def chain(rng):
-    """The bytes of a model, and what it is in words."""
+    """Returns the bytes of a model, and its description."""
     side, made, nodes, words = rng.choice([64, 256, 512, 1024, 1536]), ["x"], b"", []
     for i in range(rng.randint(2, 9)):
         op = rng.choice(UNARY + BINARY)

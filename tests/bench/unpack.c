@@ -1,8 +1,7 @@
-/* How fast packed tensors (host/runtime/model/packed.h) are decoded: bench_unpack FILE [MiB] [CHUNK KiB]
+/* bench_unpack FILE [MiB] [CHUNK KiB] - measures how fast packed tensors (host/runtime/model/packed.h) are unpacked.
  *
- * Takes that much of the file's end as it lies, packs it, opens it many times, and prints bytes a second of one core,
- * first touch of the memory included; the least of all runs, by the clock of the processor, so that any number of
- * threads counts as one core. */
+ * Packs the last MiB of the file, unpacks them repeatedly, and prints bytes per second of one core, including the first
+ * touch of the memory. The value is that of the fastest run by CPU time, so that several threads count as one core. */
 #include "model/packed.h"
 #include "quantize/pack.h"
 #include "threads/threads.h"

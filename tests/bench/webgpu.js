@@ -1,5 +1,5 @@
-// Times models with ONNX Runtime's WebGPU provider and with inlay's Vulkan provider, on one device, in turns, and compares
-// what they make. Run by webgpu.sh, which sees to a driver that both take.
+// Times models with ONNX Runtime's WebGPU provider and with inlay's Vulkan provider, on one device, interleaved, and
+// compares the outputs. Run by webgpu.sh, which installs a driver that both support.
 //   NODE_PATH=.../node_modules node webgpu.js INLAY FOLDER ROUNDS MODEL.onnx[,NAME=N]...
 const { spawnSync } = require('child_process');
 const fs = require('fs');
@@ -62,10 +62,10 @@ async function compare(model, sizes, to) {
         writeNpy(path.join(wanted, name.replace(/[/:]/g, '_') + '.npy'), outputs[name].type, outputs[name].dims, outputs[name].data);
     call('run', model, '--inputs', inputs, '--expect', wanted, '--rtol', '1e-3', '--atol', '1e-3', ...forced);
     const best = { webgpu: Infinity, inlay: Infinity };
-    for (let round = 0; round < Number(rounds); round++) { // in turns: neither has the quieter machine
+    for (let round = 0; round < Number(rounds); round++) { // interleaved, so that other load affects both
         best.webgpu = Math.min(best.webgpu, await timed(session, feeds, 2));
-        const told = JSON.parse(call('bench', model, '--inputs', inputs, '--seconds', '2', '--json', ...forced));
-        best.inlay = Math.min(best.inlay, told.min_ms);
+        const report = JSON.parse(call('bench', model, '--inputs', inputs, '--seconds', '2', '--json', ...forced));
+        best.inlay = Math.min(best.inlay, report.min_ms);
     }
     await session.release();
     return best;

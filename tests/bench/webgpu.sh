@@ -1,9 +1,9 @@
 #!/bin/bash
-# inlay's Vulkan provider beside ONNX Runtime's WebGPU provider (of the npm package onnxruntime-node), both on the CPU driver of
-# Mesa (lavapipe), model by model, in turns. WebGPU needs a newer driver than Debian 12 has, so all of it runs in a Debian
-# sid that sdk/packaging/chroot.sh makes and keeps (some 800 MB).
+# Compares inlay's Vulkan provider with ONNX Runtime's WebGPU provider (npm package onnxruntime-node), both on Mesa's
+# CPU driver (lavapipe), model by model, interleaved. WebGPU needs a newer driver than that of Debian 12, so
+# everything runs in a Debian sid that sdk/packaging/chroot.sh creates and keeps (about 800 MB).
 #   webgpu.sh BUILD NPM MODEL.onnx[,NAME=N]...     NPM: where `npm install onnxruntime-node` was run
-# ROUNDS=N: turns of two seconds for each (3). A ratio above 1: inlay is faster.
+# ROUNDS=N: rounds of two seconds for each (3). A ratio above 1: inlay is faster.
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ for given in "$@"; do
     dims=${given#"${given%%,*}"}
     models+=("/bench/models/$(basename "$(dirname "$model")")/$(basename "$model")$dims")
 done
-# A mirror may lag behind: what it says of its age is not what counts here.
+# A mirror may be outdated: ignore the expiry of its release file.
 # shellcheck disable=SC2016
 exec "$here/../../sdk/packaging/chroot.sh" --keep webgpu "${binds[@]}" sid bash -euc '
 if ! command -v node >/dev/null || [ ! -e /usr/share/vulkan/icd.d/lvp_icd.json ]; then

@@ -1,7 +1,7 @@
-"""A model with every float a double, for results to hold errors against.
+"""Converts a model from float to double, as a reference for errors.
 
-Inputs stay float and are cast. Operators that have no doubles (by their schemas: quantization, scales of Resize) get
-floats by a Cast and give them back by another."""
+Inputs stay float and are cast. Operators without support for double (by their schemas: quantization, scales of
+Resize) get floats from a Cast, and another Cast converts their outputs."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -22,17 +22,17 @@ def schema_of(node, opsets):
     version = min(opsets.get(domain, 1), onnx.defs.onnx_opset_version() if domain == "" else 1 << 30)
     try:
         return onnx.defs.get_schema(node.op_type, version, domain)
-    except Exception:  # onnx has several types for this  # noqa: BLE001
+    except Exception:  # onnx raises several types  # noqa: BLE001
         return None
 
 
 def formal(formals, index):
-    """The declaration of the index-th input or output; the last may stand for many."""
+    """The declaration of the index-th input or output; the last may be variadic."""
     return formals[min(index, len(formals) - 1)] if formals else None
 
 
 class Graph:
-    """One graph being rewritten; `wide`: names of what is double, of this graph and of those around it."""
+    """A graph during conversion; `wide`: names of double values of this graph and of outer ones."""
 
     def __init__(self, opsets, wide, names):
         self.opsets, self.wide, self.names = opsets, set(wide), names
@@ -53,7 +53,7 @@ class Graph:
 
     # ------------------------------------------------------------- nodes
     def constant(self, node):
-        """Constant and ConstantOfShape: their attributes say the type."""
+        """Constant and ConstantOfShape: the type is in their attributes."""
         attrs = {a.name: a for a in node.attribute}
         float_ones = [a for a in node.attribute if a.name in ("value_float", "value_floats")]
         if float_ones:
@@ -72,7 +72,7 @@ class Graph:
         return True
 
     def with_bodies(self, node):
-        """If, Loop, Scan: what their bodies return decides."""
+        """If, Loop, Scan: the outputs of their bodies decide."""
         returned = []
         for attr in node.attribute:
             if attr.type == onnx.AttributeProto.GRAPH:
@@ -85,7 +85,7 @@ class Graph:
         self.wide.update(name for name, wide in zip(node.output, returned) if wide)
 
     def typed_by_attribute(self, node):
-        """Cast and the like: the attribute that names the output's type. None: there is none."""
+        """Returns the attribute with the output's type (Cast and similar operators), or None."""
         for attr in node.attribute:
             if attr.name == ("to" if node.op_type == "Cast" else "dtype") and node.op_type != "EyeLike":
                 if attr.i == FLOAT:
@@ -94,7 +94,7 @@ class Graph:
         return None
 
     def plain(self, node):
-        """By the schema: which inputs may be double, and which outputs then are."""
+        """Returns which inputs may be double by the schema, and which outputs then are."""
         schema = schema_of(node, self.opsets)
         allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints} if schema else {}
         bound, narrowed = {}, set()
@@ -152,7 +152,7 @@ class Graph:
 
 
 def widen(model):
-    """Changes the model; inputs that are cast have "__float" behind their names."""
+    """Converts the model; inputs that are cast get the suffix "__float"."""
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     Graph(opsets, (), [0]).run(model.graph, True)
     return model

@@ -1,6 +1,6 @@
 #!/bin/bash
-# inlay bisect names what is wrong, and nothing else: faults planted in a provider and in a pass.
-#   bisect.sh INLAY PLANTED_INLAY MAKE_MODELS PLUGINS     the executable; the one with a wrong pass; the folder of planted.so
+# inlay bisect names exactly the faults planted in a provider and in a pass.
+#   bisect.sh INLAY PLANTED_INLAY MAKE_MODELS PLUGINS     the executable; the one with a faulty pass; the folder of planted.so
 set -u
 inlay=$1 planted_inlay=$2 make_models=$3 plugins=$4
 work=$(mktemp -d)
@@ -9,7 +9,8 @@ export TMPDIR=$work
 checks=0 wrong=0
 "$make_models" "$work" || exit 1
 
-# finds CODE FILTER TEXT ARGUMENT...   the exit code, what jq says of --json, and a pattern of the text.
+# finds CODE FILTER TEXT ARGUMENT...   checks the exit code, the --json output by a filter of jq, and the text by a
+# pattern.
 finds() {
     local code=$1 filter=$2 text=$3 got
     shift 3
@@ -30,12 +31,13 @@ finds() {
     fi
 }
 
-# with FAULT VALUE   sets `run`: the planted provider wherever it can, with that fault in the node that makes VALUE.
+# with FAULT VALUE   sets `run`: uses the planted provider wherever possible, with that fault in the node that
+# computes VALUE.
 with() {
     run=(--plugin-dirs "$plugins" --providers "planted,reference" --policy priority
         --option "planted.fault=$1" --option "planted.at=$2" --no-config --cache-dir "" --probe never)
 }
-node() { # VALUE OP   the node that makes VALUE is named alone, by the operator and what differs in it
+node() { # VALUE OP   exactly the node that computes VALUE is named, with its operator and the difference
     echo ".stage == \"node\" and .provider == \"planted\" and (.nodes | length) == 1 and .nodes[0].op == \"$2\" and
         .value == \"$1\" and .graph == \"\""
 }
@@ -44,7 +46,7 @@ several=$work/several.onnx
 five=(--input "x=random:5,8")
 against=(--against reference)
 
-# ---- nothing wrong, or nothing that anybody asked for
+# ---- no fault, or nothing to compare
 with element nowhere
 finds 0 '.stage == "none" and .value == null and .nodes == null and .runs == 2' '^no difference$' "$several" \
     "${five[@]}" "${run[@]}" "${against[@]}"
@@ -52,7 +54,7 @@ with element d
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" "${against[@]}" --atol 20
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" "${against[@]}" --rtol 1e9
 
-# ---- one element, in each node of a region: the first, in between, the last, and one that only one output comes from
+# ---- one element, in each node of a region: the first, a middle one, the last, and one that only one output depends on
 for pair in 'a Add' 'b Abs' 'c Neg' 'd Mul' 'e Relu' 'f Add' 'g Neg' 'h Abs'; do
     set -- $pair
     with element "$1"
@@ -64,15 +66,15 @@ finds 1 "$(node e Relu)" "^value 'e' is the first that differs: \[4,7\] got nan"
     "${against[@]}" --intra-threads 2
 finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[@]}" "${run[@]}" \
     --against providers=reference
-# Both runs have the fault: nothing differs.
+# Both runs have the fault: no difference.
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --against level=0
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --level 0
-# ---- at one shape alone
+# ---- at one shape only
 with shape f
 finds 1 "$(node f Add)" "computed by Add '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}"
 finds 0 '.stage == "none"' '^no difference$' "$several" --input x=random:4,8 "${run[@]}" "${against[@]}"
 finds 1 "$(node f Add)" "computed by Add '.*' on planted$" "$several" --dim N=5 "${run[@]}" "${against[@]}"
-# ---- when it runs together with another
+# ---- when it runs in one region with another
 with fused b
 finds 1 '.stage == "region" and .provider == "planted" and ([.nodes[].op] == ["Add", "Abs", "Neg"]) and .graph == ""' \
     "computed by 3 nodes of one region, wrong only together: Add '.*', Abs '.*', Neg '.*' on planted$" "$several" "${five[@]}" \
@@ -90,12 +92,12 @@ finds 1 '.stage == "node" and .nodes[0].op == "Add" and (.graph | endswith(".bod
 with element y_else
 finds 1 '.stage == "node" and .nodes[0].op == "Relu" and (.graph | endswith(".else_branch"))' 'in the body' \
     "$work/branches.onnx" "${run[@]}" "${against[@]}"
-with element y_then # the branch that is not taken
+with element y_then # the branch that does not run
 finds 0 '.stage == "none"' '^no difference$' "$work/branches.onnx" "${run[@]}" "${against[@]}"
 with element z
 finds 1 "$(node z Add)" "computed by Add '.*' on planted$" "$work/branches.onnx" "${run[@]}" "${against[@]}"
 
-# ---- a kernel that goes wrong only where the optimiser has been: the rewrite is told, and is not to blame
+# ---- a kernel that fails only after a rewrite: the rewrite is reported, but the kernel is named
 with fused b
 finds 1 '.stage == "region" and .pass == "no_op" and .rewrite == 1 and ([.nodes[].op] == ["Add", "Abs"])' \
     '^  since rewrite 1, pass no_op' "$work/identity.onnx" "${run[@]}" --level 0

@@ -2,7 +2,7 @@
 #include "../passes/graph_script.h"
 #include <stdio.h>
 
-/* Three stretches that the planted provider takes, with products in between; two outputs, an open size. */
+/* Three partitions for the planted provider, with matrix multiplications between them; two outputs, a symbolic size. */
 static const char several[] = "x : N,8\n"
                               "w = [8,8]\n"
                               "a = Add(x, x)\n b = Abs(a)\n c = Neg(b)\n"
@@ -11,7 +11,7 @@ static const char several[] = "x : N,8\n"
                               "n = MatMul(g, w)\n"
                               "h = Abs(n)\n"
                               "-> f, h";
-/* Branches of one node; which one depends on the sign of the sum. */
+/* Branches of one node; the sign of the sum selects one. */
 static const char branches[] = "x : 5,8\n"
                                "zero = [] 0.0\n"
                                "s = ReduceSum(x) keepdims=0\n q = Mul(s, s)\n t = Greater(zero, q)\n"
@@ -19,7 +19,7 @@ static const char branches[] = "x : 5,8\n"
                                "y = If(t) then:Neg(a) else:Relu(a)\n"
                                "z = Add(y, y)\n"
                                "-> z";
-/* What the optimiser has something to do at, before and after the difference that the planted pass spoils. */
+/* Nodes that the optimiser rewrites, before and after the difference that the planted pass changes. */
 static const char rewrites[] = "x : 4,8\n"
                                "c = [8]\n one = [] 1.0\n two = [] 2.0\n half = [] 0.5\n root = [] 1.41421356\n"
                                "i = Identity(x)\n j = Mul(i, one)\n k = Div(j, two)\n"
@@ -27,7 +27,7 @@ static const char rewrites[] = "x : 4,8\n"
                                "v = Sigmoid(u)\n y = Mul(u, v)\n"
                                "-> y";
 
-/* Two nodes that run together once the one between them is gone. */
+/* Two nodes that are in one region after the node between them is removed. */
 static const char identity[] = "x : 5,8\n"
                                "a = Add(x, x)\n i = Identity(a)\n b = Abs(i)\n"
                                "-> b";
@@ -54,7 +54,7 @@ static void write_script(const char *folder, const char *name, const char *scrip
     wire_deinit(&wire);
 }
 
-/* y = x after many turns of h = Add(Abs(v), v), too many to be unrolled, with Neg before and after it. */
+/* y = x after many iterations of h = Add(Abs(v), v), too many to be unrolled, with Neg before and after. */
 static void write_loop(const char *folder)
 {
     struct wire wire = { 0 };

@@ -1,9 +1,9 @@
-/* A provider that computes right, but for the fault that its options plant: for `inlay bisect` to find.
+/* A correct provider except for the fault that its options plant, for `inlay bisect` to find.
  *
- *     --option planted.fault=KIND --option planted.at=VALUE     in the node that makes VALUE
+ *     --option planted.fault=KIND --option planted.at=VALUE     in the node that computes VALUE
  *
- * element: the last element is 1 too large; nan: it is NaN; shape: as element, when the tensor has 40 elements; fused:
- * as element, when the node runs in a chain with others. */
+ * element: the last element is 1 too large; nan: it is NaN; shape: like element, if the tensor has 40 elements;
+ * fused: like element, if the node runs in a chain with others. */
 #include "inlay/kit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static inlay_status run(const kit_call *call)
     return INLAY_OK;
 }
 
-/* In a chain; a tile of it is all there is here. */
+/* The row function of a chain, which computes one tile. */
 static void row(const void *of, float *out, const float *const *in, const int64_t *step, int64_t n)
 {
     const struct state *state = of;
@@ -121,11 +121,11 @@ static inlay_status open_planted(const inlay_host *host, const inlay_create_args
 
 static const inlay_option options[] = {
     { .name = "fault", .kind = INLAY_OPTION_STRING, .default_value = "", .doc = "element, nan, shape, fused" },
-    { .name = "at", .kind = INLAY_OPTION_STRING, .default_value = "", .doc = "the value that is made wrongly" },
+    { .name = "at", .kind = INLAY_OPTION_STRING, .default_value = "", .doc = "the value that is computed wrongly" },
 };
 static const kit_provider provider = {
     .name = "planted",
-    .description = "right, but for what its options say",
+    .description = "correct, except for the planted fault",
     .tables = tables,
     .table_count = 1,
     .options = options,

@@ -1,4 +1,4 @@
-/* The command line with a pass that is wrong: merge_casts also makes a sum of every difference. Linked with
+/* The command line with a faulty pass: merge_casts also replaces every difference by a sum. Linked with
  * --wrap=pass_merge_casts. */
 #include "passes/rewrite.h"
 

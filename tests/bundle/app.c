@@ -1,5 +1,6 @@
-/* A user of a bundle as a library: starts it in a buffer of its own, runs it, and counts who asks for memory.
- *   app BYTES    of the buffer that it hands over */
+/* A program that uses a bundle as a library: starts it in its own buffer, runs it, and counts allocations.
+ *
+ *     app BYTES    size of the buffer */
 #include "mlp.h"
 #include <stdio.h>
 #include <stdlib.h>

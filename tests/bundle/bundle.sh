@@ -1,13 +1,13 @@
 #!/bin/bash
-# inlay bundle as its users meet it: programs and libraries, what they compute, what they leave out, what is refused.
-#   bundle.sh INLAY MAKE_MODELS APP_C   the executable; the program that writes the models; a user of a library
+# inlay bundle: programs and libraries, their results, omitted parts, rejected models.
+#   bundle.sh INLAY MAKE_MODELS APP_C   the executable; the program that writes the models; a program that uses a library
 set -u
 app=$3
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
 common=(--no-config --quiet)
 
-# does FILTER ARGUMENT...   the bundle is made, and jq says of --json.
+# does FILTER ARGUMENT...   the bundle is created, and FILTER of jq holds for --json.
 does() {
     local filter=$1
     shift
@@ -17,7 +17,7 @@ does() {
     fi
 }
 
-# fails CODE TEXT ARGUMENT...   one line of stderr says so, and nothing is left behind.
+# fails CODE TEXT ARGUMENT...   one line on stderr contains TEXT, and no file remains.
 fails() {
     local code=$1 text=$2 got
     shift 2
@@ -37,19 +37,19 @@ holds() {
     "$@" >out 2>err </dev/null || complain "$what"
 }
 
-# ---- programs: bits of `inlay run` (the verb compares them), nothing dynamic, no memory asked for in runs
+# ---- programs: bitwise equal to `inlay run` (the verb compares them), static, no allocations in runs
 does '.tried and .same and .arena_bytes > 0' mlp.onnx -o mlp
 holds "a program is static" sh -c '! readelf -d ./mlp | grep -q NEEDED'
 holds "no allocation in runs" sh -c './mlp --info --repeat 20 | grep -qx "allocations_in_runs 0"'
 does '.tried and .same' net.onnx -o net --dim N=2
 does '.tried and .same' branches.onnx -o branches
 does '.tried and .same' branches.onnx -o branches_set --set s=1
-holds "an input that is set is gone" sh -c '! ./branches_set --help | grep -q "input 1"'
+holds "an input that is set is removed" sh -c '! ./branches_set --help | grep -q "input 1"'
 for level in avx2 auto; do
     holds "level $level" env INLAY_ISA=$level ./net --info
 done
 
-# ---- both branches, by files
+# ---- both branches, with files
 # A .npy file of one int64: a header of 118 bytes ('v'), then the number.
 npy() {
     printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '<i8', 'fortran_order': False, 'shape': (), }"
@@ -61,10 +61,10 @@ mkdir -p taken other
 holds "a branch" ./branches s=one.npy -o taken
 holds "the other branch" ./branches s=minus.npy -o other
 holds "a file of another size" sh -c '! ./branches s=head 2>err2 && grep -q "not a readable" err2'
-holds "an input that is not there" sh -c '! ./branches t=one.npy 2>err2 && grep -q "unknown input" err2'
+holds "an unknown input" sh -c '! ./branches t=one.npy 2>err2 && grep -q "unknown input" err2'
 holds "bad flags" sh -c '! ./branches --wat 2>err2 && grep -q "unknown argument" err2'
 
-# ---- products of bytes: the same bits on CPUs without VNNI, with and without the originals of the weights
+# ---- int8 multiplications: bitwise equal on CPUs without VNNI, with and without the original weights
 does '.tried and .same' bytes.onnx -o bytes
 does '.tried and .same' bytes.onnx -o bytes_avx2 --for avx2
 does '.tried and .same' bytes.onnx -o bytes_native --for native
@@ -73,52 +73,52 @@ holds "bytes" ./bytes -o here
 if command -v qemu-x86_64 >/dev/null && [ "$(uname -m)" = x86_64 ]; then
     for program in bytes bytes_avx2; do
         rm -f there/*
-        holds "$program on a CPU with AVX2 alone" qemu-x86_64 -cpu Haswell "./$program" -o there
-        holds "$program computes the same there" cmp here/0.npy there/0.npy
+        holds "$program on a CPU with AVX2 only" qemu-x86_64 -cpu Haswell "./$program" -o there
+        holds "$program gives the same results there" cmp here/0.npy there/0.npy
     done
     grep -qw avx512f /proc/cpuinfo &&
-        holds "a program for this CPU says so on another" sh -c '! qemu-x86_64 -cpu Haswell ./bytes_native 2>err2 && grep -q "another kind of CPU" err2'
+        holds "a program for this CPU reports another CPU" sh -c '! qemu-x86_64 -cpu Haswell ./bytes_native 2>err2 && grep -q "another kind of CPU" err2'
 fi
 fails 2 "avx2 or native" mlp.onnx -o none --for sse
 does '.tried and .same' bytes.onnx -o bytes --size 10
 holds "weights for one kind of CPU" sh -c '[ "$(stat -c %s bytes_native)" -lt "$(stat -c %s bytes)" ]'
 
-# ---- how large: weights once, unless more is asked for; what is not in the program is made when it starts
+# ---- size: weights are stored once, unless --size permits more; other packed weights are created at the start
 weights=$((2 * 64 * 64 * 9 * 4))
 does ".same and .weight_bytes <= 1.16 * $weights and .packs_at_start > 0" winograd.onnx -o once
 does ".same and .weight_bytes <= 1.16 * $weights" winograd.onnx -o native --for native
 does ".same and .weight_bytes <= 1.01 * $weights" winograd.onnx -o least --size 1
 does ".same and .weight_bytes > 1.5 * $weights and .packs_at_start == 0" winograd.onnx -o all_packs --size 100
 mkdir -p packed_once packed_before
-holds "the same bits, packed before" sh -c './once -o packed_once && ./all_packs -o packed_before && cmp packed_once/0.npy packed_before/0.npy'
+holds "equal results with packed weights" sh -c './once -o packed_once && ./all_packs -o packed_before && cmp packed_once/0.npy packed_before/0.npy'
 for level in avx2 auto; do
-    holds "level $level packs for itself" env INLAY_ISA=$level ./once --info
+    holds "level $level packs its weights" env INLAY_ISA=$level ./once --info
 done
 fails 2 "--size 0.5: expected a number from 1" mlp.onnx -o none --size 0.5
 
-# ---- how much memory weights take: kernels with smaller ones where it is bounded; small models are not, unless asked
+# ---- memory of weights: --memory selects kernels with smaller packed weights; small models have no default limit
 does ".same and .memory_bytes > 3 * $weights" winograd.onnx -o fastest
 fastest=$(jq .arena_bytes out)
 does ".same and .memory_bytes > 2 * $weights and .memory_bytes <= 3 * $weights and .arena_bytes < $fastest" \
     winograd.onnx -o bounded --memory 3
 does ".tried and .difference < 1e-5 and .memory_bytes <= 1.1 * $weights and .packs_at_start == 0" \
     winograd.onnx -o smallest --memory 1.1
-holds "a bound that cannot be held is told" sh -c "'$inlay' bundle mlp.onnx -o mlp_bounded --memory 1 ${common[*]} |
+holds "a bound that cannot be met is reported" sh -c "'$inlay' bundle mlp.onnx -o mlp_bounded --memory 1 ${common[*]} |
     grep -q 'more than --memory'"
-heavy=$((4 * 256 * 256 * 9 * 4)) # the default bound counts; what packs were made of does not stay in memory
+heavy=$((4 * 256 * 256 * 9 * 4)) # the default limit; the original weights do not stay in memory
 does ".tried and .packs_at_start > 0 and .memory_bytes <= 3 * $heavy" heavy.onnx -o heavy
-holds "constants leave memory as they are packed" sh -c "./heavy --info >info && awk '
+holds "constants are released while they are packed" sh -c "./heavy --info >info && awk '
     { of[\$1] = \$2 }
     END { exit !(of[\"peak_resident_bytes\"] - of[\"arena_bytes\"] < 0.9 * $heavy) }' info"
 fails 2 "--memory 0.5: expected a number from 1" mlp.onnx -o none --memory 0.5
 
-# ---- precision and options of providers are the program's, too
-does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict # no Winograd's algorithm
+# ---- precision and options of providers apply to the program, too
+does ".same and .packs_at_start == 0" winograd.onnx -o strict --precision strict # without Winograd's algorithm
 does ".same and .packs_at_start == 0" winograd.onnx -o plain --option cpu.winograd=0
 does ".same and .packs_at_start > 0" winograd.onnx -o fast --precision fast
 fails 4 "precision reduced needs libdnnl" winograd.onnx -o none --precision reduced
 
-# ---- every part that a program may name is there, and families of kernels run
+# ---- every part that a program may need exists, and families of kernels run
 parts=$(dirname "$inlay")/../lib/inlay/bundle/$(uname -m)-linux-gnu
 awk '{ print $2 }' "$parts/parts.txt" | sort -u | awk '
     { print "extern const char " $1 "[];"; list = list $1 ", " }
@@ -129,7 +129,7 @@ for model in attention encoder loose recurrent upsample deconvolution; do
 done
 fails 4 "the size of 'y' is not fixed" open_view.onnx -o none
 
-# ---- a linker's failure names the symbol
+# ---- a failure of the linker names the symbol
 cat >without_data <<'END'
 #!/bin/sh
 case $* in *-static*) for word; do
@@ -141,24 +141,24 @@ END
 chmod +x without_data
 fails 1 "undefined reference to \`app_" mlp.onnx -o none --cc ./without_data
 
-# ---- libraries and objects: a header, five symbols, a buffer of the caller's
-does '.same' mlp.onnx -o libmlp.a --library --name model # a name that a file of the making has, too
+# ---- libraries and objects: a header, five symbols, a buffer of the caller
+does '.same' mlp.onnx -o libmlp.a --library --name model # a file of the build has this name, too
 rm libmlp.a libmlp.h
 does '.same' mlp.onnx -o libmlp.a --library
-holds "only its functions are seen" sh -c '[ "$(nm libmlp.a 2>/dev/null | grep -c " [TDBR] ")" = 5 ]'
-for name in bundle inlay app; do # names that the run-time part has, too
+holds "only its functions are exported" sh -c '[ "$(nm libmlp.a 2>/dev/null | grep -c " [TDBR] ")" = 5 ]'
+for name in bundle inlay app; do # names that the run-time part uses, too
     does '.same' bytes.onnx -o "lib$name.a" --library
-    holds "functions are called by the name" sh -c "nm lib$name.a 2>/dev/null | grep -q ' T ${name}_start_in'"
+    holds "functions have the given prefix" sh -c "nm lib$name.a 2>/dev/null | grep -q ' T ${name}_start_in'"
     rm "lib$name.a" "lib$name.h"
 done
 wraps=("-Wl,--wrap=malloc,--wrap=calloc")
 mv libmlp.h mlp.h
 holds "a user compiles" cc -std=c11 -Wall -Wextra -Werror -I. "$app" libmlp.a "${wraps[@]}" -lm -o app
-holds "it runs in a buffer, and asks for no memory" sh -c './app >first 2>asked && grep -qx "asked 0" asked'
+holds "it runs in a buffer without allocations" sh -c './app >first 2>asked && grep -qx "asked 0" asked'
 holds "a buffer that is too small is an error" sh -c '! ./app 8192 2>small && grep -q "no memory\|too small" small'
 does '.same' mlp.onnx -o mlp.o --object
 holds "an object links" cc -std=c11 -I. "$app" mlp.o "${wraps[@]}" -lm -o app_o
-holds "and computes the same" sh -c './app_o >second 2>asked && cmp first second'
+holds "and gives the same results" sh -c './app_o >second 2>asked && cmp first second'
 if command -v musl-gcc >/dev/null; then
     does '.same' mlp.onnx -o mlp_musl --cc musl-gcc
     holds "the MLP with musl is below 300 KB" sh -c '[ "$(stat -c %s mlp_musl)" -lt 300000 ]'
@@ -171,12 +171,12 @@ else
     fails 3 "no run-time part for target 'aarch64-linux-gnu'" mlp.onnx -o none --target aarch64-linux-gnu
 fi
 
-# ---- what is refused
+# ---- rejected models and options
 fails 2 "no output file given" mlp.onnx
 fails 4 "not fixed" net.onnx -o none
 fails 4 "not fixed" dynamic.onnx -o none
 does ".same" loop.onnx -o loop # unrolled
-does ".same" loop.onnx -o loop0 --level 0 # as it is
+does ".same" loop.onnx -o loop0 --level 0 # not unrolled
 fails 4 "scan outputs" scans.onnx -o none
 does ".same and .arena_bytes > 0" scans.onnx -o scans --set n=50
 does ".same" scans.onnx -o scans0 --set n=3 --level 0
@@ -184,8 +184,8 @@ does ".same" scans.onnx -o scans_none --set n=0 --level 0
 does ".same and .arena_bytes > 0" fibonacci.onnx -o fibonacci
 mkdir -p f0 f7
 { npy; printf '\007\000\000\000\000\000\000\000'; } >seven.npy
-holds "a loop of so many turns" sh -c './fibonacci n=seven.npy -o f7 && [ "$(od -An -tf4 -j 128 f7/0.npy | tr -s " " | cut -d " " -f 2)" = 13 ]'
-holds "a loop of no turn" sh -c './fibonacci n=minus.npy -o f0 && [ "$(od -An -tf4 -j 128 f0/0.npy | tr -s " " | cut -d " " -f 2)" = 0 ]'
+holds "a loop of seven iterations" sh -c './fibonacci n=seven.npy -o f7 && [ "$(od -An -tf4 -j 128 f7/0.npy | tr -s " " | cut -d " " -f 2)" = 13 ]'
+holds "a loop without iterations" sh -c './fibonacci n=minus.npy -o f0 && [ "$(od -An -tf4 -j 128 f0/0.npy | tr -s " " | cut -d " " -f 2)" = 0 ]'
 fails 2 "no dimension is called 'M'" net.onnx -o none --dim M=2
 fails 2 "with N >= 1" net.onnx -o none --dim N=0
 fails 2 "no input is called 'q'" branches.onnx -o none --set q=1

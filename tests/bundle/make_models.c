@@ -34,7 +34,7 @@ static void write_mlp(const char *folder)
     write_model(folder, "mlp", &wire);
 }
 
-/* Convolutions, a pool, and what the provider reference runs; the batch is open. */
+/* Convolutions, a pool, and operators that the provider reference runs; the batch is symbolic. */
 static void write_net(const char *folder)
 {
     struct wire wire = { 0 };
@@ -78,7 +78,7 @@ static void write_if(const char *folder)
     write_model(folder, "branches", &wire);
 }
 
-/* How many elements are not zero depends on data. */
+/* The number of elements that are not zero depends on data. */
 static void write_dynamic(const char *folder)
 {
     struct wire wire = { 0 };
@@ -90,7 +90,7 @@ static void write_dynamic(const char *folder)
     write_model(folder, "dynamic", &wire);
 }
 
-/* n turns of a, b = b, a + b from x = 0 and exp(x) = 1 on; y is a. */
+/* n iterations of a, b = b, a + b from x = 0 and exp(x) = 1; the result y is a. */
 static void write_fibonacci(const char *folder)
 {
     struct wire wire = { 0 };
@@ -119,7 +119,7 @@ static void write_fibonacci(const char *folder)
     write_model(folder, "fibonacci", &wire);
 }
 
-/* A loop that collects what its body makes. */
+/* A loop that stacks the results of its body. */
 static void write_scans(const char *folder)
 {
     struct wire wire = { 0 };
@@ -140,7 +140,7 @@ static void write_scans(const char *folder)
     mw_node(&wire, "Sqrt", "e", "s");
     mw_value(&wire, MW_OUTPUT, "on2", INLAY_BOOL, "");
     mw_value(&wire, MW_OUTPUT, "h2", INLAY_FLOAT, "2,8");
-    mw_value(&wire, MW_OUTPUT, "h", INLAY_FLOAT, "2,8"); /* what the state was, which the next turn writes over */
+    mw_value(&wire, MW_OUTPUT, "h", INLAY_FLOAT, "2,8"); /* the previous state, which the next iteration overwrites */
     mw_value(&wire, MW_OUTPUT, "s", INLAY_FLOAT, "2,8");
     mw_body_end(&wire, body);
     wire_end(&wire, n);
@@ -151,8 +151,8 @@ static void write_scans(const char *folder)
     write_model(folder, "scans", &wire);
 }
 
-/* A convolution of bytes, whose weights CPUs with different instructions hold differently. The names of its tensors are
- * those that a program's source might have, too. */
+/* An int8 convolution whose weights are packed differently on different CPUs. Its tensors have names that may occur
+ * in a program's source, too. */
 static void write_bytes(const char *folder)
 {
     struct wire wire = { 0 };
@@ -178,7 +178,7 @@ static void write_bytes(const char *folder)
     write_model(folder, "bytes", &wire);
 }
 
-/* Kernels that only a few models have: each family of the provider cpu that a program can be without, and what the
+/* Kernels that only a few models use: each family of the provider cpu that a program may omit, and code that the
  * provider reference shares with it. */
 static void write_families(const char *folder)
 {
@@ -211,7 +211,7 @@ static void write_families(const char *folder)
     }
 }
 
-/* A view whose place in the shape is an input. */
+/* A view whose offset in the shape is an input. */
 static void write_open_view(const char *folder)
 {
     struct wire wire = { 0 };

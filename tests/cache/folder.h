@@ -1,4 +1,4 @@
-/* folder.h - a folder of a test's own. */
+/* folder.h - a temporary folder for a test. */
 #ifndef CACHE_FOLDER_H
 #define CACHE_FOLDER_H
 #include "cmocka_all.h"
@@ -23,17 +23,18 @@ static inline struct folder folder_make(void)
     return folder;
 }
 
-/* How many files of dir/below end in suffix, and the path of the last by name. path may be NULL. */
+/* Counts the files of dir/below whose names end in suffix, and stores the path of the last one by name. path may be
+ * NULL. */
 static inline int folder_count(const struct folder *folder, const char *below, const char *suffix, char path[512])
 {
     char dir[256], last[256] = "";
     const struct dirent *dirent;
     int count = 0;
-    DIR *d;
+    DIR *directory;
 
     (void)snprintf(dir, sizeof dir, "%s/%s", folder->path, below);
-    d = opendir(dir);
-    while (d != NULL && (dirent = readdir(d)) != NULL) {
+    directory = opendir(dir);
+    while (directory != NULL && (dirent = readdir(directory)) != NULL) {
         size_t n = strlen(dirent->d_name), s = strlen(suffix);
 
         if (n <= s || strcmp(dirent->d_name + n - s, suffix) != 0)
@@ -42,14 +43,14 @@ static inline int folder_count(const struct folder *folder, const char *below, c
         if (strcmp(dirent->d_name, last) > 0)
             (void)snprintf(last, sizeof last, "%s", dirent->d_name);
     }
-    if (d != NULL)
-        (void)closedir(d);
+    if (directory != NULL)
+        (void)closedir(directory);
     if (path != NULL)
         (void)snprintf(path, 512, "%s/%s", dir, last);
     return count;
 }
 
-/* Removes the files that end in suffix; how many there were. */
+/* Removes the files whose names end in suffix, and returns their number. */
 static inline int folder_clear(const struct folder *folder, const char *suffix)
 {
     char path[512];
@@ -68,7 +69,7 @@ static inline void folder_remove(const struct folder *folder)
     assert_int_equal(system(line), 0);
 }
 
-/* Turns over one bit of a file; times keeps the file's own times if it is set. */
+/* Flips one bit of a file; with keep_times, the file keeps its times. */
 static inline void folder_flip(const char *path, long at, bool keep_times)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* model.h - a model whose weights lie in the file as they are, for what is known of files. */
+/* model.h - a model whose weights are stored in the model file without changes. */
 #ifndef CACHE_MODEL_H
 #define CACHE_MODEL_H
 #include "inlay/types.h"
@@ -24,7 +24,7 @@ static inline void model_weights(struct wire *wire, const char *name, uint32_t r
     free(data);
 }
 
-/* Two convolutions and a product: [1, 64, 12, 12] -> [1, 50]. */
+/* Writes a model of two convolutions and a matrix multiplication: [1, 64, 12, 12] -> [1, 50]. */
 static inline struct wire model_make(float from)
 {
     static const int64_t w_dims[] = { MODEL_CHANNELS, MODEL_CHANNELS, 3, 3 };
@@ -54,7 +54,7 @@ static inline struct wire model_make(float from)
     return wire;
 }
 
-/* Where in the bytes the weights of w1 begin. */
+/* Returns the offset of the weights of w1 in the file. */
 static inline long model_place(const struct wire *wire, float from)
 {
     const float first[] = { from, from + (float)(7919 % 1009) / 1009 };

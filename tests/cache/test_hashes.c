@@ -1,18 +1,19 @@
-/* Hashes of constants are remembered as long as their file is the same, and no longer. */
+/* Hashes of constants are cached while their file is unchanged. */
 #include "folder.h"
 #include "model.h"
 #include "model/model.h"
 #include "session/hash_memo.h"
 
-enum { CONSTANTS = 3, AGE = 10 }; /* of at least 64 KiB */
+enum { CONSTANTS = 3, AGE = 10 }; /* of at least 64 KiB each */
 
 struct hashes {
     uint64_t of[CONSTANTS];
     uint32_t read;
 };
 
-/* What a session that opens the file `later` seconds after its last change gets, however long this test takes. */
-static struct hashes look(const char *path, const char *memos, int later)
+/* Hashes as seen by a session that opens the file `later` seconds after its last change, independent of the test's
+ * duration. */
+static struct hashes read_hashes(const char *path, const char *memos, int later)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     struct hashes hashes = { .read = 0 };
@@ -32,7 +33,7 @@ static struct hashes look(const char *path, const char *memos, int later)
             continue;
         assert_true(n < CONSTANTS);
         hashes.of[n++] = was;
-        info->content_hash = 0; /* what is remembered must be what reading gives */
+        info->content_hash = 0; /* the cached hash must equal the computed one */
         assert_int_equal(graph_constant_hash(model->main, value), was);
     }
     assert_int_equal(n, CONSTANTS);
@@ -40,7 +41,7 @@ static struct hashes look(const char *path, const char *memos, int later)
     return hashes;
 }
 
-static void remembered(void **state)
+static void hashes_are_cached(void **state)
 {
     struct folder folder = folder_make();
     char path[512], memo[512];
@@ -51,32 +52,32 @@ static void remembered(void **state)
     (void)state;
     (void)snprintf(path, sizeof path, "%s/m.onnx", folder.path);
     model_write_to(&wire, path);
-    first = look(path, folder.path, 0); /* too young to be remembered */
+    first = read_hashes(path, folder.path, 0); /* too recently changed to be cached */
     assert_int_equal(first.read, CONSTANTS);
     assert_int_equal(folder_count(&folder, "", ".hashes", NULL), 0);
-    assert_int_equal(look(path, NULL, AGE).read, CONSTANTS);
-    assert_int_equal(look(path, folder.path, AGE).read, CONSTANTS);
+    assert_int_equal(read_hashes(path, NULL, AGE).read, CONSTANTS);
+    assert_int_equal(read_hashes(path, folder.path, AGE).read, CONSTANTS);
     assert_int_equal(folder_count(&folder, "", ".hashes", memo), 1);
-    hashes = look(path, folder.path, 0);
+    hashes = read_hashes(path, folder.path, 0);
     assert_int_equal(hashes.read, 0);
     assert_memory_equal(hashes.of, first.of, sizeof hashes.of);
 
-    /* A bit of a weight, with the file's own time put back. */
+    /* Flips a bit of a weight and restores the file's time. */
     folder_flip(path, place + 100, true);
-    hashes = look(path, folder.path, 0);
+    hashes = read_hashes(path, folder.path, 0);
     assert_int_equal(hashes.read, CONSTANTS);
     assert_int_not_equal(hashes.of[0], first.of[0]);
     assert_memory_equal(&hashes.of[1], &first.of[1], sizeof hashes.of - sizeof hashes.of[0]);
     folder_flip(path, place + 100, true);
-    hashes = look(path, folder.path, 0);
+    hashes = read_hashes(path, folder.path, 0);
     assert_int_equal(hashes.read, CONSTANTS);
     assert_memory_equal(hashes.of, first.of, sizeof hashes.of);
 
-    /* Another file by this name. */
+    /* Replaces the file. */
     assert_int_equal(unlink(path), 0);
     wire.bytes[place + 4] ^= 1;
     model_write_to(&wire, path);
-    hashes = look(path, folder.path, 0);
+    hashes = read_hashes(path, folder.path, 0);
     assert_int_equal(hashes.read, CONSTANTS);
     assert_int_not_equal(hashes.of[0], first.of[0]);
     free(wire.bytes);
@@ -93,31 +94,31 @@ static void damaged(void **state)
     (void)state;
     (void)snprintf(path, sizeof path, "%s/m.onnx", folder.path);
     model_write_to(&wire, path);
-    assert_int_equal(look(path, folder.path, AGE).read, CONSTANTS);
+    assert_int_equal(read_hashes(path, folder.path, AGE).read, CONSTANTS);
     assert_int_equal(folder_count(&folder, "", ".hashes", memo), 1);
     assert_int_equal(stat(memo, &st), 0);
     for (long at = 0; at < st.st_size; at++) {
         folder_flip(memo, at, true);
-        assert_int_equal(look(path, folder.path, at % 16 == 0 ? AGE : 0).read, CONSTANTS);
+        assert_int_equal(read_hashes(path, folder.path, at % 16 == 0 ? AGE : 0).read, CONSTANTS);
         if (at % 16 == 0)
-            assert_int_equal(look(path, folder.path, 0).read, 0); /* written anew */
+            assert_int_equal(read_hashes(path, folder.path, 0).read, 0); /* the file was written again */
         else
             folder_flip(memo, at, true);
     }
     assert_int_equal(truncate(memo, st.st_size - 1), 0);
-    assert_int_equal(look(path, folder.path, 0).read, CONSTANTS);
+    assert_int_equal(read_hashes(path, folder.path, 0).read, CONSTANTS);
     assert_int_equal(truncate(memo, 0), 0);
-    assert_int_equal(look(path, folder.path, 0).read, CONSTANTS);
+    assert_int_equal(read_hashes(path, folder.path, 0).read, CONSTANTS);
     assert_int_equal(chmod(folder.path, 0500), 0);
-    assert_int_equal(look(path, folder.path, AGE).read, CONSTANTS);
-    assert_int_equal(look(path, "/nowhere/at/all", AGE).read, CONSTANTS);
+    assert_int_equal(read_hashes(path, folder.path, AGE).read, CONSTANTS);
+    assert_int_equal(read_hashes(path, "/nowhere/at/all", AGE).read, CONSTANTS);
     free(wire.bytes);
     folder_remove(&folder);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(remembered), cmocka_unit_test(damaged) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(hashes_are_cached), cmocka_unit_test(damaged) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

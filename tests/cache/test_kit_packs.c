@@ -1,5 +1,5 @@
-/* Packs of providers that are built on the kit: the second session finds what the first made, and computes the same.
- * Weights lie at odd addresses, as they do in files. */
+/* Packed weights of providers that use the kit: the second session reads those of the first, and computes the same
+ * results. Weights have odd addresses, as in real files. */
 #include "folder.h"
 #include "model.h"
 #include "rig.h"
@@ -13,8 +13,8 @@ struct result {
     packs_count count;
 };
 
-/* Two products (B along k, and across), a recurrent layer, and convolutions of both kinds, one of them in groups.
- * `lead` moves everything behind it in the file. */
+/* Two matrix multiplications (B along k, and along n), a recurrent layer, and convolutions of both kinds, one with
+ * groups. `lead` shifts the following data in the file. */
 static struct wire make(const char *lead)
 {
     static const int64_t t_dims[] = { 97, 61 }, m_dims[] = { 97, 203 }, w_dims[] = { 1, 4 * 29, 37 },
@@ -56,7 +56,8 @@ static struct wire make(const char *lead)
     return wire;
 }
 
-/* Where large constants are copied to aligned memory, that is a pack, too: the model must lie alike in all sessions. */
+/* Copies of large constants to aligned memory are packed weights, too: the data must have the same alignment in all
+ * sessions. */
 static struct wire made_at_page(const char *lead)
 {
     struct wire wire = make(lead);
@@ -98,7 +99,7 @@ static void second_start(void **state)
         const char *providers;
         uint32_t least;
     } rows[] = {
-        { "reference", 4 }, /* LSTM, Gemm, MatMul and a convolution at least, whatever the CPU packs */
+        { "reference", 4 }, /* at least LSTM, Gemm, MatMul and a convolution on every CPU */
         { "openblas?,reference", 1 },
     };
     static const char *const leads[] = { "l", "le", "lea", "lead" };
@@ -108,7 +109,7 @@ static void second_start(void **state)
         const struct result plain = run(rows[i].providers, "", leads[0]);
 
         assert_int_equal(plain.count.made + plain.count.found, 0);
-        for (size_t l = 0; l < sizeof leads / sizeof leads[0]; l++) { /* at all addresses in turn */
+        for (size_t l = 0; l < sizeof leads / sizeof leads[0]; l++) { /* at all alignments */
             struct folder folder = folder_make();
             const struct result first = run(rows[i].providers, folder.path, leads[l]),
                                 second = run(rows[i].providers, folder.path, leads[l]);
@@ -124,7 +125,7 @@ static void second_start(void **state)
     }
 }
 
-/* Large enough to be read in many pieces, released between them: along memory and across. */
+/* Weights that are read in several pieces, which are released between reads: along k and along n. */
 static void many_pieces(void **state)
 {
     static const int64_t dims[2][2] = { { 2989, 1523 }, { 1523, 2989 } };

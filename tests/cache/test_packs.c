@@ -1,5 +1,5 @@
-/* Packs as files: what is found again, what is not, and what happens to files that are not what they were. */
-#include "base/cache_folder.h"
+/* Files of packed weights: which are reused, which are not, and damaged or foreign files. */
+#include "base/kept.h"
 #include "folder.h"
 #include "plan/packs/pack_file.h"
 #include "plan/packs/packs.h"
@@ -33,8 +33,8 @@ static struct packs *open_packs(const struct folder *folder, uint64_t model)
     return packs;
 }
 
-/* Takes the pack of a key, fills it with a pattern of that key or checks it. */
-static bool use(struct packs *packs, const partition_provider *provider, uint32_t key, uint64_t bytes)
+/* Takes the packed weights of a key. Fills them with a pattern of that key, or checks the pattern. */
+static bool take_and_check(struct packs *packs, const partition_provider *provider, uint32_t key, uint64_t bytes)
 {
     uint32_t known = 7;
     void *data = NULL;
@@ -52,14 +52,14 @@ static bool use(struct packs *packs, const partition_provider *provider, uint32_
     return known != 0;
 }
 
-/* How many of keys [0, count) are there; makes the others. */
-static int session(const struct folder *folder, uint64_t model, uint32_t count, uint64_t bytes)
+/* Returns how many of the keys [0, count) are cached; fills the others. */
+static int open_and_take(const struct folder *folder, uint64_t model, uint32_t count, uint64_t bytes)
 {
     struct packs *packs = open_packs(folder, model);
     int found = 0;
 
     for (uint32_t k = 0; k < count; k++)
-        found += use(packs, &maker, k, bytes + k);
+        found += take_and_check(packs, &maker, k, bytes + k);
     assert_int_equal(packs_counted(packs).found, found);
     assert_int_equal(packs_counted(packs).made, count - (uint32_t)found);
     packs_commit(packs);
@@ -67,25 +67,25 @@ static int session(const struct folder *folder, uint64_t model, uint32_t count, 
     return found;
 }
 
-static void found_again(void **state)
+static void reused(void **state)
 {
     struct folder folder = folder_make();
 
     (void)state;
-    assert_int_equal(session(&folder, 1, 5, SMALL), 0);
-    assert_int_equal(session(&folder, 1, 5, SMALL), 5);
-    assert_int_equal(session(&folder, 2, 5, SMALL), 0); /* another model */
-    assert_int_equal(session(&folder, 1, 9, SMALL), 5); /* more of the same: another file */
+    assert_int_equal(open_and_take(&folder, 1, 5, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 5, SMALL), 5);
+    assert_int_equal(open_and_take(&folder, 2, 5, SMALL), 0); /* another model */
+    assert_int_equal(open_and_take(&folder, 1, 9, SMALL), 5); /* more keys of the same model: another file */
     assert_int_equal(folder_count(&folder, "", ".packs", NULL), 3);
-    assert_int_equal(session(&folder, 1, 9, SMALL), 9);
-    assert_int_equal(session(&folder, 1, 9, LARGE), 0); /* the same keys, other sizes; written aside */
-    assert_int_equal(session(&folder, 1, 9, LARGE), 9);
-    assert_int_equal(session(&folder, 1, 9, SMALL), 9);
+    assert_int_equal(open_and_take(&folder, 1, 9, SMALL), 9);
+    assert_int_equal(open_and_take(&folder, 1, 9, LARGE), 0); /* the same keys, other sizes; a separate file */
+    assert_int_equal(open_and_take(&folder, 1, 9, LARGE), 9);
+    assert_int_equal(open_and_take(&folder, 1, 9, SMALL), 9);
     assert_int_equal(folder_count(&folder, "", ".new", NULL), 0);
     folder_remove(&folder);
 }
 
-static void who_made_it_counts(void **state)
+static void other_makers_do_not_match(void **state)
 {
     static const partition_provider others[] = { { .name = "other", .build_id = "1" },
                                                  { .name = "maker", .build_id = "2" },
@@ -97,18 +97,18 @@ static void who_made_it_counts(void **state)
     struct packs *packs;
 
     (void)state;
-    assert_int_equal(session(&folder, 1, 1, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 1, SMALL), 0);
     packs = open_packs(&folder, 1);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        assert_false(use(packs, &others[i], 0, SMALL));
-    assert_true(use(packs, &maker, 0, SMALL));
+        assert_false(take_and_check(packs, &others[i], 0, SMALL));
+    assert_true(take_and_check(packs, &maker, 0, SMALL));
     assert_int_equal(packs_take(packs, &unknown, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
     packs_close(packs); /* never committed: nothing is written */
     assert_int_equal(folder_count(&folder, "", ".packs", NULL), 1);
     folder_remove(&folder);
 }
 
-static void what_is_not_kept_is_lost(void **state)
+static void uncommitted_is_lost(void **state)
 {
     struct folder folder = folder_make();
     uint32_t key = 0, known;
@@ -117,20 +117,20 @@ static void what_is_not_kept_is_lost(void **state)
 
     (void)state;
     assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_OK);
-    /* Not filled yet: nobody else gets it. */
+    /* Not filled yet: a second request is declined. */
     assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &again, &known), INLAY_UNSUPPORTED);
     memset(data, 1, SMALL);
-    assert_false(use(packs, &maker, 1, SMALL));
+    assert_false(take_and_check(packs, &maker, 1, SMALL));
     packs_commit(packs);
     packs_close(packs);
     packs = open_packs(&folder, 1);
-    assert_true(use(packs, &maker, 1, SMALL));
-    assert_false(use(packs, &maker, 0, SMALL));
+    assert_true(take_and_check(packs, &maker, 1, SMALL));
+    assert_false(take_and_check(packs, &maker, 0, SMALL));
     packs_close(packs);
     folder_remove(&folder);
 }
 
-static void none_is_fine(void **state)
+static void without_files(void **state)
 {
     uint32_t key = 0, known;
     void *data;
@@ -144,7 +144,7 @@ static void none_is_fine(void **state)
     packs_close(NULL);
 }
 
-/* Every byte that is not padding counts; whatever is wrong, the file is written anew. */
+/* Every byte except padding is checked; a damaged file is written again. */
 static void damaged(void **state)
 {
     static const long places[] = { 0, 7, 9, 12, 16, 24, 32, 40, 48, 56, 4096, 4096 + SMALL - 1, -1, -8, -20, -39 };
@@ -154,54 +154,54 @@ static void damaged(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 0);
         assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
         folder_flip(path, places[i], true);
         log_text[0] = '\0';
-        assert_int_equal(session(&folder, 1, 3, SMALL), places[i] >= 4096 ? 2 : 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), places[i] >= 4096 ? 2 : 0);
         assert_non_null(strstr(log_text, "is damaged"));
         assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
-        assert_int_equal(session(&folder, 1, 3, SMALL), 3);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 3);
         assert_int_equal(unlink(path), 0);
     }
     for (long cut = 0; cut < 4096 + 500; cut += cut < 200 ? 13 : 211) { /* too short, or too long */
-        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 0);
         assert_int_equal(folder_count(&folder, "", ".packs", path), 1);
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(truncate(path, cut == 0 ? st.st_size + 1 : st.st_size - cut > 0 ? st.st_size - cut : 0), 0);
-        assert_int_equal(session(&folder, 1, 3, SMALL), 0);
-        assert_int_equal(session(&folder, 1, 3, SMALL), 3);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 0);
+        assert_int_equal(open_and_take(&folder, 1, 3, SMALL), 3);
         assert_int_equal(unlink(path), 0);
     }
     folder_remove(&folder);
 }
 
-/* A file of another model under this one's name; a folder, a link and a pipe there. */
+/* The file of another model under this name; a folder, a link and a FIFO instead of the file. */
 static void foreign(void **state)
 {
     struct folder folder = folder_make();
     char one[512], two[512];
 
     (void)state;
-    assert_int_equal(session(&folder, 1, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 2, SMALL), 0);
     assert_int_equal(folder_count(&folder, "", ".packs", one), 1);
     (void)snprintf(two, sizeof two, "%.500s.old", one);
     assert_int_equal(rename(one, two), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
     assert_int_equal(folder_count(&folder, "", ".packs", one), 1);
-    assert_int_equal(rename(two, one), 0); /* model 1's file as model 2's */
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 2);
+    assert_int_equal(rename(two, one), 0); /* the file of model 1 under the name of model 2 */
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 2);
     assert_int_equal(unlink(one), 0);
     assert_int_equal(symlink("/etc/passwd", one), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
     assert_int_equal(unlink(one), 0);
     assert_int_equal(mkfifo(one, 0600), 0);
-    assert_int_equal(session(&folder, 2, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 2, 2, SMALL), 0);
     folder_remove(&folder);
 }
 
-/* A folder that cannot be written to, and files that must not grow: all works, nothing is kept. */
+/* A read-only folder, and a limit on the file size: sessions work, nothing is cached. */
 static void no_room(void **state)
 {
     struct folder folder = folder_make();
@@ -220,13 +220,13 @@ static void no_room(void **state)
 
     child = fork();
     assert_true(child >= 0);
-    if (child == 0) { /* what goes beyond this limit is a signal */
+    if (child == 0) { /* a write beyond this limit raises a signal */
         const struct rlimit limit = { 1000, 1000 };
 
         (void)threads_set_limit(1);
         (void)setrlimit(RLIMIT_FSIZE, &limit);
         log_text[0] = '\0';
-        _exit(session(&folder, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
+        _exit(open_and_take(&folder, 1, 3, LARGE) == 0 && strstr(log_text, "too large") != NULL &&
                       folder_count(&folder, "", "", NULL) == 2 /* . and .. */
                   ? 0
                   : 1);
@@ -234,10 +234,10 @@ static void no_room(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 
-    assert_int_equal(session(&folder, 1, 2, SMALL), 0);
+    assert_int_equal(open_and_take(&folder, 1, 2, SMALL), 0);
     assert_int_equal(chmod(folder.path, 0500), 0);
-    assert_int_equal(session(&folder, 1, 2, SMALL), 2);
-    if (geteuid() != 0) { /* whom permissions do not hold */
+    assert_int_equal(open_and_take(&folder, 1, 2, SMALL), 2);
+    if (geteuid() != 0) { /* permissions do not apply to root */
         packs = open_packs(&folder, 2);
         assert_int_equal(packs_take(packs, &maker, &key, sizeof key, SMALL, &data, &known), INLAY_UNSUPPORTED);
         packs_close(packs);
@@ -245,8 +245,8 @@ static void no_room(void **state)
     folder_remove(&folder);
 }
 
-/* Several processes that begin, write and read at once. */
-static void together(void **state)
+/* Several processes that start, write and read concurrently. */
+static void concurrent_processes(void **state)
 {
     enum { PROCESSES = 4, ROUNDS = 30 };
     struct folder folder = folder_make();
@@ -259,9 +259,9 @@ static void together(void **state)
         assert_true(children[c] >= 0);
         if (children[c] == 0) {
             log_text[0] = '\0';
-            (void)threads_set_limit(1); /* OpenMP's threads are not there after a fork */
+            (void)threads_hold(1); /* OpenMP's threads do not exist after a fork */
             for (int r = 0; r < ROUNDS; r++)
-                (void)session(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
+                (void)open_and_take(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
             _exit(strstr(log_text, "is damaged") == NULL ? 0 : 1);
         }
     }
@@ -273,7 +273,7 @@ static void together(void **state)
     folder_remove(&folder);
 }
 
-/* Killed at any moment, the writer leaves a file that is whole, or none. */
+/* A writer that is killed at any moment leaves a complete file or none. */
 static void killed(void **state)
 {
     struct folder folder = folder_make();
@@ -288,24 +288,24 @@ static void killed(void **state)
         if (child == 0) {
             (void)threads_set_limit(1);
             for (uint64_t model = 1;; model++)
-                (void)session(&folder, model % 4, 5, LARGE);
+                (void)open_and_take(&folder, model % 4, 5, LARGE);
         }
         (void)nanosleep(&moment, NULL);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, &status, 0), child);
         log_text[0] = '\0';
         for (uint64_t model = 0; model < 4; model++)
-            (void)session(&folder, model, 5, LARGE); /* checks what it finds */
+            (void)open_and_take(&folder, model, 5, LARGE); /* checks the cached data */
         assert_string_equal(log_text, "");
         for (uint64_t model = 0; model < 4; model++)
-            assert_int_equal(session(&folder, model, 5, LARGE), 5);
+            assert_int_equal(open_and_take(&folder, model, 5, LARGE), 5);
         if (round % 8 == 0)
             (void)folder_clear(&folder, ".packs");
     }
     folder_remove(&folder);
 }
 
-/* A folder on a file system that fills up between the first look and the writing. */
+/* A folder on a file system that becomes full between the check and the write. */
 static void full(void **state)
 {
     struct folder folder = folder_make();
@@ -314,7 +314,7 @@ static void full(void **state)
 
     (void)state;
     assert_true(child >= 0);
-    if (child == 0) { /* a name space of its own: what is mounted goes with it */
+    if (child == 0) { /* in a separate mount namespace, which removes the mount at exit */
         char path[512], block[4096] = { 0 };
         uint32_t known = 0, key = 1;
         void *data = NULL;
@@ -341,7 +341,7 @@ static void full(void **state)
         if (strstr(log_text, "No space") == NULL || strchr(log_text, '\n') != NULL ||
             folder_count(&folder, "", ".packs", NULL) + folder_count(&folder, "", ".new", NULL) != 0)
             _exit(2);
-        packs = open_packs(&folder, 1); /* and full from the start: nothing may be kept */
+        packs = open_packs(&folder, 1); /* also full from the start: nothing can be cached */
         if (packs_take(packs, &maker, &key, sizeof key, LARGE, &data, &known) != INLAY_UNSUPPORTED)
             _exit(3);
         packs_close(packs);
@@ -354,7 +354,7 @@ static void full(void **state)
     assert_int_equal(status, 0);
 }
 
-/* The longest unused files go first. */
+/* The least recently used files are removed first. */
 static void bounded(void **state)
 {
     struct folder folder = folder_make();
@@ -374,7 +374,7 @@ static void bounded(void **state)
     cache_folder_trim(folder.path, ".kind", 45, 100);
     assert_int_equal(folder_count(&folder, "", ".kind", NULL), 4);
     assert_int_equal(folder_count(&folder, "", "0.kind", NULL) + folder_count(&folder, "", "5.kind", NULL), 0);
-    assert_int_equal(folder_count(&folder, "", ".new", NULL), 1); /* its writer may be at it */
+    assert_int_equal(folder_count(&folder, "", ".new", NULL), 1); /* its writer may be active */
     assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[]){ { now - 9999, 0 }, { now - 9999, 0 } }, 0),
                      0);
     cache_folder_trim(folder.path, ".kind", 1000, 2);
@@ -387,14 +387,14 @@ static void bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_again),
-        cmocka_unit_test(who_made_it_counts),
-        cmocka_unit_test(what_is_not_kept_is_lost),
-        cmocka_unit_test(none_is_fine),
+        cmocka_unit_test(reused),
+        cmocka_unit_test(other_makers_do_not_match),
+        cmocka_unit_test(uncommitted_is_lost),
+        cmocka_unit_test(without_files),
         cmocka_unit_test(damaged),
         cmocka_unit_test(foreign),
         cmocka_unit_test(no_room),
-        cmocka_unit_test(together),
+        cmocka_unit_test(concurrent_processes),
         cmocka_unit_test(killed),
         cmocka_unit_test(full),
         cmocka_unit_test(bounded),

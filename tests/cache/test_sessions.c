@@ -1,4 +1,5 @@
-/* Sessions on cpu with a cache folder: the second finds what the first packed, and never what is not its own. */
+/* Sessions on cpu with a cache folder: the second one reads the packed weights of the first, and never those of
+ * another model. */
 #include "folder.h"
 #include "model.h"
 #include "rig.h"
@@ -12,19 +13,19 @@ struct result {
     packs_count count;
 };
 
-struct ask {
+struct session_setup {
     const char *path, *cache, *option, *value;
     bool cancel;
 };
 
-static int give_up(void *user, double fraction, const char *what)
+static int cancel_halfway(void *user, double fraction, const char *what)
 {
     (void)user;
     (void)what;
     return fraction > 0.5;
 }
 
-static inlay_status try_run(const struct ask *ask, struct result *out)
+static inlay_status try_run(const struct session_setup *setup, struct result *out)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
@@ -35,12 +36,12 @@ static inlay_status try_run(const struct ask *ask, struct result *out)
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "cpu,reference", &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
-    assert_int_equal(inlay_options_set(options, "cache_dir", ask->cache, &diag), INLAY_OK);
-    if (ask->option != NULL && inlay_options_set(options, ask->option, ask->value, &diag) != INLAY_OK)
+    assert_int_equal(inlay_options_set(options, "cache_dir", setup->cache, &diag), INLAY_OK);
+    if (setup->option != NULL && inlay_options_set(options, setup->option, setup->value, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    if (ask->cancel)
-        inlay_options_set_progress(options, give_up, NULL);
-    status = inlay_session_create(ask->path, options, &rig.session, &diag);
+    if (setup->cancel)
+        inlay_options_set_progress(options, cancel_halfway, NULL);
+    status = inlay_session_create(setup->path, options, &rig.session, &diag);
     inlay_options_destroy(options);
     if (status != INLAY_OK)
         return status;
@@ -58,10 +59,10 @@ static inlay_status try_run(const struct ask *ask, struct result *out)
 
 static struct result run(const char *path, const char *cache, const char *option, const char *value)
 {
-    const struct ask ask = { path, cache, option, value, false };
+    const struct session_setup setup = { path, cache, option, value, false };
     struct result result;
 
-    assert_int_equal(try_run(&ask, &result), INLAY_OK);
+    assert_int_equal(try_run(&setup, &result), INLAY_OK);
     return result;
 }
 
@@ -89,7 +90,7 @@ static void second_start(void **state)
 
     (void)state;
     assert_int_equal(plain.count.made + plain.count.found, 0);
-    assert_true(first.count.made >= 2); /* without AVX2 convolutions read weights as they lie */
+    assert_true(first.count.made >= 2); /* without AVX2 convolutions read unpacked weights */
     assert_int_equal(first.count.found, 0);
     second = run(stage.path, stage.cache, NULL, NULL);
     assert_int_equal(second.count.made, 0);
@@ -100,7 +101,7 @@ static void second_start(void **state)
     folder_remove(&stage.folder);
 }
 
-/* Whatever differs, the result is that without a cache. */
+/* After any change, the results are those without a cache. */
 static void never_stale(void **state)
 {
     static const char *const options[][2] = { { "cpu.winograd", "0" },   { "intra_threads", "1" },
@@ -120,7 +121,7 @@ static void never_stale(void **state)
             assert_true(round == 0 || got.count.made == 0);
         }
     }
-    folder_flip(stage.path, place + 4 * 777 + 2, true); /* a bit of one weight */
+    folder_flip(stage.path, place + 4 * 777 + 2, true); /* one bit of a weight */
     want = run(stage.path, "", NULL, NULL);
     assert_memory_not_equal(want.y, before.y, sizeof want.y);
     got = run(stage.path, stage.cache, NULL, NULL);
@@ -156,21 +157,21 @@ static void damaged_files(void **state)
     folder_remove(&stage.folder);
 }
 
-/* Who gives up while it compiles leaves nothing behind. */
+/* A cancelled compilation leaves no files. */
 static void cancelled(void **state)
 {
     struct stage stage = stage_make();
-    const struct ask ask = { stage.path, stage.cache, NULL, NULL, true };
+    const struct session_setup setup = { stage.path, stage.cache, NULL, NULL, true };
     struct result result;
 
     (void)state;
-    assert_int_equal(try_run(&ask, &result), INLAY_CANCELLED);
+    assert_int_equal(try_run(&setup, &result), INLAY_CANCELLED);
     assert_int_equal(folder_count(&stage.folder, "cache/packs", ".packs", NULL), 0);
     assert_int_equal(folder_count(&stage.folder, "cache/packs", ".new", NULL), 0);
     folder_remove(&stage.folder);
 }
 
-/* A product by a matrix that is packed in slices, along either axis: beside the reference. */
+/* A matrix multiplication whose weights are packed in slices, along either axis, compared with the reference. */
 static void large_matrices(void **state)
 {
     static const int64_t dims[2][2] = { { 2989, 3019 }, { 3019, 2989 } };
@@ -209,8 +210,8 @@ static void large_matrices(void **state)
     }
 }
 
-/* A past, a present and a mask for both: sizes that are guessed for each do not go together, and yet weights are packed
- * when the session is created, into what is kept. */
+/* A past, a present and a mask for both: the sizes that are guessed for each contradict each other. Nevertheless
+ * weights are packed when the session is created, and cached. */
 static void guesses_that_conflict(void **state)
 {
     static const int64_t dims[] = { 96, 160 };

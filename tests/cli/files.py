@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every flag that names a file to write, by every kind of place: what is no regular file is written through, a regular
-one whole or not at all; and what is printed arrives, or the exit code is 1.
+"""Every flag that names an output file, with every kind of file: special files are written through, a regular file
+completely or not at all; and output arrives on stdout, or the exit code is 1.
 
   files.py INLAY VERBS_DEF     the executable; host/tools/cli/verbs.def
 
-Device nodes are made in the temporary folder, which takes root; without it they are left out."""
+Device nodes are created in the temporary folder, which needs root; without root they are skipped."""
 import json
 import os
 import pathlib
@@ -29,7 +29,7 @@ VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib
 ROOT = os.geteuid() == 0
 NOBODY = 65534
 
-# verb, flag -> the rest of the line; the name of the file comes behind the flag. "": it is an argument.
+# verb, flag -> the rest of the line; the name of the file follows the flag. "": it is an argument.
 WRITERS = {
     ("optimize", "-o"): "m.onnx",
     ("quantize", "-o"): "m.onnx",
@@ -51,9 +51,9 @@ WRITERS = {
     ("bundle", "-o"): "m.onnx",
     ("cache", ""): "--cache-dir cache export",
 }
-SLOW = ("bundle", "quantize --front", "quantize --stats")  # by a few places only
-NO_STREAM = ("quantize --stats",)  # read again
-# Arguments of a run that prints something.
+SLOW = ("bundle", "quantize --front", "quantize --stats")  # with a few kinds of files only
+NO_STREAM = ("quantize --stats",)  # reads its output
+# Arguments of a run with output.
 PRINTS = {verb: line and re.sub("(model|classify)[.]onnx", "m.onnx", line).replace("out.onnx", "out").replace("onnx/test_one", "case").replace("features", "y")
           for verb, line in PLAIN.items()}
 
@@ -101,7 +101,7 @@ class Files(unittest.TestCase):
         return sorted(str(p) for p in pathlib.Path(".").iterdir() if p.name not in (".cache", "cache", "data", "case", "q.onnx"))
 
     def each(self, slow=False):
-        """A writer, the name of its file, and how what it writes begins."""
+        """A writer, the name of its file, and the beginning of its output."""
         for verb, flag in WRITERS:
             name = f"{verb} {flag}"
             if not slow and (verb in SLOW or name in SLOW):
@@ -129,7 +129,7 @@ class Files(unittest.TestCase):
     def test_links(self):
         for verb, flag, place, begin in self.each(slow=True):
             os.mkdir("folder")
-            os.symlink("folder/next", place)  # relative, a chain, and at its end nothing yet
+            os.symlink("folder/next", place)  # relative, a chain, and its end does not exist yet
             os.symlink(self.top + "/folder/end", "folder/next")
             for there in (False, True):
                 done = self.inlay(line_of(verb, flag, place))
@@ -164,7 +164,7 @@ class Files(unittest.TestCase):
             for line in (line_of(verb, flag, "-"), line_of(verb, flag, "-") + ["--json"]):
                 done = self.inlay(line)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual(done.stdout[:8], begin)  # what is printed goes elsewhere
+                self.assertEqual(done.stdout[:8], begin)  # messages go to stderr
                 self.assertFalse(os.path.exists("-"))
                 if "--json" in line:
                     printed = re.search(rb"^[{\[]", done.stderr, re.M)  # explain --html prints nothing
@@ -174,7 +174,7 @@ class Files(unittest.TestCase):
     @unittest.skipUnless(ROOT, "device nodes take root")
     def test_devices(self):
         for verb, flag, place, _ in self.each():
-            for minor, code in ((3, 0), (7, 3)):  # what /dev/null and /dev/full are
+            for minor, code in ((3, 0), (7, 3)):  # the numbers of /dev/null and /dev/full
                 os.mknod(place, stat.S_IFCHR | 0o666, os.makedev(1, minor))
                 done = self.inlay(line_of(verb, flag, place))
                 self.assertTrue(stat.S_ISCHR(os.stat(place).st_mode), "the device was replaced")
@@ -182,7 +182,7 @@ class Files(unittest.TestCase):
                 os.unlink(place)
 
     def test_failed_write(self):
-        """A full disk, by a limit that would end the process if nobody cared."""
+        """A full disk, simulated by a limit whose signal would end the process."""
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
         for verb, flag, place, _ in self.each():
             for old in (None, b"old"):
@@ -198,11 +198,11 @@ class Files(unittest.TestCase):
                     os.unlink(place)
 
     def test_folder(self):
-        """A folder that the user may not write to: a new file is refused, one that is there is overwritten in place."""
+        """A read-only folder: a new file is rejected, an existing one is overwritten in place."""
         user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT else {}
         for verb, flag, place, begin in self.each():
             if verb == "cache" and ROOT:
-                continue  # that user has none
+                continue  # that user has no access
             os.mkdir("closed")
             inside = "closed/" + place
             os.chmod("closed", 0o555)
@@ -210,7 +210,7 @@ class Files(unittest.TestCase):
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertEqual(os.listdir("closed"), [])
             os.chmod("closed", 0o755)
-            pathlib.Path(inside).write_bytes(b"what was there before " * 9999)
+            pathlib.Path(inside).write_bytes(b"the previous content " * 9999)
             os.chmod(inside, 0o666)
             node = os.stat(inside)
             os.chmod("closed", 0o555)
@@ -220,7 +220,7 @@ class Files(unittest.TestCase):
             self.assertEqual((after.st_ino, after.st_uid), (node.st_ino, node.st_uid))
             content = pathlib.Path(inside).read_bytes()
             self.assertEqual(content[:8], begin)
-            self.assertNotIn(b"what was there before", content)
+            self.assertNotIn(b"the previous content", content)
             os.chmod(inside, 0o444)
             done = self.inlay(line_of(verb, flag, inside), **user)
             self.assertEqual(done.returncode, 3, "a file without write permission was written")
@@ -238,7 +238,7 @@ class Files(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, done.stderr)
         done = self.inlay(["check", "-"], stdin=None, input=self.inlay(["optimize", "m.onnx", "-o", "-"]).stdout)
         self.assertEqual(done.returncode, 0, done.stderr)
-        # External data lie in the working directory, and have no place beside a stream.
+        # External data is stored in the working directory; a stream has no folder for it.
         self.assertEqual(self.inlay("optimize m.onnx -o e.onnx --external e.bin".split()).returncode, 0)
         done = self.inlay(["run", "-"], stdin=None, input=pathlib.Path("e.onnx").read_bytes())
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -250,7 +250,7 @@ class Files(unittest.TestCase):
         self.assertEqual(self.inlay("profile m.onnx --trace - --html -".split()).returncode, 2)
 
     def test_full_stdout(self):
-        """/dev/full, or a pipe whose reader has gone, or nothing at all."""
+        """/dev/full, a pipe whose reader has exited, or a closed stdout."""
         self.assertEqual(set(PRINTS), set(VERBS), "verbs.def and the table differ")
         lines = [[verb] + more.split() for verb, more in PRINTS.items() if more is not None]
         lines = [line + ["--json"] for line in lines] + [line for line in lines if line[0] != "diff"]  # the same: no line

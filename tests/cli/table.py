@@ -1,9 +1,9 @@
-"""Each verb of verbs.def by one table: --help and its examples, --json, bad input, Ctrl-C.
+"""Tests each verb of verbs.def by one table: --help and its examples, --json, bad input, Ctrl-C.
 
   table.py INLAY VERBS_DEF PLUGINS     the executable; host/tools/cli/verbs.def; the folder with inlay-image_decoder.so
 
-Examples are those that --help prints. Each runs, in a folder with the files that it names, on the first of a few small
-models that it fits. Those that take long run with INLAY_EXAMPLES=all alone."""
+Examples are those of --help. Each runs, in a folder with the files that it names, on the first of a few small models
+that it fits. Slow examples run only with INLAY_EXAMPLES=all."""
 import json
 import os
 import pathlib
@@ -31,7 +31,7 @@ TENSOR = helper.make_tensor_value_info
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 SLOW = ("calibrate", "tune", "bundle", "plugin-check")
-# Examples of what this machine or this folder cannot have: the exit code then.
+# Examples that need something missing on this machine or in this folder, with their exit code.
 EXPECTED = {
     "inlay cache import fleet.cache": (0, 3),
     "inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu": (0, 3),
@@ -63,7 +63,7 @@ def graph_file(path, nodes, inputs, outputs, weights=()):
 
 
 def network(path, dims, ids=None):
-    """x through layers that examples name; ids: a second input of that shape."""
+    """A model with the layer names of the examples; ids: a second input of that shape."""
     w = RNG.normal(size=(4, 64)).astype(np.float32), RNG.normal(size=(64, 64)).astype(np.float32)
     name = "image" if ids else "x"
     nodes = [helper.make_node("MatMul", [name, "w1"], ["h"], "/layer1/MatMul"),
@@ -79,7 +79,7 @@ def network(path, dims, ids=None):
 
 
 def large(path, seed):
-    """A network that every verb takes a while for: many nodes, and weights of 40 MB."""
+    """A network that is slow for every verb: many nodes, and weights of 40 MB."""
     rng, x, nodes, weights = np.random.default_rng(seed), "x", [], []
     for i in range(10):
         weights.append((f"w{i}", rng.normal(0, 0.03, (1024, 1024)).astype(np.float32)))
@@ -117,7 +117,7 @@ def stage_pipes():
 
 
 def stage():
-    """The files that examples name; models by the variants that model.onnx can be."""
+    """The files that examples name, and the variants of model.onnx."""
     os.makedirs("variants")
     network("variants/open.onnx", ["batch", "N", 4])
     network("variants/batch.onnx", ["batch", 4])
@@ -165,7 +165,7 @@ def examples(verb):
 
 
 def bounded(line, seconds=int(os.environ.get("INLAY_EXAMPLE_SECONDS", "600"))):
-    """A line of a shell, which ends with 124 when it takes too long, and nothing that it started goes on."""
+    """Runs a shell command; after the time limit, kills it with its children and returns 124."""
     with subprocess.Popen(["sh", "-c", line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           start_new_session=True) as process:
         try:
@@ -196,13 +196,13 @@ class Table(unittest.TestCase):
             os.remove(name) if os.path.isfile(name) else shutil.rmtree(name)
 
     def try_example(self, line):
-        """The first exit code that is good, otherwise the last; what it printed."""
+        """Returns the first good exit code, or else the last one, and the output."""
         good = EXPECTED.get(line, (0,))
         for variant in ("fixed", "batch", "open", "rows", "image"):
             shutil.copy(f"variants/{variant}.onnx", "model.onnx")
             if "small.onnx" in line and "-o small.onnx" not in line:
                 shutil.copy("model.onnx", "small.onnx")
-            done = bounded(line, **({"seconds": 900} if line == "inlay calibrate" else {}))  # it takes 720 s at most
+            done = bounded(line, **({"seconds": 900} if line == "inlay calibrate" else {}))  # takes at most 720 s
             if done.returncode in good or done.returncode == 124:
                 return done, done.returncode in good
         return done, False
@@ -239,7 +239,7 @@ class Table(unittest.TestCase):
                 continue
             done = run([verb] + shlex.split(line) + ["--json"])
             self.assertIn(done.returncode, (0, 1), f"{verb}: {done.stderr[-400:]}")
-            json.loads(done.stdout)  # one value, and nothing else
+            json.loads(done.stdout)  # exactly one value
             self.assertNotIn("\r", done.stderr, f"{verb} draws a bar where there is no terminal")
         self.assertEqual(set(PLAIN), set(VERBS), "verbs.def and the table of plain runs differ")
 
@@ -266,19 +266,19 @@ class Table(unittest.TestCase):
         network("model.onnx", [30000, 4])
         large("large.onnx", 1)
         large("other.onnx", 2)
-        for i in range(400):  # a folder that takes a while
+        for i in range(400):  # a folder that is slow to read
             shutil.copytree("onnx/test_one", f"onnx/test_{i}", dirs_exist_ok=True)
         for verb, line in LONG.items():
-            for pause in (0.2, 0.05, 0.01, 0, 0, 0):  # a fast machine may be done before SIGINT comes
+            for pause in (0.2, 0.05, 0.01, 0, 0, 0):  # a fast machine may finish before SIGINT arrives
                 code, out, err = self.interrupted([verb] + shlex.split(line) + ["--json"], pause)
                 if code == 130:
                     break
-                self.setUp()  # what it wrote
+                self.setUp()  # removes its output
             self.assertEqual(code, 130, f"{verb}: {out[:300]} {err[:300]}")
             self.assertFalse(outputs(), f"{verb} left something behind")
 
     def interrupted(self, line, pause):
-        """What a run ends with that gets SIGINT so many seconds after it begins to catch it."""
+        """Sends SIGINT `pause` seconds after the run installs its handler; returns the exit code."""
         done = subprocess.Popen([INLAY] + line, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 stdin=subprocess.DEVNULL, text=True, start_new_session=True)
         until = time.monotonic() + 60

@@ -1,4 +1,4 @@
-/* What counts as equal, and what is said when it does not. Also: random inputs depend on the seed alone. */
+/* Equality of outputs and the messages for differences. Also: random inputs depend on the seed only. */
 #include "data/compare.h"
 #include "data/feed.h"
 #include "data/value.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Compares a tensor of got with one of want at the tolerances of ONNX's tests. */
+/* Compares a tensor with the expected one at the tolerances of ONNX's tests. */
 static bool same(inlay_dtype dtype, uint32_t rank, const int64_t *dims, const void *got, const void *want,
                  char text[500])
 {
@@ -122,21 +122,23 @@ static void random_inputs(void **state)
 {
     (void)state;
     for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++) {
-        unsigned char a[16 * 64] = { 0 }, b[16 * 64] = { 0 }, c[16 * 64] = { 0 };
-        inlay_tensor_view view = {
-            .data = a, .bytes = 64 * inlay_dtype_bits(dtype) / 8, .dims = (int64_t[]){ 64 }, .rank = 1, .dtype = dtype
-        };
+        unsigned char first[16 * 64] = { 0 }, b[16 * 64] = { 0 }, c[16 * 64] = { 0 };
+        inlay_tensor_view view = { .data = first,
+                                   .bytes = 64 * inlay_dtype_bits(dtype) / 8,
+                                   .dims = (int64_t[]){ 64 },
+                                   .rank = 1,
+                                   .dtype = dtype };
         inlay_value *value = NULL;
         json_t *json;
 
         if (dtype == INLAY_STRING)
             continue;
-        feed_random(dtype, a, 64, 1);
+        feed_random(dtype, first, 64, 1);
         feed_random(dtype, b, 64, 1);
         feed_random(dtype, c, 64, 2);
-        assert_memory_equal(a, b, sizeof a);
-        assert_true(memcmp(a, c, sizeof a) != 0);
-        /* No NaN, and sizes that a model can take. */
+        assert_memory_equal(first, b, sizeof first);
+        assert_true(memcmp(first, c, sizeof first) != 0);
+        /* No NaN, and sizes that first model accepts. */
         assert_int_equal(value_from_view(&view, &value, NULL), INLAY_OK);
         json = value_json("x", value, 64);
         assert_null(json_object_get(json, "nan"));
@@ -164,60 +166,60 @@ static void quantiles(void **state)
     assert_true(timing_quantile(&(run_times){ list, 1 }, 0.99) == 1);
 }
 
-/* What a subject of timing_rounds() notes of its turns. */
-struct turns {
-    char order[32]; /* of all subjects, by letter */
+/* Rounds recorded by a subject of timing_rounds(). */
+struct rounds_seen {
+    char order[32]; /* order of all subjects, by letter */
     uint32_t count;
 };
 
 struct racer {
-    struct turns *all;
+    struct rounds_seen *all;
     char letter;
 };
 
-/* The runs of 'b' take 2 ms, but every second one does not count; the sixth run of all fails where there is one. */
-static inlay_status race(void *subject, double *out_ms, inlay_diag *diag)
+/* Runs of 'b' take 2 ms, but every second one is not counted; the sixth run of all fails, if there is one. */
+static inlay_status timed_run(void *subject, double *out_ms, inlay_diag *diag)
 {
     struct racer *racer = subject;
-    struct turns *turns = racer->all;
+    struct rounds_seen *rounds_seen = racer->all;
 
     (void)diag;
-    turns->order[turns->count++] = racer->letter;
-    *out_ms = racer->letter == 'a' ? 1 : turns->count % 2 == 0 ? 2 : -1;
-    return turns->count == 6 ? INLAY_CANCELLED : INLAY_OK;
+    rounds_seen->order[rounds_seen->count++] = racer->letter;
+    *out_ms = racer->letter == 'a' ? 1 : rounds_seen->count % 2 == 0 ? 2 : -1;
+    return rounds_seen->count == 6 ? INLAY_CANCELLED : INLAY_OK;
 }
 
 static bool has_two(void *user)
 {
-    return ((struct turns *)user)->count >= 2;
+    return ((struct rounds_seen *)user)->count >= 2;
 }
 
 static void rounds(void **state)
 {
-    struct turns turns = { .count = 0 };
-    struct racer a = { &turns, 'a' }, b = { &turns, 'b' };
+    struct rounds_seen rounds_seen = { .count = 0 };
+    struct racer a = { &rounds_seen, 'a' }, b = { &rounds_seen, 'b' };
     void *both[] = { &a, &b };
     run_times times[2] = { { 0 } };
-    timing_plan plan = { .least = 2, .most = 9 }; /* no seconds: the least */
+    timing_plan plan = { .least = 2, .most = 9 }; /* no time limit: the minimum number of rounds */
 
     (void)state;
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_string_equal(turns.order, "abba"); /* they take turns to come first */
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_OK);
+    assert_string_equal(rounds_seen.order, "abba"); /* the order alternates */
     assert_int_equal(times[0].count, 2);
     assert_int_equal(times[1].count, 1);
     assert_true(times[1].ms[0] == 2);
     plan = (timing_plan){ .seconds = 1e6, .most = 9 };
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_CANCELLED);
-    assert_int_equal(times[0].count, 3); /* what was timed before the failure is kept */
-    turns = (struct turns){ .count = 0 };
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_CANCELLED);
+    assert_int_equal(times[0].count, 3); /* times before the failure are returned */
+    rounds_seen = (struct rounds_seen){ .count = 0 };
     plan.stop = has_two;
-    plan.stop_user = &turns;
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_int_equal(turns.count, 2);
-    turns = (struct turns){ .count = 0 };
+    plan.stop_user = &rounds_seen;
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_OK);
+    assert_int_equal(rounds_seen.count, 2);
+    rounds_seen = (struct rounds_seen){ .count = 0 };
     plan = (timing_plan){ .seconds = 1e6, .most = 2 };
-    assert_int_equal(timing_rounds(&plan, race, both, 2, times, NULL), INLAY_OK);
-    assert_int_equal(turns.count, 4);
+    assert_int_equal(timing_rounds(&plan, timed_run, both, 2, times, NULL), INLAY_OK);
+    assert_int_equal(rounds_seen.count, 4);
     free(times[0].ms);
     free(times[1].ms);
 }

@@ -1,4 +1,4 @@
-/* Single elements of every type as numbers and text. */
+/* Single elements of every type as numbers and as text. */
 #include "base/element.h"
 #include <math.h>
 #include <setjmp.h>
@@ -63,7 +63,7 @@ static void packed(void **state)
     }
 }
 
-/* What is no code of a few bits: numbers as they lie in memory. */
+/* Types that are not low-bit codes: numbers as stored in memory. */
 static void wide(void **state)
 {
     const float f[] = { 1.5f, -2.25f };
@@ -80,8 +80,8 @@ static void wide(void **state)
     assert_false(element_number(INLAY_STRING, d, 0, &re, &im));
 }
 
-/* Every finite float16 is the nearest to itself, and the middle between two goes to the even one. */
-static void halves(void **state)
+/* Every finite float16 converts to itself, and the middle between two of them to the even one. */
+static void float16_values(void **state)
 {
     (void)state;
     for (uint32_t code = 0; code < 0x7c00; code++) {
@@ -105,7 +105,7 @@ static void halves(void **state)
     assert_int_equal(element_half(0x1.8p-25f), 1);
 }
 
-/* What is written reads back, next to neighbours that stay. */
+/* A stored element reads back, and its neighbours do not change. */
 static void whole_numbers(void **state)
 {
     static const inlay_dtype signed_ones[] = { INLAY_INT8,  INLAY_INT16,   INLAY_INT32,    INLAY_INT64,
@@ -126,7 +126,7 @@ static void whole_numbers(void **state)
     assert_true(element_put(INLAY_UINT16, data, 0, 65535) && element_number(INLAY_UINT16, data, 0, &value, NULL));
     assert_true(value == 65535);
     assert_true(element_put(INLAY_BOOL, data, 0, 256) && data[0] == 1);
-    assert_true(element_put(INLAY_BFLOAT16, data, 0, 259)); /* nine bits: a tie, to even */
+    assert_true(element_put(INLAY_BFLOAT16, data, 0, 259)); /* nine bits: a tie, rounded to even */
     assert_true(element_number(INLAY_BFLOAT16, data, 0, &value, NULL) && value == 260);
     for (size_t t = 0; t < sizeof none / sizeof *none; t++)
         assert_false(element_put(none[t], data, 0, 1));
@@ -153,8 +153,8 @@ static void texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_floats), cmocka_unit_test(packed),        cmocka_unit_test(wide),
-        cmocka_unit_test(halves),       cmocka_unit_test(whole_numbers), cmocka_unit_test(texts),
+        cmocka_unit_test(small_floats),   cmocka_unit_test(packed),        cmocka_unit_test(wide),
+        cmocka_unit_test(float16_values), cmocka_unit_test(whole_numbers), cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

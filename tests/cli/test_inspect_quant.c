@@ -1,4 +1,4 @@
-/* What `inlay inspect --quantization` finds in small files that have each fault, and in one that has none. */
+/* Findings of `inlay inspect --quantization` in small files that have one fault each, and in one without faults. */
 #include "cli/inspect_quant.h"
 #include "cmocka_all.h"
 #include "model/model.h"
@@ -15,9 +15,9 @@ static void tensor(struct wire *wire, const char *name, int dtype, uint32_t rank
     wire_end(wire, mark);
 }
 
-static char reason[96]; /* of the first pair that nothing uses */
+static char reason[96]; /* of the first unused pair */
 
-static quant_report look(struct wire *wire, wire_mark mark)
+static quant_report inspect_quantization(struct wire *wire, wire_mark mark)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     graph_model *model = NULL;
@@ -28,7 +28,7 @@ static quant_report look(struct wire *wire, wire_mark mark)
     if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_true(quant_inspect(model, &report));
-    for (int k = 0; k < QUANT_KINDS; k++) /* names go with the model */
+    for (int k = 0; k < QUANT_KINDS; k++) /* names belong to the model */
         report.found[k].first = report.found[k].first != NULL ? "" : NULL;
     (void)snprintf(reason, sizeof reason, "%s", report.unused_count > 0 ? report.unused[0].reason : "");
     assert_int_equal(report.unused_count, report.found[QUANT_UNUSED].count);
@@ -68,15 +68,15 @@ static void dynamic_and_dead(void **state)
     (void)state;
     mw_node(&wire, "DynamicQuantizeLinear", "x", "q,d,z");
     mw_node(&wire, "MatMulInteger", "q,w,z", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     assert_int_equal(report.found[QUANT_DYNAMIC].count, 1);
     assert_int_equal(report.found[QUANT_DEAD].count, 1); /* the column in the middle */
     assert_int_equal(
         report.found[QUANT_UNUSED].count + report.found[QUANT_SCALE].count + report.found[QUANT_HALVES].count, 0);
 }
 
-/* A pair, what reads it, and why not on integers; NULL: it does. */
-static void pairs_that_nothing_uses(void **state)
+/* A pair with its consumer, and the reason why it does not run on integers; NULL: it does. */
+static void unused_pairs(void **state)
 {
     static const struct {
         const char *nodes[3][3]; /* operator, inputs, outputs */
@@ -110,14 +110,14 @@ static void pairs_that_nothing_uses(void **state)
         mw_node(&wire, "DequantizeLinear", "q,s", "d");
         for (size_t k = 0; k < 3 && rows[i].nodes[k][0] != NULL; k++)
             mw_node(&wire, rows[i].nodes[k][0], rows[i].nodes[k][1], rows[i].nodes[k][2]);
-        report = look(&wire, mark);
+        report = inspect_quantization(&wire, mark);
         assert_int_equal(report.found[QUANT_UNUSED].count, rows[i].reason != NULL);
         assert_string_equal(reason, rows[i].reason != NULL ? rows[i].reason : "");
     }
 }
 
-/* Pairs whose own numbers no kernel reads. */
-static void pairs_of_their_own(void **state)
+/* Pairs whose integers no kernel reads. */
+static void pairs_without_integer_kernels(void **state)
 {
     const int16_t zero = 0;
     struct wire wire = { 0 };
@@ -129,7 +129,7 @@ static void pairs_of_their_own(void **state)
     mw_node(&wire, "QuantizeLinear", "x,s,z", "q");
     mw_node(&wire, "DequantizeLinear", "q,s,z", "d");
     mw_node(&wire, "Relu", "d", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     assert_int_equal(report.found[QUANT_UNUSED].count, 1);
     assert_string_equal(reason, "kernels support only 8-bit integers");
     wire = (struct wire){ 0 };
@@ -138,7 +138,7 @@ static void pairs_of_their_own(void **state)
     mw_node(&wire, "QuantizeLinear", "x,t", "q");
     mw_node(&wire, "DequantizeLinear", "q,t", "d");
     mw_node(&wire, "Relu", "d", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     assert_string_equal(reason, "its scale or zero point is not constant");
 }
 
@@ -153,7 +153,7 @@ static void scales(void **state)
         quant_report report;
 
         mw_node(&wire, "QuantizeLinear", "x,s", "y");
-        report = look(&wire, mark);
+        report = inspect_quantization(&wire, mark);
         expect(&report, QUANT_SCALE, i > 0);
     }
 }
@@ -170,11 +170,11 @@ static void beyond_float16(void **state)
     tensor(&wire, "h", INLAY_FLOAT16, 0, NULL, &large, sizeof large);
     tensor(&wire, "v", INLAY_UINT8, 2, square, weights, sizeof weights);
     mw_node(&wire, "DequantizeLinear", "v,h", "y");
-    report = look(&wire, mark);
+    report = inspect_quantization(&wire, mark);
     expect(&report, QUANT_OVERFLOW, 1);
 }
 
-static void halves(void **state)
+static void float16_values(void **state)
 {
     static const int64_t many[] = { 1024 };
     float values[1024];
@@ -190,7 +190,7 @@ static void halves(void **state)
         values[700] = exact ? -INFINITY : 1.0001f;
         tensor(&wire, "c", INLAY_FLOAT, 1, many, values, sizeof values);
         mw_node(&wire, "Add", "x,c", "y");
-        report = look(&wire, mark);
+        report = inspect_quantization(&wire, mark);
         expect(&report, QUANT_HALVES, (uint64_t)exact);
         assert_int_equal(report.found[QUANT_HALVES].bytes, exact ? sizeof values : 0);
     }
@@ -198,9 +198,12 @@ static void halves(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(dynamic_and_dead),   cmocka_unit_test(pairs_that_nothing_uses),
-                                        cmocka_unit_test(pairs_of_their_own), cmocka_unit_test(scales),
-                                        cmocka_unit_test(beyond_float16),     cmocka_unit_test(halves) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(dynamic_and_dead),
+                                        cmocka_unit_test(unused_pairs),
+                                        cmocka_unit_test(pairs_without_integer_kernels),
+                                        cmocka_unit_test(scales),
+                                        cmocka_unit_test(beyond_float16),
+                                        cmocka_unit_test(float16_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* .npy files: what numpy writes is read, what is written comes back, and wrong files are refused with a sentence. */
+/* .npy files: files by numpy are read, written files read back, and invalid files are rejected with a message. */
 #include "data/npy.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 static char path[] = "/tmp/inlay-npy-XXXXXX";
 
-/* A file of version major with this header text and data. */
+/* Writes a file of version major with this header text and data. */
 static void write_file(int major, const char *header, const void *data, size_t bytes)
 {
     FILE *file = fopen(path, "wb");
@@ -100,7 +100,7 @@ static void strings(void **state)
     assert_int_equal(string[1].bytes, 6);
     assert_memory_equal(string[1].data, "\xc3\xbc\xf0\x9f\x98\x80", 6);
     assert_int_equal(string[2].bytes, 0);
-    /* What was read can be written and read again; what is not UTF-8 goes as bytes. */
+    /* Data that was read can be written and read again; strings that are not UTF-8 are written as bytes. */
     assert_int_equal(npy_save(path, &view, NULL), INLAY_OK);
     assert_int_equal(npy_load(path, INLAY_UNDEFINED, &arena, &view, NULL), INLAY_OK);
     string = view.data;
@@ -115,7 +115,7 @@ static void strings(void **state)
     arena_deinit(&arena);
 }
 
-/* Every type, at several ranks, comes back when it is asked for. */
+/* Every type, at several ranks, reads back if it is requested. */
 static void round_trip(void **state)
 {
     static const int64_t dims[] = { 3, 1, 5 };
@@ -144,7 +144,7 @@ static void round_trip(void **state)
             assert_int_equal(in.dtype, type);
             assert_int_equal(in.rank, rank);
             assert_int_equal(in.bytes, out.bytes);
-            /* The last byte of packed types may hold unused bits. */
+            /* The last byte of packed types may have unused bits. */
             assert_memory_equal(in.data, out.data, (uint64_t)count * inlay_dtype_bits(type) / 8);
             assert_true(npy_note(type) == NULL || inlay_dtype_bits(type) <= 16);
             arena_deinit(&arena);
@@ -214,7 +214,7 @@ static void wrong_files(void **state)
     }
 }
 
-/* Cut anywhere, a file is an error and nothing else. */
+/* A truncated file is an error at every length. */
 static void truncated(void **state)
 {
     static const char header[] = "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }\n";
@@ -245,8 +245,8 @@ static void no_file(void **state)
     arena_deinit(&arena);
 }
 
-/* The write, not the open, fails: as on a full disk, and without need of one. */
-static void no_room(void **state)
+/* The write fails instead of the open, as on a full disk. */
+static void full_disk(void **state)
 {
     const inlay_tensor_view view = { .data = six, .bytes = sizeof six, .dtype = INLAY_INT16 };
     struct rlimit before, none;
@@ -289,7 +289,7 @@ int main(void)
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(truncated),
         cmocka_unit_test(no_file),
-        cmocka_unit_test(no_room),
+        cmocka_unit_test(full_disk),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

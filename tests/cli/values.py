@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Maps, sequences, optionals and sparse tensors on the command line: made up, from .npz and .pb, written and read again.
+"""Maps, sequences, optionals and sparse tensors on the command line: random, from .npz and .pb, written and read again.
 
   values.py INLAY"""
 import os
@@ -152,7 +152,7 @@ def check_sparse():
     np.savez(path("bad.npz"), a=data, b=data)
     expect("expected data, indices" in run("--input", "s=" + path("bad.npz"), code=2), "an archive of something else")
 
-    # The type is kept by what writes models.
+    # The writer of models keeps the type.
     subprocess.run([INLAY, "optimize", path("m.onnx"), "-o", path("o.onnx")], capture_output=True, check=True)
     kept = onnx.load(path("o.onnx")).graph
     expect(kept.input[0].type.HasField("sparse_tensor_type") and kept.output[0].type.HasField("sparse_tensor_type"),

@@ -1,6 +1,6 @@
-"""What each verb is run with by tests that go through all verbs (table.py, files.py): a new verb is a row of PLAIN."""
+"""Arguments of each verb for the tests of all verbs (table.py, files.py): a new verb needs a row of PLAIN."""
 
-# Arguments of a plain run, and one that takes so long that it can be stopped (None: nothing of it does).
+# Arguments of a plain run, and of a run slow enough to be interrupted (None: no run is).
 PLAIN = {
     "run": "model.onnx", "test": "onnx/test_one", "bench": "model.onnx --runs 2", "serve": None,
     "inspect": "model.onnx", "check": "model.onnx", "doctor": "model.onnx --seconds 0", "optimize": "model.onnx -o out.onnx",
@@ -22,7 +22,7 @@ LONG = {
     "quantize": "large.onnx -o out.onnx", "bisect": "large.onnx", "partition": "large.onnx",
     "plugin-check": "build/blur.so",
 }
-# Verbs that read a model, and what comes behind it.
+# Verbs that read a model, and the arguments after it.
 BEHIND = {"extract": "--outputs y -o out.onnx", "edit": "--set-metadata a=b -o out.onnx", "bundle": "-o out",
           "pipe": "--post softmax -o out.onnx", "reduce": "--check false -o out.onnx", "quantize": "-o out.onnx",
           "optimize": "-o out.onnx", "doctor": "--seconds 0", "compare": "@", "diff": "@", "serve": None, "test": "",

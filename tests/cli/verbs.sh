@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every verb of the command line on small models: exit codes, what is printed, one-line errors, JSON, --help.
+# Every verb of the command line on small models: exit codes, output, one-line errors, JSON, --help.
 #   verbs.sh INLAY DATA     the executable; the folder of ONNX's test data (node/test_add/... below it)
 set -u
 inlay=$1
@@ -16,7 +16,7 @@ complain() {
     printf '     %s\n' "$@"
 }
 
-# expect CODE PATTERN ARGUMENT...   runs inlay; its exit code and a line of its output (either stream) must be so.
+# expect CODE PATTERN ARGUMENT...   runs inlay; checks its exit code and a line of its output (either stream).
 expect() {
     local code=$1 pattern=$2 got
     shift 2
@@ -62,7 +62,7 @@ texts=$node/test_strnormalizer_export_monday_casesensintive_lower/model.onnx
 verbs=$(sed -nE 's/^VERB\((\w+),.*/\1/p' "$(dirname "$0")/../../host/tools/cli/verbs.def" | tr '_\n' '- ')
 [ -x "$(dirname "$inlay")/inlay-serve" ] || verbs=${verbs/serve /}
 
-# ---- help and wrong use
+# ---- help and invalid arguments
 expect 2 'Usage: inlay VERB'
 expect 0 'Usage: inlay VERB' --help
 expect 0 '^inlay [0-9]+\.[0-9]+' --version
@@ -92,7 +92,7 @@ expect 0 '^constant_nodes +2 -> 1 nodes' optimize "$repeat" --explain
 json 0 '.nodes_before == 2 and .nodes_after == 1 and
     ([.events[] | select(.pass == "constant_nodes" and .nodes_before == 2 and .nodes_after == 1)] | length == 1)' \
     optimize "$repeat" --explain --json
-expect 0 "the model has no dimension named 'nobody'" explain "$add" --assume nobody=3 --verbose
+expect 0 "the model has no dimension named 'missing'" explain "$add" --assume missing=3 --verbose
 expect 2 "no optimiser pass 'no_up'; did you mean 'no_op'" optimize "$add" --no-pass no_up
 expect 3 'nowhere' optimize "$add" -o "$work/nowhere/small.onnx"
 expect 0 '^1 of 1 nodes written to ' extract "$add" --nodes 'op:Add' -o "$work/part.onnx"
@@ -117,7 +117,7 @@ expect 2 'only one plugin can be checked' plugin-check a.so b.so
 refuses 2 'expected file, open' plugin-check a.so --group nonsense
 expect 2 'accepts no arguments' providers x
 
-# ---- wrong files
+# ---- invalid files
 printf 'this is not a model, it is a text\n' >"$work/text.onnx"
 head -c 60 "$add" >"$work/cut.onnx"
 : >"$work/empty.onnx"
@@ -133,7 +133,7 @@ refuses 3 'no-such' test "$work/no-such"
 mkdir -p "$work/nothing"
 refuses 3 'no test case here' test "$work/nothing"
 
-# ---- wrong options
+# ---- invalid options
 expect 0 'string\[' run "$texts"
 refuses 2 'intra.threads' run "$add" --intra-threads nonsense
 refuses 2 'seconds' bench "$add" --seconds soon
@@ -173,7 +173,7 @@ json 0 '[.settings[] | select(.name == "dim") | [.value, .source, .item]] ==
 "$inlay" config --config "$work/more.yaml" --dim c=3 --providers 'a?,b' --plugin-dirs "$PWD/x:/y" |
     grep -v default | sed 's/  *[^ ]*$//' >"$work/b.txt"
 check 'inlay config --yaml can be read back' diff "$work/a.txt" "$work/b.txt"
-check 'and says as much' test -s "$work/a.txt"
+check 'and is not empty' test -s "$work/a.txt"
 expect 0 '^sum: float' run "$add" --no-config
 expect 0 'sum' run "$add" --no-config --dim 'none?=3'
 refuses 2 "no dimension named 'none'" run "$add" --no-config --dim none=3
@@ -210,8 +210,8 @@ json 0 '(.outputs[0].values | length) == 60 and ([.outputs[0].values[] | select(
 "$inlay" run "$add" --seed 5 --outputs "$work/b" >/dev/null 2>&1
 "$inlay" run "$add" --seed 6 --outputs "$work/c" >/dev/null 2>&1
 check 'the same seed gives the same outputs' cmp "$work/a/sum.npy" "$work/b/sum.npy"
-check 'another seed gives others' bash -c "! cmp -s '$work/a/sum.npy' '$work/c/sum.npy'"
-# What was written can be read: x + y with x from .npy and y from ONNX's .pb.
+check 'another seed gives other outputs' bash -c "! cmp -s '$work/a/sum.npy' '$work/c/sum.npy'"
+# Written files can be read: x + y with x from .npy and y from ONNX's .pb.
 mkdir -p "$work/in"
 cp "$work/a/sum.npy" "$work/in/x.npy"
 cp "$node/test_add/test_data_set_0/input_1.pb" "$work/in/y.pb"
@@ -267,15 +267,15 @@ refuses 2 'NAME=STEP' bench "$grows" --grow N
 refuses 2 'NAME=STEP' bench "$grows" --grow N=-1
 expect 2 'no input has an open axis' bench "$grows" --grow M=1 --quiet
 
-# A mask as long as past and new together follows from them: Concat of past and new, MatMul of that and the mask.
+# The length of the mask is the sum of past and new lengths: Concat of past and new, MatMul of that and the mask.
 sums=$(dirname "$0")/sums.onnx
 json 0 '.outputs[0].shape == [7]' run "$sums" --dim past_length=5 --dim new=2 --json
 json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json --quiet
 json 0 '.outputs[0].shape == [2]' run "$sums" --json --quiet
 json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json
-check 'bench says nothing of sizes that --grow begins with, nor of sums of them' test ! -s "$work/err"
+check 'bench prints no note on initial sizes of --grow and their sums' test ! -s "$work/err"
 
-# Ctrl-C ends it in good order, once it is caught (bit 2 of SigCgt): a bench that would take a minute.
+# Ctrl-C ends a bench of one minute cleanly, once the handler is installed (bit 2 of SigCgt).
 checks=$((checks + 1))
 "$inlay" bench "$2/pytorch-converted/test_Conv3d/model.onnx" --seconds 60 --warmup 1000000000 --json >"$work/out" 2>"$work/err" &
 pid=$!
@@ -290,7 +290,7 @@ if [ $got -ne 130 ] || ! jq -e '.error.code == "cancelled"' "$work/out" >/dev/nu
     complain 'Ctrl-C' "exit code $got, not 130" "$(head -c 300 "$work/out")"
 fi
 
-# ---- on a terminal there is a bar, and nothing is written behind it
+# ---- on a terminal the bar is shown, and no text follows it
 if command -v script >/dev/null; then
     bar='\r\[[#.]+\] +[0-9]+% [^\r\n]*?\x1b\[K'
     for verb in run partition; do
@@ -378,13 +378,13 @@ json 0 '.files[] | select(.outcome == "not an ELF file") | (.path | endswith("fa
     and (.reason | length) > 0' providers --plugin-dirs "$work/nothing" --json
 refuses 3 "no plugin 'fake' is in quarantine" providers --plugin-dirs "$work/nothing" --retry fake
 refuses 2 'not one of auto, always, never' providers --probe sometimes
-# Without the helper: a warning, or nothing is loaded.
+# Without the helper: a warning, or no plugin is loaded.
 mkdir -p "$work/moved/bin"
 cp "$inlay" "$work/moved/bin/inlay"
 moved_plugins=$(dirname "$inlay")/../lib/inlay/plugins
-check 'inlay without a helper refuses what nobody tried' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
+check 'inlay without a helper refuses plugins that were not probed' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
     --plugin-dirs '$moved_plugins' --probe always | grep -q 'inlay-probe is not installed'"
-check 'inlay without a helper loads plugins nonetheless' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
+check 'inlay without a helper loads plugins' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
     --plugin-dirs '$moved_plugins' | grep -q 'provider reference'"
 refuses 3 'no-such' providers --plugin-dirs "$work/no-such"
 
@@ -394,11 +394,11 @@ printf 12345 >"$work/kept/packs/a"
 printf 123 >"$work/kept/costs/b"
 json 0 '.bytes == 8 and .parts[0].files == 1' cache --cache-dir "$work/kept" --json
 json 0 '.removed == 1' cache --cache-dir "$work/kept" --clear --json
-check 'inlay cache --clear keeps what was measured' test -e "$work/kept/costs/b" -a ! -e "$work/kept/packs/a"
+check 'inlay cache --clear keeps measurements' test -e "$work/kept/costs/b" -a ! -e "$work/kept/packs/a"
 json 0 '.removed == 1 and .bytes == 3' cache --cache-dir "$work/kept" --clear-all --json
 expect 0 'no cache' cache --cache-dir ''
 
-# ---- run --expect, made-up inputs, operators of providers
+# ---- run --expect, random inputs, operators of providers
 "$inlay" run "$add" --outputs "$work/expected" >/dev/null 2>&1
 mkdir -p "$work/empty"
 expect 0 "created in" run "$add" --expect "$work/expected"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `inlay optimize -o` writes, at every level, is a model elsewhere: ONNX's checker takes it in full wherever it takes
-the file that it was made of. `inlay check` tells all that is wrong with a file, not the first.
+"""Models written by `inlay optimize -o`, at every level, are valid elsewhere: ONNX's checker accepts them fully if it
+accepts the original. `inlay check` reports all faults of a file, not only the first.
 
   written.py INLAY MODEL|DIR...         every model.onnx below the folders
 With PEER_BENCH (ort_bench) and PEER_LIBRARY (libonnxruntime) in the environment ONNX Runtime loads each, too."""
@@ -22,7 +22,7 @@ def is_valid(path):
     try:
         onnx.checker.check_model(path, full_check=True)
         return ""
-    except Exception as e:  # of several kinds
+    except Exception as e:  # several types
         return str(e).strip().split("\n")[0][:200]
 
 
@@ -51,7 +51,7 @@ def check_written(path, folder):
 
 
 def check_faults(folder):
-    """Each kind of fault is told once, with its place, and the ones behind it are, too."""
+    """Each kind of fault is reported once, with its place, and so are later faults."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
     nodes = [helper.make_node("Relu", ["nope"], ["a"]), helper.make_node("Foo", ["x"], ["b"]),
              helper.make_node("Relu", ["x"], ["c"], alpha=1.0), helper.make_node("Relu", ["x"], ["a"]),

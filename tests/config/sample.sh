@@ -1,5 +1,5 @@
 #!/bin/bash
-# samples/inlay.yaml is right, also with every key in it, and has every key that there is.
+# samples/inlay.yaml is valid, also with every key enabled, and contains every option.
 #   sample.sh INLAY SAMPLE
 set -u
 inlay=$1
@@ -14,18 +14,18 @@ for file in "$sample" "$work/all.yaml"; do
 done
 for name in $("$inlay" config --no-config --json | jq -r '.settings[].name' | sort -u); do
     grep -q "^#$name:" "$sample" || {
-        echo "samples/inlay.yaml says nothing about option '$name'"
+        echo "samples/inlay.yaml does not list option '$name'"
         failed=1
     }
 done
-# What is a default in it is the default.
+# The defaults in it are the library's defaults.
 "$inlay" config --no-config --config "$work/all.yaml" --json | jq -r '.settings[] | select(.source == "file") |
     [.name, .value] | @tsv' >"$work/set"
 "$inlay" config --no-config --json | jq -r '.settings[] | [.name, .value] | @tsv' >"$work/defaults"
 grep -vxFf "$work/defaults" "$work/set" | cut -f 1 | sort -u | tr '\n' ' ' >"$work/others"
 wanted='assume dim forbid memory_limit pin plugin_dirs providers reference.preview require state '
 [ "$(cat "$work/others")" = "$wanted" ] || {
-    echo "these are set to another value than the default: $(cat "$work/others"), not $wanted"
+    echo "these keys have another value than the default: $(cat "$work/others"), not $wanted"
     failed=1
 }
 exit $failed

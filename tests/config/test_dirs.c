@@ -1,4 +1,4 @@
-/* The folders of a user, and who may not choose them. */
+/* The folders of a user, and users that may not choose folders. */
 #include "config/dirs.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void rows(void **state)
     }
 }
 
-/* A session's cache: by option, by environment, not at all. */
+/* The cache folder of a session: by option, by environment, or none. */
 static void cache(void **state)
 {
     char dir[] = "/tmp/inlay-dirs-XXXXXX", text[4096], wanted[4096];
@@ -48,16 +48,16 @@ static void cache(void **state)
     assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);
     assert_true(config_cache_dir(NULL, text, sizeof text));
     assert_string_equal(text, wanted);
-    assert_int_not_equal(access(wanted, F_OK), 0); /* asking makes nothing */
+    assert_int_not_equal(access(wanted, F_OK), 0); /* the query creates no folder */
     assert_true(config_cache_folder(options, "plugins", text, sizeof text));
     (void)snprintf(wanted, sizeof wanted, "%s/deep/inlay/plugins", dir);
     assert_string_equal(text, wanted);
     assert_int_equal(stat(wanted, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);
-    assert_int_equal(chmod(wanted, 0777), 0); /* others could plant files */
+    assert_int_equal(chmod(wanted, 0777), 0); /* others could write files */
     assert_false(config_cache_folder(options, "plugins", text, sizeof text));
     assert_string_equal(text, "");
-    if (geteuid() == 0) { /* so could a group */
+    if (geteuid() == 0) { /* and so could a group */
         assert_int_equal(chmod(wanted, 0770), 0);
         assert_true(config_cache_folder(options, "plugins", text, sizeof text));
         assert_int_equal(chown(wanted, 0, 12345), 0);
@@ -76,7 +76,7 @@ static void cache(void **state)
     assert_int_equal(rmdir(wanted), 0);
     assert_int_equal(inlay_options_set(options, "cache_dir", "", NULL), INLAY_OK);
     assert_false(config_cache_dir(options, text, sizeof text));
-    assert_int_equal(setenv("XDG_CACHE_HOME", "/proc/none", 1), 0); /* nothing can be made there */
+    assert_int_equal(setenv("XDG_CACHE_HOME", "/proc/none", 1), 0); /* no folder can be created there */
     assert_int_equal(inlay_options_set(options, "cache_dir", "auto", NULL), INLAY_OK);
     assert_false(config_cache_folder(options, "", text, sizeof text));
     inlay_options_destroy(options);

@@ -1,4 +1,4 @@
-/* Settings and what may replace them. */
+/* Settings and their precedence. */
 #include "config/options.h"
 #include "cmocka_all.h"
 #include "model/model.h"
@@ -51,7 +51,7 @@ static void sources(void **state)
     }
 }
 
-/* Pairs of all sources add up; each key follows the rule for single values. */
+/* PAIRS of all sources are merged; each key follows the rule for single values. */
 static void pairs(void **state)
 {
     inlay_options *options = make();
@@ -76,7 +76,7 @@ static void pairs(void **state)
     inlay_options_destroy(options);
 }
 
-/* A list belongs to one source, the latest that has one. */
+/* A list comes from one source, the latest that sets it. */
 static void lists(void **state)
 {
     inlay_options *options = make();
@@ -101,7 +101,7 @@ static void lists(void **state)
     inlay_options_destroy(options);
 }
 
-/* Commas part items, as in the environment: all of them are set, or none. */
+/* Commas separate items, as in the environment: all items are set, or none. */
 static void commas(void **state)
 {
     inlay_options *options = make();
@@ -122,8 +122,8 @@ static void commas(void **state)
     inlay_options_destroy(options);
 }
 
-/* An empty text empties a list, for its source and those before it. */
-static void emptied(void **state)
+/* An empty text clears a list of its source and of earlier sources. */
+static void cleared_lists(void **state)
 {
     inlay_options *options = make();
     inlay_setting setting = { .struct_size = sizeof setting };
@@ -148,7 +148,7 @@ static void emptied(void **state)
     inlay_options_destroy(options);
 }
 
-/* A switch in words. */
+/* Values of switches. */
 static void switches(void **state)
 {
     static const char *const words[] = { "1", "true", "Yes", "ON", "0", "false", "no", "Off" };
@@ -164,7 +164,7 @@ static void switches(void **state)
     inlay_options_destroy(options);
 }
 
-/* A caller of any age: what it has room for is filled in, and nothing behind it. */
+/* Callers with an older struct: only the fields that fit into it are written. */
 static void descriptions_for_older_callers(void **state)
 {
     struct {
@@ -190,7 +190,7 @@ static void descriptions_for_older_callers(void **state)
     assert_int_equal(inlay_options_describe(0, &room.doc), INLAY_INVALID_ARGUMENT);
 }
 
-/* All values in order, with what is known of them. */
+/* All settings in order, with their descriptions. */
 static void listing(void **state)
 {
     inlay_options *options = make();
@@ -228,7 +228,7 @@ static void listing(void **state)
     inlay_options_destroy(options);
 }
 
-/* A list has an end. */
+/* The number of items is limited. */
 static void many(void **state)
 {
     inlay_options *options = make();
@@ -248,7 +248,7 @@ static void many(void **state)
     inlay_options_destroy(options);
 }
 
-static void wrong(void **state)
+static void invalid_values(void **state)
 {
     static const struct {
         const char *name, *value, *text;
@@ -277,7 +277,7 @@ static void wrong(void **state)
 
         assert_int_not_equal(inlay_options_set(options, table[r].name, table[r].value, &diag), INLAY_OK);
         assert_string_equal(diag.text, table[r].text);
-        /* A wrong value of an earlier source is one too, though it would not count. */
+        /* A wrong value of an earlier source is an error, too, although it is overridden. */
         set(options, "policy", "cost", INLAY_SOURCE_PROGRAM);
         assert_int_not_equal(options_set_as(options, table[r].name, table[r].value, INLAY_SOURCE_SYSTEM, "test", &diag),
                              INLAY_OK);
@@ -285,7 +285,7 @@ static void wrong(void **state)
     }
 }
 
-/* What loads a model without settings keeps to the limits that are the settings' defaults. */
+/* Loading a model without settings applies the limits that are the settings' defaults. */
 static void limits_of_models(void **state)
 {
     const model_limits limits = model_limits_default();
@@ -319,12 +319,12 @@ int main(void)
                                         cmocka_unit_test(pairs),
                                         cmocka_unit_test(lists),
                                         cmocka_unit_test(commas),
-                                        cmocka_unit_test(emptied),
+                                        cmocka_unit_test(cleared_lists),
                                         cmocka_unit_test(switches),
                                         cmocka_unit_test(descriptions_for_older_callers),
                                         cmocka_unit_test(listing),
                                         cmocka_unit_test(many),
-                                        cmocka_unit_test(wrong) };
+                                        cmocka_unit_test(invalid_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

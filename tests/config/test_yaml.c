@@ -1,4 +1,4 @@
-/* YAML files: what is read, what is refused and with which words, and what may replace what. */
+/* YAML files: accepted values, rejected files and their messages, and precedence. */
 #include "config/load.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static char folder[] = "/tmp/inlay-yaml-XXXXXX";
-static char path[64]; /* of the file that write_file() makes */
+static char path[64]; /* of the file that write_file() writes */
 static const config_user nobody = { NULL, NULL, NULL, false };
 
 static int make_folder(void **state)
@@ -50,7 +50,7 @@ static void has(const inlay_options *options, const char *name, const char *want
     assert_string_equal(text, wanted);
 }
 
-/* Every way to write a value. */
+/* Every way of writing a value. */
 static void values(void **state)
 {
     static const struct {
@@ -129,9 +129,9 @@ static void paths(void **state)
     inlay_options_destroy(options);
 }
 
-/* ------------------------------------------------------------------ mistakes */
+/* ------------------------------------------------------------------ errors */
 
-static char lines[4096]; /* what was logged, without the folder */
+static char lines[4096]; /* the log, without the folder */
 
 static void collect(void *user, uint32_t level, const char *text)
 {
@@ -144,7 +144,7 @@ static void collect(void *user, uint32_t level, const char *text)
     (void)snprintf(lines + at, sizeof lines - at, "%s%s", at > 0 ? "\n" : "", text + skip + 1);
 }
 
-static void wrong(void **state)
+static void invalid_values(void **state)
 {
     static const struct {
         const char *yaml, *lines;
@@ -212,14 +212,15 @@ static void wrong(void **state)
         write_bytes(path, table[r].yaml, strlen(table[r].yaml));
         assert_int_not_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_OK);
         assert_string_equal(lines, table[r].lines);
-        assert_memory_equal(diag.text + strlen(path) + 1, lines, strcspn(lines, "\n")); /* the first is in diag */
-        has(options, "policy", "cost");                                                 /* and nothing is set */
+        assert_memory_equal(diag.text + strlen(path) + 1, lines, strcspn(lines, "\n")); /* the first error is also in
+                                                                                         * diag */
+        has(options, "policy", "cost");                                                 /* no setting is applied */
         has(options, "level", "99");
         inlay_options_destroy(options);
     }
 }
 
-/* ------------------------------------------------------------------ files that are not read */
+/* ------------------------------------------------------------------ rejected files */
 
 static void refused(void **state)
 {
@@ -242,14 +243,14 @@ static void refused(void **state)
     (void)snprintf(wanted, sizeof wanted, "%s: not read because all users may write to it: chmod o-w it", path);
     assert_string_equal(diag.text, wanted);
     assert_int_equal(chmod(path, 0644), 0);
-    if (geteuid() == 0 && chown(path, 12345, (gid_t)-1) == 0) { /* only root can make such a file */
+    if (geteuid() == 0 && chown(path, 12345, (gid_t)-1) == 0) { /* only root can create such a file */
         assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
         assert_non_null(strstr(diag.text, "its owner, user 12345,"));
         assert_int_equal(chown(path, 0, 12345), 0);
         assert_int_equal(chmod(path, 0664), 0);
         assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
         assert_non_null(strstr(diag.text, "group 12345 may write to it: chmod g-w it"));
-        assert_int_equal(chown(path, 0, 0), 0); /* root's own group */
+        assert_int_equal(chown(path, 0, 0), 0); /* root's group */
         inlay_options_destroy(options);
         options = make();
         assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_OK);
@@ -267,8 +268,8 @@ static void refused(void **state)
     inlay_options_destroy(options);
 }
 
-/* As much as a file may have of what might be expensive. None of it takes long, or much memory: the test would time
- * out. */
+/* The most expensive structures that a file may contain. None takes long or much memory; otherwise the test would
+ * exceed its time limit. */
 static void large(void **state)
 {
     static const char *const parts[] = { "[",        "{",       "- ",    "a: ",        "a: b\n",     "? ",
@@ -298,7 +299,7 @@ static void large(void **state)
     free(text);
 }
 
-/* ------------------------------------------------------------------ mutants */
+/* ------------------------------------------------------------------ mutations */
 
 static void count(void *user, uint32_t level, const char *text)
 {
@@ -313,8 +314,8 @@ static uint32_t random_below(uint64_t *seed, size_t n)
     return (uint32_t)((*seed >> 33) % n);
 }
 
-/* The sample with all its keys, in which pieces are doubled, left out, moved and replaced: taken, or refused with a
- * sentence and nothing set. */
+/* The sample with all keys, in which pieces are duplicated, deleted, moved and replaced: it is accepted, or rejected
+ * with a message and without effect. */
 static void mutants(void **state)
 {
     static const char *const pieces[] = { "[",      "]",       "{",       "}",           ": ",      "- ",
@@ -337,7 +338,7 @@ static void mutants(void **state)
     for (size_t i = 0; i < bytes; i++) {
         size_t indent = sample[i] == '#' && (i == 0 || sample[i - 1] == '\n') ? strspn(&sample[i + 1], " ") : 1;
 
-        if (indent % 2 == 0) { /* "#key" becomes a key, "# words" and what is indented below them stay comments */
+        if (indent % 2 == 0) { /* "#key" becomes a key; "# words" and indented lines below it stay comments */
             memmove(&sample[i], &sample[i + 1], bytes - i);
             bytes--;
         }
@@ -346,29 +347,30 @@ static void mutants(void **state)
         inlay_options *options = make();
         inlay_diag diag = INLAY_DIAG_INIT;
         uint32_t mistakes = 0;
-        size_t n = bytes;
+        size_t text_bytes = bytes;
         inlay_status status;
 
         memcpy(text, sample, bytes);
         for (uint32_t change = random_below(&seed, 4); change > 0; change--) {
-            size_t at = random_below(&seed, n), length = random_below(&seed, 40), from = random_below(&seed, n);
+            size_t at = random_below(&seed, text_bytes), length = random_below(&seed, 40),
+                   from = random_below(&seed, text_bytes);
             const char *piece = pieces[random_below(&seed, sizeof pieces / sizeof pieces[0])];
 
-            length = at + length > n || from + length > n ? 0 : length;
-            if (random_below(&seed, 3) == 0) { /* leave out */
-                memmove(text + at, text + at + length, n - at - length);
-                n -= length;
-            } else if (random_below(&seed, 2) == 0) { /* a piece of it elsewhere */
+            length = at + length > text_bytes || from + length > text_bytes ? 0 : length;
+            if (random_below(&seed, 3) == 0) { /* delete */
+                memmove(text + at, text + at + length, text_bytes - at - length);
+                text_bytes -= length;
+            } else if (random_below(&seed, 2) == 0) { /* move a piece */
                 memmove(text + at, text + from, length);
             } else {
                 length = piece[0] == '\0' ? 1 : strlen(piece);
-                memmove(text + at + length, text + at, n - at);
+                memmove(text + at + length, text + at, text_bytes - at);
                 memcpy(text + at, piece, length);
-                n += length;
+                text_bytes += length;
             }
         }
         inlay_options_set_log(options, count, &mistakes);
-        status = config_load_text(options, text, n, "a.yaml", INLAY_SOURCE_FILE, &nobody, &diag);
+        status = config_load_text(options, text, text_bytes, "a.yaml", INLAY_SOURCE_FILE, &nobody, &diag);
         taken += status == INLAY_OK;
         assert_int_equal(status == INLAY_OK, mistakes == 0);
         assert_int_equal(status == INLAY_OK, diag.text[0] == '\0');
@@ -381,7 +383,7 @@ static void mutants(void **state)
         }
         inlay_options_destroy(options);
     }
-    assert_in_range(taken, 500, 2500); /* neither all nor nothing, or the mutants would show little */
+    assert_in_range(taken, 500, 2500); /* otherwise the mutations would be too weak or too strong */
     free(text);
 }
 
@@ -393,7 +395,7 @@ static const char *variable(const char *name)
     return strcmp(name, "INLAY_INTRA_THREADS") == 0 ? variable_value : NULL;
 }
 
-/* Each of the layers, in the order of their strength, overrules all before it; each subset of them. */
+/* Each source overrides all sources before it; each subset of the sources. */
 static void layers(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -422,7 +424,7 @@ static void layers(void **state)
             write_bytes(user_file, "intra_threads: 2", 16);
         write_bytes(path, "# a\n# b\nintra_threads: 3", 24);
         variable_value = (set & 8) != 0 ? "4" : NULL;
-        /* In the opposite order, for it must not matter. */
+        /* In the opposite order, which must not matter. */
         if ((set & 16) != 0)
             assert_int_equal(inlay_options_set(options, "intra_threads", "5", &diag), INLAY_OK);
         assert_int_equal(config_load_environment(options, variable, &user, &diag), INLAY_OK);
@@ -496,10 +498,10 @@ static void environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(paths),
-                                        cmocka_unit_test(wrong),  cmocka_unit_test(refused),
-                                        cmocka_unit_test(large),  cmocka_unit_test(mutants),
-                                        cmocka_unit_test(layers), cmocka_unit_test(environment) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(values),         cmocka_unit_test(paths),
+                                        cmocka_unit_test(invalid_values), cmocka_unit_test(refused),
+                                        cmocka_unit_test(large),          cmocka_unit_test(mutants),
+                                        cmocka_unit_test(layers),         cmocka_unit_test(environment) };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

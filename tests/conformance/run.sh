@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs all of ONNX's cases and fails when one fails that is not listed in wrong_data.txt, or when fewer pass than
-# passed.txt says.
+# Runs all of ONNX's cases. Fails if a case fails that is not listed in wrong_data.txt, or if fewer cases pass than
+# passed.txt states.
 #   run.sh INLAY DATA [FLAG...]    flags for inlay test
 set -u
 inlay=$1

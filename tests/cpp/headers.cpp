@@ -1,4 +1,4 @@
-// Every public header in a C++ program, beside inlay.hpp in another file of it.
+// Every public header in a C++ program whose other file includes inlay.hpp.
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
 #include "inlay/note.h"

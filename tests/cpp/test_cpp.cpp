@@ -1,4 +1,4 @@
-// The C++ header on ONNX's own small models: values, sessions, contexts, errors, threads.
+// The C++ header with small models of ONNX: values, sessions, contexts, errors, threads.
 #include "inlay/inlay.hpp"
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@
         }                                                                               \
     } while (0)
 
-// The error that f throws; a failure of the test where it throws none.
+// Returns the error that f throws; the test fails if it throws none.
 template <class F> static inlay::Error error_of(F f)
 {
     try {
@@ -54,7 +54,7 @@ static void test_values()
     CHECK(error_of([&] { list.item(2); }).code() == INLAY_INVALID_ARGUMENT);
 
     inlay::Value half = inlay::Value::create(INLAY_FLOAT16, { 3 });
-    CHECK(half.data<std::uint16_t>().size() == 3); // has no C++ type of its own
+    CHECK(half.data<std::uint16_t>().size() == 3); // has no C++ type
     CHECK(inlay::Value::create(INLAY_UINT8, { 0 }).data<std::uint8_t>().empty());
 }
 
@@ -164,7 +164,7 @@ static void test_threads()
         t.join();
 }
 
-// The provider answers with the number of threads that it may use.
+// The provider returns the number of threads that it may use.
 static void test_threads_of_a_run()
 {
     inlay::Session session(CASE("node/test_relu"), inlay::Options()

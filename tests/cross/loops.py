@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Judges the inner loops that a compiler made of arm64 kernels, since an emulator can time nothing.
+"""Checks the inner loops of compiled arm64 kernels, because an emulator cannot measure times.
 
     loops.py [--list] RULES OBJECT...
 
-An inner loop is the code from a label to a branch back to it, with no other such branch between. Of a function, the one
-counts that multiplies and adds most vectors (fmla, sdot, ...): it has to do little else, and to keep its sums in
-registers. A vector that is loaded from or stored to the stack is a spill. A line of RULES: name of the object, pattern of
-functions, least share of the loop's instructions that multiply and add, most spills in it; of the first line that fits.
---list prints the loop of every function. The last line is 'N passed, N failed'.
+An inner loop is the code from a label to a branch back to it, without another such branch in between. For each
+function, the loop with most vector multiplications and additions (fmla, sdot, ...) counts: it must contain few other
+instructions and keep its sums in registers. A vector load from or store to the stack is a spill. A line of RULES:
+name of the object, pattern of functions, minimum share of multiplications and additions in the loop, maximum number
+of spills; the first matching line applies. --list prints the loop of every function. The last line is 'N passed, N
+failed'.
 """
 import fnmatch
 import os
@@ -54,7 +55,7 @@ def spills(name, operands):
 
 
 def hottest(lines):
-    """The inner loop that multiplies and adds most, as (instructions, those that multiply and add, spills); None."""
+    """Returns the inner loop with most multiplications and additions as (instructions, those, spills), or None."""
     best = None
     for first, last in inner_loops(lines):
         body = lines[first : last + 1]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Resolves what documents and comments name: paths, files, functions, options, verbs and settings.
+"""Resolves names in documents and comments: paths, files, functions, options, verbs and settings.
 
   names.py ROOT   one line for each name that does not resolve; exit code 1 if there is one
 
-In Markdown, names are what stands in `backquotes`; in comments of C, words that look like a file (tiles.c) or a function
-(plan_build()). A path may be given from the root, from the document's folder, or from one of the folders around it."""
+In Markdown, names are words in `backquotes`; in comments of C, words that look like a file (tiles.c) or a function
+(plan_build()). A path may start at the root, at the document's folder, or at one of the folders around it."""
 import fnmatch
 import os
 import re
@@ -16,7 +16,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 
 
 def tracked():
-    """All files of the project, from git, or from the disk in a copy without a repository."""
+    """Lists the files of the project, from git, or from the disk in a copy without a repository."""
     git = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
     if git.returncode == 0:
         names = git.stdout.split("\n")
@@ -42,7 +42,7 @@ C = (".c", ".h", ".inc", ".def", ".hpp", ".cpp")
 DOCUMENTS = [f for f in files if f.endswith(".md")]
 SOURCES = [f for f in files if not f.endswith(".md") and not f.startswith("sdk/abi/")]
 
-# Every word of every source: a name in a document has to be one of them. Words of comments do not count in C.
+# Every word of every source: a name in a document must be one of them. Comments of C do not count.
 words = set()
 for f in SOURCES:
     body = COMMENT.sub(" ", text[f]) if f.endswith(C) else text[f]
@@ -66,7 +66,7 @@ def is_foreign(name):
 
 
 def path_exists(name, document):
-    """Is there such a file or folder, seen from the document's folder or one around it? * and {a,b} as a shell has them."""
+    """Does the path exist, relative to the document's folder or one around it? * and {a,b} as in a shell."""
     name = name.rstrip("/")
     braces = re.match(r"(.*?)\{([^{}]*)\}(.*)$", name)
     if braces:
@@ -79,7 +79,7 @@ def path_exists(name, document):
         if not folder:
             break
         folder = os.path.dirname(folder)
-    # Sources include by paths below these.
+    # Roots of include paths.
     for base in ("host", "host/runtime", "host/tools", "providers", "sdk", "sdk/include", "sdk/include/inlay", "tests"):
         whole = os.path.join(base, name)
         if whole in paths or ("*" in whole and fnmatch.filter(paths, whole)):

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What documents and comments name exists: names.py on the tree, and on a small tree with mistakes, each of which it sees.
+# Names in documents and comments exist: runs names.py on the tree, and on a small tree whose mistakes it must find.
 #   names.sh SOURCE_DIR
 set -uo pipefail
 source=$1
@@ -12,7 +12,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/host/tools/cli"
 printf 'VERB(run, "")\n' >"$copy/host/tools/cli/verbs.def"
-printf '/* See gone.c and plan_gone(), beside plan.c and plan_build(). */\nint plan_build(void);\nint out_dir;\n' >"$copy/host/plan.c"
+printf '/* See gone.c and plan_gone(), next to plan.c and plan_build(). */\nint plan_build(void);\nint out_dir;\n' >"$copy/host/plan.c"
 # shellcheck disable=SC2016
 printf '%s\n' 'Right: `host/plan.c`, `plan.c`, `plan_build()`, `--out-dir`, `inlay run`, `out_dir`, [a](host/plan.c).' \
     'Wrong: `host/gone.c`, `plan_gone()`, `--gone`, `inlay gone`, `gone_dir`, [a](gone.md), `gone/`.' >"$copy/README.md"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The documentation builds, and its reference has every verb, every flag, every option and every function of inlay.h; no
-# page names a place of the machine that made it.
+# The documentation builds, and its reference contains every verb, every flag, every option and every function of
+# inlay.h; no page contains a path of the machine that built it.
 #   site.sh INLAY SOURCE_DIR
 set -uo pipefail
 inlay=$1 source=$2
@@ -44,7 +44,7 @@ for page in tutorial models choosing programs guide-python abi kit changes; do
     [ -s "$work/site/$page.html" ] || complain "$page.html is missing"
     grep -q 'name="viewport"' "$work/site/$page.html" || complain "$page.html says nothing of narrow screens"
 done
-# Each page with commands is one that is tested.
+# Each page with commands is tested.
 for page in "$source"/sdk/docs/pages/*.md; do
     name=$(basename "$page" .md)
     ! grep -q '^    \$ ' "$page" || grep -q "$name.md" "$source/tests/docs/CMakeLists.txt" ||

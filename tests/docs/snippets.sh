@@ -1,5 +1,6 @@
 #!/bin/bash
-# The first example of each binding's README, and of the server's, does what it says, on a model with the names and shapes that it uses.
+# The first example of each binding's README, and of the server's, works on a model with the names and shapes that it
+# uses.
 #   snippets.sh BUILD SOURCE_DIR CXX [NODE]
 set -uo pipefail
 build=$1 source=$2 cxx=$3 node=${4:-}
@@ -65,7 +66,7 @@ if [ -n "$node" ]; then
     does "Node's" "$node" example.js
 fi
 
-# ONNX Runtime's library: both ways to put it in place, with the folder of this build for the installed one.
+# ONNX Runtime's library: both ways to install it, with the folder of this build as the installed one.
 if [ -e "$build/lib/inlay/onnxruntime/libonnxruntime.so.1" ]; then
     cat >"$work/program.c" <<'END'
 #include <dlfcn.h>
@@ -94,7 +95,7 @@ END
     does "ONNX Runtime's" sh commands.sh
 fi
 
-# The server's: each of its two ways to start answers the request that follows them, on a port that is free.
+# The server: after both ways to start it, it answers the following request, on a free port.
 served() { # COMMAND
     local port pid ready=1
     port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

@@ -1,4 +1,4 @@
-/* level.h - the level of instructions that this test runs on. */
+/* level.h - the instruction-set level of this test run. */
 #ifndef EXEC_LEVEL_H
 #define EXEC_LEVEL_H
 #include "base/isa.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is it below AVX2 and FMA, by the CPU or by INLAY_ISA, which providers read themselves? The provider `cpu` has few
- * loops of its own then. */
+/* Is the level below AVX2 with FMA, because of the CPU or INLAY_ISA (which providers read themselves)? Then the
+ * provider cpu has few built-in kernels. */
 static inline bool level_is_low(void)
 {
     const char *isa = getenv("INLAY_ISA");

@@ -23,9 +23,9 @@ struct rig {
     struct wire model; /* the session reads from it */
 };
 
-/* ------------------------------------------------------------------ what model_writer.h has no words for */
+/* ------------------------------------------------------------------ ONNX messages that model_writer.h does not have */
 
-/* An open AttributeProto of a node; type is AttributeProto.type. */
+/* Begins an AttributeProto of a node; type is AttributeProto.type. */
 static inline wire_mark rig_attr_begin(struct wire *wire, const char *name, int type)
 {
     wire_mark mark = wire_begin(wire, 5);
@@ -49,7 +49,7 @@ static inline void rig_attr_ints(struct wire *wire, const char *name, uint32_t c
         wire_int(wire, 8, values[i]);
     wire_end(wire, mark);
 }
-/* A node with one integer attribute. */
+/* Writes a node with one integer attribute. */
 static inline void rig_node_int(struct wire *wire, const char *op, const char *inputs, const char *outputs,
                                 const char *attr, int64_t value)
 {
@@ -58,7 +58,7 @@ static inline void rig_node_int(struct wire *wire, const char *op, const char *i
     rig_attr_int(wire, attr, value);
     wire_end(wire, mark);
 }
-/* An int64 initializer; rank 0 or 1. */
+/* Writes an int64 initializer of rank 0 or 1. */
 static inline void rig_ints(struct wire *wire, const char *name, uint32_t rank, int64_t count, const int64_t *values)
 {
     wire_mark mark = wire_begin(wire, MW_INITIALIZER);
@@ -79,7 +79,7 @@ static inline void rig_scalar(struct wire *wire, const char *name, int dtype, do
         wire_int(wire, dtype == INLAY_INT64 ? 7 : 5, (int64_t)value);
     wire_end(wire, mark);
 }
-/* A ValueInfoProto of a sequence (field 4 of TypeProto) or an optional (9) of tensors. */
+/* Writes a ValueInfoProto of a sequence (field 4 of TypeProto) or an optional (9) of tensors. */
 static inline void rig_list_value(struct wire *wire, uint32_t field, const char *name, uint32_t list_field, int dtype)
 {
     wire_mark value = wire_begin(wire, field), type, list, element, tensor;
@@ -99,8 +99,9 @@ static inline void rig_list_value(struct wire *wire, uint32_t field, const char 
 
 /* ------------------------------------------------------------------ sessions */
 
-/* Options of a session, pairs of name and value, ended by NULL, or NULL. Without a cache folder of its own it shares
- * one with all tests, where little is kept: each session that packs weights looks at every file there. */
+/* Creates session options from pairs of name and value, ended by NULL; options may be NULL. Unless an option sets a
+ * cache folder, all tests share one that stores little, because each session that packs weights reads every file
+ * there. */
 static inline inlay_options *rig_options(const char *const *options, inlay_diag *diag)
 {
     inlay_options *made = NULL;
@@ -116,12 +117,12 @@ static inline inlay_options *rig_options(const char *const *options, inlay_diag 
         assert_int_equal(inlay_options_set(made, "cache_max_bytes", "1048576", diag), INLAY_OK);
     return made;
 }
-/* The status of creating a session, on the reference unless options say otherwise. */
+/* Returns the status of creating a session, on the reference unless options say otherwise. */
 static inline inlay_status rig_try_open(struct wire *wire, const char *const *options, struct rig *out,
                                         inlay_diag *diag)
 {
     bool names_providers = false;
-    inlay_options *o;
+    inlay_options *created;
     inlay_status status;
 
     *out = (struct rig){ .model = *wire };
@@ -130,11 +131,11 @@ static inline inlay_status rig_try_open(struct wire *wire, const char *const *op
     assert_int_equal(out->model.splice_count, 0);
     for (size_t i = 0; options != NULL && options[i] != NULL; i += 2)
         names_providers = names_providers || strcmp(options[i], "providers") == 0;
-    o = rig_options(options, diag);
+    created = rig_options(options, diag);
     if (!names_providers)
-        assert_int_equal(inlay_options_set(o, "providers", "reference", diag), INLAY_OK);
-    status = inlay_session_create_from_bytes(out->model.bytes, out->model.count, o, &out->session, diag);
-    inlay_options_destroy(o);
+        assert_int_equal(inlay_options_set(created, "providers", "reference", diag), INLAY_OK);
+    status = inlay_session_create_from_bytes(out->model.bytes, out->model.count, created, &out->session, diag);
+    inlay_options_destroy(created);
     if (status == INLAY_OK)
         status = inlay_context_create(out->session, &out->context, diag);
     return status;
@@ -156,7 +157,7 @@ static inline void rig_close(struct rig *rig)
     *rig = (struct rig){ 0 };
 }
 
-/* "2,3" -> { 2, 3 }; "" is a scalar. */
+/* Parses "2,3" to { 2, 3 }; "" is a scalar. */
 static inline uint32_t rig_dims(const char *text, int64_t dims[INLAY_MAX_RANK])
 {
     uint32_t rank = 0;
@@ -199,7 +200,7 @@ static inline void rig_run(struct rig *rig)
     if (inlay_context_run(rig->context, NULL, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
-/* Output as expected, of any type without texts, bit by bit. */
+/* Compares an output of any type except strings with the expected value, bit by bit. */
 static inline void rig_expect(const inlay_value *value, inlay_dtype dtype, const char *shape, const void *data)
 {
     int64_t dims[INLAY_MAX_RANK];

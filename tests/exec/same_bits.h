@@ -1,4 +1,4 @@
-/* same_bits.h - a script run by some providers on so many threads, and two runs compared bit by bit. */
+/* same_bits.h - runs a script with given providers and thread counts, and compares two runs bit by bit. */
 #ifndef EXEC_SAME_BITS_H
 #define EXEC_SAME_BITS_H
 #include "graph_script.h"
@@ -6,7 +6,7 @@
 
 enum { SAME_BITS_THREADS = 4 };
 
-/* This process has four CPUs, whatever the machine has: a session takes no more threads than there are. */
+/* Reports four CPUs on every machine: a session uses at most one thread per CPU. */
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {
     (void)pid;
@@ -22,7 +22,7 @@ struct variant {
     const char *const options[10];
 };
 
-/* more: options beyond the variant's, in the same form; NULL = none. */
+/* more: options in addition to the variant's, in the same form; NULL = none. */
 static inline struct rig same_bits_run(const char *script, int64_t opset, const struct variant *variant,
                                        const char *threads, const char *const *more)
 {
@@ -42,26 +42,27 @@ static inline struct rig same_bits_run(const char *script, int64_t opset, const 
     return rig;
 }
 
-/* other: what of the second run is not as in the first. */
+/* other: describes the second run for the message. */
 static inline void same_bits_compare(const struct rig *one, const struct rig *many, const struct variant *variant,
                                      const char *other, const char *script)
 {
     for (uint32_t o = 0; o < inlay_session_output_count(one->session); o++) {
-        const inlay_value *a = inlay_context_output(one->context, o), *b = inlay_context_output(many->context, o);
-        const uint32_t *input = inlay_value_data(a), *output = inlay_value_data(b);
-        int64_t count = inlay_value_count(a), differ = 0, first = -1;
+        const inlay_value *left = inlay_context_output(one->context, o),
+                          *right = inlay_context_output(many->context, o);
+        const uint32_t *input = inlay_value_data(left), *output = inlay_value_data(right);
+        int64_t count = inlay_value_count(left), differ = 0, first = -1;
 
-        assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
-        assert_int_equal(inlay_value_bytes(a), count * 4);
+        assert_int_equal(inlay_value_bytes(left), inlay_value_bytes(right));
+        assert_int_equal(inlay_value_bytes(left), count * 4);
         for (int64_t i = 0; i < count; i++) {
             first = first < 0 && input[i] != output[i] ? i : first;
             differ += input[i] != output[i];
         }
         if (differ > 0)
-            fail_msg("%s, %s: %lld of %lld are other bits, the first is %lld (%.9g, %.9g), in\n%s\n", variant->name,
+            fail_msg("%s, %s: %lld of %lld elements differ, the first is %lld (%.9g, %.9g), in\n%s\n", variant->name,
                      other, (long long)differ, (long long)count, (long long)first,
-                     (double)((const float *)inlay_value_data(a))[first],
-                     (double)((const float *)inlay_value_data(b))[first], script);
+                     (double)((const float *)inlay_value_data(left))[first],
+                     (double)((const float *)inlay_value_data(right))[first], script);
     }
 }
 #endif

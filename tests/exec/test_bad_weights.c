@@ -1,6 +1,6 @@
-/* Quantized weights that cannot be: counts of scales and zero points, blocks that do not divide, packed sizes that lie.
- * Each is an error that names node or tensor, by every provider alike. And integers of 16 bits, which have no kernels
- * of their own. */
+/* Invalid quantized weights: wrong numbers of scales and zero points, blocks that do not divide the size, wrong
+ * sizes of packed data. Each is the same error on every provider and names the node or tensor. Also 16-bit integers,
+ * which have no special kernels. */
 #include "rig.h"
 #include <math.h>
 
@@ -29,7 +29,7 @@ static void floats(struct wire *wire, const char *name, const char *shape, size_
     tensor(wire, name, INLAY_FLOAT, shape, values, count * sizeof values[0]);
 }
 
-/* Creating a session, or the run, fails, and the sentence holds both texts. */
+/* Expects that creating the session or the run fails with a message that contains both texts. */
 static void expect_error(struct wire *wire, const char *provider, const char *who, const char *what)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -157,7 +157,8 @@ static void packed(void **state)
 
 /* ------------------------------------------------------------------ 16 bits */
 
-/* Q and DQ of 16 bits in front of a product by weights of 8 bits, or 16: floats, exactly as rounded. */
+/* QuantizeLinear and DequantizeLinear with 16 bits before a matrix multiplication with 8-bit or 16-bit weights: the
+ * result is that of the rounded floats. */
 static void sixteen_bits(void **state)
 {
     enum { ROWS = 2, IN = 8, OUT = 3 };
@@ -168,7 +169,7 @@ static void sixteen_bits(void **state)
 
     (void)state;
     for (int i = 0; i < ROWS * IN; i++)
-        x[i] = sinf((float)i) * (i == 3 ? 40 : 3); /* one is beyond what 16 bits hold */
+        x[i] = sinf((float)i) * (i == 3 ? 40 : 3); /* one value exceeds the range of 16 bits */
     for (int i = 0; i < IN * OUT; i++)
         weights[i] = (int16_t)(narrow[i] = (int8_t)(i * 37 % 200 - 100));
     for (int way = 0; way < 2 * PROVIDERS; way++) {

@@ -1,14 +1,14 @@
-/* Threads are held to the budget, whatever providers a model runs on: while models run, the threads of the process are
- * counted from /proc, all of them and those that want a CPU.
+/* The number of threads stays within the budget, whichever providers a model runs on: while models run, the test counts
+ * the threads of the process in /proc, all of them and those that are runnable.
  *
- * Each case is a process of its own, started with the CPUs that it may use, since a process finds its budget once. A
- * sampler counts; it and the main thread, which waits, are left out. What can be said for certain: one caller never
- * has more threads than its limit, running or not. Several callers have, beside the budget's, only themselves: a caller
- * goes on alone when all workers are leased.
+ * Each case runs in a separate process that starts with the allowed CPUs, because a process determines its budget once.
+ * A sampler thread counts; it and the waiting main thread are excluded. Guarantees: one caller never has more threads
+ * than its limit, running or not. Several callers have at most the threads of the budget and themselves, because a
+ * caller continues alone if all workers are leased.
  *
- * A count is no snapshot, for threads are looked at one after the other; and a worker that is done counts as wanting a
- * CPU until it sleeps, on a busy machine for milliseconds. So a count above the limit is believed only when a quarter
- * of all counts are above it: those of a second pool are, nearly all the time. */
+ * A count is not a snapshot, since threads are read sequentially, and a worker that has finished counts as runnable
+ * until it sleeps, for milliseconds on a busy machine. A count above the limit is therefore a failure only if a
+ * quarter of all counts exceed it; those of a second pool do nearly always. */
 #include "cmocka_all.h"
 #include "model_writer.h"
 #include "session/session.h"
@@ -23,7 +23,7 @@
 
 enum { MAX_CALLERS = 4, MAX_SEEN = 64, SAMPLES = 600, BELIEVED = 4, SIZE = 192, FAILED = 1, SKIPPED = 77 };
 
-/* ------------------------------------------------------------------ the model: something for every provider */
+/* ------------------------------------------------------------------ the model: work for every provider */
 
 static void write_model(struct wire *wire)
 {
@@ -58,7 +58,7 @@ static void write_model(struct wire *wire)
     wire_end(wire, mark);
 }
 
-/* Orders of preference that give every provider something to do. */
+/* Orders of preference in which every provider runs a node. */
 static const char *const orders[] = {
     "skeleton,fast_average,moving_average,reference",
 #ifdef HAVE_OPENBLAS
@@ -94,7 +94,7 @@ done:
 
 static inlay_session *sessions[ORDERS];
 
-/* Does every provider that was named and is there run something in one of the sessions? */
+/* Does every available provider that is named run a node in one of the sessions? */
 static bool all_are_active(void)
 {
     for (int i = 0; i < ORDERS; i++) {
@@ -119,7 +119,7 @@ static bool all_are_active(void)
 
 static uint32_t stop, failed, running;
 
-/* Runs every session in turn, in contexts of its own, until it is told to stop. */
+/* Runs every session, one after another, in separate contexts, until it must stop. */
 static void *call(void *user)
 {
     const int64_t dims[] = { SIZE, SIZE };
@@ -144,13 +144,14 @@ static void *call(void *user)
     return NULL;
 }
 
-/* ------------------------------------------------------------------ the count */
+/* ------------------------------------------------------------------ counting */
 
 struct counts {
     uint32_t threads, runnable;
 };
 
-/* The state of a thread as /proc has it, behind the name, which may hold anything. 0: gone. */
+/* Returns the state of a thread from /proc; it follows the name, which may contain any character. 0: the thread has
+ * ended. */
 static char state_of(const char *tid)
 {
     char path[64], line[512], *end;
@@ -168,7 +169,7 @@ static char state_of(const char *tid)
     return (char)(end != NULL && end[1] == ' ' ? end[2] : 0);
 }
 
-/* Threads but for the main one and the caller of this function. */
+/* Counts threads other than the main thread and the caller. */
 static struct counts count_threads(void)
 {
     struct counts counts = { 0, 0 };
@@ -189,14 +190,14 @@ static struct counts count_threads(void)
     return counts;
 }
 
-/* ------------------------------------------------------------------ a case */
+/* ------------------------------------------------------------------ one case */
 
 typedef struct budget_case {
-    int cpus; /* that the process may use */
+    int cpus; /* CPUs that the process may use */
     const char *intra_threads;
     int callers;
-    uint32_t limit;        /* runnable threads at most, callers included */
-    uint32_t thread_limit; /* threads at all; 0: not said, for callers that come later may find workers free */
+    uint32_t limit;        /* maximum number of runnable threads, including callers */
+    uint32_t thread_limit; /* maximum number of threads; 0: not checked, because later callers may find workers free */
 } budget_case;
 
 static bool limit_cpus(int cpus)
@@ -216,8 +217,8 @@ static bool limit_cpus(int cpus)
     return taken == cpus && sched_setaffinity(0, sizeof want, &want) == 0;
 }
 
-static uint32_t others;                /* threads that were there before: a sanitizer's */
-static uint32_t largest, most_threads; /* what the sampler saw, believed */
+static uint32_t others;                /* threads that existed before: those of a sanitizer */
+static uint32_t largest, most_threads; /* maximum counts that are believed */
 
 static void *sample(void *user)
 {
@@ -242,33 +243,34 @@ static void *sample(void *user)
     return NULL;
 }
 
-/* The whole life of a process: 0 when all is well. */
-static int run_case(const budget_case *c)
+/* Runs a case in its process. Returns 0 if it passes. */
+static int run_case(const budget_case *budget)
 {
     pthread_t callers[MAX_CALLERS], sampler;
     bool fine = true;
 
     others = count_threads().threads;
-    intra_threads = c->intra_threads;
+    intra_threads = budget->intra_threads;
     write_model(&model);
     for (int i = 0; i < ORDERS && fine; i++)
         fine = (sessions[i] = open_order(orders[i])) != NULL;
-    if (!fine || !all_are_active() || pthread_create(&sampler, NULL, sample, (void *)(uintptr_t)c) != 0)
+    if (!fine || !all_are_active() || pthread_create(&sampler, NULL, sample, (void *)(uintptr_t)budget) != 0)
         return FAILED;
-    for (int i = 0; i < c->callers; i++)
+    for (int i = 0; i < budget->callers; i++)
         if (pthread_create(&callers[i], NULL, call, NULL) != 0)
             return FAILED;
     (void)pthread_join(sampler, NULL);
     __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-    for (int i = 0; i < c->callers; i++)
+    for (int i = 0; i < budget->callers; i++)
         (void)pthread_join(callers[i], NULL);
     for (int i = 0; i < ORDERS; i++)
         inlay_session_destroy(sessions[i]);
     wire_deinit(&model);
-    (void)printf("%d CPUs, intra_threads %s, %d callers: at most %u threads, %u of them runnable (limit %u)\n", c->cpus,
-                 c->intra_threads, c->callers, most_threads, largest, c->limit);
+    (void)printf("%d CPUs, intra_threads %s, %d callers: at most %u threads, %u of them runnable (limit %u)\n",
+                 budget->cpus, budget->intra_threads, budget->callers, most_threads, largest, budget->limit);
     (void)fflush(stdout);
-    return failed || largest > c->limit || largest == 0 || (c->thread_limit > 0 && most_threads > c->thread_limit);
+    return failed || largest > budget->limit || largest == 0 ||
+           (budget->thread_limit > 0 && most_threads > budget->thread_limit);
 }
 
 static const budget_case cases[] = {
@@ -291,7 +293,7 @@ static void threads_stay_within_the_budget(void **state)
         if (child == 0) {
             if (!limit_cpus(cases[i].cpus))
                 _exit(SKIPPED);
-            /* Not just a fork: libgomp counts the CPUs when it is loaded. */
+            /* A new program instead of only a fork, because libgomp counts the CPUs when it is loaded. */
             (void)snprintf(number, sizeof number, "%d", i);
             (void)execl("/proc/self/exe", "test_exec_budget", number, (char *)NULL);
             _exit(FAILED);

@@ -1,8 +1,8 @@
-/* Control flow and lists: bodies within bodies, captures, what is carried, what escapes to the caller, errors on the
- * way. */
+/* Control flow and lists: nested bodies, captured values, carried values, values that become outputs of the graph,
+ * errors in bodies. */
 #include "rig.h"
 
-/* In an open node: a body of one output that is computed from captures only. */
+/* Writes, in an open node, a body with one output that is computed from captured values only. */
 static void branch(struct wire *wire, const char *attr, const char *op, const char *inputs, const char *out, int dtype)
 {
     mw_body body = mw_body_begin(wire, attr, attr);
@@ -12,7 +12,7 @@ static void branch(struct wire *wire, const char *attr, const char *op, const ch
     mw_body_end(wire, body);
 }
 
-/* The head of a Loop's body: iteration "i", condition "c". */
+/* Writes the inputs of a Loop's body: iteration "i", condition "c". */
 static mw_body loop_body(struct wire *wire)
 {
     mw_body body = mw_body_begin(wire, "body", "loop_body");
@@ -22,7 +22,8 @@ static mw_body loop_body(struct wire *wire)
     return body;
 }
 
-/* if (outer) for (i < n) acc = i % 2 ? acc + x : acc * two; else acc = x. x is two levels up, two at the top. */
+/* if (outer) for (i < n) acc = i % 2 ? acc + x : acc * two; else acc = x. x is captured through two levels, two from
+ * the main graph. */
 static void if_in_loop_in_if(void **state)
 {
     struct wire wire = { 0 };
@@ -79,9 +80,9 @@ static void if_in_loop_in_if(void **state)
     rig_close(&rig);
 }
 
-/* A tensor that grows in each iteration, a value passed through, one that is swapped with another, a constant, a
- * captured value as result; and their scan outputs. Zero iterations too. */
-static void what_loops_carry(void **state)
+/* Carried values: a tensor that grows in each iteration, a value passed through, two values that are swapped, a
+ * constant, a captured value as result; and their scan outputs. Also with zero iterations. */
+static void carried_values(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), loop;
@@ -149,7 +150,7 @@ static void what_loops_carry(void **state)
         rig_expect_floats(&rig, 5, n2, firsts);
         rig_expect_floats(&rig, 6, n2, xs);
         rig_expect_ints(&rig, 7, one_n, steps);
-        if (kept != NULL) /* of the round before */
+        if (kept != NULL) /* of the previous round */
             rig_expect(kept, INLAY_FLOAT, "2", (float[]){ 1, (float)(round - 1) });
         inlay_value_unref(kept);
         kept = inlay_value_ref(inlay_context_output(rig.context, 1));
@@ -158,8 +159,8 @@ static void what_loops_carry(void **state)
     rig_close(&rig);
 }
 
-/* Loop by trip count, by condition, by both; "neither" ends by the body's condition. */
-static void how_loops_end(void **state)
+/* Loops with a trip count, a condition, or both; without either, the body's condition ends the loop. */
+static void loop_termination(void **state)
 {
     static const struct {
         const char *inputs;
@@ -202,9 +203,8 @@ static void how_loops_end(void **state)
     }
 }
 
-/* A carried sequence; the list of one run is not touched by the next. */
-/* Constants lie in the file at any address; what goes into a body, or out to the caller, is aligned. */
-static void constants_handed_on(void **state)
+/* Constants have any address in the file; values passed to a body or returned to the caller are aligned. */
+static void constants_are_aligned(void **state)
 {
     static const int64_t start[] = { 5, 6, 7 };
 
@@ -243,6 +243,7 @@ static void constants_handed_on(void **state)
     }
 }
 
+/* A carried sequence; the next run does not modify the list of the previous run. */
 static void loops_carry_sequences(void **state)
 {
     struct wire wire = { 0 };
@@ -300,8 +301,8 @@ static void loops_carry_sequences(void **state)
     rig_close(&rig);
 }
 
-/* Texts that were split off outlive the tensor they came from, and the run. */
-static void texts_in_sequences(void **state)
+/* Strings that were split outlive their tensor and the run. */
+static void strings_in_sequences(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -320,7 +321,7 @@ static void texts_in_sequences(void **state)
     rig_bind(&rig, 0, rig_texts(3, (const char *const[]){ "first", "second, which is longer", "third" }));
     rig_run(&rig);
     list = inlay_value_ref(inlay_context_output(rig.context, 0));
-    rig_bind(&rig, 0, rig_texts(3, (const char *const[]){ "x", "y", "z" })); /* the old texts are freed */
+    rig_bind(&rig, 0, rig_texts(3, (const char *const[]){ "x", "y", "z" })); /* frees the previous strings */
     rig_run(&rig);
     rig_expect_texts(inlay_context_output(rig.context, 1), 1, (const char *const[]){ "x" });
     rig_expect_texts(inlay_value_item(list, 1), 1, (const char *const[]){ "second, which is longer" });
@@ -328,7 +329,7 @@ static void texts_in_sequences(void **state)
     rig_close(&rig);
 }
 
-/* Branches of different shapes, one of them empty, one a captured input; errors inside, named, and a run after them. */
+/* Branches of different shapes, one empty, one a captured input; errors inside are named, and the next run works. */
 static void branches_differ(void **state)
 {
     struct wire wire = { 0 };
@@ -369,7 +370,7 @@ static void branches_differ(void **state)
     rig_close(&rig);
 }
 
-/* An optional input that is not bound is absent, at the top and in a body. */
+/* An optional input that is not bound is absent, in the main graph and in a body. */
 static void absent_optionals(void **state)
 {
     struct wire wire = { 0 };
@@ -402,8 +403,8 @@ static void absent_optionals(void **state)
     rig_close(&rig);
 }
 
-/* Lists of another element type than the model's are refused: kernels were chosen for that type. */
-static void lists_of_another_type(void **state)
+/* Lists of another element type than the model's are rejected, because kernels were chosen for that type. */
+static void sequences_of_another_type(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -478,7 +479,7 @@ static void scan_axes_and_directions(void **state)
     rig_close(&rig);
 }
 
-/* Scan-8: a batch, lengths of its entries, a reversed input; inputs that don't belong together. */
+/* Scan-8: a batch, lengths of its entries, a reversed input; inputs that do not match. */
 static void scan_of_a_batch(void **state)
 {
     struct wire wire = { 0 };
@@ -528,11 +529,11 @@ static void scan_of_a_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(if_in_loop_in_if),      cmocka_unit_test(what_loops_carry),
-        cmocka_unit_test(how_loops_end),         cmocka_unit_test(loops_carry_sequences),
-        cmocka_unit_test(constants_handed_on),   cmocka_unit_test(texts_in_sequences),
-        cmocka_unit_test(branches_differ),       cmocka_unit_test(absent_optionals),
-        cmocka_unit_test(lists_of_another_type), cmocka_unit_test(scan_axes_and_directions),
+        cmocka_unit_test(if_in_loop_in_if),          cmocka_unit_test(carried_values),
+        cmocka_unit_test(loop_termination),          cmocka_unit_test(loops_carry_sequences),
+        cmocka_unit_test(constants_are_aligned),     cmocka_unit_test(strings_in_sequences),
+        cmocka_unit_test(branches_differ),           cmocka_unit_test(absent_optionals),
+        cmocka_unit_test(sequences_of_another_type), cmocka_unit_test(scan_axes_and_directions),
         cmocka_unit_test(scan_of_a_batch),
     };
 

@@ -1,9 +1,9 @@
-/* Steps whose shapes depend on data: chains of them, the same dims with other data, empty results, and what is known
- * again after them. */
+/* Steps with data-dependent shapes: chains of them, equal shapes with other data, empty results, and known shapes
+ * after them. */
 #include "rig.h"
 
-/* NonZero -> Transpose -> GatherND: the elements that are not zero, and how many. */
-static void chain_behind_nonzero(void **state)
+/* NonZero -> Transpose -> GatherND: the elements that are not zero, and their number. */
+static void chain_after_nonzero(void **state)
 {
     static const struct {
         float x[6];
@@ -59,9 +59,9 @@ static void chain_behind_nonzero(void **state)
     rig_close(&rig);
 }
 
-/* A step that is sized when it is reached may still have an output of known shape, and a view of that may be an output
- * of the graph. */
-static void known_again_and_a_view_of_it_leaves(void **state)
+/* A step whose shape is computed during the run may have an output of known shape, and a view of that may be an
+ * output of the graph. */
+static void known_shape_after_dynamic_step(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -87,8 +87,8 @@ static void known_again_and_a_view_of_it_leaves(void **state)
     rig_close(&rig);
 }
 
-/* Unique allocates all of its outputs, also the one whose size inference may know; that one is read by a step that was
- * planned. */
+/* Unique allocates all of its outputs during the run, also an output whose shape inference may know; a planned step
+ * reads that output. */
 static void allocated_although_known(void **state)
 {
     struct wire wire = { 0 };
@@ -117,7 +117,7 @@ static void allocated_although_known(void **state)
     rig_close(&rig);
 }
 
-/* Shapes that are inputs: Reshape, Slice, Range, Expand, ConstantOfShape, each with other data and the same dims. */
+/* Shapes as inputs: Reshape, Slice, Range, Expand, ConstantOfShape, each with other data and equal input shapes. */
 static void shapes_from_data(void **state)
 {
     struct wire wire = { 0 };
@@ -164,8 +164,8 @@ static void shapes_from_data(void **state)
     rig_close(&rig);
 }
 
-/* A step that fails when it is reached, and works in the next run. */
-static void a_wrong_shape_is_named(void **state)
+/* A step that fails during the run; the next run works. */
+static void wrong_shapes_are_reported(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n;
@@ -195,10 +195,10 @@ static void a_wrong_shape_is_named(void **state)
     rig_close(&rig);
 }
 
-/* One session of an operator whose inputs mean something else in each rank, which the model leaves open: keys and
- * values as they come or by head, a mask of lengths, of keys, or of keys for each row. All scores are 0, so that each
- * row of the result is the mean of the values that count. */
-static void ranks_that_a_run_decides(void **state)
+/* One session with an operator whose inputs have another meaning for each rank, which the model does not declare:
+ * keys and values with or without a head axis, masks by length, by key, or by key and row. All scores are 0, so that
+ * each row of the result is the mean of the values that are not masked. */
+static void ranks_known_at_run_time(void **state)
 {
     static const struct {
         const char *keys, *mask;
@@ -256,9 +256,9 @@ static void ranks_that_a_run_decides(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chain_behind_nonzero),     cmocka_unit_test(known_again_and_a_view_of_it_leaves),
-        cmocka_unit_test(allocated_although_known), cmocka_unit_test(shapes_from_data),
-        cmocka_unit_test(a_wrong_shape_is_named),   cmocka_unit_test(ranks_that_a_run_decides),
+        cmocka_unit_test(chain_after_nonzero),       cmocka_unit_test(known_shape_after_dynamic_step),
+        cmocka_unit_test(allocated_although_known),  cmocka_unit_test(shapes_from_data),
+        cmocka_unit_test(wrong_shapes_are_reported), cmocka_unit_test(ranks_known_at_run_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Sizes that change from run to run: results are those of a fresh session at every size, whatever was run before and
- * by how many threads; plans are used again, and no more are kept than there may be. */
+/* Sizes that change from run to run: results equal those of a fresh session at every size, regardless of earlier
+ * runs and the number of threads. Plans are reused, and their number is limited. */
 #include "exec/context/run_shared.h"
 #include "../passes/graph_script.h"
 #include "plan/plan.h"
@@ -59,7 +59,7 @@ static bool try_open(const struct script *script, const char *providers, struct 
     return false;
 }
 
-/* The inputs of a size are the same whoever asks. */
+/* Inputs depend on the size only. */
 static void run_at(struct rig *rig, int64_t size)
 {
     script_feed_sized(rig, size, (uint32_t)size * 7919u + 1u, 0);
@@ -81,7 +81,7 @@ static struct answer fresh_answer(const struct script *script, const char *provi
     return answer;
 }
 
-/* NULL, or what differs. Kernels may be chosen by what was seen first, so sums may be rounded otherwise. */
+/* Returns NULL, or the difference. Kernels may be chosen by the first observed shapes, so rounding may differ. */
 static const char *compare(inlay_context *context, const struct answer *want)
 {
     for (uint32_t i = 0; i < want->count; i++) {
@@ -102,7 +102,7 @@ static const char *compare(inlay_context *context, const struct answer *want)
 }
 
 struct job {
-    struct rig rig; /* of the shared session, with a context of its own */
+    struct rig rig; /* the shared session, with a separate context */
     const struct answer *answers;
     uint32_t seed;
     const char *wrong;
@@ -114,7 +114,7 @@ static void *run_job(void *user)
     struct job *job = user;
 
     for (int i = 0; i < RUNS && job->wrong == NULL; i++) {
-        /* Growing at first, as decoders do, then any. */
+        /* Growing sizes first, as in decoders, then random ones. */
         job->at = i < SIZES ? i + 1 : 1 + (int64_t)(script_random(&job->seed) * SIZES);
         run_at(&job->rig, job->at);
         job->wrong = compare(job->rig.context, &job->answers[job->at]);
@@ -162,8 +162,9 @@ static void equal_to_fresh_sessions(void **state)
             check(&scripts[i], plugins[plugin]);
 }
 
-/* Sizes that never come again: few plans are kept. Once one has come again whose plan had gone, as many as there are
- * sizes in turns, which then make no plan more; and when there are too many, the oldest go. */
+/* If sizes never repeat, few plans are kept. When a size repeats whose plan was removed, the limit grows to the
+ * number of alternating sizes, which then need no new plans. If there are too many sizes, the least recently used
+ * plans are removed. */
 static void plans_are_kept(void **state)
 {
     struct rig rig;
@@ -208,8 +209,8 @@ static void run_rows(struct runner *run, int64_t rows)
     inlay_value_unref(value);
 }
 
-/* A run of large inputs is no reason to hold their memory for good; and one slab serves all plans. */
-static void memory_is_given_back(void **state)
+/* Memory for large inputs is released after them; all plans share one slab. */
+static void memory_is_released(void **state)
 {
     const uint64_t small = 1 << 20;
     run_shared shared;
@@ -241,7 +242,7 @@ static void memory_is_given_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_to_fresh_sessions), cmocka_unit_test(plans_are_kept),
-                                        cmocka_unit_test(memory_is_given_back) };
+                                        cmocka_unit_test(memory_is_released) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Integers at their ends, in sessions: divided by 0 and by -1, made from floats that do not fit, and as sizes that no
- * tensor can have. Each by every way that a value can take: known with the model, when a plan is made, in the run. */
+/* Limits of integers, in sessions: division by 0 and by -1, conversion from floats out of range, and tensor sizes
+ * that are too large. Each for values that are known when the model is loaded, when a plan is built, and during the
+ * run. */
 #include "rig.h"
 #include <malloc.h>
 #include <math.h>
@@ -17,7 +18,7 @@ static const char *const provider_lists[] = {
 static const inlay_dtype integer_types[] = { INLAY_INT8,  INLAY_INT16,  INLAY_INT32,  INLAY_INT64,
                                              INLAY_UINT8, INLAY_UINT16, INLAY_UINT32, INLAY_UINT64 };
 
-/* count elements of an integer type, from int64. */
+/* Writes count elements of an integer type, converted from int64. */
 static void put_integers(inlay_dtype dtype, void *to, size_t count, const int64_t *values)
 {
     size_t bytes = inlay_dtype_bits(dtype) / 8;
@@ -49,7 +50,7 @@ static void add_node(struct wire *wire, const char *op, const char *name, const 
     wire_end(wire, mark);
 }
 
-/* Opens and runs; the status, with its text in diag. */
+/* Opens a session and runs it. Returns the status; the message is in diag. */
 static inlay_status open_and_run(struct rig *rig, struct wire *wire, const char *providers, inlay_diag *diag,
                                  void (*bind)(struct rig *rig, const void *user), const void *user)
 {
@@ -142,7 +143,7 @@ static void division_by_zero_names_the_node(void **state)
             }
 }
 
-/* A size divided by 0 is found when the sizes are known. */
+/* A size divided by 0 is reported when the sizes are known. */
 static void sizes_divided_by_zero(void **state)
 {
     static const int64_t zero = 0, first = 0;
@@ -170,8 +171,8 @@ static void sizes_divided_by_zero(void **state)
     }
 }
 
-/* Does each call of `step` leave memory behind, be it a single small block? The allocator also counts freed blocks as
- * used that it caches for a thread. That cache stops growing after a few windows; a leak grows in each of them. */
+/* Does each call of `step` leak memory, even a single small block? The allocator also counts freed blocks in its
+ * per-thread cache as used. That cache stops growing after a few windows; a leak grows in each window. */
 static bool leaks(void (*step)(void *data), void *data)
 {
     enum { WINDOWS = 8, STEPS = 32, LEAST_LEAK = 32 * STEPS };
@@ -199,7 +200,7 @@ static void fold_into_zero(void *by_zero)
     divide(by_zero, "reference", true);
 }
 
-/* A run that fails leaves nothing behind, nor does a session whose constants cannot be divided. */
+/* A failed run leaks no memory, and neither does a session whose constants cannot be divided. */
 static void failures_leave_no_memory(void **state)
 {
     struct division by_zero = { "Div", 0, INLAY_INT32, "2", "2", { 7, 9 }, { 2, 0 } };
@@ -220,8 +221,8 @@ static void failures_leave_no_memory(void **state)
     assert_false(leaks(fold_into_zero, &by_zero));
 }
 
-/* Nothing is divided: no error. And floats have infinities. */
-static void zero_that_divides_nothing(void **state)
+/* A divisor of zero without elements to divide is no error. Floats divided by zero are infinite. */
+static void zero_divisor_without_elements(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -248,7 +249,7 @@ static void zero_that_divides_nothing(void **state)
     rig_close(&rig);
 }
 
-/* The lowest number divided by -1 wraps, its rest is 0: in vectors, alone, and folded. */
+/* The lowest number divided by -1 wraps, its remainder is 0: in vectors, for single elements, and folded. */
 static void lowest_by_minus_one(void **state)
 {
     enum { LONG = 70 };
@@ -298,13 +299,13 @@ static void lowest_by_minus_one(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ Cast of what does not fit */
+/* ------------------------------------------------------------------ Cast of values out of range */
 
 enum { VALUES = 12 };
 static const double cast_from[VALUES] = {
     300, -1, -129, 255.9, -0.9, 3e9, -3e9, 1e20, -1e20, NAN, INFINITY, -INFINITY
 };
-/* The rule is in providers/reference/cast.c; as int64, of which each type has the low bits. */
+/* The rule is in providers/reference/cast.c. Expected values are int64; each type has their low bits. */
 static const struct {
     inlay_dtype to;
     int64_t want[VALUES];
@@ -334,7 +335,8 @@ static void add_floats(struct wire *wire, const char *name, inlay_dtype dtype)
     wire_end(wire, mark);
 }
 
-/* From float and double, in vectors of several lengths and one at a time, folded, by CastLike: always the same. */
+/* From float and double, in vectors of several lengths, for single elements, folded, and by CastLike: the results
+ * are equal. */
 static void one_cast(inlay_dtype from, size_t row, const char *providers)
 {
     enum { TIMES = 7 };
@@ -388,8 +390,8 @@ static void floats_beyond_an_integer_type(void **state)
         }
 }
 
-/* Texts of numbers that are no integers follow the same rule, and so do floats that pass through a wider type. */
-static void texts_and_detours(void **state)
+/* Strings that are not integers follow the same rule, and so do floats that are converted through a wider type. */
+static void strings_and_wider_types(void **state)
 {
     static const char *const texts[VALUES] = { "300",  "-1",   "-129",  "255.9", "-0.9", "3e9",
                                                "-3e9", "1e20", "-1e20", "nan",   "inf",  "-inf" };
@@ -424,7 +426,7 @@ static void texts_and_detours(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ sizes that no tensor can have */
+/* ------------------------------------------------------------------ tensor sizes that are too large */
 
 typedef struct size_row {
     const char *op, *inputs; /* "v" is the tensor of sizes, "x" is float [2, 3] */
@@ -463,7 +465,7 @@ static const size_row size_rows[] = {
     { "Reshape", "x,v", INLAY_INT64, 1, 2, { BIG, BIG }, INLAY_LIMIT_EXCEEDED },
 };
 
-/* The tensor of sizes, as raw bytes. */
+/* Writes the tensor of sizes as raw bytes. */
 static size_t size_bytes(const size_row *row, char *raw)
 {
     for (uint32_t i = 0; i < row->count; i++) {
@@ -545,10 +547,10 @@ int main(void)
         cmocka_unit_test(division_by_zero_names_the_node),
         cmocka_unit_test(sizes_divided_by_zero),
         cmocka_unit_test(failures_leave_no_memory),
-        cmocka_unit_test(zero_that_divides_nothing),
+        cmocka_unit_test(zero_divisor_without_elements),
         cmocka_unit_test(lowest_by_minus_one),
         cmocka_unit_test(floats_beyond_an_integer_type),
-        cmocka_unit_test(texts_and_detours),
+        cmocka_unit_test(strings_and_wider_types),
         cmocka_unit_test(sizes_beyond_memory),
     };
 

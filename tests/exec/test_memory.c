@@ -1,4 +1,4 @@
-/* The memory plan, against what it promises: random lifetimes, and the chains of real models. */
+/* Checks the memory plan for random lifetimes and for sequences of layers as in real models. */
 #include "cmocka_all.h"
 #include "plan/layout/memory.h"
 #include <stdlib.h>
@@ -66,8 +66,8 @@ static void random_lifetimes(void **state)
     }
 }
 
-/* Layers whose sizes shrink, as in a convolutional net, each alive until the next has read it; every third is kept for
- * a skip connection. */
+/* Layers of decreasing sizes, as in a convolutional network; each result is alive until the next layer has read it,
+ * and every third until a skip connection reads it. */
 static void chains_with_skips(void **state)
 {
     memory_item items[120];

@@ -1,16 +1,16 @@
-/* Operators of ai.onnx.ml, of which ONNX's own cases have none: rows with results worked out by hand. */
+/* Operators of ai.onnx.ml without cases in ONNX's test data: rows with results computed by hand. */
 #include "rig.h"
 #include <math.h>
 
 enum { ROOM = 32, TENSORS = 3 };
 
-/* Tensors: letter, dims, values: "f[2,2]=1,2,3,4"; f float, i int64, S strings. Attributes: "name=kind:values" with
- * kinds i, f, s and I, F, S for lists, separated by ';'. An output without values may have any. */
+/* Tensors: type, dims, values, as in "f[2,2]=1,2,3,4"; f float, i int64, S strings. Attributes: "name=kind:values"
+ * with kinds i, f, s and I, F, S for lists, separated by ';'. An output without values may have any. */
 struct row {
     const char *op;
     int64_t version; /* of the domain */
     const char *attrs, *in, *out;
-    const char *message; /* words of it; NULL = it works */
+    const char *message; /* part of the error message; NULL = the node works */
 };
 
 #define TWO_TREES                                                                                                      \
@@ -25,7 +25,7 @@ struct row {
     "nodes_treeids=I:0,0,0;nodes_nodeids=I:0,1,2;nodes_featureids=I:0,0,0;nodes_modes=S:" mode ",LEAF,LEAF;"           \
     "nodes_values=F:2,0,0;nodes_truenodeids=I:1,0,0;nodes_falsenodeids=I:2,0,0;target_treeids=I:0,0;"                  \
     "target_nodeids=I:1,2;target_ids=I:0,0;target_weights=F:1,-1;n_targets=i:1"
-#define MACHINE "support_vectors=F:1,0,0,1;coefficients=F:2,-1;rho=F:0.5;n_supports=i:2;"
+#define SVM "support_vectors=F:1,0,0,1;coefficients=F:2,-1;rho=F:0.5;n_supports=i:2;"
 
 static const struct row rows[] = {
     { "OneHotEncoder", 1, "cats_int64s=I:3,5,7", "i[4]=5,3,9,7", "f[4,3]=0,1,0,1,0,0,0,0,0,0,0,1", NULL },
@@ -76,7 +76,7 @@ static const struct row rows[] = {
       "f[2,2]=2,1,1,2", "i[2]=6,4 f[2,2]=0.268941,0.731059,0.731059,0.268941", NULL },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "base_values=F:0.25", "f[2,2]=0.5,2,0.6,1",
       "f[2,1]=15.25,21.25", NULL },
-    { "TreeEnsembleRegressor", 1, /* the same trees, named in no order */
+    { "TreeEnsembleRegressor", 1, /* the same trees with unordered ids */
       "nodes_treeids=I:9,9,9,4,4,4;nodes_nodeids=I:70,-3,8,2,1,0;nodes_featureids=I:0,0,0,1,0,0;"
       "nodes_modes=S:BRANCH_LEQ,LEAF,LEAF,BRANCH_LT,LEAF,LEAF;nodes_values=F:0.5,0,0,2,0,0;"
       "nodes_truenodeids=I:-3,0,0,1,0,0;nodes_falsenodeids=I:8,0,0,0,0,0;target_treeids=I:4,9,4,9;"
@@ -104,20 +104,18 @@ static const struct row rows[] = {
       "class_treeids=I:0,0,1,1;class_nodeids=I:1,2,1,2;class_ids=I:0,1,2,1;class_weights=F:0.25,0.5,0.5,0.125;"
       "classlabels_int64s=I:5,6,7",
       "f[3,2]=0,0,1,3,0,3", "i[3]=7,6,5 f[3,3]=0.25,0,0.5,0,0.625,0,0.25,0.125,0", NULL },
-    { "SVMRegressor", 1, MACHINE "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5",
-      NULL },
-    { "SVMRegressor", 1, MACHINE "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5",
-      NULL },
-    { "SVMRegressor", 1, MACHINE "kernel_type=s:RBF;kernel_params=F:0.5,0,0", "f[1,2]=1,0", "f[1,1]=2.1321206", NULL },
-    { "SVMRegressor", 1, MACHINE "kernel_type=s:SIGMOID;kernel_params=F:0.5,0.25,0", "f[1,2]=1,0", "f[1,1]=1.5253793",
+    { "SVMRegressor", 1, SVM "kernel_type=s:LINEAR;kernel_params=F:0,0,0", "f[2,2]=1,1,3,2", "f[2,1]=1.5,4.5", NULL },
+    { "SVMRegressor", 1, SVM "kernel_type=s:POLY;kernel_params=F:1,1,2", "f[2,2]=1,1,0,2", "f[2,1]=4.5,-6.5", NULL },
+    { "SVMRegressor", 1, SVM "kernel_type=s:RBF;kernel_params=F:0.5,0,0", "f[1,2]=1,0", "f[1,1]=2.1321206", NULL },
+    { "SVMRegressor", 1, SVM "kernel_type=s:SIGMOID;kernel_params=F:0.5,0.25,0", "f[1,2]=1,0", "f[1,1]=1.5253793",
       NULL },
     { "SVMClassifier", 1,
       "support_vectors=F:1,0,0,1;coefficients=F:1,-1;rho=F:0.1;vectors_per_class=I:1,1;classlabels_ints=I:4,5;"
       "kernel_params=F:0,0,0",
-      "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]=-2.1,2.1,1.9,-1.9", NULL }, /* as ONNX Runtime has them */
+      "f[2,2]=2,0,0,2", "i[2]=4,5 f[2,2]=-2.1,2.1,1.9,-1.9", NULL }, /* as in ONNX Runtime */
 };
 
-/* Of com.microsoft, as ONNX Runtime has them. */
+/* Operators of com.microsoft, as in ONNX Runtime. */
 static const struct row microsoft[] = {
     { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;separators=S:_,-", "S[2]=a_b-c,d", "S[2,3]=a,b,c,d,#,#",
       NULL },
@@ -131,9 +129,9 @@ static const struct row microsoft[] = {
     { "Tokenizer", 1, "mark=i:0;mincharnum=i:1;pad_value=s:#;tokenexp=s:(", "S[1]=a", "S[1,1]", "pattern" },
 };
 
-/* ------------------------------------------------------------------ reading rows */
+/* ------------------------------------------------------------------ parsing rows */
 
-/* Cuts "a,b,c" into at most ROOM texts. */
+/* Splits "a,b,c" into at most ROOM strings. */
 static uint32_t cut(char *text, char **out)
 {
     uint32_t n = 0;
@@ -180,7 +178,7 @@ struct tensor {
     char room[256];
 };
 
-/* The tensors of a text; how many. */
+/* Parses the tensors of a text and returns their number. */
 static uint32_t parse(const char *text, struct tensor *out)
 {
     char copy[512], *save = NULL;
@@ -277,7 +275,7 @@ static void run_row(const struct row *at, const char *domain)
     rig_close(&rig);
 }
 
-static void by_hand(void **state)
+static void computed_by_hand(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -291,7 +289,8 @@ static void contributed(void **state)
         run_row(&microsoft[i], "com.microsoft");
 }
 
-/* ------------------------------------------------------------------ trees with weights of one class of two */
+/* ------------------------------------------------------------------ binary tree classifiers with weights of one
+ * class */
 
 #include "tree_grid.inc"
 
@@ -299,7 +298,7 @@ static const char *const grid_weights[] = { "0.3,0.8", "-0.3,0.4", "-0.3,-0.8", 
 static const char *const grid_bases[] = { "", "0.2", "-0.7", "0.2,0.2", "0.1,-0.4" };
 static const char *const grid_transforms[] = { "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT" };
 
-/* One run against its record "label label score score score score". */
+/* Runs one case and compares it with its record "label label score score score score". */
 static void run_grid(const char *weights, const char *base, int id, const char *transform, const char *record)
 {
     char attributes[512], copy[256], *save = NULL;
@@ -338,7 +337,7 @@ static void run_grid(const char *weights, const char *base, int id, const char *
                                ? (double)((const int64_t *)inlay_value_data(inlay_context_output(rig.context, 0)))[i]
                                : (double)((const float *)inlay_value_data(inlay_context_output(rig.context, 1)))[i - 2];
         const double value = strtod(want, NULL);
-        /* its inverse of the error function is a formula of four digits */
+        /* the inverse error function is an approximation with four digits */
         const double allowed = (is_probit ? 3e-4 : 2e-6) * (1 + fabs(value));
 
         if (want[0] != '_' && !(isnan(value) ? isnan(got) : isinf(value) ? got == value : fabs(got - value) <= allowed))
@@ -374,7 +373,7 @@ static void one_class_of_two(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_hand), cmocka_unit_test(contributed),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(computed_by_hand), cmocka_unit_test(contributed),
                                         cmocka_unit_test(one_class_of_two) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

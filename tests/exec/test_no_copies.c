@@ -1,5 +1,5 @@
-/* Providers that work in host memory hand values to one another where they lie: a plan over two of them has no copy,
- * reads the caller's input and writes the caller's output in place. */
+/* Providers that compute in host memory pass values without copies: a plan for two of them has no copy step, reads
+ * the caller's input and writes the caller's output directly. */
 #include "plan/plan.h"
 #include "rig.h"
 #include "session/session.h"
@@ -7,8 +7,8 @@
 
 enum { ROWS = 4, SIZE = 64 };
 
-/* MatMul by a constant, Add, Relu, MatMul, Sigmoid: some of it for a provider of few operators, the rest for one of
- * all. */
+/* MatMul with a constant, Add, Relu, MatMul, Sigmoid: a provider with few operators runs some of them, a provider
+ * with all operators the rest. */
 static void write_model(struct wire *wire)
 {
     static const int64_t dims[] = { SIZE, SIZE };
@@ -50,7 +50,7 @@ static void define(const float *input, float *output)
     }
 }
 
-/* How many steps of the program run on the provider of that name. */
+/* Returns the number of the program's steps on the provider of that name. */
 static uint32_t steps_of(const inlay_session *session, const char *name)
 {
     uint32_t count = 0;

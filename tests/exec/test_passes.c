@@ -1,11 +1,11 @@
-/* The optimiser's passes: small graphs before, the operators that are left after, bodies in braces. What a model
- * computes is the same at every level. */
+/* The optimiser's passes: small graphs and the operators that remain; bodies are in braces. Results are equal at
+ * every level. */
 #include "graph_text.h"
 #include "passes/pass.h"
 #include "rig.h"
 #include "session/session.h"
 
-/* "Neg If{Abs|Relu} Add" */
+/* Writes the operators of a graph, as in "Neg If{Abs|Relu} Add". */
 static void list_ops(const struct graph *graph, char *text, size_t bytes)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -23,7 +23,8 @@ static void list_ops(const struct graph *graph, char *text, size_t bytes)
     }
 }
 
-/* Opens the model, at the level, and compares what is left; once more over the passes changes nothing. */
+/* Opens the model at a level and compares the remaining operators; a second application of the passes changes
+ * nothing. */
 static struct rig expect_ops(struct wire *wire, const char *level, const char *ops)
 {
     struct rig rig = rig_open(wire, (const char *const[]){ "level", level, NULL });
@@ -66,7 +67,7 @@ static void constants_fold(void **state)
         mw_node(&wire, "Neg", "ones", "minus");
         mw_node(&wire, "Add", "minus,two", "one"); /* 1 */
         mw_node(&wire, "Mul", "x,one", "y");
-        mw_node(&wire, "ConstantOfShape", "many", "large"); /* four megabytes out of eight bytes: stays */
+        mw_node(&wire, "ConstantOfShape", "many", "large"); /* would turn eight bytes into four megabytes: not folded */
         mw_node(&wire, "Add", "large,two", "z");
         mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
         mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);
@@ -120,8 +121,8 @@ static void sparse_constants(void **state)
     }
 }
 
-/* Inference knows the elements of a Constant of 32 bits: what is reshaped by it has known sizes before any run. */
-static void narrow_constants_are_sizes(void **state)
+/* Shape inference knows the elements of 32-bit Constants: a Reshape by such a constant has a known shape. */
+static void int32_constants_as_shapes(void **state)
 {
     static const int32_t sizes[] = { 3, 2 };
     inlay_io_info info = { .struct_size = sizeof info };
@@ -155,8 +156,8 @@ static void narrow_constants_are_sizes(void **state)
     rig_close(&rig);
 }
 
-/* What is random is drawn in each run, though it reads nothing that changes. */
-static void random_stays(void **state)
+/* Random operators are not folded, although their inputs are constant. */
+static void random_operators_are_not_folded(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n;
@@ -181,11 +182,11 @@ static void random_stays(void **state)
     rig_close(&rig);
 }
 
-/* Idle nodes go, but an output keeps its name, and a Dropout whose mask is read stays. */
-static void idle_nodes(void **state)
+/* Operators without effect are removed, but an output keeps its name, and a Dropout whose mask is used remains. */
+static void operators_without_effect(void **state)
 {
     static const struct {
-        const char *mask; /* a reader of it */
+        const char *mask; /* a consumer of the mask */
         const char *ops0, *ops;
     } rows[] = {
         { "", "Identity Identity Dropout Cast Sum Neg Identity", "Neg" },
@@ -224,7 +225,7 @@ static void idle_nodes(void **state)
     }
 }
 
-/* What only dead nodes read goes with them, in bodies too, and captures that nobody needs any more. */
+/* Values that only dead nodes read are removed with them, also in bodies, and so are captures without consumers. */
 static void dead_code_and_captures(void **state)
 {
     struct wire wire = { 0 };
@@ -269,9 +270,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_fold),
         cmocka_unit_test(sparse_constants),
-        cmocka_unit_test(narrow_constants_are_sizes),
-        cmocka_unit_test(random_stays),
-        cmocka_unit_test(idle_nodes),
+        cmocka_unit_test(int32_constants_as_shapes),
+        cmocka_unit_test(random_operators_are_not_folded),
+        cmocka_unit_test(operators_without_effect),
         cmocka_unit_test(dead_code_and_captures),
     };
 

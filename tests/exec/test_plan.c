@@ -1,10 +1,10 @@
-/* Plans: where values lie. Views, memory written in place, outputs that are inputs, constants or each other, texts,
- * empty tensors, shapes in turn, runs that fail in between, memory of the caller's. */
+/* Plans: locations of values. Views, in-place execution, outputs that are inputs, constants or equal to each other,
+ * strings, empty tensors, alternating shapes, runs that fail in between, memory of the caller. */
 #include "rig.h"
 
 static float six[] = { 1, -2, 3, -4, 5, -6 };
 
-/* Reshape's output stands in for its input: neither may be overwritten while the other is still read. */
+/* The output of Reshape shares memory with its input: neither may be overwritten while the other is still needed. */
 static void view_of_a_value_read_later(void **state)
 {
     struct wire wire = { 0 };
@@ -16,7 +16,7 @@ static void view_of_a_value_read_later(void **state)
     rig_ints(&wire, "flat", 1, 1, (int64_t[]){ 6 });
     mw_node(&wire, "Neg", "x", "n");
     mw_node(&wire, "Reshape", "n,flat", "v");
-    mw_node(&wire, "Abs", "v", "a"); /* could be written over n */
+    mw_node(&wire, "Abs", "v", "a"); /* could overwrite n */
     mw_node(&wire, "Neg", "a", "b"); /* over a */
     mw_node(&wire, "Floor", "n", "c");
     mw_value(&wire, MW_OUTPUT, "b", RIG_FLOAT, NULL);
@@ -34,8 +34,8 @@ static void view_of_a_value_read_later(void **state)
     rig_close(&rig);
 }
 
-/* ScatterND may work in its data's memory, but not when the updates are a view of just that. */
-static void in_place_beside_a_view_of_itself(void **state)
+/* ScatterND may work in place on its data, but not if the updates are a view of the data. */
+static void in_place_with_a_view_of_itself(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -79,8 +79,8 @@ static void one_input_twice_in_place(void **state)
     rig_close(&rig);
 }
 
-/* An output that is an input, an initializer, another output under a second shape, and one that is read further on. */
-static void outputs_of_every_origin(void **state)
+/* Outputs that are an input, an initializer, another output with a second shape, and a value with further consumers. */
+static void outputs_of_every_source(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -108,7 +108,7 @@ static void outputs_of_every_origin(void **state)
         for (uint32_t k = 0; k < 5; k++)
             kept[k] = inlay_value_ref(inlay_context_output(rig.context, k));
         rig_floats(&rig, 0, "6", (float[6]){ 9, 9, 9, 9, 9, 9 });
-        rig_run(&rig); /* what was kept is the caller's, whatever runs after it */
+        rig_run(&rig); /* references of the caller stay valid after further runs */
         rig_expect(kept[0], INLAY_FLOAT, "6", six);
         rig_expect(kept[1], INLAY_INT64, "2", (int64_t[]){ 2, 3 });
         rig_expect(kept[2], INLAY_FLOAT, "6", (float[]){ -1, 2, -3, 4, -5, 6 });
@@ -120,8 +120,8 @@ static void outputs_of_every_origin(void **state)
     rig_close(&rig);
 }
 
-/* A text lies in the run's memory until it is copied for the caller: nothing may be laid over it before. */
-static void texts_survive_what_runs_after_them(void **state)
+/* A string is in the run's memory until it is copied for the caller: the memory must not be reused before. */
+static void strings_survive_later_steps(void **state)
 {
     static const char *const texts[] = { "alpha", "b", "", "a longer one than the others" };
     struct wire wire = { 0 };
@@ -188,8 +188,8 @@ static void tensors_without_elements(void **state)
     rig_close(&rig);
 }
 
-/* More shapes than plans are kept, each in turn, twice, in one context. */
-static void shapes_in_turn(void **state)
+/* More shapes than the limit of plans, alternating, twice, in one context. */
+static void alternating_shapes(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -226,8 +226,8 @@ static void shapes_in_turn(void **state)
     rig_close(&rig);
 }
 
-/* A failed run leaves no outputs and no traces; the message names the node. */
-static void fails_and_runs_again(void **state)
+/* A failed run has no outputs and no effect on later runs; the message names the node. */
+static void run_after_failure(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n;
@@ -265,8 +265,8 @@ static void fails_and_runs_again(void **state)
     rig_close(&rig);
 }
 
-/* Outputs bound to memory of the caller's: as it should be, too small, and the very memory of the input. */
-static void memory_of_the_callers(void **state)
+/* Outputs bound to the caller's memory: valid, too small, and the memory of the input. */
+static void caller_memory(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -277,8 +277,8 @@ static void memory_of_the_callers(void **state)
     (void)state;
     mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "6");
     mw_node(&wire, "Neg", "x", "a");
-    mw_node(&wire, "Mul", "a,a", "b"); /* in the output's memory, if y is made in place ... */
-    mw_node(&wire, "Add", "b,x", "y"); /* ... and x is read after that */
+    mw_node(&wire, "Mul", "a,a", "b"); /* in the output's memory, if y is computed in place ... */
+    mw_node(&wire, "Add", "b,x", "y"); /* ... while Add still reads x */
     mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
     wire_end(&wire, mark);
     rig = rig_open(&wire, NULL);
@@ -322,7 +322,7 @@ static void memory_of_the_callers(void **state)
     rig_close(&rig);
 }
 
-/* Memory that is not even aligned to its elements is refused, for kernels read it directly. */
+/* Memory that is not aligned to its elements is rejected, because kernels access it directly. */
 static void misaligned_memory_is_refused(void **state)
 {
     _Alignas(16) char bytes[64] = { 0 };
@@ -339,8 +339,8 @@ static void misaligned_memory_is_refused(void **state)
     inlay_value_unref(value);
 }
 
-/* Reshape to another number of elements is an error and no view of memory that is not there. */
-static void a_view_cannot_grow(void **state)
+/* Reshape to another number of elements is an error. */
+static void reshape_to_another_size(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -366,16 +366,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(view_of_a_value_read_later),
-        cmocka_unit_test(in_place_beside_a_view_of_itself),
+        cmocka_unit_test(in_place_with_a_view_of_itself),
         cmocka_unit_test(one_input_twice_in_place),
-        cmocka_unit_test(outputs_of_every_origin),
-        cmocka_unit_test(texts_survive_what_runs_after_them),
+        cmocka_unit_test(outputs_of_every_source),
+        cmocka_unit_test(strings_survive_later_steps),
         cmocka_unit_test(tensors_without_elements),
-        cmocka_unit_test(shapes_in_turn),
-        cmocka_unit_test(fails_and_runs_again),
-        cmocka_unit_test(memory_of_the_callers),
+        cmocka_unit_test(alternating_shapes),
+        cmocka_unit_test(run_after_failure),
+        cmocka_unit_test(caller_memory),
         cmocka_unit_test(misaligned_memory_is_refused),
-        cmocka_unit_test(a_view_cannot_grow),
+        cmocka_unit_test(reshape_to_another_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

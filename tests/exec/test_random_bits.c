@@ -1,11 +1,11 @@
-/* The same bits however the work is cut: models of one operator and of a few, over sizes drawn at random, by each
- * provider, on one to four threads, with no cache, an empty one and a warm one.
+/* Results are bitwise equal for every division of the work: models of one and of several operators, with random sizes,
+ * on each provider, on one to four threads, without a cache, with an empty and with a filled one.
  *
- * Loops over the pool are cut where a generator of numbers says: in ranges of any length from the grain on, in any
- * order, by any worker. That is all that a provider may rely on, and far more than two runs on the machine at hand
- * show. Teams of libraries that bring loops of their own are as large as a session says.
+ * A random generator divides the loops over the pool: into ranges of any length from the grain on, in any order, on any
+ * worker. Providers may rely on no more than that, and this covers far more than two runs on one machine. Thread teams
+ * of libraries with their own loops have the size that the session states.
  *
- *     test_exec_random_bits [SEED [CASES]]       each family so many times, for a search by hand */
+ *     test_exec_random_bits [SEED [CASES]]       each family CASES times, for a search by hand */
 #include "cmocka_all.h"
 #include "inlay/plugin.h"
 #include "same_bits.h"
@@ -16,25 +16,26 @@
 #include <stdarg.h>
 
 static uint32_t seed = 1;
-static int cases = 10; /* of each family */
+static int cases = 10; /* per family */
 
 /* ------------------------------------------------------------------ numbers and text */
 
 static uint64_t drawn;
 
-/* A number from 0 to below n. */
+/* Returns a random number in [0, n). */
 static int64_t below(int64_t n)
 {
     drawn = drawn * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (int64_t)((drawn >> 33) % (uint64_t)n);
 }
 
-static bool coin(void)
+static bool random_bool(void)
 {
     return below(2) == 1;
 }
 
-/* From 1 to most, of each order of magnitude about as often; now and then a multiple of 16, as sizes of models are. */
+/* Returns a random number in [1, most], evenly over the orders of magnitude; sometimes a multiple of 16, as in real
+ * models. */
 static int size(int64_t most)
 {
     int64_t top = 1;
@@ -65,14 +66,14 @@ static void add(const char *format, ...)
     va_end(list);
 }
 
-/* ------------------------------------------------------------------ families: each writes a script, returns its opset
- */
+/* ------------------------------------------------------------------ families: each writes a script, returns its
+ * opset */
 
 static int products(void)
 {
     const int m = size(300), k = size(3000), n = size(1 + 2000000 / (m * k + 4000));
 
-    if (coin()) {
+    if (random_bool()) {
         add("x : %d,%d\nw = [%d,%d]\nb = [%d]\np = Gemm(x, w, b) transB=1 alpha=0.7\n", m, k, n, k, n);
     } else {
         add("x : %d,%d\nw = [%d,%d]\nb = [%d]\nq = MatMul(x, w)\np = Add(q, b)\n", m, k, k, n, n);
@@ -84,7 +85,7 @@ static int products(void)
 static int computed_products(void)
 {
     const int batch = size(12), m = size(200), k = size(700), n = size(1 + 1000000 / (m * k));
-    const bool turned = coin();
+    const bool turned = random_bool();
 
     add("a : %d,%d,%d\nb : %d,%d,%d\n", batch, m, k, batch, turned ? n : k, turned ? k : n);
     if (turned)
@@ -125,14 +126,14 @@ static int convolutions(void)
     return 14;
 }
 
-/* "d0,d1,..." of `most` elements and fewer: often so many that a loop is worth several ranges. Returns the rank. */
+/* Writes "d0,d1,..." with at most `most` elements, often enough for several ranges of a loop. Returns the rank. */
 static int shape(char *text, int64_t most, int *dims)
 {
     const int rank = 1 + (int)below(4), filled = (int)below(rank);
     int64_t left = most >> below(6);
 
     for (int d = 0; d < rank; d++) {
-        dims[d] = d == filled ? 1 : size(d + 1 == rank ? coin() ? 70 : 1500 : 60);
+        dims[d] = d == filled ? 1 : size(d + 1 == rank ? random_bool() ? 70 : 1500 : 60);
         dims[d] = dims[d] > left ? (int)left : dims[d];
         left /= dims[d];
     }
@@ -149,7 +150,7 @@ static int softmaxes(void)
     int dims[4], rank = shape(text, 300000, dims);
 
     add("x : %s\ny = %s(x) axis=%d\n-> y", text, ONE_OF("Softmax", "Softmax", "LogSoftmax", "Hardmax"),
-        coin() ? rank - 1 : (int)below(rank));
+        random_bool() ? rank - 1 : (int)below(rank));
     return 13;
 }
 
@@ -164,7 +165,7 @@ static int reductions(void)
     add("x : %s\na = Abs(x)\ny = %s(a) axes=%s keepdims=%d\n-> y", text,
         ONE_OF("ReduceMean", "ReduceSum", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp", "ReduceLogSum",
                "ReduceProd", "ReduceMax", "ReduceMin"),
-        axes, coin());
+        axes, random_bool());
     return 11;
 }
 
@@ -225,7 +226,7 @@ static int elements(void)
     char text[64];
     int dims[4], rank = shape(text, 200000, dims);
 
-    add("x : %s\nb : %d\n", text, coin() ? dims[rank - 1] : 1);
+    add("x : %s\nb : %d\n", text, random_bool() ? dims[rank - 1] : 1);
     add("a = %s(x)\n", ONE_OF("Sigmoid", "Tanh", "Erf", "Exp", "Softplus", "Mish", "Sin", "Cos", "Elu", "Gelu", "Atan",
                               "Reciprocal", "HardSwish", "Selu", "Softsign", "Celu"));
     add("c = %s(a, b)\n", ONE_OF("Add", "Mul", "Sub", "Div", "Max", "Min"));
@@ -235,7 +236,8 @@ static int elements(void)
 
 static int attentions(void)
 {
-    const int heads = size(8), queries = size(150), keys = size(400), wide = size(80), shared = coin() ? heads : 1;
+    const int heads = size(8), queries = size(150), keys = size(400), wide = size(80),
+              shared = random_bool() ? heads : 1;
 
     switch (below(3)) {
     case 0:
@@ -269,11 +271,11 @@ static int recurrences(void)
     return 14;
 }
 
-/* Products of bytes, and by weights of few bits. */
+/* Matrix multiplications of int8 and with low-bit weights. */
 static int bytes(void)
 {
     const int m = size(80), k = size(900), n = size(150), high = 3 + size(25), channels = size(64),
-              group = coin() ? channels : 1;
+              group = random_bool() ? channels : 1;
 
     switch (below(4)) {
     case 0:
@@ -299,13 +301,13 @@ static int bytes(void)
 
         add("x : %d,%d\nw = [%d,%d,16]\ns = [%d]\nz = [] 160.0\nv = Mul(w, z)\nb = Cast(v) to=2\n"
             "y = ms.MatMulNBits(x, b, s) K=%d N=%d bits=4 block_size=32 accuracy_level=%d\n-> y",
-            m, blocks * 32, n, blocks, n * blocks, blocks * 32, n, coin() ? 4 : 0);
+            m, blocks * 32, n, blocks, n * blocks, blocks * 32, n, random_bool() ? 4 : 0);
     }
     }
     return 20;
 }
 
-static int rest(void)
+static int other_operators(void)
 {
     const int a = size(60), b = size(60), c = size(60), high = size(40), wide = size(40), channels = size(30);
 
@@ -340,12 +342,12 @@ static int rest(void)
     return 17;
 }
 
-/* A row of layers of a transformer's kind, or of a network of convolutions: what regions are formed of. */
+/* Layers of a transformer or of a convolutional network, which form regions. */
 static int layers(void)
 {
     const int count = 2 + (int)below(5), rows = size(150), channels = 4 * size(16), high = 3 + size(28),
               images = 1 + (int)below(2);
-    const bool is_image = coin();
+    const bool is_image = random_bool();
     int n = is_image ? channels : 4 * size(60);
 
     if (is_image)
@@ -398,14 +400,14 @@ static const struct family {
     { "attentions", attentions },
     { "recurrences", recurrences },
     { "bytes", bytes },
-    { "rest", rest },
+    { "rest", other_operators },
     { "layers", layers },
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* ------------------------------------------------------------------ loops that are cut at random */
+/* ------------------------------------------------------------------ random division of loops */
 
-static uint32_t workers; /* of loops; 0: they go their usual way */
+static uint32_t workers; /* workers of loops; 0: loops are not changed */
 static bool in_loop;
 static uint32_t this_worker;
 static bool was_cut;
@@ -429,7 +431,7 @@ inlay_status __wrap_threads_parallel_for(const inlay_run *run, int64_t count, in
     grain = grain < 1 ? 1 : grain;
     while (ends[ranges] < count) {
         const int64_t left = count - ends[ranges];
-        int64_t length = grain + below(1 + (coin() ? grain : left / 4));
+        int64_t length = grain + below(1 + (random_bool() ? grain : left / 4));
 
         if (left - length < grain || ranges + 1 == MOST_RANGES)
             length = left;
@@ -451,7 +453,7 @@ inlay_status __wrap_threads_parallel_for(const inlay_run *run, int64_t count, in
     return status;
 }
 
-/* ------------------------------------------------------------------ all of them */
+/* ------------------------------------------------------------------ all families */
 
 static const struct variant variants[] = {
     { "by cost", { NULL } },
@@ -467,7 +469,7 @@ static const struct variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 #ifdef HAVE_VULKAN
-/* A driver takes longer to compile than all else does to run: for one case of each family, where there is a device. */
+/* One case of each family if there is a device, because drivers compile longer than all other cases run. */
 static const struct variant on_device = {
     "vulkan", { "providers", "vulkan,reference", "policy", "priority", "vulkan.device", "auto", NULL }
 };
@@ -515,7 +517,7 @@ static void check(const struct variant *variant, int opset)
         { "2", "2 threads and a warm cache", true, true },
         { "3", "3 threads", true, false },
         { "4", "4 threads", true, false },
-        { "4", "4 threads as they come", false, false },
+        { "4", "4 threads, loops divided as usual", false, false },
     };
     struct rig one;
 
@@ -555,7 +557,7 @@ static void the_same_bits(void **state)
     }
 }
 
-/* Otherwise all of the above would compare whole loops with whole loops. */
+/* Checks that loops were divided at all. */
 static void loops_were_cut(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The same bits on any number of threads: small graphs of every family of kernels, by each provider, and by each kernel
- * that can be asked for by name, on one thread and on two to four. Sizes are chosen so that threads share the work, and
- * so that no cut comes out even. */
+/* Results are bitwise equal on any number of threads: small graphs for every family of kernels, on each provider and
+ * with each kernel that an option selects, on one thread and on two to four. Sizes are large enough for several
+ * threads, and no division is even. */
 #include "../cpu/region_provider.h"
 #include "cmocka_all.h"
 #include "session/session.h"
@@ -9,7 +9,7 @@
 
 enum { MOST = SAME_BITS_THREADS };
 
-/* The largest team that a loop has had. */
+/* The largest number of threads that a loop has used. */
 static uint32_t largest;
 
 void __real_gomp_team(void (*fn)(void *data), void *data, uint32_t threads);
@@ -20,7 +20,7 @@ void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
     __real_gomp_team(fn, data, threads);
 }
 
-/* Runs of a session for four threads that are given fewer. */
+/* Runs a session for four threads with fewer. */
 static void expect_same_of_fewer(const struct rig *one, const struct rig *many, const struct variant *variant,
                                  const char *script)
 {
@@ -54,7 +54,7 @@ static void expect_same(const char *script, int64_t opset, const struct variant 
     rig_close(&one);
 }
 
-/* A loop that is worth it takes all threads of a session, unless its run is told to take fewer. */
+/* A large loop uses all threads of a session, unless the run limits them. */
 static void fewer_threads(void **state)
 {
     static const struct variant variant = { "reference", { "providers", "reference", NULL } };
@@ -62,7 +62,7 @@ static void fewer_threads(void **state)
     struct rig many = same_bits_run("x : 200,300\nw = [300,400]\ny = MatMul(x, w)\n-> y", 13, &variant, "4", NULL);
 
     (void)state;
-    if (threads_budget() != MOST) { /* a quota of this container */
+    if (threads_budget() != MOST) { /* a CPU quota of this container */
         rig_close(&many);
         skip();
     }
@@ -78,7 +78,8 @@ static void fewer_threads(void **state)
     largest = 0;
     assert_int_equal(inlay_context_run(many.context, &options, NULL), INLAY_OK);
     assert_int_equal(largest, 4);
-    options.struct_size = offsetof(inlay_run_options, max_threads); /* of a program that knows nothing of it */
+    options.struct_size = offsetof(inlay_run_options, max_threads); /* options of a program that was built before
+                                                                     * this field existed */
     options.max_threads = 1;
     largest = 0;
     assert_int_equal(inlay_context_run(many.context, &options, NULL), INLAY_OK);
@@ -121,7 +122,7 @@ static void by_kernels(const char *script, int64_t opset, const char *const *ker
     }
 }
 
-/* ------------------------------------------------------------------ products */
+/* ------------------------------------------------------------------ matrix multiplications */
 
 static void products(void **state)
 {
@@ -135,15 +136,15 @@ static void products(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const int *s = sizes[i];
+        const int *size = sizes[i];
 
         (void)snprintf(script, sizeof script, "x : %d,%d\nw = [%d,%d]\nb = [%d]\np = MatMul(x, w)\ny = Add(p, b)\n-> y",
-                       s[0], s[1], s[1], s[2], s[2]);
+                       size[0], size[1], size[1], size[2], size[2]);
         by_providers(script, 13);
         by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
         (void)snprintf(script, sizeof script,
-                       "x : %d,%d\nw = [%d,%d]\nb = [%d]\ny = Gemm(x, w, b) transB=1 alpha=0.7\n-> y", s[0], s[1], s[2],
-                       s[1], s[2]);
+                       "x : %d,%d\nw = [%d,%d]\nb = [%d]\ny = Gemm(x, w, b) transB=1 alpha=0.7\n-> y", size[0], size[1],
+                       size[2], size[1], size[2]);
         by_providers(script, 13);
     }
 }
@@ -160,10 +161,10 @@ static void computed_products(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int turned = 0; turned < 2; turned++) {
-            const int *s = sizes[i];
+            const int *size = sizes[i];
 
-            (void)snprintf(script, sizeof script, "a : %d,%d,%d\nb : %d,%d,%d\n%sy = MatMul(a, %s)\n-> y", s[0], s[1],
-                           s[2], s[0], turned ? s[3] : s[2], turned ? s[2] : s[3],
+            (void)snprintf(script, sizeof script, "a : %d,%d,%d\nb : %d,%d,%d\n%sy = MatMul(a, %s)\n-> y", size[0],
+                           size[1], size[2], size[0], turned ? size[3] : size[2], turned ? size[2] : size[3],
                            turned ? "t = Transpose(b) perm=0,2,1\n" : "", turned ? "t" : "b");
             by_providers(script, 13);
             by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
@@ -189,19 +190,19 @@ static void convolutions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const int *s = sizes[i], pad = s[5] / 2;
+        const int *size = sizes[i], pad = size[5] / 2;
 
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w, c) strides=%d,%d pads=%d,%d,%d,%d "
                        "group=%d\ns = Sigmoid(k)\ny = Mul(k, s)\n-> y",
-                       s[0], s[1], s[2], s[3], s[4], s[1] / s[7], s[5], s[5], s[4], s[6], s[6], pad, pad, pad, pad,
-                       s[7]);
+                       size[0], size[1], size[2], size[3], size[4], size[1] / size[7], size[5], size[5], size[4],
+                       size[6], size[6], pad, pad, pad, pad, size[7]);
         by_providers(script, 13);
         by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
     }
 }
 
-/* Ops that are one step where a model of what they take says so, and others that have convolutions as neighbours. */
+/* Operators that are fused into one step by a cost model, and others between convolutions. */
 static void blocks(void **state)
 {
     static const char *const rows[] = {
@@ -228,7 +229,7 @@ static void blocks(void **state)
         by_providers(rows[i], 13);
 }
 
-/* ------------------------------------------------------------------ reductions and what has them inside */
+/* ------------------------------------------------------------------ reductions and operators that contain them */
 
 static void reductions(void **state)
 {
@@ -318,7 +319,7 @@ static void recurrences(void **state)
         by_providers(rows[i], 14);
 }
 
-/* ------------------------------------------------------------------ bytes, and what is left */
+/* ------------------------------------------------------------------ int8 and others */
 
 #define BYTES "xs = [] 0.03\nws = [] 0.01\nx8 = QuantizeLinear(x, xs)\nw8 = QuantizeLinear(w, ws)\n"
 
@@ -370,7 +371,7 @@ static void elements(void **state)
 
 /* ------------------------------------------------------------------ reproducible */
 
-/* A row of the first input alone, and the same one as the first of several; all else is constant. */
+/* Compares one row alone with the same row as the first of several; all other inputs are constant. */
 static void rows_alone(void **state)
 {
     static const char *const rows[] = {
@@ -412,15 +413,15 @@ static void rows_alone(void **state)
             if (memcmp(inlay_value_data(inlay_context_output(one.context, 0)),
                        inlay_value_data(inlay_context_output(rig.context, 0)),
                        inlay_value_bytes(inlay_context_output(one.context, 0))) != 0)
-                fail_msg("a row alone is not what it is among %lld, in\n%s", (long long)count, rows[i]);
+                fail_msg("a row alone differs from the same row among %lld, in\n%s", (long long)count, rows[i]);
             rig_close(&rig);
         }
         rig_close(&one);
     }
 }
 
-/* Nothing that was measured counts, and providers are taken in their order. */
-static void measures_nothing(void **state)
+/* Measurements have no effect, and providers are chosen by their order. */
+static void ignores_measurements(void **state)
 {
     struct wire wire = { 0 };
     struct rig rig;
@@ -433,7 +434,7 @@ static void measures_nothing(void **state)
     rig_close(&rig);
 }
 
-/* Otherwise all of the above would compare one thread with two. */
+/* Checks that four threads are used at all. */
 static void four_threads(void **state)
 {
     struct wire wire = { 0 };
@@ -456,7 +457,7 @@ int main(void)
         cmocka_unit_test(reductions),   cmocka_unit_test(means),
         cmocka_unit_test(attentions),   cmocka_unit_test(recurrences),
         cmocka_unit_test(bytes),        cmocka_unit_test(elements),
-        cmocka_unit_test(rows_alone),   cmocka_unit_test(measures_nothing),
+        cmocka_unit_test(rows_alone),   cmocka_unit_test(ignores_measurements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Sessions come and go in several threads over the same plugins, good ones and bad ones; what outlives a failure. */
+/* Sessions are created and destroyed in several threads with the same plugins, valid and invalid; objects that
+ * outlive a failure. */
 #include "rig.h"
 #include <pthread.h>
 
@@ -16,7 +17,7 @@ static void write_model(struct wire *wire, bool bad)
     wire_end(wire, mark);
 }
 
-/* cmocka's assertions are for one thread: the result says how far it came. */
+/* cmocka's assertions work on one thread only: the result is the number of the last step. */
 static int open_run_close(bool bad, float seed)
 {
     static const int64_t dims = 3;
@@ -77,8 +78,8 @@ static void sessions_in_threads(void **state)
     }
 }
 
-/* What the caller imported stays his: it is handed on by reference, never written to. */
-static void lists_of_the_callers(void **state)
+/* Lists that the caller imported are passed by reference and never written to. */
+static void caller_lists(void **state)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
@@ -110,7 +111,7 @@ static void lists_of_the_callers(void **state)
     rig_close(&rig);
 }
 
-static void options_that_are_wrong(void **state)
+static void invalid_options(void **state)
 {
     static const struct {
         const char *name, *value, *said;
@@ -137,7 +138,7 @@ static void options_that_are_wrong(void **state)
     inlay_options_destroy(options);
 }
 
-/* Option dim: a size that is a sum follows from its parts, as far as they are fixed. */
+/* Option dim: a size that is a sum follows from its terms, if these are fixed. */
 static void sums_of_dims(void **state)
 {
     static const struct {
@@ -179,8 +180,8 @@ static void sums_of_dims(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(lists_of_the_callers),
-                                        cmocka_unit_test(options_that_are_wrong), cmocka_unit_test(sums_of_dims) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(caller_lists),
+                                        cmocka_unit_test(invalid_options), cmocka_unit_test(sums_of_dims) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Special values have one meaning at every level and on every provider: what the operators of the file make of them,
- * one after the other (README, "Special values"). Graphs that passes put together and kernels of every family, with
- * NaN, infinities and numbers from the least to the largest, beside the reference at level 0. */
+/* Special values give the same result at every level and on every provider: the result of the model's operators
+ * executed one by one (README, "Special values"). Graphs that passes fuse and kernels of every family, with NaN,
+ * infinities and numbers from the smallest to the largest, are compared with the reference at level 0. */
 #include "cmocka_all.h"
 #include "graph_script.h"
 #include <float.h>
@@ -13,7 +13,7 @@ static const char *const device[] = { "policy", "priority", "providers", "vulkan
 static const struct {
     const char *name;
     const char *const *options;
-    bool optional; /* the machine may not have it */
+    bool optional; /* the provider may be missing */
 } settings[] = {
     { "reference", reference, false },
     { "cpu", best, true },
@@ -21,7 +21,7 @@ static const struct {
     { "vulkan", device, true },
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
-static struct rig held[SETTINGS]; /* keeps the plugins loaded between the tests' own sessions */
+static struct rig held[SETTINGS]; /* keeps the plugins loaded between the sessions of the tests */
 static bool there[SETTINGS];
 
 static bool try_open(const char *script, const char *const *options, struct rig *out)
@@ -55,8 +55,8 @@ static int release_providers(void **state)
     return 0;
 }
 
-/* A number of which element of which input. */
-struct plant {
+/* Sets one element of an input. */
+struct element_setting {
     const char *input;
     int64_t at;
     float value;
@@ -64,7 +64,7 @@ struct plant {
 
 struct planted {
     const char *what;
-    struct plant plants[6];
+    struct element_setting plants[6];
     size_t count;
 };
 
@@ -114,7 +114,7 @@ static void compare(const struct rig *got, const struct rig *want, const char *s
     }
 }
 
-/* The sessions of one script; each is opened when it is first asked for, and runs all that the script is fed. */
+/* The sessions of one script. Each is opened on first use and runs all inputs of the script. */
 enum { LEVEL_0 = SETTINGS, SESSIONS };
 struct sessions {
     const char *script;
@@ -148,7 +148,7 @@ static void expect_none_wrong(void)
 
 /* ------------------------------------------------------------------ attention */
 
-/* From scores s to what Softmax reads, a. pad, hole: conditions of keys and of scores; m, n: inputs to be added. */
+/* From the scores s to the input a of Softmax. pad, hole: conditions on keys and on scores; m, n: additive masks. */
 static const char *const masks[] = {
     "a = Identity(s)",
     "a = Add(s, m)",
@@ -190,7 +190,7 @@ static const struct planted attended[] = {
     { "keys padded on the left", { { "m", 0, -3.4028235e38f }, { "u", 0, 9 }, { "u", 1, 9 } }, 3 },
     { "all keys padded", { { "u", 0, 9 }, { "u", 1, 9 }, { "u", 2, 9 }, { "u", 3, 9 }, { "u", 4, 9 } }, 5 },
     { "NaN where keys are padded", { { "u", 4, 9 }, { "k", 33, NAN } }, 2 },
-    { "NaN where a hole is",
+    { "NaN at a hole",
       { { "h", 4, 9 }, { "h", 9, 9 }, { "h", 14, 9 }, { "h", 19, 9 }, { "h", 24, 9 }, { "k", 33, NAN } },
       6 },
 };
@@ -230,8 +230,8 @@ static void attention(void **state)
     expect_none_wrong();
 }
 
-/* Providers have a kernel for what is put together: a pin that cannot be kept is an error. */
-static void attention_by_each(void **state)
+/* Each provider with an attention kernel runs the fused node: a pin that cannot be met is an error. */
+static void attention_on_each_provider(void **state)
 {
     static const char script[] =
         "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 1,1,5,6\nu : 2,1,1,6\nlow = [] -inf\none = [] 0.5\nzero = [] 0\n"
@@ -251,17 +251,17 @@ static void attention_by_each(void **state)
         options[n] = "pin";
         options[n + 1] = pin;
         (void)snprintf(pin, sizeof pin, "op:Relu=%s", names[i]);
-        if (!there[i] || !try_open("x : 3\ny = Relu(x)\n-> y", options, &rig)) /* an optional provider is not there */
+        if (!there[i] || !try_open("x : 3\ny = Relu(x)\n-> y", options, &rig)) /* an optional provider is missing */
             continue;
         rig_close(&rig);
         (void)snprintf(pin, sizeof pin, "op:Attention=%s", names[i]);
         if (!try_open(script, options, &rig))
-            fail_msg("%s does not take the attention", settings[i].name);
+            fail_msg("%s does not run the attention", settings[i].name);
         rig_close(&rig);
     }
 }
 
-/* ------------------------------------------------------------------ texts */
+/* ------------------------------------------------------------------ numbers as strings */
 
 static void texts(void **state)
 {
@@ -313,7 +313,7 @@ static void texts(void **state)
         }
 }
 
-/* ------------------------------------------------------------------ nothing */
+/* ------------------------------------------------------------------ empty tensors */
 
 static void no_elements(void **state)
 {
@@ -371,13 +371,13 @@ static void no_elements(void **state)
     expect_none_wrong();
 }
 
-/* Images without pixels that padding makes larger: the pool's own, and that of a Pad. Sizes are known, or not (N). */
+/* Images without pixels that padding enlarges, by the pool's own pads and by Pad. Sizes are known, or symbolic (N). */
 static const struct {
-    const char *dims, *symbolic, *shape; /* of x: known, not, and at the run */
+    const char *dims, *symbolic, *shape; /* of x: fixed, symbolic, and at run time */
     const char *pads;                    /* of Pad */
-    const char *window;                  /* attributes of the pool behind a Pad */
-    const char *padded;                  /* and of a pool alone */
-    const char *weights;                 /* of a convolution of that window */
+    const char *window;                  /* attributes of the pool after Pad */
+    const char *padded;                  /* attributes of a pool with pads */
+    const char *weights;                 /* of a convolution with that kernel size */
 } voids[] = {
     { "1,4,0", "1,4,N", "1,4,0", "i[6] 0,0,1,0,0,1", "kernel_shape=2,", "kernel_shape=2, pads=1,1", "[3,4,2]" },
     { "1,4,0", "1,4,N", "1,4,0", "i[6] 0,0,9,0,0,9", "kernel_shape=10, strides=2,", "kernel_shape=10, pads=9,9",
@@ -400,7 +400,7 @@ static void expect_void(const char *script, const char *dims, const char *filler
     rig_run(&want);
     for (int64_t i = 0; filler != NULL && i < inlay_value_count(inlay_context_output(want.context, 0)); i++)
         if (((const float *)inlay_value_data(inlay_context_output(want.context, 0)))[i] != strtof(filler, NULL))
-            fail_msg("level 0 does not make %s of nothing:\n%s", filler, script);
+            fail_msg("level 0 does not give %s for padding alone:\n%s", filler, script);
     for (size_t k = 0; k < SETTINGS; k++) {
         struct rig got;
 
@@ -419,8 +419,8 @@ static void expect_void(const char *script, const char *dims, const char *filler
 static void no_pixels(void **state)
 {
     static const struct {
-        const char *call;   /* %s: what is pooled, and the window */
-        const char *filler; /* of Pad; what is made of padding alone */
+        const char *call;   /* %s: the input of the pool, and the kernel size */
+        const char *filler; /* of Pad; the result for padding alone */
     } pools[] = {
         { "y = MaxPool(%s) %s", "-inf" },
         { "y = AveragePool(%s) %s", "0" },
@@ -442,7 +442,7 @@ static void no_pixels(void **state)
     wrong = 0;
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
         for (size_t v = 0; v < sizeof voids / sizeof *voids; v++)
-            for (int k = 0; k < 4; k++) { /* known or not, with a Pad or pads */
+            for (int k = 0; k < 4; k++) { /* fixed or symbolic, with a Pad or pads */
                 const bool pad = k % 2 == 0;
                 char script[400], call[200];
 
@@ -458,8 +458,8 @@ static void no_pixels(void **state)
 
 /* ------------------------------------------------------------------ the whole range of numbers */
 
-/* Operators of x, [8,7], or of x4, the same as [2,4,7,1] ("4" in front). Those with "~" in front have a relative
- * accuracy over all of the range, where their result is small too. */
+/* Operators of x, [8,7], or of x4, the same as [2,4,7,1] (marked by "4"). Those marked by "~" have a relative
+ * accuracy over the whole range, even if their result is small. */
 static const char *const ranged[] = {
     "Softmax(x)",
     "Softmax(x) axis=0",
@@ -523,7 +523,7 @@ static const char *const ranged[] = {
 
 enum { OVERFLOWING = 2, ODD_SETS, LARGEST = ODD_SETS + 3, SETS = LARGEST + 2 };
 
-/* Rows of 7: sizes that come together; such that squares of them overflow, or are 0; and with something odd. */
+/* Fills rows of 7: values of similar magnitude, whose squares overflow or are 0, and with one special value. */
 static void fill_range(float *input, int row, size_t set)
 {
     static const float sizes[3][8] = { { 1e-17f, 1e-12f, 1e-8f, 1e-3f, 1, 20, 90, 1e4f },
@@ -535,7 +535,7 @@ static void fill_range(float *input, int row, size_t set)
 
         input[i] = size * (i % 3 == 1 ? -1 : 1) * (0.4f + 0.1f * (float)((i * 5 + row) % 7));
     }
-    if (set >= ODD_SETS) /* the same with one odd number, and a row of it */
+    if (set >= ODD_SETS) /* the same with one special value, and a row of it */
         input[row % 7] = odd[set - ODD_SETS];
     for (int i = 0; set >= ODD_SETS && row == 3 && i < 7; i++)
         input[i] = odd[set - ODD_SETS];
@@ -554,15 +554,15 @@ static void feed_range(struct rig *rig, const void *fed)
     rig_bind(rig, 0, value);
 }
 
-/* Within a thousandth part, and what comes of subnormal numbers within what those can say; the largest and infinity are
- * one. */
-static bool is_close(float x, float y, float least)
+/* Compares within a factor of 1e-3, subnormal numbers within their precision; the largest number and infinity are
+ * equal. */
+static bool is_close(float got, float want, float least)
 {
-    if (isnan(x) || isnan(y))
-        return isnan(x) && isnan(y);
-    if (fabsf(x) > 3.39e38f && fabsf(y) > 3.39e38f)
-        return signbit(x) == signbit(y);
-    return fabsf(x - y) <= 1e-3f * fabsf(y) || fabsf(x - y) <= least;
+    if (isnan(got) || isnan(want))
+        return isnan(got) && isnan(want);
+    if (fabsf(got) > 3.39e38f && fabsf(want) > 3.39e38f)
+        return signbit(got) == signbit(want);
+    return fabsf(got - want) <= 1e-3f * fabsf(want) || fabsf(got - want) <= least;
 }
 
 static void compare_range(const struct rig *got, const struct rig *want, const char *op, const char *setting,
@@ -610,14 +610,14 @@ static void whole_range(void **state)
 
         write_range(script, sizeof script, op, false);
         write_range(wide, sizeof wide, op, true);
-        has_exact = try_open(wide, plain, &exact); /* Celu is of float alone */
+        has_exact = try_open(wide, plain, &exact); /* Celu accepts float only */
         for (size_t set = 0; set < SETS; set++) {
             const struct rig *level_0 = sessions_run(&sessions, LEVEL_0, feed_range, &set);
 
             if (has_exact && set != OVERFLOWING && set < LARGEST) {
                 feed_range(&exact, &set);
                 rig_run(&exact);
-                compare_range(level_0, &exact, op, "level 0 beside double", set);
+                compare_range(level_0, &exact, op, "level 0 compared with double", set);
             }
             for (size_t k = 0; k < SETTINGS; k++)
                 if (there[k] && (settings[k].options != device || (set + i) % 4 == 2 || (*op == '~' && set < ODD_SETS)))
@@ -629,7 +629,7 @@ static void whole_range(void **state)
     expect_none_wrong();
 }
 
-/* The cells of recurrent operators have functions of their own. */
+/* The cells of recurrent operators have separate functions. */
 static void tiny_cell(void **state)
 {
     struct rig rig;
@@ -647,8 +647,12 @@ static void tiny_cell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_elements), cmocka_unit_test(no_pixels),         cmocka_unit_test(texts),
-        cmocka_unit_test(attention),   cmocka_unit_test(attention_by_each), cmocka_unit_test(whole_range),
+        cmocka_unit_test(no_elements),
+        cmocka_unit_test(no_pixels),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(attention_on_each_provider),
+        cmocka_unit_test(whole_range),
         cmocka_unit_test(tiny_cell),
     };
 

@@ -1,23 +1,23 @@
-/* States that a context keeps: the bits are those of a caller who hands outputs on, whatever was rewound, forked, saved
- * or grown in between; a provider that appends in place copies nothing. */
+/* States that a context keeps: results are bitwise equal to those of a caller that passes outputs as inputs, after
+ * rewinding, forking, saving and growing. A provider that appends in place copies nothing. */
 #include "../passes/graph_script.h"
 #include "level.h"
 #include "session/session.h"
 
 enum { HEADS = 4, SHARED = 2, SIZE = 16, MOST = 400 };
 
-/* One layer of attention over a past, two heads of queries for one of keys. */
+/* One attention layer with a past, two query heads per key head. */
 static const char attention[] =
     "q : B,4,S,16\nn : B,2,S,16\nu : B,2,S,16\nm : S,T\npast_0 : B,2,P,16\npast_1 : B,2,P,16\n"
     "present_0 = Concat(past_0, n) axis=2\npresent_1 = Concat(past_1, u) axis=-2\n"
     "y = Attention(q, present_0, present_1, m)\n-> y, present_0, present_1";
-/* A state that is replaced, with names of its own. */
+/* A state that is replaced, with names that need option state. */
 static const char layer[] = "x : B,8\nold : B,8\na = Add(x, old)\nnew = Tanh(a)\ny = Mul(new, x)\n-> y, new";
 
 static const char *const providers[] = { "cpu,reference", "reference" };
 enum { PROVIDERS = sizeof providers / sizeof providers[0] };
 
-/* false: the provider is not built. */
+/* Returns false if the provider is not built. */
 static bool try_open(const char *text, const char *names, const char *state, struct rig *out)
 {
     const char *options[] = {
@@ -35,7 +35,7 @@ static bool try_open(const char *text, const char *names, const char *state, str
     return false;
 }
 
-/* Tokens [at, at + rows) of a sequence: what they are depends on their places alone. */
+/* Binds tokens [at, at + rows) of a sequence; their values depend only on their positions. */
 static void bind_tokens(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
 {
     const int64_t dims[] = { batch, 0, rows, SIZE };
@@ -49,22 +49,22 @@ static void bind_tokens(struct rig *rig, int64_t batch, int64_t at, int64_t rows
         own[1] = i == 0 ? HEADS : SHARED;
         assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, own, &value, NULL), INLAY_OK);
         for (int64_t b = 0; b < batch * own[1]; b++)
-            for (int64_t t = 0; t < rows; t++) {
-                uint32_t seed = (uint32_t)(((at + t) * 31 + b) * 5 + i) * 2654435761u;
+            for (int64_t token = 0; token < rows; token++) {
+                uint32_t seed = (uint32_t)(((at + token) * 31 + b) * 5 + i) * 2654435761u;
 
                 for (int64_t e = 0; e < SIZE; e++)
-                    ((float *)inlay_value_data(value))[(b * rows + t) * SIZE + e] = 4 * script_random(&seed) - 2;
+                    ((float *)inlay_value_data(value))[(b * rows + token) * SIZE + e] = 4 * script_random(&seed) - 2;
             }
         rig_bind(rig, i, value);
     }
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ rows, at + rows }, &mask, NULL), INLAY_OK);
-    for (int64_t t = 0; t < rows; t++)
-        for (int64_t k = at + t + 1; k < at + rows; k++)
-            ((float *)inlay_value_data(mask))[t * (at + rows) + k] = -1e30f;
+    for (int64_t token = 0; token < rows; token++)
+        for (int64_t k = at + token + 1; k < at + rows; k++)
+            ((float *)inlay_value_data(mask))[token * (at + rows) + k] = -1e30f;
     rig_bind(rig, 3, mask);
 }
 
-/* y of one run of the kept states. */
+/* Runs with the kept states and returns y. */
 static inlay_value *step(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
 {
     bind_tokens(rig, batch, at, rows);
@@ -74,8 +74,8 @@ static inlay_value *step(struct rig *rig, int64_t batch, int64_t at, int64_t row
     return inlay_value_ref(inlay_context_output(rig->context, 0));
 }
 
-/* y of the same run with a past that the caller hands on. */
-static inlay_value *handed_on(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
+/* Runs with a past that the caller passes, and returns y. */
+static inlay_value *run_with_passed_states(struct rig *rig, int64_t batch, int64_t at, int64_t rows)
 {
     bind_tokens(rig, batch, at, rows);
     for (uint32_t i = 0; i < 2; i++) {
@@ -90,12 +90,12 @@ static inlay_value *handed_on(struct rig *rig, int64_t batch, int64_t at, int64_
     return inlay_value_ref(inlay_context_output(rig->context, 0));
 }
 
-static void same_bits(inlay_value *a, inlay_value *b)
+static void same_bits(inlay_value *left, inlay_value *right)
 {
-    assert_int_equal(inlay_value_bytes(a), inlay_value_bytes(b));
-    assert_memory_equal(inlay_value_data(a), inlay_value_data(b), (size_t)inlay_value_bytes(a));
-    inlay_value_unref(a);
-    inlay_value_unref(b);
+    assert_int_equal(inlay_value_bytes(left), inlay_value_bytes(right));
+    assert_memory_equal(inlay_value_data(left), inlay_value_data(right), (size_t)inlay_value_bytes(left));
+    inlay_value_unref(left);
+    inlay_value_unref(right);
 }
 
 static void keep(struct rig *rig, uint64_t rows)
@@ -106,8 +106,8 @@ static void keep(struct rig *rig, uint64_t rows)
         fail_msg("%s", diag.text);
 }
 
-/* A prompt, single tokens past what there was room for, and a few at once. */
-static void equal_to_handing_on(void **state)
+/* A prompt, single tokens beyond the reserved room, and several at once. */
+static void equal_to_passed_states(void **state)
 {
     static const int64_t rows[] = { 5, 1, 1, 1, 70, 1, 1, 3, 1, 200, 1, 1 };
 
@@ -122,7 +122,7 @@ static void equal_to_handing_on(void **state)
             continue;
         keep(&kept, 0);
         for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; at += rows[i++]) {
-            inlay_value *a = step(&kept, batch, at, rows[i]), *b = handed_on(&other, batch, at, rows[i]);
+            inlay_value *a = step(&kept, batch, at, rows[i]), *b = run_with_passed_states(&other, batch, at, rows[i]);
 
             same_bits(a, b);
             for (uint32_t k = 0; k < 2; k++) {
@@ -137,7 +137,7 @@ static void equal_to_handing_on(void **state)
     }
 }
 
-/* What appends in place computes what the plain operators do. */
+/* In-place appending gives the results of the plain operators. */
 static void equal_to_the_reference(void **state)
 {
     static const int64_t rows[] = { 7, 1, 1, 4, 1, 90, 1 };
@@ -151,18 +151,18 @@ static void equal_to_the_reference(void **state)
     keep(&fast, 0);
     keep(&plain, 0);
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; at += rows[i++]) {
-        inlay_value *a = step(&fast, 2, at, rows[i]), *b = step(&plain, 2, at, rows[i]);
+        inlay_value *got = step(&fast, 2, at, rows[i]), *want = step(&plain, 2, at, rows[i]);
 
-        for (int64_t k = 0; k < inlay_value_count(b); k++)
-            assert_float_equal(((float *)inlay_value_data(a))[k], ((float *)inlay_value_data(b))[k], 1e-5f);
-        inlay_value_unref(a);
-        inlay_value_unref(b);
+        for (int64_t k = 0; k < inlay_value_count(want); k++)
+            assert_float_equal(((float *)inlay_value_data(got))[k], ((float *)inlay_value_data(want))[k], 1e-5f);
+        inlay_value_unref(got);
+        inlay_value_unref(want);
     }
     rig_close(&fast);
     rig_close(&plain);
 }
 
-static void pairs_are_found(void **state)
+static void state_pairs_are_found(void **state)
 {
     inlay_state_info info = { .struct_size = sizeof info };
 
@@ -213,11 +213,11 @@ static void rewound_and_forked(void **state)
         keep(&rig, 0);
         assert_int_equal(inlay_context_state_fork(branch, main_context, NULL), INLAY_OK);
         same_bits(step(&rig, 2, 12, 1), inlay_value_ref(first[12]));
-        rig.context = main_context; /* which knows nothing of the branch */
+        rig.context = main_context; /* does not depend on the branch */
         same_bits(step(&rig, 2, 12, 1), inlay_value_ref(first[12]));
         same_bits(step(&rig, 2, 13, 1), inlay_value_ref(first[13]));
         assert_int_equal(inlay_context_state_rewind(rig.context, 0, NULL), INLAY_OK);
-        inlay_value_unref(step(&rig, 1, 0, 4)); /* another sequence, of another batch */
+        inlay_value_unref(step(&rig, 1, 0, 4)); /* another sequence with another batch size */
         assert_int_equal(inlay_context_state_rewind(rig.context, 5, NULL), INLAY_INVALID_ARGUMENT);
         inlay_context_destroy(branch);
         for (uint32_t t = 0; t < MOST; t++)
@@ -257,8 +257,8 @@ static void saved_and_restored(void **state)
     }
 }
 
-/* GroupQueryAttention as exporters write it: a mask says how many keys of each sequence count, and how many rows there
- * are in all. Sequences of a batch may begin with fewer tokens than others, and go on where they end. */
+/* GroupQueryAttention as exporters write it: a mask states how many keys of each sequence are valid, and the number
+ * of rows. Sequences of a batch may begin with fewer tokens than others, and continue at their ends. */
 static const char query_groups[] =
     "q : B,S,64\nk : B,S,32\nv : B,S,32\npast_0 : B,2,P,16\npast_1 : B,2,P,16\nmask : B,T\naxis = i[1] 1\n"
     "one = [] 1.0\nsum = ReduceSum(mask, axis) keepdims=0\nless = Sub(sum, one)\nl = Cast(less) to=6\n"
@@ -268,7 +268,8 @@ static const char query_groups[] =
 
 enum { GQA_MOST = 3, GQA_MASK = 5 };
 
-/* One run over `rows` places behind `at` of them. Sequence b has lead[b] tokens where the prompt has most. */
+/* Runs `rows` positions after `at` positions. Sequence b has lead[b] tokens where the longest prompt has the
+ * maximum. */
 static inlay_value *run_groups(struct rig *rig, bool kept, int64_t batch, const int64_t *lead, int64_t at, int64_t rows)
 {
     inlay_value *mask = NULL;
@@ -342,7 +343,7 @@ static void group_query_attention(void **state)
     }
 }
 
-/* The kernel of attention spelled out computes what the plain operators do, whoever ends where. */
+/* The attention kernel gives the results of the plain operators for sequences of different lengths. */
 static void group_query_attention_is_right(void **state)
 {
     static const int64_t lead[GQA_MOST] = { 2, 0, 4 };
@@ -367,8 +368,8 @@ static void group_query_attention_is_right(void **state)
     rig_close(&plain);
 }
 
-/* Once there is room, no run takes memory for its states, where they stay in place. */
-static void memory_stays(void **state)
+/* Once the states have enough room, a run allocates no memory for them, because they stay in place. */
+static void states_need_no_further_memory(void **state)
 {
     inlay_memory_info before = { .struct_size = sizeof before }, after = before;
     struct rig rig;
@@ -414,8 +415,8 @@ static void replaced_states(void **state)
     rig_close(&rig);
 }
 
-/* What the caller holds of an output stays as it is, though the states move on. */
-static void outputs_that_are_kept(void **state)
+/* A reference to an output keeps its value after later runs. */
+static void referenced_outputs_are_stable(void **state)
 {
     inlay_value *held;
     float x[8] = { 1, 2, 3 }, copy[8];
@@ -435,12 +436,12 @@ static void outputs_that_are_kept(void **state)
     rig_close(&rig);
 }
 
-static void errors_say_what_is_wrong(void **state)
+static void error_messages(void **state)
 {
     static const struct {
         const char *option, *part;
     } wrong[] = { { "old", "not INPUT=OUTPUT" },
-                  { "nobody=new", "matches no input" },
+                  { "missing=new", "matches no input" },
                   { "*=new=y", "not INPUT=OUTPUT" },
                   { "old=nothing", "matches no input" } };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -464,7 +465,8 @@ static void errors_say_what_is_wrong(void **state)
     rig_close(&rig);
     assert_true(try_open(layer, "reference", "old=new", &rig));
     rig_floats(&rig, 0, "1,8", (float[8]){ 0 });
-    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_INVALID_ARGUMENT); /* nothing is kept unasked */
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_INVALID_ARGUMENT); /* no state is kept
+                                                                                            * without the request */
     assert_non_null(strstr(diag.text, "'old' is not bound"));
     keep(&rig, 0);
     rig_run(&rig);
@@ -475,14 +477,14 @@ static void errors_say_what_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_handing_on),
-        cmocka_unit_test(pairs_are_found),
+        cmocka_unit_test(equal_to_passed_states),
+        cmocka_unit_test(state_pairs_are_found),
         cmocka_unit_test(rewound_and_forked),
         cmocka_unit_test(saved_and_restored),
-        cmocka_unit_test(memory_stays),
+        cmocka_unit_test(states_need_no_further_memory),
         cmocka_unit_test(replaced_states),
-        cmocka_unit_test(outputs_that_are_kept),
-        cmocka_unit_test(errors_say_what_is_wrong),
+        cmocka_unit_test(referenced_outputs_are_stable),
+        cmocka_unit_test(error_messages),
         cmocka_unit_test(group_query_attention),
         cmocka_unit_test(equal_to_the_reference),
         cmocka_unit_test(group_query_attention_is_right),

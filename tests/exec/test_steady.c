@@ -1,6 +1,6 @@
-/* A run at sizes that were seen before allocates nothing and takes no lock: models of several regions on several
- * providers, sizes that take turns, one thread and two, bodies. Nor does a decoder allocate that reads one token more
- * each time. Calls are counted by functions of the same names here, which all libraries of the process find first. */
+/* A run at known sizes allocates nothing and takes no lock: models with several regions on several providers,
+ * alternating sizes, one thread and two, bodies. A decoder that reads one more token in each run does not allocate
+ * either. Functions of the same names in this program count the calls; all libraries of the process use them. */
 #include "../passes/graph_script.h"
 #include "level.h"
 #include "session/session.h"
@@ -45,11 +45,11 @@ static bool lists_openblas(const char *const *options)
     return false;
 }
 
-/* The script has one input [N, 64]; runs of 3 and of 5 rows take turns. cpu: its threads, 0 = it is not there. The
- * primitives of oneDNN make a map of their arguments each time (our own loops, which CPUs with AVX-512 have, allocate
- * nothing), and regions for several threads take turns, by a lock. Without AVX2 its products take locks as well.
- * OpenBLAS takes a buffer under a lock of its own for
- * each product, but with some kernels: which it has is the CPU's affair, and OPENBLAS_CORETYPE's. */
+/* The script has one input [N, 64]; runs of 3 and of 5 rows alternate. cpu: its number of threads, 0 = not used.
+ * oneDNN's primitives allocate a map of their arguments in each run (built-in kernels, which CPUs with AVX-512 use,
+ * allocate nothing), and regions for several threads take a lock. Without AVX2 its matrix multiplications take locks
+ * as well. OpenBLAS allocates a buffer under a lock for each matrix multiplication with some kernels, depending on
+ * the CPU and OPENBLAS_CORETYPE. */
 static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int cpu)
 {
     struct wire wire = { 0 };
@@ -62,7 +62,7 @@ static void check(const char *what, const char *script, const char *const *optio
 
     script_model(&wire, script, 17);
     if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
-        print_message("%s: %s\n", what, diag.text); /* a provider that is not built */
+        print_message("%s: %s\n", what, diag.text); /* the provider is not built */
         goto done;
     }
     turns(&rig, three, five, 3);
@@ -82,7 +82,7 @@ done:
     inlay_value_unref(five);
 }
 
-/* Products, chains of pointwise operators, a Gather, Softmax. */
+/* Matrix multiplications, chains of pointwise operators, a Gather, Softmax. */
 #define NET                                                                                                            \
     "x : N,64\nw = [64,64]\nv = [64,32]\nc = [64]\na = MatMul(x, w)\nb = Add(a, c)\nd = Relu(b)\ne = Softmax(d)\n"     \
     "i = i[2] 1,0\nf = Gather(e, i) axis=1\ng = MatMul(e, v)\nh = Tanh(g)\nl = CumSum(h, k)\nm = Exp(l)\n-> m, f"
@@ -96,7 +96,7 @@ static void several_regions(void **state)
     for (int thread = 0; thread < 2; thread++) {
         check("reference", NET_INDEX NET,
               (const char *const[]){ "providers", "reference", "intra_threads", threads[thread], NULL }, 4, 0);
-        check("branches side by side", NET_INDEX NET,
+        check("concurrent branches", NET_INDEX NET,
               (const char *const[]){ "providers", "reference", "intra_threads", threads[thread], "inter_threads", "2",
                                      NULL },
               4, 0);
@@ -106,7 +106,7 @@ static void several_regions(void **state)
               (const char *const[]){ "providers", "cpu,reference", "policy", "priority", "intra_threads",
                                      threads[thread], NULL },
               3, thread + 1);
-        check("all in turns", NET_INDEX NET,
+        check("providers alternating", NET_INDEX NET,
               (const char *const[]){ "providers", "cpu,openblas,reference", "pin", "op:MatMul=openblas", "pin",
                                      "op:Softmax=cpu", "pin", "op:Relu=reference", "intra_threads", threads[thread],
                                      NULL },
@@ -142,8 +142,8 @@ static void bind_floats(struct rig *rig, uint32_t input, uint32_t rank, const in
     "shape = Shape(mask)\nat = i[] 1\nlong = Gather(shape, at)\nt = Cast(long) to=6\n"                                 \
     "y, present_0, present_1 = ms.GroupQueryAttention(" q ", k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
 
-/* Attention over a past, and GroupQueryAttention with the arithmetic around it that regions of the reference do; of
- * queries that a product of dynamic integers makes, beside a product whose sizes grow. */
+/* Attention with a past, and GroupQueryAttention with the arithmetic that regions of the reference contain; with
+ * queries from a dynamically quantized matrix multiplication, and with a matrix multiplication whose sizes grow. */
 static const char *const decoders[] = {
     "q : B,4,S,16\nn : B,2,S,16\nu : B,2,S,16\npast_0 : B,2,P,16\npast_1 : B,2,P,16\nm : S,T\n"
     "present_0 = Concat(past_0, n) axis=2\npresent_1 = Concat(past_1, u) axis=2\n"
@@ -172,8 +172,8 @@ static void read_token(struct rig *rig, bool by_heads, int64_t t)
     atomic_store(&counting, false);
 }
 
-/* A token more each time: other sizes in every run. Once as many plans are kept as there may be, the next is made in
- * the memory of one that goes, and states are appended to in place. */
+/* One more token in each run, so that sizes never repeat. After the limit of plans is reached, each new plan reuses
+ * the memory of a removed one, and states are appended in place. */
 static void tokens(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void tokens(void **state)
         script_model(&wire, decoders[k], 23);
         if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
             assert_non_null(strstr(diag.text, "no provider"));
-            print_message("%s\n", diag.text); /* it is not built */
+            print_message("%s\n", diag.text); /* the provider is not built */
             rig_close(&rig);
             continue;
         }
@@ -200,8 +200,8 @@ static void tokens(void **state)
         for (int64_t t = 0; t < WARM + TOKENS; t++)
             read_token(&rig, k == 0, t);
         assert_int_equal(inlay_context_state_length(rig.context), WARM + TOKENS);
-        /* Memory for values that grow is taken now and then, for a quarter more than there are. Below AVX2 cpu declines
-         * products of bytes once it is told their sizes, which is remembered of each. */
+        /* Memory for growing values is allocated rarely, for a quarter more than needed. Below AVX2 the provider cpu
+         * declines int8 matrix multiplications when it knows their sizes, and each refusal is stored. */
         if (info.in_place == 1 && !is_below_avx2() &&
             atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);

@@ -1,5 +1,5 @@
-/* Branches of one run side by side (option inter_threads): which steps go together, that they share no memory, the same
- * bits as one after the other, whose failure is told, and what is left alone. */
+/* Concurrent branches of one run (option inter_threads): which steps form a group, that branches share no memory,
+ * results bitwise equal to sequential execution, which failure is reported, and steps that stay sequential. */
 #include "cmocka_all.h"
 #include "exec/loop/runner.h"
 #include "plan/plan.h"
@@ -9,7 +9,7 @@
 
 enum { CPUS = 4 };
 
-/* This process has four CPUs, whatever the machine has. */
+/* Reports four CPUs on every machine. */
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
 {
     (void)pid;
@@ -32,7 +32,7 @@ static struct rig open_script(const char *script, const char *inter, const char 
     return rig;
 }
 
-/* ------------------------------------------------------------------ what the plan says */
+/* ------------------------------------------------------------------ the plan */
 
 static uint32_t branches_of(const struct rig *rig)
 {
@@ -55,57 +55,58 @@ static bool uses(const plan_step *step, uint32_t place, bool writing)
     return writing && step->workspace == place;
 }
 
-static bool overlap(const plan_place *place, const plan_place *y)
+static bool overlap(const plan_place *place, const plan_place *second)
 {
-    return place->source == PLACE_SLAB && y->source == PLACE_SLAB && place->memory_domain == y->memory_domain &&
-           place->offset < y->offset + y->bytes && y->offset < place->offset + place->bytes;
+    return place->source == PLACE_SLAB && second->source == PLACE_SLAB &&
+           place->memory_domain == second->memory_domain && place->offset < second->offset + second->bytes &&
+           second->offset < place->offset + place->bytes;
 }
 
-/* What one branch writes no other touches, by its bytes. */
-static void expect_apart(const struct plan *plan, const branch_group *wave)
+/* No other branch accesses the bytes that a branch writes. */
+static void expect_apart(const struct plan *plan, const branch_group *group)
 {
-    for (uint32_t a = 0; a < wave->branch_count; a++)
-        for (uint32_t b = 0; b < wave->branch_count; b++)
-            for (uint32_t i = wave->begins[a]; a != b && i < wave->begins[a + 1]; i++)
-                for (uint32_t j = wave->begins[b]; j < wave->begins[b + 1]; j++)
+    for (uint32_t a = 0; a < group->branch_count; a++)
+        for (uint32_t b = 0; b < group->branch_count; b++)
+            for (uint32_t i = group->begins[a]; a != b && i < group->begins[a + 1]; i++)
+                for (uint32_t j = group->begins[b]; j < group->begins[b + 1]; j++)
                     for (uint32_t x = 0; x < plan->place_count; x++)
-                        for (uint32_t y = 0; uses(&plan->steps[wave->steps[i]], x, true) && y < plan->place_count; y++)
-                            if ((uses(&plan->steps[wave->steps[j]], y, true) ||
-                                 uses(&plan->steps[wave->steps[j]], y, false)) &&
+                        for (uint32_t y = 0; uses(&plan->steps[group->steps[i]], x, true) && y < plan->place_count; y++)
+                            if ((uses(&plan->steps[group->steps[j]], y, true) ||
+                                 uses(&plan->steps[group->steps[j]], y, false)) &&
                                 (x == y || overlap(&plan->places[x], &plan->places[y])))
-                                fail_msg("steps %u and %u go side by side on the same bytes", wave->steps[i],
-                                         wave->steps[j]);
+                                fail_msg("steps %u and %u run concurrently on the same bytes", group->steps[i],
+                                         group->steps[j]);
 }
 
-/* Each step of a wave is in one branch, in order. */
-static void expect_whole(const branch_group *wave)
+/* Each step of a group is in one branch, in order. */
+static void expect_whole(const branch_group *group)
 {
     uint32_t seen = 0;
 
-    assert_int_equal(wave->begins[0], 0);
-    assert_int_equal(wave->begins[wave->branch_count], wave->end - wave->first);
-    for (uint32_t k = 0; k < wave->branch_count; k++)
-        for (uint32_t i = wave->begins[k]; i < wave->begins[k + 1]; i++, seen++) {
-            assert_in_range(wave->steps[i], wave->first, wave->end - 1);
-            assert_true(i == wave->begins[k] || wave->steps[i] > wave->steps[i - 1]);
+    assert_int_equal(group->begins[0], 0);
+    assert_int_equal(group->begins[group->branch_count], group->end - group->first);
+    for (uint32_t k = 0; k < group->branch_count; k++)
+        for (uint32_t i = group->begins[k]; i < group->begins[k + 1]; i++, seen++) {
+            assert_in_range(group->steps[i], group->first, group->end - 1);
+            assert_true(i == group->begins[k] || group->steps[i] > group->steps[i - 1]);
         }
-    assert_int_equal(seen, wave->end - wave->first);
+    assert_int_equal(seen, group->end - group->first);
 }
 
-/* ------------------------------------------------------------------ bits */
+/* ------------------------------------------------------------------ equal results */
 
 #define CHAIN(n, op)                                                                                                   \
     "a" #n " = CumSum(x, k) reverse=" #op "\nb" #n " = Softmax(a" #n ")\nc" #n " = ReduceMax(b" #n ") axes=1,\n"
 
 static const struct {
     const char *script;
-    uint32_t branches; /* at least, with four threads on the reference; 0: there are none */
+    uint32_t branches; /* minimum, with four threads on the reference; 0: none */
 } models[] = {
     { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\nc = CumSum(x, k) exclusive=1\n"
       "d = CumSum(x, k) exclusive=1 reverse=1\ny = Concat(a, b, c, d) axis=1\n-> y",
       4 },
     { "x : 24,40\nk = i[] 1\n" CHAIN(0, 0) CHAIN(1, 1) "y = Sub(c0, c1)\n-> y", 2 },
-    /* What one branch makes another reads, and is written over where nobody reads it later. */
+    /* One branch reads the result of another and may overwrite it after the last consumer. */
     { "x : 24,40\nk = i[] 1\na = CumSum(x, k)\nb = Softmax(a)\nc = CumSum(a, k) reverse=1\nd = CumSum(b, k)\n"
       "e = CumSum(c, k)\ny = Sub(d, e)\nz = CumSum(a, k)\n-> y, z",
       2 },
@@ -113,7 +114,7 @@ static const struct {
     { "x : 16,33\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(a, k)\nc = CumSum(a, k) reverse=1\nd = CumSum(b, k)\n"
       "e = CumSum(b, k) reverse=1\nf = Mul(d, e)\ng = Add(f, c)\nh = CumSum(g, k)\n-> h, c",
       2 },
-    /* Products, which have workspaces. */
+    /* Matrix multiplications, which need workspaces. */
     { "x : 64,96\nu = [96,80]\nv = [96,70]\nw = [96,60]\nk = i[] 1\na = MatMul(x, u)\nb = MatMul(x, v)\nc = MatMul(x, "
       "w)\n"
       "d = CumSum(a, k)\ne = CumSum(b, k)\nf = CumSum(c, k)\n-> d, e, f",
@@ -128,7 +129,7 @@ static void expect_same(const struct rig *a, const struct rig *b, const char *sc
 
         assert_int_equal(inlay_value_bytes(value), inlay_value_bytes(y));
         if (memcmp(inlay_value_data(value), inlay_value_data(y), (size_t)inlay_value_bytes(value)) != 0)
-            fail_msg("output %u has other bits in\n%s", o, script);
+            fail_msg("output %u differs in\n%s", o, script);
     }
 }
 
@@ -152,7 +153,7 @@ static void same_bits(void **state)
                 const struct plan *plan;
 
                 script_feed(&many, 3);
-                for (int run = 0; run < 20; run++) { /* by itself it tries both ways */
+                for (int run = 0; run < 20; run++) { /* the run measures both ways */
                     rig_run(&many);
                     expect_same(&one, &many, models[m].script);
                 }
@@ -170,7 +171,7 @@ static void same_bits(void **state)
         }
 }
 
-/* Sizes that change: each plan has branches of its own, in the same rows. */
+/* Sizes that change: each plan has its own branches. */
 static void new_sizes(void **state)
 {
     static const char script[] = "x : N,40\nk = i[] 1\n" CHAIN(0, 0) CHAIN(1, 1) "y = Sub(c0, c1)\n-> y";
@@ -190,10 +191,10 @@ static void new_sizes(void **state)
     rig_close(&many);
 }
 
-/* ------------------------------------------------------------------ what is left alone, what fails */
+/* ------------------------------------------------------------------ sequential steps, failures */
 
-/* Nothing that takes less than the threads take to come. */
-static void little_work(void **state)
+/* Branches that take less time than waking the threads stay sequential. */
+static void small_branches(void **state)
 {
     struct rig rig = open_script("x : 4,4\nk = i[] 1\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
                                  "providers", "reference");
@@ -205,8 +206,8 @@ static void little_work(void **state)
     rig_close(&rig);
 }
 
-/* Large branches of kernels that nobody has timed: the plan has them, and the runs find out. */
-static void much_work(void **state)
+/* Large branches of kernels without measurements: the plan has concurrent branches, and runs measure them. */
+static void large_branches(void **state)
 {
     struct rig rig = open_script("x : 512,512\nk = i[] 0\na = CumSum(x, k)\nb = CumSum(x, k) reverse=1\n-> a, b", "0",
                                  "providers", "reference");
@@ -226,8 +227,8 @@ static void svm_floats(struct wire *wire, const char *name, const float *values,
     wire_end(wire, mark);
 }
 
-/* Support vector machines over one row: what they take of memory is that of a row, so that they fit side by side. */
-static void machines(void **state)
+/* Support vector machines with one input row: their memory is that of a row, so that they run concurrently. */
+static void support_vector_machines(void **state)
 {
     enum { SUPPORTS = 3000, MACHINES = 4 };
     static float numbers[SUPPORTS];
@@ -263,7 +264,7 @@ static void machines(void **state)
     rig_close(&rig);
 }
 
-/* Two branches fail: the one that the model has first is told, always, and the next run is as if nothing had been. */
+/* Two branches fail: the error of the first branch in the order of the model is reported, and the next run works. */
 static void failures(void **state)
 {
     static const char script[] = "x : 40\ni : 3\nj : 3\np = Cast(i) to=7\nq = Cast(j) to=7\ns = Sin(x)\nt = Cos(x)\n"
@@ -287,7 +288,7 @@ static void failures(void **state)
         }
         assert_int_equal(status, INLAY_INVALID_ARGUMENT);
         if (strstr(diag.text, k % 4 == 1 ? "77" : "99") == NULL)
-            fail_msg("'%s' is not of the first that failed", diag.text);
+            fail_msg("'%s' is not the error of the first failing branch", diag.text);
     }
     assert_int_equal(branches_of(&rig), 2);
     rig_close(&rig);
@@ -295,9 +296,12 @@ static void failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits),   cmocka_unit_test(new_sizes),
-                                        cmocka_unit_test(little_work), cmocka_unit_test(much_work),
-                                        cmocka_unit_test(machines),    cmocka_unit_test(failures) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits),
+                                        cmocka_unit_test(new_sizes),
+                                        cmocka_unit_test(small_branches),
+                                        cmocka_unit_test(large_branches),
+                                        cmocka_unit_test(support_vector_machines),
+                                        cmocka_unit_test(failures) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Explanations of small sessions: what they say adds up, text and JSON agree, bodies and devices are in it. */
+/* Reports of small sessions: figures add up, text and JSON agree, bodies and devices are included. */
 #include "cmocka_all.h"
 #include "base/words.h"
 #include "rig.h"
@@ -48,24 +48,24 @@ static double sum(const json_t *array, const char *key)
     return total;
 }
 
-/* In each graph, stretches and copies add up to the graph's cost, and so do regions. */
-static void check_sums(const json_t *g)
+/* In each graph, the costs of partitions and copies add up to the graph's cost, and so do those of regions. */
+static void check_sums(const json_t *graph)
 {
-    const json_t *regions = json_object_get(g, "regions"), *stretches = json_object_get(g, "stretches");
+    const json_t *regions = json_object_get(graph, "regions"), *stretches = json_object_get(graph, "stretches");
     const char *key;
     json_t *body;
 
     assert_float_equal(sum(regions, "cost_ns"), sum(stretches, "cost_ns"), 1e-3 * sum(regions, "cost_ns") + 1e-6);
-    assert_float_equal(sum(stretches, "cost_ns") + number(g, "copies_ns"), number(g, "cost_ns"),
-                       1e-3 * number(g, "cost_ns") + 1e-6);
-    assert_int_equal((int)sum(stretches, "nodes"), json_array_size(json_object_get(g, "nodes")));
+    assert_float_equal(sum(stretches, "cost_ns") + number(graph, "copies_ns"), number(graph, "cost_ns"),
+                       1e-3 * number(graph, "cost_ns") + 1e-6);
+    assert_int_equal((int)sum(stretches, "nodes"), json_array_size(json_object_get(graph, "nodes")));
     assert_int_equal((int)sum(stretches, "regions"), json_array_size(regions));
     for (size_t i = 0; i < json_array_size(regions); i++)
         json_object_foreach(json_object_get(json_array_get(regions, i), "bodies"), key, body)
             check_sums(body);
 }
 
-/* What the regions of a graph do, and their bodies as often as they run. */
+/* Sums a value over the regions of a graph and its bodies, multiplied by their number of runs. */
 static double sum_runs(const json_t *g, const char *name)
 {
     const json_t *regions = json_object_get(g, "regions");
@@ -106,7 +106,7 @@ static void named_node(struct wire *wire, const char *op, const char *inputs, co
     wire_end(wire, mark);
 }
 
-/* x -> Relu -> Neg -> ... -> y, count nodes. */
+/* Opens a chain x -> Relu -> Neg -> ... -> y of count nodes. */
 static struct rig chain(uint32_t count, const char *const *options)
 {
     struct wire wire = { 0 };
@@ -128,7 +128,7 @@ static struct rig chain(uint32_t count, const char *const *options)
     return rig_open(&wire, options);
 }
 
-/* ------------------------------------------------------------------ the tests */
+/* ------------------------------------------------------------------ tests */
 
 static void test_sizes(void **state)
 {
@@ -144,7 +144,7 @@ static void test_sizes(void **state)
         json_decref(json);
         check_agreement(rig.session);
         told = explain(rig.session, (inlay_explain_options){ .columns = 80 });
-        assert_true(told.bytes < 4000); /* what is many is folded */
+        assert_true(told.bytes < 4000); /* repeated entries are folded */
         told_free(&told);
         rig_close(&rig);
     }
@@ -161,7 +161,7 @@ static void test_measures(void **state)
 
     (void)state;
     rig_floats(&rig, 0, "2,3", x);
-    /* Nothing was measured yet: the same as without. */
+    /* Without measurements the report is the same. */
     json = explain_json(rig.session, options);
     assert_null(json_object_get(json, "measured_ns"));
     json_decref(json);
@@ -186,7 +186,7 @@ static void test_measures(void **state)
     rig_close(&rig);
 }
 
-/* Loop over 5 trips whose body has an If. */
+/* A Loop of 5 trips whose body contains an If. */
 static struct rig loop_of_if(void)
 {
     struct wire wire = { 0 };
@@ -252,11 +252,11 @@ static void test_bodies(void **state)
         assert_true(++at < 4);
     then = body_of(loop, at, "then_branch");
     other = body_of(loop, at, "else_branch");
-    /* The dearer branch is what counts. */
+    /* The more expensive branch counts. */
     assert_float_equal(number(then, "times") + number(other, "times"), 1, 0);
     assert_true((number(then, "cost_ns") > number(other, "cost_ns")) == (number(then, "times") == 1));
     json_decref(json);
-    /* Which branch counts, and how often a body runs. */
+    /* The report states the branch that counts, and the number of runs of a body. */
     told = explain(rig.session, (inlay_explain_options){ .format = "text" });
     assert_non_null(strstr(told.data, "body of loop, "));
     assert_non_null(strstr(told.data, ", predicted 5 times:\n"));
@@ -267,7 +267,8 @@ static void test_bodies(void **state)
     rig_close(&rig);
 }
 
-/* What the regions of a provider took in one run: of each graph as often as it ran, bodies included. */
+/* Returns the measured time of a provider's regions in one run: each graph multiplied by its number of runs, bodies
+ * included. */
 static double measured_of(const json_t *g, const char *provider)
 {
     const json_t *regions = json_object_get(g, "regions"), *body;
@@ -275,11 +276,11 @@ static double measured_of(const json_t *g, const char *provider)
     const char *attr;
 
     for (size_t i = 0; i < json_array_size(regions); i++) {
-        json_t *r = json_array_get(regions, i), *bodies = json_object_get(r, "bodies");
+        json_t *region = json_array_get(regions, i), *bodies = json_object_get(region, "bodies");
 
-        executions = number(r, "calls") > executions ? number(r, "calls") : executions;
-        if (strcmp(json_string_value(json_object_get(r, "provider")), provider) == 0)
-            once += number(r, "measured_ns");
+        executions = number(region, "calls") > executions ? number(region, "calls") : executions;
+        if (strcmp(json_string_value(json_object_get(region, "provider")), provider) == 0)
+            once += number(region, "measured_ns");
         json_object_foreach(bodies, attr, body)
             inner += measured_of(body, provider);
     }
@@ -312,7 +313,7 @@ static void test_measured_bodies(void **state)
     mine = json_array_get(json_object_get(json, "providers"), 0);
     all = measured_of(json_object_get(json, "main"), json_string_value(json_object_get(mine, "name")));
     assert_true(all > 0 && fabs(number(mine, "measured_ns") - all) <= 1e-3 * all);
-    /* The branch that ran counts, whichever was thought the dearer. */
+    /* The branch that ran counts, regardless of the prediction. */
     for (size_t at = 0; at < json_array_size(json_object_get(loop, "regions")); at++) {
         if (body_of(loop, at, "then_branch") == NULL)
             continue;
@@ -320,14 +321,14 @@ static void test_measured_bodies(void **state)
         assert_float_equal(number(body_of(loop, at, "else_branch"), "times"), 0, 0);
     }
     json_decref(json);
-    /* Of a node: what its region took. */
+    /* The report of a node has the time of its region. */
     json = explain_json(rig.session, (inlay_explain_options){ .measured = rig.context, .node = "double" });
     assert_true(number(json_array_get(json_object_get(json, "nodes"), 0), "region_measured_ns") > 0);
     json_decref(json);
     rig_close(&rig);
 }
 
-/* What stands in a model is text, whatever it says. */
+/* Names of a model are escaped. */
 static void test_hostile_names(void **state)
 {
     static const char name[] = "</script><img src=x onerror=alert(1)>\x1b[31m\"'&";
@@ -359,7 +360,7 @@ static void test_hostile_names(void **state)
     rig_close(&rig);
 }
 
-/* A device that refuses all nodes of an operator it does not know, with the same words. */
+/* A device refuses all nodes of an unsupported operator with the same reason. */
 static void test_refusals_are_folded(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
@@ -397,7 +398,7 @@ static void test_refusals_are_folded(void **state)
     rig_close(&rig);
 }
 
-/* The runner-up is the difference that forbidding the winner makes. */
+/* The gain over the runner-up equals the cost difference after forbidding the winner. */
 static void test_runner_up(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
@@ -428,7 +429,7 @@ static void refuses(const inlay_session *session, inlay_explain_options options,
         fail_msg("'%s', not '%s'", diag.text, why);
 }
 
-/* What is said of a change of policy is what a session with that policy has. */
+/* The predicted effect of another policy equals the cost of a session with that policy. */
 static void test_what_if(void **state)
 {
     static const char *const by_priority[] = { "plugin_dirs", FAKE_DIR,   "providers", "fake,reference",
@@ -452,7 +453,7 @@ static void test_what_if(void **state)
     rig_close(&second);
 }
 
-/* The same for pins and forbids, on a device that lies behind copies. */
+/* The same for pins and forbids, on a device that needs copies. */
 static void test_what_if_is_true(void **state)
 {
     static const struct {
@@ -491,7 +492,7 @@ static void test_what_if_is_true(void **state)
     }
 }
 
-/* Rules that can't be kept are an answer, not an error. */
+/* Rules that cannot be met are an answer, not an error. */
 static void test_impossible_what_if(void **state)
 {
     const char *const rules[] = { "-reference" };
@@ -508,7 +509,7 @@ static void test_impossible_what_if(void **state)
     rig_close(&rig);
 }
 
-/* A stretch's runner-up is what a session without the winner there would cost. */
+/* The runner-up of a partition has the cost of a session in which the winner is forbidden there. */
 static void test_rival_is_true(void **state)
 {
     static const char *const other[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
@@ -591,7 +592,7 @@ static void test_nodes(void **state)
     rig_close(&rig);
 }
 
-/* What a stretch of regions consists of: each operator once, with its number, and nothing behind the last. */
+/* The operators of a partition of regions: each once, with its number, without a trailing separator. */
 static void test_content(void **state)
 {
     struct rig rig = chain(40, (const char *const[]){ "providers", "reference", NULL });
@@ -628,7 +629,7 @@ static void test_wrong_questions(void **state)
     (void)state;
     assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
-    options.format = "html"; /* the verb makes pages */
+    options.format = "html"; /* the command line writes pages */
     assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay explain --from"));
     options.format = NULL;

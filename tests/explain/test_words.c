@@ -1,4 +1,4 @@
-/* Numbers for people, names that stay one line, JSON whatever the bytes. */
+/* Formatting of numbers, names that stay on one line, JSON of any bytes. */
 #include "cmocka_all.h"
 #include "base/words.h"
 #include "told.h"
@@ -77,7 +77,7 @@ static void test_columns(void **state)
     }
 }
 
-/* Every byte, and what looks like UTF-8 and is not, comes out as JSON that a strict parser takes. */
+/* Every byte, and invalid UTF-8, is written as JSON that a strict parser accepts. */
 static void test_json_of_any_bytes(void **state)
 {
     static const char *const rows[] = {

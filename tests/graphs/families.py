@@ -1,7 +1,7 @@
-"""What random graphs are made of: each family adds a few nodes that read a float tensor of the graph.
+"""Families of random graphs: each adds a few nodes that read a float tensor of the graph.
 
-A family is a function of the graph and of one of its tensors: its name and its shape. It returns nothing; what it adds
-the graph sees by itself. Sizes that ONNX does not allow are left to the graph, which drops such a step."""
+A family is a function of the graph and of one of its tensors: its name and its shape. It returns nothing; the graph
+finds the added nodes. The graph drops steps with sizes that ONNX does not allow."""
 import numpy as np
 from onnx import TensorProto as T
 
@@ -18,7 +18,7 @@ def family(weight, *ranks):
 
 
 def weights(g, *shape):
-    """Random weights, small enough that a product keeps the size of what it reads."""
+    """Random weights, small enough that results have the magnitude of the inputs."""
     return (g.numbers.standard_normal(shape) / np.sqrt(max(1, int(np.prod(shape[1:]))))).astype(F)
 
 
@@ -26,7 +26,7 @@ def above(g, x, least):
     return g.add("Add", g.add("Abs", x), F(least))
 
 
-# ------------------------------------------------------------------ element by element
+# ------------------------------------------------------------------ elementwise
 
 @family(2)
 def unary(g, x, shape):
@@ -81,7 +81,7 @@ def clipped(g, x, shape):
     return g.add("Clip", x, F(-0.5), F(g.pick([1, 6])))
 
 
-# ------------------------------------------------------------------ over axes
+# ------------------------------------------------------------------ reductions and norms
 
 @family(1)
 def reduced(g, x, shape):
@@ -112,7 +112,7 @@ def best(g, x, shape):
 
 @family(1)
 def layer_norm(g, x, shape):
-    """As exporters spell it out; from opset 17 on as one operator half of the time."""
+    """As exporters write it with single operators; from opset 17 on as one operator half of the time."""
     scale, shift = (g.numbers.random(shape[-1]) + .5).astype(F), g.numbers.standard_normal(shape[-1]).astype(F)
     if g.opset >= 17 and g.chance(.5):
         return g.add("LayerNormalization", x, scale, shift, axis=-1)
@@ -121,7 +121,7 @@ def layer_norm(g, x, shape):
     return g.add("Add", g.add("Mul", g.add("Div", centred, g.add("Sqrt", g.add("Add", spread, F(1e-5)))), scale), shift)
 
 
-# ------------------------------------------------------------------ moves
+# ------------------------------------------------------------------ data movement
 
 @family(2)
 def moved(g, x, shape):
@@ -139,7 +139,7 @@ def reshaped(g, x, shape):
         to[at:at + 1] = next(([to[at] // d, d] for d in (2, 3, 4) if to[at] % d == 0), [to[at], 1])
     if g.chance(.5):
         to[g.below(len(to))] = -1
-    elif g.chance(.3) and g.opset >= 13:  # as exporters write it, by the sizes of a tensor
+    elif g.chance(.3) and g.opset >= 13:  # as exporters write it, from the sizes of a tensor
         head = g.add("Slice", g.add("Shape", x), *(np.array([v], np.int64) for v in (0, 1, 0)))
         return g.add("Reshape", x, g.add("Concat", head, np.array([-1], np.int64), axis=0))
     return g.add("Reshape", x, np.array(to, np.int64))
@@ -200,7 +200,7 @@ def repeated(g, x, shape):
                                        [d if d > 1 else g.pick([1, 2, 3]) for d in shape], np.int64))
 
 
-# ------------------------------------------------------------------ products
+# ------------------------------------------------------------------ matrix multiplications
 
 @family(3, 2, 3, 4)
 def product(g, x, shape):
@@ -261,7 +261,7 @@ def recurrent(g, x, shape):
                  *bias, hidden_size=hidden, direction=direction, outputs=3 if name == "LSTM" else 2, **more)
 
 
-# ------------------------------------------------------------------ pictures
+# ------------------------------------------------------------------ images
 
 def windows(g, spatial, dilated=True):
     axes = range(len(spatial))

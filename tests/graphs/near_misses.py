@@ -1,17 +1,17 @@
-"""Families that come near the patterns of the optimiser (host/runtime/passes): each writes what a pass looks for, and in one of
-some places something else. A constant has more axes than what it stands beside, is nearly the right number, or is one
-for each column; axes, orders and masks are others; somebody else reads what is in between.
+"""Families that nearly match the patterns of the optimiser (host/runtime/passes): each writes a pattern of a pass
+with one random deviation. A constant has more axes than the other operand, is nearly the right number, or has one
+value per column; axes, permutations and masks differ; an intermediate value has another consumer.
 
-    what is off                     where it is drawn
+    deviation                       chosen by
     constants of rank k+1, [1]      Graph.scalar()
     numbers nearly right            Graph.scalar()
     a factor for each column        Graph.scalar()
     axes that are not the last      axes_near()
     orders that do not cancel       order_near()
-    a second reader                 shared()
+    a second consumer               shared()
 
-PASSES_NEARED says which family nears which pass of passes.def, PASSES_LEFT why a pass has none; random_graphs.py
---passes compares both with the list."""
+PASSES_NEARED maps passes of passes.def to families, PASSES_LEFT gives the reason for passes without a family;
+random_graphs.py --passes compares both with the list."""
 import numpy as np
 from families import F, above, family, there_and_back, weights
 from onnx import TensorProto as T, helper
@@ -19,7 +19,7 @@ from onnx import TensorProto as T, helper
 PASSES_LEFT = {
     "gradient": "takes models of training, which tests/passes/test_gradient.c has",
     "sparse_constants": "sparse constants are in tests/kernels and tests/model",
-    "searches": "generates text with a decoder of its own (tests/generate)",
+    "searches": "generates text with a decoder (tests/generate)",
     "flex_attention": "an operator of a preview that onnx's package does not have (tests/passes)",
     "float_activations": "changes results, by an option (tests/passes)",
 }
@@ -38,7 +38,7 @@ ANY = ()
 
 
 def shared(g, x, value):
-    """The value, which sometimes has another reader."""
+    """Returns the value, sometimes with another consumer."""
     if g.chance(.1):
         g.also.append(g.add(g.pick(["Neg", "Relu"]), x))
     return value
@@ -49,7 +49,7 @@ def swapped(g, op, a, b):
 
 
 def axes_near(g, shape, right):
-    """The axes, or others."""
+    """Returns the axes, or others."""
     if g.chance(.8):
         return [a - len(shape) if g.chance(.4) else a for a in right]
     return g.some(len(shape))
@@ -137,7 +137,7 @@ def spelled_norm(g, x, shape):
     return swapped(g, "Add", y, g.numbers.standard_normal(size).astype(F)) if g.chance(.5) else y
 
 
-# ------------------------------------------------------------------ arithmetic that says little
+# ------------------------------------------------------------------ arithmetic without effect
 
 @near(3, ANY, "algebra", "no_op", "common_subexpressions")
 def idle(g, x, shape):
@@ -188,7 +188,7 @@ def computed_constants(g, x, shape):
     return g.add("Div", x, c)
 
 
-# ------------------------------------------------------------------ orders and views
+# ------------------------------------------------------------------ transposes and views
 
 @near(4, (2, 3, 4), "merge_transposes", "cancel_transposes", "sink_transposes")
 def turns(g, x, shape):
@@ -276,12 +276,12 @@ def twice_reduced(g, x, shape):
     return g.add("Squeeze" if keep else "Unsqueeze", y, axes)
 
 
-# ------------------------------------------------------------------ products
+# ------------------------------------------------------------------ matrix multiplications
 
 @near(3, (2, 3, 4), "gemm", "merge_products")
 def near_gemm(g, x, shape):
     n = g.pick([1, 4, 8, 16])
-    if g.chance(.3):  # several products of one value
+    if g.chance(.3):  # several multiplications with one value
         parts = []
         for _ in range(2 + g.below(2)):
             y = g.add("MatMul", x, weights(g, n, shape[-1]).T.copy())

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Random graphs, compared: what the default makes of each beside the reference kernels without optimiser.
+"""Random graphs: compares default settings with the reference kernels without optimiser.
 
   random_graphs.py INLAY [--first SEED] [--count N] [--against ORT_BENCH,LIBONNXRUNTIME] [-- FLAG...]
   random_graphs.py --passes passes.def
 
-Seeds are graphs: 2 to 14 steps over the families of families.py and of near_misses.py, which come near each pattern of
-the optimiser, from opset 13 to 17, of float, double or float16, with sizes fixed or symbolic, and inner tensors among
-the outputs. Inputs are ordinary numbers, or have NaN, infinities and denormal numbers in places, or are huge or tiny.
-A session runs at several sizes, empty ones among them, then at the first again, which must give the same bits.
+Seeds are graphs: 2 to 14 steps of the families in families.py and near_misses.py, which nearly match each pattern of
+the optimiser, from opset 13 to 17, in float, double or float16, with fixed or symbolic sizes, and inner tensors among
+the outputs. Inputs are ordinary numbers, or contain NaN, infinities and denormal numbers, or are huge or tiny. A
+session runs at several sizes, including empty ones, then at the first size again, which must give the same bits.
 
-The largest error against the same graph in double may be four times that of level 0, or what moving the inputs by a
-rounding error makes of the result; where the graph has no such form, or rounds to steps, both are compared directly, and
-a few elements may be on another step, or as many as are when the inputs are moved. Of
-some graphs the files are judged as well that `inlay optimize -o`, `--opset`, `extract` and `bundle` make of them.
+The largest error relative to the same graph in double may be four times that of level 0, or the change of the result
+if inputs change by a rounding error. If the graph has no double form, or rounds to steps, both results are compared
+directly, and a few elements may be on another step, or as many as change with the inputs. For some graphs the files
+written by `inlay optimize -o`, `--opset`, `extract` and `bundle` are checked as well.
 
-FLAGs (--isa avx2) go to the run that is judged. --against takes ONNX Runtime's word instead, through the program that
-times it; it is known to differ in Resize with align_corners and scales that leave a fraction. A graph that differs is
-kept, with its inputs, and its folder printed. --passes fails where a pass of the optimiser has neither a family nor a
-reason to have none."""
+FLAGs (--isa avx2) apply to the tested run. --against compares with ONNX Runtime instead, through the program that
+times it; known differences: Resize with align_corners and scales that leave a fraction. A graph that differs is
+stored with its inputs, and its folder printed. --passes fails if a pass of the optimiser has neither a family nor a
+reason."""
 import argparse
 import json
 import os
@@ -39,7 +39,7 @@ from onnx import TensorProto, helper, numpy_helper
 STARTS = [[1, 3, 16, 16], [2, 8, 9, 7], [1, 16, 14, 14], [1, 4, 33, 20], [2, 5, 12], [4, 10, 32], [1, 24, 17], [3, 8],
           [8, 64], [1, 32, 8, 8], [2, 64, 5, 5], [1, 12, 28, 28]]
 LARGEST = 400000  # elements of a tensor
-# Where a value that is off by its last digit becomes another one.
+# Operators that turn a rounding difference into a step.
 STEPS = {"QuantizeLinear", "DynamicQuantizeLinear", "Cast", "ArgMax", "ArgMin", "Round", "Floor", "Ceil", "Mod",
          "Greater", "Less", "TopK", "Sign"}
 
@@ -56,7 +56,7 @@ class Graph:
             self.inputs.append((f"in{i}", start))
             self.floats.append((f"in{i}", start))
 
-    # What the families draw with.
+    # Random choices of the families.
     def pick(self, of):
         return of[self.random.randrange(len(of))]
 
@@ -85,8 +85,8 @@ class Graph:
         return name
 
     def scalar(self, value, shape):
-        """A constant that a pattern has as one number: mostly that; or with as many axes as what it stands beside, with
-        more, one number for each column, or not quite the number."""
+        """A constant for a pattern that has one number: mostly that number; or with the axes of the other operand,
+        with more axes, with one number per column, or a slightly different number."""
         dims = self.random.choices([[], [1], [1] * len(shape), [1] * (len(shape) + 1), shape[-1:]], [60, 14, 10, 12, 4])[0]
         near = self.random.choices([value, np.nextafter(F(value), F(9e9)), value * 1.001, value + 1], [88, 4, 4, 4])[0]
         return np.full(dims, near, F)
@@ -96,8 +96,8 @@ class Graph:
         return f"t{self.made}"
 
     def add(self, op, *inputs, outputs=1, known=(), unread=False, **attributes):
-        """A node. Arrays become constants, None an input left out. known: (type, shape) of the outputs, where onnx has
-        no inference for the operator. Returns its outputs' names, one alone as such."""
+        """Adds a node. Arrays become constants, None an omitted input. known: (type, shape) of the outputs, if onnx has
+        no inference for the operator. Returns the names of its outputs, or the name if there is one."""
         names = ["" if given is None else given if isinstance(given, str) else self.constant(given) for given in inputs]
         made = [self.name() for _ in range(outputs)]
         self.known.update({o: k for o, k in zip(made, known) if k is not None})
@@ -114,18 +114,18 @@ class Graph:
         return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
     def infer(self):
-        """Type and shape of every tensor, {name: (type, dims)}; ValueError where ONNX finds the graph wrong."""
+        """Returns type and shape of every tensor, {name: (type, dims)}; ValueError if ONNX rejects the graph."""
         made = [helper.make_tensor_value_info(o, *self.known[o]) if o in self.known else onnx.ValueInfoProto(name=o)
                 for n in self.nodes for o in n.output]
         try:
             model = onnx.shape_inference.infer_shapes(self.model(self.inputs, made), strict_mode=True, data_prop=True)
-        except Exception as e:  # its own kinds, by version
+        except Exception as e:  # its exception types depend on the version
             raise ValueError(str(e)) from e
         return {v.name: (v.type.tensor_type.elem_type, [d.dim_value for d in v.type.tensor_type.shape.dim])
                 for v in list(model.graph.output) + list(model.graph.value_info)}
 
     def step(self):
-        """One family more; False where it does not fit."""
+        """Adds a family; returns False if it does not fit."""
         name, shape = self.pick(self.floats[-4:])
         known = FAMILIES[None] + FAMILIES.get(len(shape), []) if shape else FAMILIES[None]
         chosen = self.random.choices([f for _, f in known], [w for w, _ in known])[0]
@@ -145,7 +145,7 @@ class Graph:
         return True
 
     def build(self):
-        """The model, or None where no step fitted, and the names of its outputs."""
+        """Returns the model, or None if no step fitted, and the names of its outputs."""
         wanted = self.random.randint(2, 14)
         for _ in range(4 * wanted):
             wanted -= self.step()
@@ -168,7 +168,7 @@ class Graph:
         return other or model, outputs
 
     def feeds(self, shape):
-        """Inputs of that shape: mostly ordinary numbers."""
+        """Returns inputs of that shape: mostly ordinary numbers."""
         kind = self.random.choices(["plain", "odd", "huge", "tiny"], [82, 10, 5, 3])[0]
         made = {}
         for name, _ in self.inputs:
@@ -192,7 +192,7 @@ ONE_TYPE = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatM
 
 
 def retyped(model, old, new):
-    """The model with tensors of one type made another's; None where operators have the one alone."""
+    """Converts the model's tensors from one type to another; None if an operator supports only the first."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     return made if retype(made.graph, old, new) else None
@@ -210,7 +210,7 @@ def retype(graph, old, new):
         if v.type.tensor_type.elem_type == CODES[old]:
             v.type.tensor_type.elem_type = CODES[new]
     scales = {n.input[2] for n in graph.node if n.op_type == "Resize" and len(n.input) > 2}
-    for t in graph.initializer:  # Resize scales by floats whatever it scales
+    for t in graph.initializer:  # the scales of Resize are always floats
         if t.name in scales:
             t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(t).astype(F), t.name))
     for n in graph.node:
@@ -226,17 +226,17 @@ def retype(graph, old, new):
     return True
 
 
-# ------------------------------------------------------------------ what is right
+# ------------------------------------------------------------------ comparison
 
 def off_by(got, want):
-    """The largest difference where both are finite."""
+    """Returns the largest difference of finite elements."""
     both = np.isfinite(got) & np.isfinite(want)
     return np.abs(got - want, where=both, out=np.zeros(want.shape))[both].max(initial=0)
 
 
 def differs(got, want, steps, exact=None, moved=None):
-    """What is wrong with an output, or None. exact: the same in double, and moved by rounding errors of the inputs; None:
-    there is none. Beyond steps a few elements may be another one."""
+    """Returns the error of an output, or None. exact: the result in double, and with inputs changed by rounding
+    errors; None: unknown. After rounding to steps, a few elements may differ."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
     if not np.issubdtype(want.dtype, np.floating):
@@ -251,7 +251,7 @@ def differs(got, want, steps, exact=None, moved=None):
     loose = max(2e-4, 64 * epsilon)
     if exact is not None and exact.shape == want.shape and not steps:
         exact, moved = np.atleast_1d(exact), np.atleast_1d(moved)
-        wrong &= ~(np.abs(exact) > most)  # whether it is still a number is a matter of rounding
+        wrong &= ~(np.abs(exact) > most)  # near overflow, rounding decides
         allowed = 4 * off_by(want, exact) + 8 * off_by(moved, exact) + 16 * epsilon * size
         wrong |= (np.abs(got - exact, where=np.isfinite(got), out=np.zeros_like(want)) > allowed) & np.isfinite(exact) & \
             (gap > allowed)
@@ -274,7 +274,7 @@ REFERENCE = {"providers": ["reference"], "policy": "priority", "level": 0}
 class Judge:
     def __init__(self, args):
         np.seterr(all="ignore")
-        import inlay  # after the fork: each child has a library of its own
+        import inlay  # after the fork: each child loads the library
         self.inlay, self.args = inlay, args
         self.env = dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROBE="never")
         flags = dict(zip((f[2:].replace("-", "_") for f in args.flags[::2]), args.flags[1::2]))
@@ -287,7 +287,7 @@ class Judge:
         return self.inlay.Session(model, config=False, cache_dir="", **self.shared, **options)
 
     def reference(self, model, feeds):
-        """Outputs of level 0, or None where it refuses."""
+        """Returns the outputs of level 0, or None if it rejects the graph."""
         if model is None:
             return None
         try:
@@ -297,7 +297,7 @@ class Judge:
             return None
 
     def doubles(self, graph, model, feeds):
-        """The same in double, twice: as it is, and with inputs and constants moved by a rounding error."""
+        """Returns the outputs in double, and with inputs and constants changed by a rounding error."""
         twin = retyped(model, graph.dtype, np.float64) if graph.dtype != np.float64 else model
         if twin is None:
             return None, None
@@ -307,7 +307,7 @@ class Judge:
         return (exact, moved) if moved is not None else (None, None)
 
     def moved(self, model, feeds, by, seed):
-        """What level 0 makes of inputs and constants that are off by so much."""
+        """Returns the outputs of level 0 for inputs and constants with a relative change."""
         numbers, other = np.random.default_rng(seed), onnx.ModelProto()
         other.CopyFrom(model)
 
@@ -315,12 +315,12 @@ class Judge:
             return (x * (1 + by * numbers.choice([-1, 1], x.shape))).astype(x.dtype)
         for t in other.graph.initializer:
             x = numpy_helper.to_array(t)
-            if x.dtype.kind == "f" and x.size > 4:  # others may be what powers and scales are
+            if x.dtype.kind == "f" and x.size > 4:  # small tensors may be exponents and scales
                 t.CopyFrom(numpy_helper.from_array(move(x), t.name))
         return self.reference(other, {name: move(x) for name, x in feeds.items()})
 
     def jumps(self, graph, model, feeds, want, name):
-        """Do rounding errors of the inputs alone move the output to other steps?"""
+        """Do rounding errors of the inputs change the output to other steps?"""
         halves = any(n.op_type == "Cast" and a.i == TensorProto.FLOAT16 for n in graph.nodes for a in n.attribute)
         for seed in range(4):
             moved = self.moved(model, feeds, 4 * np.finfo(graph.dtype).eps if not halves else 2**-11, seed)
@@ -329,12 +329,12 @@ class Judge:
         return False
 
     def compare(self, graph, model, feeds, got, want, steps):
-        """What is wrong with the outputs, or None. Doubles are asked only where both are not nearly the same."""
+        """Returns the error of the outputs, or None. Runs the double form only if both results differ."""
         twins = None
         large = any(np.abs(x[np.isfinite(x)]).max(initial=0) > 1e12 for x in feeds.values())
         overflow = graph.dtype == np.float16 and any(y.dtype.kind == "f" and not np.isfinite(y).all()
                                                      for y in want.values())
-        if steps and (large or overflow):  # a rounding error is more than a step, or the step between 65504 and infinity
+        if steps and (large or overflow):  # a rounding error exceeds a step, or the step between 65504 and infinity
             got = {name: want[name] if (y.shape, y.dtype) == (want[name].shape, want[name].dtype) else y
                    for name, y in got.items()}
         for name in want:
@@ -358,7 +358,7 @@ class Judge:
         return subprocess.run([self.args.inlay, *words], capture_output=True, text=True, env=self.env, check=False)
 
     def against(self, folder, graph, feeds):
-        """What ONNX Runtime says, or None."""
+        """Returns ONNX Runtime's outputs, or None."""
         for name in "in", "want":
             os.makedirs(f"{folder}/{name}", exist_ok=True)
         for name, x in feeds.items():
@@ -371,7 +371,7 @@ class Judge:
         return {f[:-4]: np.load(f"{folder}/want/{f}") for f in os.listdir(f"{folder}/want")}
 
     def files(self, graph, seed, folder, model, outputs, feeds, want, steps):
-        """What is wrong with the files that verbs make of the model: a sentence, or None."""
+        """Returns the error of the files that verbs write for the model: a message, or None."""
         way, path = seed % 8, f"{folder}/made.onnx"
         if seed % 100 == 7:
             return self.bundle(folder, steps)
@@ -386,7 +386,7 @@ class Judge:
         done = self.command(*verb)
         if done.returncode < 0:
             return f"`inlay {' '.join(verb)}` ended with {done.returncode}"
-        if done.returncode != 0:  # it says that there is no such file; the default must have one
+        if done.returncode != 0:  # the verb wrote no file; the default must write one
             return f"`inlay {' '.join(verb)}`: {done.stderr.strip()}" if way < 2 else None
         try:
             with self.open(path, **REFERENCE) as session:
@@ -398,7 +398,7 @@ class Judge:
         return f"the file of `inlay {' '.join(verb)}`: {wrong}" if wrong else None
 
     def bundle(self, folder, steps):
-        """The verb itself compares the program with `inlay run`; it may refuse a model, and needs a compiler."""
+        """The verb compares the program with `inlay run`; it may reject a model, and needs a compiler."""
         done = self.command("bundle", f"{folder}/m.onnx", "-o", f"{folder}/program", "--json", "--no-config")
         if done.returncode < 0:
             return f"`inlay bundle` ended with {done.returncode}"
@@ -407,7 +407,7 @@ class Judge:
         return None if fits else f"`inlay bundle`: {said}"
 
     def one(self, seed, folder):
-        """What is wrong with this graph: a sentence, or None; "" where there is nothing to compare."""
+        """Returns the error of this graph: a message, or None; "" if nothing was compared."""
         graph = Graph(seed)
         model, outputs = graph.build()
         if model is None:
@@ -454,10 +454,10 @@ class Judge:
         return None
 
 
-# ------------------------------------------------------------------ the program
+# ------------------------------------------------------------------ main program
 
 def child(args, seeds, pipe):
-    """Judges seeds and writes a line for each, until the end, or until the process dies of one."""
+    """Tests seeds and writes a line for each, until the end, or until one crashes the process."""
     judge = Judge(args)
     for seed in seeds:
         folder = tempfile.mkdtemp(prefix=f"inlay-graph-{seed}-")
@@ -472,7 +472,7 @@ def child(args, seeds, pipe):
 
 
 def judged(args, seeds):
-    """(seed, what is wrong) for each: children run the library, so that a crash is a result, too."""
+    """Yields (seed, error) for each: child processes run the library, so that a crash is a result, too."""
     while seeds:
         reader, writer = os.pipe()
         pid = os.fork()
@@ -482,7 +482,7 @@ def judged(args, seeds):
             try:
                 child(args, seeds, writer)
                 code = 0
-            except Exception:  # a mistake of this program
+            except Exception:  # an error of this program
                 traceback.print_exc()
             finally:
                 os._exit(code)
@@ -509,14 +509,14 @@ def judged(args, seeds):
 
 
 def named_passes(path):
-    """Passes of passes.def without a family or a reason, and names that are no pass."""
+    """Finds passes of passes.def without a family or a reason, and names that are not passes."""
     with open(path, encoding="utf-8") as f:
         passes = set(re.findall(r"^(?:PASS\(\d+, |LOWERING\()(\w+)\)", f.read(), re.M))
     named = set(near_misses.PASSES_NEARED) | set(near_misses.PASSES_LEFT)
     for name in sorted(passes - named):
-        print(f"pass {name}: no family of near_misses.py comes near it, and there is no reason")
+        print(f"pass {name}: near_misses.py has neither a family nor a reason")
     for name in sorted(named - passes):
-        print(f"{name} is no pass of {path}")
+        print(f"{name} is not a pass of {path}")
     return passes != named
 
 

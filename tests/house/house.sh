@@ -1,5 +1,5 @@
 #!/bin/bash
-# The sources include only downwards, name what exists, and have no function that nothing calls; planted faults show.
+# Sources include lower layers only, use existing names, and have no unused functions; planted faults are found.
 #   house.sh SOURCE_DIR
 set -uo pipefail
 source=$1
@@ -11,18 +11,18 @@ fail() {
     failed=1
 }
 
-sh "$here/includes.sh" "$source" "$here/edges" || fail "the tree has includes that are not allowed (above)"
+sh "$here/includes.sh" "$source" "$here/edges" || fail "the tree has forbidden includes (above)"
 
 sh "$here/provider_includes.sh" "$source" "$here/provider_edges" ||
-    fail "providers have includes that are not allowed (above)"
+    fail "providers have forbidden includes (above)"
 
-sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names what is gone (above)"
+sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names something that does not exist (above)"
 
 python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (above): delete them"
 [ "$(python3 "$here/uncalled.py" "$source" --planted)" = "host/planted.c: nothing calls planted()" ] ||
-    fail "a planted function that nothing calls was not noticed"
+    fail "a planted unused function was not found"
 
-python3 "$here/names.py" "$source" || fail "names that were given up (above)"
+python3 "$here/names.py" "$source" || fail "names that were replaced are used again (above)"
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
@@ -35,7 +35,7 @@ cp "$here/edges" "$copy/edges"
 
 check() { sh "$here/includes.sh" "$copy" "$copy/edges"; }
 
-# Expects of check one line of output that matches $1, and a failure. $2: what was planted
+# Expects that check fails with one line that matches $1. $2: the planted fault
 expect() {
     local out
     if out=$(check); then
@@ -45,7 +45,7 @@ expect() {
     fi
 }
 
-# $1: file, $2: header, $3: what the line about it says
+# $1: file, $2: header, $3: pattern of the message
 plant() {
     printf '/* planted */\n#include <stddef.h>\n  #  include "%s"\n' "$2" >"$copy/$1"
     expect "^$1:3: $3" "$1 with $2"
@@ -69,7 +69,7 @@ plant providers/reference/x.c graph/graph.h 'providers may not include graph/gra
 plant ops/x.inc base/arena.h 'ops may not include base/arena.h'
 plant sdk/x.h reference/kernels.h 'sdk may not include reference/kernels.h'
 
-# What is allowed stays so, and mistakes in the list and in the picture are named.
+# Allowed includes pass, and mistakes in the list and in the picture are reported.
 printf '#include "base/arena.h"\n#include "graph.h"\n#include "inlay/types.h"\n' >"$copy/host/runtime/graph/x.c"
 sh "$here/includes.sh" "$copy" "$copy/edges" || fail "allowed includes are refused"
 mkdir "$copy/host/tools/attic"
@@ -87,12 +87,12 @@ expect 'the table of sub-folders lacks exec/loop' 'a sub-folder that is not in t
 cp "$source/host/README.md" "$copy/host/"
 sed -i 's/^base:.*/base: threads/; s/^threads:.*/threads:/' "$copy/edges"
 if out=$(sh "$here/includes.sh" "$copy" "$copy/edges"); then
-    fail "an edge upwards in the list was not noticed"
+    fail "an upward edge in the list was not found"
 fi
 grep -q 'base would include threads, which is not listed above it' <<<"$out" || fail "the list: $out"
 grep -q 'the picture does not have threads below base' <<<"$out" || fail "the picture: $out"
 
-# The same within providers/.
+# The same for providers/.
 check() { sh "$here/provider_includes.sh" "$copy" "$copy/provider_edges"; }
 cp "$here/provider_edges" "$copy/"
 for header in cpu/{region/build,choice/kernels,convolution/tiles,matrix/sgemm,provider} common/args reference/reference \
@@ -100,7 +100,7 @@ for header in cpu/{region/build,choice/kernels,convolution/tiles,matrix/sgemm,pr
     mkdir -p "$copy/providers/$(dirname $header)"
     touch "$copy/providers/$header.h"
 done
-check || fail "providers without an include are wrong"
+check || fail "providers without includes are rejected"
 plant providers/cpu/region/x.c choice/kernels.h 'cpu/region may not include choice/kernels.h of cpu/choice'
 plant providers/cpu/choice/x.c convolution/tiles.h 'cpu/choice may not include convolution/tiles.h of cpu/convolution'
 plant providers/cpu/matrix/x.h cpu/provider.h 'cpu/matrix may not include cpu/provider.h of cpu'
@@ -110,7 +110,7 @@ plant providers/simd/x.c args.h 'simd may not include args.h of common'
 plant providers/cpu/region/x.c ../choice/kernels.h 'includes ../choice/kernels.h'
 printf '#include "choice/kernels.h"\n#include "tiles.h"\n#include "inlay/kit.h"\n#include "simd/vec.h"\n' \
     >"$copy/providers/cpu/convolution/x.c"
-check || fail "allowed includes of providers are refused"
+check || fail "allowed includes of providers are rejected"
 mkdir "$copy/providers/"{attic,cpu/attic}
 touch "$copy/providers/attic/x.c"
 expect 'the folder attic of providers is not listed' 'a provider that is not listed'
@@ -121,17 +121,17 @@ rm -r "$copy/providers/cpu/attic"
 sed -i 's/^simd:.*/simd: common/' "$copy/provider_edges"
 expect 'simd would include common, which is not listed above it' 'an edge upwards in the list of providers'
 
-# Names that were given up, and a typedef that takes a word from variables.
+# Replaced names, and a typedef with a word that variables need.
 printf 'static int rg_count; /* rg_count */\ntypedef struct graph {\n    int count;\n} graph;\n' >"$copy/host/planted.c"
-out=$(python3 "$here/names.py" "$copy") && fail "a name that was given up was not noticed"
+out=$(python3 "$here/names.py" "$copy") && fail "a replaced name was not found"
 [ "$out" = "host/planted.c:1: rg_count is called cpu_count today
 host/planted.c:2: write struct graph without a typedef, for variables of that name" ] || fail "names.py said: $out"
 rm "$copy/host/planted.c"
 
-# A page that names a file or function that is gone.
+# A page that names a missing file or function.
 printf '| a station | `base/arena.c` `arena_gone()`, `base/gone.c` |\n' >"$copy/host/ARCHITECTURE.md"
 cp "$source/host/runtime/base/arena.c" "$copy/host/runtime/base/"
-out=$(sh "$here/stations.sh" "$copy") && fail "a function that is gone was not noticed"
+out=$(sh "$here/stations.sh" "$copy") && fail "a missing function was not found"
 [ "$out" = "host/ARCHITECTURE.md: host/runtime/base/arena.c has no arena_gone()
 host/ARCHITECTURE.md: there is no host/runtime/base/gone.c" ] || fail "stations.sh said: $out"
 exit $failed

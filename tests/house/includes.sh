@@ -1,28 +1,29 @@
 #!/bin/sh
-# Do the folders of a source tree include only what lies below them?
+# Checks that the folders of a source tree include only lower folders.
 #
-#   includes.sh ROOT EDGES   one line an #include that is not allowed; exit code 1 if there is one
+#   includes.sh ROOT EDGES   prints one line per forbidden #include; exit code 1 if there are any
 #
-# EDGES lists what each folder of host/ may include (see the file `edges` beside this script); of a path its longest
-# prefix that is listed counts. Beyond the host: providers include no header of the host, and the host none of theirs, but
-# that tools have loops over providers/simd; ops includes neither of the two, sdk nothing but itself. The picture in host/README.md must have every folder of EDGES, each above all that it includes;
-# its table of sub-folders every sub-folder, in the order of EDGES.
+# EDGES lists the folders that each folder of host/ may include (see the file `edges` next to this script); the
+# longest listed prefix of a path applies. Beyond the host: providers include no header of the host, and the host none
+# of theirs, except loops of providers/simd in tools; ops includes neither of the two, and sdk includes only itself.
+# The picture in host/README.md must have every folder of EDGES, each above all folders that it includes; its table of
+# sub-folders must have every sub-folder, in the order of EDGES.
 set -eu
 root=$1
 edges=$2
 
-# Prints FILE:LINE:"HEADER" for each quoted include below the given folders, vendored and generated files left out.
+# Prints FILE:LINE:"HEADER" for each quoted include below the given folders, except in vendored and generated files.
 includes() {
     (cd "$root" && find "$@" -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.def' \) \
         -exec grep -HnoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+"' {} +) |
         sed -E 's/#[[:space:]]*include[[:space:]]*//; s/[[:space:]]+"/"/' | sort
 }
 
-# The folders of the host as includes name them, as a pattern for awk.
+# The folders of the host, as a pattern for awk.
 folders=$(cd "$root/host" && for folder in runtime/*/ tools/*/ probe/ serve/; do
     [ ! -d "$folder" ] || basename "$folder"
 done | sort | tr '\n' ' ')
-# Sub-folders of the runtime that hold C, as FOLDER/SUB-FOLDER.
+# Sub-folders of the runtime that contain C files, as FOLDER/SUB-FOLDER.
 inner=$(cd "$root/host/runtime" 2>/dev/null && for folder in */*/; do
     for file in "$folder"*.[ch]; do
         [ ! -f "$file" ] || { echo "${folder%/}"; break; }
@@ -31,8 +32,8 @@ done | sort | tr '\n' ' ')
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 
-# The list itself: every folder once, nothing that is not above it; every folder of the host is in it. A folder of which
-# only sub-folders are listed counts as listed with the last of them.
+# The list itself: every folder once, with edges to earlier folders only; it contains every folder of the host. A
+# folder of which only sub-folders are listed counts as listed with the last of them.
 awk -v folders="$folders" -v inner="$inner" '
     /^#/ || /^$/ { next }
     {
@@ -50,9 +51,9 @@ awk -v folders="$folders" -v inner="$inner" '
         for (i = 1; i <= n; i++) if (!(f[i] in listed)) print FILENAME ": the folder " f[i] " of host is not listed"
     }' "$edges" >"$wrong"
 
-# The picture: the first fenced block of host/README.md, top floor first. What stands behind three spaces at the end of
-# a line and is no folder is a remark. Sub-folders are in the order of the list, as `a/b/`, at the beginnings of the
-# lines of a table.
+# The picture: the first fenced block of host/README.md, top layer first. A word after three spaces at the end of a
+# line that is no folder is a remark. Sub-folders are at the beginnings of the lines of a table, as `a/b/`, in the
+# order of the list.
 awk -v folders="$folders" '
     FNR == 1 { files++ }
     files == 1 && /^```/ { fence++; next }
@@ -81,12 +82,12 @@ awk -v folders="$folders" '
     END { for (inner in row) print "host/README.md: the table of sub-folders has " inner ", which is not listed" }' "$root/host/README.md" "$edges" >>"$wrong"
 
 includes host | awk -v folders="$folders" -v list="$edges" '
-    # The longest listed folder that holds the file.
+    # The longest listed folder that contains the file.
     function home(path) {
         while (sub(/\/[^\/]*$/, "", path)) if (path in is_folder) return path
         return ""
     }
-    # Within a folder each sub-folder is named; another folder may be allowed as a whole.
+    # Sub-folders of the same folder are listed individually; another folder may be allowed as a whole.
     function allowed(from, to, top) {
         top = from; sub(/\/.*/, "", top)
         if ((from, to) in may) return 1
@@ -119,14 +120,14 @@ includes host | awk -v folders="$folders" -v list="$edges" '
                 "; move the declaration down, or the code up (allowed: tests/house/edges)"
     }' >>"$wrong"
 
-# Between the buildings. What is there to be included is known by its folder: base/..., ops/schema.h ...
+# Between host, providers, ops and sdk: headers are recognised by their folder: base/..., ops/schema.h ...
 includes providers ops sdk | awk -v folders="$folders" '
     BEGIN { n = split(folders, f, " "); for (i = 1; i <= n; i++) is_folder[f[i]] = 1 }
     {
         split($0, part, ":"); split(part[1], path, "/"); from = path[1]
         header = part[3]; gsub(/"/, "", header)
         to = header; if (!sub(/\/.*/, "", to)) next
-        # a folder below providers/ may have the name of one of the host
+        # a folder of providers/ may have the same name as a folder of the host
         own = from "/" path[2] "/" header
         if (from == "providers" && system("test -e " root "/" own) == 0) next
         if (to == "host" || to in is_folder)

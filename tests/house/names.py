@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Names in C: none that was given up (renames), and structs of one word as tags, so that variables may have the word.
+"""Checks names in C: no replaced name (renames), and structs of one word without typedef, so that variables may use it.
 
   names.py ROOT   one line for each mistake; exit code 1 if there is one"""
 import os
@@ -22,7 +22,7 @@ begins = {name[:-1]: new for name, new in old.items() if name.endswith("*")}
 
 
 def instead_of(name):
-    """The name that replaced this one, or None."""
+    """Returns the name that replaced this one, or None."""
     if name in exact:
         return exact[name]
     head = name[: name.find("_") + 1]

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Do the folders of providers/ include only what lies below them?
+# Checks that the folders of providers/ include only lower folders.
 #
-#   provider_includes.sh ROOT EDGES   one line an #include that is not allowed; exit code 1 if there is one
+#   provider_includes.sh ROOT EDGES   prints one line per forbidden #include; exit code 1 if there are any
 #
-# EDGES lists what each folder may include (the file `provider_edges` beside this script). A header is looked for where
-# the compiler looks: beside the file, in providers/, in the provider, then in cpu/, common/ and reference/, whose
-# libraries others are linked to. What is none of them is the SDK's, or is made by the build.
+# EDGES lists the folders that each folder may include (the file `provider_edges` next to this script). A header is
+# searched like the compiler does: next to the file, in providers/, in the provider, then in cpu/, common/ and
+# reference/, whose libraries others link to. Other headers belong to the SDK or are generated.
 set -eu
 root=$1
 edges=$2
@@ -18,15 +18,15 @@ trap 'rm -f "$wrong"' EXIT
     find providers -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.def' \) \
         -exec grep -HnoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+"' {} + | sort -t: -k1,1 -k2,2n
 }) | awk -v list="$edges" '
-    # The longest listed folder that holds the file.
+    # The longest listed folder that contains the file.
     function home(path) {
         while (sub(/\/[^\/]*$/, "", path)) if (path in listed) return path
         return ""
     }
-    function find_header(path, header, beside, first) {
-        beside = path; sub(/[^\/]*$/, "", beside)
+    function find_header(path, header, folder_of_file, first) {
+        folder_of_file = path; sub(/[^\/]*$/, "", folder_of_file)
         first = path; sub(/^providers\//, "", first); sub(/\/.*/, "", first)
-        if (beside header in is_file) return beside header
+        if (folder_of_file header in is_file) return folder_of_file header
         if ("providers/" header in is_file) return "providers/" header
         if ("providers/" first "/" header in is_file) return "providers/" first "/" header
         if ("providers/cpu/" header in is_file) return "providers/cpu/" header

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Is what host/ARCHITECTURE.md names still there? In its tables, `folder/file.c` is a file below host/runtime/, and `name()`
-# behind it a function that the file defines.
+# Checks that the names in host/ARCHITECTURE.md exist. In its tables, `folder/file.c` is a file below host/runtime/,
+# and a following `name()` is a function defined in that file.
 #
-#   stations.sh ROOT   one line for each that is not; exit code 1 if there is one
+#   stations.sh ROOT   prints one line for each missing name; exit code 1 if there are any
 set -eu
 root=$1
 wrong=$(grep -E '^\|' "$root/host/ARCHITECTURE.md" | grep -oE '`[a-z_]+(/[a-z_]+)+\.[ch]`|`[a-z_]+\(\)`|^\|' | tr -d '`' |

@@ -1,8 +1,8 @@
-"""Functions of the product that nothing in the product names beside their definition and their prototype.
+"""Finds functions of the product that the product uses nowhere except in their definition and prototype.
 
     uncalled.py SOURCE_DIR [--planted]      --planted: a function is added that the check has to find
 
-A name that only tests use counts as unused. Names that macros paste together (pass_##name) are not looked at, nor are
+A name that only tests use counts as unused. Names that macros paste together (pass_##name) are not checked, nor are
 functions that plugins or programs call (sdk/)."""
 import collections
 import pathlib

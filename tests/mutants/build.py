@@ -1,4 +1,4 @@
-"""A copy of the tree with a build of its own, and its tests run one at a time where they can do no harm."""
+"""A copy of the tree with a separate build, whose tests run one at a time in a sandbox."""
 import collections
 import hashlib
 import json
@@ -9,15 +9,15 @@ import shutil
 import signal
 import subprocess
 
-MEMORY = 8 << 30  # bytes of address space a test may have: a fault in a size must not take the machine
+MEMORY = 8 << 30  # limit of a test's address space in bytes: a fault in a size must not exhaust the machine
 FILE_SIZE = 16 << 30  # some tests write sparse files
-MOST_USERS = 40  # objects made from a file: a header that more of them read would take minutes, twice
+MOST_USERS = 40  # objects that depend on a file: a header with more would take minutes, twice
 BUILD_LIMIT = 900  # seconds
 
 
 def run(command, limit, env=None, cpu=None):
-    """Exit code (None when it ran past the limit) and output; whatever it started is gone afterwards. cpu: seconds that
-    a process may compute, of those who may not have all the memory and disk either."""
+    """Returns the exit code (None after the time limit) and output; kills all child processes. cpu: limit of CPU
+    seconds of a process, which also limits memory and file sizes."""
 
     def bound():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -43,7 +43,7 @@ def run(command, limit, env=None, cpu=None):
 
 
 def can_confine():
-    """Whether a process may have mounts of its own here."""
+    """Returns whether a process may create a mount namespace."""
     return shutil.which("unshare") is not None and run(["unshare", "-m", "true"], 10)[0] == 0
 
 
@@ -57,7 +57,7 @@ class Build:
         self.env = dict(os.environ, CCACHE_BASEDIR=self.tree, CCACHE_NOHASHDIR="1")
 
     def copy(self):
-        """Brings the copy up to date: files that are alike are left alone, so that little is built anew."""
+        """Updates the copy; equal files keep their times, so that little is rebuilt."""
         listed = subprocess.check_output(["git", "-C", self.source, "ls-files", "-coz", "--exclude-standard"],
                                          text=True)
         wanted = {name for name in listed.split("\0") if name and os.path.isfile(os.path.join(self.source, name))}
@@ -74,7 +74,7 @@ class Build:
                 shutil.copymode(source, target)
 
     def configure(self):
-        """An optimised build, as users have it, without warnings: half a fault is code that a compiler warns of."""
+        """Creates an optimised build without warnings, because compilers warn about half of the faults."""
         options = ["-DCMAKE_BUILD_TYPE=Release", "-DINLAY_TESTS=ON", "-DCMAKE_C_FLAGS=-w -Wno-error"]
         if shutil.which("ccache"):
             options.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
@@ -87,7 +87,7 @@ class Build:
         return code == 0, output
 
     def learn(self):
-        """Which files can bear a fault, which targets are libraries, and the tests with their programs."""
+        """Finds the files in which faults can be planted, the libraries, and the tests with their programs."""
         lines = subprocess.check_output(["ninja", "-C", self.build, "-t", "targets", "all"], text=True).splitlines()
         self.products = [line.split(":")[0] for line in lines
                          if re.match(r"(lib/.*\.(a|so|so\.[\d.]+)|bin/inlay|libexec/.*|samples/.*\.so): \w*LINKER", line)]
@@ -103,10 +103,10 @@ class Build:
             self.tests[test["name"]] = inside
 
     def test(self, name, limit, cpu):
-        """'' when the test passes, else in a word what happened."""
+        """Returns '' if the test passes, or else the outcome in one word."""
         command = ["ctest", "--test-dir", self.build, "-R", "^%s$" % name, "--timeout", str(int(limit)),
                    "--output-on-failure", "--no-tests=error"]
-        if self.confined:  # everything but the build is read-only, and /tmp is the test's own
+        if self.confined:  # everything except the build is read-only, and /tmp is private
             script = ('mount --make-rprivate / && mount --bind "$0" "$0" && mount -o remount,bind,ro / && '
                       'mount -t tmpfs -o size=2g,mode=1777 none /tmp && cd "$0" && exec "$@"')
             command = ["unshare", "-m", "sh", "-c", script, self.build, *command]
@@ -116,7 +116,7 @@ class Build:
         return ("runs on" if code is None or "***Timeout" in output else "fails"), output
 
     def changed(self):
-        """The libraries and programs that are not what they were at the last call of remember()."""
+        """Returns the libraries and programs that changed since the last call of remember()."""
         return [p for p in self.products if self.hashes.get(p) != self.digest(p)]
 
     def remember(self):

@@ -12,14 +12,14 @@ import time
 import build as building
 import sites as planting
 
-QUICK = 10  # seconds that the tests of a fault take together, with --quick
+QUICK = 10  # seconds for all tests of a fault, with --quick
 SLOW = 12  # seconds: tests that take longer run only as first tests
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 
 
 def rooms_of(path):
-    """The table of rooms: {folder: first tests}, {folder: later tests}, tests that are never run."""
+    """Reads the table of folders: {folder: first tests}, {folder: later tests}, tests that never run."""
     first, later, never = {}, {}, []
     for line in open(path, encoding="utf-8"):
         words = line.split("#")[0].split()
@@ -39,11 +39,11 @@ def matches(patterns, name):
 
 
 class Garden:
-    """The build with its baseline, and what is planted in it."""
+    """The build with its baseline, and the planted fault."""
 
     def __init__(self, work, fresh, hurry):
         self.hurry = hurry
-        self.noticed = {}  # how often a test has noticed a fault of a room
+        self.noticed = {}  # number of faults of a folder that a test has noticed
         self.first, self.later, never = rooms_of(os.path.join(HERE, "rooms.txt"))
         self.build = building.Build(SOURCE, work)
         self.baseline = os.path.join(work, "baseline.json")
@@ -56,11 +56,11 @@ class Garden:
         self.build.learn()
         self.build.remember()
         if not self.build.confined:
-            say("note: tests are not confined here (unshare -m is refused): a fault may write where its user may")
+            say("note: tests run without a sandbox (unshare -m is not permitted): a fault may write to any file of the user")
         self.seconds = self.times([t for t in self.build.tests if not matches(never, t)], fresh)
 
     def times(self, names, fresh):
-        """How long each test takes as things stand. A test that fails then is of no use and left out."""
+        """Measures each test without faults. A test that fails is excluded."""
         known = {}
         if not fresh and os.path.exists(self.baseline):
             known = json.load(open(self.baseline, encoding="utf-8"))
@@ -71,7 +71,7 @@ class Garden:
             wrong, output = self.build.test(name, 300, 300)
             known[name] = None if wrong else time.monotonic() - start
             if wrong:
-                say("note: %s %s without any fault, and is left out" % (name, wrong))
+                say("note: %s %s without any fault, and is excluded" % (name, wrong))
                 say(output[-1500:])
         with open(self.baseline, "w", encoding="utf-8") as file:
             json.dump(known, file)
@@ -82,8 +82,8 @@ class Garden:
                       if f.startswith(folder + "/") and f.endswith((".c", ".h", ".inc")))
 
     def stages(self, room, name):
-        """Two lists of tests; the second has none that take long. Ahead go the quick ones, those that have noticed
-        something here before, and those whose names have a word of the file's."""
+        """Returns two lists of tests; the second has no slow ones. First are fast tests, tests that have noticed
+        faults of this folder, and tests whose names share a word with the file's."""
         words = set(os.path.basename(name).split(".")[0].split("_"))
 
         def order(test):
@@ -105,7 +105,7 @@ class Garden:
         return sorted({self.build.tests[t] for t in tests if self.build.tests[t]})
 
     def run(self, room, tests):
-        """The first test that notices, or None."""
+        """Returns the first test that notices the fault, or None."""
         for name in tests:
             wrong, _ = self.build.test(name, max(60, 20 * self.seconds[name]), max(15, 6 * self.seconds[name]))
             if wrong:
@@ -114,7 +114,7 @@ class Garden:
         return None
 
     def judge(self, room, name):
-        """What becomes of the fault that stands in the tree: outcome, and who noticed."""
+        """Tests the planted fault; returns the outcome and the test that noticed it."""
         first, then = self.stages(room, name)
         start = time.monotonic()
         good, _ = self.build.make(self.build.products + self.programs(first))
@@ -130,7 +130,7 @@ class Garden:
         return ("noticed", by) if by else ("lived", None)
 
     def plant(self, room, name, text, site):
-        """Plants one fault, judges it, takes it out again."""
+        """Plants a fault, tests it, and removes it."""
         start = time.monotonic()
         self.build.write(name, planting.plant(text, site))
         try:
@@ -144,7 +144,7 @@ class Garden:
 
 
 def choices(garden, rooms, seed):
-    """Endless faults: the room by the root of its size, the file by its size, then the kind, then the place."""
+    """Yields faults without end: a folder by the root of its size, a file by its size, then the kind and the place."""
     chance = random.Random(seed)
     weights = {}
     for room in rooms:
@@ -167,7 +167,7 @@ def choices(garden, rooms, seed):
 
 
 def again(garden, path):
-    """The faults of an earlier run that lived, wherever their lines stand now."""
+    """Yields the living faults of an earlier run; finds lines that have moved."""
     for old in json.load(open(path, encoding="utf-8"))["faults"]:
         if old["outcome"] != "lived":
             continue
@@ -176,7 +176,7 @@ def again(garden, path):
                  if s.kind == old["kind"] and text.split("\n")[s.line].strip() == old["before"]
                  and planting.plant(text, s).split("\n")[s.line].strip() == old["after"]]
         if not found:
-            say("%s:%d is not there any more: %s" % (old["file"], old["line"], old["before"]))
+            say("%s:%d no longer exists: %s" % (old["file"], old["line"], old["before"]))
             continue
         yield old["room"], old["file"], text, min(found, key=lambda s: abs(s.line + 1 - old["line"]))
 
@@ -186,7 +186,7 @@ def say(text):
 
 
 def arguments():
-    p = argparse.ArgumentParser(prog="tests/mutants.sh", description="Plants faults and tells which no test notices.")
+    p = argparse.ArgumentParser(prog="tests/mutants.sh", description="Plants faults and reports those that no test notices.")
     p.add_argument("--seed", type=int, default=1, help="which faults (1)")
     p.add_argument("--count", type=int, default=40, help="how many that change the code and build (40)")
     p.add_argument("--room", action="append", default=[], help="only this folder of rooms.txt; may be repeated")
@@ -202,7 +202,7 @@ def arguments():
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what cleans up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # runs the clean-up handlers
     known = rooms_of(os.path.join(HERE, "rooms.txt"))[0]
     unknown = [r for r in args.room if r not in known]
     if unknown:
@@ -225,7 +225,7 @@ def main():
             with open(args.json, "w", encoding="utf-8") as file:
                 json.dump({"seed": args.seed, "faults": faults}, file, indent=1)
     if counts["same code"]:
-        say("%d others made the same code and do not count" % counts["same code"])
+        say("%d others gave the same machine code and do not count" % counts["same code"])
     say("%d planted, %d noticed, %d lived, %d did not build" % (len(faults) - counts["same code"], counts["noticed"],
         counts["lived"], counts["did not build"]))
     return 1 if counts["lived"] else 0

@@ -1,4 +1,4 @@
-"""Where a fault can be planted in a C source: finds sites in a file and makes the changed line."""
+"""Finds places for faults in a C source, and creates the changed line."""
 import re
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 class Site(NamedTuple):
     line: int  # from 0
     kind: str
-    begin: int  # columns of what is replaced
+    begin: int  # columns of the replaced text
     end: int
-    text: str  # what stands there afterwards
+    text: str  # the new text
 
 
-# Each pair: what is looked for in the code of a line (group 1 is replaced), and what it may become.
+# Each pair: a pattern in the code of a line (group 1 is replaced), and its replacements.
 SWAPS = [
     ("comparison", r" (<) ", ["<=", ">="]),
     ("comparison", r" (<=) ", ["<", ">"]),
@@ -49,20 +49,20 @@ STATEMENT = re.compile(r"^\s*(?:[A-Za-z_*(][^;={]*\([^;]*\)|[*(]*[A-Za-z_][\w.\-
                        r"|(?:\+\+|--)?[A-Za-z_][\w.\->\[\]]*(?:\+\+|--)?|break|continue);\s*$")
 DECLARATION = re.compile(r"^\s*(?:(?:static|const|struct|union|enum|unsigned|signed|extern|register|typedef|goto|return"
                          r"|else|case|default)\b|[A-Za-z_]\w*\s+\**\s*[A-Za-z_]\w*\s*(?:[=;,\[(]|$))")
-# Without these a process only keeps more than it needs, which the sanitizers' build sees and this one does not.
+# Without these calls a process only leaks memory, which the build with sanitizers detects, but not this one.
 RELEASE = re.compile(r"^\s*(?:\(void\))?\w*(?:free|destroy|deinit|unref|release|close)\(")
 SIZE = re.compile(r"^\s*(?:static |const )*[A-Za-z_]\w* \**[A-Za-z_]\w*\[[^\]]*\](?:;| = |,)")
 
 
 def code_of(text):
-    """The text with comments, strings, characters and preprocessor lines blanked; every column stays where it is."""
+    """Replaces comments, strings, characters and preprocessor lines by blanks; columns do not change."""
     token = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*',
                        re.S | re.M)
     return token.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
 
 
 def other_number(digits):
-    """Values near a literal."""
+    """Returns values near a literal."""
     if digits[:2] in ("0x", "0X"):
         return ["0x%x" % (int(digits, 16) ^ 1), "0x%x" % (int(digits, 16) << 1)]
     if re.fullmatch(r"\d+", digits):
@@ -73,7 +73,7 @@ def other_number(digits):
 
 
 def sites(text):
-    """Every fault that could be planted in a file, in order."""
+    """Returns every fault that can be planted in a file, in order."""
     found = []
     lines = code_of(text).split("\n")
     depth = 0
@@ -97,7 +97,7 @@ def sites(text):
 
 
 def plant(text, site):
-    """The text with the fault in it."""
+    """Returns the text with the fault."""
     lines = text.split("\n")
     line = lines[site.line]
     lines[site.line] = line[:site.begin] + site.text + line[site.end:]

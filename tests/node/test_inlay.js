@@ -1,4 +1,4 @@
-// The npm package on ONNX's own cases: sessions, tensors without copies, errors, many runs at once.
+// The npm package with ONNX's cases: sessions, zero-copy tensors, errors, concurrent runs.
 'use strict';
 const assert = require('assert');
 const fs = require('fs');
@@ -17,7 +17,7 @@ function floats(dims, f) {
   return new Tensor('float32', Float32Array.from({ length: count }, (_, i) => f(i)), dims);
 }
 
-// A TensorProto of a test case: what this reader of protobuf needs is little.
+// Reads a TensorProto of a test case with a minimal protobuf reader.
 function readTensor(file) {
   const bytes = fs.readFileSync(file);
   const t = { dims: [], type: 0, raw: null, numbers: [], texts: [] };
@@ -62,7 +62,7 @@ const KINDS = { 1: ['float32', Float32Array], 2: ['uint8', Uint8Array], 3: ['int
 
 const TYPES = new Set(Object.values(KINDS).map(([name]) => name));
 
-// The number that the bits of a float16 are.
+// Converts the bits of a float16 to a number.
 function ofHalf(bits) {
   const exponent = bits >> 10 & 31, fraction = bits & 1023;
   const size = exponent === 31 ? (fraction ? NaN : Infinity)
@@ -131,7 +131,7 @@ const tests = {
     }
   },
 
-  // ONNX's node cases with tensors of plain types: what the package makes of them is what they say.
+  // ONNX's node cases with tensors of basic types: results equal the expected ones.
   async cases() {
     let ran = 0;
     for (const name of fs.readdirSync(path.join(data, 'node'))) {
@@ -177,7 +177,7 @@ const tests = {
     assert.deepStrictEqual(Array.from(output.data), [1, 3]);
   },
 
-  // The provider answers with the number of threads that it may use.
+  // The provider returns the number of threads that it may use.
   async threads() {
     const session = await InferenceSession.create(model('test_relu'), { intraOpNumThreads: 2,
       inlay: { plugin_dirs: process.env.COUNTING_DIR, providers: 'counting' } });
@@ -189,7 +189,7 @@ const tests = {
       await assert.rejects(session.run({ x }, { maxThreads: wrong }), /'maxThreads' is a number of threads/);
   },
 
-  // Results keep their own memory, which is given back when nobody holds them.
+  // Results own their memory, which is released when they are collected.
   async concurrency() {
     const session = await InferenceSession.create(model('test_add'));
     const y = floats([3, 4, 5], () => 1);
@@ -204,7 +204,7 @@ const tests = {
     assert(sizes[5] - sizes[2] < 16e6, `memory grows: ${sizes}`);
   },
 
-  // Sessions that are made and let go, released or not, leave nothing behind.
+  // Sessions that are created and dropped, released or not, leak nothing.
   async forgotten() {
     const sizes = [];
     for (let round = 0; round < 4; round++) {
@@ -219,7 +219,7 @@ const tests = {
     assert(sizes[3] - sizes[1] < 32e6, `memory grows: ${sizes}`);
   },
 
-  // Plugins that crash as they are loaded or asked: the promise is rejected with inlay's sentence, and this process lives.
+  // Plugins that crash when they are loaded or queried: the promise is rejected with inlay's message, and this process survives.
   async crashes() {
     const folder = process.env.EVIL_DIR;
     if (!folder) return;

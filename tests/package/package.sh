@@ -1,24 +1,24 @@
 #!/bin/sh
-# What a stranger does with an installation: build a provider, an operator and a program against it, out of tree, with
-# CMake and with pkg-config, and run a model through all of them.
+# Uses an installation like a plugin author: builds a provider, an operator and a program with it, outside of the
+# tree, with CMake and with pkg-config, and runs a model with all of them.
 #   package.sh BUILD_DIR SOURCE_DIR CC GENERATOR [SANITIZERS]
 set -eu
 build=$1 source=$2 cc=$3 generator=$4 sanitize=${5:-}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 flags=
-# A kit that was built with sanitizers can only be linked with them.
+# A kit built with sanitizers requires them at link time.
 [ -z "$sanitize" ] || flags="-fsanitize=$sanitize"
 
 die() {
     echo "package.sh: $*" >&2
     exit 1
 }
-quietly() { # COMMAND...: its output only when it fails
+quietly() { # COMMAND...: prints its output only if it fails
     "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; die "failed: $*"; }
 }
 
-# An installation may be moved: nothing in it knows where it was made.
+# An installation can be moved: it contains no absolute paths.
 quietly cmake --install "$build" --prefix "$tmp/first"
 mkdir "$tmp/elsewhere"
 mv "$tmp/first" "$tmp/elsewhere/inlay"
@@ -34,14 +34,14 @@ for page in inlay inlay-run inlay-plugin-check; do
 done
 [ -e "$lib/inlay/plugins/inlay-reference.so" ] || die "the reference provider is not installed"
 [ -e "$prefix/include/inlay/inlay.hpp" ] || die "include/inlay/inlay.hpp is not installed"
-# The drop-in for ONNX Runtime finds libinlay from where it lies.
+# The replacement for ONNX Runtime's library finds libinlay relative to its own location.
 drop_in=$lib/inlay/onnxruntime/libonnxruntime.so.1
 if [ -e "$build/lib/inlay/onnxruntime/libonnxruntime.so.1" ]; then
     [ -e "$drop_in" ] || die "libonnxruntime.so.1 is not installed"
     ldd "$drop_in" | grep -q "libinlay.so.1 => $lib/" || die "libonnxruntime.so.1 does not find libinlay"
 fi
 if grep -rl "$tmp/first" "$prefix" >/dev/null; then
-    die "these files name the place where they were installed first: $(grep -rl "$tmp/first" "$prefix" | tr '\n' ' ')"
+    die "these files contain the first installation path: $(grep -rl "$tmp/first" "$prefix" | tr '\n' ' ')"
 fi
 
 configure() { # SOURCE BUILD ARGUMENTS...
@@ -53,7 +53,7 @@ configure() { # SOURCE BUILD ARGUMENTS...
 }
 plugins=
 for sample in provider_skeleton device_skeleton custom_op custom_op_cpp; do
-    # The installed copy, moved, so that nothing beside the folder can be of help.
+    # The installed copy, moved, so that it cannot use neighbouring files.
     cp -r "$prefix/share/inlay/samples/$sample" "$tmp/$sample"
     configure "$tmp/$sample" "$tmp/build-$sample"
     for plugin in "$tmp/build-$sample"/*.so; do
@@ -77,7 +77,7 @@ cmp "$tmp/out" "$tmp/out2"
 quietly "$cc" $flags -shared "$tmp/custom_op/moving_average.c" $(pkg-config --cflags --libs inlay-kit) \
     -o "$tmp/moving_average.so"
 [ "$(nm -D --defined-only "$tmp/moving_average.so" | awk '{ print $NF }')" = inlay_plugin_open ] ||
-    die "the plugin built with pkg-config exports more than it should"
+    die "the plugin built with pkg-config exports other symbols than inlay_plugin_open"
 
 for arguments in "providers" "check $tmp/model.onnx" "run $tmp/model.onnx --input x=random" "explain $tmp/model.onnx"; do
     # shellcheck disable=SC2086

@@ -1,13 +1,12 @@
 #!/bin/bash
-# Does what a README says, as its reader would: every command in it, against an installation, and what it prints must be
-# what the README shows.
+# Runs every command of a README with an installation, and compares the output with the README.
 #   readme.sh README BUILD_DIR CC GENERATOR [PAGE]...
 # Pages are read after the README, in the same shell.
 #
-# In the README, a line `    $ command` is run; lines `    > more` continue it. The indented lines behind it are what it
-# prints, where `...` stands for any text and, on a line of its own, for any number of lines; times, ratios and blanks
-# may differ. A command must succeed unless it ends in `# exit code N`. All commands share one shell, which starts in a
-# copy of a checkout's samples/ and bindings, with the installation in ~/inlay.
+# A line `    $ command` of the README is run; lines `    > more` continue it. The following indented lines are the
+# expected output, in which `...` stands for any text and, on a separate line, for any number of lines; times, ratios
+# and blanks may differ. A command must succeed unless it ends in `# exit code N`. All commands share one shell, which
+# starts in a copy of a checkout's samples/ and bindings, with the installation in ~/inlay.
 set -u
 readme=$(realpath "$1") build=$2
 tree=$(dirname "$(dirname "$(dirname "$(realpath "$0")")")")
@@ -25,12 +24,12 @@ cd "$tmp/checkout" || exit 1
 wrong=0
 commands=0
 
-same_form() { # stdin without what differs from machine to machine
+same_form() { # stdin without machine-dependent text
     sed -E -e "s|$HOME|~|g" -e 's/[0-9.]+(e[-+]?[0-9]+)? ?(ns|us|ms|s|x|%)([^a-zA-Z]|$)/# \2\3/g' -e 's/[ \t]+/ /g' \
         -e 's/ $//'
 }
 
-# match FROM TO: do the lines of shown[FROM..] fit those of got[TO..]?
+# match FROM TO: does shown[FROM..] match got[TO..]?
 match() {
     local s=$1 g=$2 pattern
     while [ "$s" -lt ${#shown[@]} ]; do
@@ -49,7 +48,7 @@ match() {
     [ "$g" -eq ${#got[@]} ]
 }
 
-finish() { # runs the command that was collected and holds what it prints against what was shown
+finish() { # runs the collected command and compares its output with the README
     local want=0 code
     [ -n "$command" ] || return 0
     [[ $command =~ \#\ exit\ code\ ([0-9]+)$ ]] && want=${BASH_REMATCH[1]}

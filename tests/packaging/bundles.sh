@@ -1,5 +1,5 @@
 #!/bin/bash
-# The wheels and the npm tarball: what is inside, and that it runs where inlay is not installed.
+# The wheels and the npm tarball: their contents, and that they run without an installed inlay.
 #   bundles.sh BUILD SOURCE_DIR
 set -uo pipefail
 build=$1 source=$2
@@ -26,10 +26,10 @@ outside=$(awk '$2 == "=>" { print $3 }' "$work/log" | grep -vE "^$work/|/(libc|l
 "$make/wheel.py" --bundle "$work/bundle" "$work/wheels" >"$work/log" 2>&1 || die "wheel.py --bundle failed"
 "$make/wheel.py" --bundle "$work/bundle" "$work/again" >"$work/log" 2>&1 || die "wheel.py --bundle failed"
 wheel=$(echo "$work"/wheels/inlay-*-manylinux_*.whl)
-cmp "$wheel" "$work/again/$(basename "$wheel")" || die "the same tree makes another wheel"
-! "$make/wheel.py" --bundle "$work/wheels" "$work/again" >"$work/log" 2>&1 || die "a folder without library was taken"
+cmp "$wheel" "$work/again/$(basename "$wheel")" || die "the same tree gives a different wheel"
+! "$make/wheel.py" --bundle "$work/wheels" "$work/again" >"$work/log" 2>&1 || die "a folder without the library was accepted"
 grep -q 'bundle.sh' "$work/log" || die "the error names no fix"
-python3 - "$work/wheels" <<'END' || die "a wheel is not what its RECORD says"
+python3 - "$work/wheels" <<'END' || die "a wheel does not match its RECORD"
 import base64, csv, hashlib, io, pathlib, sys, zipfile
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
     archive = zipfile.ZipFile(path)
@@ -66,7 +66,7 @@ session = inlay.Session("model.onnx", providers=["reference"])
 assert session.run({"x": numpy.array([1, -2, -40], numpy.float32)})["y"].tolist() == [11, 18, 0]
 assert open("/proc/self/maps").read().count("/site/inlay/lib/libinlay.so.1") > 0' >"$work/log" 2>&1 ||
         die "the wheel runs no model"
-    [ -n "$(ls cache/inlay/plugins)" ] || die "the wheel's plugins were not tried by its helper"
+    [ -n "$(ls cache/inlay/plugins)" ] || die "the wheel's helper did not probe its plugins"
 fi
 
 # ---- npm

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The completion of each shell, as it was made from the program: bash's is asked as bash would ask it; zsh's and fish's
-# have to be taken by their shells, where those are installed. Each has every flag of every verb.
+# The completion of each shell, generated from the program: bash evaluates its completion; zsh and fish parse theirs,
+# if they are installed. Each contains every flag of every verb.
 #   completion.sh INLAY SOURCE_DIR
 set -u
 inlay=$1 make=$2/sdk/packaging
@@ -49,10 +49,10 @@ completes 'dynamic' inlay quantize model.onnx --mode dy
 completes '' inlay run --seed ''
 completes 'text.txt' inlay plugin-check te
 
-# Nothing is left out: the flags of --help, in each completion.
+# Each completion contains all flags of --help.
 "$make/flags.sh" "$inlay" | awk -F '\t' '$4 != "" { print $1, $4 }' >"$work/flags"
 flags=$(wc -l <"$work/flags")
-missing() { # SHELL FLAGS: those of the program that are not in the list
+missing() { # SHELL FLAGS: flags of the program that are missing in the list
     local names
     names=$(comm -23 <(cut -d' ' -f2 "$work/flags" | sort -u) <(sort -u <<<"$2") | tr '\n' ' ')
     [ -z "$names" ] || complain "$1 has no $names"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# debian/ fits the tree: versions agree, each file that is installed belongs to one package, each line of a package's
-# lists finds a file, and the symbols are those of the library.
+# debian/ matches the tree: versions agree, each installed file belongs to one package, each line of a package's lists
+# matches a file, and the symbols are those of the library.
 #   debian.sh BUILD SOURCE_DIR
 set -uo pipefail
 build=$1 source=$2
@@ -30,8 +30,8 @@ diff <(sed -n -E 's/^ (inlay_[a-z0-9_]+)@Base .*/\1/p' "$debian/libinlay1.symbol
 # ---- lists of files
 DESTDIR=$work/tree cmake --install "$build" --prefix /usr >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cd "$work/tree" || exit 1
-# On Debian libraries lie one folder deeper, and the probe beside them.
-patterns() { # FILE: the first word of each line, as this tree has it
+# Debian has libraries one folder deeper, and the probe next to them.
+patterns() { # FILE: the first word of each line, with the paths of this tree
     sed -E -e 's/ .*//' -e 's|^debian/tmp/||' -e 's|^usr/lib/\*/inlay/inlay-probe|usr/libexec/inlay/inlay-probe|' \
         -e 's|^usr/lib/\*/|usr/lib/|' "$1"
 }
@@ -56,7 +56,7 @@ comm -23 "$work/installed" <(cut -d' ' -f2 "$work/claimed" | sort -u) >"$work/un
 cut -d' ' -f2 "$work/claimed" | sort | uniq -d >"$work/twice"
 [ ! -s "$work/twice" ] || complain "in two packages: $(tr '\n' ' ' <"$work/twice")"
 
-# ---- every provider has a package, and every test of debian/tests is there and can be run
+# ---- every provider has a package, and every test of debian/tests exists and is executable
 for folder in "$source"/providers/*/; do
     name=$(basename "$folder")
     if grep -q "^inlay_add_plugin($name " "$folder/CMakeLists.txt" 2>/dev/null; then

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Builds the image of sdk/packaging/Dockerfile out of Debian packages, by hand, and runs it: a model, as nobody, with the
-# folder of a user. The base is the system of chroot.sh, called debian:bookworm-slim here, so nothing is fetched but
-# packages of Debian. Prints what each layer adds.
+# Builds the image of sdk/packaging/Dockerfile from Debian packages with buildah, and runs it: a model, as user
+# nobody, with a folder of a user. The base is the system of chroot.sh, named debian:bookworm-slim here, so that only
+# Debian packages are fetched. Prints the size of each layer.
 #   image.sh PACKAGES
-# PACKAGES is a folder that deb.sh --suite bookworm made. Needs root, buildah, libonnx-testdata, and the network. The last
+# PACKAGES is a folder created by deb.sh --suite bookworm. Needs root, buildah, libonnx-testdata, and the network. The last
 # line is 'N passed, N failed'.
 set -euo pipefail
 [ $# = 1 ] && [ -d "$1" ] || { echo "usage: image.sh PACKAGES" >&2; exit 2; }
@@ -39,12 +39,12 @@ mib() {
     local container root
     container=$(buildah "${store[@]}" from --pull-never "$1")
     root=$(buildah "${store[@]}" mount "$container")
-    # Without what the Dockerfile empties, which debian:bookworm-slim has not.
+    # Without folders that the Dockerfile clears and that debian:bookworm-slim does not contain.
     du -sxm --exclude="$root/var/lib/apt/*" --exclude="$root/var/cache/apt/*" --exclude="$root/var/log/*" "$root" | cut -f1
     buildah "${store[@]}" rm "$container" >/dev/null
 }
 image() { buildah "${store[@]}" bud --pull-never -f "$make/Dockerfile" -t "$@" "$packages"; }
-# As `docker run --rm -v MODELS:/models [--entrypoint PROGRAM] IMAGE ...`: user, variables and folder are the image's.
+# As `docker run --rm -v MODELS:/models [--entrypoint PROGRAM] IMAGE ...`: with the user, variables and folder of the image.
 container() {
     local name entry='' status=0
     if [ "$1" = --entrypoint ]; then
@@ -69,14 +69,14 @@ cp /usr/share/libonnx-testdata/data/node/test_relu/model.onnx "$work/models/"
 chmod 644 "$work/models/model.onnx"
 ok "the base is made" base
 ok "the image is built" image inlay
-ok "the image with the provider reference alone is built" \
+ok "the image with only the provider reference is built" \
     image small --build-arg PACKAGES="inlay inlay-probe inlay-provider-reference"
 ok "it runs a model" says '"y"\|y' container inlay run model.onnx --seed 1
 ok "it has the provider cpu" says "provider cpu" container inlay providers
 ok "its user is nobody" says '^nobody$' container --entrypoint whoami inlay
-ok "plugins that were tried are remembered" says . container --entrypoint sh inlay -c \
+ok "results of plugin probes are cached" says . container --entrypoint sh inlay -c \
     'inlay run model.onnx --seed 1 >/dev/null && ls -A /var/cache/inlay'
-ok "the small one runs the model" says . container small run model.onnx --seed 1
+ok "the small image runs the model" says . container small run model.onnx --seed 1
 slim=$(mib debian:bookworm-slim)
 echo "the image adds $(($(mib inlay) - slim)) MiB, with the provider reference alone $(($(mib small) - slim)) MiB"
 echo "$passed passed, $failed failed"

@@ -1,10 +1,10 @@
 #!/bin/bash
-# What packages_install.sh does in a clean Debian: see there. /packages, /tests and /autopkgtests are shown to it.
+# The part of packages_install.sh that runs in a clean Debian. /packages, /tests and /autopkgtests are mounted.
 set -uo pipefail
 export DEBIAN_FRONTEND=noninteractive
 log=/tmp/log
 
-ok() { # TEXT COMMAND...: one line, and what the command said when it fails
+ok() { # TEXT COMMAND...: prints one line, and the command's output if it fails
     local text=$1
     shift
     if "$@" >"$log" 2>&1; then
@@ -15,7 +15,7 @@ ok() { # TEXT COMMAND...: one line, and what the command said when it fails
     fi
 }
 get() { apt-get -q -y --no-install-recommends "$@"; }
-# What is installed, and every file but those that any installation of anything changes.
+# Lists installed packages and all files except those that every installation changes.
 picture() {
     dpkg-query -W -f '${Package} ${Version} ${db:Status-Status}\n' | grep -v ' config-files$\| not-installed$'
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /tests \
@@ -27,7 +27,7 @@ size() { du -sxk --exclude=/var/lib/apt --exclude=/var/cache --exclude=/packages
 
 get update >"$log" 2>&1 || { cat "$log"; exit 1; }
 
-# ---- the command alone, as somebody has it in an image
+# ---- the command alone, as in an image
 before=$(size)
 slim=(/packages/inlay_*.deb /packages/inlay-probe_*.deb /packages/inlay-provider-reference_*.deb)
 ok "the command and the provider reference are installed" get install "${slim[@]}"
@@ -36,11 +36,11 @@ ok "the provider cpu is added" get install /packages/inlay-provider-cpu_*.deb
 echo "and with the provider cpu: $((($(size) - before) / 1024)) MiB"
 ok "they are purged" get purge --auto-remove inlay inlay-probe 'inlay-provider-*'
 
-# ---- all packages, over what their tests need
+# ---- all packages, in addition to the dependencies of their tests
 needed=$(sed -n 's/^Depends: //p' /autopkgtests/control | tr ',' '\n' | sed -E 's/ *\[.*\]//; s/ //g' |
     grep -vE '^$|inlay' | sort -u)
 # shellcheck disable=SC2086
-ok "what the tests need is installed" get install $needed python3-numpy nodejs
+ok "dependencies of the tests are installed" get install $needed python3-numpy nodejs
 picture >/tmp/before
 dpkg-query -W -f '${Package}\n' | sort -u >/tmp/packages-before
 all=()
@@ -55,15 +55,15 @@ for test in $(sed -n 's/^Tests: //p' /autopkgtests/control); do
 done
 names=$(for file in "${all[@]}"; do dpkg-deb -f "$file" Package; done)
 # shellcheck disable=SC2086
-ok "all files are as they were packaged" bash -c '[ -z "$(dpkg --verify "$@" | tee /dev/stderr)" ]' verify $names
-# Ours, and what came with them: some of that could serve others as well, and would stay.
+ok "all files are unchanged" bash -c '[ -z "$(dpkg --verify "$@" | tee /dev/stderr)" ]' verify $names
+# Our packages and their dependencies, which would otherwise stay.
 came=$(dpkg-query -W -f '${Package}\n' | sort -u | comm -13 /tmp/packages-before -)
 # shellcheck disable=SC2086
 ok "all is purged" get purge $came
 picture >/tmp/after
-ok "nothing is left" diff /tmp/before /tmp/after
+ok "no file remains" diff /tmp/before /tmp/after
 
-# ---- an older build is upgraded: plugins of others, settings and caches stay
+# ---- an older build is upgraded: other plugins, settings and caches remain
 older=/tmp/older
 mkdir -p $older
 for file in "${all[@]}"; do
@@ -77,7 +77,7 @@ for file in "${all[@]}"; do
     rm -rf $older/tree
 done
 ok "an older build is installed" get install $older/*.deb
-# The model is made by what the tests source; it changes into its folder and names the one of the cache.
+# The sourced file of the tests creates the model, changes into its folder and sets the cache folder.
 AUTOPKGTEST_TMP=/tmp/upgrade
 mkdir $AUTOPKGTEST_TMP
 . /autopkgtests/model
@@ -85,15 +85,15 @@ plugins=$(dirname "$(dpkg -L inlay-provider-reference | grep '/inlay-reference\.
 mkdir -p /etc/inlay
 echo 'intra_threads: 1' >/etc/inlay/inlay.yaml
 ok "the older build runs a model" inlay run model.onnx --seed 1
-cp "$plugins/inlay-reference.so" "$plugins/of-the-site.so" # any plugin that no package brought
+cp "$plugins/inlay-reference.so" "$plugins/of-the-site.so" # a plugin that belongs to no package
 find cache -type f | sort >/tmp/cache-before
 mapfile -t new < <(for file in $older/*.deb; do echo "/packages/$(basename "$file")"; done)
 ok "it is upgraded" get install "${new[@]}"
 ok "no older build is left" bash -c "! dpkg-query -W -f '\${Version}\n' 'inlay*' libinlay1 2>/dev/null | grep older"
 ok "a plugin of the site is still there" test -e "$plugins/of-the-site.so"
 ok "settings are still there" grep -q intra_threads /etc/inlay/inlay.yaml
-rm "$plugins/of-the-site.so" # one provider of a name
+rm "$plugins/of-the-site.so" # avoid two providers of one name
 ok "the new build runs the model" inlay run model.onnx --seed 1
 find cache -type f | sort >/tmp/cache-after
-ok "the cache holds what it held" bash -c '[ -s /tmp/cache-before ] && [ -z "$(comm -23 /tmp/cache-before /tmp/cache-after)" ]'
+ok "the cache keeps its files" bash -c '[ -s /tmp/cache-before ] && [ -z "$(comm -23 /tmp/cache-before /tmp/cache-after)" ]'
 echo finished

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Where files may lie: staged below DESTDIR, unpacked from cpack's tarball in any folder, and two versions side by side.
+# Locations of installations: staged in DESTDIR, unpacked from cpack's tarball in any folder, and two versions.
 #   layouts.sh BUILD SOURCE_DIR CC
 set -uo pipefail
 build=$1 source=$2 cc=$3
@@ -27,7 +27,7 @@ diff <(files "$work/plain") <(files "$work/stage/opt/inlay") >"$work/log" || die
 ! grep -rlF "$work/stage" "$work/stage" >"$work/log" || die "these files name DESTDIR"
 [ "$(ls "$work/stage")" = opt ] || die "DESTDIR has more than the prefix"
 
-# ---- cpack: unpacked wherever one likes
+# ---- cpack: unpacked in any folder
 cpack --config "$build/CPackConfig.cmake" -G TGZ -B "$work/pack" -D CPACK_STRIP_FILES=ON >"$work/log" 2>&1 ||
     die "cpack failed"
 tarball=$(echo "$work"/pack/inlay-*.tar.gz)
@@ -36,11 +36,11 @@ mkdir "$work/a folder"
 tar -x -C "$work/a folder" -f "$tarball"
 moved=$(echo "$work/a folder"/inlay-*)
 diff <(files "$work/plain") <(files "$moved") >"$work/log" || die "the tarball has other files"
-"$moved/bin/inlay" run model.onnx --seed 1 >"$work/log" 2>&1 || die "what was unpacked runs no model"
-"$moved/bin/inlay" providers >"$work/log" 2>&1 || die "what was unpacked lists no providers"
-grep -qF "$moved" "$work/log" || grep -q reference "$work/log" || die "what was unpacked has plugins from elsewhere"
+"$moved/bin/inlay" run model.onnx --seed 1 >"$work/log" 2>&1 || die "the unpacked program runs no model"
+"$moved/bin/inlay" providers >"$work/log" 2>&1 || die "the unpacked program lists no providers"
+grep -qF "$moved" "$work/log" || grep -q reference "$work/log" || die "the unpacked program uses plugins of another installation"
 
-# ---- two versions side by side: each program runs with the library that it was built for, and its plugins
+# ---- two installed versions: each program uses the library that it was built for, and its plugins
 second=$work/second
 cp -a "$work/plain" "$second"
 library=$(realpath "$(find "$second" -name libinlay.so.1)")
@@ -73,7 +73,7 @@ for prefix in "$work/plain" "$second"; do
     PKG_CONFIG_PATH=$lib/pkgconfig "$cc" program.c $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs inlay) \
         -Wl,-rpath,"$lib" -o "program-$(basename "$prefix")" >"$work/log" 2>&1 || die "$prefix: the program is not built"
 done
-for _ in 1 2; do # the second time with what the first one left in the cache
+for _ in 1 2; do # the second time with the cache of the first
     first=$(./program-plain) || die "the first version fails"
     last=$(./program-second) || die "the second version fails"
     [ "${first%% *}" = "$version" ] && [ "${last%% *}" = "$other" ] || die "versions: $first, $last"

@@ -1,5 +1,5 @@
-/* Every allocation fails in turn, while a graph is partitioned with all that there is: an error each time, no crash, no
- * leak, and in the end the same choice. */
+/* Every allocation fails once while a graph with all features is partitioned: an error each time, no crash, no leak,
+ * and finally the same choice. */
 #include "failing_alloc.h"
 #include "world.h"
 

@@ -1,4 +1,5 @@
-/* Who runs what: offers that break rules; groups that would close a circle only together; ties, priority, refusals. */
+/* The choice of providers: offers that violate rules, groups that form a cycle only together, ties, priority,
+ * refusals. */
 #include "world.h"
 #include <string.h>
 
@@ -16,8 +17,8 @@ static void partition_and_check(struct world *world)
     world_check(world, &world->out);
 }
 
-/* Each pair is convex, but one needs the other and the other way round: one of them must do without. */
-static void groups_that_close_a_circle_together(void **state)
+/* Each pair is convex, but each depends on the other: only one of them can be chosen. */
+static void groups_that_form_a_cycle_together(void **state)
 {
     /* a1 -> b1, b2 -> a2; {a1, a2} = {0, 3}, {b1, b2} = {1, 2} */
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, READS(2) };
@@ -35,8 +36,8 @@ static void groups_that_close_a_circle_together(void **state)
     world_deinit(&world);
 }
 
-/* Neighbours that would be merged but for the group between them: 0 -> 2, 1 -> 3 with the group {0, 3}. */
-static void a_group_between_neighbours(void **state)
+/* Neighbours that would be merged without the group between them: 0 -> 2, 1 -> 3 with the group {0, 3}. */
+static void group_between_neighbours(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
     struct world world;
@@ -51,8 +52,8 @@ static void a_group_between_neighbours(void **state)
     world_deinit(&world);
 }
 
-/* Node 2 is in one group only: that group goes first, however cheap the other is. */
-static void a_group_that_is_needed(void **state)
+/* Node 2 is in one group only: that group is chosen, even if the other is cheaper. */
+static void required_group(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
     struct world world;
@@ -68,7 +69,7 @@ static void a_group_that_is_needed(void **state)
     world_deinit(&world);
 }
 
-/* Faster on the device, but not by what bringing the input there costs. */
+/* The device is faster, but by less than the cost of copying the input. */
 static void groups_pay_for_copies(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0) };
@@ -100,7 +101,7 @@ static void ties_and_priority(void **state)
         add_single(&world, 1, 10, 0, 0); /* a tie: the first */
         add_single(&world, 0, 10, 0, 1);
         add_single(&world, 1, 5, 0, 1); /* cheaper: the first only by priority */
-        add_single(&world, 1, 5, 0, 2); /* alone */
+        add_single(&world, 1, 5, 0, 2); /* the only offer */
         partition_and_check(&world);
         assert_int_equal(world.out.regions[0].provider, 0);
         assert_int_equal(world.out.regions[1].provider, priority ? 0 : 1);
@@ -109,14 +110,14 @@ static void ties_and_priority(void **state)
     }
 }
 
-/* By priority, too, a group is taken where it costs less than its provider's single nodes, and no provider before is
- * displaced. */
+/* By priority, too, a group is chosen if it costs less than its provider's single nodes and displaces no earlier
+ * provider. */
 static void groups_by_priority(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0) };
     static const struct {
         double group_ns;
-        bool earlier; /* a provider before this one takes the second node */
+        bool earlier; /* an earlier provider runs the second node */
         uint32_t regions;
     } rows[] = { { 15, false, 1 }, { 25, false, 2 }, { 15, true, 2 } };
 
@@ -138,8 +139,8 @@ static void groups_by_priority(void **state)
     }
 }
 
-/* An offer that breaks a rule voids itself, with a line in the log; what else the provider offers stands. */
-static void bad_offers_void_themselves(void **state)
+/* An offer that violates a rule is discarded with a line in the log; the provider's other offers remain. */
+static void invalid_offers_are_discarded(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1) };
     static const struct {
@@ -169,12 +170,13 @@ static void bad_offers_void_themselves(void **state)
         assert_int_equal(world.out.region_count, 3);
         assert_float_equal(world.out.cost_ns, 30, 1e-9);
         if (strstr(world.log, rows[i].said) == NULL)
-            fail_msg("row %zu: the log says '%s'", i, world.log);
+            fail_msg("row %zu: the log is '%s'", i, world.log);
         world_deinit(&world);
     }
 }
 
-/* Refusals are kept; who keeps silent is noted as having done so; and a node that nobody runs quotes them all. */
+/* Reasons of refusals are stored; a missing answer is recorded; and the error for a node that no provider runs
+ * quotes all of them. */
 static void refusals_are_quoted(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0) };
@@ -193,7 +195,7 @@ static void refusals_are_quoted(void **state)
     world_deinit(&world);
 }
 
-/* Of several providers those are quoted that have the operator; before them stands why the optimiser left the node. */
+/* The error quotes the providers that have the operator, after the reason why the optimiser kept the node. */
 static void refusals_are_chosen(void **state)
 {
     static const struct {
@@ -204,11 +206,11 @@ static void refusals_are_chosen(void **state)
         { { INLAY_REFUSE_SHAPE, INLAY_REFUSE_OPERATOR }, NULL, "of graph 'main': p0 says: not my type" },
         { { INLAY_REFUSE_OPERATOR, INLAY_REFUSE_OPERATOR }, NULL, "none of the 2 loaded has a kernel for it" },
         { { INLAY_REFUSE_OPERATOR, INLAY_REFUSE_OPERATOR },
-          "its mask is of unknown rank",
-          "of graph 'main': the optimiser does not replace it: its mask is of unknown rank" },
+          "its mask has an unknown rank",
+          "of graph 'main': the optimiser does not replace it: its mask has an unknown rank" },
         { { INLAY_REFUSE_DTYPE, INLAY_REFUSE_OPERATOR },
-          "its mask is of unknown rank",
-          "does not replace it: its mask is of unknown rank; p0 says: not my type" },
+          "its mask has an unknown rank",
+          "does not replace it: its mask has an unknown rank; p0 says: not my type" },
     };
     static const uint32_t reads[] = { READS_NOTHING };
 
@@ -231,7 +233,7 @@ static void refusals_are_chosen(void **state)
     }
 }
 
-/* Two chains that have nothing to do with each other: one region, or two where an offer asks for connected ones. */
+/* Two independent chains: one region, or two if an offer requires connected regions. */
 static void connected_regions(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
@@ -253,9 +255,9 @@ static void connected_regions(void **state)
     }
 }
 
-/* What reads constants alone stands with what reads it, though it could run first: 0 -> 1 (another provider) -> 3 <- 2.
- */
-static void constants_wait_for_their_reader(void **state)
+/* A node that reads only constants is placed next to its consumer, although it could run first: 0 -> 1 (another
+ * provider) -> 3 <- 2. */
+static void constants_are_placed_with_consumers(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING, 1, 2, INLAY_NONE, INLAY_NONE };
     struct world world;
@@ -270,7 +272,7 @@ static void constants_wait_for_their_reader(void **state)
         add_single(&world, 0, 100, INLAY_OFFER_MERGE, 2);
         add_single(&world, 0, 100, INLAY_OFFER_MERGE, 3);
         world_partition(&world);
-        if (!constant) /* which the check takes for what a region reads from outside */
+        if (!constant) /* the check treats a constant as an input of the region */
             world_check(&world, &world.out);
         assert_int_equal(world.out.region_count, 3);
         assert_int_equal(world.out.regions[0].node_count, constant ? 1 : 2);
@@ -283,14 +285,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connected_regions),
-        cmocka_unit_test(constants_wait_for_their_reader),
-        cmocka_unit_test(groups_that_close_a_circle_together),
-        cmocka_unit_test(a_group_between_neighbours),
-        cmocka_unit_test(a_group_that_is_needed),
+        cmocka_unit_test(constants_are_placed_with_consumers),
+        cmocka_unit_test(groups_that_form_a_cycle_together),
+        cmocka_unit_test(group_between_neighbours),
+        cmocka_unit_test(required_group),
         cmocka_unit_test(groups_pay_for_copies),
         cmocka_unit_test(ties_and_priority),
         cmocka_unit_test(groups_by_priority),
-        cmocka_unit_test(bad_offers_void_themselves),
+        cmocka_unit_test(invalid_offers_are_discarded),
         cmocka_unit_test(refusals_are_quoted),
         cmocka_unit_test(refusals_are_chosen),
     };

@@ -1,4 +1,4 @@
-/* The user's rules one by one: what is chosen under them, and what is said when they can't be kept. */
+/* The user's rules, one by one: the choice under each rule, and the messages for rules that cannot be met. */
 #include "world.h"
 #include "partition/cost/cost.h"
 
@@ -7,8 +7,9 @@ static const uint32_t CHAIN[] = {
     1,          INLAY_NONE, INLAY_NONE, INLAY_NONE, 2, INLAY_NONE, INLAY_NONE, INLAY_NONE
 };
 
-/* Nodes n0 (Even) .. n3 (Odd) in a row. p0 runs all, at 100 to 103 ns; p1, 1 ns a node, all but n3, which it refuses;
- * values of one float each. With cheap links p1 works in host memory; without, it runs nothing, for copies are dear. */
+/* Nodes n0 (Even) .. n3 (Odd) in a chain. p0 runs all of them at 100 to 103 ns; p1 runs all except n3 at 1 ns per
+ * node. Each value is one float. With cheap links p1 works in host memory; otherwise it runs nothing, because copies
+ * are expensive. */
 static void chain(struct world *world, bool cheap_links)
 {
     world_init(world, 4, CHAIN, (const int64_t[]){ 1, 1, 1, 1 }, 2);
@@ -23,7 +24,7 @@ static void chain(struct world *world, bool cheap_links)
     world->fakes[1].table.device_kind = INLAY_DEVICE_GPU;
 }
 
-/* "0110": who runs each node. */
+/* Returns the provider of each node, as in "0110". */
 static const char *assignment(const struct world *world)
 {
     static char text[WORLD_PROVIDERS * 8];
@@ -41,10 +42,10 @@ struct row {
     partition_limit limit;
     uint32_t max_partitions;
     bool no_cpu, priority, linked;
-    bool unnamed;      /* p1: a CPU stands in for its device, and no option names it */
-    const char *want;  /* assignment, or */
-    inlay_status code; /* the failure ... */
-    const char *says;  /* ... and what its line has */
+    bool unnamed;      /* p1: its device is a CPU's driver, and no option names the provider */
+    const char *want;  /* the assignment, or */
+    inlay_status code; /* the expected failure ... */
+    const char *says;  /* ... and a part of its message */
 };
 
 static const struct row rows[] = {
@@ -88,7 +89,7 @@ static const struct row rows[] = {
       .code = INLAY_UNSUPPORTED,
       .says = "require: provider p1 runs nothing of the model; of Odd node 'n3' it says: not my type" },
     { .requires = "p9", .code = INLAY_INVALID_ARGUMENT, .says = "option require: provider 'p9' is not in use" },
-    /* what no option names */
+    /* providers that no option names */
     { .unnamed = true, .linked = true, .want = "0000" },
     { .unnamed = true, .linked = true, .pins = { { "n1", "p1" } }, .want = "0100" },
     { .unnamed = true, .linked = true, .requires = "p1", .want = "1110" },
@@ -133,7 +134,7 @@ static void set_rules(struct world *world, const struct row *row)
     world->rules.limit_count = row->limit.provider != NULL;
 }
 
-static inlay_status partition_whole(struct world *world, inlay_diag *diag)
+static inlay_status partition_graph_of(struct world *world, inlay_diag *diag)
 {
     partition_job job = { .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 
@@ -151,7 +152,7 @@ static void rules_one_by_one(void **state)
         chain(&world, rows[i].linked);
         set_rules(&world, &rows[i]);
         world.providers[1].unnamed = rows[i].unnamed;
-        status = partition_whole(&world, &diag);
+        status = partition_graph_of(&world, &diag);
         if (status != rows[i].code)
             fail_msg("row %zu: status %d: %s", i, (int)status, diag.text);
         if (status == INLAY_OK) {
@@ -159,13 +160,13 @@ static void rules_one_by_one(void **state)
             if (strcmp(assignment(&world), rows[i].want) != 0)
                 fail_msg("row %zu: %s, not %s", i, assignment(&world), rows[i].want);
         } else if (strstr(diag.text, rows[i].says) == NULL) {
-            fail_msg("row %zu: says '%s'", i, diag.text);
+            fail_msg("row %zu: the message is '%s'", i, diag.text);
         }
         world_deinit(&world);
     }
 }
 
-/* Two graphs of one session: rules hold over both together. */
+/* Two graphs of one session: rules apply to both together. */
 static void rules_over_two_graphs(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -182,7 +183,7 @@ static void rules_over_two_graphs(void **state)
             .request = world[i].request, .path = i == 0 ? "" : "n.body", .arena = &world[i].arena, .out = &world[i].out
         };
     }
-    jobs[1].request.providers = world[0].providers; /* the providers are the session's */
+    jobs[1].request.providers = world[0].providers; /* the session's providers */
     world[0].rules.max_partitions = 3;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
     assert_true(world[0].out.partition_count + world[1].out.partition_count <= 3);
@@ -199,7 +200,7 @@ static void rules_over_two_graphs(void **state)
     assert_string_equal(assignment(&world[0]), "1110");
     assert_string_equal(assignment(&world[1]), "0010");
     world[0].rules.limit_count = 0;
-    world[0].rules.by_priority = true; /* nobody would take p1 */
+    world[0].rules.by_priority = true; /* p1 would not be chosen */
     world[0].rules.requires = &required;
     world[0].rules.require_count = 1;
     assert_int_equal(partition_all(jobs, 2, &diag), INLAY_OK);
@@ -208,11 +209,12 @@ static void rules_over_two_graphs(void **state)
     world_deinit(&world[1]);
 }
 
-/* A later provider must be cheaper by more than prices are known; the better they are known, the sooner it wins. */
+/* A later provider must be cheaper by more than the uncertainty of the prices; the more certain they are, the
+ * smaller the required gain. */
 static void noise_changes_nothing(void **state)
 {
     static const struct {
-        uint32_t first, second; /* how well prices are known */
+        uint32_t first, second; /* confidence of the prices */
         double ns;
         uint32_t want;
     } cases[] = { { INLAY_CONFIDENCE_GUESS, INLAY_CONFIDENCE_GUESS, 820, 0 },
@@ -222,7 +224,7 @@ static void noise_changes_nothing(void **state)
                   { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 880, 0 },
                   { INLAY_CONFIDENCE_MODEL, INLAY_CONFIDENCE_MODEL, 860, 1 },
                   { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MODEL, 880, 0 },
-                  /* What a provider says that it has measured is no better known than its model. */
+                  /* A provider's claim that it has measured counts as much as its model. */
                   { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 880, 0 },
                   { INLAY_CONFIDENCE_MEASURED, INLAY_CONFIDENCE_MEASURED, 860, 1 } };
 
@@ -243,9 +245,9 @@ static void noise_changes_nothing(void **state)
     }
 }
 
-/* Beside an offer that was measured here, one that nobody has measured must promise more than it may be off by, also
- * where its provider comes first. */
-static void the_unmeasured_lose_doubtful_cases(void **state)
+/* Compared with an offer that was measured on this machine, an offer without measurements must be cheaper by more
+ * than its uncertainty, also if its provider comes first. */
+static void measured_offers_win_close_cases(void **state)
 {
     static const struct {
         uint32_t first, second; /* COST_* */
@@ -280,17 +282,18 @@ static void the_unmeasured_lose_doubtful_cases(void **state)
     }
 }
 
-/* Changes that save next to nothing of a run are not made, not even many of them; those that do are, together with what
- * is too small by itself but not in sum. Changes that hang together count as one. */
-static void trifles_change_nothing(void **state)
+/* Changes that save a negligible part of a run are not made, not even several of them. Larger changes are made,
+ * including changes that are negligible alone but not in sum. Dependent changes count as one. */
+static void negligible_gains_are_dropped(void **state)
 {
     static const struct {
-        double large, saves; /* what one node takes, and what the others save of their 100 on provider 1 */
+        double large, saves; /* time of one node, and the saving of the others of their 100 ns on provider 1 */
         uint32_t confidence;
         const char *want;
-    } cases[] = { { 100000, 30, INLAY_CONFIDENCE_MODEL, "0000" }, /* 90 of 100300 ns; 0.1 * 15% may be given away */
+    } cases[] = { { 100000, 30, INLAY_CONFIDENCE_MODEL, "0000" }, /* 90 of 100300 ns; up to 0.1 * 15 % may be given
+                                                                   * up */
                   { 1000, 30, INLAY_CONFIDENCE_MODEL, "0111" },
-                  { 5000, 30, INLAY_CONFIDENCE_MODEL, "0111" }, /* 75 may be, not 90: they are one change */
+                  { 5000, 30, INLAY_CONFIDENCE_MODEL, "0111" }, /* 75 may be given up, not 90: they are one change */
                   { 100000, 30, INLAY_CONFIDENCE_MEASURED, "0000" },
                   { 30000, 30, INLAY_CONFIDENCE_MEASURED, "0000" },
                   { 30000, 30, INLAY_CONFIDENCE_MODEL, "0000" } };
@@ -312,8 +315,8 @@ static void trifles_change_nothing(void **state)
     }
 }
 
-/* Of changes that do not hang together the smallest are given up, as many as do not matter. */
-static void smallest_go_first(void **state)
+/* Among independent changes the smallest are given up, as many as are negligible. */
+static void smallest_gains_are_dropped_first(void **state)
 {
     static const double first[] = { 10000, 100, 10000, 1000, 10000, 100 };
     static const double second[] = { 10000, 70, 10000, 500, 10000, 70 };
@@ -336,7 +339,8 @@ static void smallest_go_first(void **state)
     world_deinit(&world);
 }
 
-/* Values that several read in one domain are copied once, results of the graph come home, devices meet in the host. */
+/* A value with several consumers in one domain is copied once; results of the graph are copied to the host; copies
+ * between devices go through the host. */
 static void copies_are_counted_once(void **state)
 {
     static const uint32_t fork[] = { INLAY_NONE, INLAY_NONE, INLAY_NONE, INLAY_NONE, 0,          INLAY_NONE,
@@ -352,7 +356,7 @@ static void copies_are_counted_once(void **state)
         (void)world_offer(&world, n == 0 ? 1 : n == 3 ? 0 : 2, 100, 0, 1, &n);
     world_partition(&world);
     world_check(&world, &world.out);
-    /* The input down to 1; its result up, and down to 2 for both readers; both results up. */
+    /* The input to 1; its result to the host, and to 2 for both consumers; both results to the host. */
     assert_int_equal(world.out.copy_count, 5);
     for (uint32_t i = 0; i < world.out.copy_count; i++) {
         const partition_copy *copy = &world.out.copies[i];
@@ -367,9 +371,12 @@ static void copies_are_counted_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_one_by_one),        cmocka_unit_test(rules_over_two_graphs),
-        cmocka_unit_test(noise_changes_nothing),   cmocka_unit_test(the_unmeasured_lose_doubtful_cases),
-        cmocka_unit_test(trifles_change_nothing),  cmocka_unit_test(smallest_go_first),
+        cmocka_unit_test(rules_one_by_one),
+        cmocka_unit_test(rules_over_two_graphs),
+        cmocka_unit_test(noise_changes_nothing),
+        cmocka_unit_test(measured_offers_win_close_cases),
+        cmocka_unit_test(negligible_gains_are_dropped),
+        cmocka_unit_test(smallest_gains_are_dropped_first),
         cmocka_unit_test(copies_are_counted_once),
     };
 

@@ -1,5 +1,4 @@
-/* Plans that are written down: followed to the letter without asking for costs, and refused in words when they do not
- * fit. */
+/* Saved plans: followed exactly without querying costs, and rejected with a message if they do not fit. */
 #include "told.h"
 #include "world.h"
 #include <jansson.h>
@@ -30,7 +29,7 @@ static partition_job job_of(struct world *world)
     return (partition_job){ .request = world->request, .path = "", .arena = &world->arena, .out = &world->out };
 }
 
-static void there_and_back(void **state)
+static void save_and_load(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 50; round++) {
@@ -57,7 +56,7 @@ static void there_and_back(void **state)
         told_free(&told);
         calls = cost_calls(&world);
         world.rules.saved_plan = path;
-        world.rules.by_priority = true; /* what the plan says counts */
+        world.rules.by_priority = true; /* the plan takes precedence */
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
         assert_int_equal(cost_calls(&world), calls);
         assert_string_equal(world.log[0] == '\0' || strstr(world.log, "made with") == NULL ? "" : world.log, "");
@@ -66,7 +65,7 @@ static void there_and_back(void **state)
         assert_float_equal(world.out.cost_ns, chosen.cost_ns, 1e-6 * chosen.cost_ns);
         for (uint32_t offer = 0; offer < chosen.offer_count; offer++)
             assert_int_equal(world.out.offers[offer].chosen, chosen.offers[offer].chosen);
-        /* Somebody asks what would be otherwise: then prices are asked for after all. */
+        /* For the alternatives of a report, costs are queried nevertheless. */
         world.rules.saved_plan = NULL;
         world.rules.by_priority = false;
         assert_int_equal(partition_again(&world.request, &world.out, &world.arena, &again, NULL), INLAY_OK);
@@ -75,8 +74,7 @@ static void there_and_back(void **state)
     }
 }
 
-/* What is wrong with a plan is said with file, node, provider and, if the plan was made with something else, with
- * what. */
+/* An error in a plan names file, node and provider, and the differing setting if the plan was made with another one. */
 static void plans_that_do_not_fit(void **state)
 {
     static const struct {
@@ -146,7 +144,7 @@ static void plans_that_do_not_fit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(there_and_back), cmocka_unit_test(plans_that_do_not_fit) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(save_and_load), cmocka_unit_test(plans_that_do_not_fit) };
     int file = mkstemp(path), failed;
 
     if (file < 0)

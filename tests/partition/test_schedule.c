@@ -1,5 +1,5 @@
-/* What the partition promises against what the schedule does: the copies of a session on a device, each value, place
- * and size, and the memory that it needs there. */
+/* The copies and the memory that the partition predicts compared with those of the schedule, in a session on a
+ * device: each value, place and size. */
 #include "../exec/rig.h"
 #include "plan/plan.h"
 #include "session/session.h"
@@ -8,13 +8,13 @@
 enum { NODES = 9 };
 
 static uint64_t seed = 3;
-static uint32_t dice(uint32_t sides)
+static uint32_t random_below(uint32_t limit)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((seed >> 33) % sides);
+    return (uint32_t)((seed >> 33) % limit);
 }
 
-/* y<n> is made of two earlier values by Add or Mul, or of one by Relu, all [4, 16]. */
+/* y<n> is computed from two earlier values by Add or Mul, or from one by Relu; all are [4, 16]. */
 static void write_model(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17);
@@ -22,7 +22,7 @@ static void write_model(struct wire *wire)
 
     mw_value(wire, MW_INPUT, "y0", RIG_FLOAT, "4,16");
     for (uint32_t n = 1; n <= NODES; n++) {
-        uint32_t op = dice(3), a = n - 1 - dice(n < 4 ? n : 4), b = dice(n);
+        uint32_t op = random_below(3), a = n - 1 - random_below(n < 4 ? n : 4), b = random_below(n);
 
         (void)snprintf(output, sizeof output, "y%u", n);
         if (op == 0)
@@ -74,7 +74,8 @@ static void copies_and_memory(void **state)
         rig = rig_open(&wire, options);
         for (uint32_t node = 0; node < rig.session->model->main->node_count; node++) {
             (void)snprintf(pins[node], sizeof pins[node], "%s=%s",
-                           rig.session->model->main->nodes[node]->info.name.data, dice(2) != 0 ? "fake" : "reference");
+                           rig.session->model->main->nodes[node]->info.name.data,
+                           random_below(2) != 0 ? "fake" : "reference");
             options[at++] = "pin";
             options[at++] = pins[node];
         }
@@ -100,8 +101,8 @@ static void copies_and_memory(void **state)
             assert_int_equal(moves, count[down]);
             assert_int_equal(planned[down], promised[down]);
         }
-        /* Rows of 256 bytes: the slab has no gaps but for those of alignment, and results may take the place of
-         * operands, which the estimate does not count on: three values of an addition are two. */
+        /* Rows of 256 bytes: the slab has no gaps except for alignment. Results may reuse the memory of operands,
+         * which the estimate ignores: two instead of three values for an addition. */
         assert_true(plan->slab_bytes[rig.session->providers[1].first_domain] * 3 / 2 >= parts->memory[1].peak_bytes);
         assert_true(plan->slab_bytes[rig.session->providers[1].first_domain] <= parts->memory[1].peak_bytes * 4 + 4096);
         plan_unref(plan);

@@ -1,8 +1,8 @@
-/* The solver against exhaustive search on small random graphs, and against what must hold on large ones. */
+/* The solver compared with exhaustive search on small random graphs, and invariants on large ones. */
 #include "world.h"
 #include <stdlib.h>
 
-/* Launches as the test wants them, in place of the machine profile's. */
+/* Launch costs that replace those of the machine profile. */
 static double launch_ns[WORLD_PROVIDERS];
 double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *provider);
 double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *provider)
@@ -14,17 +14,17 @@ double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *pr
 static void set_launches(bool on)
 {
     for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
-        launch_ns[p] = on ? 500 + dice(20000) : 0;
+        launch_ns[p] = on ? 500 + random_below(20000) : 0;
 }
 
-/* ------------------------------------------------------------------ trying everything */
+/* ------------------------------------------------------------------ exhaustive search */
 
 struct trial {
     struct problem problem;
     struct arena arena;
     uint8_t *usable, *candidates;
     uint32_t *choice;
-    double *least; /* [nodes] what each costs at least */
+    double *least; /* [nodes] minimum cost of each node */
     double best;
 };
 
@@ -53,19 +53,19 @@ static void trial_init(struct trial *trial, const struct world *world)
         }
 }
 
-/* Everything that may be cheaper than best: what is left costs at least its offers. */
-static void try_all(struct trial *trial, uint32_t n, double spent)
+/* Tries all choices that may be cheaper than best; the rest costs at least the minimum of its offers. */
+static void try_all(struct trial *trial, uint32_t node, double spent)
 {
     struct problem *problem = &trial->problem;
     double rest = 0;
 
-    while (n < problem->nodes && trial->choice[n] != INLAY_NONE)
-        n++;
-    for (uint32_t m = n; m < problem->nodes; m++)
+    while (node < problem->nodes && trial->choice[node] != INLAY_NONE)
+        node++;
+    for (uint32_t m = node; m < problem->nodes; m++)
         rest += trial->choice[m] == INLAY_NONE ? trial->least[m] : 0;
     if (spent + rest >= trial->best)
         return;
-    if (n == problem->nodes) {
+    if (node == problem->nodes) {
         partition_verdict verdict = partition_evaluate(problem, trial->choice);
         if (verdict.runs && verdict.feasible && verdict.price < trial->best)
             trial->best = verdict.price;
@@ -73,7 +73,7 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
     }
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
-        bool open = problem->usable[offer_index] && offer->nodes[0] == n;
+        bool open = problem->usable[offer_index] && offer->nodes[0] == node;
 
         for (uint32_t k = 0; open && k < offer->node_count; k++)
             open = trial->choice[offer->nodes[k]] == INLAY_NONE;
@@ -81,13 +81,13 @@ static void try_all(struct trial *trial, uint32_t n, double spent)
             continue;
         for (uint32_t k = 0; k < offer->node_count; k++)
             trial->choice[offer->nodes[k]] = offer_index;
-        try_all(trial, n + 1, spent + problem->prices.offer[offer_index]);
+        try_all(trial, node + 1, spent + problem->prices.offer[offer_index]);
         for (uint32_t k = 0; k < offer->node_count; k++)
             trial->choice[offer->nodes[k]] = INLAY_NONE;
     }
 }
 
-/* The price of what was chosen, by the objective. */
+/* Returns the cost of a choice by the objective. */
 static double price_of(struct trial *trial, const struct partition *partition)
 {
     partition_verdict verdict;
@@ -128,8 +128,8 @@ static double solve(struct trial *trial)
     return verdict.price;
 }
 
-/* One random world: the solver with and without its exhaustive end, and what is kept of its changes (marginal_moves.c), against
- * all there is. */
+/* Compares for one random world: the solver with and without its exhaustive final step, and the changes that remain
+ * (marginal_moves.c), with all choices. */
 static void compare(const world_mix *mix, struct tally *whole, struct tally *moves)
 {
     double got, kept;
@@ -141,10 +141,10 @@ static void compare(const world_mix *mix, struct tally *whole, struct tally *mov
     world_check(&world, &world.out);
     trial_init(&trial, &world);
     kept = price_of(&trial, &world.out);
-    trial.best = got = solve(&trial); /* is there anything below? */
+    trial.best = got = solve(&trial); /* a cheaper choice must not exist */
     try_all(&trial, 0, 0);
     count_round(whole, got, trial.best);
-    assert_true(kept <= trial.best * 1.0151); /* a tenth of what prices of a model may be off by */
+    assert_true(kept <= trial.best * 1.0151); /* up to a tenth of the uncertainty of modelled prices */
     trial.problem.exact_steps = 0;
     count_round(moves, solve(&trial), trial.best);
     arena_deinit(&trial.arena);
@@ -156,7 +156,7 @@ static void report(const char *name, const struct tally *tally)
     print_message("%-34s %5u rounds, %5u best, worst %.4f\n", name, tally->rounds, tally->equal, tally->worst);
 }
 
-/* Two providers, copies, and neither groups nor launches: moves alone find the best. */
+/* Two providers, copies, no groups and no launch costs: moves alone find the best choice. */
 static void two_providers_exactly(void **state)
 {
     struct tally whole = { 0 }, moves = { 0 };
@@ -165,7 +165,7 @@ static void two_providers_exactly(void **state)
     set_launches(false);
     for (uint32_t round = 0; round < 1000; round++) {
         world_mix mix = {
-            .nodes = 2 + dice(11), .providers = 2, .devices = round % 4 != 0, .sizes = true, .gaps = true
+            .nodes = 2 + random_below(11), .providers = 2, .devices = round % 4 != 0, .sizes = true, .gaps = true
         };
         compare(&mix, &whole, &moves);
     }
@@ -175,7 +175,7 @@ static void two_providers_exactly(void **state)
     assert_int_equal(moves.equal, moves.rounds);
 }
 
-static void everything_within_a_hundredth(void **state)
+static void all_features_within_one_percent(void **state)
 {
     static const char *const names[] = { "labels",     "groups",  "groups, one domain",
                                          "launches",   "borders", "borders, one domain",
@@ -198,7 +198,7 @@ static void everything_within_a_hundredth(void **state)
         for (uint32_t round = 0; round < 400; round++) {
             world_mix mix = mixes[m];
             mix.providers = 2 + round % 3;
-            mix.nodes = 2 + dice(mix.providers == 2 || round % 64 == 0 ? 11 : mix.providers == 3 ? 8 : 6);
+            mix.nodes = 2 + random_below(mix.providers == 2 || round % 64 == 0 ? 11 : mix.providers == 3 ? 8 : 6);
             set_launches(mix.merge);
             compare(&mix, &whole, &moves);
         }
@@ -208,8 +208,8 @@ static void everything_within_a_hundredth(void **state)
     }
 }
 
-/* A node in the middle of a region is not given away for a little when its values would have to leave and come back; a
- * region that costs more at its borders than it saves inside is not begun. */
+/* A node in the middle of a region is not moved for a small gain if its values would be copied out and back. A
+ * region whose borders cost more than it saves is not created. */
 static void borders_hold_regions_together(void **state)
 {
     static const uint32_t reads[] = { INLAY_NONE, 0, 0, 0, 0, INLAY_NONE, 0, 0, 1, INLAY_NONE, 0, 0 };
@@ -239,26 +239,26 @@ static void borders_hold_regions_together(void **state)
 
 /* ------------------------------------------------------------------ bounds */
 
-/* A bound that bites: some share of what the cheapest choice takes. */
+/* Sets an effective limit: a share of the memory of the cheapest choice. */
 static void bound(struct world *world, uint32_t round, partition_limit *limit)
 {
-    uint32_t provider = 1 + dice(world->request.provider_count - 1);
+    uint32_t provider = 1 + random_below(world->request.provider_count - 1);
 
     limit->provider = world->providers[provider].name;
-    limit->bytes =
-        (world->out.memory[provider].resident_bytes + world->out.memory[provider].peak_bytes) * (10 + dice(90)) / 100 +
-        1;
+    limit->bytes = (world->out.memory[provider].resident_bytes + world->out.memory[provider].peak_bytes) *
+                       (10 + random_below(90)) / 100 +
+                   1;
     if (round % 3 != 1) {
         world->rules.limits = limit;
         world->rules.limit_count = 1;
     }
     if (round % 3 != 0)
-        world->rules.max_partitions = 1 + dice(world->out.partition_count);
+        world->rules.max_partitions = 1 + random_below(world->out.partition_count);
     if (round % 5 == 0)
-        world->request.must_run = world->providers[dice(world->request.provider_count)].name;
+        world->request.must_run = world->providers[random_below(world->request.provider_count)].name;
 }
 
-/* Within the bounds, whatever there is that keeps them is found; where nothing does, that is said. */
+/* Under limits, a valid choice is found if one exists; otherwise an error is reported. */
 static void bounds_are_kept(void **state)
 {
     struct tally whole = { 0 };
@@ -266,7 +266,7 @@ static void bounds_are_kept(void **state)
 
     (void)state;
     for (uint32_t round = 0; round < 600; round++) {
-        world_mix mix = { .nodes = 2 + dice(7),
+        world_mix mix = { .nodes = 2 + random_below(7),
                           .providers = 2 + round % 2,
                           .devices = true,
                           .sizes = true,
@@ -308,7 +308,7 @@ static void bounds_are_kept(void **state)
 
 /* ------------------------------------------------------------------ large graphs */
 
-static void large_graphs_hold_together(void **state)
+static void large_graphs(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 16; round++) {
@@ -335,9 +335,9 @@ static void large_graphs_hold_together(void **state)
         world.rules.by_priority = true;
         assert_int_equal(partition_again(&world.request, &world.out, &world.arena, &again, &diag), INLAY_OK);
         world_check(&world, &again);
-        assert_true(cheapest <= again.cost_ns * 1.1); /* margins may hold it back a little */
+        assert_true(cheapest <= again.cost_ns * 1.1); /* margins may prevent small changes */
         world.rules.by_priority = false;
-        /* The host can run everything, so that half of the memory always suffices. */
+        /* The host can run every node, so that half of the memory always suffices. */
         limit = (partition_limit){ world.providers[1].name,
                                    (world.out.memory[1].resident_bytes + world.out.memory[1].peak_bytes) / 2 + 4096 };
         world.rules.limits = &limit;
@@ -359,9 +359,11 @@ static void large_graphs_hold_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_providers_exactly),         cmocka_unit_test(everything_within_a_hundredth),
-        cmocka_unit_test(borders_hold_regions_together), cmocka_unit_test(bounds_are_kept),
-        cmocka_unit_test(large_graphs_hold_together),
+        cmocka_unit_test(two_providers_exactly),
+        cmocka_unit_test(all_features_within_one_percent),
+        cmocka_unit_test(borders_hold_regions_together),
+        cmocka_unit_test(bounds_are_kept),
+        cmocka_unit_test(large_graphs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

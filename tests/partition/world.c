@@ -4,18 +4,18 @@
 
 static uint64_t seed = 7;
 
-uint32_t dice(uint32_t sides)
+uint32_t random_below(uint32_t limit)
 {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((seed >> 33) % sides);
+    return (uint32_t)((seed >> 33) % limit);
 }
 
-void dice_seed(uint64_t s)
+void seed_random(uint64_t s)
 {
     seed = s;
 }
 
-/* ------------------------------------------------------------------ a provider that says what the test tells it */
+/* ------------------------------------------------------------------ a provider with offers set by the test */
 
 static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag)
@@ -26,20 +26,20 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
     (void)candidates;
     (void)diag;
     for (uint32_t i = 0; i < fake->offer_count; i++) {
-        const fake_offer *x = &fake->offers[i];
+        const fake_offer *planned = &fake->offers[i];
         inlay_offer offer = { .struct_size = sizeof offer,
                               .cookie = i,
-                              .nodes = x->nodes,
-                              .node_count = x->node_count,
-                              .flags = x->flags,
-                              .workspace_bytes = x->workspace,
-                              .resident_bytes = x->resident };
+                              .nodes = planned->nodes,
+                              .node_count = planned->node_count,
+                              .flags = planned->flags,
+                              .workspace_bytes = planned->workspace,
+                              .resident_bytes = planned->resident };
         inlay_status status;
 
-        if (x->placement.value != INLAY_NONE) {
-            offer.placements = &x->placement;
+        if (planned->placement.value != INLAY_NONE) {
+            offer.placements = &planned->placement;
             offer.placement_count = 1;
-            offer.placement_stride = sizeof x->placement;
+            offer.placement_stride = sizeof planned->placement;
         }
         status = sink->offer(sink->ctx, &offer);
         if (status != INLAY_OK)
@@ -68,10 +68,10 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-fake_offer *world_offer(struct world *world, uint32_t p, double ns, uint32_t flags, uint32_t count,
+fake_offer *world_offer(struct world *world, uint32_t provider, double ns, uint32_t flags, uint32_t count,
                         const uint32_t *nodes)
 {
-    struct fake *fake = &world->fakes[p];
+    struct fake *fake = &world->fakes[provider];
     fake_offer *offer;
 
     if (fake->offer_count == fake->offer_capacity) {
@@ -118,26 +118,27 @@ static void make_graph(struct world *world, const uint32_t *reads, const int64_t
     world->graph->inputs = arena_copy(&world->model->arena, &input, sizeof input);
     world->graph->input_count = 1;
     world->graph->outputs = arena_array(&world->model->arena, nodes, sizeof *world->graph->outputs);
-    for (uint32_t n = 0; n < nodes; n++) {
+    for (uint32_t node_index = 0; node_index < nodes; node_index++) {
         uint32_t count = 0;
         char name[32];
         graph_node *node;
 
-        while (count < 4 && reads[n * 4 + count] != INLAY_NONE)
+        while (count < 4 && reads[node_index * 4 + count] != INLAY_NONE)
             count++;
-        (void)snprintf(name, sizeof name, "n%u", n);
-        node = graph_add_node(world->graph, n % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
-        world->made[n] = tensor(world, lengths != NULL ? lengths[n] : 16);
+        (void)snprintf(name, sizeof name, "n%u", node_index);
+        node =
+            graph_add_node(world->graph, node_index % 2 == 0 ? "Even" : "Odd", "test", name, count > 0 ? count : 1, 1);
+        world->made[node_index] = tensor(world, lengths != NULL ? lengths[node_index] : 16);
         ((uint32_t *)(uintptr_t)node->info.inputs)[0] = input;
         for (uint32_t k = 0; k < count; k++) {
-            ((uint32_t *)(uintptr_t)node->info.inputs)[k] = world->made[reads[n * 4 + k]];
-            read[reads[n * 4 + k]] = 1;
+            ((uint32_t *)(uintptr_t)node->info.inputs)[k] = world->made[reads[node_index * 4 + k]];
+            read[reads[node_index * 4 + k]] = 1;
         }
-        ((uint32_t *)(uintptr_t)node->info.outputs)[0] = world->made[n];
+        ((uint32_t *)(uintptr_t)node->info.outputs)[0] = world->made[node_index];
     }
-    for (uint32_t n = 0; n < nodes; n++)
-        if (!read[n])
-            world->graph->outputs[world->graph->output_count++] = world->made[n];
+    for (uint32_t node_index = 0; node_index < nodes; node_index++)
+        if (!read[node_index])
+            world->graph->outputs[world->graph->output_count++] = world->made[node_index];
 }
 
 void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers)
@@ -190,8 +191,8 @@ void world_device(struct world *world, uint32_t provider)
 
 void world_deinit(struct world *world)
 {
-    for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
-        free(world->fakes[p].offers);
+    for (uint32_t provider = 0; provider < WORLD_PROVIDERS; provider++)
+        free(world->fakes[provider].offers);
     arena_deinit(&world->arena);
     graph_model_destroy(world->model);
 }
@@ -264,7 +265,7 @@ static void check_borders(const struct world *world, const struct partition *par
     }
 }
 
-/* The domain in which a region has a value, as program.c negotiates it. */
+/* Returns the domain in which a region has a value, as program.c negotiates it. */
 static uint32_t domain_in(const struct world *world, const struct partition *partition, const partition_region *region,
                           uint32_t v)
 {
@@ -287,7 +288,7 @@ static bool is_copied(const struct partition *partition, uint32_t v, uint32_t do
     return found == 1;
 }
 
-/* Every value is where it is read, and no copy is for nobody. */
+/* Checks that every value is available where it is read, and that every copy has a consumer. */
 static void check_copies(const struct world *world, const struct partition *partition, const uint32_t *region_of)
 {
     uint32_t needed = 0;
@@ -343,21 +344,22 @@ void world_check(const struct world *world, const struct partition *partition)
 
 static void random_groups(struct world *world, const world_mix *mix)
 {
-    uint32_t count = dice(mix->nodes > 12 ? mix->nodes / 2 : 6);
+    uint32_t count = random_below(mix->nodes > 12 ? mix->nodes / 2 : 6);
 
     for (uint32_t k = 0; k < count; k++) {
-        uint32_t members[8], size = 0, p = dice(mix->providers);
+        uint32_t members[8], size = 0, provider = random_below(mix->providers);
         double sum = 0;
 
-        for (uint32_t n = dice(mix->nodes); n < mix->nodes && size < 2 + k % 4; n += 1 + dice(3) / 2)
+        for (uint32_t n = random_below(mix->nodes); n < mix->nodes && size < 2 + k % 4; n += 1 + random_below(3) / 2)
             members[size++] = n;
-        for (uint32_t i = 0; i < world->fakes[p].offer_count; i++)
+        for (uint32_t i = 0; i < world->fakes[provider].offer_count; i++)
             for (uint32_t m = 0; m < size; m++)
-                if (world->fakes[p].offers[i].node_count == 1 && world->fakes[p].offers[i].nodes[0] == members[m])
-                    sum += world->fakes[p].offers[i].ns;
+                if (world->fakes[provider].offers[i].node_count == 1 &&
+                    world->fakes[provider].offers[i].nodes[0] == members[m])
+                    sum += world->fakes[provider].offers[i].ns;
         if (size > 1)
-            (void)world_offer(world, p, (sum + 1) * (20 + dice(100)) / 100,
-                              dice(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
+            (void)world_offer(world, provider, (sum + 1) * (20 + random_below(100)) / 100,
+                              random_below(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
     }
 }
 
@@ -371,9 +373,9 @@ void world_random(struct world *world, const world_mix *mix)
     for (uint32_t n = 0; n < mix->nodes; n++) {
         uint32_t count = 0, reach = n < 20 ? n : 20;
 
-        lengths[n] = mix->sizes ? 1 + (int64_t)dice(100) * dice(4000) : 16;
-        for (uint32_t k = dice(4); n > 0 && k > 0; k--) {
-            uint32_t maker = n - 1 - dice(reach);
+        lengths[n] = mix->sizes ? 1 + (int64_t)random_below(100) * random_below(4000) : 16;
+        for (uint32_t k = random_below(4); n > 0 && k > 0; k--) {
+            uint32_t maker = n - 1 - random_below(reach);
             bool again = false;
             for (uint32_t i = 0; i < count; i++)
                 again |= reads[n * 4 + i] == maker;
@@ -382,26 +384,28 @@ void world_random(struct world *world, const world_mix *mix)
         }
     }
     world_init(world, mix->nodes, reads, lengths, mix->providers);
-    for (uint32_t p = 1; mix->devices && p < mix->providers; p++)
-        if (dice(3) != 0 || p == 1)
-            world_device(world, p);
+    for (uint32_t provider = 1; mix->devices && provider < mix->providers; provider++)
+        if (random_below(3) != 0 || provider == 1)
+            world_device(world, provider);
     for (uint32_t node = 0; node < mix->nodes; node++) {
-        for (uint32_t p = 0; p < mix->providers; p++) {
-            uint32_t flags = mix->merge && dice(3) != 0 ? INLAY_OFFER_MERGE : 0;
+        for (uint32_t provider = 0; provider < mix->providers; provider++) {
+            uint32_t flags = mix->merge && random_below(3) != 0 ? INLAY_OFFER_MERGE : 0;
 
-            if (mix->gaps && p > 0 && dice(5) == 0)
+            if (mix->gaps && provider > 0 && random_below(5) == 0)
                 continue;
-            (void)world_offer(world, p, 1000 + dice(60000), flags, 1, &node);
-            if (mix->borders && p > 0 && flags != 0) {
-                world->fakes[p].offers[world->fakes[p].offer_count - 1].enter_ns = dice(20000);
-                world->fakes[p].offers[world->fakes[p].offer_count - 1].leave_ns = dice(20000);
+            (void)world_offer(world, provider, 1000 + random_below(60000), flags, 1, &node);
+            if (mix->borders && provider > 0 && flags != 0) {
+                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].enter_ns = random_below(20000);
+                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].leave_ns = random_below(20000);
             }
-            if (mix->odd && world->fakes[p].table.domain_count > 0 && dice(4) == 0)
-                world_offer(world, p, 1000 + dice(60000), 0, 1, &node)->placement =
-                    (inlay_placement){ .value = dice(2) != 0 ? world->made[node]
-                                                             : world->graph->nodes[node]->info.inputs[0] };
-            world->fakes[p].offers[world->fakes[p].offer_count - 1].resident = mix->sizes ? dice(500000) : 0;
-            world->fakes[p].offers[world->fakes[p].offer_count - 1].workspace = mix->sizes ? dice(100000) : 0;
+            if (mix->odd && world->fakes[provider].table.domain_count > 0 && random_below(4) == 0)
+                world_offer(world, provider, 1000 + random_below(60000), 0, 1, &node)->placement =
+                    (inlay_placement){ .value = random_below(2) != 0 ? world->made[node]
+                                                                     : world->graph->nodes[node]->info.inputs[0] };
+            world->fakes[provider].offers[world->fakes[provider].offer_count - 1].resident =
+                mix->sizes ? random_below(500000) : 0;
+            world->fakes[provider].offers[world->fakes[provider].offer_count - 1].workspace =
+                mix->sizes ? random_below(100000) : 0;
         }
     }
     if (mix->groups)

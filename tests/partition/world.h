@@ -1,5 +1,5 @@
-/* world.h - graphs and providers that the tests of this folder make up: a provider offers what it is told to, at the
- * price it is told, and a random world has everything that the partitioner knows. */
+/* world.h - graphs and providers for the tests of this folder. A provider makes the offers that the test sets, at
+ * the price that the test sets; a random world uses every feature of the partitioner. */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
 #include "cmocka_all.h"
@@ -30,7 +30,7 @@ struct world {
     struct graph *graph;
     inlay_graph snapshot;
     struct arena arena;
-    uint32_t node_count, *made; /* [node_count] the value that node n makes */
+    uint32_t node_count, *made; /* [node_count] the output value of each node */
     struct fake fakes[WORLD_PROVIDERS];
     partition_provider providers[WORLD_PROVIDERS];
     partition_rules rules;
@@ -39,30 +39,30 @@ struct world {
     char log[1024];
 };
 
-/* Numbers in [0, sides). */
-uint32_t dice(uint32_t sides);
-void dice_seed(uint64_t seed);
+/* Returns a random number in [0, limit). */
+uint32_t random_below(uint32_t limit);
+void seed_random(uint64_t seed);
 
-/* Nodes of one output of lengths[n] floats; node n reads the makers reads[n * 4 ...] (NONE = no more), or the graph's
- * input. What nobody reads is an output of the graph. */
+/* Creates nodes with one output of lengths[n] floats each. Node n reads the results of nodes reads[n * 4 ...] (NONE
+ * = no more), or the graph's input. Values without a consumer are outputs of the graph. */
 void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers);
 void world_deinit(struct world *world);
-/* From here on provider p is a device with a domain of its own. */
+/* Turns provider p into a device with a separate domain. */
 void world_device(struct world *world, uint32_t p);
 fake_offer *world_offer(struct world *world, uint32_t p, double ns, uint32_t flags, uint32_t count,
                         const uint32_t *nodes);
-/* Must succeed. */
+/* Partitions the world; fails the test on an error. */
 void world_partition(struct world *world);
-/* Whatever was chosen: every node once, regions in an order that can be executed, their borders complete, nothing
- * merged that did not ask for it, copies where they are needed and only there, the total the sum of its parts. */
+/* Checks any choice: every node once, regions in an executable order with complete borders, no merged offers without
+ * MERGE, copies where and only where needed, a total that is the sum of its parts. */
 void world_check(const struct world *world, const struct partition *partition);
 
-/* What a random world has. */
+/* Features of a random world. */
 typedef struct world_mix {
     uint32_t nodes, providers;
     bool devices, groups, merge, sizes, odd, gaps; /* domains; offers of several nodes; MERGE; different sizes; other
-                                                      placements; nodes that not everybody runs */
-    bool borders;                                  /* what merges asks for values that enter and leave */
+                                                    * placements; nodes that some providers refuse */
+    bool borders;                                  /* costs of merged offers for values that enter and leave */
 } world_mix;
 void world_random(struct world *world, const world_mix *mix);
 #endif

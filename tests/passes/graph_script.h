@@ -20,7 +20,7 @@
 #include <ctype.h>
 #include <math.h>
 
-/* A repeatable number in [0, 1). */
+/* Returns a repeatable number in [0, 1). */
 static inline float script_random(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -50,7 +50,7 @@ static inline char *script_squeeze(char *text)
     return text;
 }
 
-/* "uint8", "i" for int64, "" for float. */
+/* Parses "uint8", "i" for int64, "" for float. */
 static inline inlay_dtype script_dtype(const char *name, size_t bytes)
 {
     if (bytes <= 1)
@@ -152,7 +152,7 @@ static inline void script_attr(struct wire *wire, char *text)
     }
 }
 
-/* "then:Op(inputs)" */
+/* Writes a branch: "then:Op(inputs)". */
 static inline void script_branch(struct wire *wire, char *text, const char *output)
 {
     char *op = strchr(text, ':') + 1, *inputs = strchr(op, '('), name[24], inner[40];
@@ -194,7 +194,7 @@ static inline void script_node(struct wire *wire, char *outputs, char *text)
     wire_end(wire, mark);
 }
 
-/* Writes the model. */
+/* Writes the model of a script. */
 static inline void script_model(struct wire *wire, const char *script, int64_t opset)
 {
     char *copy = strdup(script), *next = NULL, *at;
@@ -235,8 +235,8 @@ static inline void script_model(struct wire *wire, const char *script, int64_t o
     free(copy);
 }
 
-/* Random floats for every input, sizes that are not known are `unknown`; so great a share of them (0 to 1) NaN,
- * infinities, zeros of both signs, ones. */
+/* Sets every input to random floats; dimensions of unknown size get `unknown`. A share (0 to 1) of the elements are
+ * NaN, infinities, zeros of both signs, ones. */
 static inline void script_feed_sized(struct rig *rig, int64_t unknown, uint32_t seed, float share)
 {
     const float odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1 };

@@ -1,5 +1,5 @@
-/* A provider whose integers are fast, and that takes QLinearConv of one group, MaxPool and MatMulInteger of up to 16
- * terms: what the optimiser should ask before it makes any. It computes nothing. */
+/* A provider that computes fast on integers and supports QLinearConv without groups, MaxPool and MatMulInteger of up
+ * to 16 terms. The optimiser must query it before it creates such nodes. It computes nothing. */
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
 

@@ -1,6 +1,6 @@
-/* The reference provider under another name and with fewer operators: those that the environment variable NARROW_OPS
- * lists, with spaces around each. NARROW_NS, where it is set, is what it says that each node takes; what NARROW_LATE
- * lists is offered, and declined by compile. */
+/* The reference provider with another name and only the operators in the environment variable NARROW_OPS, each
+ * between spaces. NARROW_NS, if set, is the reported cost of each node. Operators in NARROW_LATE are offered, but
+ * declined by compile. */
 #include "inlay/plugin.h"
 #include "inlay/note.h"
 #include <dlfcn.h>

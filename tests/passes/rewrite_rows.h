@@ -1,4 +1,4 @@
-/* rewrite_rows.h - a pass as rows: a graph, and which operators are left of it; outputs must be what they are without
+/* rewrite_rows.h - tests a pass with rows: a graph, and the operators that remain. Outputs must equal those without
  * the optimiser. */
 #ifndef REWRITE_ROWS_H
 #define REWRITE_ROWS_H
@@ -13,7 +13,7 @@
 struct row {
     const char *name;
     const char *script;
-    const char *ops; /* what is left, in order */
+    const char *ops; /* the remaining operators, in order */
     int64_t opset;   /* 0 = 17 */
 };
 
@@ -49,10 +49,10 @@ static inline void expect_equal(const struct row *row, inlay_value *got, inlay_v
     }
 }
 
-/* ------------------------------------------------------------------ which passes have rows */
+/* ------------------------------------------------------------------ coverage of passes by rows */
 
 enum { ROWS_MOST_PASSES = 128 };
-static bool rows_seen[ROWS_MOST_PASSES]; /* [pass] it has rewritten something */
+static bool rows_seen[ROWS_MOST_PASSES]; /* [pass] whether it has rewritten something */
 
 static inline void rows_note(void *ctx, const char *pass, int64_t number, const struct graph *graph,
                              const graph_node *node, const char *text)
@@ -65,30 +65,30 @@ static inline void rows_note(void *ctx, const char *pass, int64_t number, const 
         rows_seen[i] = rows_seen[i] || strcmp(name, pass) == 0;
 }
 
-/* Optimises the row's graph once more, and remembers which passes did something. */
+/* Optimises the row's graph again and records which passes changed something. */
 static inline void rows_follow(const struct row *row, const char *const *options)
 {
     const session_watch watch = { .note = rows_note };
     struct wire wire = { 0 };
     session_source source = { .fd = -1 };
-    inlay_options *o = NULL;
+    inlay_options *created = NULL;
     inlay_session *session = NULL;
 
     script_model(&wire, row->script, row->opset == 0 ? 17 : row->opset);
     source.data = wire.bytes;
     source.bytes = wire.count;
-    assert_int_equal(inlay_options_create(&o, NULL), INLAY_OK);
-    assert_int_equal(inlay_options_set(o, "providers", "reference", NULL), INLAY_OK);
+    assert_int_equal(inlay_options_create(&created, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_set(created, "providers", "reference", NULL), INLAY_OK);
     for (; options != NULL && options[0] != NULL; options += 2)
-        assert_int_equal(inlay_options_set(o, options[0], options[1], NULL), INLAY_OK);
-    assert_int_equal(session_prepare(&source, o, &watch, &session, NULL), INLAY_OK);
+        assert_int_equal(inlay_options_set(created, options[0], options[1], NULL), INLAY_OK);
+    assert_int_equal(session_prepare(&source, created, &watch, &session, NULL), INLAY_OK);
     inlay_session_destroy(session);
-    inlay_options_destroy(o);
+    inlay_options_destroy(created);
     wire_deinit(&wire);
 }
 
-/* Every pass of the levels must have rewritten something in the rows so far, but those that are tested elsewhere: their
- * names, each between spaces. */
+/* Checks that every pass of the levels has rewritten a graph in the rows so far, except passes that are tested
+ * elsewhere: their names, each between spaces. */
 static inline void rows_expect_passes(uint32_t lowest, uint32_t highest, const char *elsewhere)
 {
     char name[80];
@@ -103,7 +103,7 @@ static inline void rows_expect_passes(uint32_t lowest, uint32_t highest, const c
     }
 }
 
-/* Appends the operators of graph and its bodies, a space behind each. */
+/* Appends the operators of a graph and its bodies, with a space after each. */
 static inline void add_ops(const struct graph *graph, char *text, size_t bytes)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -115,21 +115,22 @@ static inline void add_ops(const struct graph *graph, char *text, size_t bytes)
     }
 }
 
-/* What passes made is in the list that the manual has, or the file has it, too. */
+/* Checks that the operators which passes create are listed in the manual, or occur in the file. */
 static inline void check_made(const struct row *row, const struct graph *graph, const char *listed)
 {
     char word[96];
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         (void)snprintf(word, sizeof word, " %s ", graph->nodes[i]->info.op_type.data);
-        if (graph_op_since_minor(graph->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
-            fail_msg("%s: pass %s made%swhich is not in graph/made_ops.def", row->name, graph->nodes[i]->made_by, word);
+        if (graph_made_since(graph->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
+            fail_msg("%s: pass %s created%swhich is not in graph/made_ops.def", row->name, graph->nodes[i]->made_by,
+                     word);
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
             check_made(row, graph->nodes[i]->bodies[b].graph, listed);
     }
 }
 
-/* A provider that has the operators of the file and no others runs it at every level: whatever passes made of them. */
+/* Runs the row on a provider that has only the operators of the file, at every level, regardless of the rewrites. */
 static inline void check_narrow(const struct row *row, struct rig *plain, const struct rig *best,
                                 const char *const *options)
 {
@@ -163,8 +164,9 @@ static inline void check_narrow(const struct row *row, struct rig *plain, const 
 #endif
 }
 
-/* The passes alone, with the first allocation failing, then the second, and so on: each time a status. Of long scripts
- * that would take a minute. ROWS_STARVE: the step; more than 1 with sanitizers, which are slow. */
+/* Runs the passes alone, first with the first allocation failing, then with the second, and so on; each returns a
+ * status. Skipped for long scripts, which would take a minute. ROWS_STARVE: the step; above 1 with sanitizers, which
+ * are slow. */
 static inline void check_starved(const struct row *row)
 {
 #if defined(ROWS_STARVE)
@@ -204,7 +206,7 @@ static inline void check_row_with(const struct row *row, const char *const *opti
     rows_follow(row, options);
     list_ops(best.session->model->main, ops, sizeof ops);
     if (row->ops != NULL && strcmp(ops, row->ops) != 0)
-        fail_msg("%s: left are '%s', expected '%s'", row->name, ops, row->ops);
+        fail_msg("%s: the operators are '%s', expected '%s'", row->name, ops, row->ops);
     for (uint32_t seed = 1; seed < 4; seed++) {
         script_feed(&plain, seed);
         script_feed(&best, seed);

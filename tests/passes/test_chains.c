@@ -1,5 +1,5 @@
-/* Chains of pointwise operators: that they are one region, and compute bit for bit what their nodes do one by one
- * (option tap makes every value an output, which leaves no chain). */
+/* Chains of pointwise operators: each is one region, and its results are bitwise equal to those of its nodes
+ * executed one by one (option tap makes every value an output, which prevents chains). */
 #include "graph_script.h"
 #include "session/session.h"
 
@@ -12,7 +12,7 @@ static struct rig open_with(const char *script, const char *tap)
                     (const char *const[]){ "level", "0", "intra_threads", "2", tap != NULL ? "tap" : NULL, tap, NULL });
 }
 
-/* Regions of several nodes. */
+/* Counts the regions with several nodes. */
 static uint32_t count_chains(const struct rig *rig)
 {
     const struct partition *partition = &rig->session->main->parts;
@@ -61,7 +61,7 @@ static void rows(void **state)
     expect_same("x : N,4\nc = [4]\na = Exp(x)\ny = Add(a, c)\n-> y", 1);
     expect_same("x : 2,8\nl = [] 0\nh = [] 2\na = Clip(x, l, h)\nb = Mul(a, a)\ny = Clip(b, l)\n-> y", 1);
     expect_same("x : 2,8\ns = [8]\na = PRelu(x, s)\ny = Neg(a)\n-> y", 1);
-    /* Read by two, read from outside, of another shape: no chain there. */
+    /* Two consumers, a consumer outside, another shape: no chain. */
     expect_same("x : 2,8\na = Exp(x)\nb = Neg(a)\nc = Abs(a)\ny = Add(b, c)\n-> y", 1);
     expect_same("x : 2,8\na = Exp(x)\ny = Neg(a)\n-> y, a", 0);
     expect_same("x : 1,8\nz : 4,8\na = Exp(x)\ny = Add(a, z)\n-> y", 0);

@@ -1,4 +1,4 @@
-/* The passes that put one operator in the place of several, on graphs that they rewrite and on such as look alike. */
+/* Passes that replace several operators by one: graphs that they rewrite, and similar graphs. */
 #include "passes/rewrite.h"
 #include "rewrite_rows.h"
 
@@ -70,8 +70,8 @@ static void activations(void **state)
     "p = Pow(b, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\ni = Div(o, s)\nn = Mul(b, i)\n"            \
     "y = Mul(g, n)\n-> y"
 
-/* Constants that are nearly those of an operator make another function: it stays as it is. */
-static void constants_nearly_right(void **state)
+/* Constants that are nearly those of an operator give another function: no rewrite. */
+static void nearly_matching_constants(void **state)
 {
     static const char erf[] = "Div Erf Add Mul Mul", by_tanh[] = "Pow Mul Add Mul Tanh Add Mul Mul",
                       shorter[] = "Mul Mul Add Mul Mul Tanh Add Mul Mul", hard[] = "Add Clip Mul Div";
@@ -114,13 +114,13 @@ static void constants_nearly_right(void **state)
     CHECK_ROWS(rows);
 }
 
-/* Constants of one element may have axes: as many as x, and the pattern is the operator; more, and the result has them,
- * which the operator's has not. Each constant in turn. */
+/* Constants of one element may have axes: with at most the axes of x, the pattern is rewritten; with more, the
+ * result has more axes than the operator's result. Each constant is tested. */
 static void constants_with_axes(void **state)
 {
     static const struct {
         const char *script, *constants, *ops;
-        const char *fit, *more; /* shapes of as many axes as x has, and of more */
+        const char *fit, *more; /* shapes with as many axes as x, and with more */
     } all[] = {
         { ERF_GELU("1.4142135", "1", "0.5"), "roh", "Gelu", "[1,1]", "[1,1,1]" },
         { TANH_GELU("0.044715", "0.79788458", "3", "1", "0.5"), "krtoh", "Gelu", "[1,1]", "[1,1,1]" },
@@ -154,18 +154,17 @@ static void constants_with_axes(void **state)
     }
 }
 
-/* A pass that does not look: Neg becomes another operator, whose result has another type, rank or size, or cannot be.
- */
-struct careless {
+/* A faulty pass: it replaces Neg by another operator, whose result has another type, rank or size, or is invalid. */
+struct faulty_pass {
     const char *op;
     const char *attr; /* or NULL */
     int64_t value;
-    bool forwards; /* by a new node in front */
+    bool forwards; /* through a new node before it */
 };
 
-static const struct careless *mistake;
+static const struct faulty_pass *mistake;
 
-static inlay_status replace_carelessly(struct rewrite *rewrite, graph_node *node)
+static inlay_status replace_wrongly(struct rewrite *rewrite, graph_node *node)
 {
     uint32_t x = rewrite_input(rewrite, node, 0);
     graph_node *fresh = pass_is_op(node, "Neg") ? rewrite_make_node(rewrite, mistake->op, 13, node, &x, 1, 1) : NULL;
@@ -181,9 +180,9 @@ static inlay_status replace_carelessly(struct rewrite *rewrite, graph_node *node
     return rewrite_forward(rewrite, node->info.outputs[0], fresh->info.outputs[0], &done);
 }
 
-static void careless_passes(void **state)
+static void faulty_passes(void **state)
 {
-    static const struct careless all[] = {
+    static const struct faulty_pass all[] = {
         { "Flatten", "axis", 2, false },     { "Flatten", "axis", 2, true },  { "Cast", "to", INLAY_DOUBLE, false },
         { "Cast", "to", INLAY_INT64, true }, { "Transpose", NULL, 0, false }, { "Shape", NULL, 0, true },
         { "Flatten", "axis", 9, false },
@@ -200,7 +199,7 @@ static void careless_passes(void **state)
 
         mistake = &all[i];
         ctx.model->trusts_file = true; /* it may be the file's mistake: checks do not end the process */
-        assert_int_equal(rewrite_each_graph(&ctx, replace_carelessly, &changed), INLAY_OK);
+        assert_int_equal(rewrite_each_graph(&ctx, replace_wrongly, &changed), INLAY_OK);
         assert_false(changed);
         list_ops(ctx.model->main, ops, sizeof ops);
         assert_string_equal(ops, "Neg Relu");
@@ -308,12 +307,12 @@ static void attention(void **state)
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,1,6\nn : 4,5,6\nt = Transpose(k) perm=0,1,3,2\n"
           "s = MatMul(q, t)\na = Add(s, n)\nb = Add(m, a)\np = Softmax(b) axis=-1\ny = MatMul(p, v)\n-> y",
           "Add Attention", 0 },
-        { "where it may look",
+        { "a mask of allowed keys",
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\nl = [] -3e38\n"
           "r = [] 0.3\ng = Less(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
           "d = Mul(s, r)\na = Where(g, d, l)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
           "Less Not Where Attention", 0 },
-        { "where it may not look, and a mask",
+        { "a mask of forbidden keys, and an additive mask",
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,6\no = [] 2.9\n"
           "l = [] -3e38\ng = Greater(m, o)\nt = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\n"
           "d = Add(s, m)\na = Where(g, l, d)\np = Softmax(a) axis=-1\ny = MatMul(p, v)\n-> y",
@@ -340,7 +339,7 @@ static void attention(void **state)
           "t = Transpose(kr) perm=0,1,3,2\ns = MatMul(q, t)\np = Softmax(s) axis=-1\n"
           "y = MatMul(p, vr)\n-> y",
           "Attention", 0 },
-        { "heads in turns",
+        { "heads interleaved",
           "q : 2,6,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nax = i[1] 1\nku = Unsqueeze(k, ax)\n"
           "vu = Unsqueeze(v, ax)\nes = i[5] 2,3,2,5,8\nke = Expand(ku, es)\nve = Expand(vu, es)\n"
           "rs = i[4] 2,6,5,8\nkr = Reshape(ke, rs)\nvr = Reshape(ve, rs)\n"
@@ -379,11 +378,11 @@ static void attention(void **state)
           "q : 6,5,8\nk : 6,7,8\nv : 6,7,4\nm : 6,1,7\nt = Transpose(k) perm=0,2,1\n"
           "s = MatMul(q, t)\na = Add(m, s)\np = Softmax(a) axis=2\ny = MatMul(p, v)\n-> y",
           "Unsqueeze Unsqueeze Unsqueeze Attention Squeeze", 0 },
-        { "one head of keys for all",
+        { "one key head for all",
           "q : 2,4,5,8\nk : 2,1,6,8\nv : 2,1,6,8\nt = Transpose(k) perm=0,1,3,2\n"
           "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
           "Attention", 0 },
-        { "keys of one batch for all",
+        { "keys with batch 1 for all",
           "q : 2,4,5,8\nk : 1,4,6,8\nv : 2,4,6,8\nt = Transpose(k) perm=0,1,3,2\n"
           "s = MatMul(q, t)\np = Softmax(s) axis=-1\ny = MatMul(p, v)\n-> y",
           "Transpose MatMul Softmax MatMul", 0 },
@@ -409,7 +408,7 @@ static void attention(void **state)
           "f = i[5] -1,16,3,4,4\ng = Reshape(e, f)\nh = Add(g, m)\ni = i[4] -1,3,4,4\nj = Reshape(h, i)\n"
           "p = Softmax(j) axis=-1\ny = MatMul(p, q)\n-> y",
           "Reshape Transpose Attention", 0 },
-        { "rows of a mask that only the reader tells",
+        { "rows of a mask known from its consumer only",
           "x : B,S,6\nm : 1,1,R,S\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\n"
           "l = Gather(s, j)\nz = i[1] 0\nbu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[2] 2,3\n"
           "t = Concat(bu, lu, h) axis=0\na = Reshape(x, t)\nq = Transpose(a) perm=0,2,1,3\n"
@@ -417,7 +416,7 @@ static void attention(void **state)
           "o = MatMul(p, q)\nc = Transpose(o) perm=0,2,1,3\ng = i[1] 6\nu = Concat(bu, lu, g) axis=0\n"
           "y = Reshape(c, u)\n-> y",
           "Reshape Transpose Attention Transpose Reshape", 0 },
-        { "rows of a mask that nobody tells",
+        { "rows of a mask that are unknown",
           "q : 2,2,S,4\nm : 1,1,R,S\nt = Transpose(q) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
           "p = Softmax(a) axis=-1\ny = MatMul(p, q)\n-> y",
           "Transpose MatMul Add Softmax MatMul", 0 },
@@ -431,9 +430,9 @@ static void attention(void **state)
     CHECK_ROWS(rows);
 }
 
-/* What DynamicQuantizeLinear rounds is made by the same nodes at every level: by others, of a value that lies at the
- * edge of a step the next one would come out. Attention is found at level 0, too; functions are left as they are. What
- * comes after it is free again. */
+/* The input of DynamicQuantizeLinear is computed by the same nodes at every level: other nodes could round a value
+ * near the border of two quantization steps to the other step. Attention is fused at level 0, too; functions are not
+ * replaced. Nodes after the quantization may be rewritten. */
 #define GELU(x, y, t)                                                                                                  \
     t "a = Div(" x ", r)\n" t "b = Erf(" t "a)\n" t "c = Add(" t "b, o)\n" t "d = Mul(" x ", " t "c)\n" y " = Mul(" t  \
       "d, h)\n"
@@ -445,13 +444,13 @@ static void quantized_later(void **state)
     static const struct row rows[] = {
         { "gelu, quantized", "x : 2,8\n" NUMBERS GELU("x", "g", "t") ROUND("g", "y") "-> y",
           "Div Erf Add Mul Mul DynamicQuantizeLinear DequantizeLinear", 0 },
-        { "gelu, and gelu of what was quantized",
+        { "gelu, and gelu of the quantized values",
           "x : 2,8\n" NUMBERS GELU("x", "g", "t") ROUND("g", "v") GELU("v", "y", "u") "-> y",
           "Div Erf Add Mul Mul DynamicQuantizeLinear DequantizeLinear Gelu", 0 },
-        { "swish, quantized after a product",
+        { "swish, quantized after a matrix multiplication",
           "x : 2,8\nw = [8,8]\na = Sigmoid(x)\nb = Mul(a, x)\nc = MatMul(b, w)\n" ROUND("c", "y") "-> y",
           "Sigmoid Mul MatMul DynamicQuantizeLinear DequantizeLinear", 0 },
-        { "only the shape goes there",
+        { "only the shape is used",
           "x : 2,8\na = Sigmoid(x)\nb = Mul(a, x)\nu : 16\nk = Shape(b)\n"
           "v = Reshape(u, k)\n" ROUND("v", "y") "-> y, b",
           "Swish Reshape DynamicQuantizeLinear DequantizeLinear", 0 },
@@ -470,7 +469,7 @@ static void quantized_later(void **state)
     CHECK_ROWS(rows);
 }
 
-/* All that there is before a step of a dynamic scale, at every level: the same bits. */
+/* Compares all graphs before a dynamic quantization at every level: the results are bitwise equal. */
 static void levels_have_the_same_bits(void **state)
 {
     static const struct row rows[] = {
@@ -512,7 +511,7 @@ static void levels_have_the_same_bits(void **state)
     }
 }
 
-/* The last: no pass of level 2 without a row; einsum, gemm and merge_products are in test_rewrites.c. */
+/* Must be last: every pass of level 2 has a row; einsum, gemm and merge_products are in test_rewrites.c. */
 static void every_pass_has_rows(void **state)
 {
     (void)state;
@@ -523,9 +522,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(activations),
                                         cmocka_unit_test(norms),
-                                        cmocka_unit_test(constants_nearly_right),
+                                        cmocka_unit_test(nearly_matching_constants),
                                         cmocka_unit_test(constants_with_axes),
-                                        cmocka_unit_test(careless_passes),
+                                        cmocka_unit_test(faulty_passes),
                                         cmocka_unit_test(attention),
                                         cmocka_unit_test(quantized_later),
                                         cmocka_unit_test(levels_have_the_same_bits),

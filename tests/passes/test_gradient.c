@@ -1,4 +1,5 @@
-/* Gradient against finite differences, at the first and the last level of optimisation; what has no rule is named. */
+/* Compares Gradient with finite differences, at the first and the last level of optimisation; operators without a
+ * rule are named in the error. */
 #include "graph_script.h"
 #include "modelkit/gradient.h"
 
@@ -6,11 +7,11 @@ enum { MOST_INPUTS = 4, PICKED = 5 };
 
 struct row {
     const char *name;
-    const char *script; /* inputs, then what makes Y of them; da, db, ... are derived by a, b, ... */
+    const char *script; /* inputs, and the computation of Y; da, db, ... are the derivatives by a, b, ... */
     int64_t opset;      /* 0 = 17 */
 };
 
-/* Inputs are floats from `low` to `low` + 1; rows that need other ones shift them. */
+/* Inputs are floats in [low, low + 1); rows that need others shift them. */
 static const struct row rows[] = {
     { "Abs", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = Abs(m)\nY = Mul(t, a)", 0 },
     { "Acos, Asin, Atan",
@@ -82,7 +83,7 @@ static const struct row rows[] = {
       0 },
     { "Max, Min of three", "a : 2,N\nb : N\nc : 2,1\nt = Max(a, b, c)\nu = Min(a, b, c)\nv = Mul(t, a)\nY = Mul(v, u)",
       0 },
-    { "Max of one that is there twice", "a : 4\nb : 4\nt = Max(a, a)\nY = Mul(t, b)", 0 },
+    { "Max of equal operands", "a : 4\nb : 4\nt = Max(a, a)\nY = Mul(t, b)", 0 },
     { "Gather, elements twice", "a : N,4\nx = i[2,2] 1,-1,1,0\nt = Gather(a, x) axis=1\nY = Mul(t, t)", 0 },
     { "GatherElements, GatherND",
       "a : 3,2\nx = i[2,2] 2,0,2,-1\nz = i[2,1] 1,1\nt = GatherElements(a, x)\nu = GatherND(a, z)\nY = Mul(t, u)", 0 },
@@ -205,7 +206,7 @@ static void finite_differences(void **state)
     }
 }
 
-/* What one of float x gives, at all levels. */
+/* Expects a gradient for one element of x, at all levels. */
 static void expect_one(const char *script, float a, float b, float want)
 {
     static const char *const levels[] = { "0", "99" };
@@ -226,8 +227,8 @@ static void expect_one(const char *script, float a, float b, float want)
     }
 }
 
-/* Derivatives of derivatives; values other than those that are named; what counts as given; unused ones left out. */
-static void meanings(void **state)
+/* Derivatives of derivatives; gradients of unnamed values; given values; unused inputs. */
+static void derivative_semantics(void **state)
 {
     (void)state;
     expect_one("x : -\nt = Mul(x, x)\nY = Mul(t, x)\nd = tr.Gradient(x) xs='x y=Y\ne = tr.Gradient(x) xs='x y=d\n-> e",
@@ -253,8 +254,8 @@ static void refused(const char *script, inlay_status want, const char *says)
     wire_deinit(&wire);
 }
 
-/* libinlay.so sets nothing. */
-static void library_alone(void **state)
+/* libinlay.so does not enable Gradient. */
+static void library_rejects_gradient(void **state)
 {
     (void)state;
     passes_set_gradient(NULL);
@@ -281,9 +282,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_differences),
-        cmocka_unit_test(meanings),
+        cmocka_unit_test(derivative_semantics),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(library_alone),
+        cmocka_unit_test(library_rejects_gradient),
     };
 
     passes_set_gradient(gradient_expand);

@@ -1,12 +1,12 @@
-/* Pass quantized_ops asks the providers before it makes an operator on integers; quantized_functions spells out those
- * of com.microsoft. */
+/* Pass quantized_ops queries the providers before it creates an operator on integers; quantized_functions expands
+ * those of com.microsoft. */
 #include "rewrite_rows.h"
 #include <math.h>
 
 #define CONSTANTS "sc = [] 0.05\nze = [] 0.0\nz8 = Cast(ze) to=3\nzu = Cast(ze) to=2\n"
 #define WEIGHTS(shape) "f = " shape "\nw = QuantizeLinear(f, sc, z8)\nwd = DequantizeLinear(w, sc, z8)\n"
 #define INPUT "q = QuantizeLinear(x, sc, zu)\nd = DequantizeLinear(q, sc, zu)\n"
-/* A convolution of 4 channels, weights [4, 4 / group, 3, 3], between Q and DQ. */
+/* A convolution of 4 channels, weights [4, 4 / group, 3, 3], between QuantizeLinear and DequantizeLinear. */
 #define CONV(group, weights)                                                                                           \
     "x : 1,4,6,6\n" CONSTANTS WEIGHTS(weights) INPUT                                                                   \
         "c = Conv(d, wd) group=" group "\n"                                                                            \
@@ -21,7 +21,7 @@ static void expect_ops_of(int64_t opset, const char *script, const char *const *
 
     list_ops(rig.session->model->main, ops, sizeof ops);
     if (strcmp(ops, want) != 0)
-        fail_msg("left are '%s', expected '%s'", ops, want);
+        fail_msg("the operators are '%s', expected '%s'", ops, want);
     rig_close(&rig);
 }
 
@@ -30,7 +30,7 @@ static void expect_ops(const char *script, const char *const *options, const cha
     expect_ops_of(0, script, options, want);
 }
 
-static void asks_for_each(void **state)
+static void queries_each(void **state)
 {
     static const char *const levels[] = { "0", "99" };
 
@@ -50,7 +50,7 @@ static void asks_for_each(void **state)
     }
 }
 
-/* Bytes are pooled where a convolution of bytes is ahead of it and nothing else reads what is between. */
+/* MaxPool runs on int8 after an int8 convolution if intermediate values have no other consumer. */
 static void pools_bytes(void **state)
 {
     static const char *const asked[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
@@ -68,14 +68,14 @@ static void pools_bytes(void **state)
     expect_ops(POOLED("r = Exp(c)\nm = MaxPool(r) kernel_shape=2,2\n", ""), asked,
                "QuantizeLinear DequantizeLinear Conv Exp MaxPool QuantizeLinear DequantizeLinear");
 #undef POOLED
-    /* likewise behind DQ */
+    /* likewise after DequantizeLinear */
     expect_ops("x : 1,4,6,6\n" CONSTANTS INPUT "m = MaxPool(d) kernel_shape=2,2\np = QuantizeLinear(m, sc, zu)\n"
                "y = DequantizeLinear(p, sc, zu)\n-> y",
                asked, "QuantizeLinear MaxPool DequantizeLinear");
 }
 
-/* Without a provider that wants integers, nothing is done unless somebody asks for it by name. */
-static void nobody_wants_them(void **state)
+/* Without a provider that is faster on integers, the pass does nothing unless it is requested by name. */
+static void unwanted_integers(void **state)
 {
     (void)state;
     expect_ops(CONV("1", "[4,4,3,3]"), (const char *const[]){ "providers", "reference", NULL },
@@ -84,8 +84,8 @@ static void nobody_wants_them(void **state)
                "QuantizeLinear QLinearConv DequantizeLinear");
 }
 
-/* Convolutions whose result stays floats; weights that int8 holds once their zero points are out, and others. */
-static void ends_in_floats(void **state)
+/* Convolutions with float results; weights that fit into int8 after subtracting their zero points, and others. */
+static void float_results(void **state)
 {
     static const char *const by_name[] = { "providers", "reference", "pass", "quantized_ops", NULL };
     static const char *const asked[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
@@ -102,12 +102,12 @@ static void ends_in_floats(void **state)
 #undef FLOATS
 }
 
-/* ------------------------------------------------------------------ products of float16 */
+/* ------------------------------------------------------------------ matrix multiplications in float16 */
 
 #define HALF "x : 3,4\nh = Cast(x) to=10\nf = [4,5]\nw = Cast(f) to=10\n"
 
-/* Products of float16 become products of floats beside a provider that is fast at those, and what follows them, too. */
-static void halves(void **state)
+/* Matrix multiplications in float16 and the following functions become float32 if a provider is faster at those. */
+static void float16_multiplications(void **state)
 {
     static const char *const beside[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
     static const char *const alone[] = { "providers", "reference", NULL };
@@ -119,7 +119,8 @@ static void halves(void **state)
     expect_ops(two, beside, "Cast Cast MatMul Relu Add Cast Cast");
     expect_ops(two, alone, "Cast MatMul Relu Add Cast");
     expect_ops(two, never, "Cast MatMul Relu Add Cast");
-    /* what is read twice, or leaves, is rounded once more for that; functions that no product is ahead of stay */
+    /* values with two consumers or outputs are converted back; functions without a matrix multiplication before them
+     * do not change */
     expect_ops(HALF "m = MatMul(h, w)\nr = Relu(m)\ny = Cast(m) to=1\nz = Cast(r) to=1\n-> y, z", beside,
                "Cast Cast MatMul Cast Relu Cast Cast Cast");
     expect_ops("x : 3,4\nh = Cast(x) to=10\nr = Relu(h)\ny = Cast(r) to=1\n-> y", beside, "Cast Relu Cast");
@@ -128,9 +129,9 @@ static void halves(void **state)
                beside, "Cast Cast Conv Transpose Cast Cast");
 }
 
-/* Weights of few bits with scales of float16 have scales of floats at every level, and products by them are of floats,
- * past a Cast in either direction. */
-static void half_scales(void **state)
+/* Low-bit weights with float16 scales get float32 scales at every level, and their matrix multiplications become
+ * float32, also across a Cast in either direction. */
+static void float16_scales(void **state)
 {
     static const char *const levels[] = { "0", "1", "99" };
 
@@ -150,7 +151,7 @@ static void half_scales(void **state)
 #undef WEIGHTS_16
 }
 
-/* A product beyond float16 that is made small again is none of infinity. */
+/* A matrix multiplication whose result exceeds float16 and is scaled down afterwards gives no infinity. */
 static void no_overflow(void **state)
 {
     static const char script[] = "x : 2,300\nk = [] 300\nb = Mul(x, k)\nh = Cast(b) to=10\nt = Transpose(h)\n"
@@ -180,7 +181,7 @@ static void no_overflow(void **state)
 
 /* ------------------------------------------------------------------ functions of com.microsoft */
 
-/* Two tensors of bytes, scales, zero points; what follows makes bytes p with scale s3 and zero point z3. */
+/* Two int8 tensors, scales, zero points; the result p has scale s3 and zero point z3. */
 #define CONTRIBUTED                                                                                                    \
     "x : 2,4,6,6\nx2 : 1,4,1,1\ns1 = [] 0.05\ns2 = [] 0.03\ns3 = [] 0.07\nf1 = [] 90\nf2 = [] 120\nf3 = [] 100\n"      \
     "z1 = Cast(f1) to=2\nz2 = Cast(f2) to=2\nz3 = Cast(f3) to=2\nq = QuantizeLinear(x, s1, z1)\n"                      \
@@ -206,7 +207,7 @@ static void expect_same_outputs(const char *ours, const char *spelled, const cha
 
         assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
         if (memcmp(inlay_value_data(got), inlay_value_data(want), inlay_value_bytes(got)) != 0)
-            fail_msg("results differ at level %s from the functions spelled out, in\n%s", level, ours);
+            fail_msg("results differ at level %s from the expanded functions, in\n%s", level, ours);
     }
     rig_close(&rig[0]);
     rig_close(&rig[1]);
@@ -253,10 +254,10 @@ static void contributed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(asks_for_each),     cmocka_unit_test(pools_bytes),
-                                        cmocka_unit_test(nobody_wants_them), cmocka_unit_test(ends_in_floats),
-                                        cmocka_unit_test(contributed),       cmocka_unit_test(halves),
-                                        cmocka_unit_test(half_scales),       cmocka_unit_test(no_overflow) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(queries_each),      cmocka_unit_test(pools_bytes),
+                                        cmocka_unit_test(unwanted_integers), cmocka_unit_test(float_results),
+                                        cmocka_unit_test(contributed),       cmocka_unit_test(float16_multiplications),
+                                        cmocka_unit_test(float16_scales),    cmocka_unit_test(no_overflow) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Each pass on graphs that it rewrites and on graphs that it must leave alone: which operators are left, and that the
- * outputs are what they are without the optimiser. */
+/* Each pass on graphs that it rewrites and on graphs that it must not rewrite: the remaining operators; outputs
+ * equal those without the optimiser. */
 #include "rewrite_rows.h"
 
 static void no_ops(void **state)
@@ -41,12 +41,12 @@ static void sequences(void **state)
           "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z, x)\ni = i[] -2\n"
           "a = SequenceAt(q, i)\ny = Neg(a)\n-> y",
           "Neg", 0 },
-        { "elements that were added one by one",
+        { "elements that were added separately",
           "x : 2,3\nz : 2,3\ne = SequenceEmpty()\nf = SequenceInsert(e, x)\nb = i[] 0\ng = SequenceInsert(f, z, b)\n"
           "m = i[] -1\nh = SequenceInsert(g, z, m)\na = SequenceAt(h, b)\nc = SequenceAt(h, m)\no = i[] 1\n"
           "d = SequenceAt(h, o)\nj = Sub(a, c)\ny = Mul(j, d)\n-> y",
           "Sub Mul", 0 },
-        { "what is left of a list",
+        { "elements left in a list",
           "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\no = i[] 0\nr = SequenceErase(q, o)\n"
           "s = SequenceErase(q)\na = SequenceAt(r, o)\nb = SequenceAt(s, o)\ny = Sub(a, b)\n"
           "-> y",
@@ -55,7 +55,7 @@ static void sequences(void **state)
           "x : 2,3\nq = SequenceConstruct(x, x, x)\nl = SequenceLength(q)\nf = Cast(l) to=1\n"
           "y = Mul(x, f)\n-> y",
           "Mul", 0 },
-        { "all of it side by side",
+        { "all parts next to each other",
           "x : 2,3\nz : 2,4\nq = SequenceConstruct(x, z)\n"
           "y = ConcatFromSequence(q) axis=1\n-> y",
           "Concat", 0 },
@@ -63,11 +63,11 @@ static void sequences(void **state)
           "x : 2,3\nz : 2,3\nq = SequenceConstruct(x, z)\n"
           "y = ConcatFromSequence(q) axis=1 new_axis=1\n-> y",
           "SequenceConstruct ConcatFromSequence", 0 },
-        { "parts of one size",
+        { "parts of equal size",
           "x : 2,7\ns = i[] 3\nq = SplitToSequence(x, s) axis=1\no = i[] 1\np = i[] 2\n"
           "a = SequenceAt(q, o)\nb = SequenceAt(q, p)\ny = Mul(a, b)\n-> y",
           "Split Mul", 0 },
-        { "parts of sizes of their own",
+        { "parts of different sizes",
           "x : 7,2\ns = i[3] 1,2,4\nq = SplitToSequence(x, s)\no = i[] 1\n"
           "a = SequenceAt(q, o)\ny = Neg(a)\n-> y",
           "Split Neg", 0 },
@@ -98,7 +98,7 @@ static void algebra(void **state)
         { "x / 3", "x : 2,3\nc = [] 3\ny = Div(x, c)\n-> y", "Div", 0 },
         { "--x", "x : 2,3\na = Neg(x)\nb = Neg(a)\ny = Abs(b)\n-> y", "Abs", 0 },
         { "relu of relu", "x : 2,3\na = Relu(x)\ny = Relu(a)\n-> y", "Relu", 0 },
-        { "what changes nothing twice",
+        { "idempotent operators twice",
           "x : 2,3\na = Abs(x)\nb = Abs(a)\nc = Ceil(b)\nd = Ceil(c)\ne = Exp(d)\nf = Floor(e)\ng = Floor(f)\n"
           "h = Tanh(g)\ni = Round(h)\nj = Round(i)\nk = Cos(j)\nl = Sign(k)\ny = Sign(l)\n-> y",
           "Abs Ceil Exp Floor Tanh Round Cos Sign", 0 },
@@ -107,7 +107,7 @@ static void algebra(void **state)
         { "x - -y", "x : 2,3\nz : 2,3\na = Neg(z)\ny = Sub(x, a)\n-> y", "Add", 0 },
         { "x + -y along an axis that is stated", "x : 2,3\nz : 2\na = Neg(z)\ny = Add(x, a) broadcast=1 axis=0\n-> y",
           "Neg Add", 6 },
-        { "a choice by what is not", "x : 2,3\nz : 2,3\nl = Less(x, z)\nn = Not(l)\ny = Where(n, x, z)\n-> y",
+        { "a choice by a negated condition", "x : 2,3\nz : 2,3\nl = Less(x, z)\nn = Not(l)\ny = Where(n, x, z)\n-> y",
           "Less Where", 0 },
         { "log of softmax, which may be 0", "x : 2,3\na = Softmax(x) axis=0\ny = Log(a)\n-> y", "Softmax Log", 0 },
     };
@@ -150,7 +150,8 @@ static void branch(struct wire *wire, const char *attr, const char *op, const ch
     mw_body_end(wire, body);
 }
 
-/* Two nodes If on one condition, with these operators in their branches; what is left of them, and the sum of both. */
+/* Two If nodes with one condition, with these operators in their branches; the operators that remain, and the sum of
+ * both results. */
 static void expect_branches(const char *const ops[4], const char *reads, const char *left)
 {
     struct wire wire = { 0 };
@@ -213,7 +214,7 @@ static void merged(void **state)
           "x : 2,3,4\na = Transpose(x) perm=0,2,1\nc = [3]\nb = Mul(a, c)\nd = Relu(b)\n"
           "e = Transpose(d) perm=0,2,1\ny = Neg(e)\n-> y",
           "Mul Relu Neg", 0 },
-        { "transposes across, not quite",
+        { "transposes that nearly cancel",
           "x : 2,3,4\na = Transpose(x) perm=2,1,0\nb = Relu(a)\n"
           "e = Transpose(b) perm=0,2,1\ny = Neg(e)\n-> y",
           "Transpose Relu Neg", 0 },
@@ -225,11 +226,11 @@ static void merged(void **state)
           "x : 9,5\nb1 = i[1] 1\ne1 = i[1] 5\na0 = i[1] 0\na = Slice(x, b1, e1, a0)\n"
           "y = Slice(a, b1, e1, a0)\n-> y",
           "Slice", 0 },
-        { "slices of one axis that nobody knows",
+        { "slices of one unknown axis",
           "x : N,5\nb1 = i[1] 1\ne1 = i[1] 8\na0 = i[1] 0\nst = i[1] 2\na = Slice(x, b1, e1, a0, st)\n"
           "y = Slice(a, b1, e1, a0)\n-> y",
           "Slice", 0 },
-        { "slices that count from an end that nobody knows",
+        { "slices that count from an unknown end",
           "x : N,5\nb1 = i[1] -2\ne1 = i[1] 8\na0 = i[1] 0\na = Slice(x, b1, e1, a0)\n"
           "y = Slice(a, b1, e1, a0)\n-> y",
           "Slice Slice", 0 },
@@ -240,7 +241,7 @@ static void merged(void **state)
         { "casts that lose", "x : 2,3\na = Cast(x) to=6\nb = Cast(a) to=1\ny = Neg(b)\n-> y", "Cast Cast Neg", 0 },
         { "reductions", "x : 2,3,4\na = ReduceMax(x) axes=1, keepdims=1\ny = ReduceMax(a) axes=2, keepdims=1\n-> y",
           "ReduceMax", 0 },
-        { "reductions of which one keeps its axis",
+        { "reductions, one keeps its axis",
           "x : 2,3,4\na = ReduceMax(x) axes=1, keepdims=1\ny = ReduceMax(a) axes=2, keepdims=0\n-> y",
           "ReduceMax ReduceMax", 0 },
         { "reduction, then squeeze",
@@ -249,7 +250,7 @@ static void merged(void **state)
           "x : 2,3,4\nax = i[2] 0,-1\na = ReduceSum(x, ax) keepdims=0\n"
           "y = Unsqueeze(a, ax)\n-> y",
           "ReduceSum", 0 },
-        { "what was quantized is quantized again",
+        { "quantized values are quantized again",
           "x : 2,3\ns = [] 0.05\nzi = i[] 3\nz = Cast(zi) to=2\nq = QuantizeLinear(x, s, z)\n"
           "d = DequantizeLinear(q, s, z)\np = QuantizeLinear(d, s, z)\ny = DequantizeLinear(p, s, z)\n-> y",
           "QuantizeLinear DequantizeLinear", 0 },
@@ -257,7 +258,7 @@ static void merged(void **state)
           "x : 2,3\ns = [] 0.05\nt = [] 0.06\nzi = i[] 3\nz = Cast(zi) to=2\nq = QuantizeLinear(x, s, z)\n"
           "d = DequantizeLinear(q, s, z)\np = QuantizeLinear(d, t, z)\ny = DequantizeLinear(p, t, z)\n-> y",
           "QuantizeLinear DequantizeLinear QuantizeLinear DequantizeLinear", 0 },
-        { "what nobody reads", "x : 2,3\na = Exp(x)\nb = Neg(a)\ny = Tanh(x)\n-> y", "Tanh", 0 },
+        { "a value without a consumer", "x : 2,3\na = Exp(x)\nb = Neg(a)\ny = Tanh(x)\n-> y", "Tanh", 0 },
         { "a branch that is known",
           "x : 2,3\nz = [] 0.0\no = [] 1.0\nt = Greater(z, o)\n"
           "a = If(t) then:Neg(x) else:Exp(x)\ny = Tanh(a)\n-> y",
@@ -278,7 +279,7 @@ static void merged(void **state)
           "m = i[1] -1\nu = Concat(bu, lu, m) axis=0\nf = Reshape(e, u)\n"
           "y = Neg(f)\n-> y",
           "Reshape Relu Reshape Neg", 0 },
-        { "a size that an input has",
+        { "a size of an input",
           "x : N,4\na = Exp(x)\nc = Transpose(a) perm=1,0\ns = Shape(c)\ni = i[] 1\nb = Gather(s, i)\nz = i[1] 0\n"
           "u = Unsqueeze(b, z)\nk = i[1] 3\nt = Concat(k, u) axis=0\nw = [3,1]\ne = Expand(w, t)\n"
           "y = MatMul(e, a)\n-> y",
@@ -307,7 +308,7 @@ static void merged(void **state)
           "x : 2,3,4\nz : 2,5,4\na = Transpose(x) perm=1,2,0\nb = Transpose(z) perm=1,2,0\n"
           "c = Concat(a, b) axis=0\ny = Neg(c)\n-> y",
           "Concat Transpose Neg", 0 },
-        { "a computed shape with sizes of other places",
+        { "a computed shape with sizes from other positions",
           "x : B,S,6\ns = Shape(x)\ni = i[] 0\nj = i[] 1\nb = Gather(s, i)\nl = Gather(s, j)\nz = i[1] 0\n"
           "bu = Unsqueeze(b, z)\nlu = Unsqueeze(l, z)\nh = i[1] 6\nt = Concat(lu, bu, h) axis=0\n"
           "y = Reshape(x, t)\n-> y",
@@ -325,16 +326,16 @@ static void convolutions(void **state)
           "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\na = Conv(x, w)\n"
           "y = BatchNormalization(a, s, b, m, v) epsilon=0.01\n-> y",
           "Conv", 0 },
-        { "batch norm behind a bias",
+        { "batch norm after a bias",
           "x : 1,2,5,5\nw = [4,1,3,3]\nc = [4]\ns = [4]\nb = [4]\nm = [4]\nv = [4]\n"
           "a = Conv(x, w, c) group=2\ny = BatchNormalization(a, s, b, m, v)\n-> y",
           "Conv", 0 },
-        { "batch norm of a transposed one",
+        { "batch norm of a transposed convolution",
           "x : 1,4,5,5\nw = [4,3,2,2]\ns = [6]\nb = [6]\nm = [6]\nv = [6]\n"
           "a = ConvTranspose(x, w) group=2 strides=2,2\n"
           "y = BatchNormalization(a, s, b, m, v)\n-> y",
           "ConvTranspose", 0 },
-        { "batch norm of what others read",
+        { "batch norm of a value with other consumers",
           "x : 1,2,5,5\nw = [3,2,3,3]\ns = [3]\nb = [3]\nm = [3]\nv = [3]\n"
           "a = Conv(x, w)\nz = BatchNormalization(a, s, b, m, v)\n"
           "y = Add(z, a)\n-> y",
@@ -348,11 +349,11 @@ static void convolutions(void **state)
         { "pad",
           "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,2,0,0,0,1\na = Pad(x, p)\ny = Conv(a, w) pads=1,0,1,0\n-> y",
           "Conv", 0 },
-        { "pad before a transposed one",
+        { "pad before a transposed convolution",
           "x : 1,2,5,5\nw = [2,3,3,3]\nb = [3]\np = i[8] 0,0,1,0,0,0,2,1\na = Pad(x, p)\n"
           "y = ConvTranspose(a, w, b) pads=2,1,5,2 strides=2,2 output_padding=1,0\n-> y",
           "ConvTranspose", 0 },
-        { "pad that a transposed one does not cut away",
+        { "pad that a transposed convolution does not remove",
           "x : 1,2,5,5\nw = [2,3,3,3]\np = i[8] 0,0,1,0,0,0,2,1\na = Pad(x, p)\n"
           "y = ConvTranspose(a, w) pads=2,1,3,2 strides=2,2\n-> y",
           "Pad ConvTranspose", 0 },
@@ -362,7 +363,7 @@ static void convolutions(void **state)
           "x : 1,2,5,5\nw = [3,2,3,3]\np = i[8] 0,0,1,1,0,0,1,1\no = [] 1\na = Pad(x, p, o)\n"
           "y = Conv(a, w)\n-> y",
           "Pad Conv", 0 },
-        { "pad before an average",
+        { "pad before an average pool",
           "x : 1,2,5,5\np = i[8] 0,0,1,1,0,0,1,1\na = Pad(x, p)\n"
           "y = AveragePool(a) kernel_shape=3,3\n-> y",
           "AveragePool", 0 },
@@ -398,18 +399,18 @@ static void products(void **state)
           "x : 2,4\nz : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(z, b)\n"
           "m = Neg(g)\nn = Abs(h)\n-> m, n",
           "MatMul MatMul Neg Abs", 0 },
-        { "products with many rows",
+        { "matrix multiplications with many rows",
           "x : 1,32,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
           "m = Neg(g)\nn = Abs(h)\n-> m, n",
           "MatMul MatMul Neg Abs", 0 },
-        { "products with rows that nobody knows",
+        { "matrix multiplications with an unknown number of rows",
           "x : 1,S,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\n"
           "h = MatMul(x, b)\nm = Neg(g)\nn = Abs(h)\n-> m, n",
           "MatMul MatMul Neg Abs", 0 },
-        { "products, one an output",
+        { "matrix multiplications, one an output",
           "x : 2,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\nm = Neg(g)\n-> m, h", "MatMul MatMul Neg",
           0 },
-        { "products, one with a bias",
+        { "matrix multiplications, one with a bias",
           "x : 2,4\na = [4,5]\nb = [4,3]\nc = [3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
           "i = Add(h, c)\nm = Neg(g)\nn = Abs(i)\n-> m, n",
           "MatMul Gemm Neg Abs", 0 },
@@ -421,7 +422,7 @@ static void products(void **state)
     CHECK_ROWS(rows);
 }
 
-/* Two slices of one axis with random bounds and steps, sizes of 0 among them. */
+/* Two slices of one axis with random bounds and steps, including sizes of 0. */
 static void slices(void **state)
 {
     static const int64_t far[] = { INT64_MIN, INT64_MAX, INT64_MIN + 1, -1000, 1000 };
@@ -482,23 +483,23 @@ static void einsums(void **state)
           "MatMul Transpose MatMul", 0 },
         { "one operand", "x : N,3,4\ny = Einsum(x) equation=bnd->db\n-> y", "ReduceSum Transpose", 0 },
         { "one operand as it is", "x : N,3\na = Einsum(x) equation=bn->bn\ny = Neg(a)\n-> y", "Neg", 0 },
-        { "sizes that nobody knows to be equal", "x : N,3\nz : M,3\ny = Einsum(x, z) equation=ij,ij->ij\n-> y",
+        { "sizes that are not known to be equal", "x : N,3\nz : M,3\ny = Einsum(x, z) equation=ij,ij->ij\n-> y",
           "Einsum", 0 },
         { "a sum over one operand", "x : 2,3\nz : 3,4\ny = Einsum(x, z) equation=ij,jk->k\n-> y", "Einsum", 0 },
         { "a diagonal", "x : 3,3\nz : 3,4\ny = Einsum(x, z) equation=ii,ij->j\n-> y", "Einsum", 0 },
-        { "groups of sizes that nobody knows", "x : B,N,S,4\nz : B,4,6\ny = Einsum(x, z) equation=bijk,bkl->bijl\n-> y",
-          "Einsum", 0 },
+        { "groups of unknown sizes", "x : B,N,S,4\nz : B,4,6\ny = Einsum(x, z) equation=bijk,bkl->bijl\n-> y", "Einsum",
+          0 },
     };
 
     (void)state;
     CHECK_ROWS(rows);
 }
 
-/* So many rewrites of one graph that its values outgrow the room there was for them at first. */
+/* A number of rewrites in one graph that exceeds the initial capacity for values. */
 static void many(void **state)
 {
     static char script[65536], ops[8192], line[512];
-    struct row row = { "a hundred bundles of products", script, ops, 0 };
+    struct row row = { "a hundred groups of matrix multiplications", script, ops, 0 };
 
     (void)state;
     (void)strcpy(script, "x0 : 2,4\n");
@@ -515,7 +516,7 @@ static void many(void **state)
     check_row(&row);
 }
 
-/* More values in one pass than its books had room for at first. */
+/* More values in one pass than the initial capacity of its arrays. */
 static void many_values(void **state)
 {
     static char script[4096], ops[512];
@@ -534,8 +535,7 @@ static void many_values(void **state)
     check_row(&row);
 }
 
-/* What the optimiser may not touch, or does only when it is asked to. */
-/* Scales are powers of two: then floats are as exact as integers. */
+/* Scales are powers of two, so that floats are as exact as integers. */
 #define BYTES                                                                                                          \
     "s = [] 0.0625\nzi = i[] 0\nz = Cast(zi) to=2\nzs = Cast(zi) to=3\nq = QuantizeLinear(x, s, z)\n"                  \
     "d = DequantizeLinear(q, s, z)\nwq = QuantizeLinear(w, s, zs)\nwd = DequantizeLinear(wq, s, zs)\n"
@@ -550,22 +550,22 @@ static void quantized(void **state)
           "x : 1,2,5,5\nw = [3,2,3,3]\nb = [3] 0.5,-0.25,1\n" BYTES "c = Conv(d, wd, b) pads=1,1,1,1\nr = Relu(c)\n"
           "yq = QuantizeLinear(r, s, z)\ny = DequantizeLinear(yq, s, z)\n-> y",
           "QuantizeLinear QLinearConv DequantizeLinear", 0 },
-        { "Clip within what the type holds",
+        { "Clip within the range of the type",
           "x : 1,2,5,5\nw = [3,2,3,3]\nl = [] -1\nh = [] 3\n" BYTES "c = Conv(d, wd)\nr = Clip(c, l, h)\n"
           "yq = QuantizeLinear(r, s, zs)\ny = DequantizeLinear(yq, s, zs)\n-> y",
           "QuantizeLinear QLinearConv Clip DequantizeLinear", 0 },
         { "floats behind it", "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "y = Conv(d, wd)\n-> y",
           "QuantizeLinear ConvInteger Cast Mul", 0 },
-        { "its sum is an output, too",
+        { "the sum is an output, too",
           "x : 1,2,5,5\nw = [3,2,3,3]\n" BYTES "c = Conv(d, wd)\nyq = QuantizeLinear(c, s, z)\n"
           "y = DequantizeLinear(yq, s, z)\n-> y, c",
           "QuantizeLinear ConvInteger Cast Mul QuantizeLinear DequantizeLinear", 0 },
         { "product", "x : 2,4\nw = [4,3]\n" BYTES "y = MatMul(d, wd)\n-> y", "QuantizeLinear MatMulInteger Cast Mul",
           0 },
-        { "Gemm, weights turned round",
+        { "Gemm, transposed weights",
           "x : 2,4\nw = [3,4]\nb = [3] 0.5,-0.25,1\n" BYTES "y = Gemm(d, wd, b) transB=1\n-> y",
           "QuantizeLinear MatMulInteger Cast Mul Add", 0 },
-        { "weights that are not around 0",
+        { "weights with a zero point",
           "x : 1,2,5,5\nw = [3,2,3,3]\ns = [] 0.0625\nzi = i[] 3\nz = Cast(zi) to=3\nq = QuantizeLinear(x, s, z)\n"
           "d = DequantizeLinear(q, s, z)\nwq = QuantizeLinear(w, s, z)\nwd = DequantizeLinear(wq, s, z)\n"
           "c = Conv(d, wd)\nyq = QuantizeLinear(c, s, z)\ny = DequantizeLinear(yq, s, z)\n-> y",
@@ -583,7 +583,7 @@ static void quantized(void **state)
 
         check_row_with(&rows[i], (const char *const[]){ "pass", "quantized_ops", "pass", "fold_constants", "pass",
                                                         "fold_weights", "pass", "dead_code", NULL });
-        /* The same operators at level 0; but weights that nobody took stay as they were. */
+        /* The operators of level 0, except weights whose rewrite no provider supports. */
         if (strstr(rows[i].ops, "QLinear") == NULL && strstr(rows[i].ops, "Integer") == NULL)
             at_level_0.ops = NULL;
         check_row_with(&at_level_0, (const char *const[]){ "level", "0", "pass", "quantized_ops", NULL });
@@ -591,8 +591,8 @@ static void quantized(void **state)
     check_row(&left); /* the reference has no faster integers */
 }
 
-/* A constant is no larger than what it is made from, by more than the option allows; floats of narrow constants that
- * nobody reads packed are. */
+/* A folded constant may exceed its inputs by the size that the option sets. Low-bit constants become floats if no
+ * provider reads them packed. */
 static void sizes_of_constants(void **state)
 {
     static const struct row rows[] = {
@@ -611,7 +611,7 @@ static void sizes_of_constants(void **state)
         check_row_with(&rows[i], (const char *const[]){ "fold_max_bytes", "1024", NULL });
 }
 
-static void asked_for(void **state)
+static void requested_passes(void **state)
 {
     static const char script[] = "x : 2,8\na = Relu(x)\nb = Relu(a)\nc = Sigmoid(b)\ny = Mul(b, c)\n-> y";
     static const struct {
@@ -625,7 +625,7 @@ static void asked_for(void **state)
         { { "pass", "swish", NULL }, "Relu Relu Swish" },
         { { "rewrite_limit", "1", NULL }, "Relu Sigmoid Mul" },
     };
-    static const struct row asked = { "products with many rows, asked for",
+    static const struct row asked = { "matrix multiplications with many rows, by name",
                                       "x : 1,N,4\na = [4,5]\nb = [4,3]\ng = MatMul(x, a)\nh = MatMul(x, b)\n"
                                       "m = Neg(g)\nn = Abs(h)\n-> m, n",
                                       "MatMul Split Neg Abs", 0 };
@@ -651,10 +651,9 @@ static void asked_for(void **state)
     wire_deinit(&rig.model);
 }
 
-/* The last: no pass of these levels without a row. Constants are constants in every row, and what bodies capture is in
- * random_graphs; loops are in test_unroll.c, integers in test_integers.c, bodies of
- * ONNX Runtime's searches and of FlexAttention in tests/ops/compat, gradients in test_gradient.c, sparse matrices in
- * tests/quantize. */
+/* Must be last: every pass of these levels has a row. Constants occur in every row, captures in random_graphs; loops
+ * are in test_unroll.c, integers in test_integers.c, bodies of ONNX Runtime's searches and of FlexAttention in
+ * tests/ops/compat, gradients in test_gradient.c, sparse matrices in tests/quantize. */
 static void every_pass_has_rows(void **state)
 {
     (void)state;
@@ -664,7 +663,7 @@ static void every_pass_has_rows(void **state)
         "float_activations gather_weights searches flex_attention gradient sparse_constants ");
 }
 
-/* Constants that are cut out of others, or change their shape, lie where those do. */
+/* Constants that are slices or reshapes of others share their memory. */
 static void pieces_of_constants(void **state)
 {
     static const struct row rows[] = {
@@ -713,7 +712,7 @@ static void pieces_of_constants(void **state)
         check_row(&rows[i]);
 }
 
-/* What DynamicQuantizeLinear and DequantizeLinear leave of a row of two. */
+/* Applies DynamicQuantizeLinear and DequantizeLinear to a row of two. */
 static void round_row(const float *input, float *out)
 {
     const float low = fminf(fminf(input[0], input[1]), 0), high = fmaxf(fmaxf(input[0], input[1]), 0);
@@ -723,7 +722,7 @@ static void round_row(const float *input, float *out)
         out[i] = (fminf(fmaxf(nearbyintf(input[i] / scale) + zero, 0), 255) - zero) * scale;
 }
 
-/* Options float_activations and dynamic_rows: one row of large numbers does not spoil the others. */
+/* Options float_activations and dynamic_rows: a row of large numbers does not affect the accuracy of the others. */
 static void float_activations(void **state)
 {
     static const struct row with = {
@@ -760,8 +759,8 @@ static void float_activations(void **state)
     }
 }
 
-/* A table of narrow weights [64, 80] whose rows are looked up: Gather comes before what makes floats of them, and every
- * bit is as it was. scales: how many, along axis. */
+/* A table of low-bit weights [64, 80] with lookups: Gather moves before the conversion to float, and results are
+ * bitwise equal. scales: their number, along axis. */
 static void check_table(const char *name, int dtype, int64_t scales, int64_t axis, bool zeros, const char *ops)
 {
     enum { ROWS = 64, COLUMNS = 80 };
@@ -819,7 +818,7 @@ static void check_table(const char *name, int dtype, int64_t scales, int64_t axi
         } else {
             list_ops(rig.session->model->main, left, sizeof left);
             if (strcmp(left, ops) != 0)
-                fail_msg("%s: '%s' is left", name, left);
+                fail_msg("%s: '%s' remains", name, left);
             assert_memory_equal(inlay_value_data(value), want, (size_t)inlay_value_bytes(value));
         }
         rig_close(&rig);
@@ -855,7 +854,7 @@ int main(void)
         cmocka_unit_test(many),
         cmocka_unit_test(many_values),
         cmocka_unit_test(sizes_of_constants),
-        cmocka_unit_test(asked_for),
+        cmocka_unit_test(requested_passes),
         cmocka_unit_test(quantized),
         cmocka_unit_test(float_activations),
         cmocka_unit_test(tables),

@@ -1,4 +1,4 @@
-/* Which rewrites stay, by who can run what: kept, undone, by cost. */
+/* Rewrites are kept or undone depending on the operators that providers support, and on their cost. */
 #include "graph/history.h"
 #include "rewrite_rows.h"
 
@@ -14,7 +14,7 @@ static struct rig open_on(const char *script, const char *providers, const char 
         assert_int_equal(setenv("NARROW_NS", ns, 1), 0);
     script_model(&wire, script, 17);
     if (rig_try_open(&wire, options, &rig, diag) != INLAY_OK && diag->code == INLAY_OK)
-        fail_msg("it failed without a word");
+        fail_msg("it failed without a message");
     (void)unsetenv("NARROW_NS");
     return rig;
 }
@@ -30,7 +30,7 @@ static void expect_ops(const char *script, const char *providers, const char *na
         fail_msg("%s on %s with%s: %s", script, providers, narrow_ops, diag.text);
     list_ops(rig.session->model->main, ops, sizeof ops);
     if (strcmp(ops, want) != 0)
-        fail_msg("on %s with%s: left are '%s', expected '%s'", providers, narrow_ops, ops, want);
+        fail_msg("on %s with%s: the operators are '%s', expected '%s'", providers, narrow_ops, ops, want);
     script_feed(&rig, 1);
     rig_run(&rig);
     rig_close(&rig);
@@ -42,7 +42,7 @@ static const char norm[] = "x : 2,3,8\nt = [] 2\ne = [] 0.00001\ng = [8]\nb = [8
                            "d = Sub(x, m)\np = Pow(d, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\n"
                            "n = Div(d, s)\no = Mul(n, g)\ny = Add(o, b)\n-> y";
 
-static void only_the_originals(void **state)
+static void only_original_operators(void **state)
 {
     (void)state;
     expect_ops(swish, "narrow", " Sigmoid Mul ", NULL, "Sigmoid Mul");
@@ -60,7 +60,7 @@ static void the_fused_form(void **state)
     expect_ops(norm, "narrow", " LayerNormalization Mul Add ", NULL, "LayerNormalization");
 }
 
-/* The reference has Gemm, narrow what it was made of. */
+/* The reference supports Gemm, narrow only the original operators. */
 static void by_cost(void **state)
 {
     (void)state;
@@ -72,8 +72,9 @@ static void by_cost(void **state)
     expect_ops(swish, "narrow,reference", " Sigmoid Mul Swish ", "1", "Swish");
 }
 
-/* It offers the fused form, and its compile says no: what that replaced is tried before anything fails. */
-static void declined_late(void **state)
+/* The provider offers the fused operator and compile declines it: the original nodes are tried before an error is
+ * reported. */
+static void declined_by_compile(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
@@ -84,7 +85,7 @@ static void declined_late(void **state)
     expect_ops(gemm, "narrow", " Gemm MatMul Add ", NULL, "MatMul Add");
     expect_ops(norm, "narrow", " LayerNormalization ReduceMean Sub Pow Add Sqrt Div Mul ", NULL,
                "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul Add");
-    expect_ops(swish, "narrow,reference", " Swish Sigmoid Mul ", "1", "Swish"); /* the runner-up has it */
+    expect_ops(swish, "narrow,reference", " Swish Sigmoid Mul ", "1", "Swish"); /* the runner-up supports it */
     expect_ops("c : 1\nx : 4,4\nh = [1] 0.5\nk = Greater(c, h)\na = Sigmoid(x)\nb = Mul(x, a)\n"
                "i = If(k) then:Neg(b) else:Add(b,x)\nd = Sigmoid(i)\ny = Mul(d, i)\n-> y",
                "narrow", " Swish Sigmoid Mul Greater Neg Add ", NULL, "Greater Sigmoid Mul If Sigmoid Mul");
@@ -97,7 +98,7 @@ static void declined_late(void **state)
     (void)unsetenv("NARROW_LATE");
 }
 
-/* At every level of the optimiser: with what the file has, and with what passes make of it. */
+/* At every level of the optimiser: with the operators of the file, and with those that passes create. */
 static void every_level(void **state)
 {
     static const char *const rows[][3] = {
@@ -131,8 +132,8 @@ static void every_level(void **state)
     }
 }
 
-/* Neither form: the sentence is about the node of the file. Where only what a pass made is left to speak of, it says
- * so. */
+/* Neither form is supported: the error names the node of the file. If only a node created by a pass remains, the
+ * error says so. */
 static void refusals(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -169,7 +170,7 @@ static void rules(void **state)
     }
 }
 
-/* In bodies, and around them. */
+/* Inside and outside of bodies. */
 static void bodies(void **state)
 {
     static const char script[] = "c : 1\nx : 4,4\nh = [1] 0.5\nk = Greater(c, h)\na = Sigmoid(x)\nb = Mul(x, a)\n"
@@ -187,7 +188,7 @@ static void keep(void *user, const char *text, size_t bytes)
     assert_int_equal(fwrite(text, 1, bytes, user), bytes);
 }
 
-/* A plan of nodes that came back is followed by a session that would not have undone anything. */
+/* A saved plan with restored nodes works in a session that would not have undone the rewrite. */
 static void saved_plans(void **state)
 {
     char plan_path[] = "/tmp/inlay-settled-XXXXXX";
@@ -213,8 +214,8 @@ static void saved_plans(void **state)
     assert_int_equal(remove(plan_path), 0);
 }
 
-/* The manual lists what passes make: all of it, and nothing else. */
-static void the_manual(void **state)
+/* The manual lists exactly the operators that passes create. */
+static void manual_lists_created_operators(void **state)
 {
     static const struct {
         uint32_t minor;
@@ -252,7 +253,7 @@ static void the_manual(void **state)
     assert_int_equal(commas + 3, sizeof ops / sizeof ops[0]); /* three lists */
 }
 
-/* What was added after a plugin was built, the plugin is not asked about. */
+/* Operators that were added to the list after a plugin was built are not offered to the plugin. */
 static void older_plugins(void **state)
 {
     graph_node node = { 0 };
@@ -267,7 +268,7 @@ static void older_plugins(void **state)
     assert_int_equal(graph_op_since_minor(&node), UINT32_MAX);
 }
 
-/* What is put back would make a value of another shape: nothing is undone. */
+/* Nodes that would give a value another shape are not restored. */
 static void guarded(void **state)
 {
     static const char script[] = "x : 2,3\nz : 4,2,3\na = Sigmoid(x)\nb = Mul(a, x)\ny = ReduceSum(b) keepdims=0\n-> y";
@@ -278,7 +279,7 @@ static void guarded(void **state)
     assert_int_equal(setenv("NARROW_OPS", " Sigmoid Mul ReduceSum ", 1), 0);
     for (int wrong = 0; wrong < 2; wrong++) {
         inlay_session *session = NULL;
-        inlay_options *o = NULL;
+        inlay_options *created = NULL;
         struct program *program = NULL;
         const graph_node *node;
         char ops[64];
@@ -286,11 +287,11 @@ static void guarded(void **state)
         struct graph *graph;
 
         script_model(&wire, script, 17);
-        assert_int_equal(inlay_options_create(&o, &diag), INLAY_OK);
+        assert_int_equal(inlay_options_create(&created, &diag), INLAY_OK);
         for (size_t i = 0; i < sizeof options / sizeof options[0]; i += 2)
-            assert_int_equal(inlay_options_set(o, options[i], options[i + 1], &diag), INLAY_OK);
-        if (session_prepare(&(session_source){ .data = wire.bytes, .bytes = wire.count }, o, NULL, &session, &diag) !=
-            INLAY_OK)
+            assert_int_equal(inlay_options_set(created, options[i], options[i + 1], &diag), INLAY_OK);
+        if (session_prepare(&(session_source){ .data = wire.bytes, .bytes = wire.count }, created, NULL, &session,
+                            &diag) != INLAY_OK)
             fail_msg("%s", diag.text);
         graph = session->model->main;
         session->model->trusts_file = true; /* the mistake may be the file's, so that checks do not end the process */
@@ -304,7 +305,7 @@ static void guarded(void **state)
             assert_non_null(strstr(diag.text, "which pass swish made"));
         program_destroy(program);
         inlay_session_destroy(session);
-        inlay_options_destroy(o);
+        inlay_options_destroy(created);
         wire_deinit(&wire);
     }
 }
@@ -312,16 +313,16 @@ static void guarded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_originals),
+        cmocka_unit_test(only_original_operators),
         cmocka_unit_test(the_fused_form),
         cmocka_unit_test(by_cost),
-        cmocka_unit_test(declined_late),
+        cmocka_unit_test(declined_by_compile),
         cmocka_unit_test(every_level),
         cmocka_unit_test(refusals),
         cmocka_unit_test(rules),
         cmocka_unit_test(bodies),
         cmocka_unit_test(saved_plans),
-        cmocka_unit_test(the_manual),
+        cmocka_unit_test(manual_lists_created_operators),
         cmocka_unit_test(older_plugins),
         cmocka_unit_test(guarded),
     };

@@ -1,4 +1,4 @@
-/* Passes cannot change the type, the rank or a size of a value: a wrong edit for each way in which they replace one. */
+/* Passes cannot change the type, the rank or a size of a value: a wrong edit for each way of replacing a value. */
 #include "model/model.h"
 #include "modelkit/gradient.h"
 #include "passes/type_guard.h"
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A model as passes find it. Its mistakes may be the file's, so checks do not end the process. */
+/* Loads a model for passes. Its errors may come from the file, so that checks do not abort the process. */
 static graph_model *load(struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -32,8 +32,8 @@ static graph_model *load_script(const char *script)
     return model;
 }
 
-/* Runs the pass; *out_changed is what it says. Where it is wrong, it says that nothing has changed; with checks the
- * process ends, and it is another one. */
+/* Runs the pass; *out_changed is its result. A wrong pass must report no change; with INLAY_CHECKS it aborts, in a
+ * child process. */
 static void run_pass(pass_fn pass, pass_ctx *ctx, bool wrong, bool *out_changed)
 {
     *out_changed = false;
@@ -62,17 +62,17 @@ static void expect_ops(const char *name, const graph_model *model, const char *o
 
     list_ops(model->main, text, sizeof text);
     if (strcmp(text, ops) != 0)
-        fail_msg("%s: left are '%s', expected '%s'", name, text, ops);
+        fail_msg("%s: the operators are '%s', expected '%s'", name, text, ops);
 }
 
-/* ------------------------------------------------------------------ passes that are right about what they read */
+/* ------------------------------------------------------------------ correct passes after a wrong one */
 
-/* What a careless pass has done before, which the next one would carry on to the value that the graph reads. */
-struct plant {
+/* The wrong edit of an earlier pass, which the next pass would propagate to the value that the graph reads. */
+struct wrong_edit {
     const char *name, *script;
     pass_fn pass;
     void (*spoil)(struct graph *graph);
-    const char *ops;   /* with the mistake */
+    const char *ops;   /* with the wrong edit */
     const char *right; /* without it */
 };
 
@@ -127,17 +127,17 @@ static uint32_t captures(const struct graph *graph)
     return count;
 }
 
-/* Views are folded without a provider. */
-static inlay_status nobody(void *ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
-                           inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
+/* A folding function that folds views only, without a provider. */
+static inlay_status fold_views_only(void *ctx, struct graph *graph, graph_node *node, uint64_t max_bytes,
+                                    inlay_tensor_view *results, struct arena *arena, inlay_diag *diag)
 {
     (void)ctx, (void)graph, (void)node, (void)max_bytes, (void)results, (void)arena, (void)diag;
     return INLAY_UNSUPPORTED;
 }
 
-static void carried_on(void **state)
+static void wrong_edits_are_not_propagated(void **state)
 {
-    static const struct plant plants[] = {
+    static const struct wrong_edit edits[] = {
         { "Constant", "x : 2\nc = Constant() value_floats=1.5,2.5\nz = Add(x, c)\n-> z", pass_constant_nodes,
           spoil_attribute, "Constant Add", "Add" },
         { "a constant's view", "x : 6\nc = [2,3]\ns = i[1] 6\na = Reshape(c, s)\ny = Add(x, a)\n-> y",
@@ -147,39 +147,39 @@ static void carried_on(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < 2 * (sizeof plants / sizeof plants[0]); i++) {
-        const struct plant *plant = &plants[i / 2];
-        graph_model *model = load_script(plant->script);
-        pass_ctx ctx = { .model = model, .fold = nobody, .fold_max_bytes = 1 << 20, .rewrite_limit = -1 };
+    for (size_t i = 0; i < 2 * (sizeof edits / sizeof edits[0]); i++) {
+        const struct wrong_edit *wrong_edit = &edits[i / 2];
+        graph_model *model = load_script(wrong_edit->script);
+        pass_ctx ctx = { .model = model, .fold = fold_views_only, .fold_max_bytes = 1 << 20, .rewrite_limit = -1 };
         bool changed = false;
 
         if (i % 2 == 0)
-            plant->spoil(model->main);
-        run_pass(plant->pass, &ctx, i % 2 == 0, &changed);
-        expect_ops(plant->name, model, i % 2 == 0 ? plant->ops : plant->right);
+            wrong_edit->spoil(model->main);
+        run_pass(wrong_edit->pass, &ctx, i % 2 == 0, &changed);
+        expect_ops(wrong_edit->name, model, i % 2 == 0 ? wrong_edit->ops : wrong_edit->right);
         graph_model_destroy(model);
     }
 }
 
-/* The branches differ in rank, so inference cannot tell the If's, and the file declares that of the other branch: it is
- * the file that is wrong, and the branch is put in its place. */
+/* The branches differ in rank, so that inference does not know the rank of the If, and the file declares that of the
+ * other branch. The file is wrong, and the If is replaced by its branch. */
 static void wrong_declaration(void **state)
 {
     static const inlay_dim one = { .kind = INLAY_DIM_FIXED, .value = 3 };
     graph_model *model =
         load_script("x : 2,3\nz : 3\nc = bool[] 1\na = If(c) then:Neg(x) else:Neg(z)\ny = Abs(a)\n=> y");
-    graph_value *a = &model->main->values[value(model->main, "a")];
+    graph_value *branch_value = &model->main->values[value(model->main, "a")];
     pass_ctx ctx = { .model = model, .rewrite_limit = -1 };
     bool changed = false;
 
     (void)state;
-    a->declared = true;
-    a->declared_dtype = INLAY_FLOAT;
-    a->declared_rank = 1;
-    a->declared_dims = &one;
+    branch_value->declared = true;
+    branch_value->declared_dtype = INLAY_FLOAT;
+    branch_value->declared_rank = 1;
+    branch_value->declared_dims = &one;
     assert_int_equal(graph_infer(model, NULL), INLAY_OK);
     assert_true(model->trusts_file);
-    assert_int_equal(a->info.rank, 1);
+    assert_int_equal(branch_value->info.rank, 1);
     assert_int_equal(pass_if_constant(&ctx, &changed), INLAY_OK);
     assert_true(changed);
     graph_model_destroy(model);
@@ -205,7 +205,7 @@ static void captured_constants(void **state)
     }
 }
 
-/* y carries [2] around the Loop, s stacks the same; the mistake gives the body's `other`, of [3], instead. */
+/* The Loop carries y of shape [2], and s stacks it; the wrong edit returns the body's `other` of shape [3] instead. */
 static graph_model *load_loop(bool y_is_output)
 {
     struct wire wire = { 0 };
@@ -242,7 +242,7 @@ static graph_model *load_loop(bool y_is_output)
 static void unrolled_loops(void **state)
 {
     (void)state;
-    for (int wrong = 0; wrong < 4; wrong++) { /* nothing, the carried value, the stacked one, a carried output */
+    for (int wrong = 0; wrong < 4; wrong++) { /* no error, the carried value, the stacked value, a carried output */
         graph_model *model = load_loop(wrong == 3);
         struct graph *body = model->main->nodes[0]->bodies[0].graph;
         const uint32_t nodes = model->main->node_count;
@@ -260,7 +260,7 @@ static void unrolled_loops(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ providers that fold */
+/* ------------------------------------------------------------------ providers that fold constants */
 
 static struct {
     inlay_dtype dtype;
@@ -304,14 +304,14 @@ static void folded_constants(void **state)
         inlay_diag diag = INLAY_DIAG_INIT;
 
         model->trusts_file = false; /* the provider is to blame, not a pass: no check ends the process */
-        memcpy(&folded, &results[i], sizeof folded); /* the first is right */
+        memcpy(&folded, &results[i], sizeof folded); /* the first result is right */
         assert_int_equal(run(model, fold_wrongly, &diag), INLAY_OK);
         expect_ops("fold", model, i == 0 ? "Add" : "Abs Add");
         graph_model_destroy(model);
     }
 }
 
-/* ------------------------------------------------------------------ passes that do not look */
+/* ------------------------------------------------------------------ passes with wrong edits */
 
 typedef enum mistake { READS_OTHER, SETS_ATTRIBUTE, EDITS_IN_PLACE, FORWARDS_CONSTANT, MISTAKES } mistake;
 static mistake planted;
@@ -360,9 +360,9 @@ static void edited_nodes(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ what the next inference decides */
+/* ------------------------------------------------------------------ values that the next inference checks */
 
-/* What spells a node out, which nobody runs as it is, is an error where it makes something else. */
+/* The expansion of a node that no provider supports as a whole is an error if it gives another type or shape. */
 static void expected_values(void **state)
 {
     static const inlay_dim wrong = { .kind = INLAY_DIM_FIXED, .value = 7 };
@@ -392,8 +392,8 @@ static void expected_values(void **state)
     }
 }
 
-/* An edit that goes around all of the above: what builds with INLAY_CHECKS look for around each round of passes. */
-static void expected_all(void **state)
+/* An edit that bypasses all functions above: builds with INLAY_CHECKS find it around each round of passes. */
+static void verified_after_each_round(void **state)
 {
     (void)state;
 #ifndef INLAY_CHECKS
@@ -408,7 +408,7 @@ static void expected_all(void **state)
             ((uint32_t *)(uintptr_t)model->main->nodes[0]->info.inputs)[0] = value(model->main, "z");
         assert_int_equal(graph_infer(model, &diag), INLAY_OK);
         assert_int_equal(type_guard_verify(&ctx), wrong ? INLAY_INTERNAL : INLAY_OK);
-        assert_int_equal(type_guard_verify(&ctx), INLAY_OK); /* said once */
+        assert_int_equal(type_guard_verify(&ctx), INLAY_OK); /* reported once */
         graph_model_destroy(model);
     }
 #endif
@@ -417,9 +417,14 @@ static void expected_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(carried_on),      cmocka_unit_test(wrong_declaration), cmocka_unit_test(captured_constants),
-        cmocka_unit_test(unrolled_loops),  cmocka_unit_test(folded_constants),  cmocka_unit_test(edited_nodes),
-        cmocka_unit_test(expected_values), cmocka_unit_test(expected_all),
+        cmocka_unit_test(wrong_edits_are_not_propagated),
+        cmocka_unit_test(wrong_declaration),
+        cmocka_unit_test(captured_constants),
+        cmocka_unit_test(unrolled_loops),
+        cmocka_unit_test(folded_constants),
+        cmocka_unit_test(edited_nodes),
+        cmocka_unit_test(expected_values),
+        cmocka_unit_test(verified_after_each_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
-/* Loops whose iterations are known become nodes; all others stay. */
+/* Loops with a known number of iterations are unrolled; all others remain. */
 #include "rewrite_rows.h"
 
-enum { UNKNOWN = -1 }; /* trips: an input of the model says */
+enum { UNKNOWN = -1 }; /* number of iterations: an input of the model */
 
 typedef struct loop_row {
     const char *name;
-    int64_t trips;     /* what runs, and the constant that says so */
-    const char *cond;  /* the condition that goes in: "" or the name of a constant */
+    int64_t trips;     /* the executed iterations, and the constant with their number */
+    const char *cond;  /* the initial condition: "" or the name of a constant */
     const char *again; /* the body's condition */
     bool stays;
     int64_t opset;
@@ -31,8 +31,8 @@ static bool has_op(const struct rig *rig, const char *op)
     return false;
 }
 
-/* A tensor that grows, one that stays, two that change places, a captured constant; as scan outputs one that changes
- * and the number of the iteration. */
+/* A tensor that grows, one that is constant, two that are swapped, a captured constant; as scan outputs a value that
+ * changes and the iteration number. */
 static struct rig open_loop(const loop_row *row, const char *level)
 {
     static const char *const carried[] = { "grown", "through", "first", "second", "same" };
@@ -93,7 +93,7 @@ static void feed(struct rig *rig)
     rig_run(rig);
 }
 
-static void what_loops_carry(void **state)
+static void carried_values(void **state)
 {
     static const loop_row rows[] = {
         { "three times", 3, "", "c", false, 0 },
@@ -121,7 +121,7 @@ static void what_loops_carry(void **state)
     }
 }
 
-/* What torch.tensor_split is exported as: parts are cut off in a loop and kept in a sequence. */
+/* The export of torch.tensor_split: a loop slices parts and stores them in a sequence. */
 static void parts_in_a_sequence(void **state)
 {
     const float x[6] = { 1, 2, 3, 4, 5, 6 };
@@ -167,7 +167,7 @@ static void parts_in_a_sequence(void **state)
     rig_close(&rig);
 }
 
-/* Weights that lie in a body are packed once: such a loop stays, unless it runs once. */
+/* Weights in a body are packed once: such a loop is not unrolled, unless it runs once. */
 static void loops_with_weights(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void loops_with_weights(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(what_loops_carry), cmocka_unit_test(parts_in_a_sequence),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(carried_values), cmocka_unit_test(parts_in_a_sequence),
                                         cmocka_unit_test(loops_with_weights) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

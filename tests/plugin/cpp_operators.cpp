@@ -1,4 +1,4 @@
-/* Operators in C++ with every kind of parameter, for test_cpp_operators.c. */
+/* C++ operators with every kind of parameter, for test_cpp_operators.c. */
 #include "inlay/operator.hpp"
 #include <atomic>
 
@@ -22,7 +22,7 @@ static void repeat_shape(inlay::shapes &s)
     s.set(0, s.in[0].dims[0] * s.integer("times"));
 }
 
-/* Two outputs of which one has another type, and a loop on several threads. */
+/* Two outputs of different types, and a loop on several threads. */
 static void split(inlay::call run, inlay::tensor<const float> x, inlay::tensor<float> whole, inlay::tensor<bool> isnot)
 {
     std::atomic<int64_t> seen{ 0 };

@@ -1,4 +1,4 @@
-/* Plugins whose text does not fit their function: WRONG is the text. */
+/* Plugins whose signature text does not match the function: WRONG is the text. */
 #include "inlay/operator.hpp"
 
 static void copy(inlay::tensor<const float> x, inlay::tensor<float> y)

@@ -1,4 +1,4 @@
-/* operator.hpp: schemas that follow from functions, attributes, omitted inputs, shapes, several types, exceptions. */
+/* operator.hpp: schemas derived from functions, attributes, omitted inputs, shapes, several types, exceptions. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
@@ -15,7 +15,7 @@ struct trial {
     inlay_diag diag;
 };
 
-/* A session of one node, and a run with input. */
+/* Opens a session with one node and runs it with the input. */
 static struct trial try_node(const char *op, const char *inputs, const char *outputs, const char *attr, int64_t value,
                              inlay_dtype dtype, int64_t count, const void *input, uint32_t rank)
 {
@@ -144,7 +144,7 @@ static void test_exceptions(void **state)
     }
 }
 
-/* What the author got wrong is said when the plugin is opened. */
+/* Errors in the signature text are reported when the plugin is opened. */
 static void test_wrong_texts(void **state)
 {
     static const struct {

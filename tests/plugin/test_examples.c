@@ -1,4 +1,4 @@
-/* The examples that operators bring (inlay_op_example), run as models of one node by every provider that takes them. */
+/* Runs the examples of operators (inlay_op_example) as models of one node, on every provider that supports them. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -12,7 +12,7 @@ static void name_of(char text[32], const char *stem, uint32_t i)
     (void)snprintf(text, 32, "%s%u", stem, i);
 }
 
-/* Integer attributes are all that the samples have. */
+/* The samples have integer attributes only. */
 static void add_attrs(onnx_bytes *node, const inlay_op_example *example)
 {
     for (uint32_t i = 0; i < example->attr_count; i++) {
@@ -51,7 +51,7 @@ static void model_of(const inlay_operator *op, const inlay_op_example *example, 
     assert_int_equal(onnx_file(file, &bytes, 17, op->domain), 0);
 }
 
-/* The two types that the samples have. */
+/* The samples have two types only. */
 static double element(inlay_dtype dtype, const void *data, int64_t i)
 {
     assert_true(dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE);
@@ -72,7 +72,7 @@ static void compare(const inlay_op_example *example, const inlay_tensor_view *wa
     }
 }
 
-/* Returns whether the provider takes the example's node; if so, it has passed. */
+/* Runs an example on a provider. Returns whether the provider supports the node; if so, the results are right. */
 static bool run_example(const inlay_operator *op, const inlay_op_example *example, const char *runs_on)
 {
     static onnx_bytes file;
@@ -133,7 +133,7 @@ static void every_example_of_every_operator(void **state)
     plugin_set_destroy(set);
 }
 
-/* What a plugin's operator is asked wrongly is refused with the plugin's own words. */
+/* A wrong use of a plugin's operator is rejected with the plugin's message. */
 static void wrong_uses_of_a_custom_operator(void **state)
 {
     static const struct {
@@ -165,7 +165,7 @@ static void wrong_uses_of_a_custom_operator(void **state)
         assert_int_not_equal(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag),
                              INLAY_OK);
         if (strstr(diag.text, rows[row].words) == NULL)
-            fail_msg("row %zu: '%s' does not say '%s'", row, diag.text, rows[row].words);
+            fail_msg("row %zu: '%s' does not contain '%s'", row, diag.text, rows[row].words);
         inlay_options_destroy(options);
     }
 }

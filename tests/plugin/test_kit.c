@@ -1,5 +1,5 @@
-/* The kit: a table of kernels answers as a provider should. The graphs are made by hand and the host's table is the
- * real one, so everything between a host and a kernel is on the way. */
+/* The kit: a table of kernels behaves as a provider must. The graphs are built by the test and the host's table is
+ * the real one, so that every function between a host and a kernel runs. */
 #include "cmocka_all.h"
 #include "inlay/kit_region.h"
 #include "../../sdk/kit/internal.h"
@@ -81,7 +81,7 @@ static inlay_status run_scale(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The positive elements. */
+/* Stores the positive elements. */
 static inlay_status run_positive(const kit_call *call)
 {
     const float *input = call->in[0].data;
@@ -103,7 +103,7 @@ static inlay_status run_positive(const kit_call *call)
 static inlay_status run_fail(const kit_call *call)
 {
     (void)call;
-    return INLAY_SHAPE_MISMATCH; /* without a word */
+    return INLAY_SHAPE_MISMATCH; /* without a message */
 }
 
 static void cost_pick(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
@@ -136,10 +136,10 @@ static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] 
 static const kit_provider provider_def = { .name = "mine", .description = "d", .tables = tables, .table_count = 1 };
 static const kit_plugin plugin_def = { .name = "mine", .version = "1.2", .provider = &provider_def };
 
-/* ------------------------------------------------------------------ graphs made by hand */
+/* ------------------------------------------------------------------ graphs built by the test */
 
 enum { MOST = 48 };
-struct made {
+struct built {
     inlay_graph graph;
     inlay_node_info nodes[MOST];
     inlay_value_info values[MOST];
@@ -155,61 +155,61 @@ static inlay_str text(const char *s)
     return (inlay_str){ s, strlen(s) };
 }
 
-static struct made *new_graph(void)
+static struct built *new_graph(void)
 {
-    struct made *made = calloc(1, sizeof *made);
+    struct built *built = calloc(1, sizeof *built);
 
-    made->graph = (inlay_graph){ .struct_size = sizeof made->graph,
-                                 .name = text("g"),
-                                 .nodes = made->nodes,
-                                 .values = made->values,
-                                 .node_stride = sizeof made->nodes[0],
-                                 .value_stride = sizeof made->values[0] };
-    return made;
+    built->graph = (inlay_graph){ .struct_size = sizeof built->graph,
+                                  .name = text("g"),
+                                  .nodes = built->nodes,
+                                  .values = built->values,
+                                  .node_stride = sizeof built->nodes[0],
+                                  .value_stride = sizeof built->values[0] };
+    return built;
 }
 
-/* A vector of size elements; size -1: not known before the run. */
-static uint32_t add_value(struct made *made, const char *name, inlay_dtype dtype, int64_t size)
+/* Adds a vector of size elements; -1: not known before the run. */
+static uint32_t add_value(struct built *built, const char *name, inlay_dtype dtype, int64_t size)
 {
-    uint32_t value = made->graph.value_count++;
+    uint32_t value = built->graph.value_count++;
 
-    made->dims[value] = (inlay_dim){ .value = size, .kind = size >= 0 ? INLAY_DIM_FIXED : INLAY_DIM_UNKNOWN };
-    made->sizes[value] = size;
-    made->values[value] = (inlay_value_info){ .name = text(name),
-                                              .kind = INLAY_VALUE_TENSOR,
-                                              .dtype = dtype,
-                                              .rank = 1,
-                                              .dims = &made->dims[value],
-                                              .producer = INLAY_NONE };
-    made->states[value] = (inlay_value_state){ .dims = &made->sizes[value], .rank = 1, .dtype = dtype };
+    built->dims[value] = (inlay_dim){ .value = size, .kind = size >= 0 ? INLAY_DIM_FIXED : INLAY_DIM_UNKNOWN };
+    built->sizes[value] = size;
+    built->values[value] = (inlay_value_info){ .name = text(name),
+                                               .kind = INLAY_VALUE_TENSOR,
+                                               .dtype = dtype,
+                                               .rank = 1,
+                                               .dims = &built->dims[value],
+                                               .producer = INLAY_NONE };
+    built->states[value] = (inlay_value_state){ .dims = &built->sizes[value], .rank = 1, .dtype = dtype };
     return value;
 }
 
-static void set_constant(struct made *made, uint32_t value, const void *data, uint64_t bytes)
+static void set_constant(struct built *built, uint32_t value, const void *data, uint64_t bytes)
 {
-    made->values[value].flags |= INLAY_VALUE_CONSTANT;
-    made->values[value].data = data;
-    made->values[value].data_bytes = bytes;
+    built->values[value].flags |= INLAY_VALUE_CONSTANT;
+    built->values[value].data = data;
+    built->values[value].data_bytes = bytes;
 }
 
-static uint32_t add_node(struct made *made, const char *op_type, uint32_t since, const uint32_t *in, uint32_t in_count,
-                         uint32_t out)
+static uint32_t add_node(struct built *built, const char *op_type, uint32_t since, const uint32_t *in,
+                         uint32_t in_count, uint32_t out)
 {
-    uint32_t node = made->graph.node_count++, *list = made->lists + made->listed;
+    uint32_t node = built->graph.node_count++, *list = built->lists + built->listed;
 
     memcpy(list, in, in_count * sizeof *in);
     list[in_count] = out;
-    made->listed += in_count + 1;
-    made->nodes[node] = (inlay_node_info){ .name = text("node"),
-                                           .domain = text("ai.onnx"),
-                                           .op_type = text(op_type),
-                                           .since_version = since,
-                                           .inputs = list,
-                                           .outputs = list + in_count,
-                                           .input_count = in_count,
-                                           .output_count = out != INLAY_NONE,
-                                           .attr_stride = sizeof(inlay_attr_info) };
-    made->values[out].producer = node;
+    built->listed += in_count + 1;
+    built->nodes[node] = (inlay_node_info){ .name = text("node"),
+                                            .domain = text("ai.onnx"),
+                                            .op_type = text(op_type),
+                                            .since_version = since,
+                                            .inputs = list,
+                                            .outputs = list + in_count,
+                                            .input_count = in_count,
+                                            .output_count = out != INLAY_NONE,
+                                            .attr_stride = sizeof(inlay_attr_info) };
+    built->values[out].producer = node;
     return node;
 }
 
@@ -245,11 +245,11 @@ static void hosts_of_other_ages(void **unused)
     inlay_host host = *host_table();
 
     (void)unused;
-    host.abi_major = 7; /* newer, and no longer loads version 1 */
+    host.abi_major = 7; /* newer, and no longer supports version 1 */
     host.abi_major_oldest = 2;
     assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "'mine' needs a host of ABI 1"));
-    host.abi_major_oldest = 1; /* newer, but still loads version 1 */
+    host.abi_major_oldest = 1; /* newer, but still supports version 1 */
     assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_OK);
     host.struct_size = offsetof(inlay_host, poll);
     assert_int_equal(kit_open(&plugin_def, &exports, &host, &plugin, &diag), INLAY_UNSUPPORTED);
@@ -258,28 +258,28 @@ static void hosts_of_other_ages(void **unused)
 
 /* ------------------------------------------------------------------ assess and cost */
 
-struct heard {
+struct collected {
     uint32_t offers, refusals, code;
     char text[192], accepted_if[128];
 };
-static inlay_status hear_offer(void *ctx, const inlay_offer *offer)
+static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
 {
-    ((struct heard *)ctx)->offers += offer->node_count;
+    ((struct collected *)ctx)->offers += offer->node_count;
     return INLAY_OK;
 }
-static inlay_status hear_refusal(void *ctx, const inlay_refusal *refusal)
+static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
 {
-    struct heard *heard = ctx;
+    struct collected *collected = ctx;
 
-    heard->refusals++;
-    heard->code = refusal->code;
-    (void)snprintf(heard->text, sizeof heard->text, "%s", refusal->text);
-    (void)snprintf(heard->accepted_if, sizeof heard->accepted_if, "%s",
+    collected->refusals++;
+    collected->code = refusal->code;
+    (void)snprintf(collected->text, sizeof collected->text, "%s", refusal->text);
+    (void)snprintf(collected->accepted_if, sizeof collected->accepted_if, "%s",
                    refusal->accepted_if != NULL ? refusal->accepted_if : "");
     return INLAY_OK;
 }
 
-static void refusals_say_how_far_they_came(void **unused)
+static void reasons_of_the_best_match(void **unused)
 {
     static const inlay_attr_info axis = { .name = { "axis", 4 }, .kind = INLAY_ATTR_INT, .i = 1 };
     static const struct {
@@ -308,85 +308,86 @@ static void refusals_say_how_far_they_came(void **unused)
 
     (void)unused;
     for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
-        struct made *made = new_graph();
-        struct heard heard = { 0 };
-        const inlay_assess_sink sink = { sizeof sink, &heard, hear_offer, hear_refusal };
+        struct built *built = new_graph();
+        struct collected collected = { 0 };
+        const inlay_assess_sink sink = { sizeof sink, &collected, collect_offer, collect_refusal };
         uint8_t candidates[1] = { 1 };
-        uint32_t x = add_value(made, "x", rows[row].dtype, 3), node;
+        uint32_t x = add_value(built, "x", rows[row].dtype, 3), node;
 
-        node = add_node(made, rows[row].op_type, rows[row].since, &x, 1, add_value(made, "y", rows[row].dtype, 3));
-        made->nodes[node].domain = text(rows[row].domain);
-        made->nodes[node].attrs = &axis;
-        made->nodes[node].attr_count = rows[row].with_axis;
-        assert_int_equal(api->assess(state, &made->graph, candidates, &sink, NULL), INLAY_OK);
-        assert_int_equal(heard.offers, rows[row].code == 0);
-        assert_int_equal(heard.refusals, rows[row].code != 0);
-        assert_int_equal(heard.code, rows[row].code);
-        if (strstr(heard.text, rows[row].words) == NULL || strstr(heard.accepted_if, rows[row].accepted_if) == NULL)
-            fail_msg("row %zu: '%s', '%s'", row, heard.text, heard.accepted_if);
+        node = add_node(built, rows[row].op_type, rows[row].since, &x, 1, add_value(built, "y", rows[row].dtype, 3));
+        built->nodes[node].domain = text(rows[row].domain);
+        built->nodes[node].attrs = &axis;
+        built->nodes[node].attr_count = rows[row].with_axis;
+        assert_int_equal(api->assess(state, &built->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(collected.offers, rows[row].code == 0);
+        assert_int_equal(collected.refusals, rows[row].code != 0);
+        assert_int_equal(collected.code, rows[row].code);
+        if (strstr(collected.text, rows[row].words) == NULL ||
+            strstr(collected.accepted_if, rows[row].accepted_if) == NULL)
+            fail_msg("row %zu: '%s', '%s'", row, collected.text, collected.accepted_if);
         candidates[0] = 0;
-        heard = (struct heard){ 0 };
-        assert_int_equal(api->assess(state, &made->graph, candidates, &sink, NULL), INLAY_OK);
-        assert_int_equal(heard.offers + heard.refusals, 0);
-        free(made);
+        collected = (struct collected){ 0 };
+        assert_int_equal(api->assess(state, &built->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(collected.offers + collected.refusals, 0);
+        free(built);
     }
 }
 
 static void costs(void **unused)
 {
-    struct made *made = new_graph();
-    uint32_t x = add_value(made, "x", INLAY_FLOAT, 1000), node;
+    struct built *built = new_graph();
+    uint32_t x = add_value(built, "x", INLAY_FLOAT, 1000), node;
     inlay_cost cost = { .struct_size = sizeof cost };
     inlay_offer offer = { .struct_size = sizeof offer, .nodes = &node, .node_count = 1 };
     inlay_cost_request request = { .struct_size = sizeof request,
-                                   .graph = &made->graph,
+                                   .graph = &built->graph,
                                    .offer = &offer,
-                                   .values = made->states,
-                                   .value_stride = sizeof made->states[0],
+                                   .values = built->states,
+                                   .value_stride = sizeof built->states[0],
                                    .max_threads = 1 };
     double one_thread;
 
     (void)unused;
-    node = add_node(made, "Double", 6, &x, 1, add_value(made, "y", INLAY_FLOAT, 1000));
-    request.value_count = made->graph.value_count;
+    node = add_node(built, "Double", 6, &x, 1, add_value(built, "y", INLAY_FLOAT, 1000));
+    request.value_count = built->graph.value_count;
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_int_equal(cost.bytes_read, 4000);
     assert_int_equal(cost.bytes_written, 4000);
     assert_true(cost.flops == 1000 && cost.ns > 100 && cost.ns < 10000);
     assert_int_equal(cost.confidence, INLAY_CONFIDENCE_GUESS);
-    made->sizes[1] = -1; /* unknown: as large as the input */
+    built->sizes[1] = -1; /* unknown: as large as the input */
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_int_equal(cost.bytes_written, 4000);
-    made->sizes[1] = 1000;
-    made->nodes[node].op_type =
-        text("Pick"); /* its kernel counts 10^9 operations; the time follows, and threads help */
+    built->sizes[1] = 1000;
+    built->nodes[node].op_type =
+        text("Pick"); /* its kernel counts 10^9 operations; the time follows, and more threads reduce it */
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     one_thread = cost.ns;
     assert_true(cost.flops == 1e9 && one_thread > 1e6);
     request.max_threads = 4;
     assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
     assert_true(cost.ns < one_thread / 2);
-    free(made);
+    free(built);
 }
 
-/* What nodes of a chain hand to each other does not go through memory; all that comes from outside does. */
+/* Values between the nodes of a chain are not counted as memory accesses; inputs from outside are. */
 static void costs_of_a_chain(void **unused)
 {
-    struct made *made = new_graph();
-    const uint32_t x = add_value(made, "x", INLAY_FLOAT, 1000), y = add_value(made, "y", INLAY_FLOAT, 1000);
-    const uint32_t z = add_value(made, "z", INLAY_FLOAT, 500), sum = add_value(made, "sum", INLAY_FLOAT, 1000);
-    const uint32_t nodes[] = { add_node(made, "Double", 6, &x, 1, y),
-                               add_node(made, "Sum", 8, (uint32_t[]){ y, z, x }, 3, sum) };
+    struct built *built = new_graph();
+    const uint32_t x = add_value(built, "x", INLAY_FLOAT, 1000), y = add_value(built, "y", INLAY_FLOAT, 1000);
+    const uint32_t z = add_value(built, "z", INLAY_FLOAT, 500), sum = add_value(built, "sum", INLAY_FLOAT, 1000);
+    const uint32_t nodes[] = { add_node(built, "Double", 6, &x, 1, y),
+                               add_node(built, "Sum", 8, (uint32_t[]){ y, z, x }, 3, sum) };
     inlay_cost cost = { .struct_size = sizeof cost };
     const inlay_offer offer = {
         .struct_size = sizeof offer, .cookie = KIT_COOKIE_CHAIN, .nodes = nodes, .node_count = 2
     };
     const inlay_cost_request request = { .struct_size = sizeof request,
-                                         .graph = &made->graph,
+                                         .graph = &built->graph,
                                          .offer = &offer,
-                                         .values = made->states,
-                                         .value_stride = sizeof made->states[0],
-                                         .value_count = made->graph.value_count,
+                                         .values = built->states,
+                                         .value_stride = sizeof built->states[0],
+                                         .value_count = built->graph.value_count,
                                          .max_threads = 1 };
 
     (void)unused;
@@ -394,14 +395,14 @@ static void costs_of_a_chain(void **unused)
     assert_int_equal(cost.bytes_read, 4000 + 2000 + 4000);
     assert_int_equal(cost.bytes_written, 4000);
     assert_true(cost.flops == 2000 && cost.ns > 0);
-    free(made);
+    free(built);
 }
 
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
-/* What exec would do for one region, in small. */
+/* Does the host's part of one region. */
 struct region {
-    struct made *made;
+    struct built *built;
     inlay_compiled *compiled;
     inlay_instance *instance;
     inlay_output_plan plans[4];
@@ -412,16 +413,16 @@ struct region {
     inlay_diag diag;
     uint32_t cancel;
     inlay_run run;
-    void *allocated; /* by output_alloc */
+    void *allocated; /* allocated by output_alloc */
     int64_t allocated_dims[4];
 };
 
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
-    const struct made *made = ctx;
-    const void *data = made->values[value].data;
+    const struct built *built = ctx;
+    const void *data = built->values[value].data;
 
-    return (uintptr_t)data % alignment == 0 ? data : NULL; /* the tests align theirs */
+    return (uintptr_t)data % alignment == 0 ? data : NULL; /* the tests align their constants */
 }
 
 static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
@@ -439,28 +440,28 @@ static inlay_status output_alloc(void *ctx, uint32_t output, uint32_t rank, cons
 
 static inlay_status build(struct region *region)
 {
-    run_compile_hooks hooks = { .ctx = region->made, .align_constant = align_constant };
+    run_compile_hooks hooks = { .ctx = region->built, .align_constant = align_constant };
     uint32_t nodes[MOST];
     uint64_t cookies[MOST] = { 0 };
     inlay_placement placements[MOST] = { { 0 } };
     inlay_compile_request request = { .struct_size = sizeof request,
                                       .handle = &hooks,
-                                      .graph = &region->made->graph,
+                                      .graph = &region->built->graph,
                                       .nodes = nodes,
                                       .cookies = cookies,
                                       .inputs = region->inputs,
                                       .outputs = region->outputs,
-                                      .node_count = region->made->graph.node_count,
-                                      .offer_count = region->made->graph.node_count,
+                                      .node_count = region->built->graph.node_count,
+                                      .offer_count = region->built->graph.node_count,
                                       .input_count = region->input_count,
                                       .output_count = region->output_count,
                                       .placements = placements,
                                       .placement_stride = sizeof placements[0],
                                       .constants = region->fates };
     inlay_specialize_request shapes = { .struct_size = sizeof shapes,
-                                        .values = region->made->states,
-                                        .value_count = region->made->graph.value_count,
-                                        .value_stride = sizeof region->made->states[0],
+                                        .values = region->built->states,
+                                        .value_count = region->built->graph.value_count,
+                                        .value_stride = sizeof region->built->states[0],
                                         .max_threads = 1,
                                         .outputs = region->plans,
                                         .output_count = region->output_count,
@@ -509,7 +510,7 @@ static void tear_down(struct region *region)
         api->release_compiled(state, region->compiled);
     free(region->workspace);
     free(region->allocated);
-    free(region->made);
+    free(region->built);
 }
 
 static _Alignas(64) float weights[3] = { 10, 20, 30 };
@@ -518,21 +519,21 @@ static _Alignas(64) float offsets[3] = { 1, 2, 3 };
 /* Double -> Scale: an inner value, a packed constant, a borrowed one, kernel workspace. */
 static void a_region_of_two_nodes(void **unused)
 {
-    struct region region = { .made = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .built = new_graph(), .input_count = 1, .output_count = 1 };
     uint32_t in[3], node;
     float x[3] = { 1, 2, 3 }, y[3];
 
     (void)unused;
-    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 3);
-    in[0] = add_value(region.made, "double", INLAY_FLOAT, 3);
-    in[1] = add_value(region.made, "w", INLAY_FLOAT, 3);
-    in[2] = add_value(region.made, "w0", INLAY_FLOAT, 3);
-    set_constant(region.made, in[1], weights, sizeof weights);
-    set_constant(region.made, in[2], offsets, sizeof offsets);
-    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 3);
-    add_node(region.made, "Double", 13, region.inputs, 1, in[0]);
-    node = add_node(region.made, "Scale", 1, in, 3, region.outputs[0]);
-    region.made->nodes[node].domain = text("com.example");
+    region.inputs[0] = add_value(region.built, "x", INLAY_FLOAT, 3);
+    in[0] = add_value(region.built, "double", INLAY_FLOAT, 3);
+    in[1] = add_value(region.built, "w", INLAY_FLOAT, 3);
+    in[2] = add_value(region.built, "w0", INLAY_FLOAT, 3);
+    set_constant(region.built, in[1], weights, sizeof weights);
+    set_constant(region.built, in[2], offsets, sizeof offsets);
+    region.outputs[0] = add_value(region.built, "y", INLAY_FLOAT, 3);
+    add_node(region.built, "Double", 13, region.inputs, 1, in[0]);
+    node = add_node(region.built, "Scale", 1, in, 3, region.outputs[0]);
+    region.built->nodes[node].domain = text("com.example");
     released = 0;
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(region.fates[in[1]], INLAY_CONST_PACKED);
@@ -547,23 +548,24 @@ static void a_region_of_two_nodes(void **unused)
 
 static void failures_name_the_node(void **unused)
 {
-    struct region region = { .made = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .built = new_graph(), .input_count = 1, .output_count = 1 };
     float x[4] = { 0 };
 
     (void)unused;
-    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 4);
-    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 4);
-    add_node(region.made, "Fail", 1, region.inputs, 1, region.outputs[0]);
+    region.inputs[0] = add_value(region.built, "x", INLAY_FLOAT, 4);
+    region.outputs[0] = add_value(region.built, "y", INLAY_FLOAT, 4);
+    add_node(region.built, "Fail", 1, region.inputs, 1, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ x }), INLAY_SHAPE_MISMATCH);
     assert_string_equal(region.diag.node, "node");
     assert_string_equal(region.diag.text, "node 'node': wrong shape");
     tear_down(&region);
 
-    region = (struct region){ .made = new_graph(), .input_count = 1, .output_count = 1 };
-    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 4);
-    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, -1); /* not known, and Double does not allocate */
-    add_node(region.made, "Double", 13, region.inputs, 1, region.outputs[0]);
+    region = (struct region){ .built = new_graph(), .input_count = 1, .output_count = 1 };
+    region.inputs[0] = add_value(region.built, "x", INLAY_FLOAT, 4);
+    region.outputs[0] = add_value(region.built, "y", INLAY_FLOAT, -1); /* unknown, and Double does not allocate its
+                                                                       * output */
+    add_node(region.built, "Double", 13, region.inputs, 1, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_UNSUPPORTED);
     assert_non_null(strstr(region.diag.text, "output 0 is not known"));
     tear_down(&region);
@@ -571,13 +573,13 @@ static void failures_name_the_node(void **unused)
 
 static void outputs_that_the_run_allocates(void **unused)
 {
-    struct region region = { .made = new_graph(), .input_count = 1, .output_count = 1 };
+    struct region region = { .built = new_graph(), .input_count = 1, .output_count = 1 };
     float x[5] = { 1, -2, 3, -4, 5 };
 
     (void)unused;
-    region.inputs[0] = add_value(region.made, "x", INLAY_FLOAT, 5);
-    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, -1);
-    add_node(region.made, "Positive", 1, region.inputs, 1, region.outputs[0]);
+    region.inputs[0] = add_value(region.built, "x", INLAY_FLOAT, 5);
+    region.outputs[0] = add_value(region.built, "y", INLAY_FLOAT, -1);
+    add_node(region.built, "Positive", 1, region.inputs, 1, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(region.plans[0].kind, INLAY_OUTPUT_ALLOCATED);
     assert_int_equal(run_region(&region, (void *[]){ x }, (void *[]){ NULL }), INLAY_OK);
@@ -589,42 +591,42 @@ static void outputs_that_the_run_allocates(void **unused)
 /* More tensors than fit on the stack, some of them omitted. */
 static void many_inputs(void **unused)
 {
-    struct region region = { .made = new_graph(), .output_count = 1 };
+    struct region region = { .built = new_graph(), .output_count = 1 };
     uint32_t in[40];
     float x[3] = { 1, 2, 3 }, y[3];
     void *all[40];
 
     (void)unused;
     for (uint32_t i = 0; i < 40; i++) {
-        in[i] = i % 4 == 3 ? INLAY_NONE : add_value(region.made, "x", INLAY_FLOAT, 3);
+        in[i] = i % 4 == 3 ? INLAY_NONE : add_value(region.built, "x", INLAY_FLOAT, 3);
         if (in[i] != INLAY_NONE) {
             all[region.input_count] = x;
             region.inputs[region.input_count++] = in[i];
         }
     }
-    region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 3);
-    add_node(region.made, "Sum", 1, in, 40, region.outputs[0]);
+    region.outputs[0] = add_value(region.built, "y", INLAY_FLOAT, 3);
+    add_node(region.built, "Sum", 1, in, 40, region.outputs[0]);
     assert_int_equal(build(&region), INLAY_OK);
     assert_int_equal(run_region(&region, all, (void *[]){ y }), INLAY_OK);
     assert_true(y[0] == 30 && y[2] == 90);
     tear_down(&region);
 }
 
-/* Of two inputs that could lend their buffer the one is chosen that nobody reads later. */
+/* If two inputs could share their buffer with the output, the one without later consumers is chosen. */
 static void in_place(void **unused)
 {
-    for (int later = 0; later < 3; later++) { /* 0: nobody reads a or b later, 1: a is read, 2: b has other dims */
-        struct region region = { .made = new_graph(), .input_count = 2, .output_count = 2 };
-        uint32_t a = add_value(region.made, "a", INLAY_FLOAT, 3),
-                 b = add_value(region.made, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
+    for (int later = 0; later < 3; later++) { /* 0: a and b have no later consumer, 1: a has one, 2: b has other dims */
+        struct region region = { .built = new_graph(), .input_count = 2, .output_count = 2 };
+        uint32_t a = add_value(region.built, "a", INLAY_FLOAT, 3),
+                 b = add_value(region.built, "b", INLAY_FLOAT, later == 2 ? 1 : 3);
         const uint32_t in[2] = { b, a };
 
         region.inputs[0] = a;
         region.inputs[1] = b;
-        region.outputs[0] = add_value(region.made, "y", INLAY_FLOAT, 3);
-        region.outputs[1] = add_value(region.made, "z", INLAY_FLOAT, 3);
-        add_node(region.made, "AddInPlace", 1, in, 2, region.outputs[0]);
-        add_node(region.made, "Sum", 1, later == 1 ? &a : &region.outputs[0], 1, region.outputs[1]);
+        region.outputs[0] = add_value(region.built, "y", INLAY_FLOAT, 3);
+        region.outputs[1] = add_value(region.built, "z", INLAY_FLOAT, 3);
+        add_node(region.built, "AddInPlace", 1, in, 2, region.outputs[0]);
+        add_node(region.built, "Sum", 1, later == 1 ? &a : &region.outputs[0], 1, region.outputs[1]);
         assert_int_equal(build(&region), INLAY_OK);
         assert_int_equal(region.plans[0].alias, later == 2 ? 0 : 1);
         assert_int_equal(region.plans[1].alias, INLAY_NONE);
@@ -637,23 +639,23 @@ static void in_place(void **unused)
 
 static void regions_are_kept(void **unused)
 {
-    struct made *made = new_graph();
+    struct built *built = new_graph();
     const uint32_t nodes[] = { 0, 1 };
-    uint32_t in[3], x = add_value(made, "x", INLAY_FLOAT, 3), y;
+    uint32_t in[3], x = add_value(built, "x", INLAY_FLOAT, 3), y;
     const kit_region_value *value;
     inlay_diag diag = INLAY_DIAG_INIT;
     kit_region kept;
 
     (void)unused;
-    in[0] = add_value(made, "double", INLAY_FLOAT, 3);
-    in[1] = add_value(made, "w", INLAY_FLOAT, 3);
+    in[0] = add_value(built, "double", INLAY_FLOAT, 3);
+    in[1] = add_value(built, "w", INLAY_FLOAT, 3);
     in[2] = INLAY_NONE;
-    set_constant(made, in[1], weights, sizeof weights);
-    y = add_value(made, "y", INLAY_FLOAT, 3);
-    add_node(made, "Double", 13, &x, 1, in[0]);
-    add_node(made, "Scale", 1, in, 3, y);
+    set_constant(built, in[1], weights, sizeof weights);
+    y = add_value(built, "y", INLAY_FLOAT, 3);
+    add_node(built, "Double", 13, &x, 1, in[0]);
+    add_node(built, "Scale", 1, in, 3, y);
     const inlay_compile_request request = { .struct_size = sizeof request,
-                                            .graph = &made->graph,
+                                            .graph = &built->graph,
                                             .nodes = nodes,
                                             .node_count = 2,
                                             .inputs = &x,
@@ -662,11 +664,11 @@ static void regions_are_kept(void **unused)
                                             .output_count = 1 };
     assert_int_equal(kit_region_keep(&request, 1024, 2, &kept, &diag), INLAY_OK);
     assert_int_equal(kept.node_count, 2);
-    assert_int_equal(kept.value_count, 4); /* the omitted input is none */
+    assert_int_equal(kept.value_count, 4); /* an omitted input is not a value */
     assert_int_equal(kept.nodes[1].inputs[2], INLAY_NONE);
     assert_int_equal(kept.nodes[1].inputs[0], kept.nodes[0].outputs[0]);
     assert_string_equal(kept.nodes[1].op_type.data, "Scale");
-    assert_true(kept.nodes[1].op_type.data != inlay_graph_node(&made->graph, 1)->op_type.data); /* a copy */
+    assert_true(kept.nodes[1].op_type.data != inlay_graph_node(&built->graph, 1)->op_type.data); /* a copy */
     value = &kept.values[kept.nodes[0].inputs[0]];
     assert_true(value->snapshot == x && value->input == 0 && value->output == INLAY_NONE && value->uses == 1);
     value = &kept.values[kept.nodes[1].outputs[0]];
@@ -674,7 +676,7 @@ static void regions_are_kept(void **unused)
     value = &kept.values[kept.nodes[1].inputs[1]];
     assert_true(value->constant && value->data_bytes == sizeof weights && value->data != weights);
     assert_memory_equal(value->data, weights, sizeof weights);
-    for (uint32_t i = 0; i < 2; i++) /* the provider's own */
+    for (uint32_t i = 0; i < 2; i++) /* values of the provider */
         assert_int_equal(kept.values[kept.value_count + i].snapshot, INLAY_NONE);
     assert_non_null(kit_region_take(&kept, 100));
     kit_region_free(&kept);
@@ -682,10 +684,10 @@ static void regions_are_kept(void **unused)
     assert_null(kept.values[kept.nodes[1].inputs[1]].data); /* larger than small */
     kit_region_free(&kept);
     kit_region_free(&kept);
-    free(made);
+    free(built);
 }
 
-/* ------------------------------------------------------------------ files of a provider's folder */
+/* ------------------------------------------------------------------ files in a provider's folder */
 
 static void files_are_kept(void **unused)
 {
@@ -705,10 +707,10 @@ static void files_are_kept(void **unused)
     assert_int_equal(bytes, sizeof data);
     assert_memory_equal(found, data, sizeof data);
     free(found);
-    assert_null(kit_kept_load(dir, "a", "him", 3, &bytes)); /* somebody else's */
+    assert_null(kit_kept_load(dir, "a", "him", 3, &bytes)); /* another identity */
     assert_null(kit_kept_load("", "a", "me", 2, &bytes));
     assert_null(kit_kept_load(NULL, "a", "me", 2, &bytes));
-    kit_kept_save(NULL, "a", "me", 2, data, sizeof data); /* nowhere */
+    kit_kept_save(NULL, "a", "me", 2, data, sizeof data); /* no folder */
     (void)snprintf(path, sizeof path, "%s/a", dir);
     for (long at = 0; at < 1008; at += 503) { /* one byte is wrong */
         kit_kept_save(dir, "a", "me", 2, data, sizeof data);
@@ -725,7 +727,7 @@ static void files_are_kept(void **unused)
 
 /* ------------------------------------------------------------------ the CPU */
 
-/* Levels as the compilers' own question has them; nothing beyond a level that is not there. */
+/* Levels agree with the compiler's detection; no extension is reported above the level. */
 static void instructions_of_the_cpu(void **unused)
 {
     uint32_t extra = UINT32_MAX, level = kit_isa(&extra);
@@ -757,7 +759,7 @@ int main(void)
         cmocka_unit_test(files_are_kept),
         cmocka_unit_test(regions_are_kept),
         cmocka_unit_test(hosts_of_other_ages),
-        cmocka_unit_test(refusals_say_how_far_they_came),
+        cmocka_unit_test(reasons_of_the_best_match),
         cmocka_unit_test(costs),
         cmocka_unit_test(costs_of_a_chain),
         cmocka_unit_test(a_region_of_two_nodes),

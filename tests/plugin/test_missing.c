@@ -1,4 +1,4 @@
-/* Models whose operators no plugin brings: the sentence says what is there instead, and where was searched. */
+/* Models with operators that no plugin defines: the message names similar operators and the searched folders. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Plugin directories: one with org.example.late.Late in versions 2 and 5; one with files that are no plugins; one that
- * is empty. */
+/* Plugin folders: one with org.example.late.Late in versions 2 and 5; one with files that are not plugins; an empty
+ * one. */
 static char broken_dir[] = "/tmp/inlay-missing-XXXXXX", empty_dir[] = "/tmp/inlay-missing-XXXXXX";
 
 static void put_text(const char *name)
@@ -48,7 +48,7 @@ static int remove_dirs(void **state)
     return 0;
 }
 
-/* A model of one node, its domain imported at a version, opened with plugin directories. */
+/* Opens a model of one node that imports its domain at a version, with plugin folders. */
 static void open_model(const char *dirs, const char *domain, const char *op_type, int64_t version, inlay_status want,
                        inlay_diag *diag)
 {
@@ -74,13 +74,13 @@ static void open_model(const char *dirs, const char *domain, const char *op_type
     inlay_options_destroy(options);
 }
 
-static void the_sentence_says_what_is_there(void **state)
+static void messages_name_alternatives(void **state)
 {
     static const struct {
         const char *domain, *op_type;
         int64_t version;
-        const char *words[4]; /* that must be there */
-        const char * not ;    /* that must not, or NULL */
+        const char *words[4]; /* required parts of the message */
+        const char * not ;    /* must not occur, or NULL */
     } rows[] = {
         { "org.example.lake",
           "Late",
@@ -106,15 +106,15 @@ static void the_sentence_says_what_is_there(void **state)
         open_model(VERSIONS_DIR, rows[row].domain, rows[row].op_type, rows[row].version, INLAY_UNSUPPORTED, &diag);
         for (size_t word = 0; word < 4 && rows[row].words[word] != NULL; word++)
             if (strstr(diag.text, rows[row].words[word]) == NULL)
-                fail_msg("row %zu: '%s' does not say '%s'", row, diag.text, rows[row].words[word]);
+                fail_msg("row %zu: '%s' does not contain '%s'", row, diag.text, rows[row].words[word]);
         if (rows[row].not != NULL && strstr(diag.text, rows[row].not ) != NULL)
-            fail_msg("row %zu: '%s' says '%s'", row, diag.text, rows[row].not );
+            fail_msg("row %zu: '%s' contains '%s'", row, diag.text, rows[row].not );
         if (strstr(diag.text, "Not loaded") != NULL)
-            fail_msg("row %zu: '%s' speaks of files that are not there", row, diag.text);
+            fail_msg("row %zu: '%s' names files that do not exist", row, diag.text);
     }
 }
 
-/* The first row's model in a directory with plugins that do not load, in one that is empty, and in both. */
+/* The model of the first row, in a folder with plugins that do not load, in an empty one, and in both. */
 static void files_that_were_not_loaded(void **state)
 {
     char both[512];
@@ -137,7 +137,7 @@ static void files_that_were_not_loaded(void **state)
     assert_non_null(strstr(diag.text, "Not loaded: a_broken.so and 1 more; see"));
 }
 
-/* Names of any length, and of any bytes, leave one line that still names the operator's domain. */
+/* Names of any length and with any bytes give one line that still names the operator's domain. */
 static void names_from_a_hostile_file(void **state)
 {
     char domain[400], op_type[400];
@@ -153,8 +153,9 @@ static void names_from_a_hostile_file(void **state)
     assert_null(strpbrk(diag.text, "\n\033"));
 }
 
-/* The versions that there are can be used: the newest not above the import. What fails then is that nobody runs it. */
-static void versions_that_are_there(void **state)
+/* Existing versions are found: the newest that is not above the import. The remaining error is that no provider
+ * supports it. */
+static void existing_versions(void **state)
 {
     static const int64_t versions[] = { 2, 3, 5, 99 };
     inlay_diag diag;
@@ -170,10 +171,10 @@ static void versions_that_are_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_sentence_says_what_is_there),
+        cmocka_unit_test(messages_name_alternatives),
         cmocka_unit_test(files_that_were_not_loaded),
         cmocka_unit_test(names_from_a_hostile_file),
-        cmocka_unit_test(versions_that_are_there),
+        cmocka_unit_test(existing_versions),
     };
     return cmocka_run_group_tests(tests, make_dirs, remove_dirs);
 }

@@ -1,6 +1,6 @@
-/* The two providers of samples/custom_op against the definition of their operator, and against each other: ranks, sizes
- * of zero and one, windows shorter and longer than the row, both types, values that are no numbers; and that cost
- * decides between them. */
+/* The two providers of samples/custom_op compared with the definition of their operator and with each other: ranks,
+ * sizes of zero and one, windows shorter and longer than the row, both types, NaN and infinity; and the choice
+ * between them by cost. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -36,7 +36,7 @@ static inlay_options *options_of(const char *names, const char *policy, const ch
     return options;
 }
 
-/* Runs x through one provider into output, as doubles. */
+/* Runs one provider and stores the output as doubles. */
 static void run_one(const char *provider, const onnx_bytes *file, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                     double *output)
 {
@@ -74,7 +74,7 @@ done:
         fail_msg("%s: %s", provider, diag.text);
 }
 
-/* The definition, in the widest type there is. */
+/* Computes the definition in the widest type. */
 static void define(int64_t count, int64_t length, int64_t window, inlay_dtype dtype)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -142,8 +142,9 @@ static void every_shape_window_and_type(void **state)
                 check(types[type], shapes[shape].rank, shapes[shape].dims, windows[window]);
 }
 
-/* What is no number stays within its window: a sum from which old elements are taken away again would keep it. */
-static void values_that_are_no_numbers(void **state)
+/* NaN and infinity affect only their window: a running sum from which old elements are subtracted would propagate
+ * them. */
+static void nan_and_infinity(void **state)
 {
     static const int64_t dims[] = { 2, 50 };
 
@@ -160,8 +161,8 @@ static void values_that_are_no_numbers(void **state)
     }
 }
 
-/* A large element does not leave its rounding errors behind in those that follow it. */
-static void a_large_element_is_forgotten(void **state)
+/* A large element leaves no rounding errors in later elements. */
+static void large_elements_leave_no_error(void **state)
 {
     static const int64_t dims[] = { 1000 };
 
@@ -171,7 +172,7 @@ static void a_large_element_is_forgotten(void **state)
     check(INLAY_DOUBLE, 1, dims, 10);
 }
 
-/* ------------------------------------------------------------------ who runs it */
+/* ------------------------------------------------------------------ the choice of the provider */
 
 static char explained[65536];
 
@@ -183,15 +184,15 @@ static void keep(void *user, const char *text, size_t bytes)
     memcpy(explained + used, text, bytes < room ? bytes : room);
 }
 
-/* The provider that runs the one node of a model. */
-static const char *who_runs(int64_t window, const char *names, const char *policy)
+/* Returns the provider that runs the only node of a model. */
+static const char *chosen_provider(int64_t window, const char *names, const char *policy)
 {
     static const int64_t dims[] = { 1, 100000 };
     inlay_options *options = options_of(names, policy, "1");
     inlay_session *session = NULL;
     inlay_diag diag = INLAY_DIAG_INIT;
     static onnx_bytes file;
-    const char *who = "nobody", *place;
+    const char *chosen = "none", *place;
 
     model_of(&file, INLAY_FLOAT, 2, dims, window);
     if (inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag) != INLAY_OK)
@@ -204,10 +205,10 @@ static const char *who_runs(int64_t window, const char *names, const char *polic
     assert_non_null(place);
     for (int provider = 0; provider < PROVIDERS; provider++)
         if (strncmp(place + 13, providers[provider], strlen(providers[provider])) == 0)
-            who = providers[provider];
+            chosen = providers[provider];
     inlay_session_destroy(session);
     inlay_options_destroy(options);
-    return who;
+    return chosen;
 }
 
 static void cost_decides(void **state)
@@ -216,10 +217,10 @@ static void cost_decides(void **state)
     for (int order = 0; order < 2; order++) {
         const char *names = order == 0 ? "moving_average,fast_average" : "fast_average,moving_average";
 
-        assert_string_equal(who_runs(1, names, "cost"), "moving_average");
-        assert_string_equal(who_runs(64, names, "cost"), "fast_average");
-        assert_string_equal(who_runs(64, names, "priority"), providers[order]);
-        assert_string_equal(who_runs(1, names, "priority"), providers[order]);
+        assert_string_equal(chosen_provider(1, names, "cost"), "moving_average");
+        assert_string_equal(chosen_provider(64, names, "cost"), "fast_average");
+        assert_string_equal(chosen_provider(64, names, "priority"), providers[order]);
+        assert_string_equal(chosen_provider(1, names, "priority"), providers[order]);
     }
 }
 
@@ -227,8 +228,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_window_and_type),
-        cmocka_unit_test(values_that_are_no_numbers),
-        cmocka_unit_test(a_large_element_is_forgotten),
+        cmocka_unit_test(nan_and_infinity),
+        cmocka_unit_test(large_elements_leave_no_error),
         cmocka_unit_test(cost_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

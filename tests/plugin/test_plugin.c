@@ -1,4 +1,5 @@
-/* The registry: what is loaded from directories, what is refused and with which sentence, and how providers open. */
+/* The registry: files that are loaded from folders, files that are refused and their messages, and opening
+ * providers. */
 #include "base/boundary.h"
 #include "cmocka_all.h"
 #include "plugin_dirs.h"
@@ -30,7 +31,7 @@ static plugin_set *load(const char *variant)
     return set;
 }
 
-static void a_good_plugin(void **state)
+static void valid_plugin(void **state)
 {
     plugin_set *set = load("good");
     const plugin_file *file = plugin_set_file(set, 0);
@@ -51,7 +52,7 @@ static void a_good_plugin(void **state)
     plugin_set_destroy(NULL);
 }
 
-/* A plugin with shorter structs reads as zero where it ends; one with longer structs and strides is walked rightly. */
+/* Missing fields of shorter structs read as zero; longer structs and strides are handled. */
 static void sizes_of_other_versions(void **state)
 {
     const struct provider *open = NULL;
@@ -78,12 +79,12 @@ static void sizes_of_other_versions(void **state)
     assert_int_equal(provider->options[1].kind, INLAY_OPTION_FLOAT);
     plugin_set_destroy(set);
 
-    set = load("high_flag"); /* a bit that says "ignore me if you do not know me" */
+    set = load("high_flag"); /* a flag that hosts may ignore */
     assert_non_null(plugin_set_find(set, "high_flag"));
     plugin_set_destroy(set);
 }
 
-static void refused_files_say_why(void **state)
+static void reasons_of_refused_files(void **state)
 {
     static const struct {
         const char *variant, *words;
@@ -107,7 +108,7 @@ static void refused_files_say_why(void **state)
         assert_int_equal(plugin_set_file_count(set), 1);
         assert_false(file->loaded);
         if (strstr(file->reason, rows[row].words) == NULL)
-            fail_msg("%s: '%s' does not say '%s'", rows[row].variant, file->reason, rows[row].words);
+            fail_msg("%s: '%s' does not contain '%s'", rows[row].variant, file->reason, rows[row].words);
         assert_non_null(strstr(log_text, rows[row].words));
         assert_int_equal(plugin_set_provider_count(set), 0);
         plugin_set_destroy(set);
@@ -123,7 +124,7 @@ static void write_text(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void files_that_are_no_plugins(void **state)
+static void files_that_are_not_plugins(void **state)
 {
     char dir[] = "/tmp/inlay-plugins-XXXXXX", path[128];
     const char *dirs[] = { dir };
@@ -178,7 +179,7 @@ static void directories_that_are_refused(void **state)
 
         assert_int_not_equal(plugin_set_create(&rows[row].dir, 1, NULL, NULL, &set, &diag), INLAY_OK);
         if (strstr(diag.text, rows[row].words) == NULL)
-            fail_msg("'%s' does not say '%s'", diag.text, rows[row].words);
+            fail_msg("'%s' does not contain '%s'", diag.text, rows[row].words);
     }
 }
 
@@ -191,8 +192,8 @@ static const plugin_file *file_named(const plugin_set *set, const char *name)
     return NULL;
 }
 
-/* The first folder's file keeps the provider, in either order; the other is named and nothing else is the worse for it.
- */
+/* The provider of the first folder is used, in either order; the other is reported, and other plugins are not
+ * affected. */
 static void two_providers_of_one_name(void **state)
 {
     static const char *const files[] = { "good", "twin" };
@@ -227,19 +228,19 @@ static void opening_and_sharing(void **state)
     static const provider_setting device1[] = { { "device", "1" } }, also1[] = { { "device", "0x1" } },
                                   device13[] = { { "device", "13" } };
     plugin_set *set = load("good"), *second = load("good");
-    const struct provider *a, *b, *provider, *d;
+    const struct provider *first, *b, *provider, *d;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    assert_int_equal(provider_open(set, "variant", NULL, 0, &a, &diag), INLAY_OK);
+    assert_int_equal(provider_open(set, "variant", NULL, 0, &first, &diag), INLAY_OK);
     assert_non_null(strstr(log_text, "created"));
     assert_int_equal(provider_open(second, "variant", NULL, 0, &b, &diag), INLAY_OK);
-    assert_ptr_equal(a, b);
+    assert_ptr_equal(first, b);
     assert_int_equal(provider_open(set, "variant", device1, 1, &provider, &diag), INLAY_OK);
     assert_int_equal(provider_open(set, "variant", also1, 1, &d, &diag), INLAY_OK);
-    assert_ptr_not_equal(a, provider);
+    assert_ptr_not_equal(first, provider);
     assert_ptr_equal(provider, d);
-    assert_string_equal(a->name, "variant");
+    assert_string_equal(first->name, "variant");
     assert_int_equal(provider_open(set, "variant", device13, 1, &d, &diag), INLAY_UNSUPPORTED);
     assert_string_equal(diag.text, "there is no device 13");
     assert_null(d);
@@ -250,7 +251,7 @@ static void opening_and_sharing(void **state)
     /* Open providers outlive the sets. */
     plugin_set_destroy(set);
     plugin_set_destroy(second);
-    provider_close(a);
+    provider_close(first);
     provider_close(b);
     provider_close(provider);
     provider_close(provider);
@@ -279,7 +280,7 @@ static void wrong_names_and_values(void **state)
 
         assert_int_equal(provider_open(set, "variant", &setting, 1, &provider, &diag), INLAY_INVALID_ARGUMENT);
         if (strstr(diag.text, rows[row].words) == NULL)
-            fail_msg("'%s' does not say '%s'", diag.text, rows[row].words);
+            fail_msg("'%s' does not contain '%s'", diag.text, rows[row].words);
     }
     assert_int_equal(provider_open(set, "varaint", NULL, 0, &provider, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "did you mean 'variant'"));
@@ -314,8 +315,8 @@ static void typed_values(void **state)
     assert_int_equal(value[4].kind, INLAY_OPTION_STRING);
 }
 
-/* Texts without an end get one within their arrays, and no control characters are left. */
-static void texts_without_an_end(void **state)
+/* Unterminated texts are terminated within their arrays, and control characters are removed. */
+static void unterminated_texts(void **state)
 {
     struct {
         inlay_diag diag;
@@ -337,11 +338,11 @@ static void texts_without_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_without_an_end),      cmocka_unit_test(a_good_plugin),
-        cmocka_unit_test(sizes_of_other_versions),   cmocka_unit_test(refused_files_say_why),
-        cmocka_unit_test(files_that_are_no_plugins), cmocka_unit_test(directories_that_are_refused),
-        cmocka_unit_test(two_providers_of_one_name), cmocka_unit_test(opening_and_sharing),
-        cmocka_unit_test(wrong_names_and_values),    cmocka_unit_test(typed_values),
+        cmocka_unit_test(unterminated_texts),         cmocka_unit_test(valid_plugin),
+        cmocka_unit_test(sizes_of_other_versions),    cmocka_unit_test(reasons_of_refused_files),
+        cmocka_unit_test(files_that_are_not_plugins), cmocka_unit_test(directories_that_are_refused),
+        cmocka_unit_test(two_providers_of_one_name),  cmocka_unit_test(opening_and_sharing),
+        cmocka_unit_test(wrong_names_and_values),     cmocka_unit_test(typed_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

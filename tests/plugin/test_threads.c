@@ -1,4 +1,5 @@
-/* The pool: every index once, workers never shared, errors and cancellation stop the loop, nesting stays put. */
+/* The pool: every index runs once, workers are never shared, errors and cancellation stop the loop, nested loops
+ * stay on their worker. */
 #include "cmocka_all.h"
 #include "threads/gomp.h"
 #include "threads/run.h"
@@ -63,7 +64,7 @@ static void every_index_once(void **state)
     }
 }
 
-/* What one loop wrote is seen by the next, whoever runs it. */
+/* Data written by one loop is visible to the next, on any worker. */
 struct sums {
     double *values;
     double total[64];
@@ -213,8 +214,8 @@ static void note_worker(void *data)
     (void)__atomic_fetch_or((uint32_t *)data, gomp_in_team() ? 1u << gomp_worker() : 1u << 31, __ATOMIC_RELAXED);
 }
 
-/* Was the variable there when the program began? */
-static bool began_with(const char *name)
+/* Was the variable set when the program started? */
+static bool set_at_start(const char *name)
 {
     static char all[1 << 16];
     FILE *file = fopen("/proc/self/environ", "re");
@@ -228,11 +229,11 @@ static bool began_with(const char *name)
     return false;
 }
 
-/* libgomp was found, and how it is told to wait does not stay in the environment of the program. */
-static void the_pool_is_libgomps(void **state)
+/* libgomp was found, and the variable that sets its wait policy does not remain in the program's environment. */
+static void the_pool_uses_libgomp(void **state)
 {
     static const char *const names[] = { "GOMP_SPINCOUNT", "OMP_WAIT_POLICY" };
-    static uint32_t workers; /* no other test's stack is there: workers' writes are not seen to have ended */
+    static uint32_t workers; /* static, because ThreadSanitizer does not see the end of workers' writes to a stack */
 
     (void)state;
     assert_false(gomp_in_team());
@@ -240,10 +241,10 @@ static void the_pool_is_libgomps(void **state)
     /* ThreadSanitizer does not see that libgomp has waited for the workers. */
     assert_int_equal(__atomic_load_n(&workers, __ATOMIC_RELAXED), 3);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        assert_int_equal(getenv(names[i]) != NULL, began_with(names[i]));
+        assert_int_equal(getenv(names[i]) != NULL, set_at_start(names[i]));
 }
 
-/* Where the kernel leaves them is its affair; but they may use the same CPUs as before. */
+/* The kernel may move threads; but the allowed CPUs must not change. */
 static void note_cpus(void *data)
 {
     cpu_set_t *sets = data;
@@ -252,13 +253,13 @@ static void note_cpus(void *data)
         CPU_ZERO(&sets[gomp_worker()]);
 }
 
-static void a_team_that_is_spread_keeps_its_cpus(void **state)
+static void team_keeps_its_cpus(void **state)
 {
     static cpu_set_t before[3], after[3];
 
     (void)state;
     for (int round = 0; round < 20; round++) {
-        gomp_team(note_cpus, before, 3); /* more than some machines have CPUs */
+        gomp_team(note_cpus, before, 3); /* more threads than some machines have CPUs */
         (void)usleep(1000);
         spread_team(3);
         gomp_team(note_cpus, after, 3);
@@ -271,8 +272,8 @@ static void a_team_that_is_spread_keeps_its_cpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_pool_is_libgomps),
-        cmocka_unit_test(a_team_that_is_spread_keeps_its_cpus),
+        cmocka_unit_test(the_pool_uses_libgomp),
+        cmocka_unit_test(team_keeps_its_cpus),
         cmocka_unit_test(every_index_once),
         cmocka_unit_test(loops_follow_each_other),
         cmocka_unit_test(a_failure_stops),

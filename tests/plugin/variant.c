@@ -1,5 +1,5 @@
-/* One plugin in many variants, chosen by -DVARIANT_<name>: what a host may find in its plugin directories. Written on
- * plugin.h alone. Its provider offers nothing; what matters is how it describes itself. */
+/* One plugin in several variants, selected by -DVARIANT_<name>: cases that a host may find in its plugin folders. It
+ * uses plugin.h only. Its provider offers nothing; only its description matters. */
 #include "inlay/plugin.h"
 #include <string.h>
 
@@ -95,8 +95,8 @@ static UNUSED const inlay_option options[] = {
     .provider_stride = sizeof list[0], .shutdown = shutdown
 
 #if defined(VARIANT_older)
-/* As compiled when inlay_provider ended with execute and inlay_plugin with operator_stride: what lies behind is not
- * theirs, and a host that reads it falls over. */
+/* As compiled when inlay_provider ended with execute and inlay_plugin with operator_stride: following memory does
+ * not belong to them. */
 static inlay_provider providers[] = { PROVIDER("older") };
 static UNUSED inlay_plugin plugin = { PLUGIN(providers) };
 static void prepare(void)
@@ -109,7 +109,7 @@ static void prepare(void)
     memset((char *)&plugin + plugin.struct_size, 1, sizeof plugin - plugin.struct_size);
 }
 #elif defined(VARIANT_newer)
-/* As compiled when all structs, elements of arrays too, had gained members. */
+/* As compiled with longer structs, including elements of arrays. */
 typedef struct new_provider {
     inlay_provider v1;
     uint64_t more[7];

@@ -1,4 +1,4 @@
-/* A plugin that brings operators of a domain of its own in versions that do not start at 1, and no provider. */
+/* A plugin that defines operators of a separate domain in versions that do not start at 1, without a provider. */
 #include "inlay/plugin.h"
 
 #define LATE(version)                                                                                                  \

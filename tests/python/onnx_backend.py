@@ -1,5 +1,5 @@
-"""ONNX's own backend tests (onnx.backend.test) through inlay.backend. Prints how many ran, and exits 1 where one fails
-that neither EXCLUDED nor tests/conformance/wrong_data.txt names."""
+"""ONNX's backend tests (onnx.backend.test) through inlay.backend. Prints the number of tests, and exits with 1 if a
+test fails that neither EXCLUDED nor tests/conformance/wrong_data.txt names."""
 import pathlib
 import sys
 import unittest
@@ -14,16 +14,16 @@ if "object" not in vars(np):
     np.object = object  # Debian's onnx is older than its numpy
 
 EXCLUDED = [
-    # Random by definition, so that no result can be expected, or of the preview domain of training.
+    # Random operators without an expected result, or the preview domain of training.
     "bernoulli", "randomnormal", "randomuniform", "multinomial", "training_dropout", "adagrad", "adam_",
     "momentum", "nesterov", "gradient",
     # Their data has other shapes than their models declare.
     "castlike_BFLOAT16_to_FLOAT", "castlike_FLOAT_to_BFLOAT16",
-    # The runner takes the length of a scalar.
+    # The runner calls len() on a scalar.
     "loop16_seq_none",
     # No provider decodes images.
     "image_decoder",
-    # The runner has a byte for each integer of four bits, in types of its own.
+    # The runner stores each 4-bit integer in a byte, with special types.
     "INT4_", "int4_",
     # The runner compares the bits of NaN.
     "_to_FLOAT8E5M2_(cpu|expanded)",

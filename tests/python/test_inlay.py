@@ -1,4 +1,4 @@
-"""The Python package as its users see it: sessions, values both ways without copies, errors, threads."""
+"""The Python package: sessions, zero-copy values in both directions, errors, threads."""
 import ctypes
 import gc
 import multiprocessing
@@ -34,7 +34,7 @@ class Sessions(unittest.TestCase):
         self.assertTrue(all(p.skipped is None for p in self.session.providers))
 
     def test_profile_keeps_the_error(self):
-        """What failed in the with statement is told, not that there is no report of it."""
+        """The error in the with statement is raised, not the missing report."""
         with self.session.context() as context:
             with self.assertRaisesRegex(inlay.InvalidArgument, "no input 'z'"):
                 with context.profile() as profiling:
@@ -322,7 +322,7 @@ class Errors(unittest.TestCase):
         self.expect(inlay.ShapeMismatch, "the model expects float", lambda: run([self.x.astype(np.int32), self.x]))
         self.expect(inlay.InlayError, "'y'", lambda: run([self.x]))
         self.expect(ValueError, "no output 'q'", lambda: run([self.x, self.x], ["q"]))
-        np.testing.assert_array_equal(run([self.x, self.x])["sum"], self.x)  # and it runs again
+        np.testing.assert_array_equal(run([self.x, self.x])["sum"], self.x)  # the next run works
 
     def test_models(self):
         self.expect(FileNotFoundError, "cannot be opened", lambda: inlay.Session("/no/such/model.onnx"))
@@ -356,7 +356,7 @@ class Threads(unittest.TestCase):
                                 plugin_dirs=os.environ["COUNTING_DIR"])
         x = np.zeros((3, 4, 5), np.float32)
         all_of_them = min(2, len(os.sched_getaffinity(0)))
-        for wanted, got in ((0, all_of_them), (1, 1), (9, all_of_them)):  # the provider's answer is how many it may use
+        for wanted, got in ((0, all_of_them), (1, 1), (9, all_of_them)):  # the provider returns the number of threads it may use
             self.assertEqual(session.run([x], max_threads=wanted)["y"].max(), got)
         with session.context() as context:
             self.assertEqual(context.run([x], max_threads=1)["y"].numpy().max(), 1)
@@ -390,7 +390,7 @@ def run_in_child(inherited, x, results):
 
 
 class Neighbours(unittest.TestCase):
-    """What else is in the process, and what becomes of it."""
+    """Other libraries in the process and their state."""
 
     def test_children_run(self):
         x = np.random.default_rng(1).random((1000, 1000), np.float32)
@@ -412,7 +412,7 @@ class Neighbours(unittest.TestCase):
             np.testing.assert_array_equal(session.run([x])["y"], wanted)
 
     def test_no_file_passes_for_a_library(self):
-        """threadpoolctl, and with it scikit-learn, knows libraries by how their file names begin, and calls them."""
+        """threadpoolctl, which scikit-learn uses, recognises libraries by prefixes of their file names, and calls them."""
         kinds = {("libopenblas", "openblas"): ("openblas_get_num_threads",),
                  ("mkl_rt", "libmkl_rt"): ("MKL_Get_Max_Threads",), ("libblis",): ("bli_thread_get_num_threads",),
                  ("libflexiblas",): ("flexiblas_get_num_threads",),
@@ -422,7 +422,7 @@ class Neighbours(unittest.TestCase):
             try:
                 inlay.Session(case("test_add"), config=False, providers=providers).run([x, x])
             except inlay.InlayError:
-                self.assertIsNotNone(providers)  # it is not built here
+                self.assertIsNotNone(providers)  # not built on this system
         with open("/proc/self/maps", encoding="utf-8") as maps:
             paths = {line.split(None, 5)[5].strip() for line in maps if line.count("/") > 0}
         plugins = [path for path in paths if "/inlay/plugins/" in path]
@@ -452,7 +452,7 @@ def tensor_type(dtype, *axes):
 
 class Maps(unittest.TestCase):
     def run_all(self, model, feed):
-        """The output, by both interfaces, and the types as ONNX Runtime tells them."""
+        """The output of both interfaces, and the types as ONNX Runtime reports them."""
         from inlay.compat import onnxruntime as ort
         session = ort.InferenceSession(model)
         got = session.run(None, {"x": feed})[0]
@@ -482,7 +482,7 @@ class Maps(unittest.TestCase):
         self.assertEqual(Value.of({3: 1.5, -4: 2}).to_python(), {3: 1.5, -4: 2.0})
 
     def test_objects(self):
-        """ONNX Runtime takes str() of what pandas has among texts; inlay's own interface refuses it."""
+        """ONNX Runtime converts pandas objects in string arrays by str(); inlay's interface rejects them."""
         from inlay.compat import onnxruntime as ort
         attribute = field(1, "classes_strings") + field(9, "nan") + field(9, "q") + field(20, 8)
         model = ml_model("LabelEncoder", attribute, tensor_type(8, None), tensor_type(7, None))
@@ -531,7 +531,7 @@ class OnnxRuntime(unittest.TestCase):
             session.run(None, {"x": x})
         with self.assertRaises(ort.InvalidArgument):
             session.run(["nothing"], {"x": x, "y": x})
-        for wrong in (x[0], x.astype(np.int32)):  # profiled as they are, runs that fail say why
+        for wrong in (x[0], x.astype(np.int32)):  # failing runs report their errors while profiling
             with self.assertRaisesRegex(inlay.InlayError, "input 'x'"):
                 session.run(None, {"x": wrong, "y": x})
         value = ort.OrtValue.ortvalue_from_numpy(x)

@@ -1,4 +1,4 @@
-/* archive.h - .npy arrays and .npz archives of floats in memory, as numpy writes them. */
+/* archive.h - writes .npy arrays and .npz archives of floats in memory, like numpy. */
 #ifndef TESTS_QUANTIZE_ARCHIVE_H
 #define TESTS_QUANTIZE_ARCHIVE_H
 #include <stdbool.h>
@@ -59,7 +59,7 @@ static inline struct buffer deflated(const struct buffer *from)
     return buffer;
 }
 
-/* The fields that the local header and the directory share. */
+/* Writes the fields that the local header and the directory share. */
 static inline void zip_fields(struct buffer *buffer, const struct buffer *plain, const struct buffer *packed,
                               const char *name, bool deflate_it)
 {
@@ -74,7 +74,7 @@ static inline void zip_fields(struct buffer *buffer, const struct buffer *plain,
     buffer_number(buffer, 0, 2);
 }
 
-/* An archive with one entry. */
+/* Writes an archive with one entry. */
 static inline struct buffer zip_of(const char *name, const struct buffer *plain, bool deflate_it)
 {
     struct buffer packed = deflate_it ? deflated(plain) : (struct buffer){ 0 }, buffer = { 0 };

@@ -1,14 +1,14 @@
 #!/bin/bash
-# inlay optimize --opset: a model in another opset computes the same, imports what was asked for, and what has no form
-# there is an error that names the node.
+# inlay optimize --opset: a model in another opset gives the same results and imports the requested opset; a node
+# without an equivalent there is an error that names it.
 #   convert.sh INLAY MAKE_CONVERT_MODELS     the executable; the program that writes the models
 set -u
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
-# Plugins are not tried first: that is tested elsewhere, and would be done again for each of hundreds of processes.
+# Plugins are not probed: that is tested elsewhere, and would be repeated in hundreds of processes.
 common=(--no-config --cache-dir "" --intra-threads 1 --probe never)
 
-# same MODEL OPSET FROM   out.onnx is of that opset and makes what FROM makes.
+# same MODEL OPSET FROM   out.onnx has that opset and gives the results of FROM.
 same() {
     checks=$((checks + 1))
     if ! "$inlay" inspect out.onnx --json >out 2>err ||
@@ -24,7 +24,7 @@ same() {
     fi
 }
 
-# converts MODEL OPSET...   to each of these opsets, and from there to the highest of them and back.
+# converts MODEL OPSET...   converts to each of these opsets, and from there to the highest of them and back.
 converts() {
     local model=$1 opset
     shift
@@ -43,7 +43,7 @@ converts() {
     done
 }
 
-# fails MODEL OPSET TEXT   one line says which node has no form, and nothing is written.
+# fails MODEL OPSET TEXT   one line names the node without an equivalent, and no file is written.
 fails() {
     checks=$((checks + 1))
     rm -f out.onnx
@@ -69,19 +69,19 @@ fails blocks.onnx 13 "node '.*Trilu-14 has no form in opset 13"
 fails axes.onnx 6 'opset'
 fails axes.onnx 29 'opset'
 
-# The optimiser's passes put nothing newer in.
+# The optimiser's passes create no newer operators.
 checks=$((checks + 1))
 "$inlay" optimize first.onnx -o out.onnx --opset 9 "${common[@]}" >out 2>err || complain "optimised for opset 9"
 same first.onnx 9 first.onnx
 
-# An operator of a later version does not come back as a function.
+# An operator of a later version is not restored as a function.
 for opset in 7 8 9 10 11 13; do
     checks=$((checks + 1))
     "$inlay" optimize turned.onnx -o out.onnx --opset $opset --level 99 "${common[@]}" >out 2>err || complain "turned.onnx for opset $opset"
     same turned.onnx $opset turned.onnx
 done
 
-# What has the types of a later opset only needs that opset.
+# A model with types of a later opset needs that opset.
 checks=$((checks + 1))
 if ! "$inlay" optimize brains.onnx -o out.onnx --opset 22 "${common[@]}" >out 2>err || ! "$inlay" check out.onnx --strict-model 1 >out 2>err ||
     ! "$inlay" run out.onnx "${common[@]}" >out 2>err </dev/null; then
@@ -89,7 +89,7 @@ if ! "$inlay" optimize brains.onnx -o out.onnx --opset 22 "${common[@]}" >out 2>
 fi
 fails brains.onnx 21 "bfloat16; Conv-11 takes float"
 
-# Every option that goes with a file goes with --opset, too.
+# Every option for output files works with --opset, too.
 mkdir -p elsewhere
 "$inlay" optimize open.onnx -o outside.onnx --external weights --level 0 "${common[@]}" >out 2>err || complain "outside.onnx"
 mv weights elsewhere
@@ -159,9 +159,9 @@ while read -r model option; do
     rm -f plain.onnx out.onnx
     "$inlay" optimize "$model" -o plain.onnx --intra-threads 1 "$option" >out 2>err </dev/null || complain "optimize $model $option"
     "$inlay" optimize "$model" -o out.onnx --intra-threads 1 --opset 24 "$option" >out 2>err </dev/null || complain "optimize $model --opset 24 $option"
-    if [ "$option" != --free-shapes=1 ] && # there are none to make inputs of
+    if [ "$option" != --free-shapes=1 ] && # the model has no such inputs
         ! "$inlay" compare plain.onnx out.onnx --samples 1 --json "${common[@]}" >out 2>err </dev/null; then
-        complain "optimize $model --opset 24 $option is not what it is without --opset"
+        complain "optimize $model --opset 24 $option differs from the result without --opset"
     fi
 done <pairs
 checks=$((checks + 1))

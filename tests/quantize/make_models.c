@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* A small network of convolutions with a residual, and a classifier. Weights are around 0. */
+/* A small convolutional network with a residual, and a classifier. Weights are centred at 0. */
 static const char net[] = "x : N,3,16,16\n"
                           "one = [] 1.0\n eps = [] 0.05\n"
                           "v1 = [8,3,3,3]\n v2 = [8,8,3,3]\n v3 = [16,8,1,1]\n v4 = [16,10]\n"
@@ -19,13 +19,12 @@ static const char net[] = "x : N,3,16,16\n"
                           "p = GlobalAveragePool(r3)\n f = Flatten(p)\n"
                           "y = Gemm(f, w4, b4)\n"
                           "-> y";
-/* Two products, one of them by turned weights. */
-/* A table that is looked up by what an input is rounded to, and a product. */
+/* A table that is indexed by the rounded input, and a matrix multiplication. */
 static const char table[] =
     "x : N,64\n t = [300,64]\n w = [64,256]\n one = [] 1.0\n w1 = Sub(w, one)\n"
     "r = Abs(x)\n i = Cast(r) to=7\n g = Gather(t, i) axis=0\n m = ReduceMean(g) axes=1, keepdims=0\n"
     "s = Add(x, m)\n y = MatMul(s, w1)\n -> y";
-/* A few channels that matter most, by a product with a constant. */
+/* A few channels that dominate, by multiplication with a constant. */
 static const char sharp[] =
     "x : N,64\n v = [64]\n e = [] 4.0\n g = Pow(v, e)\n h = Mul(x, g)\n w = [64,96]\n u = [96,40]\n one = [] 1.0\n w1 "
     "= Sub(w, one)\n u1 = Sub(u, one)\n f = MatMul(h, w1)\n r = Relu(f)\n y = MatMul(r, u1)\n -> y";
@@ -35,7 +34,7 @@ static const char mlp[] = "x : N,64\n"
                           "h = MatMul(x, w1)\n t = Tanh(h)\n"
                           "y = Gemm(t, w2, b2) transB=1\n"
                           "-> y";
-/* Two products of one size: the first is rounded worse and hardly matters. */
+/* Two matrix multiplications of equal size: the first has larger rounding errors and little influence. */
 static const char twice[] = "x : N,64\n v = [64,64]\n w = [64,64]\n one = [] 1.0\n e = [] 5.0\n little = [] 0.01\n"
                             "v0 = Sub(v, one)\n v1 = Pow(v0, e)\n w1 = Sub(w, one)\n a = MatMul(x, v1)\n"
                             "s = Mul(a, little)\n b = MatMul(x, w1)\n y = Add(s, b)\n -> y";
@@ -63,22 +62,22 @@ static const char wide[] = "x : N,64\n v = [64,1024]\n"
                            "h3 = MatMul(s2, c)\n s3 = Tanh(h3)\n h4 = MatMul(s3, d)\n s4 = Tanh(h4)\n"
                            "h5 = MatMul(s4, e)\n s5 = Tanh(h5)\n y = MatMul(s5, f)\n"
                            "-> y";
-/* Weights beyond float16, and steps of them that no float32 product of two scales holds. */
+/* Weights beyond float16, with quantization steps that no float32 product of two scales can represent. */
 static const char big[] = "x : N,64\n s = [] 1e36\n v = [64,96]\n w = Mul(v, s)\n y = MatMul(x, w)\n -> y";
-/* Two inputs, and nothing that could be narrower. */
+/* Two inputs, and nothing that could be quantized. */
 static const char sum[] = "x : N,4\n z : N,4\n y = Add(x, z)\n -> y";
-/* Channels of very different size behind a normalisation; opset 17. */
+/* Channels of very different magnitude after a normalisation; opset 17. */
 static const char uneven[] = "x : N,64\n v = [64]\n c = [64]\n e = [] 8.0\n g = Pow(v, e)\n"
                              "b = Pow(c, e)\n w = [64,96]\n u = [96,40]\n"
                              "one = [] 1.0\n w1 = Sub(w, one)\n h = LayerNormalization(x, g, b)\n"
                              "f = MatMul(h, w1)\n r = Relu(f)\n y = MatMul(r, u)\n -> y";
-/* Channels that are zero (the last 32 of 96), and such that nothing reads (the first 8). */
+/* Channels that are zero (the last 32 of 96), and channels without a consumer (the first 8). */
 static const char dead[] = "x : N,64\n u = [64,32]\n v1 = [64,64]\n a = [32]\n c = [64]\n o = [8,40]\n v2 = [88,40]\n"
                            "z = Sub(u, u)\n w1 = Concat(v1, z) axis=1\n f = Sub(a, a)\n b = Concat(c, f) axis=0\n"
                            "q = Sub(o, o)\n w2 = Concat(q, v2) axis=0\n"
                            "h = MatMul(x, w1)\n g = Add(h, b)\n r = Relu(g)\n y = MatMul(r, w2)\n"
                            "-> y";
-/* A body with weights of its own. */
+/* A body with separate weights. */
 static const char branch[] = "x : 4,64\n zero = [] 0.0\n w = [64,64]\n"
                              "s = ReduceSum(x) keepdims=0\n t = Greater(s, zero)\n"
                              "y = If(t) then:MatMul(x,w) else:Relu(x)\n"
@@ -106,12 +105,12 @@ static void write_script(const char *folder, const char *name, const char *scrip
     wire_deinit(&wire);
 }
 
-/* What reads weights of which four fifths of the blocks of 1x16 are zeros, or two of each four inputs. */
+/* Consumers of weights in which four fifths of the 1x16 blocks are zeros, or two of each four inputs. */
 static const struct sparse_kind {
     const char *prefix, *op, *x, *y;
     int64_t dims[4];
     uint32_t rank;
-    bool turned; /* Gemm by [n, k], and indices with a column for each axis */
+    bool turned; /* Gemm with [n, k], and indices with one column per axis */
     bool fours;
 } sparse_kinds[] = {
     { "", "MatMul", "40,256", "40,256", { 256, 256 }, 2, false, false },
@@ -151,7 +150,7 @@ static void put_sparse(struct wire *wire, const struct sparse_kind *kind, const 
     free(at);
 }
 
-/* The same weights in two files: in one they are a sparse initializer. */
+/* The same weights in two files; in one they are a sparse initializer. */
 static void write_sparse(const char *folder, const struct sparse_kind *kind, bool is_sparse)
 {
     const int64_t rows = kind->dims[0], columns = kind->dims[1];
@@ -216,7 +215,7 @@ static void write_archive(const char *folder, const char *name, const char *entr
     free(buffer.data);
 }
 
-/* Samples of `wide`, a few and many. */
+/* Samples of `wide`, few and many. */
 static void write_rows(const char *folder)
 {
     enum { FEW = 8, MANY = 400, ROW = 64 };
@@ -229,7 +228,7 @@ static void write_rows(const char *folder)
     write_archive(folder, "many.npz", "x.npy", "400, 64", x, MANY * ROW, true);
 }
 
-/* Samples of `mlp` that tell nothing, or no numbers; and none at all. */
+/* Samples of `mlp` with equal rows, with NaN, and without rows. */
 static void write_odd_rows(const char *folder)
 {
     enum { COUNT = 6, ROW = 64 };
@@ -292,7 +291,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++) {
         (void)snprintf(path, sizeof path, "%.400s/folder", argv[1]);
         (void)mkdir(path, 0777);
-        (void)snprintf(path, sizeof path, "%.400s/folder/%d", argv[1], i + 9); /* 9, 10, 11: not by letters */
+        (void)snprintf(path, sizeof path, "%.400s/folder/%d", argv[1], i + 9); /* 9, 10, 11: not in alphabetical
+                                                                                * order */
         (void)mkdir(path, 0777);
         write_array(path, "x.npy", "1, 3, 16, 16", x + i * IMAGE, IMAGE);
     }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# inlay quantize holds the weights of one float model at a time, whatever the number of samples.
+# inlay quantize holds the weights of one float model at a time, regardless of the number of samples.
 #   memory.sh INLAY MAKE_MODELS PEAK_OF
 set -u
 inlay=$1 peak_of=$3
@@ -11,7 +11,7 @@ common=(--no-config --cache-dir "" --intra-threads 1 --quiet --probe never)
 cd "$work" || exit 1
 wrong=0
 
-# peak VERB ARGUMENT...   prints what inlay takes with the arguments, in KiB.
+# peak VERB ARGUMENT...   prints the peak memory of inlay with these arguments, in KiB.
 peak() {
     if ! "$peak_of" kib "$inlay" "$@" "${common[@]}" >out 2>err </dev/null; then
         echo "WRONG: inlay $*: $(head -c 300 err)" >&2
@@ -39,8 +39,8 @@ if [ $((many - few)) -gt 4096 ]; then
     wrong=$((wrong + 1))
 fi
 
-# A sparse initializer of four fifths zeros is never dense: beside a model without weights, a run takes less than the
-# dense matrix alone (24 MiB), of which it reads three fifths in the file and makes a quarter.
+# A sparse initializer of four fifths zeros is never expanded: compared with a model without weights, a run needs less
+# than the dense matrix alone (24 MiB), of which it reads three fifths from the file and packs a quarter.
 if "$inlay" explain wide_sparse.onnx --kernels "${common[@]}" 2>err | grep -q packed_sparse; then
     small=$(peak run sparse.onnx)
     dense=$(peak run wide_dense.onnx)

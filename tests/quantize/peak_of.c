@@ -1,4 +1,4 @@
-/* peak_of FILE COMMAND [ARGUMENT...] - runs a command and writes the most memory that it had to FILE, in KiB. */
+/* peak_of FILE COMMAND [ARGUMENT...] - runs a command and writes its peak memory in KiB to FILE. */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,14 +1,13 @@
 #!/bin/bash
-# inlay quantize and inlay compare: what they write runs and agrees, what they say is so, and nothing is left behind when
-# they fail.
+# inlay quantize and inlay compare: written models run and agree, reports are correct, and failures leave no files.
 #   quantize.sh INLAY MAKE_MODELS     the executable; the program that writes the models and samples
 set -u
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
-# Plugins are not tried first: that is tested elsewhere, and would be done again for each of hundreds of processes.
+# Plugins are not probed: that is tested elsewhere, and would be repeated in hundreds of processes.
 common=(--no-config --cache-dir "" --intra-threads 1 --probe never)
 
-# does CODE FILTER VERB ARGUMENT...   the exit code, and what jq says of --json.
+# does CODE FILTER VERB ARGUMENT...   checks the exit code, and --json by a filter of jq.
 does() {
     local code=$1 filter=$2 got
     shift 2
@@ -20,7 +19,7 @@ does() {
     fi
 }
 
-# fails CODE TEXT VERB ARGUMENT...   one line of stderr says so; out.onnx is not there, nor anything like it.
+# fails CODE TEXT VERB ARGUMENT...   one line on stderr contains TEXT; neither out.onnx nor a temporary file remains.
 fails() {
     local code=$1 text=$2 got
     shift 2
@@ -67,7 +66,7 @@ fails 3 'none.npz: No such file' compare net.onnx net.onnx --data none.npz
 head -c 500 images.npz >cut.npz
 fails 3 'not a valid .npz archive' compare net.onnx net.onnx --data cut.npz
 
-# ---- where two models part
+# ---- where two models diverge
 checks=$((checks + 1))
 "$inlay" quantize mlp.onnx -o out.onnx --weights 4 "${common[@]}" --quiet >out 2>err </dev/null || complain "quantize"
 "$inlay" compare mlp.onnx out.onnx --metric cosine --at-least 1.5 "${common[@]}" >out 2>err </dev/null
@@ -79,7 +78,7 @@ rm -f out.onnx
 left
 
 # ---- weights
-# agrees MODEL LEAST QUANTIZE-ARGUMENT...   what is written runs, checks and agrees.
+# agrees MODEL LEAST QUANTIZE-ARGUMENT...   the written model is valid, runs and agrees.
 agrees() {
     local model=$1 least=$2
     shift 2
@@ -93,7 +92,7 @@ agrees mlp.onnx 0.9999 --weights 8
 does 0 '.handed_back == "no layer can be stored in fewer bits"' quantize net.onnx -o out.onnx --weights 8
 rm -f out.onnx
 agrees mlp.onnx 0.98 --weights 4
-# What is told is what was done: 4 bits are for products, and --mode dynamic has none here.
+# The report is correct: 4 bits apply to matrix multiplications, and --mode dynamic has none here.
 does 0 '.what == "weights in 8 bits, because no layer can have 4" and .layers[0].bits == 8' quantize conv_dense.onnx -o out.onnx \
     --weights 4
 does 0 '.what == "the unchanged model" and .tried != null and (.handed_back | test("no layer is a MatMul or Gemm"))' quantize \
@@ -113,7 +112,7 @@ agrees old.onnx 0.999 --weights 8 --mode dynamic
 does 0 '.handed_back == null' quantize table.onnx -o out.onnx --weights 8 --mode dynamic
 does 0 '.outputs[0].score > 0.9999' compare table.onnx out.onnx --metric cosine --float-activations 1
 rm -f out.onnx
-# The bytes before are the file's, also where passes fold constants into new ones, and where tensors are sparse in it.
+# The bytes before quantization are those of the file, also if passes fold constants, and for sparse tensors.
 for model in mlp branch table sparse; do
     does 0 ".bytes_before == $(stat -c %s $model.onnx)" quantize $model.onnx -o out.onnx --weights 8
 done
@@ -136,7 +135,7 @@ does 0 '.' check out.onnx
 does 0 '.outputs[0].score > 0.6' compare mlp.onnx out.onnx --data rows.npz --metric cosine
 does 0 '.bytes_after < .bytes_before * 0.9' quantize mlp.onnx -o out.onnx --prune 0.5 --pack
 rm -f out.onnx*
-# Sparse initializers: what the same weights make, by the same kernels; a convolution by them runs as by any.
+# Sparse initializers: the results of the dense weights, by the same kernels; convolutions use them like dense ones.
 for kind in "" conv_ gemm_ fours_ fours_gemm_; do
     does 0 '.outputs[0].max_error == 0' compare ${kind}dense.onnx ${kind}sparse.onnx --samples 2
     does 0 '.outputs[0].max_error == 0' compare ${kind}dense.onnx ${kind}sparse.onnx --samples 2 --providers reference
@@ -147,8 +146,8 @@ for kind in "" conv_ gemm_ fours_ fours_gemm_; do
     done
     cmp -s dense.kernels sparse.kernels && [ "$(wc -c <sparse.kernels)" -gt 4 ] || complain "other kernels: $(cat *.kernels)"
 done
-# Products read them as they are, if a provider takes them so; whoever else reads them gets them dense.
-# as_file COUNT MODEL ARGUMENT...   so many matrices stay sparse.
+# Matrix multiplications read sparse weights if a provider supports it; all other consumers get dense ones.
+# as_file COUNT MODEL ARGUMENT...   COUNT matrices stay sparse.
 as_file() {
     local count=$1
     shift
@@ -162,7 +161,7 @@ as_file 0 sparse.onnx --providers reference
 if "$inlay" explain sparse.onnx --kernels "${common[@]}" 2>err | grep -q packed_sparse; then # AVX2 or NEON
     as_file 1 sparse.onnx
     as_file 1 gemm_sparse.onnx
-    # Not even where others would be faster if they found it dense.
+    # Not even if other providers would be faster with dense weights.
     for model in fours_sparse.onnx fours_gemm_sparse.onnx; do
         as_file 1 $model
         does 0 '([.. | objects | .kernel? | objects | .name] | any(. == "packed_sparse"))' explain $model --kernels
@@ -173,12 +172,12 @@ if "$inlay" explain sparse.onnx --kernels "${common[@]}" 2>err | grep -q packed_
         checks=$((checks + 1))
         # shellcheck disable=SC2086 # two words each
         "$inlay" run sparse.onnx --quiet "${common[@]}" $rule >out 2>err </dev/null || complain "run sparse.onnx $rule"
-        # The first digits of what all of them make.
+        # The first digits of all results.
         [ "$(grep -o 'min [-0-9.]*' out | cut -c1-8)" = "$(grep -o 'min [-0-9.]*' all | cut -c1-8)" ] ||
             complain "run sparse.onnx $rule: another result: $(cat all)"
     done
 fi
-# What is written is ONNX: nothing of the node that stands for the matrix.
+# The written file is valid ONNX, without the internal node for the matrix.
 for verb in "extract sparse.onnx -o out.onnx --outputs y" "optimize sparse.onnx -o out.onnx" \
     "optimize sparse.onnx -o out.onnx --opset 13" "quantize sparse.onnx -o out.onnx --weights 8" \
     "quantize sparse.onnx -o out.onnx --prune 0.5"; do
@@ -213,7 +212,7 @@ fails 2 'expected 4, 8, auto, f16 or exact' quantize mlp.onnx -o out.onnx --weig
 fails 3 'cannot create nowhere/out.onnx' quantize mlp.onnx -o nowhere/out.onnx
 
 # ---- integers
-# Named by --weights, integers are written also where they are no faster: what the machine does is no matter here.
+# With --weights, integers are written even if they are not faster, independent of the machine.
 does 0 '.handed_back == null and .samples == 12 and ([.layers[] | select(.integers)] | length) == 4' \
     quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 --mode static --weights 8
 does 0 '.outputs[0].score > 0.98' compare net.onnx out.onnx --data images.npz --metric cosine
@@ -227,7 +226,7 @@ does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metri
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --mode static --weights 8 --method mse
 rm -f out.onnx
 fails 2 'does not fit input' quantize net.onnx -o out.onnx --data wrong.npz
-for samples in constant huge nans; do # what comes of them is a model that runs: ranges that are none stay floats
+for samples in constant huge nans; do # the result is a model that runs: layers with invalid ranges stay floats
     for method in minmax percentile entropy mse auto; do
         does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data $samples.npz --metric cosine --mode static \
             --weights 8 --method $method
@@ -246,7 +245,7 @@ does 0 '.outputs[0].score > 0.95' compare dead.onnx out.onnx --data rows.npz --m
 rm -f out.onnx
 fails 3 "input 'z': images.npz has no array with that name" quantize sum.onnx -o out.onnx --data images.npz
 
-# ---- tables become bytes, too, where the agreement holds
+# ---- lookup tables are quantized, too, if the agreement permits it
 does 0 '[.layers[] | select(.op == "Gather")] | length == 1 and .[0].bits == 8 and (.[0].integers | not)' quantize \
     table.onnx -o out.onnx --data rows.npz --metric cosine --at-least 0.98 --mode static --weights 8
 does 0 '.' check out.onnx
@@ -257,7 +256,7 @@ does 0 '[.layers[] | select(.op == "Gather")] | length == 1 and .[0].bits == 32'
 rm -f out.onnx
 left
 
-# ---- ranges are chosen value by value, and layers go back to floats, by what they do to the outputs
+# ---- ranges are chosen per value, and layers return to floats, by their effect on the outputs
 checks=$((checks + 1))
 "$inlay" quantize net.onnx -o out.onnx --data images.npz --metric psnr --at-least 64 --mode static --weights 8 --verbose \
     "${common[@]}" >out 2>err </dev/null
@@ -268,7 +267,7 @@ does 0 '.outputs[0].score >= 64' compare net.onnx out.onnx --data images.npz --m
 rm -f out.onnx
 left
 
-# ---- channels made alike: less is off with them, and where all layers are floats again nothing is
+# ---- equalized channels: smaller errors, and none if all layers are floats again
 checks=$((checks + 1))
 "$inlay" quantize uneven.onnx -o out.onnx --data rows.npz --metric psnr --at-least 75 --mode static --weights 8 --verbose \
     "${common[@]}" >out 2>err </dev/null
@@ -281,7 +280,7 @@ does 0 '.outputs[0].score > 100' compare uneven.onnx out.onnx --data rows.npz --
 rm -f out.onnx
 left
 
-# ---- channels that matter get finer steps of 4 bits: the same function, and closer to it than without
+# ---- important channels get finer 4-bit steps: smaller errors than without
 checks=$((checks + 1))
 "$inlay" quantize sharp.onnx -o out.onnx --weights 4 --data rows.npz --metric psnr --verbose "${common[@]}" >out 2>err </dev/null
 grep -q 'channels of 2 values scaled' err || complain "channels are not scaled for 4 bits"
@@ -292,7 +291,7 @@ does 0 '.outputs[0].score > 0.99' compare sharp.onnx out.onnx --data rows.npz --
 rm -f out.onnx
 left
 
-# ---- a search that goes on, and its page
+# ---- a resumed search, and its page
 does 0 '.handed_back == null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 \
     --mode static --weights 8 --stats s.json --front front.html
 checks=$((checks + 1))
@@ -319,7 +318,7 @@ does 0 '.handed_back == null and ([.layers[].bits] | sort) == [4, 8]' quantize m
 does 0 '[.layers[].bits] == [4, 4]' quantize mlp.onnx -o out.onnx --weights auto --bits 5.2 --data rows.npz --metric kl
 does 0 '[.layers[].bits] == [8, 8]' quantize mlp.onnx -o out.onnx --weights auto --bits 9 --data rows.npz --metric kl
 does 0 '.outputs[0].score > 0.9999' compare mlp.onnx out.onnx --data rows.npz --metric cosine
-# Products of one size are told apart by what they do to the outputs.
+# Matrix multiplications of equal size are ranked by their effect on the outputs.
 does 0 '[.layers[].bits] == [4, 8]' quantize twice.onnx -o out.onnx --weights auto --bits 6.9 --data rows.npz --metric psnr
 rm -f out.onnx
 checks=$((checks + 1))
@@ -329,7 +328,7 @@ if [ $? -ne 2 ] || ! grep -q 'auto requires --data' err; then
 fi
 left
 
-# ---- samples that tell nothing, in every mode: what is written runs; nothing is written where that is impossible
+# ---- useless samples, in every mode: the written model runs, or no file is written
 for kind in zeros constant huge nans infinite one; do
     for how in "--weights 4" "--weights auto --bits 7" "--weights 8" "--weights f16" "--prune 0.5" \
         "--mode dynamic --weights 8" "--mode static --weights 8"; do
@@ -357,7 +356,7 @@ does 0 '.' run out.onnx --dim N=2
 rm -f out.onnx
 left
 
-# ---- a disk that is full, and somebody who gives up
+# ---- a full disk, and interruption
 checks=$((checks + 1))
 (
     trap '' XFSZ
@@ -383,7 +382,7 @@ for how in "--weights 4 --data rows.npz" "--mode static --data rows.npz" "--weig
     fi
     left
 done
-# At half, and again: what was found is kept, and is what the next search begins with.
+# Interrupted half-way, twice: results are stored, and the next search starts from them.
 checks=$((checks + 1))
 rm -f half.json
 "$inlay" quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 2 --stats half.json "${common[@]}" \
@@ -407,15 +406,15 @@ code=$?
 [ -e out.onnx ] || [ $code -eq 124 ] || [ $code -eq 130 ] || complain "cancelled: exit code $code"
 rm -f out.onnx
 left
-for after in 0.02 0.1 0.3; do # in any phase, and told by a batch system
+for after in 0.02 0.1 0.3; do # in any phase, by SIGTERM of a batch system
     checks=$((checks + 1))
     "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null &
     sleep $after
     kill -TERM $! 2>/dev/null
     wait $!
     code=$?
-    # 143: before anything was there to be left
-    [ $code -eq 130 ] || [ $code -eq 143 ] || [ -e out.onnx ] || complain "told to end after $after s: exit code $code"
+    # 143: before any file was written
+    [ $code -eq 130 ] || [ $code -eq 143 ] || [ -e out.onnx ] || complain "interrupted after $after s: exit code $code"
     rm -f out.onnx
     left
 done

@@ -1,4 +1,4 @@
-/* Scores of agreement, on outputs of which they are known. */
+/* Agreement scores of outputs for which they are known. */
 #include "cmocka_all.h"
 #include "quantize/evaluate.h"
 #include <math.h>
@@ -42,7 +42,7 @@ static void equal_outputs(void **state)
     }
 }
 
-/* Rows that differ in their last bits: a divergence that rounding makes negative is none. */
+/* Rows that differ in their last bits: a divergence that is negative because of rounding counts as 0. */
 static void nearly_equal_rows(void **state)
 {
     static const int64_t one[] = { 1, 10 };
@@ -68,37 +68,37 @@ static void nearly_equal_rows(void **state)
     }
 }
 
-static void other_outputs(void **state)
+static void different_outputs(void **state)
 {
     float got[12];
     struct agree agree;
 
     (void)state;
     memcpy(got, want, sizeof got);
-    got[9] = 5; /* the largest of the last row moves */
+    got[9] = 5; /* the largest value of the last row moves */
     agree = compared(AGREE_top1, want, got, rows, 2);
     assert_true(agree_result(&agree).value == 0.75);
     assert_true(agree_result(&agree).low > 0.2 && agree_result(&agree).low < 0.75 && agree_result(&agree).high < 1);
     assert_true(agree.max_error == 1 && fabs(agree_rms(&agree) - sqrt(1.0 / 12)) < 1e-12);
-    agree = compared(AGREE_text, want, got, rows, 2); /* 2, nothing, 1, 1 -> "2 1" becomes "2 1", nothing at the end */
+    agree = compared(AGREE_text, want, got, rows, 2); /* 2, nothing, 1, 1 -> "2 1" stays "2 1", nothing at the end */
     assert_true(agree_result(&agree).value == 1);
-    got[6] = 9; /* ... and now the third row says nothing: "2" */
+    got[6] = 9; /* now the third row gives nothing: "2" */
     agree = compared(AGREE_text, want, got, rows, 2);
     assert_true(agree_result(&agree).value == 0);
 }
 
 enum { STEPS = 6, SYMBOLS = 3 };
 
-/* Rows in which one symbol has nearly all, and another what is left. */
-static void spell(const char *symbols, float sure, float *rows_out)
+/* Fills rows in which one symbol has the probability `sure`, and another the rest. */
+static void fill_text_rows(const char *symbols, float sure, float *rows_out)
 {
     for (int r = 0; r < STEPS; r++)
         for (int k = 0; k < SYMBOLS; k++)
             rows_out[r * SYMBOLS + k] = symbols[r] - '0' == k ? sure : (1 - sure) / (SYMBOLS - 1);
 }
 
-/* How far texts are off: not by where a symbol stands, little where it is nearly as sure, much where another is read.
- */
+/* Distance of texts: independent of the position of a symbol, small if it is nearly as probable, large if another
+ * symbol is read. */
 static void distance_of_texts(void **state)
 {
     static const int64_t dims[] = { 1, STEPS, SYMBOLS };
@@ -108,11 +108,11 @@ static void distance_of_texts(void **state)
     double off[6];
 
     (void)state;
-    spell(spelled[0], sure[0], x);
+    fill_text_rows(spelled[0], sure[0], x);
     for (int i = 0; i < 6; i++) {
         struct agree agree;
 
-        spell(spelled[i], sure[i], y);
+        fill_text_rows(spelled[i], sure[i], y);
         agree = compared(AGREE_text, x, y, dims, 3);
         off[i] = agree_distance(&agree);
         assert_true(agree_result(&agree).value == (i < 4)); /* the last two read "21" and "1" */
@@ -130,9 +130,9 @@ static void distance_of_texts(void **state)
     }
 }
 
-/* What few samples say of others: 2 of 96 texts may differ if 95 of 100 others are to be the same, 3 may not; of 10
- * none; and texts that nearly differ count. */
-static void few_texts_tell_little(void **state)
+/* Confidence from few samples: 2 of 96 texts may differ if 95 of 100 others must agree, 3 may not; of 10 none; and
+ * texts with a small difference count. */
+static void confidence_of_few_texts(void **state)
 {
     struct verdict verdict = { .metric = AGREE_text, .samples = 96, .score = { .value = 94 / 96.0 } };
 
@@ -175,8 +175,8 @@ static void overlap(void **state)
     assert_true(fabs(agree_result(&agree).value - 1.0 / 3) < 1e-12);
 }
 
-/* NaN in one alone is no agreement; in both at the same place it is. */
-static void not_numbers(void **state)
+/* NaN in one output only is no agreement; in both at the same element it is. */
+static void nan_outputs(void **state)
 {
     float got[12], nan_both[12];
     struct agree agree;
@@ -216,12 +216,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_outputs),
                                         cmocka_unit_test(nearly_equal_rows),
-                                        cmocka_unit_test(other_outputs),
+                                        cmocka_unit_test(different_outputs),
                                         cmocka_unit_test(distance_of_texts),
-                                        cmocka_unit_test(few_texts_tell_little),
+                                        cmocka_unit_test(confidence_of_few_texts),
                                         cmocka_unit_test(divergence_of_probabilities),
                                         cmocka_unit_test(overlap),
-                                        cmocka_unit_test(not_numbers),
+                                        cmocka_unit_test(nan_outputs),
                                         cmocka_unit_test(refusals_and_edges) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

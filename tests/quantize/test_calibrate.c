@@ -5,8 +5,8 @@
 
 static uint64_t bins[CALIBRATE_BINS];
 
-/* A bell around the middle of the range, n elements at its height, and one element in the last bin. */
-static tensor_range bell(float low, float high, double width)
+/* A bell curve around the middle of the range with height n, and one element in the last bin. */
+static tensor_range bell_curve(float low, float high, double width)
 {
     tensor_range range = { .name = "x", .low = low, .high = high, .bins = bins };
 
@@ -21,7 +21,7 @@ static tensor_range bell(float low, float high, double width)
 
 static void outliers_are_cut(void **state)
 {
-    const tensor_range range = bell(-8, 8, 0.02); /* a deviation of 0.32 */
+    const tensor_range range = bell_curve(-8, 8, 0.02); /* a standard deviation of 0.32 */
     float low, high;
 
     (void)state;
@@ -37,7 +37,7 @@ static void outliers_are_cut(void **state)
 
 static void zero_is_always_inside(void **state)
 {
-    const tensor_range above = bell(3, 5, 0.1), below = bell(-5, -3, 0.1);
+    const tensor_range above = bell_curve(3, 5, 0.1), below = bell_curve(-5, -3, 0.1);
     void (*const methods[])(const tensor_range *, float *, float *) = { calibrate_minmax, calibrate_mse,
                                                                         calibrate_entropy };
     float low, high;
@@ -53,7 +53,7 @@ static void zero_is_always_inside(void **state)
     assert_true(low == 0 && high > 3);
 }
 
-static void constants_and_nothing(void **state)
+static void constant_and_empty_values(void **state)
 {
     tensor_range one = { .name = "x", .low = 2, .high = 2, .bins = bins, .count = 5 };
     const tensor_range none = { .name = "x", .low = INFINITY, .high = -INFINITY, .bins = bins };
@@ -77,7 +77,7 @@ static void constants_and_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(outliers_are_cut), cmocka_unit_test(zero_is_always_inside),
-                                        cmocka_unit_test(constants_and_nothing) };
+                                        cmocka_unit_test(constant_and_empty_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

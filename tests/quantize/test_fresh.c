@@ -1,4 +1,5 @@
-/* Processes that have done nothing before: each piece of work has one of its own, and none takes another along. */
+/* Processes forked from an unused state: each job runs in a separate process, and a failing job does not affect
+ * others. */
 #include "cli/fork_server.h"
 #include "cmocka_all.h"
 #include <limits.h>
@@ -7,20 +8,20 @@
 #include <string.h>
 #include <unistd.h>
 
-static int state_of_process = 0;
+static int process_state_value = 0;
 
-/* How often this process was asked, and what for. */
+/* Returns how often this process was called, and with which text. */
 static double count(void *user, const char *text)
 {
-    state_of_process++;
+    process_state_value++;
     if (strcmp(text, "die") == 0)
         (void)kill(getpid(), SIGKILL);
     if (strcmp(text, "fail") == 0)
         return NAN;
-    return 100 * *(const double *)user + 10 * (double)strlen(text) + state_of_process;
+    return 100 * *(const double *)user + 10 * (double)strlen(text) + process_state_value;
 }
 
-static void each_work_has_its_own(void **state)
+static void each_job_has_a_process(void **state)
 {
     double base = 2, got = 0;
     char longest[PATH_MAX + 1];
@@ -28,7 +29,7 @@ static void each_work_has_its_own(void **state)
 
     (void)state;
     assert_true(fork_server_start(&fresh, count, &base));
-    state_of_process = 7; /* what the caller does afterwards is not seen */
+    process_state_value = 7; /* a later change in the caller is not visible */
     base = 5;
     for (int i = 0; i < 3; i++) {
         assert_true(fork_server_call(&fresh, "four", &got));
@@ -45,7 +46,7 @@ static void each_work_has_its_own(void **state)
     fork_server_stop(&fresh);
 }
 
-static void a_process_that_is_gone_is_told(void **state)
+static void ended_process_is_reported(void **state)
 {
     double base = 0, got;
     struct fork_server fresh;
@@ -59,8 +60,8 @@ static void a_process_that_is_gone_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_work_has_its_own),
-                                        cmocka_unit_test(a_process_that_is_gone_is_told) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_job_has_a_process),
+                                        cmocka_unit_test(ended_process_is_reported) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

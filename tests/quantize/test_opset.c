@@ -1,9 +1,10 @@
-/* The converter on every version of every operator, with each of its attributes set: a model in another opset computes
- * the same, imports that opset and needs no later one, or the converter refuses it and names the attribute.
+/* The converter on every version of every operator, with each of its attributes set: a model converted to another opset
+ * gives the same results, imports that opset and needs no later one, or the converter rejects it and names the
+ * attribute.
  *
  *     test_quantize_opset           each version of the operator
  *     test_quantize_opset all       every opset from 7 on
- *     test_quantize_opset all DIR   ... and keeps what was converted, for other programs to check */
+ *     test_quantize_opset all DIR   also stores the converted models, for other programs to check */
 #include "../passes/graph_script.h"
 #include "base/element.h"
 #include "model/model.h"
@@ -15,7 +16,7 @@
 
 enum { MOST_VALUES = 8, MOST_TEXT = 1024, NEWEST = 28 };
 
-/* Attributes that no model of opset_rows.inc sets, and why. */
+/* Attributes that no model of opset_rows.inc sets, with the reason. */
 static const struct {
     const char *op, *attr, *why;
 } exempt[] = {
@@ -32,11 +33,11 @@ static const struct {
     { "StringSplit", "", "words of graph_script.h hold no spaces" },
 };
 
-/* Values of attributes that only some opsets have. */
+/* Attribute values that only some opsets have. */
 static const struct {
     const char *op, *attrs;
     int64_t first, last;
-    bool renamed; /* others have it under another name */
+    bool renamed; /* the other opsets have it under another name */
 } value_opsets[] = {
     { "GridSample", "mode=bilinear", 16, 19, true },
     { "GridSample", "mode=bicubic", 16, 19, true },
@@ -52,12 +53,12 @@ static const struct {
     { "Resize", "coordinate_transformation_mode=half_pixel_symmetric", 19, NEWEST, false },
 };
 
-/* What no later opset has. */
+/* Features that no later opset has. */
 static const struct {
     const char *op, *attrs;
 } gone[] = {
     { "BatchNormalization", "spatial=0" },
-    { "Erf", "" }, /* of integers */
+    { "Erf", "" }, /* for integers */
     { "Resize", "coordinate_transformation_mode=tf_half_pixel_for_nn" },
 };
 
@@ -66,12 +67,12 @@ struct tally {
     inlay_options *options;
     uint32_t models, conversions, refusals, different, not_run, attributes;
     bool all, few;
-    const char *keep; /* a folder for what is converted, or NULL */
+    const char *keep; /* a folder for the converted models, or NULL */
 };
 
 /* ------------------------------------------------------------------ models */
 
-/* The script with "%" and "$" filled in. */
+/* Replaces "%" and "$" in a script. */
 static void fill_in(const char *script, const char *op, const char *attrs, char *out)
 {
     size_t n = 0;
@@ -87,7 +88,7 @@ static void fill_in(const char *script, const char *op, const char *attrs, char 
     out[n] = '\0';
 }
 
-/* Frees the wire. */
+/* Writes the model and frees the wire. */
 static void write_model(const struct tally *tally, struct wire *wire, char *path)
 {
     FILE *file;
@@ -100,7 +101,7 @@ static void write_model(const struct tally *tally, struct wire *wire, char *path
     wire_deinit(wire);
 }
 
-/* The body of a Loop, a Scan or a SequenceMap, which runs over the rows of x: s grows by them. */
+/* Writes the body of a Loop, a Scan or a SequenceMap that runs over the rows of x and adds them to s. */
 static void body_model(struct wire *wire, const char *op, const char *attrs, int64_t opset)
 {
     const bool loop = strcmp(op, "Loop") == 0, map = strcmp(op, "SequenceMap") == 0;
@@ -154,7 +155,7 @@ static void body_model(struct wire *wire, const char *op, const char *attrs, int
     wire_end(wire, mark);
 }
 
-/* Does the list of names, parted by spaces, have it? */
+/* Does the list of names, separated by spaces, contain the name? */
 static bool lists(const char *names, const char *name)
 {
     const size_t bytes = strlen(name);
@@ -238,32 +239,32 @@ static struct outcome run(const char *path, const inlay_options *options)
     return outcome;
 }
 
-static bool same_value(const inlay_value *a, const inlay_value *b)
+static bool same_value(const inlay_value *got, const inlay_value *want)
 {
-    const inlay_dtype dtype = inlay_value_dtype(a);
-    /* what becomes several operators rounds more often */
+    const inlay_dtype dtype = inlay_value_dtype(got);
+    /* an operator that is expanded rounds more often */
     const double tolerance = dtype == INLAY_BFLOAT16 ? 1.6e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 2e-5;
 
-    if (dtype != inlay_value_dtype(b) || inlay_value_rank(a) != inlay_value_rank(b))
+    if (dtype != inlay_value_dtype(want) || inlay_value_rank(got) != inlay_value_rank(want))
         return false;
-    for (uint32_t d = 0; d < inlay_value_rank(a); d++)
-        if (inlay_value_dims(a)[d] != inlay_value_dims(b)[d])
+    for (uint32_t d = 0; d < inlay_value_rank(got); d++)
+        if (inlay_value_dims(got)[d] != inlay_value_dims(want)[d])
             return false;
     if (dtype == INLAY_STRING) {
-        for (int64_t i = 0; i < inlay_value_count(a); i++) {
-            const inlay_str string = ((const inlay_str *)inlay_value_data(a))[i];
-            const inlay_str y = ((const inlay_str *)inlay_value_data(b))[i];
+        for (int64_t i = 0; i < inlay_value_count(got); i++) {
+            const inlay_str string = ((const inlay_str *)inlay_value_data(got))[i];
+            const inlay_str y = ((const inlay_str *)inlay_value_data(want))[i];
 
             if (string.bytes != y.bytes || memcmp(string.data, y.data, string.bytes) != 0)
                 return false;
         }
         return true;
     }
-    for (int64_t i = 0; i < inlay_value_count(a); i++) {
+    for (int64_t i = 0; i < inlay_value_count(got); i++) {
         double x = 0, y = 0, xi = 0, yi = 0;
 
-        assert_true(element_number(dtype, inlay_value_data(a), i, &x, &xi));
-        assert_true(element_number(dtype, inlay_value_data(b), i, &y, &yi));
+        assert_true(element_number(dtype, inlay_value_data(got), i, &x, &xi));
+        assert_true(element_number(dtype, inlay_value_data(want), i, &y, &yi));
         if (isnan(x) != isnan(y) || (isinf(x) || isinf(y) ? x != y : fabs(x - y) > tolerance * fmax(1, fabs(x))) ||
             fabs(xi - yi) > tolerance)
             return false;
@@ -285,7 +286,7 @@ static bool same_outputs(const struct outcome *a, const struct outcome *b)
 
 /* ------------------------------------------------------------------ one conversion */
 
-/* Does a sentence name one of "a=1 b=2"? */
+/* Does the message name one of "a=1 b=2"? */
 static bool names_one_of(const char *sentence, const char *attrs)
 {
     for (; *attrs != '\0'; attrs += strcspn(attrs, " "), attrs += *attrs == ' ') {
@@ -307,7 +308,7 @@ static bool value_is_there(const char *op, const char *attrs, int64_t opset, boo
     return true;
 }
 
-/* Is the file of that opset, with operators that it has? */
+/* Does the file import that opset, and does each operator exist in it? */
 static bool imports(const char *path, int64_t opset)
 {
     graph_model *model = NULL;
@@ -318,7 +319,7 @@ static bool imports(const char *path, int64_t opset)
     for (uint32_t i = 0; i < model->main->node_count; i++) {
         const op_row *row = op_find("ai.onnx", model->main->nodes[i]->info.op_type.data, opset, NULL);
 
-        /* of GroupNormalization no other version was there */
+        /* GroupNormalization has no other version */
         is =
             is && row != NULL && ((row->flags & OP_DEPRECATED) == 0 || strcmp(row->op_type, "GroupNormalization") == 0);
     }
@@ -326,7 +327,7 @@ static bool imports(const char *path, int64_t opset)
     return is;
 }
 
-static bool is_gone(const char *op, const char *attrs)
+static bool is_removed(const char *op, const char *attrs)
 {
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
         if (strcmp(op, gone[i].op) == 0 && strcmp(attrs, gone[i].attrs) == 0)
@@ -334,7 +335,7 @@ static bool is_gone(const char *op, const char *attrs)
     return false;
 }
 
-/* plain: opsets to which the model converts without the attributes. Returns whether this one converts. */
+/* plain: opsets to which the model converts without the attributes. Returns whether this model converts. */
 static bool convert(struct tally *tally, const char *what, const char *path, const struct outcome *before,
                     const char *op, const char *attrs, int64_t own, int64_t opset, bool plain)
 {
@@ -348,8 +349,8 @@ static bool convert(struct tally *tally, const char *what, const char *path, con
     tally->conversions++;
     if (status == INLAY_UNSUPPORTED) {
         tally->refusals++;
-        if ((*attrs != '\0' && plain && !names_one_of(diag.text, attrs)) || (opset >= own && !is_gone(op, attrs))) {
-            print_error("%s to opset %lld is refused, or the refusal does not name the attribute: %s\n", what,
+        if ((*attrs != '\0' && plain && !names_one_of(diag.text, attrs)) || (opset >= own && !is_removed(op, attrs))) {
+            print_error("%s to opset %lld is rejected, or the message does not name the attribute: %s\n", what,
                         (long long)opset, diag.text);
             tally->different++;
         }
@@ -364,9 +365,10 @@ static bool convert(struct tally *tally, const char *what, const char *path, con
     if (after.status != INLAY_OK)
         print_error("%s to opset %lld does not run: %s\n", what, (long long)opset, after.diag.text);
     else if (!same_outputs(before, &after))
-        print_error("%s to opset %lld computes something else\n", what, (long long)opset);
+        print_error("%s to opset %lld gives other results\n", what, (long long)opset);
     else if (!imports(converted, opset))
-        print_error("%s to opset %lld imports another, or has operators that it has not\n", what, (long long)opset);
+        print_error("%s to opset %lld imports another opset, or uses operators that do not exist in it\n", what,
+                    (long long)opset);
     else if (!value_is_there(op, attrs, opset, true))
         print_error("%s to opset %lld: that opset has no such value\n", what, (long long)opset);
     else
@@ -383,7 +385,8 @@ static bool convert(struct tally *tally, const char *what, const char *path, con
     return true;
 }
 
-/* The first opset of each version of the operator, and some in which it does not exist; of other types, the ends. */
+/* The first opset of each version of the operator, and some opsets without it; for other types, the first and the
+ * last. */
 static bool is_tried(const struct tally *tally, const op_row *row, int64_t opset, int64_t own)
 {
     static const int64_t often[] = { 9, 12, 17, 20 };
@@ -399,8 +402,8 @@ static bool is_tried(const struct tally *tally, const op_row *row, int64_t opset
     return opset == own - 1 || (there != NULL && there != op_find("ai.onnx", row->op_type, opset - 1, NULL));
 }
 
-/* One model to each opset; script NULL: body_model(). plain is [NEWEST + 1], of the model without attributes: set for
- * that, read for others. False: it does not run as it is. */
+/* Converts one model to each opset; script NULL: body_model(). plain: [NEWEST + 1], results of the model without
+ * attributes; written for that model, read for others. Returns false if the model itself does not run. */
 static bool try_model(struct tally *tally, const op_row *row, const char *script, const char *attrs, bool *plain)
 {
     const int64_t own = row->since_version < OPSET_LOWEST ? OPSET_LOWEST : row->since_version;
@@ -473,7 +476,7 @@ static bool is_exempt(const char *op, const char *attr)
     return false;
 }
 
-/* The newest form for each shape of input, of the forms that are not later than the row. */
+/* Returns the newest form, among those that are not later than the row, for each shape of input. */
 static uint32_t newest_from(const op_row *row)
 {
     uint32_t from = 0;
@@ -485,7 +488,7 @@ static uint32_t newest_from(const op_row *row)
     return from;
 }
 
-/* The same models with x of another type, where they run so. */
+/* Converts the same models with other types of x, if they run. */
 static void try_types(struct tally *tally, const op_row *row, const char *script)
 {
     static const char *const types[] = { "float16", "bfloat16", "double", "int64", "int8", "uint8", "bool", "string" };
@@ -524,7 +527,7 @@ static void try_row(struct tally *tally, const op_row *row)
         if (try_model(tally, row, opset_rows[i].script, "", plain))
             models++;
         else if (opset_rows[i].from < newest_from(row))
-            continue; /* the form of earlier versions */
+            continue; /* the form for earlier versions */
         try_types(tally, row, opset_rows[i].script);
         while (*variant != '\0') {
             const size_t bytes = strcspn(variant, "|");
@@ -565,13 +568,13 @@ static void try_row(struct tally *tally, const op_row *row)
     arena_deinit(&arena);
 }
 
-/* Scan-8 has batches, and no later opset has them. */
+/* Scan-8 has batches, which no later opset supports. */
 static bool is_first_scan(const op_row *row)
 {
     return strcmp(row->op_type, "Scan") == 0 && row->since_version < 9;
 }
 
-/* Is it what some opset from the lowest on has? */
+/* Does an opset from the lowest on have this version? */
 static bool is_visible(const op_row *row)
 {
     for (int64_t opset = OPSET_LOWEST; opset <= NEWEST; opset++)
@@ -602,7 +605,7 @@ static void every_attribute_of_every_row(void **state)
 {
     uint32_t count, rows = 0;
     const op_table *const *tables = op_tables(&count);
-    /* thousands of small files, none of which needs a disk */
+    /* thousands of small files, which need no disk */
     struct tally tally = { .dir = "/dev/shm/inlay-opset-XXXXXX", .all = every_opset, .keep = kept_folder };
     struct scratch scratch = { .dir = "" };
 

@@ -1,4 +1,4 @@
-/* When a model is handed back for its time: by planted times, so that no clock decides. */
+/* When the unchanged model is returned because the result is slower: with planted times, independent of the clock. */
 #include "../passes/graph_script.h"
 #include "cmocka_all.h"
 #include "model_writer.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ the rule */
+/* ------------------------------------------------------------------ the decision */
 
 static struct pace paced(const double *ratios, uint32_t count)
 {
@@ -18,7 +18,7 @@ static struct pace paced(const double *ratios, uint32_t count)
     return pace;
 }
 
-static void few_rounds_settle_what_is_clear(void **state)
+static void few_rounds_for_clear_cases(void **state)
 {
     const double faster[] = { 0.8, 0.9, 0.7 }, slower[] = { 0.98, 1.2, 1.0 }, unclear[] = { 0.9, 0.98, 0.9, 0.9, 0.9 };
     struct pace pace = paced(faster, 2);
@@ -36,7 +36,7 @@ static void few_rounds_settle_what_is_clear(void **state)
     assert_true(pace_is_settled(&pace, 0.97) && pace_holds(&pace, 0.97));
 }
 
-static void a_gain_within_the_spread_is_none(void **state)
+static void a_gain_within_the_variation_is_none(void **state)
 {
     const double one_off[] = { 0.9, 0.9, 1.3, 0.9, 0.9 }, two_off[] = { 0.9, 1.3, 0.9, 1.01, 0.9 };
     const double little[] = { 0.98, 0.98, 0.96, 0.96, 0.98 };
@@ -58,7 +58,7 @@ static void a_gain_within_the_spread_is_none(void **state)
     assert_true(before == 0 && after == 0);
 }
 
-/* ------------------------------------------------------------------ what is written */
+/* ------------------------------------------------------------------ the written file */
 
 static const char script[] = "x : N,64\n one = [] 1.0\n v = [64,96]\n w = Sub(v, one)\n y = MatMul(x, w)\n -> y";
 
@@ -73,7 +73,7 @@ static inlay_status load(void *user, uint32_t i, inlay_value **values, inlay_dia
     return status;
 }
 
-/* Times of the result, round by round, where the model's are 1; and how many rounds there were. */
+/* Times of the result per round, relative to those of the model, and the number of rounds. */
 struct planted {
     const char *model;
     const double *ratios;
@@ -126,8 +126,8 @@ static void end(struct fixture *fixture)
     assert_int_equal(rmdir(fixture->dir), 0);
 }
 
-/* Is the model handed back, where the result takes these times? */
-static bool hands_back(const struct fixture *fixture, quantize_args how, const double *ratios, uint32_t rounds)
+/* Is the unchanged model returned for these times of the result? */
+static bool returns_model(const struct fixture *fixture, quantize_args how, const double *ratios, uint32_t rounds)
 {
     struct planted planted = { fixture->model, ratios, 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -159,7 +159,7 @@ static bool hands_back(const struct fixture *fixture, quantize_args how, const d
     return handed;
 }
 
-static void the_model_is_handed_back_where_that_is_faster(void **state)
+static void the_faster_model_is_returned(void **state)
 {
     const double clear[] = { 0.9, 0.95, 0.92 }, same[] = { 1, 0.98, 0.99 }, slow[] = { 1.02, 1.05, 1.03 },
                  spread[] = { 0.9, 1.02, 0.95, 1.03, 0.92 };
@@ -169,22 +169,22 @@ static void the_model_is_handed_back_where_that_is_faster(void **state)
 
     (void)state;
     begin(&fixture);
-    assert_false(hands_back(&fixture, fast, clear, 3));
-    assert_true(hands_back(&fixture, fast, same, 3));
-    assert_true(hands_back(&fixture, fast, slow, 3));
-    assert_true(hands_back(&fixture, fast, spread, 5));
-    assert_true(hands_back(&fixture, dynamic, same, 3));
-    assert_false(hands_back(&fixture, small, same, 3));
-    assert_true(hands_back(&fixture, small, slow, 3));
-    assert_false(hands_back(&fixture, must, slow, 3));
+    assert_false(returns_model(&fixture, fast, clear, 3));
+    assert_true(returns_model(&fixture, fast, same, 3));
+    assert_true(returns_model(&fixture, fast, slow, 3));
+    assert_true(returns_model(&fixture, fast, spread, 5));
+    assert_true(returns_model(&fixture, dynamic, same, 3));
+    assert_false(returns_model(&fixture, small, same, 3));
+    assert_true(returns_model(&fixture, small, slow, 3));
+    assert_false(returns_model(&fixture, must, slow, 3));
     end(&fixture);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(few_rounds_settle_what_is_clear),
-                                        cmocka_unit_test(a_gain_within_the_spread_is_none),
-                                        cmocka_unit_test(the_model_is_handed_back_where_that_is_faster) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(few_rounds_for_clear_cases),
+                                        cmocka_unit_test(a_gain_within_the_variation_is_none),
+                                        cmocka_unit_test(the_faster_model_is_returned) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

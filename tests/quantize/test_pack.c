@@ -1,4 +1,4 @@
-/* Packed files of tensors: what goes in comes out, and no damaged file does anything but fail with a sentence. */
+/* Packed files of tensors: packed data unpacks to the same bytes, and every damaged file is an error with a message. */
 #include "cmocka_all.h"
 #include "base/hash.h"
 #include "model/packed.h"
@@ -15,7 +15,7 @@ static uint32_t dice(void)
     return seed >> 8;
 }
 
-/* A float of 200 kinds, or two halves of 200 kinds. */
+/* Writes a float of 200 values, or two float16 of 200 values. */
 static void put_kinds(uint8_t *to, bool is_float)
 {
     uint32_t bits = 0;
@@ -25,8 +25,8 @@ static void put_kinds(uint8_t *to, bool is_float)
     memcpy(to, &bits, sizeof bits);
 }
 
-/* Floats of one size of exponent, halves, codes of few values, zeros, noise, weights of 8 bits, and floats
- * and halves that were such weights, a chunk each. */
+/* One chunk each: floats with equal exponents, float16, codes with few values, zeros, noise, 8-bit weights, and
+ * dequantized weights as floats and float16. */
 static void fill(uint8_t *raw, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -55,7 +55,7 @@ static void fill(uint8_t *raw, size_t bytes)
         }
 }
 
-static void what_goes_in_comes_out(void **state)
+static void round_trip(void **state)
 {
     static const size_t sizes[] = { 0,         1,   7, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5, 5 * CHUNK + 3001,
                                     8 * CHUNK, MOST };
@@ -78,9 +78,9 @@ static void what_goes_in_comes_out(void **state)
         assert_true(is_packed_file(packed, bytes));
         assert_int_equal(packed_open(packed, bytes, &back, &back_bytes, &diag), INLAY_OK);
         assert_int_equal(back_bytes, sizes[i]);
-        if (sizes[i] > 5 * CHUNK) /* bytes of 8 bits lie as halves, of which one is noise */
+        if (sizes[i] > 5 * CHUNK) /* 8-bit codes are stored as nibbles, one of which is noise */
             assert_int_equal(packed[PACKED_HEADER + 5 * PACKED_ENTRY + 5], 0);
-        for (uint32_t k = 6; sizes[i] >= 8 * (size_t)CHUNK && k < 8; k++) { /* 256 kinds and a byte each */
+        for (uint32_t k = 6; sizes[i] >= 8 * (size_t)CHUNK && k < 8; k++) { /* 256 values with one byte each */
             assert_int_equal(packed[PACKED_HEADER + k * PACKED_ENTRY + 4], PACKED_TABLE);
             assert_int_equal(packed[PACKED_HEADER + k * PACKED_ENTRY + 5], k == 6 ? 4 : 2);
         }
@@ -91,7 +91,7 @@ static void what_goes_in_comes_out(void **state)
     free(raw);
 }
 
-/* The checksum of header and index set right, so that what stands in them is looked at. */
+/* Updates the checksum of header and index, so that their contents are checked. */
 static void sign(uint8_t *file, size_t bytes)
 {
     uint32_t count;
@@ -104,12 +104,12 @@ static void sign(uint8_t *file, size_t bytes)
     memcpy(file + 24, &hash, 8);
 }
 
-/* A few bytes changed, cut off or put in. Returns the new size. */
+/* Changes, removes or inserts a few bytes. Returns the new size. */
 static size_t mutate(uint8_t *file, size_t bytes)
 {
     const uint32_t changes = 1 + dice() % 3;
 
-    for (uint32_t i = 0; i < changes; i++) { /* half of them where the header and the index are */
+    for (uint32_t i = 0; i < changes; i++) { /* half of them in the header and the index */
         const size_t at = dice() % 2 ? dice() % bytes : 8 + dice() % (PACKED_HEADER + 9 * PACKED_ENTRY - 8);
 
         file[at] = dice() % 3 == 0 ? (uint8_t)dice() : dice() % 2 ? 0xff : (uint8_t)(file[at] ^ 1u << dice() % 8);
@@ -144,11 +144,11 @@ static void damaged_files_are_refused(void **state)
         now = mutate(file, bytes);
         if (i % 3 != 0)
             sign(file, now);
-        file = realloc(file, now); /* what lies behind it is not ours */
+        file = realloc(file, now); /* so that AddressSanitizer detects reads beyond the end */
         assert_non_null(file);
         if (is_packed_file(file, now)) {
             status = packed_open(file, now, &back, &got, &why);
-            if (status == INLAY_OK) { /* it changed nothing */
+            if (status == INLAY_OK) { /* the change had no effect */
                 assert_true(got <= 9 * CHUNK);
                 assert_memory_equal(back, raw, got < MOST ? got : MOST);
             } else {
@@ -165,8 +165,8 @@ static void damaged_files_are_refused(void **state)
     free(raw);
 }
 
-/* Few bytes that ask for much memory. */
-static void lies_are_bounded(void **state)
+/* Small files that request much memory. */
+static void requested_memory_is_limited(void **state)
 {
     enum { ENTRIES = 4000 };
     const size_t bytes = PACKED_HEADER + (size_t)ENTRIES * PACKED_ENTRY;
@@ -191,9 +191,8 @@ static void lies_are_bounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(what_goes_in_comes_out),
-                                        cmocka_unit_test(damaged_files_are_refused),
-                                        cmocka_unit_test(lies_are_bounded) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damaged_files_are_refused),
+                                        cmocka_unit_test(requested_memory_is_limited) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Integers from weights: errors within half a step, zeros exact, and compensation that lowers the error of products. */
+/* Integers from weights: errors within half a step, exact zeros, and compensation that reduces the error of matrix
+ * multiplications. */
 #include "cmocka_all.h"
 #include "base/element.h"
 #include "quantize/loops.h"
@@ -11,13 +12,13 @@
 enum { ROWS = 12, DEPTH = 70, BLOCK = 32, BLOCKS = 3, INPUTS = 300 };
 
 static uint32_t seed = 7;
-static float dice(void)
+static float random_float(void)
 {
     seed = seed * 1664525u + 1013904223u;
     return (float)(seed >> 8) / 8388608.0F - 1;
 }
 
-static void bytes_within_half_a_step(void **state)
+static void int8_within_half_a_step(void **state)
 {
     enum { OUTER = 3, CHANNELS = 5, INNER = 4, COUNT = OUTER * CHANNELS * INNER };
     float w[COUNT], scales[CHANNELS];
@@ -25,7 +26,7 @@ static void bytes_within_half_a_step(void **state)
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
-        w[i] = i / INNER % CHANNELS == 2 ? 0 : dice() * (float)(1 + i / INNER % CHANNELS);
+        w[i] = i / INNER % CHANNELS == 2 ? 0 : random_float() * (float)(1 + i / INNER % CHANNELS);
     weights_bytes(w, OUTER, CHANNELS, INNER, 127, codes, scales);
     assert_true(scales[2] == 1); /* zeros */
     for (int i = 0; i < COUNT; i++) {
@@ -36,8 +37,9 @@ static void bytes_within_half_a_step(void **state)
     }
 }
 
-/* Weights that were integers before are the same again: by a step of the whole tensor that no channel's range tells. */
-static void integers_stay_what_they_were(void **state)
+/* Weights that were integers before get the same integers: by one step for the tensor, which no channel's range
+ * determines. */
+static void integers_are_restored(void **state)
 {
     enum { CHANNELS = 6, INNER = 50, COUNT = CHANNELS * INNER };
     const float step = 0.00317F;
@@ -46,7 +48,7 @@ static void integers_stay_what_they_were(void **state)
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
-        w[i] = (float)(int)(dice() * (float)(20 + 20 * (i / INNER))) * step;
+        w[i] = (float)(int)(random_float() * (float)(20 + 20 * (i / INNER))) * step;
     weights_bytes(w, 1, CHANNELS, INNER, 127, codes, scales);
     for (int i = 0; i < COUNT; i++)
         assert_true(fabsf((float)codes[i] * scales[i / INNER] - w[i]) <= 1e-6F * fabsf(w[i]));
@@ -59,7 +61,7 @@ static float value(const uint8_t *codes, const float *scales, const uint8_t *zer
     return (float)(codes[row * DEPTH + k] - zeros[b]) * scales[b];
 }
 
-static void nibbles_of_both_layouts(void **state)
+static void int4_of_both_layouts(void **state)
 {
     float upright[DEPTH * ROWS], lying[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
     uint8_t codes[2][ROWS * DEPTH], zeros[2][ROWS * BLOCKS];
@@ -67,43 +69,43 @@ static void nibbles_of_both_layouts(void **state)
                       b = { upright, ROWS, DEPTH, 1, ROWS, BLOCK, false };
 
     (void)state;
-    for (int r = 0; r < ROWS; r++)
+    for (int row = 0; row < ROWS; row++)
         for (int k = 0; k < DEPTH; k++)
-            lying[r * DEPTH + k] = upright[k * ROWS + r] = r == 3 ? 0 : r == 4 ? 2.5F : dice();
+            lying[row * DEPTH + k] = upright[k * ROWS + row] = row == 3 ? 0 : row == 4 ? 2.5F : random_float();
     weights_nibbles(&a, NULL, codes[0], scales[0], zeros[0]);
     weights_nibbles(&b, NULL, codes[1], scales[1], zeros[1]);
     assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
     assert_memory_equal(scales[0], scales[1], sizeof scales[0]);
-    for (int r = 0; r < ROWS; r++)
+    for (int row = 0; row < ROWS; row++)
         for (int k = 0; k < DEPTH; k++) {
-            const float error = value(codes[0], scales[0], zeros[0], r, k) - lying[r * DEPTH + k];
+            const float error = value(codes[0], scales[0], zeros[0], row, k) - lying[row * DEPTH + k];
 
-            assert_true(codes[0][r * DEPTH + k] <= 15);
-            assert_true(fabsf(error) <= (r == 3 ? 0 : r == 4 ? 1e-3F : 0.2F));
+            assert_true(codes[0][row * DEPTH + k] <= 15);
+            assert_true(fabsf(error) <= (row == 3 ? 0 : row == 4 ? 1e-3F : 0.2F));
         }
 }
 
-/* The upper factor of the inverse of h, by Cholesky twice: small, and another way than the code's. */
-static void factor_of(double *h, float *out)
+/* Computes the upper factor of the inverse of h by two Cholesky decompositions, with another method than the code. */
+static void factor_of(double *hessian, float *out)
 {
     static double inverse[DEPTH * DEPTH], l[DEPTH * DEPTH];
 
-    for (int c = 0; c < DEPTH; c++) /* Gauss and Jordan */
-        for (int r = 0; r < DEPTH; r++)
-            inverse[r * DEPTH + c] = r == c;
-    for (int c = 0; c < DEPTH; c++) {
-        const double pivot = h[c * DEPTH + c];
+    for (int column = 0; column < DEPTH; column++) /* Gauss-Jordan elimination */
+        for (int row = 0; row < DEPTH; row++)
+            inverse[row * DEPTH + column] = row == column;
+    for (int column = 0; column < DEPTH; column++) {
+        const double pivot = hessian[column * DEPTH + column];
 
         for (int k = 0; k < DEPTH; k++) {
-            h[c * DEPTH + k] /= pivot;
-            inverse[c * DEPTH + k] /= pivot;
+            hessian[column * DEPTH + k] /= pivot;
+            inverse[column * DEPTH + k] /= pivot;
         }
-        for (int r = 0; r < DEPTH; r++) {
-            const double f = h[r * DEPTH + c];
+        for (int row = 0; row < DEPTH; row++) {
+            const double f = hessian[row * DEPTH + column];
 
-            for (int k = 0; r != c && k < DEPTH; k++) {
-                h[r * DEPTH + k] -= f * h[c * DEPTH + k];
-                inverse[r * DEPTH + k] -= f * inverse[c * DEPTH + k];
+            for (int k = 0; row != column && k < DEPTH; k++) {
+                hessian[row * DEPTH + k] -= f * hessian[column * DEPTH + k];
+                inverse[row * DEPTH + k] -= f * inverse[column * DEPTH + k];
             }
         }
     }
@@ -124,7 +126,7 @@ static void compensation_lowers_the_error_of_products(void **state)
 {
     static float x[INPUTS][DEPTH], w[ROWS * DEPTH], importance[DEPTH];
     static float scratch[WEIGHTS_TOGETHER * (2 * DEPTH + WEIGHTS_MOST_BLOCK)], whole[DEPTH * DEPTH];
-    static double h[DEPTH * DEPTH];
+    static double hessian[DEPTH * DEPTH];
     float scales[ROWS * BLOCKS];
     uint8_t codes[ROWS * DEPTH], zeros[ROWS * BLOCKS];
     const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, false };
@@ -134,65 +136,66 @@ static void compensation_lowers_the_error_of_products(void **state)
     double errors[4] = { 0, 0, 0, 0 }, loss[4] = { 0, 0, 0, 0 };
 
     (void)state;
-    for (int i = 0; i < INPUTS; i++) { /* inputs that hang together, as those of models do */
-        const float common = dice() * 3;
+    for (int i = 0; i < INPUTS; i++) { /* correlated inputs, as in real models */
+        const float common = random_float() * 3;
 
         for (int k = 0; k < DEPTH; k++)
-            x[i][k] = common + dice();
+            x[i][k] = common + random_float();
     }
     for (int k = 0; k < ROWS * DEPTH; k++)
-        w[k] = dice();
-    for (int r = 0; r < DEPTH; r++)
-        for (int c = 0; c < DEPTH; c++) {
+        w[k] = random_float();
+    for (int row = 0; row < DEPTH; row++)
+        for (int column = 0; column < DEPTH; column++) {
             for (int i = 0; i < INPUTS; i++)
-                h[r * DEPTH + c] += (double)x[i][r] * x[i][c] / INPUTS;
-            h[r * DEPTH + c] += r == c ? 0.01 : 0;
+                hessian[row * DEPTH + column] += (double)x[i][row] * x[i][column] / INPUTS;
+            hessian[row * DEPTH + column] += row == column ? 0.01 : 0;
         }
     for (int k = 0; k < DEPTH; k++)
-        importance[k] = (float)h[k * DEPTH + k];
-    for (int k = 0; k < DEPTH; k++) /* the second block, from its end, and the first; what is no whole block stays */
+        importance[k] = (float)hessian[k * DEPTH + k];
+    for (int k = 0; k < DEPTH; k++) /* the second block, from its end, and the first; an incomplete block is not
+                                     * compensated */
         order[k] = k < 2 * BLOCK ? 2 * BLOCK - 1 - k : k;
-    for (int r = 0; r < DEPTH; r++)
-        for (int c = 0; c < DEPTH; c++)
-            turned[r * DEPTH + c] = h[order[r] * DEPTH + order[c]];
+    for (int row = 0; row < DEPTH; row++)
+        for (int column = 0; column < DEPTH; column++)
+            turned[row * DEPTH + column] = hessian[order[row] * DEPTH + order[column]];
     for (int k = 0; k < DEPTH * DEPTH; k++)
         below[k] = (float)turned[k];
-    factor_of(h, factors[0]); /* uses h up */
+    factor_of(hessian, factors[0]); /* overwrites hessian */
     factor_of(turned, factors[1]);
-    for (int r = 0; r < DEPTH; r++)
-        for (int c = 0; c < r; c++)
-            factors[1][r * DEPTH + c] = below[r * DEPTH + c];
-    for (int way = 0; way < 4; way++) { /* the last: settled once more */
+    for (int row = 0; row < DEPTH; row++)
+        for (int column = 0; column < row; column++)
+            factors[1][row * DEPTH + column] = below[row * DEPTH + column];
+    for (int way = 0; way < 4; way++) { /* the last: with a second pass */
         const weight_inputs in = { importance, factors[way >= 2], way >= 2 ? order : NULL };
 
         if (way == 0)
             weights_nibbles(&rows, importance, codes, scales, zeros);
         if (way == 3)
             refine_moments(&in, DEPTH, whole);
-        for (int64_t r = 0; r < ROWS && way > 0; r += WEIGHTS_TOGETHER) {
-            const int64_t count = ROWS - r < WEIGHTS_TOGETHER ? ROWS - r : WEIGHTS_TOGETHER;
-            const double one = weights_nibbles_compensated(&rows, &in, r, count, codes, scales, zeros, scratch);
+        for (int64_t row = 0; row < ROWS && way > 0; row += WEIGHTS_TOGETHER) {
+            const int64_t count = ROWS - row < WEIGHTS_TOGETHER ? ROWS - row : WEIGHTS_TOGETHER;
+            const double one = weights_nibbles_compensated(&rows, &in, row, count, codes, scales, zeros, scratch);
 
-            loss[way] += way < 3 ? one : refine_nibbles(&rows, &in, whole, r, count, codes, scales, zeros, scratch);
+            loss[way] += way < 3 ? one : refine_nibbles(&rows, &in, whole, row, count, codes, scales, zeros, scratch);
         }
         for (int i = 0; i < INPUTS; i++)
-            for (int r = 0; r < ROWS; r++) {
+            for (int row = 0; row < ROWS; row++) {
                 double sum = 0;
 
                 for (int k = 0; k < DEPTH; k++)
-                    sum += (value(codes, scales, zeros, r, k) - w[r * DEPTH + k]) * x[i][k];
+                    sum += (value(codes, scales, zeros, row, k) - w[row * DEPTH + k]) * x[i][k];
                 errors[way] += sum * sum;
             }
     }
     assert_true(errors[3] < 0.95 * errors[2]);
-    for (int way = 1; way < 4; way++) { /* and the loss is what was computed */
+    for (int way = 1; way < 4; way++) { /* the loss equals the computed one */
         assert_true(errors[way] < 0.5 * errors[0]);
         assert_true(loss[way] > 0.95 * errors[way] / INPUTS && loss[way] < 1.2 * errors[way] / INPUTS);
     }
 }
 
-/* Scales that are to be halves are, and lose little. */
-static void scales_of_sixteen_bits(void **state)
+/* Scales that must be float16 are, with little loss. */
+static void float16_scales(void **state)
 {
     static float w[ROWS * DEPTH], scales[2][ROWS * BLOCKS];
     uint8_t codes[2][ROWS * DEPTH], zeros[2][ROWS * BLOCKS];
@@ -200,7 +203,7 @@ static void scales_of_sixteen_bits(void **state)
 
     (void)state;
     for (int i = 0; i < ROWS * DEPTH; i++)
-        w[i] = dice() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below what halves can say */
+        w[i] = random_float() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below the range of float16 */
     for (int way = 0; way < 2; way++) {
         const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, way == 1 };
 
@@ -220,16 +223,16 @@ static void scales_of_sixteen_bits(void **state)
         assert_true(fabsf(value(codes[1], scales[1], zeros[1], 0, i) - w[i]) <= 3.1e-5F);
 }
 
-static void products_of_blocks(void **state)
+static void blocked_multiplications(void **state)
 {
     enum { ROWS_C = 21, COLUMNS = 37, LONG = 19, LINE = 64 };
     static float a[LINE * LINE], b[LINE * LINE], c[LINE * LINE], want[LINE * LINE];
 
     (void)state;
     for (int i = 0; i < LINE * LINE; i++) {
-        a[i] = dice();
-        b[i] = dice();
-        c[i] = want[i] = dice();
+        a[i] = random_float();
+        b[i] = random_float();
+        c[i] = want[i] = random_float();
     }
     for (int turned = 0; turned < 2; turned++) {
         for (int i = 0; i < ROWS_C; i++)
@@ -249,14 +252,14 @@ static void products_of_blocks(void **state)
                                          .factor = -0.5F });
     }
     for (int i = 0; i < LINE * LINE; i++)
-        assert_true(fabsf(c[i] - want[i]) < 1e-4F); /* and nothing beside the block */
+        assert_true(fabsf(c[i] - want[i]) < 1e-4F); /* no change outside the block */
 }
 
-/* Two strips and a part of one. */
+/* Two strips and an incomplete one. */
 static void factor_of_the_inverse(void **state)
 {
     enum { N = 75 };
-    static float h[N * N], u[N * N];
+    static float hessian[N * N], u[N * N];
     static double whole[N * N];
 
     (void)state;
@@ -264,29 +267,29 @@ static void factor_of_the_inverse(void **state)
         for (int j = 0; j < N; j++)
             whole[i * N + j] = i == j ? 4 + i % 3 : 1.0 / (1 + abs(i - j));
     for (int i = 0; i < N * N; i++)
-        h[i] = i / N <= i % N ? (float)whole[i] : NAN; /* the lower triangle does not count */
-    assert_true(moments_factor(h, N, u));
+        hessian[i] = i / N <= i % N ? (float)whole[i] : NAN; /* the lower triangle is not read */
+    assert_true(moments_factor(hessian, N, u));
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
             double sum = 0;
 
-            for (int k = 0; k < N; k++) /* (u' u) h */
+            for (int k = 0; k < N; k++) /* (u' u) hessian */
                 for (int l = 0; l < N; l++)
                     sum += (double)u[k * N + i] * (double)u[k * N + l] * whole[l * N + j];
             assert_true(fabs(sum - (i == j)) < 1e-4);
             assert_true(j >= i || u[i * N + j] == 0);
         }
     for (int i = 0; i < N * N; i++)
-        h[i] = i / N == i % N ? -1 : 0;
-    assert_false(moments_factor(h, N, u));
+        hessian[i] = i / N == i % N ? -1 : 0;
+    assert_false(moments_factor(hessian, N, u));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_within_half_a_step), cmocka_unit_test(integers_stay_what_they_were),
-        cmocka_unit_test(nibbles_of_both_layouts),  cmocka_unit_test(compensation_lowers_the_error_of_products),
-        cmocka_unit_test(scales_of_sixteen_bits),   cmocka_unit_test(products_of_blocks),
+        cmocka_unit_test(int8_within_half_a_step), cmocka_unit_test(integers_are_restored),
+        cmocka_unit_test(int4_of_both_layouts),    cmocka_unit_test(compensation_lowers_the_error_of_products),
+        cmocka_unit_test(float16_scales),          cmocka_unit_test(blocked_multiplications),
         cmocka_unit_test(factor_of_the_inverse)
     };
 

@@ -1,4 +1,4 @@
-/* .npz archives: what numpy writes is read, and what is cut, changed or lies about itself is an error. */
+/* .npz archives: archives by numpy are read; truncated, changed or inconsistent archives are errors. */
 #include "archive.h"
 #include "data/zip.h"
 #include "cmocka_all.h"
@@ -22,7 +22,7 @@ static struct buffer some_array(void)
     return npy_of("600,", data, 600);
 }
 
-/* Reads the archive and its entry; the status of whichever fails. */
+/* Reads the archive and its entry; returns the first error. */
 static inlay_status unpack(const struct buffer *buffer, struct buffer *out)
 {
     FILE *file = file_of(buffer), *entry = NULL;
@@ -62,8 +62,8 @@ static void reads_both(void **state)
     free(plain.data);
 }
 
-/* Every prefix is refused, and every changed byte is either harmless or noticed. */
-static void refuses_damage(void **state)
+/* Every prefix is rejected, and every changed byte is either harmless or detected. */
+static void damaged_archives(void **state)
 {
     struct buffer plain = some_array();
 
@@ -91,7 +91,7 @@ static void refuses_damage(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_both), cmocka_unit_test(refuses_damage) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_both), cmocka_unit_test(damaged_archives) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

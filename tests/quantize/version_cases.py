@@ -1,9 +1,10 @@
-"""ONNX's own cases of its version converter, with inlay in its place:
+"""ONNX's test cases of its version converter, applied to inlay:
 
     version_cases.py INLAY [unittest arguments]
 
-By hand, where python3-onnx brings its tests (Debian 13; they need python3-parameterized). What inlay refuses counts as a conversion error, as ONNX's
-does; the cases then judge the model that was written: its form, its types, and that a node has what they expect.
+By hand, if python3-onnx includes its tests (Debian 13; they need python3-parameterized). A rejection by inlay counts
+as a conversion error, like ONNX's. The cases then check the written model: its form, its types, and that nodes are as
+expected.
 """
 import os
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Follows the recipes of README.md, "Contributing", in a copy of the tree with an example each, builds the copy and runs
-what was added. A recipe names every file that it touches, and no more files than LIMIT are touched.
+the additions. A recipe must name every file that it touches, and touch at most LIMIT files.
 
   recipes.py SOURCE_DIR WORK_DIR BUILD_DIR     the copy and its build stay in WORK_DIR, so that a second run builds what has
                                                changed; BUILD_DIR is a build of the sources, and its objects are used where
@@ -20,8 +20,8 @@ TREE = WORK / "tree"
 LISTS = WORK / "reusable"
 EXAMPLE = SOURCE / "tests/recipes/example"
 
-# Recipe -> (most files, what is done to each: the name of an example to copy, "FILE: from > to", a file of the tree with
-# another name in it, or pairs of a line that stays and the lines behind it).
+# Recipe -> (maximum number of files, the change of each: the name of an example to copy, "FILE: from > to", a file of
+# the tree with another name in it, or pairs of an existing line and the lines to insert after it).
 RECIPES = {
     "Add an operator.": (4, {
         "ops/inlay/clamped.c": "clamped_ops.c",
@@ -71,14 +71,14 @@ def fail(text):
 
 
 def paragraph(name):
-    """The recipe's text, in which names between angle brackets stand for those of the example."""
+    """Returns the recipe's text, with the example's names for those in angle brackets."""
     readme = (SOURCE / "README.md").read_text()
     found = re.search(r"^\*\*" + re.escape(name) + r"\*\*.*?(?=^\n|\Z)", readme, re.M | re.S)
     return found.group(0) if found else fail(f"README.md has no recipe '{name}'")
 
 
 def follow(name, limit, files, examples):
-    """Adds the files of a recipe to examples, as they are afterwards."""
+    """Adds the changed files of a recipe to `examples`."""
     text = paragraph(name)
     named = ["^" + re.sub(r"<\w+>", "[a-z_]+", re.escape(path).replace(r"\<", "<").replace(r"\>", ">")) + "$"
              for path in re.findall(r"`([^`\s]+/[^`\s]+)`", text)]
@@ -89,7 +89,7 @@ def follow(name, limit, files, examples):
             fail(f"'{name}' does not name {path}")
         if isinstance(how, str):
             if (SOURCE / path).exists():
-                fail(f"{path} is there already")
+                fail(f"{path} exists already")
             examples[path] = example(how)
             continue
         after = examples[path].decode() if path in examples else (SOURCE / path).read_text()
@@ -101,7 +101,7 @@ def follow(name, limit, files, examples):
 
 
 def example(how):
-    """What a new file holds: an example, or a file of the tree with another name in it."""
+    """Returns the content of a new file: an example, or a file of the tree with another name in it."""
     copied = re.fullmatch(r"(\S+): (\w+) > (\w+)", how)
     if not copied:
         return (EXAMPLE / how).read_bytes()
@@ -116,7 +116,7 @@ def run(*line, **how):
 
 
 def message(number, *parts):
-    """A field of ONNX's messages: of bytes, or of an integer."""
+    """Encodes a field of an ONNX message: bytes, or an integer."""
     if isinstance(parts[0], int):
         return bytes([number << 3, parts[0]])
     body = b"".join(p.encode() if isinstance(p, str) else p for p in parts)
@@ -124,7 +124,7 @@ def message(number, *parts):
 
 
 def model_bytes():
-    """y = Neg(Relu(Clamped(x))), x of 3 floats."""
+    """Writes y = Neg(Relu(Clamped(x))), x of 3 floats."""
     def node(x, y, op_type="Clamped", domain="ai.inlay"):
         return message(1, message(1, x), message(2, y), message(3, y), message(4, op_type), message(7, domain))
 
@@ -138,14 +138,14 @@ def model_bytes():
 
 
 def write_changed(path, data):
-    """A file that stays as it is keeps its time."""
+    """Writes a file; an unchanged file keeps its time."""
     if not path.exists() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
 
 def copy_tree(examples):
-    """The tracked files, or all but builds where the source is no repository, with the examples among them."""
+    """Lists the tracked files, or all except builds if the source is no repository, including the examples."""
     listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard"], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True, check=False)
     names = set(listed.stdout.split("\n")) if listed.returncode == 0 else {
@@ -162,7 +162,7 @@ def copy_tree(examples):
 
 
 def variables_of_build():
-    """Those that the compiler's commands are made of."""
+    """Returns the CMake variables that determine the compiler's commands."""
     lines = (BUILD / "CMakeCache.txt").read_text().split("\n")
     cache = {m.group(1): m.group(2) for m in (re.match(r"(\w+):\w+=(.*)", line) for line in lines) if m}
     kind = cache.get("CMAKE_BUILD_TYPE", "")
@@ -172,14 +172,14 @@ def variables_of_build():
 
 
 def commands(build, compiler):
-    """Object -> the compiler's command, without what starts the compiler."""
+    """Maps each object to the compiler's command, without a launcher."""
     database = json.loads(run("ninja", "-t", "compdb", cwd=build))
     return {step["output"]: step["command"][step["command"].index(compiler + " "):] for step in database
             if step["output"].endswith(".o") and compiler + " " in step["command"]}
 
 
 def dependencies(build):
-    """Object -> the files that it was made of."""
+    """Maps each object to its dependencies."""
     of = {}
     for block in run("ninja", "-t", "deps", cwd=build).split("\n\n"):
         first, *files = block.split("\n")
@@ -189,13 +189,13 @@ def dependencies(build):
 
 
 def in_copy(text, build):
-    """The same with the places of the copy and of its build."""
+    """Replaces paths by those of the copy and of its build."""
     places = {str(BUILD): str(build), str(SOURCE): str(TREE)}
     return re.sub("|".join(map(re.escape, places)), lambda m: places[m.group(0)], text)
 
 
 def list_reusable(examples, build, compiler):
-    """Writes for reuse.sh which objects of BUILD are what the copy's compiler would make."""
+    """Lists for reuse.sh the objects of BUILD that the copy's compiler would reproduce."""
     shutil.rmtree(LISTS, ignore_errors=True)
     LISTS.mkdir(parents=True)
     ours, made_of, count = commands(build, compiler), dependencies(BUILD), 0
@@ -248,7 +248,7 @@ def main():
     variables["CMAKE_C_COMPILER_LAUNCHER"] = f"{SOURCE}/tests/recipes/reuse.sh;{BUILD};{LISTS}"
     run("cmake", "-S", TREE, "-B", build, "-G", "Ninja", *[f"-D{name}={value}" for name, value in variables.items()])
     if list_reusable(examples, build, variables["CMAKE_C_COMPILER"]) == 0:
-        print(f"no object of {BUILD} can be used again")
+        print(f"no object of {BUILD} can be reused")
     run("cmake", "--build", build, "-j", str(os.cpu_count()), "--target", "inlay_cli", "reference", "mine")
     inlay, environment = build / "bin/inlay", dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROVIDERS="reference")
     if run(inlay, "greet", env=environment) != "hello\n" or run(inlay, "greet", "--greeting", "hi", env=environment) != "hi\n":

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Takes the object that another build made of the same bytes by the same command, or compiles, without optimising: what is
-# compiled here runs for a second. The rest is the compiler's command, in the folder of the build.
+# Copies the object that another build compiled from the same bytes by the same command, or compiles without
+# optimisation: the result runs only for a second. The arguments after LISTS are the compiler's command, run in the
+# folder of the build.
 #   reuse.sh OTHER LISTS COMPILER ARGUMENT...
-# OTHER: that build. LISTS: of its object OUT, LISTS/OUT.d is the list of dependencies, and LISTS/OUT has the files among
-# them that are generated while building; they are compared here.
+# OTHER: the other build. LISTS: for its object OUT, LISTS/OUT.d is the list of dependencies, and LISTS/OUT has those
+# that are generated during the build; they are compared here.
 other=$1
 lists=$2
 shift 2

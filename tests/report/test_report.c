@@ -1,4 +1,4 @@
-/* Pages and drawings: whole, of the JSON that they were given, and safe from what names would like to be. */
+/* Pages and drawings: complete, with the given JSON, and safe against hostile names. */
 #include "../passes/graph_script.h"
 #include "base/memory.h"
 #include "model/model.h"
@@ -22,7 +22,7 @@ static graph_model *load_script(struct wire *wire, const char *script)
 
 /* ------------------------------------------------------------------ drawings */
 
-/* Rows grow along every edge, boxes of a row do not overlap. */
+/* Rows increase along every edge, boxes of a row do not overlap. */
 static void test_layout(void **state)
 {
     struct wire wire;
@@ -91,7 +91,7 @@ static void test_drawings(void **state)
 
 static const char hostile[] = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!--";
 
-/* The page holds the JSON, two scripts, and nothing of what names would like to be; nothing is fetched. */
+/* The page contains the JSON and two scripts; hostile names have no effect; the page loads nothing. */
 static void check_page(const char *page, const char *json)
 {
     const char *begin = strstr(page, "id=\"facts\">"), *end;
@@ -127,7 +127,7 @@ static char *read_all(const char *path)
     return text;
 }
 
-/* As the library hands it out, in pieces. */
+/* From the library, in pieces. */
 static void test_page_of_session(void **state)
 {
     const inlay_explain_options options = { .struct_size = sizeof options, .format = "json" };
@@ -161,7 +161,7 @@ static void test_page_of_session(void **state)
     rig_close(&rig);
 }
 
-/* From a file that another program wrote, without escapes of its own. */
+/* From a file by another program, which does not escape '<'. */
 static void test_page_of_file(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -184,7 +184,7 @@ static void test_page_of_file(void **state)
     assert_int_equal(ftruncate(fd, 20), 0);
     assert_int_equal(page_script_convert(&page_profile, from, path, &diag), INLAY_INVALID_MODEL);
     assert_non_null(strstr(diag.text, from));
-    assert_int_not_equal(access(path, F_OK), 0); /* nothing is left behind */
+    assert_int_not_equal(access(path, F_OK), 0); /* no file remains */
     assert_int_equal(close(fd), 0);
     assert_int_equal(unlink(from), 0);
 }

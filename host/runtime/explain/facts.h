@@ -221,9 +221,9 @@ double facts_sum_of_copies(const struct partition *partition);
 const char *facts_provider_name(const struct facts *facts, uint32_t index);
 /* "host", or the domain's name. */
 const char *facts_domain_name(const struct facts *facts, uint32_t domain);
-/* What the region's provider would be asked again with: the same graph, providers and rules; fill in the rest. */
+/* A request with the graph, providers and rules of the partition, to query the providers again; fill in the rest. */
 partition_request facts_request(const facts_graph *graph);
-/* Bytes of value v at the shapes that costs were asked for. */
+/* Bytes of a value at the shapes for which costs were queried. */
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value);
 /* The region that produces the value, INLAY_NONE for inputs and constants. */
 uint32_t facts_maker_region(const facts_graph *graph, uint32_t value);

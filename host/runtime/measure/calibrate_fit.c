@@ -53,8 +53,8 @@ static bool add_line(struct fitting *fitting, const calibrate_point *point, int 
     return true;
 }
 
-/* Raises the constant of the line to half of the cheapest kernel of its class: no kernel costs less than a call,
- * whatever the slope through large kernels suggests. The minimum is per class, because a provider with few operators
+/* Raises the constant of the line to half of the cheapest kernel of its class: no kernel costs less than a call, even
+ * if the slope through large kernels suggests it. The minimum is per class, because a provider with few operators
  * has no cheap kernels. A line along the provider's own estimate already includes the call. */
 static void raise_launch(const fit_point *points, uint32_t count, fit_line *line)
 {

@@ -33,7 +33,7 @@ static void summarize(struct times *times, uint32_t at_quantile, struct measurem
     out->samples = times->count;
 }
 
-/* Are there enough runs, or is the limit of retries reached? */
+/* Returns whether enough runs were measured or the limit of retries is reached. */
 static bool is_done(const measure_plan *plan, const struct times *calm, const struct times *all, double took_ns)
 {
     const uint32_t max_runs = plan->max_runs < MAX_RUNS ? plan->max_runs : MAX_RUNS;

@@ -104,7 +104,7 @@ static inlay_status parse_value(const char *who, const inlay_option *option, con
     }
 }
 
-inlay_status provider_parse_options(const char *who, const inlay_option *options, uint32_t count,
+inlay_status provider_parse_options(const char *provider_name, const inlay_option *options, uint32_t count,
                                     const provider_setting *settings, uint32_t setting_count,
                                     inlay_option_value *values, inlay_diag *diag)
 {
@@ -114,7 +114,7 @@ inlay_status provider_parse_options(const char *who, const inlay_option *options
         INLAY_CHECK(options[i].name != NULL); /* adopt_options() refuses options without a name */
         values[i] = (inlay_option_value){ .name = options[i].name, .kind = options[i].kind };
         if (options[i].default_value != NULL)
-            status = parse_value(who, &options[i], options[i].default_value, &values[i], diag);
+            status = parse_value(provider_name, &options[i], options[i].default_value, &values[i], diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -127,14 +127,14 @@ inlay_status provider_parse_options(const char *who, const inlay_option *options
         if (i == count) {
             const char *nearest = nearest_name(settings[setting].name, option_name, options, count);
 
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has no option '%s'%s%s%s", who,
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has no option '%s'%s%s%s", provider_name,
                               settings[setting].name,
                               nearest != NULL ? "; did you mean '"
                               : count == 0    ? "; it has no options"
                                               : "",
                               nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
         }
-        status = parse_value(who, &options[i], settings[setting].value, &values[i], diag);
+        status = parse_value(provider_name, &options[i], settings[setting].value, &values[i], diag);
         if (status != INLAY_OK)
             return status;
         values[i].is_set = 1;

@@ -176,10 +176,11 @@ const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_in
 bool provider_option_is_choice(const inlay_option *option, const char *text);
 
 /* Parses the settings of a provider against its schema into values (one per option, in the order of the schema;
- * strings borrow from settings and schema). who is the provider's name in messages. */
-INLAY_NODISCARD inlay_status provider_parse_options(const char *who, const inlay_option *options, uint32_t count,
-                                                    const provider_setting *settings, uint32_t setting_count,
-                                                    inlay_option_value *values, inlay_diag *diag);
+ * strings borrow from settings and schema). provider_name is used in messages. */
+INLAY_NODISCARD inlay_status provider_parse_options(const char *provider_name, const inlay_option *options,
+                                                    uint32_t count, const provider_setting *settings,
+                                                    uint32_t setting_count, inlay_option_value *values,
+                                                    inlay_diag *diag);
 
 /* ------------------------------------------------------------------ the host table */
 

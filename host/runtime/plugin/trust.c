@@ -162,7 +162,7 @@ inlay_status trust_mapped(int fd, const void *address, const void *lowest, inlay
     bool found;
 
     if (page == MAP_FAILED)
-        return no_memory(diag, "to compare a file with what was loaded");
+        return no_memory(diag, "to compare a file with the loaded library");
     errno = 0;
     found = find_mappings((uintptr_t)page, &checked, (uintptr_t)address, &loaded);
     (void)munmap(page, 1);

@@ -9,7 +9,7 @@ struct command {
     const char *flag;    /* the option that gave it, for messages: "--check" */
     const char *args[2]; /* may be NULL, the last one first */
     const char *output;  /* file for its stdout and stderr; NULL: discarded */
-    bool only_stdout;    /* only stdout goes to `output`; stderr is inherited */
+    bool only_stdout;    /* only stdout is written to `output`; stderr is inherited */
     double seconds;      /* time limit, after which it is killed; 0 = none */
 };
 

@@ -1,6 +1,7 @@
-/* A program outside the tree: makes a model whose nodes need the operator of samples/custom_op and are worth the
- * kernels of samples/provider_skeleton, runs it on them, and checks the result.
- *   consumer PLUGIN_DIRS MODEL_FILE */
+/* A program outside of the tree: writes a model for the operator of samples/custom_op and the kernels of
+ * samples/provider_skeleton, runs it on both plugins, and checks the result.
+ *
+ *     consumer PLUGIN_DIRS MODEL_FILE */
 #include <inlay/inlay.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static void keep(void *user, const char *text, size_t bytes)
     memcpy(explained + used, text, bytes < room ? bytes : room);
 }
 
-/* MovingAverage of two, Relu, and a product with a constant matrix. */
+/* MovingAverage of two, Relu, and a matrix multiplication with a constant. */
 static int write_model(const char *path)
 {
     onnx_bytes graph = { .count = 0 }, file = { .count = 0 };
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
     }
     INLAY_TRY(inlay_session_explain(session, "text", keep, NULL, &diag));
     if (strstr(explained, "moving_average") == NULL || strstr(explained, "skeleton") == NULL) {
-        fprintf(stderr, "not the providers that were asked for:\n%s\n", explained);
+        fprintf(stderr, "the session does not use the requested providers:\n%s\n", explained);
         wrong++;
     }
 done:

@@ -91,7 +91,7 @@ struct bound_step {
     bool async;        /* signals the fence when done */
     inlay_fence fence; /* on its own timeline; the value counts runs */
     const plan_step *plan;
-    /* [wait_step_count] asynchronous steps whose results it reads or whose bytes it overwrites; those of its own
+    /* [wait_step_count] asynchronous steps whose results it reads or whose bytes it overwrites; steps of the same
      * provider first */
     uint32_t *wait_steps;
     uint32_t wait_step_count;

@@ -249,7 +249,7 @@ static inlay_status follow_each(struct session_graphs *session)
 
 /* ------------------------------------------------------------------ max_partitions */
 
-/* Gives every graph the minimum of one partition, and a share of the rest in proportion to what it would use. */
+/* Gives every graph the minimum of one partition, and a share of the rest in proportion to its unlimited number. */
 static inlay_status share_partitions(struct session_graphs *session)
 {
     uint32_t most = session->rules->max_partitions;

@@ -75,7 +75,7 @@ enum { COST_THREADS = 2 };
  * a measurement, the error of the line of a calibrated price, or a default. Any thread. */
 uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inlay_cost *out, double *out_error);
 /* cost_weight_bytes: the size of all constants of a graph. If they fit into the caches, its kernels find their weights
- * there. cost_cold_bytes: the bytes of its own constants that a node reads; of a lookup table only the rows that it
+ * there. cost_cold_bytes: the bytes of constants that a node reads; of a lookup table only the rows that it
  * reads. */
 uint64_t cost_weight_bytes(const inlay_graph *graph);
 double cost_cold_bytes(const inlay_graph *graph, const inlay_node_info *node, const inlay_cost *cost);

@@ -1,6 +1,6 @@
 /* Placement of values that enter and leave If, Loop and Scan bodies. These nodes pass values on without copying them
  * (exec/device/residency.c): a body reads captured values where the surrounding graph has them, carried values stay
- * where the body computes them, and the result of a branch goes to the domain where it is read next. */
+ * where the body computes them, and the result of a branch is placed in the domain of its next consumer. */
 #include "inlay/check.h"
 #include "partition/offers/offers.h"
 #include "partition/cost/cost.h"

@@ -156,7 +156,7 @@ static inlay_status query_provider(struct collector *collector, inlay_diag *diag
     status = provider->table->assess(provider->state, graph, collector->candidates, &sink, diag);
     if (status != INLAY_OK) {
         if (status == INLAY_OUT_OF_MEMORY)
-            return inlay_fail(diag, status, "no memory to ask provider %s what it can run", provider->name);
+            return inlay_fail(diag, status, "no memory to query provider %s for offers", provider->name);
         return status;
     }
     /* Every node needs an offer or a refusal. Adds refusals for nodes without an answer. */

@@ -50,7 +50,7 @@ static const char *ban_reason(const partition_request *request, uint32_t node, u
     INLAY_CHECK(provider < request->provider_count);
     INLAY_CHECK(node < request->snapshot->node_count && provider < request->provider_count);
     if (candidate->unnamed && !is_named(rules, pin, candidate->name))
-        return "its device is a CPU's driver, which runs what it is named for: list it in option providers";
+        return "its device is a CPU's driver, which is used only if option providers or a rule names it";
     if (rules == NULL)
         return NULL;
     if (rules->no_cpu && candidate->table->device_kind == INLAY_DEVICE_CPU)

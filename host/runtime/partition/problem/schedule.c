@@ -74,8 +74,8 @@ bool partition_schedule_init(struct problem *problem)
            schedule->heap_count != NULL;
 }
 
-/* Returns whether the unit is a node that reads only constants, is read only by units of its own class, and can be in
- * one region with them. DequantizeLinear of weights is an example: executed first, it would be far from the GEMM that
+/* Returns whether the unit is a node that reads only constants, is read only by units of its class, and can be in one
+ * region with them. DequantizeLinear of weights is an example: executed first, it would be far from the GEMM that
  * reads it. */
 static bool is_source(const struct problem *problem, const uint32_t *choice, uint32_t unit)
 {
