@@ -1,5 +1,5 @@
 /* Files of packed weights: which are reused, which are not, and damaged or foreign files. */
-#include "base/kept.h"
+#include "base/cache_folder.h"
 #include "folder.h"
 #include "plan/packs/pack_file.h"
 #include "plan/packs/packs.h"
@@ -259,7 +259,7 @@ static void concurrent_processes(void **state)
         assert_true(children[c] >= 0);
         if (children[c] == 0) {
             log_text[0] = '\0';
-            (void)threads_hold(1); /* OpenMP's threads do not exist after a fork */
+            (void)threads_set_limit(1); /* OpenMP's threads do not exist after a fork */
             for (int r = 0; r < ROUNDS; r++)
                 (void)open_and_take(&folder, (uint64_t)(r / 10), 4 + (uint32_t)(r % 3), r % 2 == 0 ? SMALL : LARGE);
             _exit(strstr(log_text, "is damaged") == NULL ? 0 : 1);

@@ -40,7 +40,7 @@ static uint32_t branches_of(const struct rig *rig)
     uint32_t most = 0;
 
     for (uint32_t k = 0; k < plan->branch_group_count; k++)
-        most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
+        most = plan->branch_groups[k].branch_count > most ? plan->branch_groups[k].branch_count : most;
     return most;
 }
 
@@ -159,8 +159,8 @@ static void same_bits(void **state)
                 }
                 plan = many.session->main->kept.plans;
                 for (uint32_t k = 0; k < plan->branch_group_count; k++) {
-                    expect_whole(&plan->waves[k]);
-                    expect_apart(plan, &plan->waves[k]);
+                    expect_whole(&plan->branch_groups[k]);
+                    expect_apart(plan, &plan->branch_groups[k]);
                 }
                 assert_true(branches_of(&many) <= (t < 3 ? t + 2 : CPUS));
                 if (v == 2 && t == 2)

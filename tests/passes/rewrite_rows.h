@@ -122,7 +122,7 @@ static inline void check_made(const struct row *row, const struct graph *graph, 
 
     for (uint32_t i = 0; i < graph->node_count; i++) {
         (void)snprintf(word, sizeof word, " %s ", graph->nodes[i]->info.op_type.data);
-        if (graph_made_since(graph->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
+        if (graph_op_since_minor(graph->nodes[i]) == UINT32_MAX && strstr(listed, word) == NULL)
             fail_msg("%s: pass %s created%swhich is not in graph/made_ops.def", row->name, graph->nodes[i]->made_by,
                      word);
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)

@@ -50,7 +50,7 @@ static void poison(void **state)
     fence_signal((inlay_fence){ old, 9 }, INLAY_INTERNAL, NULL); /* a point in the past: ignored */
     assert_false(fence_reached((inlay_fence){ timeline, 1 }, NULL));
     fence_signal((inlay_fence){ timeline, 1 }, INLAY_OK, NULL);
-    assert_int_equal(fence_settle((inlay_fence){ timeline, 1 }, NULL), INLAY_OK);
+    assert_int_equal(fence_wait_uncancelled((inlay_fence){ timeline, 1 }, NULL), INLAY_OK);
     timeline_destroy(timeline);
     timeline = 0;
     timeline_renew(&timeline);

@@ -85,7 +85,7 @@ struct plan {
     uint32_t dynamic_count;
     uint32_t port_views; /* views of inputs and outputs */
     uint64_t held_bytes; /* bytes added to the environment's held_bytes */
-    branch_group *waves; /* in the order of their steps; disjoint */
+    branch_group *branch_groups; /* in the order of their steps; disjoint */
     uint32_t branch_group_count;
 };
 

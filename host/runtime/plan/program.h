@@ -107,7 +107,7 @@ typedef struct program_planning {
     uint32_t place_hint, step_hint; /* counts of the previous plan */
     struct arena scratch;           /* for the plan being created */
     /* [step_count] number of the step's group of concurrent branches, 0 = none; created with the first plan */
-    uint32_t *waves;
+    uint32_t *branch_groups;
     double *alone_ns; /* [step_count] time on one thread; negative: not in a group */
     bool no_waves;
 } program_planning;

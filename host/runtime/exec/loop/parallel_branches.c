@@ -26,8 +26,8 @@ inlay_status parallel_branches_create(struct bound *bound, inlay_diag *diag)
 
     bound->parallel = NULL;
     for (uint32_t k = 0; k < plan->branch_group_count; k++) {
-        most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
-        for (uint32_t j = plan->waves[k].first; j < plan->waves[k].end; j++)
+        most = plan->branch_groups[k].branch_count > most ? plan->branch_groups[k].branch_count : most;
+        for (uint32_t j = plan->branch_groups[k].first; j < plan->branch_groups[k].end; j++)
             if (!bound->steps[j].simple)
                 return INLAY_OK; /* it waits for a device */
     }
@@ -71,15 +71,15 @@ void parallel_branches_record(parallel_branches *parallel, uint64_t began_ns)
         parallel->runs = 2 * TRIAL + 1;
 }
 
-typedef struct wave_run {
+typedef struct branch_group_run {
     struct runner *runner;
     struct bound *bound;
     const branch_group *wave;
     const crash_scene *scene; /* of the run */
-} wave_run;
+} branch_group_run;
 
 /* Runs the steps of branch k in order. Each branch has its own diag. */
-static inlay_status run_branch(const wave_run *run, uint32_t k, uint32_t *out_step)
+static inlay_status run_branch(const branch_group_run *run, uint32_t k, uint32_t *out_step)
 {
     const branch_group *wave = run->wave;
     const float_state floats = float_state_get();
@@ -103,7 +103,7 @@ static inlay_status run_branch(const wave_run *run, uint32_t k, uint32_t *out_st
 
 static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const wave_run *run = user;
+    const branch_group_run *run = user;
     const crash_scene before = crash_here;
 
     (void)worker;
@@ -120,7 +120,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
 inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const branch_group *wave,
                                    bound_step **out_failed)
 {
-    wave_run run = { runner, bound, wave, &crash_here };
+    branch_group_run run = { runner, bound, wave, &crash_here };
     parallel_branches *parallel = bound->parallel;
     inlay_status status;
     uint32_t first = INLAY_NONE;

@@ -117,11 +117,11 @@ static inlay_status run_steps_with_branches(struct runner *runner, struct bound 
     for (uint32_t k = 0; bound->parallel->concurrent && k < plan->branch_group_count && status == INLAY_OK; k++) {
         bound_step *failed;
 
-        status = steps_walk(runner, bound, at, plan->waves[k].first, diag);
-        at = plan->waves[k].end;
+        status = steps_walk(runner, bound, at, plan->branch_groups[k].first, diag);
+        at = plan->branch_groups[k].end;
         if (status != INLAY_OK)
             return status;
-        status = parallel_branches_run(runner, bound, &plan->waves[k], &failed);
+        status = parallel_branches_run(runner, bound, &plan->branch_groups[k], &failed);
         if (status != INLAY_OK)
             return runner_step_failed(runner, failed, status, diag);
     }

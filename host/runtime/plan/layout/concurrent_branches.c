@@ -165,7 +165,7 @@ static double path_ns(wave_search *search, uint32_t first, uint32_t end)
     return longest;
 }
 
-/* Stores the groups of the cheapest path through the steps in planning.waves: k > 0 for the k-th group. */
+/* Stores the groups of the cheapest path through the steps in planning.branch_groups: k > 0 for the k-th group. */
 static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
 {
     const struct plan *plan = search->planner->plan;
@@ -205,7 +205,7 @@ static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
         if (j - from[j] > 1) {
             ++*out_count;
             for (uint32_t i = from[j]; i < j; i++)
-                search->planner->prog->planning.waves[plan->steps[i].step - search->planner->prog->steps] = *out_count;
+                search->planner->prog->planning.branch_groups[plan->steps[i].step - search->planner->prog->steps] = *out_count;
         }
     return INLAY_OK;
 }
@@ -248,10 +248,10 @@ static inlay_status find_groups(wave_search *search)
     uint32_t rows = 0;
     inlay_status status;
 
-    prog->planning.waves = arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.waves);
+    prog->planning.branch_groups = arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.branch_groups);
     prog->planning.alone_ns = arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.alone_ns);
-    if (prog->planning.waves == NULL || prog->planning.alone_ns == NULL) {
-        prog->planning.waves = NULL;
+    if (prog->planning.branch_groups == NULL || prog->planning.alone_ns == NULL) {
+        prog->planning.branch_groups = NULL;
         return planner_no_memory(search->planner);
     }
     price_all_steps(search);
@@ -298,7 +298,7 @@ static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
 {
     struct plan *plan = search->planner->plan;
     const uint32_t threads = branch_threads(search->planner->prog), count = end - first;
-    branch_group *wave = &plan->waves[plan->branch_group_count];
+    branch_group *wave = &plan->branch_groups[plan->branch_group_count];
     uint32_t *thread = arena_array(search->planner->scratch, count, sizeof *thread);
     double load[MAX_BRANCHES] = { 0 };
     uint32_t branches = 0;
@@ -349,8 +349,8 @@ static const branch_group *wave_at(const struct plan *plan, uint32_t step)
 {
     INLAY_CHECK(step <= plan->step_count);
     for (uint32_t k = 0; k < plan->branch_group_count; k++)
-        if (step >= plan->waves[k].first && step < plan->waves[k].end)
-            return &plan->waves[k];
+        if (step >= plan->branch_groups[k].first && step < plan->branch_groups[k].end)
+            return &plan->branch_groups[k];
     return NULL;
 }
 
@@ -394,7 +394,7 @@ static bool fits_in_memory(const struct planner *planner)
 
 static uint32_t group_of(const struct planner *planner, uint32_t step)
 {
-    return planner->prog->planning.waves[planner->plan->steps[step].step - planner->prog->steps];
+    return planner->prog->planning.branch_groups[planner->plan->steps[step].step - planner->prog->steps];
 }
 
 inlay_status planner_find_concurrent_branches(struct planner *planner)
@@ -409,18 +409,18 @@ inlay_status planner_find_concurrent_branches(struct planner *planner)
         return INLAY_OK;
     if (!search_init(&search))
         return planner_no_memory(planner);
-    if (prog->planning.waves == NULL)
+    if (prog->planning.branch_groups == NULL)
         status = find_groups(&search);
     if (status != INLAY_OK || prog->planning.no_waves)
         return status;
-    plan->waves = arena_array(&plan->arena, (size_t)prog->step_count + 1, sizeof *plan->waves);
-    if (plan->waves == NULL)
+    plan->branch_groups = arena_array(&plan->arena, (size_t)prog->step_count + 1, sizeof *plan->branch_groups);
+    if (plan->branch_groups == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const uint32_t k = plan->steps[i].step == NULL ? INLAY_NONE : (uint32_t)(plan->steps[i].step - prog->steps);
 
         search.one_thread_ns[i] =
-            k != INLAY_NONE && prog->planning.waves[k] > 0 && can_run_concurrently(planner, &plan->steps[i])
+            k != INLAY_NONE && prog->planning.branch_groups[k] > 0 && can_run_concurrently(planner, &plan->steps[i])
                 ? prog->planning.alone_ns[k]
                 : -1;
     }
