@@ -8,7 +8,7 @@
 /* ------------------------------------------------------------------ floats */
 
 #define T float
-#define R float
+#define RESULT float
 #define LOOP add_f32
 #define OP(a, b) ((a) + (b))
 #include "binary.inc"
@@ -26,9 +26,9 @@
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T double
-#define R double
+#define RESULT double
 #define LOOP add_f64
 #define OP(a, b) ((a) + (b))
 #include "binary.inc"
@@ -64,9 +64,9 @@ static inline double mod_double(double a, double b)
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T float
-#define R float
+#define RESULT float
 #define LOOP fmod_f32
 #define OP(a, b) fmodf(a, b)
 #include "binary.inc"
@@ -80,47 +80,47 @@ static inline double mod_double(double a, double b)
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 
 /* ------------------------------------------------------------------ integers */
 
 #define T uint8_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX u8
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T uint16_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX u16
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T uint32_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX u32
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T uint64_t
-#define W uint64_t
+#define UNSIGNED uint64_t
 #define SUFFIX u64
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T int8_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX i8
 #define SIGNED 1
 #include "arithmetic.inc"
 #define T int16_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX i16
 #define SIGNED 1
 #include "arithmetic.inc"
 #define T int32_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX i32
 #define SIGNED 1
 #include "arithmetic.inc"
 #define T int64_t
-#define W uint64_t
+#define UNSIGNED uint64_t
 #define SUFFIX i64
 #define SIGNED 1
 #include "arithmetic.inc"
@@ -177,13 +177,13 @@ static int64_t pow_int(int64_t a, int64_t b)
     return (int64_t)result;
 }
 #define T int64_t
-#define R int64_t
+#define RESULT int64_t
 #define LOOP pow_i64
 #define OP(a, b) pow_int(a, b)
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 
 /* ------------------------------------------------------------------ tables */
 

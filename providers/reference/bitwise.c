@@ -10,7 +10,7 @@
 #define LEFT(a, b) ((b) < 8 * sizeof(T) ? (uint64_t)(a) << (b) : 0)
 #define RIGHT(a, b) ((b) < 8 * sizeof(T) ? (uint64_t)(a) >> (b) : 0)
 
-#define R T
+#define RESULT T
 #define T uint8_t
 #define SUFFIX _8
 #include "bitwise.inc"
@@ -23,7 +23,7 @@
 #define T uint64_t
 #define SUFFIX _64
 #include "bitwise.inc"
-#undef R
+#undef RESULT
 
 typedef struct bitwise_row {
     const char *name;

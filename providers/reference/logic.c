@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define T uint8_t
-#define R uint8_t
+#define RESULT uint8_t
 #define LOOP and_bool
 #define OP(a, b) (((a) != 0) & ((b) != 0))
 #include "binary.inc"

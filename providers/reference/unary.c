@@ -99,12 +99,12 @@
 #define LOOP is_nan
 #define F(x) ((x) != (x))
 #define D(x) ((x) != (x))
-#define R uint8_t
+#define RESULT uint8_t
 #include "unary.inc"
 #define LOOP is_inf /* A: detect_negative, B: detect_positive */
 #define F(x) (((x) > 3.40282347e38f && B != 0.0f) || ((x) < -3.40282347e38f && A != 0.0f))
 #define D(x) (((x) > 1.7976931348623157e308 && B != 0.0) || ((x) < -1.7976931348623157e308 && A != 0.0))
-#define R uint8_t
+#define RESULT uint8_t
 #include "unary.inc"
 
 /* Those that kernels have. */

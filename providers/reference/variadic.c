@@ -11,7 +11,7 @@
 #define SUM(a, b) ((a) + (b))
 
 #define T float
-#define R float
+#define RESULT float
 #define LOOP sum_f32
 #define OP SUM
 #include "binary.inc"
@@ -29,9 +29,9 @@
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T double
-#define R double
+#define RESULT double
 #define LOOP sum_f64
 #define OP SUM
 #include "binary.inc"
@@ -49,7 +49,7 @@
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #undef MAX
 #undef MIN
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
