@@ -1,4 +1,4 @@
-/* And, Or, Xor (ONNX 1, 7) on bool; any byte but 0 is true. */
+/* And, Or, Xor (ONNX 1, 7) on bool; any nonzero byte is true. */
 #include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
