@@ -352,7 +352,7 @@ static void pack_tap(const deform_run *run, int64_t batch, int64_t tap, int64_t 
                                        geometry->positions,
                                        CORNERS };
 
-        points_mix(&points, first + channel, count, line_count, samples);
+        points_interpolate(&points, first + channel, count, line_count, samples);
         KERNEL_BEST(moves)->turn(samples, count, to + (channel * taps + tap - k0) * width, taps * width, line_count,
                                  count);
         channel += count;
@@ -442,7 +442,7 @@ static inlay_status run(const kit_call *call)
         INLAY_TRY(kit_parallel(call, plan->geometry.images * state->offset_group * plan->geometry.taps,
                                2048 / (plan->geometry.positions + 1) + 1, find_points, &deform));
     for (int64_t i = 0; plan->turned > 0 && i < plan->geometry.images; i++)
-        INLAY_TRY(points_turn(
+        INLAY_TRY(points_transpose(
             call, (const float *)call->in[0].data + i * plan->geometry.channels * plan->geometry.in_positions,
             plan->geometry.channels, plan->geometry.in_positions,
             deform.turned + i * points_floats(plan->geometry.channels, plan->geometry.in_positions)));

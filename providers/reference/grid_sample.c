@@ -399,7 +399,7 @@ static void sample_turned(const sample_job *job, int64_t begin, int64_t end, flo
             const int64_t channel_count =
                 job->channels - channel < max_channels ? job->channels - channel : max_channels;
 
-            points_mix(&points, channel, channel_count, count, buffer);
+            points_interpolate(&points, channel, channel_count, count, buffer);
             KERNEL_BEST(moves)->turn(buffer, channel_count, out + channel * job->points + first % job->points,
                                      job->points, count, channel_count);
         }
@@ -499,7 +499,7 @@ static inlay_status run_turned(const kit_call *call, sample_job *job)
     job->turned = call->workspace;
     for (int64_t image = 0; image < job->input->dims[0] && status == INLAY_OK; image++) {
         job->first_unit = image * job->points;
-        status = points_turn(call, (const float *)job->input->data + image * job->channels * job->pixels, job->channels,
+        status = points_transpose(call, (const float *)job->input->data + image * job->channels * job->pixels, job->channels,
                              job->pixels, call->workspace);
         if (status == INLAY_OK)
             status = kit_parallel(call, job->points, 16384 / job->channels + 1, block_range, job);

@@ -38,8 +38,8 @@
 #define ml_two_scores OPERATOR(ml_two_scores)
 
 #define points_floats OPERATOR(points_floats)
-#define points_turn OPERATOR(points_turn)
-#define points_mix OPERATOR(points_mix)
+#define points_transpose OPERATOR(points_transpose)
+#define points_interpolate OPERATOR(points_interpolate)
 
 #define rank_keep OPERATOR(rank_keep)
 #define rank_order OPERATOR(rank_order)

@@ -29,7 +29,7 @@ static inlay_status turn_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-inlay_status points_turn(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out)
+inlay_status points_transpose(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out)
 {
     turn_job job = { input, out, channels, pixels };
 
@@ -38,7 +38,7 @@ inlay_status points_turn(const kit_call *call, const float *input, int64_t chann
 }
 
 /* The weighted sum of four corners; added to output if `accumulates`. */
-static inline __attribute__((always_inline)) void mix_four(const float *const row[4], const float weight[4],
+static inline __attribute__((always_inline)) void interpolate_four(const float *const row[4], const float weight[4],
                                                            int64_t count, float *restrict output,
                                                            const bool accumulates)
 {
@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) void mix_four(const float *const ro
     }
 }
 
-void points_mix(const struct points *points, int64_t first, int64_t count, int64_t point_count, float *restrict output)
+void points_interpolate(const struct points *points, int64_t first, int64_t count, int64_t point_count, float *restrict output)
 {
     INLAY_CHECK(points->corners % 4 == 0 && first >= 0 && first + count <= points->channels);
     for (int64_t point = 0; point < point_count; point++, output += count) {
@@ -64,9 +64,9 @@ void points_mix(const struct points *points, int64_t first, int64_t count, int64
                 weight[j] = points->weight[(corner + j) * points->step + point];
             }
             if (corner == 0)
-                mix_four(row, weight, count, output, false);
+                interpolate_four(row, weight, count, output, false);
             else
-                mix_four(row, weight, count, output, true);
+                interpolate_four(row, weight, count, output, true);
         }
     }
 }

@@ -11,7 +11,7 @@ enum { POINTS_FEW = 8 /* with fewer channels, transposing takes longer than gath
 /* Floats of a transposed image, including the row of zeros after the last pixel. -1: too many. */
 int64_t points_floats(int64_t channels, int64_t pixels);
 /* Transposes input [channels, pixels] to out [pixels + 1, channels], on the thread pool. */
-inlay_status points_turn(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out);
+inlay_status points_transpose(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out);
 
 struct points {
     const float *input; /* transposed */
@@ -22,5 +22,5 @@ struct points {
 };
 
 /* output[i][c] = sum over the corners of point i of pixel times weight, in channel first + c: [point_count, count]. */
-void points_mix(const struct points *points, int64_t first, int64_t count, int64_t point_count, float *output);
+void points_interpolate(const struct points *points, int64_t first, int64_t count, int64_t point_count, float *output);
 #endif

@@ -1,4 +1,4 @@
-/* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts into the input; in versions 1 and 6 a vector belongs to dimension
+/* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts to the input; in versions 1 and 6 a vector applies to dimension
  * 1. */
 #include "instance.h"
 #include "elementwise.h"
@@ -30,7 +30,7 @@
 #undef RESULT
 #define T uint64_t
 #define RESULT uint64_t
-#define LOOP prelu_u64 /* nothing is below 0 */
+#define LOOP prelu_u64 /* unsigned values are never below 0 */
 #define OP(a, b) ((void)(b), (a))
 #include "binary.inc"
 #undef OP
