@@ -261,8 +261,8 @@ static inlay_status run_division(const kit_call *call)
     return elementwise_binary_run(call);
 }
 
-/* The exponent may have another type (Pow-12). Integers to integer powers are computed exactly in int64, everything else
- * in float or double. */
+/* The exponent may have another type (Pow-12). Integers to integer powers are computed exactly in int64, everything
+ * else in float or double. */
 static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     uint32_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));

@@ -215,7 +215,8 @@ static inlay_status run_batch(const kit_call *call)
         if (state->training) {
             job.mean = offset + job.channels;
             job.variance = job.mean + job.channels;
-            status = kit_parallel(call, job.channels, BATCH_GRAIN / (job.batches * job.inner) + 1, batch_channels, &job);
+            status =
+                kit_parallel(call, job.channels, BATCH_GRAIN / (job.batches * job.inner) + 1, batch_channels, &job);
             if (status != INLAY_OK)
                 return status;
             parameters[IN_MEAN] = job.mean;

@@ -76,7 +76,7 @@ static void pack_turned(const gemm_operand *self, int64_t batch, int64_t line, i
                         uint32_t width, void *out);
 
 /* A point is a sampling position of one tap, for all channels of an offset group: the indices of its four neighbors and
- * their weights. Each is an array of [positions], stored one after the other. Index -1: outside the image, value 0. */
+ * their weights. They are stored as consecutive arrays of [positions]. Index -1: outside the image, value 0. */
 enum { CORNERS = 4 };
 static int64_t point_bytes(const conv_geometry *geometry)
 {

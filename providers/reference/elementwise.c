@@ -263,8 +263,8 @@ void elementwise_spread(void *to, const void *from, int64_t bytes, const struct 
         spread_inlay_str(to, from, bcast, input, first, count);
 }
 
-/* Short rows: the broadcast input is expanded to a block, so that the loop gets long rows. An input that is the same for
- * every row is expanded only once; blocks are whole rows, so the expansion is valid for all of them. */
+/* Short rows: the broadcast input is expanded to a block, so that the loop gets long rows. An input that is the same
+ * for every row is expanded only once; blocks are whole rows, so the expansion is valid for all of them. */
 static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
 {
     const binary_plan *plan = job->plan;

@@ -44,7 +44,8 @@ static inlay_status run_expand(const kit_call *call)
     return strided_copy(call, &plan, input->data, output->data);
 }
 
-/* Reads the number of repeats of each axis. Tile-6 has a list; Tile-1 has one axis and one number, of the data's type. */
+/* Reads the number of repeats of each axis. Tile-6 has a list; Tile-1 has one axis and one number, of the data's
+ * type. */
 static inlay_status read_repeats(const kit_call *call, int64_t *repeats)
 {
     const kit_tensor *input = &call->in[0];
@@ -83,7 +84,8 @@ typedef struct tile_job {
     int64_t out_steps[INLAY_MAX_RANK]; /* strides of the output in bytes */
 } tile_job;
 
-/* Fills `repeats` copies of the first piece. Each step copies all that is written already, limited to the cache size. */
+/* Fills `repeats` copies of the first piece. Each step copies all that is written already, limited to the cache
+ * size. */
 static void repeat_piece(char *to, int64_t piece, int64_t repeats)
 {
     enum { MAX_CHUNK = 16 << 10 };

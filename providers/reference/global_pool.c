@@ -55,8 +55,8 @@ typedef struct global_job {
 
 enum { BUFFER_FLOATS = 4096 };
 
-/* Returns whether a SIMD kernel computes the result: the mean or maximum of float planes. float16 and bfloat16 planes are
- * converted to float, several planes at a time. */
+/* Returns whether a SIMD kernel computes the result: the mean or maximum of float planes. float16 and bfloat16 planes
+ * are converted to float, several planes at a time. */
 static bool has_simd_kernel(const global_job *job)
 {
     const inlay_dtype dtype = job->call->in[0].dtype;

@@ -499,8 +499,8 @@ static inlay_status run_turned(const kit_call *call, sample_job *job)
     job->turned = call->workspace;
     for (int64_t image = 0; image < job->input->dims[0] && status == INLAY_OK; image++) {
         job->first_unit = image * job->points;
-        status = points_transpose(call, (const float *)job->input->data + image * job->channels * job->pixels, job->channels,
-                             job->pixels, call->workspace);
+        status = points_transpose(call, (const float *)job->input->data + image * job->channels * job->pixels,
+                                  job->channels, job->pixels, call->workspace);
         if (status == INLAY_OK)
             status = kit_parallel(call, job->points, 16384 / job->channels + 1, block_range, job);
     }

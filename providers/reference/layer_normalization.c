@@ -1,9 +1,9 @@
-/* LayerNormalization (ONNX 17) and RMSNormalization (ONNX 23) normalize each row, which consists of the axes from `axis`
- * on. Contributed operators of com.microsoft add a residual first.
+/* LayerNormalization (ONNX 17) and RMSNormalization (ONNX 23) normalize each row, which consists of the axes from
+ * `axis` on. Contributed operators of com.microsoft add a residual first.
  *
- * stash_type is the minimum precision of the statistics. They are computed in float, for double in double, which is never
- * less. Scale and bias broadcast to X. Usually all rows share one row of them, sometimes one element. In the rare case
- * that they differ between rows, they are gathered for each row. */
+ * stash_type is the minimum precision of the statistics. They are computed in float, for double in double, which is
+ * never less. Scale and bias broadcast to X. Usually all rows share one row of them, sometimes one element. In the rare
+ * case that they differ between rows, they are gathered for each row. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "reference.h"
@@ -360,7 +360,8 @@ static inlay_status skip_rows(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-/* Input `index` as [row_length] of ACC, converted to workspace slot `slot` if necessary; NULL if the input is missing. */
+/* Input `index` as [row_length] of ACC, converted to workspace slot `slot` if necessary; NULL if the input is
+ * missing. */
 static const void *skip_vector(const kit_call *call, const skip_plan *plan, uint32_t index, uint32_t slot)
 {
     float *copy = (float *)(void *)((char *)call->workspace + slot * plan->row_bytes);

@@ -1,7 +1,7 @@
 /* NegativeLogLikelihoodLoss (ONNX 12, 13, 22) and SoftmaxCrossEntropyLoss (12, 13).
  *
- * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 for ignored labels.
- * The mean divides by the sum of the weights. */
+ * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 for ignored
+ * labels. The mean divides by the sum of the weights. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "reference.h"

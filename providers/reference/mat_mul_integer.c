@@ -1,5 +1,5 @@
-/* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers minus their zero points are multiplied as int16 and summed
- * in int32; float8 operands are multiplied as floats. */
+/* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers minus their zero points are multiplied as int16 and
+ * summed in int32; float8 operands are multiplied as floats. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -42,7 +42,8 @@ static bool is_float8(inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ zero points and scales
  *
- * A quantization parameter of A has one element, one per row, or one per row of every matrix; for B, columns instead. */
+ * A quantization parameter of A has one element, one per row, or one per row of every matrix; for B, columns
+ * instead. */
 
 struct parameter {
     int64_t line_stride, matrix_stride;

@@ -1,9 +1,9 @@
 /* SVMClassifier, SVMRegressor: ai.onnx.ml 1.
  *
  * With support vectors, classification is that of libsvm: each pair of classes has a decision value, the sum over the
- * vectors of both classes; the class that wins most pairs is the label. Probabilities, if present, couple the sigmoids of
- * the pairs (Wu, Lin and Weng's second method) and do not affect the label, as in ONNX Runtime. Without support vectors
- * there is one row of coefficients per class.
+ * vectors of both classes; the class that wins most pairs is the label. Probabilities, if present, couple the sigmoids
+ * of the pairs (Wu, Lin and Weng's second method) and do not affect the label, as in ONNX Runtime. Without support
+ * vectors there is one row of coefficients per class.
  *
  * For a linear kernel, the decision values are dot products of the sample with sums of vectors, which are precomputed
  * (folded). */
@@ -273,7 +273,8 @@ static int64_t svm_together(int64_t rows)
 {
     return rows < 0 || rows > SVM_ROWS ? SVM_ROWS : rows;
 }
-/* Doubles of scratch per worker for `together` rows: the table's scratch, kernel values, scores, votes, and coupling. */
+/* Doubles of scratch per worker for `together` rows: the table's scratch, kernel values, scores, votes, and
+ * coupling. */
 static int64_t svm_scratch(const svm_state *state, int64_t together)
 {
     return ml_table_room(&state->table, together) + together * state->table.columns + state->pairs +

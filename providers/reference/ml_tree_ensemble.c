@@ -1,8 +1,8 @@
 /* TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1, 3, 5) and TreeEnsemble (5).
  *
- * All are converted to one array of nodes with the indices of their children; the weights of a leaf are contiguous. Most
- * are then converted to the flat form (ml_tree_flat.c); the others are traversed node by node. A traversal that takes
- * more steps than there are nodes is in a cycle, which is reported as an error. */
+ * All are converted to one array of nodes with the indices of their children; the weights of a leaf are contiguous.
+ * Most are then converted to the flat form (ml_tree_flat.c); the others are traversed node by node. A traversal that
+ * takes more steps than there are nodes is in a cycle, which is reported as an error. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "ml_tree.h"
@@ -311,10 +311,10 @@ static bool tree_walk(const tree_state *state, const double *input, double *scor
 
 /* The class of a model with two classes and weights for one of them, which are in scores[0]. The specification defines
  * little of this; the results are those of ONNX Runtime 1.30, including its inconsistencies:
- *  - Weights of class 0, as converters write them, are the score of class 1. Class 1 wins if the score is above 0, or above
- *    one half if no weight is negative. Only LOGISTIC transforms the score, and it ignores the threshold of one half: a
- *    positive score below it gives class 0, but a higher probability to class 1, which is not what xgboost means. PROBIT:
- *    ONNX Runtime 1.30 does not write the second score.
+ *  - Weights of class 0, as converters write them, are the score of class 1. Class 1 wins if the score is above 0, or
+ *    above one half if no weight is negative. Only LOGISTIC transforms the score, and it ignores the threshold of one
+ *    half: a positive score below it gives class 0, but a higher probability to class 1, which is not what xgboost
+ *    means. PROBIT: ONNX Runtime 1.30 does not write the second score.
  *  - With two base values, that of class 0 is added, and class 1 has none; the sum still decides the class.
  *  - Weights of class 1 are its score, and class 0 has none. A single base value is not added; of two, that of class 1
  *    replaces the weights.

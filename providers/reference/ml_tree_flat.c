@@ -8,7 +8,8 @@
  * rows (or sixteen trees for a single row) advance together as many steps as the deepest of them needs, and their
  * comparisons are independent of each other.
  *
- * Children are placed in the cache line of their parent while it has room, so that a line serves two or three levels. */
+ * Children are placed in the cache line of their parent while it has room, so that a line serves two or three
+ * levels. */
 #include "ml_tree.h"
 #include "inlay/check.h"
 
@@ -90,8 +91,8 @@ static bool exact_inputs(inlay_dtype dtype)
     return dtype == INLAY_FLOAT || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 }
 
-/* Converts a node: its key, the copy of x that it reads, and whether its children are exchanged. Returns false if it has
- * no flat form. */
+/* Converts a node: its key, the copy of x that it reads, and whether its children are exchanged. Returns false if it
+ * has no flat form. */
 static bool flat_compare(const tree_node *node, bool exact, int32_t *out_key, uint32_t *out_copy, bool *out_swap)
 {
     const bool less = node->mode == TREE_LT || node->mode == TREE_GTE; /* compares with < instead of <= */
@@ -387,8 +388,8 @@ static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t 
     }
 }
 
-/* Moves from a node to its child; the child of a leaf is the leaf. keys: of one row, `step` apart. Inlined once per kind
- * of node. */
+/* Moves from a node to its child; the child of a leaf is the leaf. keys: of one row, `step` apart. Inlined once per
+ * kind of node. */
 static inline const void *flat_step(const void *node, bool wide, const int32_t *keys, int64_t step)
 {
     if (wide) {

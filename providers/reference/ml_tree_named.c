@@ -1,4 +1,5 @@
-/* ml_tree_named.c - the trees of versions 1 and 3, whose nodes are identified by tree and number. It contains no kernels.
+/* ml_tree_named.c - the trees of versions 1 and 3, whose nodes are identified by tree and number. It contains no
+ * kernels.
  *
  * Files have millions of nodes, nearly always sorted by these names: then nothing is sorted or copied. */
 #include "ml_tree.h"

@@ -1,8 +1,8 @@
 /* MoE and QMoE of com.microsoft (version 1): a mixture of experts. For each row, the k experts with the largest softmax
  * are selected. Each expert is a network of two layers; their results are added, weighted by the softmax.
  *
- * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE stores as 4 or 8 bits, is read once
- * for several rows of the input. */
+ * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE stores as 4 or 8 bits, is read
+ * once for several rows of the input. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"

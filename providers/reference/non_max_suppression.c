@@ -1,5 +1,5 @@
-/* NonMaxSuppression: ONNX 10, 11. For each batch and class: boxes above the score threshold in descending order; a box is
- * kept unless it overlaps a kept one too much. */
+/* NonMaxSuppression: ONNX 10, 11. For each batch and class: boxes above the score threshold in descending order; a box
+ * is kept unless it overlaps a kept one too much. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -28,8 +28,8 @@ static inlay_status prepare_nms(const kit_node *node, void **out_state, inlay_di
     return status;
 }
 
-/* Offsets in bytes in the workspace: a heap per worker, a list of kept boxes and its length per batch and class, and the
- * boxes as corners. */
+/* Offsets in bytes in the workspace: a heap per worker, a list of kept boxes and its length per batch and class, and
+ * the boxes as corners. */
 typedef struct nms_plan {
     int64_t batches, classes, boxes;
     int64_t room; /* capacity of a list */

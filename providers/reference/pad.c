@@ -1,8 +1,8 @@
 /* Pad: ONNX 1, 2 (attributes), 11, 13, 18, 19, 21, 23, 24, 25 (inputs; axes from 18, mode wrap from 19).
  *
  * The axes after the last padded one are moved as one block. Each axis gets a table that maps an index of the output to
- * one of the input (-1: the constant). So every mode is the same loop over rows, with a memcpy of the part that the input
- * covers. Negative pads crop the input first. */
+ * one of the input (-1: the constant). So every mode is the same loop over rows, with a memcpy of the part that the
+ * input covers. Negative pads crop the input first. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"

@@ -39,8 +39,8 @@ inlay_status points_transpose(const kit_call *call, const float *input, int64_t 
 
 /* The weighted sum of four corners; added to output if `accumulates`. */
 static inline __attribute__((always_inline)) void interpolate_four(const float *const row[4], const float weight[4],
-                                                           int64_t count, float *restrict output,
-                                                           const bool accumulates)
+                                                                   int64_t count, float *restrict output,
+                                                                   const bool accumulates)
 {
     for (int64_t channel = 0; channel < count; channel++) {
         const float sum = (weight[0] * row[0][channel] + weight[1] * row[1][channel]) +
@@ -49,7 +49,8 @@ static inline __attribute__((always_inline)) void interpolate_four(const float *
     }
 }
 
-void points_interpolate(const struct points *points, int64_t first, int64_t count, int64_t point_count, float *restrict output)
+void points_interpolate(const struct points *points, int64_t first, int64_t count, int64_t point_count,
+                        float *restrict output)
 {
     INLAY_CHECK(points->corners % 4 == 0 && first >= 0 && first + count <= points->channels);
     for (int64_t point = 0; point < point_count; point++, output += count) {

@@ -1,8 +1,8 @@
 /* QuantizeLinear (ONNX 10, 13, 19, 21, 23, 24, 25), DequantizeLinear (the same), DynamicQuantizeLinear (11).
  *
  * A scale applies to the whole tensor, to an index of one axis, or (version 21) to a block of an axis. Viewed as
- * [outer, axis, inner], a tensor consists of runs along which the scale is constant or advances with the elements. A loop
- * processes a run in float; other types are converted in blocks on the stack. */
+ * [outer, axis, inner], a tensor consists of runs along which the scale is constant or advances with the elements. A
+ * loop processes a run in float; other types are converted in blocks on the stack. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "elementwise.h"

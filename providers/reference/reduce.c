@@ -1,8 +1,8 @@
 /* ReduceSum, Mean, Max, Min, Prod, L1, L2, LogSum, LogSumExp, SumSquare: ONNX 1, 11, 13, 18, 20.
  *
- * Each operator is a fold (how elements are combined) and a finish (the final operation on the result). Adjacent axes of
- * the same kind are merged first, so that kept and reduced axes alternate. Then one of two loops does the work: rows (the
- * innermost axes are reduced: contiguous sums) or tiles (they are kept: several columns at once). */
+ * Each operator is a fold (how elements are combined) and a finish (the final operation on the result). Adjacent axes
+ * of the same kind are merged first, so that kept and reduced axes alternate. Then one of two loops does the work: rows
+ * (the innermost axes are reduced: contiguous sums) or tiles (they are kept: several columns at once). */
 #include "instance.h"
 #include "inlay/check.h"
 #include "reduce_types.h"

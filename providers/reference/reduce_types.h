@@ -4,7 +4,8 @@
 #include "instance.h"
 #include "inlay/types.h"
 
-/* REDUCE_TILE: maximum columns of a tile. REDUCE_BLOCK: elements summed separately before they are added to the total. */
+/* REDUCE_TILE: maximum columns of a tile. REDUCE_BLOCK: elements summed separately before they are added to the
+ * total. */
 enum { REDUCE_TILE = 512, REDUCE_BLOCK = 1024, REDUCE_LANES = 16 };
 
 /* How elements are combined, and the final operation on the result. */

@@ -9,7 +9,8 @@
 /* Scratch memory: PCRE2's match object, then the states of the automaton, three integers each, for the current position
  * of the text and the next. */
 enum { OBJECT_BYTES = 1024, STATE_INTS = 2 * 3 * REGEX_WAYS + 64 };
-/* In texts and patterns for PCRE2, bytes that are not valid UTF-8 are replaced by the last characters of private use. */
+/* In texts and patterns for PCRE2, bytes that are not valid UTF-8 are replaced by the last characters of private
+ * use. */
 enum { CODE_OF_BYTE = 0x10ff00 };
 
 struct regex {

@@ -229,8 +229,8 @@ static int32_t take_number(const char **at, const char *end)
 }
 
 /* Translates *, +, ?, {n}, {n,}, {n,m}. Returns false for other braces, which are text. PCRE2's automaton counts the
- * repetitions of a character or class with a +, which multiplies its states; it does not for a group, so such an item is
- * enclosed in one. */
+ * repetitions of a character or class with a +, which multiplies its states; it does not for a group, so such an item
+ * is enclosed in one. */
 static bool put_repetition(struct translation *translation)
 {
     const char *at = translation->at + 1;
@@ -252,7 +252,7 @@ static bool put_repetition(struct translation *translation)
     if (translation->before != ITEM)
         fail(translation, INLAY_INVALID_MODEL,
              translation->before == NOTHING ? "nothing to repeat"
-                                            : "a repetition cannot be repeated: put what it repeats into (?:...)");
+                                            : "a repetition cannot be repeated: enclose the inner one in (?:...)");
     if (translation->status == INLAY_OK && is_plus && translation->out[translation->item] != '(' &&
         translation->out[translation->item] != ')') {
         memmove(translation->out + translation->item + 3, translation->out + translation->item,

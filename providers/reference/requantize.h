@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* One row of `count` sums; the scale of element j is row_scale * column_scale[j * column_stride]. out: int8 or uint8. */
+/* One row of `count` sums; the scale of element j is row_scale * column_scale[j * column_stride]. out: int8 or
+ * uint8. */
 static inline void requantize_row(const int32_t *sums, int64_t count, float row_scale, const float *column_scale,
                                   int64_t column_stride, int32_t zero, bool is_signed, void *out)
 {

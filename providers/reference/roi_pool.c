@@ -233,8 +233,8 @@ static void points_inside(double begin, double bin, int64_t grid, int64_t size, 
     *end = high < (double)grid ? high > (double)*first ? (int64_t)high : *first : grid;
 }
 
-/* Computes one bin with more than TAPS points in several steps. Points outside the image are 0 and only counted: a region
- * may be far larger than the image. */
+/* Computes one bin with more than TAPS points in several steps. Points outside the image are 0 and only counted: a
+ * region may be far larger than the image. */
 static void align_large_bin(const roi_job *job, const align_region *region, int64_t bin, const char *planes, char *out,
                             align_tap *taps)
 {

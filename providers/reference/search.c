@@ -18,7 +18,7 @@ static bool head_is_sane(const search_head *head)
     return head->search >= SEARCH_BEAM && head->search <= SEARCH_SAMPLE && head->batch >= 0 && head->beams >= 1 &&
            head->beams <= SEARCH_MAX_BEAMS && (head->search == SEARCH_BEAM || head->beams == 1) &&
            head->returned >= 1 && head->returned <= head->beams && head->prompt >= 1 && head->length >= head->prompt &&
-           head->max_length > head->prompt && head->length <= head->max_length && head->words >= 0 &&
+           head->max_length > head->prompt && head->length <= head->max_length && head->words >= 0 && head->eos >= 0 &&
            head->ngram >= 0 && head->masks >= 0 && head->masks <= 7 && head->mask_words >= 0 && head->mask_width >= 0 &&
            head->least >= 0 && head->random > 0;
 }
@@ -289,8 +289,8 @@ static void write_bits(const kit_call *call, struct search *search)
     }
 }
 
-/* Writes the mask of the prompts' tokens: the attention mask, or else all tokens but padding. For an encoder only leading
- * padding is masked, since the end token may have the same id. */
+/* Writes the mask of the prompts' tokens: the attention mask, or else all tokens but padding. For an encoder only
+ * leading padding is masked, since the end token may have the same id. */
 static void write_mask(const kit_call *call, struct search *search, int32_t *mask)
 {
     const start_state *state = call->state;

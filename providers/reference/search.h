@@ -46,8 +46,8 @@ struct search {
     int64_t count;         /* 32-bit words of the whole tensor */
 };
 
-/* Sets the pointers to the lists after a head; data may be NULL, to compute the count. Invalid values in the head are an
- * error. */
+/* Sets the pointers to the lists after a head; data may be NULL, to compute the count. Invalid values in the head are
+ * an error. */
 INLAY_NODISCARD inlay_status search_lay(const search_head *head, int32_t *data, struct search *out, inlay_diag *diag);
 /* Validates and opens the state in a tensor. */
 INLAY_NODISCARD inlay_status search_open(const kit_tensor *state, struct search *out, inlay_diag *diag);

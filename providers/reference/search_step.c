@@ -112,7 +112,8 @@ static void log_softmax(float *scores, int32_t count)
         scores[i] -= maximum;
 }
 
-/* Computes the scores of a row from its last logits. There are logits per row, or per prompt while its rows are equal. */
+/* Computes the scores of a row from its last logits. There are logits per row, or per prompt while its rows are
+ * equal. */
 static inlay_status score(const struct step *step, int64_t row)
 {
     const kit_tensor *input = &step->call->in[0];
@@ -283,7 +284,8 @@ static void sort_words(const struct step *step)
     }
 }
 
-/* Filters the words whose probabilities add up to at most 1 - top_p (custom: the words after those that reach top_p). */
+/* Filters the words whose probabilities add up to at most 1 - top_p (custom: the words after those that reach
+ * top_p). */
 static void filter(const struct step *step)
 {
     const search_head *head = &step->search.head;

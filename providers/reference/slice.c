@@ -28,8 +28,8 @@ done:
     return status;
 }
 
-/* Computes the start and the number of elements along one axis. Slice-10: negative values count from the end, all values
- * are clamped, and a negative step runs down to -1 exclusive. */
+/* Computes the start and the number of elements along one axis. Slice-10: negative values count from the end, all
+ * values are clamped, and a negative step runs down to -1 exclusive. */
 static void slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *out_start, int64_t *out_count)
 {
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? dim - 1 : dim;

@@ -76,8 +76,8 @@ typedef struct strided_plan {
 } strided_plan;
 
 /* Plans the copy of dims[0] x ... x dims[rank - 1] elements of element_bytes (1, 2, 4, 8 or 16). Element i moves from
- * in + sum i[k] * in_steps[k] to out + sum i[k] * out_steps[k]. rank <= STRIDED_MAX_AXES, dims >= 0. Planning takes well
- * under a microsecond and allocates nothing: keep the struct in kit_plan.plan, or create it in each run. */
+ * in + sum i[k] * in_steps[k] to out + sum i[k] * out_steps[k]. rank <= STRIDED_MAX_AXES, dims >= 0. Planning takes
+ * well under a microsecond and allocates nothing: keep the struct in kit_plan.plan, or create it in each run. */
 void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank, const int64_t *dims,
                        const int64_t *in_steps, const int64_t *out_steps);
 

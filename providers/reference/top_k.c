@@ -9,7 +9,8 @@
 #include "strided.h"
 #include "work.h"
 
-/* BLOCK: elements tested at once before single ones. FEW: maximum k for a heap. SHORT: maximum elements for counting. */
+/* BLOCK: elements tested at once before single ones. FEW: maximum k for a heap. SHORT: maximum elements for
+ * counting. */
 enum { BLOCK = 64, FEW = 16, SHORT = 192 };
 
 /* Elements per part, if the maxima of parts give a bound for the best k of a row; 0: they are not used. */
@@ -276,8 +277,8 @@ done:
     return status;
 }
 
-/* Every element is read. For a small k, about k * (1 + ln(n / k)) of n elements in random order enter the heap, and k are
- * removed in order. For a large k, candidates are collected and read once per digit. */
+/* Every element is read. For a small k, about k * (1 + ln(n / k)) of n elements in random order enter the heap, and k
+ * are removed in order. For a large k, candidates are collected and read once per digit. */
 static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *input = &shapes->in[0], *output = any_output(shapes->out, shapes->out_count);

@@ -204,8 +204,8 @@ static inlay_status shape_unique(const void *opaque, kit_plan *plan, inlay_diag 
     return status;
 }
 
-/* Numbers the groups. sorted[i] is the i-th slice in order; group[slice] receives its group, first[g] the first slice of
- * group g. Groups are in the order of first occurrence unless `by_value`. Returns the number of groups. */
+/* Numbers the groups. sorted[i] is the i-th slice in order; group[slice] receives its group, first[g] the first slice
+ * of group g. Groups are in the order of first occurrence unless `by_value`. Returns the number of groups. */
 static int64_t number_groups(const struct slices *slices, const int64_t *sorted, const rank_entry *keys, bool by_value,
                              int64_t *group, int64_t *first)
 {

@@ -1,6 +1,6 @@
-/* Max and Min (ONNX 1, 6, 8, 12, 13), Sum and Mean (1, 6, 8, 13) of any number of inputs, broadcast since version 8. Two
- * inputs are computed by one binary loop. More inputs are accumulated in blocks, so that intermediate sums stay in the
- * cache and, for float16 and bfloat16, in float. */
+/* Max and Min (ONNX 1, 6, 8, 12, 13), Sum and Mean (1, 6, 8, 13) of any number of inputs, broadcast since version 8.
+ * Two inputs are computed by one binary loop. More inputs are accumulated in blocks, so that intermediate sums stay in
+ * the cache and, for float16 and bfloat16, in float. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "elementwise.h"
