@@ -1,4 +1,4 @@
-// Speech as text: Moonshine tiny, encoder and decoder with its states, greedy.
+// Speech recognition: Moonshine tiny, encoder and decoder with states, greedy search.
 import fs from 'node:fs';
 import path from 'node:path';
 import { env, MoonshineForConditionalGeneration, Tensor } from '@huggingface/transformers';
