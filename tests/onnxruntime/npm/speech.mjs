@@ -5,7 +5,7 @@ import { env, MoonshineForConditionalGeneration, Tensor } from '@huggingface/tra
 import tokenizer from 'llama-tokenizer-js';
 import { input, measure, sound, work } from './shared.mjs';
 
-// The folder that the package looks for: the files of the other package, and what it has to know of the model.
+// Creates the folder that the package expects: the files of the other package, and the configuration of the model.
 const folder = path.join(work, 'moonshine', 'tiny');
 const from = path.join(work, 'moonshine', 'package', 'dist', 'model', 'tiny', 'quantized');
 fs.mkdirSync(path.join(folder, 'onnx'), { recursive: true });
