@@ -1,12 +1,13 @@
 /* Activations: ONNX 1 to 28. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* A NaN stays NaN in all of them: comparisons are written so that it falls through to an expression of x. */
+/* All of them propagate NaN: comparisons are written such that NaN selects an expression that contains x. */
 #define LOOP relu
 #define F(x) ((x) < 0.0f ? 0.0f : (x))
 #define D(x) ((x) < 0.0 ? 0.0 : (x))
@@ -19,12 +20,12 @@
 #define F(x) ((x) <= A ? 0.0f : (x))
 #define D(x) ((x) <= A ? 0.0 : (x))
 #include "unary.inc"
-#define LOOP sigmoid /* of floats: below */
+#define LOOP sigmoid /* the loop for float follows below */
 #define D(x) sigmoid(x)
 static double sigmoid(double x)
 {
-    double e = exp(-fabs(x));
-    return (x < 0 ? e : 1.0) / (1.0 + e);
+    double exponential = exp(-fabs(x));
+    return (x < 0 ? exponential : 1.0) / (1.0 + exponential);
 }
 #include "unary.inc"
 #define LOOP hard_sigmoid
@@ -91,8 +92,8 @@ static inline double softplus(double x)
 #define D(x) ((x)*tanh(softplus(x)))
 static inline float mish_f(float x)
 {
-    float t = vm_exp(x < 20.0f ? x : 20.0f), u = t * (t + 2.0f);
-    return x != x ? x : x * (u / (u + 2.0f));
+    float exponential = vm_exp(x < 20.0f ? x : 20.0f), numerator = exponential * (exponential + 2.0f);
+    return x != x ? x : x * (numerator / (numerator + 2.0f));
 }
 #include "unary.inc"
 #define LOOP gelu
@@ -108,27 +109,27 @@ static inline float mish_f(float x)
 #define D(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0 : (x))
 #include "unary.inc"
 
-static void sigmoid_f32(void *out, const void *in, int64_t n, const double *args)
+static void sigmoid_f32(void *out, const void *in, int64_t count, const double *args)
 {
     (void)args;
-    KERNEL_BEST(rows)->sigmoid(in, out, n);
+    KERNEL_BEST(rows)->sigmoid(in, out, count);
 }
 
-static void relu_i64(void *out, const void *in, int64_t n, const double *args)
+static void relu_i64(void *out, const void *in, int64_t count, const double *args)
 {
     int64_t *output = out;
     const int64_t *input = in;
 
     (void)args;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = input[i] < 0 ? 0 : input[i];
 }
 
 typedef struct activation_row {
     const char *op_type;
     elementwise_unary_fn f32, f64;
-    int64_t grain;        /* ELEMENTWISE_GRAIN ... of floats */
-    const char *attrs[2]; /* that become A and B */
+    int64_t grain;        /* ELEMENTWISE_GRAIN ..., for float */
+    const char *attrs[2]; /* the values of A and B */
 } activation_row;
 
 static const activation_row rows[] = {
@@ -161,6 +162,7 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
     while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
         row++;
     unary->fn = row->f32;
+    INLAY_CHECK(elementwise_is(node->info, row->op_type));
     unary->compute = INLAY_FLOAT;
     unary->grain = row->grain;
     if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
@@ -172,8 +174,8 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
         unary->fn = relu_i64;
         unary->compute = INLAY_INT64;
     }
-    if (elementwise_is(node->info,
-                       "Gelu")) { /* by name: the address of a function in several versions is not one address */
+    /* Compared by name, because a function compiled in several versions has several addresses. */
+    if (elementwise_is(node->info, "Gelu")) {
         const char *approximate = kit_attr_string(node->info, "approximate", "none");
         bool is_tanh = strcmp(approximate, "tanh") == 0;
 

@@ -1,6 +1,7 @@
 /* AffineGrid: ONNX 20. theta [N, 2, 3] and size [N, C, H, W] give a grid [N, H, W, 2]; theta [N, 3, 4] and size
- * [N, C, D, H, W] one of [N, D, H, W, 3]. The coordinates of a point stand x first. */
+ * [N, C, D, H, W] give a grid [N, D, H, W, 3]. The x coordinate of a point comes first. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -26,41 +27,43 @@ typedef struct affine_job {
     int64_t rows; /* of one batch */
 } affine_job;
 
-/* Position i of n on [-1, 1]: pixel centres, or with corners the ends themselves. */
-static double position(int64_t i, int64_t n, bool corners)
+/* Position `index` of `count` in [-1, 1]: the centers of pixels, or with `corners` from -1 to 1 inclusive. */
+static double position(int64_t index, int64_t count, bool corners)
 {
     if (corners)
-        return n > 1 ? -1 + 2 * (double)i / (double)(n - 1) : 0;
-    return (2 * (double)i + 1) / (double)n - 1;
+        return count > 1 ? -1 + 2 * (double)index / (double)(count - 1) : 0;
+    return (2 * (double)index + 1) / (double)count - 1;
 }
 
-/* Units are rows: all but the last axis. */
+/* Rows [begin, end) of the grid: all axes but the last. */
 static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const affine_job *job = user;
-    const uint32_t s = job->spatial;
-    const int64_t width = job->dims[s - 1];
+    const uint32_t spatial = job->spatial;
+    const int64_t width = job->dims[spatial - 1];
+    INLAY_CHECK(job->spatial == 2 || job->spatial == 3);
 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         const int64_t batch = row / job->rows;
         double theta[12], point[4] = { 0, 0, 0, 1 };
-        int64_t rest = row % job->rows;
+        int64_t remaining = row % job->rows;
 
-        convert_to_f64(theta, job->theta->dtype, job->theta->data, batch * s * (s + 1), s * (s + 1));
-        for (uint32_t d = s - 1; d-- > 0;) {
-            point[s - 1 - d] = position(rest % job->dims[d], job->dims[d], job->corners);
-            rest /= job->dims[d];
+        convert_to_f64(theta, job->theta->dtype, job->theta->data, batch * spatial * (spatial + 1),
+                       spatial * (spatial + 1));
+        for (uint32_t d = spatial - 1; d-- > 0;) {
+            point[spatial - 1 - d] = position(remaining % job->dims[d], job->dims[d], job->corners);
+            remaining /= job->dims[d];
         }
-        point[s] = 1;
-        for (int64_t x = 0; x < width; x++) {
+        point[spatial] = 1;
+        for (int64_t column = 0; column < width; column++) {
             double out[3] = { 0 };
 
-            point[0] = position(x, width, job->corners);
-            for (uint32_t r = 0; r < s; r++)
-                for (uint32_t c = 0; c <= s; c++)
-                    out[r] += theta[r * (s + 1) + c] * point[c];
-            convert_from_f64(job->output->dtype, job->output->data, (row * width + x) * s, s, out, 0);
+            point[0] = position(column, width, job->corners);
+            for (uint32_t coordinate = 0; coordinate < spatial; coordinate++)
+                for (uint32_t term = 0; term <= spatial; term++)
+                    out[coordinate] += theta[coordinate * (spatial + 1) + term] * point[term];
+            convert_from_f64(job->output->dtype, job->output->data, (row * width + column) * spatial, spatial, out, 0);
         }
     }
     return INLAY_OK;

@@ -1,5 +1,6 @@
 /* ArgMax and ArgMin: ONNX 1, 11, 12, 13. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -120,14 +121,15 @@ typedef struct arg_job {
     uint32_t how;
 } arg_job;
 
-/* Where the first element of a row is that is `best`, or NaN where that is: there is one. Blocks that have none are
- * passed over. */
-static int64_t first_of(const float *input, int64_t n, float best)
+/* The index of the first element that equals `best`, or of the first NaN; one exists. Blocks without one are
+ * skipped. */
+static int64_t first_of(const float *input, int64_t count, float best)
 {
     enum { BLOCK = 64 };
     int64_t at = 0;
+    INLAY_CHECK(count > 0);
 
-    for (; at + BLOCK <= n; at += BLOCK) {
+    for (; at + BLOCK <= count; at += BLOCK) {
         int32_t any = 0;
 
         for (int i = 0; i < BLOCK; i++)
@@ -135,23 +137,24 @@ static int64_t first_of(const float *input, int64_t n, float best)
         if (any != 0)
             break;
     }
-    while (at + 1 < n && input[at] != best && (best == best || input[at] == input[at]))
+    while (at + 1 < count && input[at] != best && (best == best || input[at] == input[at]))
         at++;
     return at;
 }
 
-/* Rows [begin, end) of floats, by the kernel that finds the best of a row. */
+/* Rows [begin, end) of floats, by the SIMD kernel that finds the best value of a row. */
 static inlay_status arg_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const arg_job *job = user;
 
     (void)worker;
-    for (int64_t r = begin; r < end; r++) {
-        const float *input = (const float *)job->in + r * job->count;
+    INLAY_CHECK(job->count > 0 && job->inner == 1);
+    for (int64_t row = begin; row < end; row++) {
+        const float *input = (const float *)job->in + row * job->count;
         float best;
 
         ((job->how & ARG_MIN) != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, &best, 1, job->count);
-        job->out[r] = first_of(input, job->count, best);
+        job->out[row] = first_of(input, job->count, best);
     }
     return INLAY_OK;
 }
@@ -161,6 +164,7 @@ static inlay_status arg_range(void *user, int64_t begin, int64_t end, uint32_t w
     const arg_job *job = user;
 
     (void)worker;
+    INLAY_CHECK(job->count > 0 && job->inner > 0);
     job->arg(job->in, job->count, job->inner, begin, end, job->how, job->out);
     return INLAY_OK;
 }

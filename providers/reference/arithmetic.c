@@ -8,7 +8,7 @@
 /* ------------------------------------------------------------------ floats */
 
 #define T float
-#define R float
+#define RESULT float
 #define LOOP add_f32
 #define OP(a, b) ((a) + (b))
 #include "binary.inc"
@@ -26,9 +26,9 @@
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T double
-#define R double
+#define RESULT double
 #define LOOP add_f64
 #define OP(a, b) ((a) + (b))
 #include "binary.inc"
@@ -45,11 +45,11 @@
 #define OP(a, b) ((a) / (b))
 #include "binary.inc"
 #undef OP
-/* Mod-10 asks for fmod = 1 with floats; without it the remainder takes the sign of the divisor, as numpy.mod's does. */
+/* Mod-10 requires fmod = 1 for floats; without it the remainder has the sign of the divisor, as with numpy.mod. */
 static inline double mod_double(double a, double b)
 {
-    double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    double remainder = fmod(a, b);
+    return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
 #define LOOP fmod_f64
 #define OP(a, b) fmod(a, b)
@@ -64,9 +64,9 @@ static inline double mod_double(double a, double b)
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T float
-#define R float
+#define RESULT float
 #define LOOP fmod_f32
 #define OP(a, b) fmodf(a, b)
 #include "binary.inc"
@@ -80,89 +80,90 @@ static inline double mod_double(double a, double b)
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 
 /* ------------------------------------------------------------------ integers */
 
 #define T uint8_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX u8
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T uint16_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX u16
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T uint32_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX u32
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T uint64_t
-#define W uint64_t
+#define UNSIGNED uint64_t
 #define SUFFIX u64
 #define SIGNED 0
 #include "arithmetic.inc"
 #define T int8_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX i8
 #define SIGNED 1
 #include "arithmetic.inc"
 #define T int16_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX i16
 #define SIGNED 1
 #include "arithmetic.inc"
 #define T int32_t
-#define W uint32_t
+#define UNSIGNED uint32_t
 #define SUFFIX i32
 #define SIGNED 1
 #include "arithmetic.inc"
 #define T int64_t
-#define W uint64_t
+#define UNSIGNED uint64_t
 #define SUFFIX i64
 #define SIGNED 1
 #include "arithmetic.inc"
 
 /* ------------------------------------------------------------------ powers */
 
-/* Exponents that are one number for all elements are usually 2, 1/2 or the like. */
-static bool pow_by_constant(float *z, const float *input, float e, int64_t n)
+/* A constant exponent is usually 2, 3, 1/2, -1 or 1. Returns false for any other one. */
+static bool pow_by_constant(float *output, const float *input, float exponent, int64_t count)
 {
-    if (e == 2.0f) {
+    if (exponent == 2.0f) {
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
-            z[i] = input[i] * input[i];
-    } else if (e == 3.0f) {
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] * input[i];
+    } else if (exponent == 3.0f) {
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
-            z[i] = input[i] * input[i] * input[i];
-    } else if (e == 0.5f) { /* unlike the root, the power of -0 is 0 and that of -infinity is infinity */
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] * input[i] * input[i];
+    } else if (exponent == 0.5f) { /* unlike the root, -0 gives 0 and -infinity gives infinity */
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
-            z[i] = input[i] < -3.40282347e38f ? -input[i] : sqrtf(input[i]) + 0.0f;
-    } else if (e == -1.0f) {
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] < -3.40282347e38f ? -input[i] : sqrtf(input[i]) + 0.0f;
+    } else if (exponent == -1.0f) {
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
-            z[i] = 1.0f / input[i];
-    } else if (e == 1.0f) {
+        for (int64_t i = 0; i < count; i++)
+            output[i] = 1.0f / input[i];
+    } else if (exponent == 1.0f) {
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
-            z[i] = input[i];
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i];
     } else {
         return false;
     }
     return true;
 }
 
-static void pow_f32(void *z, const void *input, int64_t sx, const void *output, int64_t sy, int64_t n)
+static void pow_f32(void *output, const void *base, int64_t base_step, const void *exponent, int64_t exponent_step,
+                    int64_t count)
 {
-    if (sx == 0 || sy != 0 || !pow_by_constant(z, input, *(const float *)output, n))
-        pow_any_f32(z, input, sx, output, sy, n);
+    if (base_step == 0 || exponent_step != 0 || !pow_by_constant(output, base, *(const float *)exponent, count))
+        pow_any_f32(output, base, base_step, exponent, exponent_step, count);
 }
 
-/* a^b modulo 2^64; of negative exponents what truncation leaves of 1 / a^-b, with 0 for a = 0. */
+/* a^b modulo 2^64. For negative exponents 1 / a^-b, truncated; 0 for a = 0. */
 static int64_t pow_int(int64_t a, int64_t b)
 {
     uint64_t base = (uint64_t)a, result = 1;
@@ -177,13 +178,13 @@ static int64_t pow_int(int64_t a, int64_t b)
     return (int64_t)result;
 }
 #define T int64_t
-#define R int64_t
+#define RESULT int64_t
 #define LOOP pow_i64
 #define OP(a, b) pow_int(a, b)
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 
 /* ------------------------------------------------------------------ tables */
 
@@ -236,13 +237,13 @@ static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, i
     binary->fn = row->by_dtype[binary->compute];
     if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 &&
         (elementwise_is(node->info, "Div") || elementwise_is(node->info, "Mod")))
-        binary->grain = ELEMENTWISE_GRAIN_CALLS; /* a division of integers takes as long as a call */
+        binary->grain = ELEMENTWISE_GRAIN_CALLS; /* an integer division takes as long as a call */
     return INLAY_OK;
 }
 
-typedef int64_t (*find_zero_fn)(const void *data, int64_t n);
+typedef int64_t (*find_zero_fn)(const void *data, int64_t count);
 
-/* Div and Mod: no integer is what a division by 0 could give, so that is an error, as long as something is divided. */
+/* Div and Mod: an integer division by 0 has no result, so it is an error unless the output is empty. */
 static inlay_status run_division(const kit_call *call)
 {
     static const find_zero_fn by_dtype[INLAY_DTYPE_COUNT] = {
@@ -250,18 +251,18 @@ static inlay_status run_division(const kit_call *call)
         [INLAY_UINT64] = find_zero_u64, [INLAY_INT8] = find_zero_i8,    [INLAY_INT16] = find_zero_i16,
         [INLAY_INT32] = find_zero_i32,  [INLAY_INT64] = find_zero_i64
     };
-    const kit_tensor *tensor = &call->in[1];
-    find_zero_fn find = by_dtype[tensor->dtype];
-    int64_t at = find != NULL && call->out[0].count > 0 ? find(tensor->data, tensor->count) : tensor->count;
+    const kit_tensor *divisor = &call->in[1];
+    find_zero_fn find = by_dtype[divisor->dtype];
+    int64_t at = find != NULL && call->out[0].count > 0 ? find(divisor->data, divisor->count) : divisor->count;
 
-    if (at < tensor->count)
+    if (at < divisor->count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "element %lld of the divisor is 0; an integer cannot be divided by it", (long long)at);
     return elementwise_binary_run(call);
 }
 
-/* The exponent may have another type (Pow-12). Everything is computed in float or double, but integers to integer
- * powers exactly. */
+/* The exponent may have another type (Pow-12). Integers to integer powers are computed exactly in int64, everything
+ * else in float or double. */
 static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     uint32_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));

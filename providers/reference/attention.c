@@ -1,7 +1,9 @@
-/* Attention: ONNX 23, 24, 25, and ai.inlay 1 (ops/inlay/attention.c). Blocks of query rows of each head are tasks:
- * scores, softmax and result of a block stay in the cache. float16 and bfloat16 are computed in float. A query that may
- * see no key gives zeros by ONNX's text, and NaN in inlay's operator unless that is guarded. */
+/* Attention: ONNX 23, 24, 25, and ai.inlay 1 (ops/inlay/attention.c). A task is a block of query rows of one head, so
+ * that the scores, the softmax and the result of a block stay in the cache. float16 and bfloat16 are computed in float.
+ * The result of a query without visible keys is zeros according to ONNX, and NaN for inlay's operator unless it is
+ * guarded. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "gemm/set.h"
@@ -15,30 +17,31 @@ enum { SCORE_BYTES = 256 * 1024, MAX_BLOCK = 64 };
 typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED /* 0, also where a score is NaN */ } blank_rows;
 
 typedef struct attention_state {
-    bool own; /* of ai.inlay: inputs 3 and 4 are bias and hidden */
+    bool own; /* domain ai.inlay: inputs 3 and 4 are bias and hidden */
     blank_rows blank;
     bool causal;
     int64_t q_heads, kv_heads, output_mode, left, right;
     double scale, softcap; /* scale 0: 1 / sqrt(head size) */
 } attention_state;
 
-/* Elements from one batch, head, row to the next. */
+/* Elements from one batch, head or row to the next. */
 struct strides {
     int64_t batch, head, row;
 };
 
 typedef struct mask_plan {
-    int64_t stride[3], keys; /* of batch, head, query; in a row */
+    int64_t stride[3], keys; /* strides of batch, head, query; elements of a row */
 } mask_plan;
 
 typedef struct attention_plan {
-    int64_t batch, q_heads, kv_heads, queries, keys, past, size, v_size; /* keys: with the past */
+    int64_t batch, q_heads, kv_heads, queries, keys, past, size, v_size; /* keys: including the past */
     struct strides strides, k, v, y;
     mask_plan mask, hidden;
     gemm_job qk, pv;
-    int64_t block; /* query rows of a task */
+    int64_t block; /* query rows per task */
     uint64_t scores_at, result_at, mask_at, thread_bytes;
-    uint64_t k_at, v_at; /* keys and values with the past, where they are no outputs; before the threads' room */
+    uint64_t k_at,
+        v_at; /* in the workspace, before the scratch of threads: keys and values with the past, if no outputs */
     uint64_t shared_bytes;
     bool k_copied, v_copied; /* into an output or the workspace */
 } attention_plan;
@@ -73,19 +76,19 @@ done:
 
 static bool supports(const kit_node *node, kit_refusal *why)
 {
-    inlay_dtype dtype = kit_input_dtype(node, 0), v = kit_input_dtype(node, 2);
-    bool wide = dtype == INLAY_DOUBLE || v == INLAY_DOUBLE;
+    inlay_dtype query_dtype = kit_input_dtype(node, 0), value_dtype = kit_input_dtype(node, 2);
+    bool wide = query_dtype == INLAY_DOUBLE || value_dtype == INLAY_DOUBLE;
 
-    if (wide && (gemm_strided_pack(GEMM_F64, dtype) == NULL || gemm_strided_pack(GEMM_F64, v) == NULL))
+    if (wide && (gemm_strided_pack(GEMM_F64, query_dtype) == NULL || gemm_strided_pack(GEMM_F64, value_dtype) == NULL))
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "cast both to double",
-                          "Q is %s and V %s; double goes with float only", inlay_dtype_name(dtype),
-                          inlay_dtype_name(v));
+                          "Q is %s and V %s; double goes with float only", inlay_dtype_name(query_dtype),
+                          inlay_dtype_name(value_dtype));
     return true;
 }
 
 /* ------------------------------------------------------------------ shapes */
 
-/* Heads and head size of Q, K or V, [batch, heads, rows, size] or [batch, rows, heads * size]. */
+/* Heads and head size of Q, K or V: [batch, heads, rows, size] or [batch, rows, heads * size]. */
 static inlay_status split_heads(const kit_tensor *tensor, int64_t heads_attr, const char *name, int64_t *heads,
                                 int64_t *rows, int64_t *size, struct strides *out, inlay_diag *diag)
 {
@@ -108,90 +111,95 @@ static inlay_status split_heads(const kit_tensor *tensor, int64_t heads_attr, co
     return INLAY_OK;
 }
 
-static bool given(const kit_plan *plan, uint32_t i)
+static bool given(const kit_plan *plan, uint32_t input)
 {
-    return i < plan->in_count && plan->in[i].dtype != INLAY_UNDEFINED;
+    return input < plan->in_count && plan->in[input].dtype != INLAY_UNDEFINED;
 }
 
-/* fewest: columns that the mask may have. */
-static inlay_status place_mask(const kit_tensor *tensor, const attention_plan *plan, int64_t fewest, mask_plan *out,
-                               inlay_diag *diag)
+/* Plans the strides of a mask. min_columns: minimum columns of the mask, unless it has one. */
+static inlay_status place_mask(const kit_tensor *tensor, const attention_plan *plan, int64_t min_columns,
+                               mask_plan *out, inlay_diag *diag)
 {
     const int64_t whole[3] = { plan->batch, plan->q_heads, plan->queries };
     int64_t step;
 
     if (tensor->rank < 1 || tensor->rank > 4 || tensor->dims[tensor->rank - 1] > plan->keys ||
-        (tensor->dims[tensor->rank - 1] < fewest && tensor->dims[tensor->rank - 1] != 1))
+        (tensor->dims[tensor->rank - 1] < min_columns && tensor->dims[tensor->rank - 1] != 1))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "a mask has rank %u; it must broadcast to batch, heads, queries, keys", tensor->rank);
     step = out->keys = tensor->dims[tensor->rank - 1];
-    for (uint32_t d = tensor->rank - 1, at = 3; d-- > 0;) {
-        at--;
-        if (tensor->dims[d] != 1 && tensor->dims[d] != whole[at])
+    for (uint32_t d = tensor->rank - 1, axis = 3; d-- > 0;) {
+        axis--;
+        if (tensor->dims[d] != 1 && tensor->dims[d] != whole[axis])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "dim %u of a mask is %lld, not 1 or %lld", d,
-                              (long long)tensor->dims[d], (long long)whole[at]);
-        out->stride[at] = tensor->dims[d] == 1 ? 0 : step;
+                              (long long)tensor->dims[d], (long long)whole[axis]);
+        out->stride[axis] = tensor->dims[d] == 1 ? 0 : step;
         step *= tensor->dims[d];
     }
     return INLAY_OK;
 }
 
-static inlay_status check_past(const kit_plan *plan, const attention_plan *p, uint32_t input, int64_t size,
+static inlay_status check_past(const kit_plan *plan, const attention_plan *attention, uint32_t input, int64_t size,
                                inlay_diag *diag)
 {
     const kit_tensor *tensor = &plan->in[input];
 
-    if (!given(plan, input) || (tensor->rank == 4 && tensor->dims[0] == p->batch && tensor->dims[1] == p->kv_heads &&
-                                tensor->dims[2] == p->past && tensor->dims[3] == size))
+    if (!given(plan, input) ||
+        (tensor->rank == 4 && tensor->dims[0] == attention->batch && tensor->dims[1] == attention->kv_heads &&
+         tensor->dims[2] == attention->past && tensor->dims[3] == size))
         return INLAY_OK;
     return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s must be [%lld, %lld, %lld, %lld]",
-                      input == 4 ? "past_key" : "past_value", (long long)p->batch, (long long)p->kv_heads,
-                      (long long)p->past, (long long)size);
+                      input == 4 ? "past_key" : "past_value", (long long)attention->batch,
+                      (long long)attention->kv_heads, (long long)attention->past, (long long)size);
 }
 
-static inlay_status read_shapes(const attention_state *state, const kit_plan *plan, attention_plan *p, inlay_diag *diag)
+static inlay_status read_shapes(const attention_state *state, const kit_plan *plan, attention_plan *attention,
+                                inlay_diag *diag)
 {
-    const kit_tensor *tensor = &plan->in[0], *k = &plan->in[1], *v = &plan->in[2];
+    const kit_tensor *query = &plan->in[0], *key = &plan->in[1], *value = &plan->in[2];
     int64_t keys = 0, values = 0, heads = 0, size = 0;
-    bool packed = tensor->rank == 3;
+    bool packed = query->rank == 3;
     inlay_status status;
 
-    INLAY_TRY(split_heads(tensor, state->q_heads, "Q", &p->q_heads, &p->queries, &p->size, &p->strides, diag));
-    INLAY_TRY(split_heads(k, state->kv_heads, "K", &p->kv_heads, &keys, &size, &p->k, diag));
-    INLAY_TRY(split_heads(v, state->kv_heads, "V", &heads, &values, &p->v_size, &p->v, diag));
-    p->batch = tensor->dims[0];
-    if (size != p->size || keys != values || heads != p->kv_heads || k->dims[0] != p->batch || v->dims[0] != p->batch ||
-        p->kv_heads == 0 || p->q_heads % p->kv_heads != 0)
+    INLAY_TRY(split_heads(query, state->q_heads, "Q", &attention->q_heads, &attention->queries, &attention->size,
+                          &attention->strides, diag));
+    INLAY_TRY(split_heads(key, state->kv_heads, "K", &attention->kv_heads, &keys, &size, &attention->k, diag));
+    INLAY_TRY(split_heads(value, state->kv_heads, "V", &heads, &values, &attention->v_size, &attention->v, diag));
+    attention->batch = query->dims[0];
+    if (size != attention->size || keys != values || heads != attention->kv_heads || key->dims[0] != attention->batch ||
+        value->dims[0] != attention->batch || attention->kv_heads == 0 || attention->q_heads % attention->kv_heads != 0)
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
-            "Q has %lld heads of %lld, K %lld of %lld over %lld positions, V %lld over %lld: they do not fit",
-            (long long)p->q_heads, (long long)p->size, (long long)p->kv_heads, (long long)size, (long long)keys,
-            (long long)heads, (long long)values);
+            "Q has %lld heads of %lld, K %lld of %lld over %lld positions, V %lld over %lld: the shapes do not match",
+            (long long)attention->q_heads, (long long)attention->size, (long long)attention->kv_heads, (long long)size,
+            (long long)keys, (long long)heads, (long long)values);
     if (!state->own) {
         if (given(plan, 4) != given(plan, 5))
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "past_key and past_value come together or not at all");
-        p->past = given(plan, 4) && plan->in[4].rank == 4 ? plan->in[4].dims[2] : 0;
-        INLAY_TRY(check_past(plan, p, 4, p->size, diag));
-        INLAY_TRY(check_past(plan, p, 5, p->v_size, diag));
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "past_key and past_value must be given together");
+        attention->past = given(plan, 4) && plan->in[4].rank == 4 ? plan->in[4].dims[2] : 0;
+        INLAY_TRY(check_past(plan, attention, 4, attention->size, diag));
+        INLAY_TRY(check_past(plan, attention, 5, attention->v_size, diag));
     }
-    p->keys = keys + p->past;
+    attention->keys = keys + attention->past;
     if (given(plan, 3))
-        INLAY_TRY(place_mask(&plan->in[3], p, state->own ? p->keys : 0, &p->mask, diag));
+        INLAY_TRY(place_mask(&plan->in[3], attention, state->own ? attention->keys : 0, &attention->mask, diag));
     if (state->own && given(plan, 4))
-        INLAY_TRY(place_mask(&plan->in[4], p, p->keys, &p->hidden, diag));
-    if (given(plan, 6) && plan->in[6].count != p->batch)
+        INLAY_TRY(place_mask(&plan->in[4], attention, attention->keys, &attention->hidden, diag));
+    if (given(plan, 6) && plan->in[6].count != attention->batch)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "nonpad_kv_seqlen has %lld elements for a batch of %lld",
-                          (long long)plan->in[6].count, (long long)p->batch);
-    p->y = packed ? (struct strides){ p->queries * p->q_heads * p->v_size, p->v_size, p->q_heads * p->v_size }
-                  : (struct strides){ p->q_heads * p->queries * p->v_size, p->queries * p->v_size, p->v_size };
-    const int64_t counts[4] = { p->batch * p->q_heads * p->queries * p->v_size,
-                                p->batch * p->kv_heads * p->keys * p->size,
-                                p->batch * p->kv_heads * p->keys * p->v_size,
-                                p->batch * p->q_heads * p->queries * p->keys };
-    for (uint32_t o = 0; o < plan->out_count && o < 4; o++)
-        if (plan->out[o].dtype != INLAY_UNDEFINED && plan->out[o].count != counts[o])
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u has %lld elements, not %lld", o,
-                              (long long)plan->out[o].count, (long long)counts[o]);
+                          (long long)plan->in[6].count, (long long)attention->batch);
+    attention->y = packed ? (struct strides){ attention->queries * attention->q_heads * attention->v_size,
+                                              attention->v_size, attention->q_heads * attention->v_size }
+                          : (struct strides){ attention->q_heads * attention->queries * attention->v_size,
+                                              attention->queries * attention->v_size, attention->v_size };
+    const int64_t counts[4] = { attention->batch * attention->q_heads * attention->queries * attention->v_size,
+                                attention->batch * attention->kv_heads * attention->keys * attention->size,
+                                attention->batch * attention->kv_heads * attention->keys * attention->v_size,
+                                attention->batch * attention->q_heads * attention->queries * attention->keys };
+    for (uint32_t output = 0; output < plan->out_count && output < 4; output++)
+        if (plan->out[output].dtype != INLAY_UNDEFINED && plan->out[output].count != counts[output])
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u has %lld elements, not %lld", output,
+                              (long long)plan->out[output].count, (long long)counts[output]);
 done:
     return status;
 }
@@ -201,73 +209,89 @@ static uint64_t align64(int64_t bytes)
     return ((uint64_t)bytes + 63) & ~UINT64_C(63);
 }
 
-static void describe_products(const attention_state *state, const kit_plan *plan, attention_plan *p)
+static void describe_products(const attention_state *state, const kit_plan *plan, attention_plan *attention)
 {
     uint32_t type = plan->in[0].dtype == INLAY_DOUBLE || plan->in[2].dtype == INLAY_DOUBLE ? GEMM_F64 : GEMM_F32;
     inlay_dtype sums = type == GEMM_F64 ? INLAY_DOUBLE : INLAY_FLOAT;
-    int64_t bytes = type == GEMM_F64 ? 8 : 4, row = p->keys * bytes;
+    int64_t bytes = type == GEMM_F64 ? 8 : 4, row = attention->keys * bytes;
     uint64_t gemm;
 
-    p->block = row > 0 ? SCORE_BYTES / row : MAX_BLOCK;
-    p->block = p->block > MAX_BLOCK ? MAX_BLOCK : p->block < 8 ? 8 : p->block;
-    p->block = p->block < p->queries ? p->block : p->queries > 0 ? p->queries : 1;
-    p->qk = (gemm_job){
-        .kernel = gemm_kernel_best(type), .batch = 1, .m = p->block, .n = p->keys, .k = p->size, .c_stride = p->keys
-    };
-    p->qk.a =
+    INLAY_CHECK(attention->size >= 0 && attention->keys >= attention->past);
+    attention->block = row > 0 ? SCORE_BYTES / row : MAX_BLOCK;
+    attention->block = attention->block > MAX_BLOCK ? MAX_BLOCK : attention->block < 8 ? 8 : attention->block;
+    attention->block = attention->block < attention->queries ? attention->block
+                       : attention->queries > 0              ? attention->queries
+                                                             : 1;
+    attention->qk = (gemm_job){ .kernel = gemm_kernel_best(type),
+                                .batch = 1,
+                                .m = attention->block,
+                                .n = attention->keys,
+                                .k = attention->size,
+                                .c_stride = attention->keys };
+    attention->qk.a =
         (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
-                        .line_stride = p->strides.row,
+                        .line_stride = attention->strides.row,
                         .k_stride = 1,
-                        .scale = state->scale != 0 ? state->scale : 1 / sqrt((double)(p->size > 0 ? p->size : 1)) };
-    p->qk.b =
-        (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[1].dtype), .line_stride = p->k.row, .k_stride = 1 };
-    p->pv = (gemm_job){
-        .kernel = p->qk.kernel, .batch = 1, .m = p->block, .n = p->v_size, .k = p->keys, .c_stride = p->v_size
-    };
-    p->pv.a = (gemm_operand){ .pack = gemm_strided_pack(type, sums), .line_stride = p->keys, .k_stride = 1 };
-    p->pv.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[2].dtype),
-                              .line_stride = 1,
-                              .k_stride = p->v.row,
-                              .in_place = plan->in[2].dtype == sums };
-    gemm_plan(&p->qk, 1);
-    gemm_plan(&p->pv, 1);
-    gemm = p->qk.thread_bytes > p->pv.thread_bytes ? p->qk.thread_bytes : p->pv.thread_bytes;
-    p->scores_at = align64((int64_t)gemm);
-    p->result_at = p->scores_at + align64(p->block * row);
-    p->mask_at = p->result_at + align64(p->block * p->v_size * bytes);
-    p->thread_bytes = p->mask_at + align64(row);
+                        .scale = state->scale != 0 ? state->scale
+                                                   : 1 / sqrt((double)(attention->size > 0 ? attention->size : 1)) };
+    attention->qk.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[1].dtype),
+                                      .line_stride = attention->k.row,
+                                      .k_stride = 1 };
+    attention->pv = (gemm_job){ .kernel = attention->qk.kernel,
+                                .batch = 1,
+                                .m = attention->block,
+                                .n = attention->v_size,
+                                .k = attention->keys,
+                                .c_stride = attention->v_size };
+    attention->pv.a =
+        (gemm_operand){ .pack = gemm_strided_pack(type, sums), .line_stride = attention->keys, .k_stride = 1 };
+    attention->pv.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[2].dtype),
+                                      .line_stride = 1,
+                                      .k_stride = attention->v.row,
+                                      .in_place = plan->in[2].dtype == sums };
+    gemm_plan(&attention->qk, 1);
+    gemm_plan(&attention->pv, 1);
+    gemm = attention->qk.thread_bytes > attention->pv.thread_bytes ? attention->qk.thread_bytes
+                                                                   : attention->pv.thread_bytes;
+    attention->scores_at = align64((int64_t)gemm);
+    attention->result_at = attention->scores_at + align64(attention->block * row);
+    attention->mask_at = attention->result_at + align64(attention->block * attention->v_size * bytes);
+    attention->thread_bytes = attention->mask_at + align64(row);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const attention_state *s = state;
-    attention_plan *p = kit_plan_new(plan, sizeof *p);
+    const attention_state *attributes = state;
+    attention_plan *attention = kit_plan_new(plan, sizeof *attention);
     inlay_status status;
 
-    if (p == NULL)
+    if (attention == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of an Attention");
-    INLAY_TRY(read_shapes(s, plan, p, diag));
-    p->k_copied = p->past > 0 || (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED);
-    p->v_copied = p->past > 0 || (plan->out_count > 2 && plan->out[2].dtype != INLAY_UNDEFINED);
-    if (p->k_copied) {
+    INLAY_TRY(read_shapes(attributes, plan, attention, diag));
+    attention->k_copied = attention->past > 0 || (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED);
+    attention->v_copied = attention->past > 0 || (plan->out_count > 2 && plan->out[2].dtype != INLAY_UNDEFINED);
+    if (attention->k_copied) {
         if (plan->out_count <= 1 || plan->out[1].dtype == INLAY_UNDEFINED) {
-            p->k_at = p->shared_bytes;
-            p->shared_bytes +=
-                align64((int64_t)kit_bytes(plan->in[1].dtype, p->batch * p->kv_heads * p->keys * p->size));
+            attention->k_at = attention->shared_bytes;
+            attention->shared_bytes += align64((int64_t)kit_bytes(
+                plan->in[1].dtype, attention->batch * attention->kv_heads * attention->keys * attention->size));
         }
-        p->k = (struct strides){ p->kv_heads * p->keys * p->size, p->keys * p->size, p->size };
+        attention->k = (struct strides){ attention->kv_heads * attention->keys * attention->size,
+                                         attention->keys * attention->size, attention->size };
     }
-    if (p->v_copied) {
+    if (attention->v_copied) {
         if (plan->out_count <= 2 || plan->out[2].dtype == INLAY_UNDEFINED) {
-            p->v_at = p->shared_bytes;
-            p->shared_bytes +=
-                align64((int64_t)kit_bytes(plan->in[2].dtype, p->batch * p->kv_heads * p->keys * p->v_size));
+            attention->v_at = attention->shared_bytes;
+            attention->shared_bytes += align64((int64_t)kit_bytes(
+                plan->in[2].dtype, attention->batch * attention->kv_heads * attention->keys * attention->v_size));
         }
-        p->v = (struct strides){ p->kv_heads * p->keys * p->v_size, p->keys * p->v_size, p->v_size };
+        attention->v = (struct strides){ attention->kv_heads * attention->keys * attention->v_size,
+                                         attention->keys * attention->v_size, attention->v_size };
     }
-    describe_products(s, plan, p);
-    if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)plan->max_threads, &plan->workspace_bytes) ||
-        __builtin_add_overflow(plan->workspace_bytes, p->shared_bytes, &plan->workspace_bytes))
+    describe_products(attributes, plan, attention);
+    INLAY_CHECK(attention->block > 0);
+    if (__builtin_mul_overflow(attention->thread_bytes, (uint64_t)plan->max_threads, &plan->workspace_bytes) ||
+        __builtin_add_overflow(plan->workspace_bytes, attention->shared_bytes, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this attention exceeds the address space");
 done:
     return status;
@@ -275,23 +299,24 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-/* The keys that query i may see for reasons of position. */
+/* The keys visible to a query because of its position. */
 typedef struct key_range {
     int64_t first, end;
 } key_range;
 
-static key_range find_range(const attention_call *call, int64_t b, int64_t i)
+static key_range find_range(const attention_call *call, int64_t batch, int64_t query)
 {
     const attention_plan *plan = call->plan;
     key_range range = { 0, plan->keys };
-    int64_t at = i + plan->past; /* the query's own position among the keys */
+    int64_t at = query + plan->past; /* the position of the query among the keys */
 
+    INLAY_CHECK(query >= 0 && query < plan->queries && batch < plan->batch);
     if (kit_has_input(call->call, 6)) {
-        int64_t length = arg_index(&call->call->in[6], b);
+        int64_t length = arg_index(&call->call->in[6], batch);
         length = length < 0 ? 0 : length > plan->keys ? plan->keys : length;
         range.end = length;
         if (plan->past == 0)
-            at = i + length - plan->queries;
+            at = query + length - plan->queries;
     }
     if (call->state->causal && at + 1 < range.end)
         range.end = at + 1;
@@ -328,6 +353,7 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
     int64_t blocks = (plan->queries + plan->block - 1) / plan->block;
     char *room = (char *)call->call->workspace + plan->shared_bytes + worker * plan->thread_bytes;
 
+    INLAY_CHECK(plan->block > 0 && plan->q_heads > 0);
     for (int64_t index = begin; index < end; index++) {
         int64_t first = index % blocks * plan->block, head = index / blocks;
         int64_t last = first + plan->block < plan->queries ? first + plan->block : plan->queries;
@@ -339,32 +365,35 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* Past and new rows one after the other, [batch, heads, keys, size]. */
+/* Concatenates past and new rows: [batch, heads, keys, size]. */
 static void join(const kit_call *call, const attention_plan *plan, uint32_t input, uint32_t past, int64_t heads_in_row,
                  int64_t size, char *to)
 {
     const kit_tensor *tensor = &call->in[input];
-    size_t row = (size_t)kit_bytes(tensor->dtype, size), old = (size_t)plan->past * row;
-    int64_t fresh = plan->keys - plan->past;
-    const char *from = tensor->data, *before = past < call->in_count ? call->in[past].data : NULL;
+    size_t row_bytes = (size_t)kit_bytes(tensor->dtype, size), past_bytes = (size_t)plan->past * row_bytes;
+    int64_t new_rows = plan->keys - plan->past;
+    const char *from = tensor->data, *past_data = past < call->in_count ? call->in[past].data : NULL;
 
-    for (int64_t b = 0; b < plan->batch; b++)
-        for (int64_t h = 0; h < plan->kv_heads; h++) {
-            int64_t head = b * plan->kv_heads + h;
-            if (old > 0)
-                memcpy(to, before + (size_t)head * old, old);
-            to += old;
-            for (int64_t i = 0; i < fresh; i++, to += row)
+    INLAY_CHECK(plan->keys >= plan->past);
+    for (int64_t batch = 0; batch < plan->batch; batch++)
+        for (int64_t kv_head = 0; kv_head < plan->kv_heads; kv_head++) {
+            int64_t head = batch * plan->kv_heads + kv_head;
+            if (past_bytes > 0)
+                memcpy(to, past_data + (size_t)head * past_bytes, past_bytes);
+            to += past_bytes;
+            for (int64_t row = 0; row < new_rows; row++, to += row_bytes)
                 memcpy(to,
-                       from + (size_t)(heads_in_row > 0 ? (b * fresh + i) * heads_in_row + h : head * fresh + i) * row,
-                       row);
+                       from + (size_t)(heads_in_row > 0 ? (batch * new_rows + row) * heads_in_row + kv_head
+                                                        : head * new_rows + row) *
+                                  row_bytes,
+                       row_bytes);
         }
 }
 
 static inlay_status run(const kit_call *call)
 {
     const attention_plan *plan = call->plan;
-    attention_call a = {
+    attention_call attention = {
         .call = call, .state = call->state, .plan = plan, .k = call->in[1].data, .v = call->in[2].data
     };
     int64_t blocks = (plan->queries + plan->block - 1) / plan->block;
@@ -372,14 +401,14 @@ static inlay_status run(const kit_call *call)
     if (plan->k_copied) {
         char *to = kit_has_output(call, 1) ? call->out[1].data : (char *)call->workspace + plan->k_at;
         join(call, plan, 1, 4, call->in[1].rank == 3 ? plan->kv_heads : 0, plan->size, to);
-        a.k = to;
+        attention.k = to;
     }
     if (plan->v_copied) {
         char *to = kit_has_output(call, 2) ? call->out[2].data : (char *)call->workspace + plan->v_at;
         join(call, plan, 2, 5, call->in[2].rank == 3 ? plan->kv_heads : 0, plan->v_size, to);
-        a.v = to;
+        attention.v = to;
     }
-    return kit_parallel(call, plan->batch * plan->q_heads * blocks, 1, run_blocks, &a);
+    return kit_parallel(call, plan->batch * plan->q_heads * blocks, 1, run_blocks, &attention);
 }
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
@@ -392,7 +421,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     for (uint32_t i = 0; i < 3; i++)
         if (shapes->in[i].count < 0)
             return;
-    /* Sizes that are only assumed may not fit each other, as those of a mask: what is known by then is enough. */
+    /* Assumed sizes, such as those of a mask, may not match each other. The sizes read until then are sufficient. */
     if (read_shapes(&state, shapes, &plan, NULL) != INLAY_OK && plan.keys == 0)
         return;
     out->flops = 2.0 * (double)plan.batch * (double)plan.q_heads * (double)plan.queries * (double)plan.keys *

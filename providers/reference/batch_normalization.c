@@ -1,11 +1,12 @@
 /* BatchNormalization: ONNX 1, 6, 7, 9, 14, 15.
  *
- * For inference the four parameters come down to one factor and one offset per channel, made once when they are
- * constants. In training the moments are those of the batch, and the running ones follow.
+ * For inference the four parameters are combined to one factor and one offset per channel; for constants this is done
+ * once. In training the moments are those of the batch, and the running moments are updated.
  *
- * When is it training? 14 and 15 have training_mode. Before, a node with more outputs than Y trained, unless (1 and 6)
- * is_test says that it does not. */
+ * Versions 14 and 15 have the attribute training_mode. Earlier versions train if the node has more outputs than Y,
+ * unless (1 and 6) is_test is set. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -14,10 +15,10 @@
 #define BODY "batch_normalization.inc"
 #include "floats.inc"
 
-typedef void (*batch_apply_fn)(const void *input, void *output, int64_t begin, int64_t end, int64_t channels, int64_t s,
-                               const void *factors, const void *offsets);
-typedef void (*batch_moments_fn)(const void *input, int64_t n, int64_t channels, int64_t s, int64_t c, double *mean,
-                                 double *variance);
+typedef void (*batch_apply_fn)(const void *input, void *output, int64_t begin, int64_t end, int64_t channels,
+                               int64_t spatial, const void *factors, const void *offsets);
+typedef void (*batch_moments_fn)(const void *input, int64_t batches, int64_t channels, int64_t spatial, int64_t channel,
+                                 double *mean, double *variance);
 static const batch_apply_fn batch_apply[INLAY_DTYPE_COUNT] = BY_FLOAT(batch_apply);
 static const batch_moments_fn batch_moments[INLAY_DTYPE_COUNT] = BY_FLOAT(batch_moments);
 
@@ -28,42 +29,42 @@ typedef struct batch_state {
     double epsilon, momentum;
     bool training;
     bool per_activation;   /* spatial = 0 (1, 6, 7): parameters for each element of a sample */
-    int64_t folded;        /* entries of factor and offset, 0 when the parameters are not constants */
-    void *factor, *offset; /* [folded] double when X is, else float; in the same block as the struct */
+    int64_t folded;        /* entries of factor and offset, 0 if the parameters are not constants */
+    void *factor, *offset; /* [folded] double if X is double, else float; in the same block as the struct */
 } batch_state;
 
-/* Makes factor[c] and offset[c] for c in [0, count); both double when wide, else float. */
+/* Computes factor[channel] and offset[channel] for [0, count); both are double if `wide`, else float. */
 static void batch_fold(const void *const parameters[5], const inlay_dtype dtypes[5], int64_t count, double epsilon,
                        bool wide, void *factor, void *offset)
 {
-    for (int64_t c = 0; c < count; c++) {
-        double a = convert_get_f64(dtypes[IN_SCALE], parameters[IN_SCALE], c) /
-                   sqrt(convert_get_f64(dtypes[IN_VARIANCE], parameters[IN_VARIANCE], c) + epsilon);
-        double b = convert_get_f64(dtypes[IN_BIAS], parameters[IN_BIAS], c) -
-                   convert_get_f64(dtypes[IN_MEAN], parameters[IN_MEAN], c) * a;
+    for (int64_t channel = 0; channel < count; channel++) {
+        double scale = convert_get_f64(dtypes[IN_SCALE], parameters[IN_SCALE], channel) /
+                       sqrt(convert_get_f64(dtypes[IN_VARIANCE], parameters[IN_VARIANCE], channel) + epsilon);
+        double shift = convert_get_f64(dtypes[IN_BIAS], parameters[IN_BIAS], channel) -
+                       convert_get_f64(dtypes[IN_MEAN], parameters[IN_MEAN], channel) * scale;
         if (wide) {
-            ((double *)factor)[c] = a;
-            ((double *)offset)[c] = b;
+            ((double *)factor)[channel] = scale;
+            ((double *)offset)[channel] = shift;
         } else {
-            ((float *)factor)[c] = (float)a;
-            ((float *)offset)[c] = (float)b;
+            ((float *)factor)[channel] = (float)scale;
+            ((float *)offset)[channel] = (float)shift;
         }
     }
 }
 
 static int64_t constant_count(const inlay_value_info *value)
 {
-    int64_t n = 1;
+    int64_t count = 1;
 
     for (uint32_t d = 0; d < value->rank; d++)
-        n *= value->dims[d].value;
-    return n;
+        count *= value->dims[d].value;
+    return count;
 }
 
 static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     bool wide = kit_input_dtype(node, 0) == INLAY_DOUBLE, constant = true;
-    size_t each = wide ? sizeof(double) : sizeof(float);
+    size_t entry_bytes = wide ? sizeof(double) : sizeof(float);
     const void *parameters[5] = { NULL };
     inlay_dtype dtypes[5] = { 0 };
     int64_t count = 0;
@@ -76,7 +77,7 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
             count = constant_count(kit_input(node, i));
         constant = constant && constant_count(kit_input(node, i)) == count;
     }
-    state = calloc(1, sizeof *state + (constant ? 2 * (size_t)count * each : 0));
+    state = calloc(1, sizeof *state + (constant ? 2 * (size_t)count * entry_bytes : 0));
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the parameters of a BatchNormalization");
     state->epsilon = kit_attr_float(node->info, "epsilon", 1e-5);
@@ -96,7 +97,7 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
             }
         }
         state->factor = state + 1;
-        state->offset = (char *)state->factor + (size_t)count * each;
+        state->offset = (char *)state->factor + (size_t)count * entry_bytes;
         state->folded = count;
         batch_fold(parameters, dtypes, count, state->epsilon, wide, state->factor, state->offset);
         for (uint32_t i = IN_SCALE; i <= IN_VARIANCE; i++)
@@ -106,10 +107,11 @@ static inlay_status prepare_batch(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-/* X as [n, channels, state]; a tensor of rank 1 is N samples of one channel (BatchNormalization-9). */
-static void batch_view(const batch_state *state, const kit_tensor *input, int64_t *n, int64_t *channels, int64_t *inner)
+/* Views X as [batches, channels, inner]; a tensor of rank 1 is N samples of one channel (BatchNormalization-9). */
+static void batch_view(const batch_state *state, const kit_tensor *input, int64_t *batches, int64_t *channels,
+                       int64_t *inner)
 {
-    *n = input->rank > 0 ? input->dims[0] : 1;
+    *batches = input->rank > 0 ? input->dims[0] : 1;
     *channels = 1;
     *inner = 1;
     for (uint32_t d = 1; d < input->rank && input->count > 0; d++)
@@ -118,16 +120,16 @@ static void batch_view(const batch_state *state, const kit_tensor *input, int64_
 
 static inlay_status shape_batch(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const batch_state *s = state;
-    int64_t n, channels, inner;
+    const batch_state *attributes = state;
+    int64_t batches, channels, inner;
 
-    batch_view(s, &plan->in[0], &n, &channels, &inner);
+    batch_view(attributes, &plan->in[0], &batches, &channels, &inner);
     for (uint32_t i = IN_SCALE; i <= IN_VARIANCE && plan->in[0].count > 0; i++)
         if (plan->in_count > i && plan->in[i].count != channels)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                               "BatchNormalization: input %u has %lld elements for %lld channels", i,
                               (long long)plan->in[i].count, (long long)channels);
-    if (s->folded == 0)
+    if (attributes->folded == 0)
         plan->workspace_bytes = (uint64_t)channels * 4 * sizeof(double);
     return INLAY_OK;
 }
@@ -137,7 +139,7 @@ typedef struct batch_job {
     const batch_state *state;
     const void *factor, *offset;
     double *mean, *variance; /* [channels] of the batch, training only */
-    int64_t n, channels, inner;
+    int64_t batches, channels, inner;
 } batch_job;
 
 static inlay_status batch_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -146,6 +148,7 @@ static inlay_status batch_rows(void *user, int64_t begin, int64_t end, uint32_t 
     const kit_tensor *input = &job->call->in[0];
 
     (void)worker;
+    INLAY_CHECK(job->factor != NULL && job->offset != NULL);
     batch_apply[input->dtype](input->data, job->call->out[0].data, begin, end, job->channels, job->inner, job->factor,
                               job->offset);
     return INLAY_OK;
@@ -157,32 +160,34 @@ static inlay_status batch_channels(void *user, int64_t begin, int64_t end, uint3
     const kit_tensor *input = &job->call->in[0];
 
     (void)worker;
-    for (int64_t c = begin; c < end; c++)
-        batch_moments[input->dtype](input->data, job->n, job->channels, job->inner, c, &job->mean[c],
-                                    &job->variance[c]);
+    INLAY_CHECK(end <= job->channels);
+    for (int64_t channel = begin; channel < end; channel++)
+        batch_moments[input->dtype](input->data, job->batches, job->channels, job->inner, channel, &job->mean[channel],
+                                    &job->variance[channel]);
     return INLAY_OK;
 }
 
-static void put(kit_tensor *tensor, int64_t i, double value)
+static void put(kit_tensor *tensor, int64_t index, double value)
 {
-    convert_from_f64(tensor->dtype, tensor->data, i, 1, &value, 0);
+    INLAY_CHECK(index >= 0 && index < tensor->count);
+    convert_from_f64(tensor->dtype, tensor->data, index, 1, &value, 0);
 }
 
-/* Outputs 1 and 2: the running moments; 3 and 4 (before 14): those of the batch. */
+/* Writes outputs 1 and 2, the running moments, and 3 and 4 (before version 14), the moments of the batch. */
 static void batch_running(const batch_job *job)
 {
     const kit_call *call = job->call;
-    double m = job->state->momentum;
+    double momentum = job->state->momentum;
 
-    for (int64_t c = 0; c < job->channels; c++) {
-        double before[2] = { convert_get_f64(call->in[IN_MEAN].dtype, call->in[IN_MEAN].data, c),
-                             convert_get_f64(call->in[IN_VARIANCE].dtype, call->in[IN_VARIANCE].data, c) };
-        double batch[2] = { job->mean[c], job->variance[c] };
+    for (int64_t channel = 0; channel < job->channels; channel++) {
+        double before[2] = { convert_get_f64(call->in[IN_MEAN].dtype, call->in[IN_MEAN].data, channel),
+                             convert_get_f64(call->in[IN_VARIANCE].dtype, call->in[IN_VARIANCE].data, channel) };
+        double batch[2] = { job->mean[channel], job->variance[channel] };
         for (uint32_t i = 0; i < 2; i++) {
             if (kit_has_output(call, 1 + i))
-                put(&call->out[1 + i], c, before[i] * m + batch[i] * (1 - m));
+                put(&call->out[1 + i], channel, before[i] * momentum + batch[i] * (1 - momentum));
             if (kit_has_output(call, 3 + i))
-                put(&call->out[3 + i], c, batch[i]);
+                put(&call->out[3 + i], channel, batch[i]);
         }
     }
 }
@@ -199,7 +204,8 @@ static inlay_status run_batch(const kit_call *call)
 
     if (input->count == 0)
         return INLAY_OK;
-    batch_view(state, input, &job.n, &job.channels, &job.inner);
+    batch_view(state, input, &job.batches, &job.channels, &job.inner);
+    INLAY_CHECK(state->folded == 0 || state->folded == job.channels);
     if (state->folded == 0) {
         double *factor = call->workspace, *offset = factor + job.channels;
         for (uint32_t i = IN_SCALE; i <= IN_VARIANCE; i++) {
@@ -209,7 +215,8 @@ static inlay_status run_batch(const kit_call *call)
         if (state->training) {
             job.mean = offset + job.channels;
             job.variance = job.mean + job.channels;
-            status = kit_parallel(call, job.channels, BATCH_GRAIN / (job.n * job.inner) + 1, batch_channels, &job);
+            status =
+                kit_parallel(call, job.channels, BATCH_GRAIN / (job.batches * job.inner) + 1, batch_channels, &job);
             if (status != INLAY_OK)
                 return status;
             parameters[IN_MEAN] = job.mean;
@@ -220,7 +227,7 @@ static inlay_status run_batch(const kit_call *call)
         job.factor = factor;
         job.offset = offset;
     }
-    status = kit_parallel(call, job.n * job.channels, BATCH_GRAIN / job.inner + 1, batch_rows, &job);
+    status = kit_parallel(call, job.batches * job.channels, BATCH_GRAIN / job.inner + 1, batch_rows, &job);
     if (status == INLAY_OK && state->training)
         batch_running(&job);
     return status;

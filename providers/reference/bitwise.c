@@ -1,4 +1,4 @@
-/* BitwiseAnd, BitwiseOr, BitwiseXor (ONNX 18), BitShift (11). The sign makes no difference, so loops are by width. */
+/* BitwiseAnd, BitwiseOr, BitwiseXor (ONNX 18), BitShift (11). One loop per width, since the sign does not matter. */
 #include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
@@ -6,11 +6,11 @@
 #define AND(a, b) ((a) & (b))
 #define OR(a, b) ((a) | (b))
 #define XOR(a, b) ((a) ^ (b))
-/* Shifting by the width or more leaves nothing. */
+/* Shifting by the width or more gives 0. */
 #define LEFT(a, b) ((b) < 8 * sizeof(T) ? (uint64_t)(a) << (b) : 0)
 #define RIGHT(a, b) ((b) < 8 * sizeof(T) ? (uint64_t)(a) >> (b) : 0)
 
-#define R T
+#define RESULT T
 #define T uint8_t
 #define SUFFIX _8
 #include "bitwise.inc"
@@ -23,7 +23,7 @@
 #define T uint64_t
 #define SUFFIX _64
 #include "bitwise.inc"
-#undef R
+#undef RESULT
 
 typedef struct bitwise_row {
     const char *name;

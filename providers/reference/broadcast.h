@@ -1,18 +1,19 @@
-/* broadcast.h - numpy broadcasting, worked out once per shape.
+/* broadcast.h - numpy broadcasting, planned once per shape.
  *
- * bcast_init() turns the shapes of up to BCAST_MAX inputs and of the output into strides and merges neighbouring
- * dimensions that are walked alike, so that [N, C, H, W] + [C, 1, 1] becomes [N, C, H * W] and equal shapes become one
- * dimension. A kernel keeps the bcast in its plan and walks it in rows: along a row every input advances by step 0
- * or 1.
+ * bcast_init() turns the shapes of up to BCAST_MAX inputs and of the output into strides. It merges adjacent
+ * dimensions with the same pattern of strides: [N, C, H, W] + [C, 1, 1] becomes [N, C, H * W], and equal shapes become
+ * one dimension. A kernel keeps the struct in its plan and iterates over rows. Along a row, each input advances by a
+ * step of 0 or 1.
  *
  *     bcast_cursor c;
  *     for (bcast_start(b, begin, &c); bcast_row(b, &c, end); )
  *         loop(out + c.out, x + c.at[0], b->step[0], y + c.at[1], b->step[1], c.count);
  *
- * All offsets count elements. Ranges [begin, end) of output elements may be given to different threads. */
+ * All offsets count elements. Different threads may process different ranges [begin, end) of output elements. */
 #ifndef BROADCAST_H
 #define BROADCAST_H
 #include "inlay/kit.h"
+#include "inlay/check.h"
 
 enum { BCAST_MAX = 4 };
 
@@ -26,25 +27,25 @@ struct bcast {
     int64_t stride[BCAST_MAX][INLAY_MAX_RANK]; /* 0 where the input is repeated */
 };
 
-/* Where a walk stands. */
+/* The position of an iteration over rows. */
 typedef struct bcast_cursor {
-    int64_t out;           /* first output element of the piece in hand */
-    int64_t at[BCAST_MAX]; /* the input elements that go with it */
+    int64_t out;           /* first output element of the current piece */
+    int64_t at[BCAST_MAX]; /* the first element of the piece in each input */
     int64_t count;         /* elements of the piece */
-    int64_t next;          /* first output element of the piece after it */
+    int64_t next;          /* first output element of the next piece */
     int64_t index[INLAY_MAX_RANK];
-    int64_t base[BCAST_MAX]; /* of the row in hand */
+    int64_t base[BCAST_MAX]; /* of the current row */
     int64_t in_row;          /* position in the row where the next piece starts */
 } bcast_cursor;
 
-/* What bcast_init() reads of a shape. */
+/* A shape, as bcast_init() takes it. */
 typedef struct bcast_shape {
     const int64_t *dims;
     uint32_t rank;
 } bcast_shape;
 
-/* False when an input does not broadcast to the output, or there are more dimensions than INLAY_MAX_RANK or more inputs
- * than BCAST_MAX. */
+/* Returns false if an input does not broadcast to the output, or if there are more dimensions than INLAY_MAX_RANK or
+ * more inputs than BCAST_MAX. */
 static inline bool bcast_init(struct bcast *bcast, uint32_t inputs, const bcast_shape *in, bcast_shape out)
 {
     *bcast = (struct bcast){ .count = 1, .rank = 0, .inputs = inputs };
@@ -59,40 +60,40 @@ static inline bool bcast_init(struct bcast *bcast, uint32_t inputs, const bcast_
             if (d >= skip && in[k].dims[d - skip] != 1 && in[k].dims[d - skip] != out.dims[d])
                 return false;
         }
-    /* From the innermost dimension outwards, in reverse order for now. */
-    int64_t size[BCAST_MAX] = { 1, 1, 1, 1 };
+    /* Collect the dimensions from the innermost to the outermost; the order is reversed below. */
+    int64_t next_stride[BCAST_MAX] = { 1, 1, 1, 1 };
     for (uint32_t d = out.rank; d-- > 0;) {
-        int64_t n = out.dims[d], stride[BCAST_MAX] = { 0 };
-        bcast->count *= n;
-        if (n == 1)
+        int64_t size = out.dims[d], stride[BCAST_MAX] = { 0 };
+        bcast->count *= size;
+        if (size == 1)
             continue;
         for (uint32_t k = 0; k < inputs; k++) {
             uint32_t skip = out.rank - in[k].rank;
             bool repeated = d < skip || in[k].dims[d - skip] == 1;
-            stride[k] = repeated ? 0 : size[k];
-            size[k] *= repeated ? 1 : n;
+            stride[k] = repeated ? 0 : next_stride[k];
+            next_stride[k] *= repeated ? 1 : size;
         }
         bool merge = bcast->rank > 0;
         for (uint32_t k = 0; k < inputs && merge; k++)
             merge = stride[k] == bcast->stride[k][bcast->rank - 1] * bcast->dims[bcast->rank - 1];
         if (merge) {
-            bcast->dims[bcast->rank - 1] *= n;
+            bcast->dims[bcast->rank - 1] *= size;
             continue;
         }
         for (uint32_t k = 0; k < inputs; k++)
             bcast->stride[k][bcast->rank] = stride[k];
-        bcast->dims[bcast->rank++] = n;
+        bcast->dims[bcast->rank++] = size;
     }
     if (bcast->rank == 0)
         bcast->dims[bcast->rank++] = 1;
     for (uint32_t i = 0, j = bcast->rank - 1; i < j; i++, j--) {
-        int64_t n = bcast->dims[i];
+        int64_t size = bcast->dims[i];
         bcast->dims[i] = bcast->dims[j];
-        bcast->dims[j] = n;
+        bcast->dims[j] = size;
         for (uint32_t k = 0; k < inputs; k++) {
-            int64_t s = bcast->stride[k][i];
+            int64_t swapped_stride = bcast->stride[k][i];
             bcast->stride[k][i] = bcast->stride[k][j];
-            bcast->stride[k][j] = s;
+            bcast->stride[k][j] = swapped_stride;
         }
     }
     bcast->row = bcast->dims[bcast->rank - 1];
@@ -111,11 +112,13 @@ static inline bool bcast_init_tensors(struct bcast *bcast, uint32_t inputs, cons
     return bcast_init(bcast, inputs, shapes, (bcast_shape){ out->dims, out->rank });
 }
 
-/* Stands before output element begin. */
+/* Positions the cursor at output element `begin`. */
 static inline void bcast_start(const struct bcast *bcast, int64_t begin, bcast_cursor *cursor)
 {
     int64_t rest = begin;
 
+    INLAY_CHECK(bcast->rank >= 1 && bcast->rank <= INLAY_MAX_RANK);
+    INLAY_CHECK(begin >= 0);
     cursor->next = begin;
     for (uint32_t k = 0; k < BCAST_MAX; k++)
         cursor->base[k] = 0;
@@ -129,10 +132,11 @@ static inline void bcast_start(const struct bcast *bcast, int64_t begin, bcast_c
     cursor->in_row = cursor->index[bcast->rank - 1];
 }
 
-/* Steps to the next piece of a row that lies before end; false when there is none.
- * A walk may go on with a later end. */
+/* Moves to the next piece of a row before `end`; returns false if there is none. A later call may continue with a
+ * larger `end`. */
 static inline bool bcast_row(const struct bcast *bcast, bcast_cursor *cursor, int64_t end)
 {
+    INLAY_CHECK(bcast->inputs <= BCAST_MAX);
     if (cursor->next >= end)
         return false;
     cursor->out = cursor->next;

@@ -1,19 +1,20 @@
-/* Cast (ONNX 1, 6, 9, 13, 19, 21, 23, 24, 25), CastLike (15, 19, 21, 23, 24, 25), BitCast (26). The target is the dtype
- * of the output, which shape inference has read from `to`.
+/* Cast (ONNX 1, 6, 9, 13, 19, 21, 23, 24, 25), CastLike (15, 19, 21, 23, 24, 25), BitCast (26). The target type is the
+ * dtype of the output, which shape inference has read from `to`.
  *
- * Numbers go through the widest type that holds them exactly: int64 for integers, double for double and uint64, float
- * for the rest. Strings are written in the form of ONNX Runtime's (1, 0.1, 1e+10, NaN, INF, -INF; truth values as 1 and
- * 0), but with the fewest digits that read back the same, as ONNX's cases have them, where ONNX Runtime writes up to 8.
- * They are read in the C locale.
+ * Numbers are converted through a type that represents them exactly: int64 for integers, double for double and uint64,
+ * float for the rest. Strings have the form that ONNX Runtime writes (1, 0.1, 1e+10, NaN, INF, -INF; booleans as 1 and
+ * 0), but with the fewest digits that read back as the same number, as in ONNX's test cases; ONNX Runtime writes up to
+ * 8 digits. They are read in the C locale.
  *
- * ONNX leaves open what a float becomes that an integer type does not hold. Here, on every path and CPU: the fraction
- * is cut off; NaN becomes 0; what is left becomes the nearest number of a wider integer, int32 for INT32 and all types
- * of at most 16 bits, int64 for UINT32 and INT64, and for UINT64 the one of int64 or uint64 that has its sign; the
- * result is the low bits of that. So 300 is 44 as UINT8 and -1 is 255, as in ONNX Runtime and numpy on x86; 1e20 and
- * infinity are 255 as UINT8, -1 as INT8, and the largest of INT32, INT64 and UINT64. BOOL is false for 0 alone. Texts
- * that are not written as integers ("3e9") follow as double. */
+ * ONNX does not define the result for a float that the integer type cannot represent. Here, on every path and CPU, the
+ * fraction is truncated and NaN becomes 0. The value is then clamped to the range of a wider integer type: int32 for
+ * INT32 and all types of at most 16 bits, int64 for UINT32 and INT64, and for UINT64 int64 or uint64, depending on its
+ * sign. The result is the low bits of that. So 300 is 44 as UINT8 and -1 is 255, as in ONNX Runtime and numpy on x86;
+ * 1e20 and infinity are 255 as UINT8, -1 as INT8, and the largest value of INT32, INT64 and UINT64. BOOL is false only
+ * for 0. Strings that are not written as integers ("3e9") are converted as double. */
 #define _GNU_SOURCE /* strtod_l */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include <ctype.h>
 #include <locale.h>
@@ -22,21 +23,21 @@
 #include <strings.h>
 
 enum {
-    CAST_GRAIN = 128 /* blocks of ELEMENTWISE_BLOCK that a thread takes at least */
+    CAST_GRAIN = 128 /* minimum blocks of ELEMENTWISE_BLOCK per thread */
 };
 
 typedef struct cast_state {
-    uint32_t how;    /* of convert_from_*() */
-    locale_t c_only; /* when strings are read, otherwise 0 */
+    uint32_t how;    /* flags for convert_from_*() */
+    locale_t c_only; /* if strings are read, otherwise 0 */
 } cast_state;
 
 static void release_cast(void *state)
 {
-    cast_state *s = state;
+    cast_state *cast = state;
 
-    if (s != NULL && s->c_only != (locale_t)0)
-        freelocale(s->c_only);
-    free(s);
+    if (cast != NULL && cast->c_only != (locale_t)0)
+        freelocale(cast->c_only);
+    free(cast);
 }
 
 static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -67,7 +68,7 @@ static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_d
 
 #define WIDE_INTEGERS (KIT_BIT(INT32) | KIT_BIT(UINT32) | KIT_BIT(INT64))
 
-/* What elements of `from` pass through on their way to `to`. */
+/* The type through which elements are converted from `from` to `to`. */
 static inlay_dtype middle_type(inlay_dtype from, inlay_dtype to)
 {
     uint32_t bit = INLAY_DTYPE_BIT(from);
@@ -91,7 +92,8 @@ static inlay_status cast_numbers(void *user, int64_t begin, int64_t end, uint32_
             last = end * ELEMENTWISE_BLOCK < input->count ? end * ELEMENTWISE_BLOCK : input->count;
 
     (void)worker;
-    /* Straight into the output when that has the middle type. */
+    INLAY_CHECK(first <= last);
+    /* Convert directly into the output if it has the middle type. */
     if (output->dtype == middle) {
         void *to = (char *)output->data + first * elementwise_bytes(middle);
         (void)elementwise_load(middle, input->dtype, input->data, first, last - first, to);
@@ -99,81 +101,83 @@ static inlay_status cast_numbers(void *user, int64_t begin, int64_t end, uint32_
     }
     int64_t buffer[ELEMENTWISE_BLOCK], step = input->dtype == middle ? last - first : ELEMENTWISE_BLOCK;
     for (int64_t i = first; i < last; i += step) {
-        int64_t n = last - i < step ? last - i : step;
-        const void *from = elementwise_load(middle, input->dtype, input->data, i, n, buffer);
+        int64_t count = last - i < step ? last - i : step;
+        const void *from = elementwise_load(middle, input->dtype, input->data, i, count, buffer);
         if (middle == INLAY_FLOAT)
-            convert_from_f32(output->dtype, output->data, i, n, from, state->how);
+            convert_from_f32(output->dtype, output->data, i, count, from, state->how);
         else if (middle == INLAY_DOUBLE)
-            convert_from_f64(output->dtype, output->data, i, n, from, state->how);
+            convert_from_f64(output->dtype, output->data, i, count, from, state->how);
         else
-            convert_from_i64(output->dtype, output->data, i, n, from, state->how);
+            convert_from_i64(output->dtype, output->data, i, count, from, state->how);
     }
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ strings */
 
-/* Reads count digits' worth of x and says whether they read back as x; the text is d[.]ddde+dd in any locale. */
-static bool digits_suffice(char *text, size_t room, int precision, double x, bool single)
+/* Formats x with `precision` digits as d[.]ddde+dd of the current locale. Returns whether the text reads back as x. */
+static bool digits_suffice(char *text, size_t capacity, int precision, double value, bool single)
 {
-    (void)snprintf(text, room, "%.*e", precision - 1, x);
+    (void)snprintf(text, capacity, "%.*e", precision - 1, value);
     double back = strtod(text, NULL);
-    return single ? (float)back == (float)x : back == x;
+    return single ? (float)back == (float)value : back == value;
 }
 
-/* Writes a finite x with the fewest digits that read back the same, in the form of "%.8g", or of "%.Ng" where there are
- * N > 8 digits: positional from 1e-4 to 1e8, otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
-static size_t write_float(char *text, double x, bool single)
+/* Writes a finite value with the fewest digits that read back the same, in the form of "%.8g", or of "%.Ng" for N > 8
+ * digits: positional from 1e-4 to 1e8, otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
+static size_t write_float(char *text, double value, bool single)
 {
-    char e[48], digits[20] = "";
+    char scientific[48], digits[20] = "";
     int precision = 1, count = 0, limit = single ? 9 : 17;
-    size_t n = 0;
+    size_t length = 0;
 
-    while (!digits_suffice(e, sizeof e, precision, x, single) && precision < limit)
+    INLAY_CHECK(isfinite(value));
+    while (!digits_suffice(scientific, sizeof scientific, precision, value, single) && precision < limit)
         precision++;
-    const char *p = e;
-    if (*p == '-')
-        p++;
-    for (; *p != '\0' && *p != 'e'; p++)
-        if (isdigit((unsigned char)*p) && count < 18)
-            digits[count++] = *p;
-    int exponent = *p == 'e' ? (int)strtol(p + 1, NULL, 10) : 0;
+    const char *character = scientific;
+    if (*character == '-')
+        character++;
+    for (; *character != '\0' && *character != 'e'; character++)
+        if (isdigit((unsigned char)*character) && count < 18)
+            digits[count++] = *character;
+    int exponent = *character == 'e' ? (int)strtol(character + 1, NULL, 10) : 0;
+    INLAY_CHECK(count > 0);
     while (count > 1 && digits[count - 1] == '0')
         count--;
-    if (signbit(x))
-        text[n++] = '-';
+    if (signbit(value))
+        text[length++] = '-';
     if (exponent < -4 || exponent >= (count > 8 ? count : 8)) {
-        text[n++] = digits[0];
+        text[length++] = digits[0];
         if (count > 1)
-            text[n++] = '.';
-        memcpy(text + n, digits + 1, (size_t)count - 1);
-        n += (size_t)count - 1;
-        return n + (size_t)snprintf(text + n, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
+            text[length++] = '.';
+        memcpy(text + length, digits + 1, (size_t)count - 1);
+        length += (size_t)count - 1;
+        return length + (size_t)snprintf(text + length, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
     }
-    int before = exponent >= 0 ? exponent + 1 : 0; /* digits before the point */
+    int before = exponent >= 0 ? exponent + 1 : 0; /* digits before the decimal point */
     if (before == 0)
-        text[n++] = '0';
+        text[length++] = '0';
     for (int i = 0; i < before; i++)
-        text[n++] = i < count ? digits[i] : '0';
+        text[length++] = i < count ? digits[i] : '0';
     if (before < count)
-        text[n++] = '.';
+        text[length++] = '.';
     for (int i = exponent + 1; i < 0; i++)
-        text[n++] = '0';
+        text[length++] = '0';
     for (int i = before; i < count; i++)
-        text[n++] = digits[i];
-    return n;
+        text[length++] = digits[i];
+    return length;
 }
 
-static size_t write_number(char *text, const kit_tensor *input, int64_t i)
+static size_t write_number(char *text, const kit_tensor *input, int64_t index)
 {
     uint32_t bit = INLAY_DTYPE_BIT(input->dtype);
     double value;
 
     if (input->dtype == INLAY_UINT64)
-        return (size_t)snprintf(text, 40, "%llu", (unsigned long long)((const uint64_t *)input->data)[i]);
+        return (size_t)snprintf(text, 40, "%llu", (unsigned long long)((const uint64_t *)input->data)[index]);
     if ((bit & (KIT_INTEGERS | KIT_SUBBYTE) & ~KIT_BIT(FLOAT4E2M1)) != 0)
-        return (size_t)snprintf(text, 40, "%lld", (long long)convert_get_i64(input->dtype, input->data, i));
-    value = convert_get_f64(input->dtype, input->data, i);
+        return (size_t)snprintf(text, 40, "%lld", (long long)convert_get_i64(input->dtype, input->data, index));
+    value = convert_get_f64(input->dtype, input->data, index);
     if (isnan(value))
         return (size_t)snprintf(text, 40, "NaN");
     if (isinf(value))
@@ -199,8 +203,8 @@ static inlay_status numbers_to_strings(const kit_call *call)
     return INLAY_OK;
 }
 
-/* The number that the text holds; false when it is none. *out_exact: it is written as an integer, of which *integer
- * keeps all 64 bits. */
+/* Parses the number in the string; returns false if it is not a number. *out_exact: it is written as an integer, whose
+ * 64 bits are in *integer. */
 static bool read_number(inlay_str string, locale_t c_only, double *value, uint64_t *integer, bool *out_exact)
 {
     char text[512], *end = text, *end_integer = text;
@@ -280,7 +284,7 @@ static inlay_status run_cast(const kit_call *call)
     return kit_parallel(call, blocks, CAST_GRAIN, cast_numbers, (void *)(uintptr_t)call);
 }
 
-/* BitCast-26: the same bits under another type of the same width. */
+/* BitCast-26: the same bits with another type of the same width. */
 static bool supports_bit_cast(const kit_node *node, kit_refusal *why)
 {
     if (inlay_dtype_bits(kit_input_dtype(node, 0)) == inlay_dtype_bits(kit_output_dtype(node, 0)))

@@ -1,5 +1,7 @@
-/* CausalConvWithState: ONNX 27. Each channel's window slides over the past state and the input; computed in float. */
+/* CausalConvWithState: ONNX 27. The kernel of each channel slides over the past state and the input; computed in
+ * float. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -27,7 +29,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     return INLAY_OK;
 }
 
-/* A thread's room: taps, the channel with its past, a row of results. */
+/* Scratch bytes of a thread: kernel taps, the channel with its past, a row of results. */
 static uint64_t thread_bytes(int64_t taps, int64_t length)
 {
     return ((uint64_t)(2 * taps + 2 * length) * sizeof(float) + 63) & ~UINT64_C(63);
@@ -59,14 +61,15 @@ static inlay_status run_channels(void *user, int64_t begin, int64_t end, uint32_
 {
     const kit_call *call = user;
     const causal_state *state = call->state;
-    const kit_tensor *input = &call->in[0], *w = &call->in[1];
-    int64_t taps = w->dims[2], length = input->dims[2], channels = input->dims[1];
+    const kit_tensor *input = &call->in[0], *weight_tensor = &call->in[1];
+    int64_t taps = weight_tensor->dims[2], length = input->dims[2], channels = input->dims[1];
     float *weights = (float *)(void *)((char *)call->workspace + worker * thread_bytes(taps, length));
     float *line = weights + taps, *output = line + taps + length;
 
+    INLAY_CHECK(taps >= 1 && end <= input->dims[0] * channels);
     for (int64_t index = begin; index < end; index++) {
         float bias = 0;
-        convert_to_f32(weights, w->dtype, w->data, index % channels * taps, taps);
+        convert_to_f32(weights, weight_tensor->dtype, weight_tensor->data, index % channels * taps, taps);
         memset(line, 0, (size_t)(taps - 1) * sizeof(float));
         if (kit_has_input(call, 3))
             convert_to_f32(line, call->in[3].dtype, call->in[3].data, index * (taps - 1), taps - 1);

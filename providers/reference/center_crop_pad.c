@@ -1,5 +1,5 @@
-/* CenterCropPad: ONNX 18. What is too large is cut on both sides, what is too small gets zeros on both; of an odd
- * difference the larger half lies at the end. */
+/* CenterCropPad: ONNX 18. Axes that are too large are cropped on both sides, axes that are too small are padded with
+ * zeros on both sides. If the difference is odd, the end gets the larger half. */
 #include "instance.h"
 #include "args.h"
 #include "reference.h"

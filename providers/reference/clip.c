@@ -1,5 +1,6 @@
 /* Clip: ONNX 1, 6 (bounds are attributes), 11, 12, 13 (bounds are optional scalar inputs). */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
@@ -12,14 +13,14 @@
 #define BODY "clip.inc"
 #include "integers.inc"
 
-typedef void (*clip_fn)(void *out, const void *in, int64_t n, const void *low, const void *high);
+typedef void (*clip_fn)(void *out, const void *in, int64_t count, const void *low, const void *high);
 static const clip_fn by_dtype[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = clip_f32,  [INLAY_DOUBLE] = clip_f64, [INLAY_UINT8] = clip_u8, [INLAY_UINT16] = clip_u16,
     [INLAY_UINT32] = clip_u32, [INLAY_UINT64] = clip_u64, [INLAY_INT8] = clip_i8,  [INLAY_INT16] = clip_i16,
     [INLAY_INT32] = clip_i32,  [INLAY_INT64] = clip_i64,
 };
 
-/* A bound in the type that the loop works in. */
+/* A bound in the type of the loop. */
 typedef union clip_bound {
     float f32;
     double f64;
@@ -33,13 +34,13 @@ typedef struct clip_state {
     clip_bound bound[2];
 } clip_state;
 
-/* In a chain the bounds are known before the run. */
+/* Returns whether the node can be part of a fused chain: its bounds must be constants. */
 static bool clip_row_fits(const kit_node *node)
 {
-    for (uint32_t k = 1; k < 3; k++) {
-        const inlay_value_info *bound = kit_input(node, k);
+    for (uint32_t input = 1; input < 3; input++) {
+        const inlay_value_info *bound = kit_input(node, input);
         if (bound != NULL &&
-            (!kit_is_constant(node, k) || bound->dtype != INLAY_FLOAT || bound->data_bytes != sizeof(float)))
+            (!kit_is_constant(node, input) || bound->dtype != INLAY_FLOAT || bound->data_bytes != sizeof(float)))
             return false;
     }
     return kit_input_dtype(node, 0) == INLAY_FLOAT;
@@ -65,22 +66,23 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
             else
                 state->bound[k].f32 = (float)value;
         }
-    for (uint32_t k = 0; k < 2 && clip_row_fits(node); k++) {
-        const float *bound = kit_constant(node, k + 1);
-        if (bound != NULL) {
-            state->bound[k].f32 = *bound;
-            state->has[k] = true;
+    for (uint32_t bound = 0; bound < 2 && clip_row_fits(node); bound++) {
+        const float *value = kit_constant(node, bound + 1);
+        if (value != NULL) {
+            state->bound[bound].f32 = *value;
+            state->has[bound] = true;
         }
     }
     return INLAY_OK;
 }
 
-static void clip_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t n)
+static void clip_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t count)
 {
-    const clip_state *s = state;
+    const clip_state *clip = state;
 
-    s->fn(out, in[0], step[0] != 0 ? n : 1, s->has[0] ? &s->bound[0] : NULL, s->has[1] ? &s->bound[1] : NULL);
-    for (int64_t i = 1; step[0] == 0 && i < n; i++)
+    clip->fn(out, in[0], step[0] != 0 ? count : 1, clip->has[0] ? &clip->bound[0] : NULL,
+             clip->has[1] ? &clip->bound[1] : NULL);
+    for (int64_t i = 1; step[0] == 0 && i < count; i++)
         out[i] = out[0];
 }
 
@@ -97,6 +99,7 @@ static inlay_status clip_range(void *user, int64_t begin, int64_t end, uint32_t 
     int64_t bytes = elementwise_bytes(input->dtype);
 
     (void)worker;
+    INLAY_CHECK(state->fn != NULL && begin <= end);
     if (input->dtype == state->compute) {
         state->fn((char *)output->data + begin * bytes, (const char *)input->data + begin * bytes, end - begin,
                   job->bound[0], job->bound[1]);
@@ -104,10 +107,10 @@ static inlay_status clip_range(void *user, int64_t begin, int64_t end, uint32_t 
     }
     for (int64_t i = begin; i < end; i += ELEMENTWISE_BLOCK) {
         float buffer[ELEMENTWISE_BLOCK];
-        int64_t n = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
-        convert_to_f32(buffer, input->dtype, input->data, i, n);
-        state->fn(buffer, buffer, n, job->bound[0], job->bound[1]);
-        convert_from_f32(output->dtype, output->data, i, n, buffer, CONVERT_SATURATE);
+        int64_t count = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
+        convert_to_f32(buffer, input->dtype, input->data, i, count);
+        state->fn(buffer, buffer, count, job->bound[0], job->bound[1]);
+        convert_from_f32(output->dtype, output->data, i, count, buffer, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
@@ -118,20 +121,20 @@ static inlay_status run_clip(const kit_call *call)
     clip_bound from_input[2];
     clip_job job = { call, { NULL, NULL } };
 
-    for (uint32_t k = 0; k < 2; k++) {
-        if (state->has[k])
-            job.bound[k] = &state->bound[k];
-        if (!kit_has_input(call, k + 1) || call->in[k + 1].count == 0)
+    for (uint32_t bound = 0; bound < 2; bound++) {
+        if (state->has[bound])
+            job.bound[bound] = &state->bound[bound];
+        if (!kit_has_input(call, bound + 1) || call->in[bound + 1].count == 0)
             continue;
-        if (call->in[k + 1].count != 1)
+        if (call->in[bound + 1].count != 1)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Clip: %s must be a scalar, it has %lld elements",
-                              k == 0 ? "min" : "max", (long long)call->in[k + 1].count);
-        from_input[k].any = 0;
-        if (call->in[k + 1].dtype == state->compute)
-            memcpy(&from_input[k], call->in[k + 1].data, (size_t)elementwise_bytes(state->compute));
+                              bound == 0 ? "min" : "max", (long long)call->in[bound + 1].count);
+        from_input[bound].any = 0;
+        if (call->in[bound + 1].dtype == state->compute)
+            memcpy(&from_input[bound], call->in[bound + 1].data, (size_t)elementwise_bytes(state->compute));
         else
-            convert_to_f32(&from_input[k].f32, call->in[k + 1].dtype, call->in[k + 1].data, 0, 1);
-        job.bound[k] = &from_input[k];
+            convert_to_f32(&from_input[bound].f32, call->in[bound + 1].dtype, call->in[bound + 1].data, 0, 1);
+        job.bound[bound] = &from_input[bound];
     }
     return kit_parallel(call, call->in[0].count, ELEMENTWISE_GRAIN, clip_range, &job);
 }

@@ -1,15 +1,16 @@
-/* Col2Im: ONNX 18. The inverse of cutting an image into columns: elements that came from one pixel are added. */
+/* Col2Im: ONNX 18. The inverse of im2col: elements that come from the same pixel are added. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include "strided.h"
 
 typedef struct col2im_job {
-    int64_t image[INLAY_MAX_RANK], block[INLAY_MAX_RANK], counts[INLAY_MAX_RANK]; /* counts: positions on each axis */
-    int64_t block_step[INLAY_MAX_RANK]; /* of an index into the block, row-major */
+    int64_t image[INLAY_MAX_RANK], block[INLAY_MAX_RANK], counts[INLAY_MAX_RANK]; /* counts: block positions per axis */
+    int64_t block_step[INLAY_MAX_RANK]; /* strides of an index in the block, row-major */
     int64_t dilations[INLAY_MAX_RANK], pads[INLAY_MAX_RANK], strides[INLAY_MAX_RANK];
-    uint32_t rank, lanes; /* lanes: numbers of an element, 2 for complex ones */
+    uint32_t rank, lanes; /* lanes: numbers per element, 2 for complex types */
     int64_t pixels, block_count, positions;
     const char *in;
     char *out, *accumulators;
@@ -18,13 +19,14 @@ typedef struct col2im_job {
     void (*plane)(const struct col2im_job *job, const void *columns, void *accumulator, void *image);
 } col2im_job;
 
-/* Positions [*out_first, *out_end) of an axis at which the element is in the image. */
+/* The range [*out_first, *out_end) of positions along an axis at which the element is inside the image. */
 static void col2im_inside(int64_t offset, int64_t stride, int64_t count, int64_t image, int64_t *out_first,
                           int64_t *out_end)
 {
     const int64_t first = offset < 0 ? (-offset + stride - 1) / stride : 0;
     const int64_t end = offset < image ? (image - offset + stride - 1) / stride : 0;
 
+    INLAY_CHECK(stride > 0 && count >= 0);
     *out_first = first;
     *out_end = end < count ? end : count;
 }
@@ -125,7 +127,7 @@ done:
     return status;
 }
 
-/* An accumulator of 8 bytes a number for each worker. */
+/* The workspace has an accumulator per worker, with 8 bytes per number. */
 static inlay_status shape_col2im(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *output = &plan->out[0];
@@ -133,7 +135,7 @@ static inlay_status shape_col2im(const void *state, kit_plan *plan, inlay_diag *
 
     (void)state;
     if (output->count < 0 || output->rank < 3)
-        return INLAY_OK; /* run says what is wrong */
+        return INLAY_OK; /* run reports the error */
     numbers = (uint64_t)strided_product(output->dims, 2, output->rank) * (uint64_t)plan->max_threads;
     if (__builtin_mul_overflow(numbers,
                                output->dtype == INLAY_COMPLEX64 || output->dtype == INLAY_COMPLEX128 ? 16u : 8u,
@@ -142,7 +144,7 @@ static inlay_status shape_col2im(const void *state, kit_plan *plan, inlay_diag *
     return INLAY_OK;
 }
 
-/* Fills the job from attributes and inputs; checks that block positions and columns agree. */
+/* Fills the job from attributes and inputs; checks that block positions and columns match. */
 static inlay_status read_job(const kit_call *call, col2im_job *job)
 {
     const col2im_state *state = call->state;
@@ -156,7 +158,7 @@ static inlay_status read_job(const kit_call *call, col2im_job *job)
         (state->pad_count >= 0 && state->pad_count != 2 * rank))
         return inlay_fail(
             call->diag, INLAY_INVALID_ARGUMENT,
-            "input must be [N, C * block, L] and image_shape, block_shape, dilations, pads, strides agree");
+            "input must be [N, C * block, L] and image_shape, block_shape, dilations, pads, strides must match it");
     job->rank = (uint32_t)rank;
     job->pixels = job->block_count = job->positions = 1;
     for (uint32_t d = job->rank; d-- > 0;) {
@@ -187,7 +189,7 @@ static inlay_status read_job(const kit_call *call, col2im_job *job)
     if (input->dims[1] % step != 0 || input->dims[2] != job->positions)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "the input is [%lld, %lld, %lld]; blocks of %lld elements at "
-                          "%lld positions are asked for",
+                          "%lld positions are required",
                           (long long)input->dims[0], (long long)input->dims[1], (long long)input->dims[2],
                           (long long)step, (long long)job->positions);
     dims[0] = input->dims[0];
@@ -196,15 +198,16 @@ static inlay_status read_job(const kit_call *call, col2im_job *job)
     return arg_expect_dims(call->diag, &call->out[0], job->rank + 2, dims);
 }
 
-/* Units are (batch, channel) pairs. */
+/* A unit of work is one channel of one image. */
 static inlay_status col2im_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const col2im_job *job = user;
 
-    for (int64_t i = begin; i < end; i++)
-        job->plane(job, job->in + i * job->block_count * job->positions * job->element,
+    INLAY_CHECK(job->plane != NULL && job->accumulators != NULL);
+    for (int64_t unit = begin; unit < end; unit++)
+        job->plane(job, job->in + unit * job->block_count * job->positions * job->element,
                    job->accumulators + worker * job->pixels * job->lanes * 8,
-                   job->out + i * job->pixels * job->element);
+                   job->out + unit * job->pixels * job->element);
     return INLAY_OK;
 }
 

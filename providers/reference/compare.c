@@ -3,7 +3,7 @@
 #include "elementwise.h"
 #include <stdlib.h>
 
-#define R uint8_t
+#define RESULT uint8_t
 #define T float
 #define SUFFIX f32
 #include "compare.inc"

@@ -1,6 +1,7 @@
-/* Concat: ONNX 1, 4, 11, 13. Split: ONNX 1, 2, 11, 13, 18. Both copy slabs: with the axes before the joined one taken
- * together, and those from it on, one side is dense and the other a column of a wider matrix. */
+/* Concat: ONNX 1, 4, 11, 13. Split: ONNX 1, 2, 11, 13, 18. Both copy matrices: the axes before the concatenated one
+ * form the rows, the others the columns. A part is dense, and a range of columns of the whole. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -27,11 +28,12 @@ static inlay_status prepare_split(const kit_node *node, void **out_state, inlay_
     return status;
 }
 
-/* Do the parts (inputs of Concat, outputs of Split) make up the whole? */
+/* Checks that the parts (inputs of Concat, outputs of Split) add up to the whole. */
 static inlay_status check_parts(const kit_tensor *whole, const kit_tensor *parts, uint32_t count, uint32_t axis,
                                 inlay_diag *diag)
 {
     int64_t total = 0;
+    INLAY_CHECK(axis < whole->rank);
 
     for (uint32_t part = 0; part < count; part++) {
         if (parts[part].dtype == INLAY_UNDEFINED)

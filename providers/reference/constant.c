@@ -1,27 +1,28 @@
-/* Constant (ONNX 1, 9, 11, 12, 13, 19, 21, 23, 24, 25) and ConstantOfShape (9, 20, 21, 23, 24, 25). Constants are made
- * initializers when a model is loaded; the kernel is there for graphs that come another way. */
+/* Constant (ONNX 1, 9, 11, 12, 13, 19, 21, 23, 24, 25) and ConstantOfShape (9, 20, 21, 23, 24, 25). The host turns
+ * Constant nodes into initializers when it loads a model; this kernel runs them in graphs from other sources. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
 
-/* The elements, copied from the attributes, which do not outlive prepare. */
+/* The elements, copied from the attributes, which are not valid after prepare. */
 typedef struct constant_state {
     uint64_t bytes;
     inlay_dtype dtype;
     uint32_t reserved;
-    char data[]; /* elements; of strings the texts follow them */
+    char data[]; /* elements; the bytes of strings follow them */
 } constant_state;
 
 static inlay_status make_state(uint64_t bytes, inlay_dtype dtype, uint64_t extra, constant_state **out,
                                inlay_diag *diag)
 {
-    void *room;
-    inlay_status status = arg_state(sizeof(constant_state) + (size_t)(bytes + extra), &room, diag);
+    void *memory;
+    inlay_status status = arg_state(sizeof(constant_state) + (size_t)(bytes + extra), &memory, diag);
 
     if (status != INLAY_OK)
         return status;
-    *out = room;
+    *out = memory;
     (*out)->bytes = bytes;
     (*out)->dtype = dtype;
     return INLAY_OK;
@@ -45,7 +46,7 @@ static inlay_status copy_strings(const inlay_str *texts, uint64_t count, void **
     constant_state *state = NULL;
     uint64_t extra = 0;
     inlay_status status;
-    inlay_str *mine;
+    inlay_str *strings;
     char *text;
 
     for (uint64_t i = 0; i < count; i++)
@@ -53,12 +54,13 @@ static inlay_status copy_strings(const inlay_str *texts, uint64_t count, void **
     status = make_state(count * sizeof *texts, INLAY_STRING, extra, &state, diag);
     if (status != INLAY_OK)
         return status;
-    mine = (inlay_str *)(void *)state->data;
+    strings = (inlay_str *)(void *)state->data;
     text = state->data + count * sizeof *texts;
     for (uint64_t i = 0; i < count; i++) {
-        mine[i] = (inlay_str){ text, texts[i].bytes };
+        strings[i] = (inlay_str){ text, texts[i].bytes };
         if (texts[i].bytes > 0)
-            memcpy(text, texts[i].data, (size_t)texts[i].bytes);
+            INLAY_CHECK(text <= state->data + count * sizeof *texts + extra);
+        memcpy(text, texts[i].data, (size_t)texts[i].bytes);
         text += texts[i].bytes;
     }
     *out_state = state;
@@ -153,7 +155,8 @@ static inlay_status run_constant_of_shape(const kit_call *call)
     if (status != INLAY_OK)
         return status;
     memcpy(element, state->data, (size_t)state->bytes);
-    if (strided_is_packed(output->dtype)) { /* a byte full of the element */
+    INLAY_CHECK(state->bytes <= sizeof element);
+    if (strided_is_packed(output->dtype)) { /* fill a byte with copies of the element */
         const uint32_t bits = inlay_dtype_bits(output->dtype), value = (uint8_t)element[0] & ((1u << bits) - 1);
         const int64_t per_byte = 8 / (int64_t)bits;
 

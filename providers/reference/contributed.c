@@ -1,6 +1,7 @@
-/* Operators of com.microsoft (version 1) that no other operators say: Inverse, NGramRepeatBlock, MurmurHash3,
- * CropAndResize, WordConvEmbedding. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
+/* Operators of com.microsoft (version 1) that cannot be decomposed into ONNX operators: Inverse, NGramRepeatBlock,
+ * MurmurHash3, CropAndResize, WordConvEmbedding. They are defined in "ContribOperators.md" of ONNX Runtime. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -11,56 +12,56 @@
 
 /* ------------------------------------------------------------------ Inverse */
 
-/* Two matrices of doubles a worker. */
+/* The workspace has two matrices of doubles per worker. */
 static inlay_status shape_inverse(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *input = &plan->in[0];
-    int64_t n;
+    int64_t rows;
 
     (void)state;
     if (input->rank < 2 || input->dims[input->rank - 1] != input->dims[input->rank - 2])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "an inverse needs square matrices in the last two dims");
-    n = input->dims[input->rank - 1];
-    if (n > INT16_MAX || __builtin_mul_overflow((uint64_t)(n * n) * 2 * sizeof(double), (uint64_t)plan->max_threads,
-                                                &plan->workspace_bytes))
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a matrix of %lld rows is too large", (long long)n);
+    rows = input->dims[input->rank - 1];
+    if (rows > INT16_MAX || __builtin_mul_overflow((uint64_t)(rows * rows) * 2 * sizeof(double),
+                                                   (uint64_t)plan->max_threads, &plan->workspace_bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a matrix of %lld rows is too large", (long long)rows);
     return INLAY_OK;
 }
 
-static void swap_rows(double *a, int64_t n, int64_t i, int64_t k)
+static void swap_rows(double *matrix, int64_t size, int64_t first, int64_t second)
 {
-    for (int64_t j = 0; i != k && j < n; j++) {
-        double t = a[i * n + j];
-        a[i * n + j] = a[k * n + j];
-        a[k * n + j] = t;
+    for (int64_t j = 0; first != second && j < size; j++) {
+        double value = matrix[first * size + j];
+        matrix[first * size + j] = matrix[second * size + j];
+        matrix[second * size + j] = value;
     }
 }
 
-/* Gauss and Jordan, with pivoting: a becomes the identity and output what was its inverse. One that has none gives
- * infinities and NaN. */
-static void invert(double *a, double *output, int64_t n)
+/* Gauss-Jordan elimination with pivoting: matrix becomes the identity, and output its original inverse. A singular
+ * matrix gives infinities and NaN. */
+static void invert(double *matrix, double *output, int64_t size)
 {
-    for (int64_t i = 0; i < n * n; i++)
-        output[i] = i % (n + 1) == 0;
-    for (int64_t k = 0; k < n; k++) {
+    for (int64_t i = 0; i < size * size; i++)
+        output[i] = i % (size + 1) == 0;
+    for (int64_t k = 0; k < size; k++) {
         int64_t pivot = k;
         double scale;
 
-        for (int64_t i = k + 1; i < n; i++)
-            pivot = fabs(a[i * n + k]) > fabs(a[pivot * n + k]) ? i : pivot;
-        swap_rows(a, n, k, pivot);
-        swap_rows(output, n, k, pivot);
-        scale = 1 / a[k * n + k];
-        for (int64_t j = 0; j < n; j++) {
-            a[k * n + j] *= scale;
-            output[k * n + j] *= scale;
+        for (int64_t i = k + 1; i < size; i++)
+            pivot = fabs(matrix[i * size + k]) > fabs(matrix[pivot * size + k]) ? i : pivot;
+        swap_rows(matrix, size, k, pivot);
+        swap_rows(output, size, k, pivot);
+        scale = 1 / matrix[k * size + k];
+        for (int64_t j = 0; j < size; j++) {
+            matrix[k * size + j] *= scale;
+            output[k * size + j] *= scale;
         }
-        for (int64_t i = 0; i < n; i++) {
-            const double f = a[i * n + k];
+        for (int64_t i = 0; i < size; i++) {
+            const double factor = matrix[i * size + k];
 
-            for (int64_t j = 0; i != k && j < n; j++) {
-                a[i * n + j] -= f * a[k * n + j];
-                output[i * n + j] -= f * output[k * n + j];
+            for (int64_t j = 0; i != k && j < size; j++) {
+                matrix[i * size + j] -= factor * matrix[k * size + j];
+                output[i * size + j] -= factor * output[k * size + j];
             }
         }
     }
@@ -70,13 +71,14 @@ static inlay_status run_matrices(void *user, int64_t begin, int64_t end, uint32_
 {
     const kit_call *call = user;
     const kit_tensor *input = &call->in[0];
-    const int64_t n = input->dims[input->rank - 1];
-    double *a = (double *)call->workspace + (int64_t)worker * 2 * n * n, *output = a + n * n;
+    const int64_t size = input->dims[input->rank - 1];
+    double *matrix = (double *)call->workspace + (int64_t)worker * 2 * size * size, *output = matrix + size * size;
 
+    INLAY_CHECK(call->workspace != NULL && size > 0);
     for (int64_t i = begin; i < end; i++) {
-        convert_to_f64(a, input->dtype, input->data, i * n * n, n * n);
-        invert(a, output, n);
-        convert_from_f64(call->out[0].dtype, call->out[0].data, i * n * n, n * n, output, 0);
+        convert_to_f64(matrix, input->dtype, input->data, i * size * size, size * size);
+        invert(matrix, output, size);
+        convert_from_f64(call->out[0].dtype, call->out[0].data, i * size * size, size * size, output, 0);
     }
     return INLAY_OK;
 }
@@ -84,11 +86,11 @@ static inlay_status run_matrices(void *user, int64_t begin, int64_t end, uint32_
 static inlay_status run_inverse(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0];
-    const int64_t n = input->dims[input->rank - 1];
+    const int64_t size = input->dims[input->rank - 1];
 
     return input->count == 0 ? INLAY_OK
-                             : kit_parallel(call, input->count / (n * n), 32768 / (n * n * n + 1) + 1, run_matrices,
-                                            (void *)(uintptr_t)call);
+                             : kit_parallel(call, input->count / (size * size), 32768 / (size * size * size + 1) + 1,
+                                            run_matrices, (void *)(uintptr_t)call);
 }
 
 /* ------------------------------------------------------------------ NGramRepeatBlock */
@@ -114,7 +116,7 @@ static inlay_status shape_block(const void *state, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-/* What would repeat the last words and one that came behind them before cannot be chosen. */
+/* Excludes every word that would complete an n-gram that already occurs. */
 static inlay_status run_block(const kit_call *call)
 {
     const int64_t size = *(const int64_t *)call->state, length = call->in[0].dims[1], words = call->in[1].dims[1];
@@ -122,8 +124,8 @@ static inlay_status run_block(const kit_call *call)
 
     if (call->in[1].count > 0 && scores != call->in[1].data)
         memcpy(scores, call->in[1].data, (size_t)call->in[1].count * sizeof *scores);
-    for (int64_t b = 0; b < call->in[0].dims[0]; b++, scores += words) {
-        const int64_t *ids = (const int64_t *)call->in[0].data + b * length, *last = ids + length - (size - 1);
+    for (int64_t batch = 0; batch < call->in[0].dims[0]; batch++, scores += words) {
+        const int64_t *ids = (const int64_t *)call->in[0].data + batch * length, *last = ids + length - (size - 1);
 
         for (int64_t i = 0; i + size <= length; i++) {
             const int64_t next = ids[i + size - 1];
@@ -150,9 +152,9 @@ static inlay_status prepare_hash(const kit_node *node, void **out_state, inlay_d
     return status;
 }
 
-static uint32_t rotate(uint32_t x, int by)
+static uint32_t rotate(uint32_t value, int by)
 {
-    return x << by | x >> (32 - by);
+    return value << by | value >> (32 - by);
 }
 
 /* Austin Appleby's MurmurHash3 for 32 bits. */
@@ -226,31 +228,31 @@ static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-/* Where row (or column) i of `count` lies in an image of `size`, for a box from `low` to `high`. */
-static float place_of(float low, float high, int64_t size, int64_t i, int64_t count)
+/* The coordinate of row (or column) `index` of `count` in an image of `size`, for a box from `low` to `high`. */
+static float place_of(float low, float high, int64_t size, int64_t index, int64_t count)
 {
     if (count == 1)
         return 0.5f * (low + high) * (float)(size - 1);
-    return low * (float)(size - 1) + (float)i * ((high - low) * (float)(size - 1) / (float)(count - 1));
+    return low * (float)(size - 1) + (float)index * ((high - low) * (float)(size - 1) / (float)(count - 1));
 }
 
-static float sample(const float *image, int64_t h, int64_t w, float y, float x, const crop_state *state)
+static float sample(const float *image, int64_t height, int64_t width, float y, float x, const crop_state *state)
 {
     int64_t top, left, bottom, right;
     float fy, fx, above, below;
 
-    if (!(y >= 0) || y > (float)(h - 1) || !(x >= 0) || x > (float)(w - 1))
+    if (!(y >= 0) || y > (float)(height - 1) || !(x >= 0) || x > (float)(width - 1))
         return state->outside;
     if (state->nearest)
-        return image[(int64_t)roundf(y) * w + (int64_t)roundf(x)];
+        return image[(int64_t)roundf(y) * width + (int64_t)roundf(x)];
     top = (int64_t)floorf(y);
     left = (int64_t)floorf(x);
     bottom = (int64_t)ceilf(y);
     right = (int64_t)ceilf(x);
     fy = y - (float)top;
     fx = x - (float)left;
-    above = image[top * w + left] + (image[top * w + right] - image[top * w + left]) * fx;
-    below = image[bottom * w + left] + (image[bottom * w + right] - image[bottom * w + left]) * fx;
+    above = image[top * width + left] + (image[top * width + right] - image[top * width + left]) * fx;
+    below = image[bottom * width + left] + (image[bottom * width + right] - image[bottom * width + left]) * fx;
     return above + (below - above) * fy;
 }
 
@@ -258,22 +260,23 @@ static inlay_status run_boxes(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const kit_call *call = user;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
-    const int64_t channels = input->dims[1], h = input->dims[2], w = input->dims[3], rows = output->dims[2],
+    const int64_t channels = input->dims[1], height = input->dims[2], width = input->dims[3], rows = output->dims[2],
                   columns = output->dims[3];
     const int32_t *images = call->in[2].data;
 
     (void)worker;
-    for (int64_t k = begin; k < end; k++) { /* a channel of a box */
-        const float *box = (const float *)call->in[1].data + k / channels * 4;
-        const int64_t image = images[k / channels];
-        const float *from = (const float *)input->data + (image * channels + k % channels) * h * w;
-        float *to = (float *)output->data + k * rows * columns;
+    for (int64_t unit = begin; unit < end; unit++) { /* one channel of one box */
+        const float *box = (const float *)call->in[1].data + unit / channels * 4;
+        const int64_t image = images[unit / channels];
+        INLAY_CHECK(image >= 0 && image < input->dims[0]);
+        const float *from = (const float *)input->data + (image * channels + unit % channels) * height * width;
+        float *to = (float *)output->data + unit * rows * columns;
 
         for (int64_t i = 0; i < rows; i++) {
-            const float at = place_of(box[0], box[2], h, i, rows);
+            const float y = place_of(box[0], box[2], height, i, rows);
 
             for (int64_t j = 0; j < columns; j++)
-                *to++ = sample(from, h, w, at, place_of(box[1], box[3], w, j, columns), call->state);
+                *to++ = sample(from, height, width, y, place_of(box[1], box[3], width, j, columns), call->state);
         }
     }
     return INLAY_OK;
@@ -289,9 +292,8 @@ static inlay_status run_crop(const kit_call *call)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %d, outside [0, %lld)",
                               (long long)i, (int)images[i], (long long)input->dims[0]);
     if (input->dims[2] == 0 || input->dims[3] == 0 || output->count == 0)
-        return output->count == 0
-                   ? INLAY_OK
-                   : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "an image of no pixels cannot be cropped");
+        return output->count == 0 ? INLAY_OK
+                                  : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "an empty image cannot be cropped");
     return kit_parallel(call, output->dims[0] * output->dims[1],
                         32768 / (output->dims[2] * output->dims[3] * 16 + 1) + 1, run_boxes, (void *)(uintptr_t)call);
 }
@@ -308,7 +310,7 @@ static inlay_status prepare_embedding(const kit_node *node, void **out_state, in
     return status;
 }
 
-/* Words [words, letters], filters [size, 1, window, depth], their bias [size], letters [count, depth]. */
+/* Inputs: words [words, letters], filters [size, 1, window, depth], their bias [size], letters [count, depth]. */
 static inlay_status shape_embedding(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *words = &plan->in[0], *filters = &plan->in[1], *bias = &plan->in[2], *letters = &plan->in[3];
@@ -322,8 +324,7 @@ static inlay_status shape_embedding(const void *state, kit_plan *plan, inlay_dia
             "needed");
     if ((want[0] >= 0 && want[0] != filters->dims[0]) || (want[1] >= 0 && want[1] != filters->dims[2]) ||
         (want[2] >= 0 && want[2] != filters->dims[3]))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "the filters are %lld of %lld x %lld, the attributes say otherwise",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the filters are %lld of %lld x %lld, the attributes differ",
                           (long long)filters->dims[0], (long long)filters->dims[2], (long long)filters->dims[3]);
     if (filters->dims[2] < 1 || filters->dims[2] > words->dims[1])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a window of %lld letters does not fit words of %lld",
@@ -331,7 +332,7 @@ static inlay_status shape_embedding(const void *state, kit_plan *plan, inlay_dia
     return INLAY_OK;
 }
 
-/* Letters of a word that count: those above 0, of which the first must be one. */
+/* Number of letters of a word: those above 0; a word whose first letter is not above 0 is empty. */
 static int64_t letters_of(const int32_t *word, int64_t most)
 {
     int64_t count = 0;
@@ -341,32 +342,36 @@ static int64_t letters_of(const int32_t *word, int64_t most)
     return count;
 }
 
-/* The best place of each filter along the word; an empty word is 0. */
+/* The maximum of each filter over all positions of the word; 0 for an empty word. */
 static inlay_status run_words(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
     const kit_tensor *words = &call->in[0], *filters = &call->in[1];
-    const int64_t most = words->dims[1], size = filters->dims[0], window = filters->dims[2], depth = filters->dims[3];
+    const int64_t max_letters = words->dims[1], size = filters->dims[0], window = filters->dims[2],
+                  depth = filters->dims[3];
     const float *letters = call->in[3].data, *weights = filters->data, *bias = call->in[2].data;
 
     (void)worker;
-    for (int64_t w = begin; w < end; w++) {
-        const int32_t *word = (const int32_t *)words->data + w * most;
-        const int64_t count = letters_of(word, most), places = count == 0 ? 0 : count < window ? 1 : count - window + 1;
-        float *output = (float *)call->out[0].data + w * size;
+    for (int64_t index = begin; index < end; index++) {
+        const int32_t *word = (const int32_t *)words->data + index * max_letters;
+        const int64_t count = letters_of(word, max_letters), positions = count == 0       ? 0
+                                                                         : count < window ? 1
+                                                                                          : count - window + 1;
+        float *output = (float *)call->out[0].data + index * size;
 
-        for (int64_t f = 0; f < size; f++) {
+        for (int64_t filter = 0; filter < size; filter++) {
             float best = -INFINITY;
 
-            for (int64_t p = 0; p < places; p++) {
+            for (int64_t position = 0; position < positions; position++) {
                 float sum = 0;
 
-                for (int64_t k = 0; k < window; k++)
-                    for (int64_t d = 0; d < depth; d++)
-                        sum += letters[word[p + k] * depth + d] * weights[(f * window + k) * depth + d];
+                for (int64_t tap = 0; tap < window; tap++)
+                    for (int64_t channel = 0; channel < depth; channel++)
+                        sum += letters[word[position + tap] * depth + channel] *
+                               weights[(filter * window + tap) * depth + channel];
                 best = sum > best || sum != sum ? sum : best;
             }
-            output[f] = places == 0 ? 0 : tanhf(best + bias[f]);
+            output[filter] = positions == 0 ? 0 : tanhf(best + bias[filter]);
         }
     }
     return INLAY_OK;

@@ -1,6 +1,7 @@
-/* ConvInteger: ONNX 10. QLinearConv: ONNX 10. Elements less their zero points are multiplied as int16, summed in
+/* ConvInteger: ONNX 10. QLinearConv: ONNX 10. Elements minus their zero points are multiplied as int16 and summed in
  * int32. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
 #include "simd/convert.h"
@@ -9,7 +10,7 @@
 #include "requantize.h"
 #include <stdlib.h>
 
-/* Where the inputs are; 0 = there is none. */
+/* Indices of the inputs; 0: the operator does not have it. */
 struct layout {
     uint32_t x_zero, w, w_zero, x_scale, w_scale, y_scale, y_zero, bias;
 };
@@ -28,14 +29,14 @@ typedef struct quantized_state {
 
 static void release(void *state)
 {
-    quantized_state *s = state;
+    quantized_state *quantized = state;
 
-    if (s != NULL)
-        kit_pack_free(&s->pack);
-    free(s);
+    if (quantized != NULL)
+        kit_pack_free(&quantized->pack);
+    free(quantized);
 }
 
-/* The zero points of the weights: one, or one a filter. */
+/* Sets the zero points of the weights: one for all, or one per filter. */
 static inlay_status set_weight_zeros(gemm_operand *weights, const void *zeros, int64_t count, int64_t filters,
                                      int64_t group, inlay_diag *diag)
 {
@@ -80,16 +81,17 @@ done:
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const quantized_state *s = state;
+    const quantized_state *quantized = state;
     conv_geometry geometry;
-    conv_plan *p = NULL;
+    conv_plan *convolution = NULL;
     inlay_status status;
 
-    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[s->at->w], &geometry, diag));
+    INLAY_TRY(conv_resolve(&quantized->attrs, &plan->in[0], &plan->in[quantized->at->w], &geometry, diag));
     INLAY_TRY(conv_check_output(&geometry, &plan->out[0], diag));
-    status = conv_plan_create(&geometry, s->kernel, &s->weights, plan->in[0].dtype, plan->out[0].dtype,
-                              s->at->y_scale != 0, plan->max_threads, &p, &plan->workspace_bytes, diag);
-    plan->plan = p;
+    status =
+        conv_plan_create(&geometry, quantized->kernel, &quantized->weights, plan->in[0].dtype, plan->out[0].dtype,
+                         quantized->at->y_scale != 0, plan->max_threads, &convolution, &plan->workspace_bytes, diag);
+    plan->plan = convolution;
 done:
     return status;
 }
@@ -101,6 +103,7 @@ static void fill_bias(void *user, const gemm_tile *tile)
     const conv_run *run = user;
     const int32_t *bias = (const int32_t *)run->bias + conv_first_filter(run, tile);
 
+    INLAY_CHECK(bias != NULL && run->bias != NULL);
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         int32_t *row = (int32_t *)tile->c + (i - tile->i0) * tile->c_stride;
         for (int64_t j = 0; j < tile->j1 - tile->j0; j++)
@@ -120,16 +123,17 @@ static void store_tile(void *user, const gemm_tile *tile)
     int32_t zero = (int32_t)convert_get_i64(run->y_dtype, call->in[linear_inputs.y_zero].data, 0);
     int64_t first = conv_first_filter(run, tile), image = run->first_image + tile->batch / geometry->group;
 
+    INLAY_CHECK(tile->i0 <= tile->i1 && tile->j0 <= tile->j1);
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         int64_t filter = first + i;
-        double of_filter = convert_get_f64(INLAY_FLOAT, w_scale->data, w_scale->count > 1 ? filter : 0);
+        double filter_scale = convert_get_f64(INLAY_FLOAT, w_scale->data, w_scale->count > 1 ? filter : 0);
         requantize_row((const int32_t *)tile->c + (i - tile->i0) * tile->c_stride, tile->j1 - tile->j0,
-                       (float)(scale * of_filter), &one, 0, zero, run->y_dtype == INLAY_INT8,
+                       (float)(scale * filter_scale), &one, 0, zero, run->y_dtype == INLAY_INT8,
                        (char *)run->output + (image * geometry->filters + filter) * geometry->positions + tile->j0);
     }
 }
 
-/* A parameter that must be one number. */
+/* Checks a parameter that must be a single number. */
 static inlay_status expect_one(const kit_call *call, uint32_t input, const char *what)
 {
     if (call->in[input].count == 1)
@@ -170,40 +174,40 @@ static inlay_status run(const kit_call *call)
     const quantized_state *state = call->state;
     const struct layout *at = state->at;
     const conv_plan *plan = call->plan;
-    conv_run r = { .call = call,
-                   .plan = plan,
-                   .job = plan->job,
-                   .input = call->in[0].data,
-                   .output = call->out[0].data,
-                   .y_dtype = call->out[0].dtype };
+    conv_run convolution = { .call = call,
+                             .plan = plan,
+                             .job = plan->job,
+                             .input = call->in[0].data,
+                             .output = call->out[0].data,
+                             .y_dtype = call->out[0].dtype };
     inlay_status status = INLAY_OK;
 
     if (call->out[0].count == 0)
         return INLAY_OK;
     if (kit_has_input(call, at->x_zero)) {
         INLAY_TRY(expect_one(call, at->x_zero, "zero point of x"));
-        r.zero = (int32_t)convert_get_i64(call->in[0].dtype, call->in[at->x_zero].data, 0);
-        r.job.b.zero = call->in[at->x_zero].data;
+        convolution.zero = (int32_t)convert_get_i64(call->in[0].dtype, call->in[at->x_zero].data, 0);
+        convolution.job.b.zero = call->in[at->x_zero].data;
     }
-    r.job.a.data = call->in[at->w].data;
-    if (kit_has_input(call, at->w_zero) && r.job.a.packed == NULL)
-        INLAY_TRY(set_weight_zeros(&r.job.a, call->in[at->w_zero].data, call->in[at->w_zero].count,
+    convolution.job.a.data = call->in[at->w].data;
+    if (kit_has_input(call, at->w_zero) && convolution.job.a.packed == NULL)
+        INLAY_TRY(set_weight_zeros(&convolution.job.a, call->in[at->w_zero].data, call->in[at->w_zero].count,
                                    plan->geometry.filters, plan->geometry.group, call->diag));
     if (at->y_scale != 0)
-        INLAY_TRY(set_linear(call, &r));
-    status = conv_execute(&r);
+        INLAY_TRY(set_linear(call, &convolution));
+    status = conv_execute(&convolution);
 done:
     return status;
 }
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    uint32_t w = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? linear_inputs.w : integer_inputs.w;
+    uint32_t weights = strcmp(node->info->op_type.data, "QLinearConv") == 0 ? linear_inputs.w : integer_inputs.w;
     conv_attrs attrs;
     conv_geometry geometry;
 
     if (conv_read_attrs(node, &attrs, NULL) == INLAY_OK &&
-        conv_resolve(&attrs, &shapes->in[0], &shapes->in[w], &geometry, NULL) == INLAY_OK)
+        conv_resolve(&attrs, &shapes->in[0], &shapes->in[weights], &geometry, NULL) == INLAY_OK)
         conv_cost(&geometry, shapes, out);
 }
 

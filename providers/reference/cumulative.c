@@ -1,5 +1,6 @@
-/* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 add up in float. */
+/* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 accumulate in float. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "elementwise.h"
@@ -135,6 +136,7 @@ static inlay_status cumulate_range(void *user, int64_t begin, int64_t end, uint3
     const cumulate_job *job = user;
 
     (void)worker;
+    INLAY_CHECK(job->count > 0 && job->inner > 0);
     job->run(job->in, job->out, job->count, job->inner, begin, end, job->how);
     return INLAY_OK;
 }

@@ -1,12 +1,13 @@
 /* DepthToSpace (ONNX 1, 11, 13) and SpaceToDepth (1, 13): transpositions of a 6-dimensional view. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
 
 typedef struct block_state {
     int64_t size;
-    bool depth_first; /* DepthToSpace mode DCR, the only way of SpaceToDepth */
+    bool depth_first; /* DepthToSpace mode DCR; SpaceToDepth has only this mode */
 } block_state;
 
 static inlay_status prepare_block(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -25,43 +26,45 @@ static inlay_status prepare_block(const kit_node *node, void **out_state, inlay_
     return status;
 }
 
-/* The view of the side with the small channels count: [N, C, H, b, W, b] elements; of the other side [N, b, b, C, H, W]
- * (or [N, C, b, b, H, W]), whose axes are brought into the first order. */
+/* The side with fewer channels is viewed as [N, C, H, b, W, b]. The other side is [N, b, b, C, H, W] (or
+ * [N, C, b, b, H, W]); its axes are permuted to the order of the first view. */
 static inlay_status shape_block(const block_state *state, bool to_space, kit_plan *plan, inlay_diag *diag)
 {
-    const int64_t b = state->size, element = strided_element_bytes(plan->in[0].dtype);
-    int64_t dims[6], deep_steps[6], wide_steps[6], n, c, h, w, expect[4];
+    const int64_t size = state->size, element = strided_element_bytes(plan->in[0].dtype);
+    int64_t dims[6], deep_steps[6], wide_steps[6], batch, channels, height, width, expected[4];
     inlay_status status;
 
+    INLAY_CHECK(size > 0);
     if (plan->in[0].rank != 4)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the input has rank %u; [N, C, H, W] is needed",
                           plan->in[0].rank);
-    if (to_space ? plan->in[0].dims[1] % (b * b) != 0 : plan->in[0].dims[2] % b != 0 || plan->in[0].dims[3] % b != 0)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "blocksize %lld does not divide the input's %s", (long long)b,
+    if (to_space ? plan->in[0].dims[1] % (size * size) != 0
+                 : plan->in[0].dims[2] % size != 0 || plan->in[0].dims[3] % size != 0)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "blocksize %lld does not divide the input's %s", (long long)size,
                           to_space ? "channels by its square" : "height and width");
-    n = plan->in[0].dims[0];
-    c = to_space ? plan->in[0].dims[1] / (b * b) : plan->in[0].dims[1];
-    h = to_space ? plan->in[0].dims[2] : plan->in[0].dims[2] / b;
-    w = to_space ? plan->in[0].dims[3] : plan->in[0].dims[3] / b;
-    if (c > INT64_MAX / (b * b))
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "blocksize %lld is too large", (long long)b);
-    expect[0] = n;
-    expect[1] = to_space ? c : c * b * b;
-    expect[2] = to_space ? h * b : h;
-    expect[3] = to_space ? w * b : w;
-    status = arg_expect_dims(diag, &plan->out[0], 4, expect);
+    batch = plan->in[0].dims[0];
+    channels = to_space ? plan->in[0].dims[1] / (size * size) : plan->in[0].dims[1];
+    height = to_space ? plan->in[0].dims[2] : plan->in[0].dims[2] / size;
+    width = to_space ? plan->in[0].dims[3] : plan->in[0].dims[3] / size;
+    if (channels > INT64_MAX / (size * size))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "blocksize %lld is too large", (long long)size);
+    expected[0] = batch;
+    expected[1] = to_space ? channels : channels * size * size;
+    expected[2] = to_space ? height * size : height;
+    expected[3] = to_space ? width * size : width;
+    status = arg_expect_dims(diag, &plan->out[0], 4, expected);
     if (status != INLAY_OK)
         return status;
-    memcpy(dims, (int64_t[]){ n, c, h, b, w, b }, sizeof dims);
+    memcpy(dims, (int64_t[]){ batch, channels, height, size, width, size }, sizeof dims);
     strided_row_major(6, dims, element, wide_steps);
     memset(deep_steps, 0, sizeof deep_steps);
-    if (plan->in[0].count > 0) { /* otherwise sizes may be anything */
-        deep_steps[0] = c * b * b * h * w * element;
-        deep_steps[1] = (state->depth_first ? 1 : b * b) * h * w * element;
-        deep_steps[2] = w * element;
-        deep_steps[3] = (state->depth_first ? b * c : b) * h * w * element;
+    if (plan->in[0].count > 0) { /* otherwise the products may overflow */
+        deep_steps[0] = channels * size * size * height * width * element;
+        deep_steps[1] = (state->depth_first ? 1 : size * size) * height * width * element;
+        deep_steps[2] = width * element;
+        deep_steps[3] = (state->depth_first ? size * channels : size) * height * width * element;
         deep_steps[4] = element;
-        deep_steps[5] = (state->depth_first ? c : 1) * h * w * element;
+        deep_steps[5] = (state->depth_first ? channels : 1) * height * width * element;
     }
     plan->plan = malloc(sizeof(strided_plan));
     if (plan->plan == NULL)
@@ -83,6 +86,7 @@ static inlay_status shape_space_to_depth(const void *state, kit_plan *plan, inla
 
 static inlay_status run_block(const kit_call *call)
 {
+    INLAY_CHECK(call->plan != NULL);
     return strided_copy(call, call->plan, call->in[0].data, call->out[0].data);
 }
 

@@ -1,13 +1,14 @@
 /* Dropout: ONNX 1 and 6 (random unless is_test), 7 and 10 (never random), 12, 13 and 22 (random in training mode). */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include "twister.h"
 #include <stdlib.h>
 
 typedef struct dropout_state {
     twister_source source;
-    double ratio;  /* of versions below 12, and the default of the others */
-    bool training; /* likewise */
+    double ratio;  /* attribute of versions below 12, default for the others */
+    bool training; /* same */
 } dropout_state;
 
 static inlay_status prepare_dropout(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -23,25 +24,26 @@ static inlay_status prepare_dropout(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
-/* Keeps an element with probability 1 - ratio and scales it by the inverse. */
+/* Keeps each element with probability 1 - ratio and scales it by 1 / (1 - ratio). */
 static void drop(const kit_call *call, struct twister *twister, double ratio)
 {
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     bool masked = kit_has_output(call, 1);
     double scale = 1 / (1 - ratio);
 
+    INLAY_CHECK(ratio > 0 && ratio < 1);
     for (int64_t i = 0; i < input->count; i += ELEMENTWISE_BLOCK) {
         double block[ELEMENTWISE_BLOCK], mask[ELEMENTWISE_BLOCK];
-        int64_t n = input->count - i < ELEMENTWISE_BLOCK ? input->count - i : ELEMENTWISE_BLOCK;
+        int64_t count = input->count - i < ELEMENTWISE_BLOCK ? input->count - i : ELEMENTWISE_BLOCK;
 
-        convert_to_f64(block, input->dtype, input->data, i, n);
-        for (int64_t k = 0; k < n; k++) {
+        convert_to_f64(block, input->dtype, input->data, i, count);
+        for (int64_t k = 0; k < count; k++) {
             mask[k] = twister_uniform(twister) >= ratio;
             block[k] = mask[k] != 0 ? block[k] * scale : 0;
         }
-        convert_from_f64(output->dtype, output->data, i, n, block, CONVERT_SATURATE);
+        convert_from_f64(output->dtype, output->data, i, count, block, CONVERT_SATURATE);
         if (masked)
-            convert_from_f64(call->out[1].dtype, call->out[1].data, i, n, mask, CONVERT_SATURATE);
+            convert_from_f64(call->out[1].dtype, call->out[1].data, i, count, mask, CONVERT_SATURATE);
     }
 }
 
@@ -69,11 +71,11 @@ static inlay_status run_dropout(const kit_call *call)
         memcpy(output->data, input->data, kit_bytes(input->dtype, input->count));
     for (int64_t i = 0; kit_has_output(call, 1) && i < input->count; i += ELEMENTWISE_BLOCK) {
         int64_t ones[ELEMENTWISE_BLOCK],
-            n = input->count - i < ELEMENTWISE_BLOCK ? input->count - i : ELEMENTWISE_BLOCK;
+            count = input->count - i < ELEMENTWISE_BLOCK ? input->count - i : ELEMENTWISE_BLOCK;
 
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < count; k++)
             ones[k] = 1;
-        convert_from_i64(call->out[1].dtype, call->out[1].data, i, n, ones, CONVERT_SATURATE);
+        convert_from_i64(call->out[1].dtype, call->out[1].data, i, count, ones, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }

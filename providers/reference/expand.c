@@ -1,39 +1,40 @@
-/* Expand (ONNX 8, 13) and Tile (1, 6, 13). An axis that Expand repeats is one of step 0 for the copying engine. Tile
- * writes what an axis repeats once, and then copies it. */
+/* Expand (ONNX 8, 13) and Tile (1, 6, 13). For Expand, a repeated axis has step 0 in the source of strided_copy(). Tile
+ * writes the first repetition of an axis, and then copies it. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include "strided.h"
 
-/* Numpy broadcasting against the shape input; its sizes of 1 leave the input's alone. */
+/* Numpy broadcasting to the shape input. Where that is 1, the size of the input is kept. */
 static inlay_status run_expand(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     const uint32_t element = strided_element_bytes(input->dtype);
     int64_t dims[INLAY_MAX_RANK] = { 0 }, steps[INLAY_MAX_RANK], from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
-    const int64_t wanted = call->in[1].count;
+    const int64_t shape_rank = call->in[1].count;
     strided_plan plan;
     inlay_status status;
     uint32_t rank;
 
-    if (wanted > INLAY_MAX_RANK)
+    if (shape_rank > INLAY_MAX_RANK)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "shape has %lld values; at most %u axes are supported",
-                          (long long)wanted, (unsigned)INLAY_MAX_RANK);
-    rank = wanted > (int64_t)input->rank ? (uint32_t)wanted : input->rank;
+                          (long long)shape_rank, (unsigned)INLAY_MAX_RANK);
+    rank = shape_rank > (int64_t)input->rank ? (uint32_t)shape_rank : input->rank;
     strided_row_major(input->rank, input->dims, element, steps);
     for (uint32_t i = 0; i < rank; i++) {
-        const int64_t have = i + input->rank < rank ? 1 : input->dims[i + input->rank - rank];
-        const int64_t want =
-            i + (uint32_t)wanted < rank ? 1 : ((const int64_t *)call->in[1].data)[i + (uint32_t)wanted - rank];
+        const int64_t old_size = i + input->rank < rank ? 1 : input->dims[i + input->rank - rank];
+        const int64_t new_size =
+            i + (uint32_t)shape_rank < rank ? 1 : ((const int64_t *)call->in[1].data)[i + (uint32_t)shape_rank - rank];
 
-        if (want < 0)
-            return inlay_fail(call->diag, INLAY_INVALID_MODEL, "shape asks for a size of %lld", (long long)want);
-        if (have != want && have != 1 && want != 1)
+        if (new_size < 0)
+            return inlay_fail(call->diag, INLAY_INVALID_MODEL, "shape has a size of %lld", (long long)new_size);
+        if (old_size != new_size && old_size != 1 && new_size != 1)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of size %lld cannot be expanded to %lld", i,
-                              (long long)have, (long long)want);
-        dims[i] = have == 1 ? want : have;
-        from[i] = have == 1 ? 0 : steps[i + input->rank - rank];
+                              (long long)old_size, (long long)new_size);
+        dims[i] = old_size == 1 ? new_size : old_size;
+        from[i] = old_size == 1 ? 0 : steps[i + input->rank - rank];
     }
     status = arg_expect_dims(call->diag, output, rank, dims);
     if (status != INLAY_OK)
@@ -43,7 +44,8 @@ static inlay_status run_expand(const kit_call *call)
     return strided_copy(call, &plan, input->data, output->data);
 }
 
-/* The number of repeats of each axis: Tile-6 has a list, Tile-1 one axis and one number, of the data's type. */
+/* Reads the number of repeats of each axis. Tile-6 has a list; Tile-1 has one axis and one number, of the data's
+ * type. */
 static inlay_status read_repeats(const kit_call *call, int64_t *repeats)
 {
     const kit_tensor *input = &call->in[0];
@@ -74,33 +76,36 @@ static inlay_status read_repeats(const kit_call *call, int64_t *repeats)
 typedef struct tile_job {
     const char *in;
     char *out;
-    uint32_t first, last; /* of the axes that repeat; those between them may, too */
+    uint32_t first, last; /* first and last axis that repeats */
     uint32_t element;
-    int64_t sizes[INLAY_MAX_RANK]; /* of the input */
+    int64_t sizes[INLAY_MAX_RANK]; /* dims of the input */
     int64_t repeats[INLAY_MAX_RANK];
-    int64_t steps[INLAY_MAX_RANK];     /* bytes of the input */
-    int64_t out_steps[INLAY_MAX_RANK]; /* bytes of the output */
+    int64_t steps[INLAY_MAX_RANK];     /* strides of the input in bytes */
+    int64_t out_steps[INLAY_MAX_RANK]; /* strides of the output in bytes */
 } tile_job;
 
-/* A piece again and again: what there is already is copied, twice as much each time, within the cache. */
+/* Fills `repeats` copies of the first piece. Each step copies all that is written already, limited to the cache
+ * size. */
 static void repeat_piece(char *to, int64_t piece, int64_t repeats)
 {
-    enum { AT_ONCE = 16 << 10 };
+    enum { MAX_CHUNK = 16 << 10 };
     const int64_t bytes = piece * repeats;
-    int64_t done = piece, n;
+    int64_t done = piece, chunk;
 
-    for (; done < bytes; done += n) {
-        n = done < AT_ONCE || done == piece ? done : AT_ONCE / piece > 0 ? AT_ONCE / piece * piece : piece;
-        n = n < bytes - done ? n : bytes - done;
-        memcpy(to + done, to, (size_t)n);
+    INLAY_CHECK(piece > 0 && repeats > 0);
+    for (; done < bytes; done += chunk) {
+        chunk = done < MAX_CHUNK || done == piece ? done : MAX_CHUNK / piece > 0 ? MAX_CHUNK / piece * piece : piece;
+        chunk = chunk < bytes - done ? chunk : bytes - done;
+        memcpy(to + done, to, (size_t)chunk);
     }
 }
 
-/* All of the output behind one index of the axes before `axis`: what is within it first, once, and then its repeats. */
+/* Writes all output elements for one index of the axes before `axis`: first the inner axes, then the repeats. */
 static void tile_axis(const tile_job *job, uint32_t axis, const char *from, char *to)
 {
     const int64_t piece = job->sizes[axis] * job->out_steps[axis];
 
+    INLAY_CHECK(axis >= job->first && axis <= job->last);
     if (axis == job->last && piece == job->element) {
         strided_fill(to, from, job->element, job->repeats[axis]);
         return;
@@ -112,7 +117,7 @@ static void tile_axis(const tile_job *job, uint32_t axis, const char *from, char
     repeat_piece(to, piece, job->repeats[axis]);
 }
 
-/* Indices of the axes that come before all repeats. */
+/* Processes a range of indices of the axes before the first repeated one. */
 static inlay_status tile_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const tile_job *job = user;

@@ -1,30 +1,30 @@
-/* EyeLike: ONNX 9, 22. Ones on diagonal k of a matrix, k > 0 being above the main one. */
+/* EyeLike: ONNX 9, 22. Ones on a diagonal of a matrix; a positive diagonal is above the main one. */
 #include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
 static inlay_status prepare_eye_like(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    int64_t *k = malloc(sizeof *k);
+    int64_t *diagonal = malloc(sizeof *diagonal);
 
-    *out_state = k;
-    if (k == NULL)
+    *out_state = diagonal;
+    if (diagonal == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    *k = kit_attr_int(node->info, "k", 0);
+    *diagonal = kit_attr_int(node->info, "k", 0);
     return INLAY_OK;
 }
 
 static inlay_status run_eye_like(const kit_call *call)
 {
-    const int64_t k = *(const int64_t *)call->state, one = 1;
+    const int64_t diagonal = *(const int64_t *)call->state, one = 1;
     const kit_tensor *output = &call->out[0];
     int64_t rows = output->dims[0], columns = output->dims[1];
 
     memset(output->data, 0, kit_bytes(output->dtype, output->count));
-    if (k <= -rows || k >= columns) /* the diagonal lies outside */
+    if (diagonal <= -rows || diagonal >= columns) /* the diagonal is outside */
         return INLAY_OK;
-    for (int64_t r = k < 0 ? -k : 0; r < rows && r + k < columns; r++)
-        convert_from_i64(output->dtype, output->data, r * columns + r + k, 1, &one, 0);
+    for (int64_t row = diagonal < 0 ? -diagonal : 0; row < rows && row + diagonal < columns; row++)
+        convert_from_i64(output->dtype, output->data, row * columns + row + diagonal, 1, &one, 0);
     return INLAY_OK;
 }
 

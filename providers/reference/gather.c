@@ -1,5 +1,6 @@
-/* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13): elements move by their size. */
+/* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13). Elements are copied independent of type. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "indices.h"
 #include "reference.h"
@@ -28,7 +29,7 @@ typedef struct gather_job {
     const char *in;
     char *out;
     const kit_tensor *indices;
-    int64_t dim;   /* of the gathered axis */
+    int64_t dim;   /* size of the gathered axis */
     int64_t block; /* bytes of one row */
 } gather_job;
 
@@ -41,6 +42,7 @@ static inlay_status gather_range(void *user, int64_t begin, int64_t end, uint32_
     const char *plane = job->in + begin / count * job->dim * block;
     char *to = job->out + begin * block;
 
+    INLAY_CHECK(count > 0 && block > 0);
     (void)worker;
     for (int64_t i = begin; i < end; i++, to += block) {
         int64_t index = arg_index(job->indices, at);
@@ -97,13 +99,13 @@ typedef struct elements_job {
     const char *in;
     char *out;
     const kit_tensor *indices;
-    int64_t dim;       /* of data on the axis */
+    int64_t dim;       /* size of the axis in data */
     int64_t axis_step; /* elements from one index of the axis to the next */
-    int64_t row_step;  /* elements from one column of a row to the next: 0 when the axis is the last */
+    int64_t row_step;  /* elements between columns of a row; 0 if the axis is the last one */
     int64_t columns;
     void (*row)(const struct elements_job *job, int64_t row_at, int64_t first);
-    uint32_t row_rank;                /* axes that make up the rows */
-    bool outside;                     /* some index is, of rows that were not read */
+    uint32_t row_rank;                /* axes of the rows */
+    bool outside;                     /* an index is out of range; those rows were not read */
     int64_t in_steps[INLAY_MAX_RANK]; /* elements; 0 on the axis */
 } elements_job;
 
@@ -126,12 +128,13 @@ struct element16 {
 #define NAME(x) x##_16
 #include "gather_elements.inc"
 
-/* Rows of the indices: all axes but the last. */
+/* Processes a range of rows of the indices: all axes but the last. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     elements_job *job = user;
     strided_walk walk;
 
+    INLAY_CHECK(job->columns > 0 && job->row_rank < INLAY_MAX_RANK);
     (void)worker;
     if (!indices_inside(job->indices, begin * job->columns, (end - begin) * job->columns, job->dim)) {
         __atomic_store_n(&job->outside, true, __ATOMIC_RELAXED);
@@ -157,7 +160,7 @@ static inlay_status run_gather_elements(const kit_call *call)
     INLAY_TRY(arg_axis(call->diag, ((const gather_state *)call->state)->axis, input->rank, "axis", &axis));
     INLAY_TRY(arg_expect_dims(call->diag, output, indices->rank, indices->dims));
     if (indices->rank != input->rank)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have rank %u, data %u; they must agree",
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have rank %u, data %u; they must be equal",
                           indices->rank, input->rank);
     for (uint32_t i = 0; i < input->rank; i++)
         if (i != axis && indices->dims[i] > input->dims[i])
@@ -186,11 +189,11 @@ typedef struct nd_job {
     const char *in;
     char *out;
     const int64_t *indices;
-    const int64_t *dims; /* of data, from the first that a tuple indexes */
-    uint32_t depth;      /* values of a tuple */
+    const int64_t *dims; /* dims of data, starting at the first indexed one */
+    uint32_t depth;      /* values per tuple */
     uint32_t reserved;
-    int64_t steps[INLAY_MAX_RANK]; /* bytes, of those dims */
-    int64_t block;                 /* bytes that a tuple selects */
+    int64_t steps[INLAY_MAX_RANK]; /* strides of these dims in bytes */
+    int64_t block;                 /* bytes selected by a tuple */
     int64_t tuples_per_batch;
     int64_t batch_step; /* bytes of data from one batch to the next */
 } nd_job;
@@ -199,26 +202,29 @@ static inlay_status nd_range(void *user, int64_t begin, int64_t end, uint32_t wo
 {
     const nd_job *job = user;
 
+    INLAY_CHECK(job->tuples_per_batch > 0 && job->depth <= INLAY_MAX_RANK);
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const char *from = job->in + i / job->tuples_per_batch * job->batch_step;
+    for (int64_t tuple = begin; tuple < end; tuple++) {
+        const char *from = job->in + tuple / job->tuples_per_batch * job->batch_step;
 
-        for (uint32_t k = 0; k < job->depth; k++) {
-            int64_t index = job->indices[i * job->depth + k];
-            from += (index < 0 ? index + job->dims[k] : index) * job->steps[k];
+        for (uint32_t axis = 0; axis < job->depth; axis++) {
+            int64_t index = job->indices[tuple * job->depth + axis];
+            from += (index < 0 ? index + job->dims[axis] : index) * job->steps[axis];
         }
-        memcpy(job->out + i * job->block, from, (size_t)job->block);
+        memcpy(job->out + tuple * job->block, from, (size_t)job->block);
     }
     return INLAY_OK;
 }
 
-/* The shape that GatherND-12 prescribes: indices without its last axis, then what of data no tuple indexes. */
+/* Checks the indices, and the output shape of GatherND-12: indices without its last axis, then the axes of data that no
+ * tuple indexes. */
 static inlay_status check_nd(const kit_call *call, uint32_t batch_dims, uint32_t depth)
 {
     const kit_tensor *input = &call->in[0], *indices = &call->in[1];
     int64_t dims[2 * INLAY_MAX_RANK];
     uint32_t rank = 0;
 
+    INLAY_CHECK(batch_dims + depth <= input->rank && batch_dims < indices->rank);
     for (uint32_t i = 0; i < batch_dims; i++)
         if (input->dims[i] != indices->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
@@ -262,8 +268,8 @@ static inlay_status run_gather_nd(const kit_call *call)
     strided_row_major(input->rank, input->dims, strided_element_bytes(input->dtype), steps);
     job.depth = (uint32_t)depth;
     job.dims = input->dims + batch;
-    for (uint32_t k = 0; k < job.depth; k++)
-        job.steps[k] = steps[(uint32_t)batch + k];
+    for (uint32_t axis = 0; axis < job.depth; axis++)
+        job.steps[axis] = steps[(uint32_t)batch + axis];
     job.block =
         strided_product(input->dims, (uint32_t)(batch + depth), input->rank) * strided_element_bytes(input->dtype);
     job.tuples_per_batch = strided_product(indices->dims, (uint32_t)batch, indices->rank - 1);
@@ -274,7 +280,7 @@ done:
     return status;
 }
 
-/* Of a table only what is picked is read. */
+/* Only the selected elements of the data are read. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *indices = &shapes->in[1], *output = &shapes->out[0];

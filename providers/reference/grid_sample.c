@@ -1,6 +1,7 @@
-/* GridSample: ONNX 16, 20, 22, in any number of dimensions. Per point the pixels that take part and their weights are
- * worked out once, then every channel is their weighted sum. */
+/* GridSample: ONNX 16, 20, 22, in any number of dimensions. The contributing pixels of a point and their weights are
+ * computed once; the result in every channel is their weighted sum. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "simd/move_set.h"
@@ -27,9 +28,9 @@ struct sample_job {
     sample_fn sample; /* NULL: nearest, which copies elements */
     uint32_t mode, padding, spatial, element;
     bool corners;
-    int64_t channels, pixels, points; /* pixels and points of one channel */
-    const float *turned;              /* the image at hand with its channels last, or NULL */
-    int64_t first_unit;               /* its first point */
+    int64_t channels, pixels, points; /* pixels and points per channel */
+    const float *turned;              /* the current image with channels last, or NULL */
+    int64_t first_unit;               /* first point of the current image */
 };
 
 #define PLAIN(x) (x)
@@ -145,15 +146,15 @@ static bool read_state(const kit_node *node, sample_state *state)
       paddings[] = { { "zeros", PAD_ZEROS }, { "border", PAD_BORDER }, { "reflection", PAD_REFLECTION } };
     const char *mode = kit_attr_string(node->info, "mode", "linear");
     const char *padding = kit_attr_string(node->info, "padding_mode", "zeros");
-    uint32_t m = 0, padding_index = 0;
+    uint32_t mode_index = 0, padding_index = 0;
 
-    while (m < KIT_COUNT(modes) && strcmp(mode, modes[m].name) != 0)
-        m++;
+    while (mode_index < KIT_COUNT(modes) && strcmp(mode, modes[mode_index].name) != 0)
+        mode_index++;
     while (padding_index < KIT_COUNT(paddings) && strcmp(padding, paddings[padding_index].name) != 0)
         padding_index++;
-    if (m == KIT_COUNT(modes) || padding_index == KIT_COUNT(paddings))
+    if (mode_index == KIT_COUNT(modes) || padding_index == KIT_COUNT(paddings))
         return false;
-    *state = (sample_state){ modes[m].value, paddings[padding_index].value,
+    *state = (sample_state){ modes[mode_index].value, paddings[padding_index].value,
                              kit_attr_int(node->info, "align_corners", 0) != 0 };
     return true;
 }
@@ -182,78 +183,80 @@ static inlay_status prepare_sample(const kit_node *node, void **out_state, inlay
     return status;
 }
 
-/* Folds x back into [low, high] as often as it takes. */
-static float reflect(float x, float low, float high)
+/* Reflects a value at the bounds until it is in [low, high]. */
+static float reflect(float value, float low, float high)
 {
     const float range = high - low;
-    float past, turns, rest;
-    const bool below = x < low;
+    float past, reflections, rest;
+    const bool below = value < low;
 
-    if (x >= low && x <= high)
-        return x;
+    if (value >= low && value <= high)
+        return value;
     if (!(range > 0))
         return low;
-    past = below ? low - x : x - high;
-    turns = floorf(past / range);
-    rest = past - turns * range;
-    return (fmodf(turns, 2) == 0) == below ? low + rest : high - rest;
+    past = below ? low - value : value - high;
+    reflections = floorf(past / range);
+    rest = past - reflections * range;
+    return (fmodf(reflections, 2) == 0) == below ? low + rest : high - rest;
 }
 
-/* The place that a grid value in [-1, 1] names on an axis of n pixels, moved into the image as the padding asks. */
-static float locate(const sample_job *job, float value, int64_t n)
+/* Converts a grid value in [-1, 1] to a pixel position on an axis of `size` pixels, subject to the padding mode. */
+static float locate(const sample_job *job, float value, int64_t pixels)
 {
-    const float size = (float)n, low = job->corners ? 0.0f : -0.5f, high = job->corners ? size - 1 : size - 0.5f;
-    float x = job->corners ? (value + 1) / 2 * (size - 1) : ((value + 1) * size - 1) / 2;
+    const float size = (float)pixels, low = job->corners ? 0.0f : -0.5f, high = job->corners ? size - 1 : size - 0.5f;
+    float position = job->corners ? (value + 1) / 2 * (size - 1) : ((value + 1) * size - 1) / 2;
 
-    if (!(x > -1e9f)) /* NaN too */
-        x = -1e9f;
-    if (x > 1e9f)
-        x = 1e9f;
+    if (!(position > -1e9f)) /* NaN too */
+        position = -1e9f;
+    if (position > 1e9f)
+        position = 1e9f;
     if (job->mode == MODE_NEAREST)
-        x = nearbyintf(x);
-    if (x >= low && x <= high)
-        return x;
-    if (job->padding == PAD_BORDER) /* a cubic weighs pixels by where the point is; they alone are held at the border */
-        return job->mode == MODE_CUBIC ? x : x < 0 ? 0 : size - 1;
-    return job->padding == PAD_REFLECTION ? reflect(x, low, high) : x;
+        position = nearbyintf(position);
+    if (position >= low && position <= high)
+        return position;
+    /* Cubic weights depend on the original position; only the pixels are clamped to the border. */
+    if (job->padding == PAD_BORDER)
+        return job->mode == MODE_CUBIC ? position : position < 0 ? 0 : size - 1;
+    return job->padding == PAD_REFLECTION ? reflect(position, low, high) : position;
 }
 
-/* The pixel that stands for place i of an axis, -1 for a zero. */
-static int64_t find_pixel(const sample_job *job, int64_t i, int64_t n)
+/* The pixel used for position `index` of an axis, or -1 if the value is zero. */
+static int64_t find_pixel(const sample_job *job, int64_t index, int64_t pixels)
 {
-    if (i >= 0 && i < n)
-        return i;
+    INLAY_CHECK(pixels > 0);
+    if (index >= 0 && index < pixels)
+        return index;
     if (job->padding == PAD_ZEROS)
         return -1;
     if (job->padding == PAD_REFLECTION) {
-        const float size = (float)n;
+        const float size = (float)pixels;
 
-        i = (int64_t)reflect((float)i, job->corners ? 0.0f : -0.5f, job->corners ? size - 1 : size - 0.5f);
+        index = (int64_t)reflect((float)index, job->corners ? 0.0f : -0.5f, job->corners ? size - 1 : size - 0.5f);
     }
-    return i < 0 ? 0 : i >= n ? n - 1 : i;
+    return index < 0 ? 0 : index >= pixels ? pixels - 1 : index;
 }
 
-/* The pixels of one axis and their weights; returns how many. */
-static uint32_t axis_taps(const sample_job *job, float x, int64_t n, int64_t *pixel, double *weight)
+/* Computes the pixels and weights along one axis; returns their number. */
+static uint32_t axis_taps(const sample_job *job, float position, int64_t size, int64_t *pixel, double *weight)
 {
     const float a = -0.75f;
-    const int64_t base = (int64_t)floorf(x);
-    const float t = x - (float)base;
+    const int64_t base = (int64_t)floorf(position);
+    const float t = position - (float)base;
 
     switch (job->mode) {
     case MODE_NEAREST:
-        pixel[0] = find_pixel(job, (int64_t)x, n);
+        pixel[0] = find_pixel(job, (int64_t)position, size);
         weight[0] = 1;
         return 1;
     case MODE_LINEAR:
-        pixel[0] = find_pixel(job, base, n);
-        pixel[1] = find_pixel(job, base + 1, n);
+        pixel[0] = find_pixel(job, base, size);
+        pixel[1] = find_pixel(job, base + 1, size);
         weight[0] = (double)(1 - t);
         weight[1] = (double)t;
         return 2;
     default:
-        for (int k = 0; k < 4; k++)
-            pixel[k] = find_pixel(job, base - 1 + k, n);
+        for (int tap = 0; tap < 4; tap++)
+            pixel[tap] = find_pixel(job, base - 1 + tap, size);
         weight[0] = (double)(((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a);
         weight[1] = (double)(((a + 2) * t - (a + 3)) * t * t + 1);
         weight[2] = (double)(((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1);
@@ -262,44 +265,47 @@ static uint32_t axis_taps(const sample_job *job, float x, int64_t n, int64_t *pi
     }
 }
 
-/* All combinations of the axes' taps that are not zero. grid points to the coordinates, x (the last axis) first. */
+/* All combinations of the taps of the axes with a pixel. The grid holds the coordinate of the last axis (x) first. */
 static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
 {
-    float place[INLAY_MAX_RANK];
+    float coordinates[INLAY_MAX_RANK];
 
-    convert_to_f32(place, job->grid->dtype, job->grid->data, point * job->spatial, job->spatial);
+    INLAY_CHECK(job->spatial + 2 <= INLAY_MAX_RANK);
+    convert_to_f32(coordinates, job->grid->dtype, job->grid->data, point * job->spatial, job->spatial);
     taps->count = 1;
     taps->offset[0] = 0;
     taps->weight[0] = 1;
-    for (uint32_t d = 0; d < job->spatial; d++) {
-        const int64_t n = job->input->dims[2 + d];
+    for (uint32_t axis = 0; axis < job->spatial; axis++) {
+        const int64_t size = job->input->dims[2 + axis];
         int64_t pixel[4];
         double weight[4];
-        const uint32_t k = axis_taps(job, locate(job, place[job->spatial - 1 - d], n), n, pixel, weight);
+        const uint32_t tap_count =
+            axis_taps(job, locate(job, coordinates[job->spatial - 1 - axis], size), size, pixel, weight);
         const uint32_t before = taps->count;
         uint32_t count = 0;
         int64_t offset[MAX_TAPS];
         double product[MAX_TAPS];
 
         for (uint32_t i = 0; i < before; i++) {
-            for (uint32_t j = 0; j < k; j++) {
+            for (uint32_t j = 0; j < tap_count; j++) {
                 if (pixel[j] < 0)
                     continue;
-                offset[count] = taps->offset[i] * n + pixel[j];
+                offset[count] = taps->offset[i] * size + pixel[j];
                 product[count++] = taps->weight[i] * weight[j];
             }
         }
+        INLAY_CHECK(count <= MAX_TAPS);
         memcpy(taps->offset, offset, count * sizeof *offset);
         memcpy(taps->weight, product, count * sizeof *product);
         taps->count = count;
     }
 }
 
-/* ------------------------------------------------------------------ images of floats */
+/* ------------------------------------------------------------------ two-dimensional float images */
 
 enum { BLOCK = 64 };
 
-/* The pixels of each of up to BLOCK points, -1 for a zero: 1, 4 or 16, y by y. */
+/* The pixels of up to BLOCK points, -1 for a zero: 1, 4 or 16 each, row by row. */
 typedef struct sample_block {
     int32_t offset[16][BLOCK];
     float weight[16][BLOCK];
@@ -310,41 +316,49 @@ static void block_taps(const sample_job *job, int64_t point, int64_t count, samp
     const float *grid = (const float *)job->grid->data + 2 * point;
     const int64_t height = job->input->dims[2], width = job->input->dims[3];
 
+    INLAY_CHECK(count <= BLOCK);
     for (int64_t i = 0; i < count; i++) {
-        int64_t x[4], y[4];
-        double wx[4], wy[4];
-        const uint32_t n = axis_taps(job, locate(job, grid[2 * i], width), width, x, wx);
+        int64_t pixel_x[4], pixel_y[4];
+        double weight_x[4], weight_y[4];
+        const uint32_t axis_tap_count = axis_taps(job, locate(job, grid[2 * i], width), width, pixel_x, weight_x);
 
-        (void)axis_taps(job, locate(job, grid[2 * i + 1], height), height, y, wy);
-        for (uint32_t k = 0; k < n * n; k++) {
-            block->offset[k][i] = x[k % n] < 0 || y[k / n] < 0 ? -1 : (int32_t)(y[k / n] * width + x[k % n]);
-            block->weight[k][i] = (float)(wy[k / n] * wx[k % n]);
+        (void)axis_taps(job, locate(job, grid[2 * i + 1], height), height, pixel_y, weight_y);
+        for (uint32_t tap = 0; tap < axis_tap_count * axis_tap_count; tap++) {
+            block->offset[tap][i] =
+                pixel_x[tap % axis_tap_count] < 0 || pixel_y[tap / axis_tap_count] < 0
+                    ? -1
+                    : (int32_t)(pixel_y[tap / axis_tap_count] * width + pixel_x[tap % axis_tap_count]);
+            block->weight[tap][i] = (float)(weight_y[tap / axis_tap_count] * weight_x[tap % axis_tap_count]);
         }
     }
 }
 
-/* One channel of a block. The nearest pixel is taken as it is. */
+/* Interpolates one channel of a block. With one tap (nearest) the pixel is copied. */
 static void sample_channel(const sample_block *block, uint32_t taps, const float *input, float *restrict output,
                            int64_t count)
 {
+    INLAY_CHECK(taps == 1 || taps % 4 == 0);
     if (taps == 1) {
         for (int64_t i = 0; i < count; i++)
             output[i] = convert_picked(input, block->offset[0][i], 1);
         return;
     }
-    for (uint32_t k = 0; k < taps; k += 4) {
-        const int32_t *at[4] = { block->offset[k], block->offset[k + 1], block->offset[k + 2], block->offset[k + 3] };
-        const float *w[4] = { block->weight[k], block->weight[k + 1], block->weight[k + 2], block->weight[k + 3] };
+    for (uint32_t tap = 0; tap < taps; tap += 4) {
+        const int32_t *at[4] = { block->offset[tap], block->offset[tap + 1], block->offset[tap + 2],
+                                 block->offset[tap + 3] };
+        const float *weight[4] = { block->weight[tap], block->weight[tap + 1], block->weight[tap + 2],
+                                   block->weight[tap + 3] };
 
         for (int64_t i = 0; i < count; i++) {
-            const float sum = (convert_picked(input, at[0][i], w[0][i]) + convert_picked(input, at[1][i], w[1][i])) +
-                              (convert_picked(input, at[2][i], w[2][i]) + convert_picked(input, at[3][i], w[3][i]));
-            output[i] = k == 0 ? sum : output[i] + sum;
+            const float sum =
+                (convert_picked(input, at[0][i], weight[0][i]) + convert_picked(input, at[1][i], weight[1][i])) +
+                (convert_picked(input, at[2][i], weight[2][i]) + convert_picked(input, at[3][i], weight[3][i]));
+            output[i] = tap == 0 ? sum : output[i] + sum;
         }
     }
 }
 
-/* One image of a batch: points are taken in blocks, so that channels are sums of vectors. */
+/* Interpolates points [begin, end) of one image in blocks, so that each channel is computed by vector operations. */
 static void sample_blocks(const sample_job *job, int64_t begin, int64_t end, const float *in, float *out)
 {
     const uint32_t taps = job->mode == MODE_NEAREST ? 1 : job->mode == MODE_LINEAR ? 4 : 16;
@@ -354,18 +368,19 @@ static void sample_blocks(const sample_job *job, int64_t begin, int64_t end, con
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;
 
         block_taps(job, first, count, &block);
-        for (int64_t c = 0; c < job->channels; c++)
-            sample_channel(&block, taps, in + c * job->pixels, out + c * job->points + first % job->points, count);
+        for (int64_t channel = 0; channel < job->channels; channel++)
+            sample_channel(&block, taps, in + channel * job->pixels, out + channel * job->points + first % job->points,
+                           count);
     }
 }
 
-/* The same of an image that was turned: points by channels are made in parts that fit near the core, and turned back.
- */
+/* The same for a transposed image: blocks of points by channels are computed in a buffer that fits in the cache, and
+ * transposed back. */
 static void sample_turned(const sample_job *job, int64_t begin, int64_t end, float *out)
 {
-    enum { ROOM = 4096 };
-    const int64_t most = ROOM / BLOCK;
-    float room[ROOM];
+    enum { BUFFER_FLOATS = 4096 };
+    const int64_t max_channels = BUFFER_FLOATS / BLOCK;
+    float buffer[BUFFER_FLOATS];
     sample_block block;
     const struct points points = { job->turned,
                                    job->channels,
@@ -375,31 +390,36 @@ static void sample_turned(const sample_job *job, int64_t begin, int64_t end, flo
                                    BLOCK,
                                    job->mode == MODE_LINEAR ? 4 : 16 };
 
+    INLAY_CHECK(job->turned != NULL && job->mode != MODE_NEAREST);
     for (int64_t first = begin; first < end; first += BLOCK) {
         const int64_t count = end - first < BLOCK ? end - first : BLOCK;
 
         block_taps(job, first, count, &block);
-        for (int64_t c = 0; c < job->channels; c += most) {
-            const int64_t some = job->channels - c < most ? job->channels - c : most;
+        for (int64_t channel = 0; channel < job->channels; channel += max_channels) {
+            const int64_t channel_count =
+                job->channels - channel < max_channels ? job->channels - channel : max_channels;
 
-            points_mix(&points, c, some, count, room);
-            KERNEL_BEST(moves)->turn(room, some, out + c * job->points + first % job->points, job->points, count, some);
+            points_interpolate(&points, channel, channel_count, count, buffer);
+            KERNEL_BEST(moves)->turn(buffer, channel_count, out + channel * job->points + first % job->points,
+                                     job->points, count, channel_count);
         }
     }
 }
 
+/* Returns whether the job is a two-dimensional float image with a float grid. */
 static bool is_plain(const sample_job *job)
 {
     return job->spatial == 2 && job->input->dtype == INLAY_FLOAT && job->grid->dtype == INLAY_FLOAT &&
            job->pixels <= INT32_MAX;
 }
 
-/* Units are points of all images. */
+/* Processes points [begin, end) of all images. */
 static inlay_status block_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sample_job *job = user;
 
     (void)worker;
+    INLAY_CHECK(job->points > 0);
     begin += job->first_unit;
     end += job->first_unit;
     while (begin < end) {
@@ -416,30 +436,32 @@ static inlay_status block_range(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ anything */
+/* ------------------------------------------------------------------ general case */
 
-/* Units are (batch, point) pairs. */
+/* Processes points [begin, end) of all images. */
 static inlay_status sample_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sample_job *job = user;
     sample_taps taps;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t batch = i / job->points;
+    INLAY_CHECK(job->points > 0);
+    for (int64_t point = begin; point < end; point++) {
+        const int64_t batch = point / job->points;
         const char *in = (const char *)job->input->data + batch * job->channels * job->pixels * job->element;
-        char *out = (char *)job->output->data + (batch * job->channels * job->points + i % job->points) * job->element;
+        char *out =
+            (char *)job->output->data + (batch * job->channels * job->points + point % job->points) * job->element;
 
-        point_taps(job, i, &taps);
+        point_taps(job, point, &taps);
         if (job->sample != NULL) {
             job->sample(job, &taps, in, out);
             continue;
         }
-        for (int64_t c = 0; c < job->channels; c++) {
-            char *to = out + c * job->points * job->element;
+        for (int64_t channel = 0; channel < job->channels; channel++) {
+            char *to = out + channel * job->points * job->element;
 
             if (taps.count > 0)
-                memcpy(to, in + (c * job->pixels + taps.offset[0]) * job->element, job->element);
+                memcpy(to, in + (channel * job->pixels + taps.offset[0]) * job->element, job->element);
             else
                 memset(to, 0, job->element);
         }
@@ -447,7 +469,7 @@ static inlay_status sample_range(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* Room for an image that is turned, where there is enough to do for it. */
+/* Floats of a transposed image; 0 if the image has too few channels or points for it to pay. */
 static int64_t turned_floats(const sample_state *state, const kit_tensor *input, const kit_tensor *grid)
 {
     const int64_t channels = input->rank == 4 ? input->dims[1] : 0;
@@ -468,16 +490,17 @@ static inlay_status shape_sample(const void *state, kit_plan *plan, inlay_diag *
     return INLAY_OK;
 }
 
-/* Images one after the other, each turned first. */
+/* Processes one image at a time, after transposing it. */
 static inlay_status run_turned(const kit_call *call, sample_job *job)
 {
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(call->workspace != NULL);
     job->turned = call->workspace;
-    for (int64_t n = 0; n < job->input->dims[0] && status == INLAY_OK; n++) {
-        job->first_unit = n * job->points;
-        status = points_turn(call, (const float *)job->input->data + n * job->channels * job->pixels, job->channels,
-                             job->pixels, call->workspace);
+    for (int64_t image = 0; image < job->input->dims[0] && status == INLAY_OK; image++) {
+        job->first_unit = image * job->points;
+        status = points_transpose(call, (const float *)job->input->data + image * job->channels * job->pixels,
+                                  job->channels, job->pixels, call->workspace);
         if (status == INLAY_OK)
             status = kit_parallel(call, job->points, 16384 / job->channels + 1, block_range, job);
     }
@@ -496,7 +519,7 @@ static inlay_status run_sample(const kit_call *call)
                        .corners = state->corners,
                        .element = strided_element_bytes(input->dtype) };
     int64_t dims[INLAY_MAX_RANK];
-    uint32_t most = 1;
+    uint32_t max_taps = 1;
     inlay_status status;
 
     if (input->rank < 3 || grid->rank != input->rank || grid->dims[0] != input->dims[0] ||
@@ -504,9 +527,9 @@ static inlay_status run_sample(const kit_call *call)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [N, C, ...] of rank %u and grid [N, ..., %d]",
                           grid->rank, (int)grid->rank - 2);
     job.spatial = input->rank - 2;
-    for (uint32_t d = 0; d < job.spatial && most <= MAX_TAPS; d++)
-        most *= state->mode == MODE_CUBIC ? 4 : state->mode == MODE_LINEAR ? 2 : 1;
-    if (most > MAX_TAPS)
+    for (uint32_t d = 0; d < job.spatial && max_taps <= MAX_TAPS; d++)
+        max_taps *= state->mode == MODE_CUBIC ? 4 : state->mode == MODE_LINEAR ? 2 : 1;
+    if (max_taps > MAX_TAPS)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "interpolation in %u dimensions", job.spatial);
     dims[0] = input->dims[0];
     dims[1] = input->dims[1];
@@ -519,15 +542,15 @@ static inlay_status run_sample(const kit_call *call)
     job.points = strided_product(output->dims, 2, output->rank);
     job.sample = state->mode == MODE_NEAREST ? NULL : by_dtype[input->dtype];
     if (job.pixels == 0 || (state->mode != MODE_NEAREST && job.sample == NULL))
-        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "an image of type %s without pixels, or not to be mixed",
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "an image of type %s is empty or cannot be interpolated",
                           inlay_dtype_name(input->dtype));
     if (is_plain(&job) && turned_floats(state, input, grid) > 0)
         return run_turned(call, &job);
-    return kit_parallel(call, input->dims[0] * job.points, 4096 / (job.channels * most) + 1,
+    return kit_parallel(call, input->dims[0] * job.points, 4096 / (job.channels * max_taps) + 1,
                         is_plain(&job) ? block_range : sample_range, &job);
 }
 
-/* Two or four pixels along each axis for an element, one for the nearest. */
+/* An output element reads two or four pixels along each axis, or one pixel for mode nearest. */
 static void cost_sample(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *output = &shapes->out[0];

@@ -1,4 +1,5 @@
-/* Identity: ONNX 1, 13, 14, 16, 19, 21, 23, 24, 25, tensors of any type. Sequences and optionals are the host's. */
+/* Identity: ONNX 1, 13, 14, 16, 19, 21, 23, 24, 25, for tensors of any type. The host handles sequences and
+ * optionals. */
 #include "instance.h"
 #include "reference.h"
 

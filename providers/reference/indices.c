@@ -1,13 +1,15 @@
 #include "indices.h"
+#include "inlay/check.h"
 #include "args.h"
 
-/* Without branches, so that it vectorises. */
+/* Without branches, so that it vectorizes. */
 bool indices_inside(const kit_tensor *indices, int64_t first, int64_t count, int64_t dim)
 {
     const int64_t *wide = (const int64_t *)indices->data + first;
     const int32_t *narrow = (const int32_t *)indices->data + first;
     int64_t outside = 0;
 
+    INLAY_CHECK(first >= 0 && count >= 0 && first + count <= indices->count);
     if (indices->dtype == INLAY_INT64)
         for (int64_t i = 0; i < count; i++)
             outside |= (wide[i] < -dim) | (wide[i] >= dim);

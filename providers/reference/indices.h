@@ -1,13 +1,13 @@
-/* indices.h - indices that a model gives as a tensor. */
+/* indices.h - validation of indices given by a tensor of the model. */
 #ifndef INDICES_H
 #define INDICES_H
 #include "instance.h"
 #include "inlay/kit.h"
 
-/* Do `count` indices, from the first on, lie in [-dim, dim)? Of a loop's part, where each reads but its own. indices:
- * int32 or int64. */
+/* Returns whether indices [first, first + count) are all in [-dim, dim). Called by parts of a parallel loop, each for
+ * the indices that it reads. indices: int32 or int64. */
 bool indices_inside(const kit_tensor *indices, int64_t first, int64_t count, int64_t dim);
-/* Every index must lie in [-dim, dim): checked before anything is read, on the calling thread, so that the sentence can
- * name the first bad one. indices: int32 or int64. */
+/* Fails unless every index is in [-dim, dim). Runs on the calling thread before any element is read, so that the
+ * message can name the first invalid index. indices: int32 or int64. */
 inlay_status indices_check(const kit_call *call, const kit_tensor *indices, int64_t dim);
 #endif

@@ -1,15 +1,16 @@
-/* instance.h - names of what is compiled more than once.
+/* instance.h - symbol names of code that is compiled several times.
  *
- * The operators are compiled as plain C for the provider reference, and again for each level of instructions for the
- * provider cpu (cpu/operators). There CMake defines KERNEL_LEVEL, and names that the linker sees end in it. */
+ * The operators are compiled once as portable C for the provider reference, and once per instruction set level for the
+ * provider cpu (cpu/operators). For the latter CMake defines KERNEL_LEVEL, and external symbols get it as a suffix. */
 #ifndef REFERENCE_INSTANCE_H
 #define REFERENCE_INSTANCE_H
+#include "inlay/check.h"
 
 #ifdef KERNEL_LEVEL
 #define OPERATOR_PASTE(name, level) name##_##level
 #define OPERATOR_NAME(name, level) OPERATOR_PASTE(name, level)
 #define OPERATOR(name) OPERATOR_NAME(name, KERNEL_LEVEL)
-/* What the files share. */
+/* Functions and tables shared by several files. */
 #define elementwise_binary_legacy OPERATOR(elementwise_binary_legacy)
 #define elementwise_binary_row OPERATOR(elementwise_binary_row)
 #define elementwise_binary_row_fits OPERATOR(elementwise_binary_row_fits)
@@ -37,8 +38,8 @@
 #define ml_two_scores OPERATOR(ml_two_scores)
 
 #define points_floats OPERATOR(points_floats)
-#define points_turn OPERATOR(points_turn)
-#define points_mix OPERATOR(points_mix)
+#define points_transpose OPERATOR(points_transpose)
+#define points_interpolate OPERATOR(points_interpolate)
 
 #define rank_keep OPERATOR(rank_keep)
 #define rank_order OPERATOR(rank_order)

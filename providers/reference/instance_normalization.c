@@ -1,9 +1,10 @@
 /* InstanceNormalization (ONNX 1, 6, 22) and GroupNormalization (18, 21).
  *
- * Both normalise groups of channels of each sample: InstanceNormalization has as many groups as channels. Scale and
- * bias are one a channel, save in GroupNormalization-18: one a group. Statistics are made in float, for double in
- * double, which is at least what stash_type asks for. */
+ * Both normalize groups of channels of each sample; InstanceNormalization has as many groups as channels. Scale and
+ * bias have one element per channel, but one per group in GroupNormalization-18. Statistics are computed in float, for
+ * double in double, which is at least the precision that stash_type requires. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -14,14 +15,14 @@ enum { INSTANCE_GRAIN = 1 << 14 };
 #define BODY "instance_normalization.inc"
 #include "floats.inc"
 
-typedef void (*instance_group_fn)(const void *input, void *output, int64_t channels, int64_t s, const void *scale,
+typedef void (*instance_group_fn)(const void *input, void *output, int64_t channels, int64_t spatial, const void *scale,
                                   const void *bias, bool shared, double epsilon);
 static const instance_group_fn instance_group[INLAY_DTYPE_COUNT] = BY_FLOAT(instance_group);
 
 typedef struct instance_state {
     double epsilon;
-    int64_t groups; /* 0: one a channel */
-    bool per_group; /* scale and bias */
+    int64_t groups; /* 0: one per channel */
+    bool per_group; /* scale and bias have one element per group */
 } instance_state;
 
 static inlay_status prepare_instance(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -44,15 +45,15 @@ static inlay_status prepare_instance(const kit_node *node, void **out_state, inl
 
 static inlay_status shape_instance(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const instance_state *s = state;
+    const instance_state *attributes = state;
     const kit_tensor *input = &plan->in[0];
     int64_t channels, groups, parameters;
 
     if (input->rank < 2)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [N, C, ...]", input->rank);
     channels = input->dims[1];
-    groups = s->groups > 0 ? s->groups : channels;
-    parameters = s->per_group ? groups : channels;
+    groups = attributes->groups > 0 ? attributes->groups : channels;
+    parameters = attributes->per_group ? groups : channels;
     if (groups > 0 && channels % groups != 0)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%lld channels cannot be cut into num_groups = %lld",
                           (long long)channels, (long long)groups);
@@ -66,19 +67,20 @@ static inlay_status shape_instance(const void *state, kit_plan *plan, inlay_diag
 typedef struct instance_job {
     const kit_call *call;
     const instance_state *state;
-    int64_t groups, channels, inner; /* of a sample; of a group; elements of a channel */
+    int64_t groups, channels, inner; /* groups of a sample; channels of a group; elements of a channel */
 } instance_job;
 
 static inlay_status instance_groups(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const instance_job *job = user;
     const kit_tensor *input = &job->call->in[0];
-    int64_t elem = inlay_dtype_bits(input->dtype) / 8;
+    int64_t element_bytes = inlay_dtype_bits(input->dtype) / 8;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t offset = i * job->channels * job->inner * elem;
-        int64_t parameter = i % job->groups * (job->state->per_group ? 1 : job->channels) * elem;
+    INLAY_CHECK(job->groups > 0 && job->channels > 0);
+    for (int64_t group = begin; group < end; group++) {
+        int64_t offset = group * job->channels * job->inner * element_bytes;
+        int64_t parameter = group % job->groups * (job->state->per_group ? 1 : job->channels) * element_bytes;
         instance_group[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset,
                                      job->channels, job->inner, (const char *)job->call->in[1].data + parameter,
                                      (const char *)job->call->in[2].data + parameter, job->state->per_group,

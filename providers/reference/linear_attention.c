@@ -1,6 +1,7 @@
-/* LinearAttention: ONNX 27. One state matrix [key size, value size] a batch and key-value head is decayed, corrected,
- * written to and read at every step; heads are independent. Computed in float. */
+/* LinearAttention: ONNX 27. There is one state matrix [key size, value size] for each batch and key-value head. At
+ * every step it is decayed, corrected, updated and read. Heads are independent. Computed in float. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -35,8 +36,9 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
         status =
             inlay_fail(diag, INLAY_INVALID_MODEL, "update_rule is '%s'; use linear, gated, delta or gated_delta", rule);
     else if (state->kv_heads < 1 || state->q_heads < 1 || state->q_heads % state->kv_heads != 0)
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "q_num_heads %lld is no positive multiple of kv_num_heads %lld",
-                            (long long)state->q_heads, (long long)state->kv_heads);
+        status =
+            inlay_fail(diag, INLAY_INVALID_MODEL, "q_num_heads %lld is not a positive multiple of kv_num_heads %lld",
+                       (long long)state->q_heads, (long long)state->kv_heads);
     if (status != INLAY_OK)
         goto done;
     *out_state = state;
@@ -46,76 +48,82 @@ done:
     return status;
 }
 
-static bool given(const kit_plan *plan, uint32_t i)
+static bool given(const kit_plan *plan, uint32_t input)
 {
-    return i < plan->in_count && plan->in[i].dtype != INLAY_UNDEFINED;
+    return input < plan->in_count && plan->in[input].dtype != INLAY_UNDEFINED;
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const linear_state *s = state;
-    const kit_tensor *tensor = &plan->in[0], *k = &plan->in[1], *v = &plan->in[2];
-    linear_plan *p;
+    const linear_state *attributes = state;
+    const kit_tensor *query = &plan->in[0], *key = &plan->in[1], *value = &plan->in[2];
+    linear_plan *linear;
     int64_t rows, states;
 
-    if (tensor->rank != 3 || k->rank != 3 || v->rank != 3 || tensor->dims[2] % s->q_heads != 0 ||
-        k->dims[2] % s->kv_heads != 0 || v->dims[2] % s->kv_heads != 0 ||
-        tensor->dims[2] / s->q_heads != k->dims[2] / s->kv_heads || k->dims[0] != tensor->dims[0] ||
-        v->dims[0] != tensor->dims[0] || k->dims[1] != tensor->dims[1] || v->dims[1] != tensor->dims[1])
+    if (query->rank != 3 || key->rank != 3 || value->rank != 3 || query->dims[2] % attributes->q_heads != 0 ||
+        key->dims[2] % attributes->kv_heads != 0 || value->dims[2] % attributes->kv_heads != 0 ||
+        query->dims[2] / attributes->q_heads != key->dims[2] / attributes->kv_heads || key->dims[0] != query->dims[0] ||
+        value->dims[0] != query->dims[0] || key->dims[1] != query->dims[1] || value->dims[1] != query->dims[1])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "query, key and value must be [batch, steps, heads * size], and fit");
-    if (s->gated != given(plan, 4) || s->delta != given(plan, 5))
+                          "query, key and value must be [batch, steps, heads * size] with matching sizes");
+    if (attributes->gated != given(plan, 4) || attributes->delta != given(plan, 5))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "this update_rule %s decay and %s beta",
-                          s->gated ? "needs" : "forbids", s->delta ? "needs" : "forbids");
-    plan->plan = p = calloc(1, sizeof *p);
-    if (p == NULL)
+                          attributes->gated ? "needs" : "forbids", attributes->delta ? "needs" : "forbids");
+    plan->plan = linear = calloc(1, sizeof *linear);
+    if (linear == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a LinearAttention");
-    *p = (linear_plan){ .batch = tensor->dims[0],
-                        .steps = tensor->dims[1],
-                        .key = k->dims[2] / s->kv_heads,
-                        .value = v->dims[2] / s->kv_heads,
-                        .group = s->q_heads / s->kv_heads };
-    rows = p->batch * p->steps;
-    states = p->batch * s->kv_heads * p->key * p->value;
+    *linear = (linear_plan){ .batch = query->dims[0],
+                             .steps = query->dims[1],
+                             .key = key->dims[2] / attributes->kv_heads,
+                             .value = value->dims[2] / attributes->kv_heads,
+                             .group = attributes->q_heads / attributes->kv_heads };
+    rows = linear->batch * linear->steps;
+    states = linear->batch * attributes->kv_heads * linear->key * linear->value;
     if ((given(plan, 3) && plan->in[3].count != states) ||
-        (s->gated && plan->in[4].count != rows * s->kv_heads && plan->in[4].count != rows * s->kv_heads * p->key) ||
-        (s->delta && plan->in[5].count != rows * s->kv_heads && plan->in[5].count != rows) ||
-        plan->out[0].count != rows * s->q_heads * p->value ||
+        (attributes->gated && plan->in[4].count != rows * attributes->kv_heads &&
+         plan->in[4].count != rows * attributes->kv_heads * linear->key) ||
+        (attributes->delta && plan->in[5].count != rows * attributes->kv_heads && plan->in[5].count != rows) ||
+        plan->out[0].count != rows * attributes->q_heads * linear->value ||
         (plan->out_count > 1 && plan->out[1].dtype != INLAY_UNDEFINED && plan->out[1].count != states))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "past_state, decay, beta or an output do not fit query, key and value");
-    if (__builtin_mul_overflow((uint64_t)(p->key * p->value + 2 * p->key + 3 * p->value) * sizeof(float) + 64,
-                               (uint64_t)plan->max_threads, &plan->workspace_bytes))
+                          "past_state, decay, beta or an output do not match query, key and value");
+    if (__builtin_mul_overflow(
+            (uint64_t)(linear->key * linear->value + 2 * linear->key + 3 * linear->value) * sizeof(float) + 64,
+            (uint64_t)plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this attention exceeds the address space");
-    p->thread_bytes = ((uint64_t)(p->key * p->value + 2 * p->key + 3 * p->value) * sizeof(float) + 63) & ~UINT64_C(63);
+    linear->thread_bytes =
+        ((uint64_t)(linear->key * linear->value + 2 * linear->key + 3 * linear->value) * sizeof(float) + 63) &
+        ~UINT64_C(63);
     return INLAY_OK;
 }
 
+/* Scratch memory for one head. */
 typedef struct head_room {
-    float *state, *q, *k, *v, *seen, *output;
+    float *state, *q, *k, *v, *predicted, *output;
 } head_room;
 
-static void load(const kit_call *call, uint32_t input, int64_t at, int64_t n, float *to)
+static void load(const kit_call *call, uint32_t input, int64_t at, int64_t count, float *to)
 {
-    convert_to_f32(to, call->in[input].dtype, call->in[input].data, at, n);
+    convert_to_f32(to, call->in[input].dtype, call->in[input].data, at, count);
 }
 
-/* exp(g) times the state: one g a head, or one a row. */
+/* Multiplies the state by exp(decay); there is one decay per head, or one per row of the state. */
 static void decay(const kit_call *call, const linear_state *state, const linear_plan *plan, int64_t row, int64_t head,
                   head_room room)
 {
     bool by_row = call->in[4].count != plan->batch * plan->steps * state->kv_heads;
 
     for (int64_t i = 0; i < plan->key; i++) {
-        float g, *line = room.state + i * plan->value;
-        load(call, 4, by_row ? (row * state->kv_heads + head) * plan->key + i : row * state->kv_heads + head, 1, &g);
-        g = vm_exp(g);
+        float factor, *line = room.state + i * plan->value;
+        load(call, 4, by_row ? (row * state->kv_heads + head) * plan->key + i : row * state->kv_heads + head, 1,
+             &factor);
+        factor = vm_exp(factor);
         for (int64_t j = 0; j < plan->value; j++)
-            line[j] *= g;
+            line[j] *= factor;
     }
 }
 
-/* out = S' * input. */
+/* out = transpose(state) * input. */
 static void read_state(const linear_plan *plan, const float *state, const float *input, float *out)
 {
     memset(out, 0, (size_t)plan->value * sizeof(float));
@@ -137,15 +145,15 @@ static void run_step(const kit_call *call, const linear_state *state, const line
         float beta;
         bool one = call->in[5].count == plan->batch * plan->steps;
         load(call, 5, one ? row : row * state->kv_heads + head, 1, &beta);
-        read_state(plan, room.state, room.k, room.seen);
+        read_state(plan, room.state, room.k, room.predicted);
         for (int64_t j = 0; j < plan->value; j++)
-            room.v[j] = beta * (room.v[j] - room.seen[j]);
+            room.v[j] = beta * (room.v[j] - room.predicted[j]);
     }
     for (int64_t i = 0; i < plan->key; i++)
         for (int64_t j = 0; j < plan->value; j++)
             room.state[i * plan->value + j] += room.k[i] * room.v[j];
-    for (int64_t g = 0; g < plan->group; g++) {
-        int64_t q_head = head * plan->group + g;
+    for (int64_t group_head = 0; group_head < plan->group; group_head++) {
+        int64_t q_head = head * plan->group + group_head;
         load(call, 0, (row * state->q_heads + q_head) * plan->key, plan->key, room.q);
         read_state(plan, room.state, room.q, room.output);
         for (int64_t j = 0; j < plan->value; j++)
@@ -163,19 +171,20 @@ static inlay_status run_heads(void *user, int64_t begin, int64_t end, uint32_t w
     int64_t size = plan->key * plan->value;
     head_room room = { .state = (float *)(void *)((char *)call->workspace + worker * plan->thread_bytes) };
 
+    INLAY_CHECK(state->kv_heads > 0 && end <= plan->batch * state->kv_heads);
     room.q = room.state + size;
     room.k = room.q + plan->key;
     room.v = room.k + plan->key;
-    room.seen = room.v + plan->value;
-    room.output = room.seen + plan->value;
+    room.predicted = room.v + plan->value;
+    room.output = room.predicted + plan->value;
     for (int64_t index = begin; index < end; index++) {
-        int64_t b = index / state->kv_heads;
+        int64_t batch = index / state->kv_heads;
         if (kit_has_input(call, 3))
             load(call, 3, index * size, size, room.state);
         else
             memset(room.state, 0, (size_t)size * sizeof(float));
-        for (int64_t t = 0; t < plan->steps; t++)
-            run_step(call, state, plan, b * plan->steps + t, index % state->kv_heads, room);
+        for (int64_t step = 0; step < plan->steps; step++)
+            run_step(call, state, plan, batch * plan->steps + step, index % state->kv_heads, room);
         if (kit_has_output(call, 1))
             convert_from_f32(call->out[1].dtype, call->out[1].data, index * size, size, room.state, 0);
     }

@@ -1,10 +1,10 @@
-/* And, Or, Xor (ONNX 1, 7) on bool; any byte but 0 is true. */
+/* And, Or, Xor (ONNX 1, 7) on bool; any nonzero byte is true. */
 #include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
 #define T uint8_t
-#define R uint8_t
+#define RESULT uint8_t
 #define LOOP and_bool
 #define OP(a, b) (((a) != 0) & ((b) != 0))
 #include "binary.inc"

@@ -1,8 +1,9 @@
 /* NegativeLogLikelihoodLoss (ONNX 12, 13, 22) and SoftmaxCrossEntropyLoss (12, 13).
  *
- * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 where the label is
- * ignored; the mean divides by the sum of the weights. */
+ * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 for ignored
+ * labels. The mean divides by the sum of the weights. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -12,7 +13,7 @@ enum { LOSS_TILE = 256, LOSS_GRAIN = 1 << 12 };
 enum { REDUCE_NONE, REDUCE_SUM, REDUCE_MEAN };
 
 typedef struct loss_task {
-    int64_t classes, stride; /* C, and the elements between classes: D1 * ... */
+    int64_t classes, stride; /* C, and the distance between classes: D1 * ... */
     const void *weights;     /* [C], or NULL */
     bool softmax, ignores;
     int64_t ignored;
@@ -65,8 +66,8 @@ static inlay_status shape_loss(const void *state, kit_plan *plan, inlay_diag *di
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "the second input must have the shape of the first without its axis 1, the classes");
     if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != scores->dims[1])
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "there are %lld weights for %lld classes",
-                          (long long)plan->in[2].count, (long long)scores->dims[1]);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%lld weights for %lld classes", (long long)plan->in[2].count,
+                          (long long)scores->dims[1]);
     plan->workspace_bytes = (uint64_t)labels->count * 2 * sizeof(double);
     return INLAY_OK;
 }
@@ -83,21 +84,24 @@ static inlay_status loss_items(void *user, int64_t begin, int64_t end, uint32_t 
     const loss_job *job = user;
     const kit_call *call = job->call;
     const kit_tensor *scores = &call->in[0], *labels = &call->in[1];
-    int64_t elem = inlay_dtype_bits(scores->dtype) / 8, numbers[LOSS_TILE], wrong;
+    int64_t element_bytes = inlay_dtype_bits(scores->dtype) / 8, numbers[LOSS_TILE], invalid;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t n = i / job->tiles, first = i % job->tiles * LOSS_TILE, position = n * job->task.stride + first;
+    INLAY_CHECK(job->tiles > 0);
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t batch = tile / job->tiles, first = tile % job->tiles * LOSS_TILE,
+                position = batch * job->task.stride + first;
         int64_t columns = job->task.stride - first < LOSS_TILE ? job->task.stride - first : LOSS_TILE;
-        int64_t offset = (n * job->task.classes * job->task.stride + first) * elem;
+        int64_t offset = (batch * job->task.classes * job->task.stride + first) * element_bytes;
 
         convert_to_i64(numbers, labels->dtype, labels->data, position, columns);
-        wrong = loss_columns[scores->dtype](&job->task, (const char *)scores->data + offset,
-                                            kit_has_output(call, 1) ? (char *)call->out[1].data + offset : NULL,
-                                            numbers, columns, job->losses + position, job->totals + position);
-        if (wrong >= 0)
+        invalid = loss_columns[scores->dtype](&job->task, (const char *)scores->data + offset,
+                                              kit_has_output(call, 1) ? (char *)call->out[1].data + offset : NULL,
+                                              numbers, columns, job->losses + position, job->totals + position);
+        if (invalid >= 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "label %lld at position %lld is not in [0, %lld)",
-                              (long long)numbers[wrong], (long long)(position + wrong), (long long)job->task.classes);
+                              (long long)numbers[invalid], (long long)(position + invalid),
+                              (long long)job->task.classes);
     }
     return INLAY_OK;
 }

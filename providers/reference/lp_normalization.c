@@ -1,5 +1,6 @@
-/* LpNormalization: ONNX 1, 22. Vectors along an axis are divided by their 1-norm or 2-norm. */
+/* LpNormalization: ONNX 1, 22. Divides the vectors along an axis by their 1-norm or 2-norm. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -10,7 +11,7 @@ enum { LP_TILE = 256, LP_GRAIN = 1 << 14 };
 #define BODY "lp_normalization.inc"
 #include "floats.inc"
 
-typedef void (*lp_columns_fn)(const void *input, void *output, int64_t n, int64_t stride, int64_t columns,
+typedef void (*lp_columns_fn)(const void *input, void *output, int64_t count, int64_t stride, int64_t columns,
                               bool euclidean);
 static const lp_columns_fn lp_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lp_columns);
 
@@ -21,11 +22,11 @@ typedef struct lp_state {
 
 static bool supports_lp(const kit_node *node, kit_refusal *why)
 {
-    int64_t p = kit_attr_int(node->info, "p", 2);
+    int64_t power = kit_attr_int(node->info, "p", 2);
 
-    return p == 1 || p == 2 ||
+    return power == 1 || power == 2 ||
            kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "p is 1 or 2", "p is %lld, which LpNormalization does not define",
-                      (long long)p);
+                      (long long)power);
 }
 
 static inlay_status prepare_lp(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -43,22 +44,23 @@ static inlay_status prepare_lp(const kit_node *node, void **out_state, inlay_dia
 typedef struct lp_job {
     const kit_call *call;
     bool euclidean;
-    int64_t n, inner, tiles;
+    int64_t axis_length, inner, tiles;
 } lp_job;
 
 static inlay_status lp_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const lp_job *job = user;
     const kit_tensor *input = &job->call->in[0];
-    int64_t elem = inlay_dtype_bits(input->dtype) / 8;
+    int64_t element_bytes = inlay_dtype_bits(input->dtype) / 8;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t first = i % job->tiles * LP_TILE;
+    INLAY_CHECK(job->tiles > 0 && job->axis_length > 0);
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t first = tile % job->tiles * LP_TILE;
         int64_t columns = job->inner - first < LP_TILE ? job->inner - first : LP_TILE;
-        int64_t offset = (i / job->tiles * job->n * job->inner + first) * elem;
-        lp_columns[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset, job->n,
-                                 job->inner, columns, job->euclidean);
+        int64_t offset = (tile / job->tiles * job->axis_length * job->inner + first) * element_bytes;
+        lp_columns[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset,
+                                 job->axis_length, job->inner, columns, job->euclidean);
     }
     return INLAY_OK;
 }
@@ -81,7 +83,7 @@ static inlay_status run_lp(const kit_call *call)
         else if (d > axis)
             job.inner *= input->dims[d];
     }
-    job.n = input->dims[axis];
+    job.axis_length = input->dims[axis];
     job.tiles = (job.inner + LP_TILE - 1) / LP_TILE;
     return kit_parallel(call, outer * job.tiles, LP_GRAIN / (input->count / (outer * job.tiles) + 1) + 1, lp_items,
                         &job);

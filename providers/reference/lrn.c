@@ -1,7 +1,8 @@
-/* LRN: ONNX 1, 13. Each element is divided by a power of the sum of squares over neighbouring channels:
+/* LRN: ONNX 1, 13. Divides each element by a power of the sum of squares over neighboring channels:
  * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)]
  * squared)^beta. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -11,14 +12,14 @@ enum { LRN_TILE = 256, LRN_GRAIN = 1 << 13 };
 
 typedef struct lrn_args {
     double factor, beta, bias; /* factor: alpha / size */
-    int64_t before, after;     /* channels of the window on either side */
+    int64_t before, after;     /* channels of the window on each side */
     bool is_three_quarters;
 } lrn_args;
 
 #define BODY "lrn.inc"
 #include "floats.inc"
 
-typedef void (*lrn_fn)(const void *input, void *output, int64_t channels, int64_t s, int64_t columns,
+typedef void (*lrn_fn)(const void *input, void *output, int64_t channels, int64_t spatial, int64_t columns,
                        const lrn_args *args);
 static const lrn_fn lrn_columns[INLAY_DTYPE_COUNT] = BY_FLOAT(lrn_columns);
 
@@ -52,13 +53,14 @@ static inlay_status lrn_items(void *user, int64_t begin, int64_t end, uint32_t w
 {
     const lrn_job *job = user;
     const kit_tensor *input = &job->call->in[0];
-    int64_t elem = inlay_dtype_bits(input->dtype) / 8;
+    int64_t element_bytes = inlay_dtype_bits(input->dtype) / 8;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t first = i % job->tiles * LRN_TILE;
+    INLAY_CHECK(job->tiles > 0 && job->args.before < job->channels && job->args.after < job->channels);
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t first = tile % job->tiles * LRN_TILE;
         int64_t columns = job->inner - first < LRN_TILE ? job->inner - first : LRN_TILE;
-        int64_t offset = (i / job->tiles * job->channels * job->inner + first) * elem;
+        int64_t offset = (tile / job->tiles * job->channels * job->inner + first) * element_bytes;
         lrn_columns[input->dtype]((const char *)input->data + offset, (char *)job->call->out[0].data + offset,
                                   job->channels, job->inner, columns, &job->args);
     }
@@ -75,7 +77,7 @@ static inlay_status run_lrn(const kit_call *call)
     if (input->count == 0)
         return INLAY_OK;
     job.channels = input->dims[1];
-    if (job.args.before >= job.channels) /* windows longer than the tensor */
+    if (job.args.before >= job.channels) /* the window may be larger than the tensor */
         job.args.before = job.channels - 1;
     if (job.args.after >= job.channels)
         job.args.after = job.channels - 1;

@@ -1,6 +1,7 @@
-/* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers are multiplied less their zero points as int16, summed
- * in int32; float8 operands are multiplied as floats. */
+/* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers minus their zero points are multiplied as int16 and
+ * summed in int32; float8 operands are multiplied as floats. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "matmul.h"
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Where the inputs are. */
+/* Indices of the inputs. */
 struct layout {
     uint32_t a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero;
 };
@@ -19,19 +20,19 @@ static const struct layout linear_inputs = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
 typedef struct quantized_state {
     const struct layout *at;
-    const gemm_kernel *kernel; /* NULL: floats by way of pack_float8 */
+    const gemm_kernel *kernel; /* NULL: float, converted by pack_float8 */
     bool linear;
-    gemm_operand operand; /* packed when B and its zero point are constant */
+    gemm_operand operand; /* packed if B and its zero point are constant */
     kit_pack b_pack;
 } quantized_state;
 
 static void release(void *state)
 {
-    quantized_state *s = state;
+    quantized_state *quantized = state;
 
-    if (s != NULL)
-        kit_pack_free(&s->b_pack);
-    free(s);
+    if (quantized != NULL)
+        kit_pack_free(&quantized->b_pack);
+    free(quantized);
 }
 
 static bool is_float8(inlay_dtype dtype)
@@ -41,7 +42,8 @@ static bool is_float8(inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ zero points and scales
  *
- * A quantization parameter of A is one number, one a row, or one a row of every matrix; of B likewise with columns. */
+ * A quantization parameter of A has one element, one per row, or one per row of every matrix; for B, columns
+ * instead. */
 
 struct parameter {
     int64_t line_stride, matrix_stride;
@@ -129,7 +131,7 @@ done:
     return status;
 }
 
-/* Elements of any 8-bit type as floats, less their zero point. operand->user: its kit_tensor. */
+/* Packs elements of any 8-bit type, minus their zero point, as floats. operand->user: its kit_tensor. */
 static void pack_float8(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,
                         uint32_t width, void *out)
 {
@@ -137,23 +139,25 @@ static void pack_float8(const gemm_operand *self, int64_t batch, int64_t line, i
     int64_t matrix = gemm_which(self, batch);
     float *to = out;
 
+    INLAY_CHECK(line <= line_end && k0 <= k1);
     for (int64_t l0 = line; l0 < line_end; l0 += width)
         for (int64_t k = k0; k < k1; k++)
-            for (uint32_t l = 0; l < width; l++, to++) {
+            for (uint32_t column = 0; column < width; column++, to++) {
                 float zero = 0;
                 *to = 0;
-                if (l0 + l >= line_end)
+                if (l0 + column >= line_end)
                     continue;
                 convert_to_f32(to, tensor->dtype, tensor->data,
-                               matrix * self->matrix_stride + (l0 + l) * self->line_stride + k * self->k_stride, 1);
+                               matrix * self->matrix_stride + (l0 + column) * self->line_stride + k * self->k_stride,
+                               1);
                 if (self->zero != NULL)
                     convert_to_f32(&zero, tensor->dtype, self->zero,
-                                   matrix * self->zero_matrix_stride + (l0 + l) * self->zero_stride, 1);
+                                   matrix * self->zero_matrix_stride + (l0 + column) * self->zero_stride, 1);
                 *to -= zero;
             }
 }
 
-/* Has every parameter of rows one element? Then batches of A may be seen as rows of one product. */
+/* Returns whether every parameter of rows has one element. Then the batches of A can be rows of one GEMM. */
 static bool rows_are_alike(const quantized_state *state, const kit_plan *plan)
 {
     const uint32_t inputs[] = { state->at->a_zero, state->at->a_scale, state->at->y_scale, state->at->y_zero };
@@ -167,22 +171,25 @@ static bool rows_are_alike(const quantized_state *state, const kit_plan *plan)
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const quantized_state *s = state;
-    matmul_plan *p;
+    const quantized_state *quantized = state;
+    matmul_plan *matmul;
     inlay_status status;
 
-    INLAY_TRY(matmul_plan_create(plan, s->at->a, s->at->b, rows_are_alike(s, plan), &p, diag));
-    p->job.kernel = s->kernel != NULL ? s->kernel : gemm_kernel_best(GEMM_F32);
-    p->job.a.pack = s->kernel != NULL ? gemm_strided_pack(GEMM_S16, plan->in[s->at->a].dtype) : pack_float8;
-    p->job.b.pack = s->kernel != NULL ? s->operand.pack : pack_float8;
-    p->job.b.packed = s->operand.packed;
-    p->job.b.packed_stride = s->operand.packed_stride;
-    p->job.c_in_workspace = s->linear;
-    p->job.c_stride = p->job.n;
-    p->job.c_batch_stride = p->job.m * p->job.n;
-    gemm_plan(&p->job, plan->max_threads);
-    if (!gemm_workspace(&p->job, plan->max_threads, &plan->workspace_bytes))
-        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
+    INLAY_TRY(
+        matmul_plan_create(plan, quantized->at->a, quantized->at->b, rows_are_alike(quantized, plan), &matmul, diag));
+    matmul->job.kernel = quantized->kernel != NULL ? quantized->kernel : gemm_kernel_best(GEMM_F32);
+    matmul->job.a.pack =
+        quantized->kernel != NULL ? gemm_strided_pack(GEMM_S16, plan->in[quantized->at->a].dtype) : pack_float8;
+    matmul->job.b.pack = quantized->kernel != NULL ? quantized->operand.pack : pack_float8;
+    matmul->job.b.packed = quantized->operand.packed;
+    matmul->job.b.packed_stride = quantized->operand.packed_stride;
+    matmul->job.c_in_workspace = quantized->linear;
+    matmul->job.c_stride = matmul->job.n;
+    matmul->job.c_batch_stride = matmul->job.m * matmul->job.n;
+    gemm_plan(&matmul->job, plan->max_threads);
+    if (!gemm_workspace(&matmul->job, plan->max_threads, &plan->workspace_bytes))
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                            "the workspace of this matrix multiplication exceeds the address space");
 done:
     return status;
 }
@@ -198,47 +205,49 @@ struct output {
 static float scale_at(const kit_call *call, uint32_t input, const struct parameter *parameter, int64_t matrix,
                       int64_t line)
 {
-    float v = 1;
-    convert_to_f32(&v, call->in[input].dtype, call->in[input].data,
+    float scale = 1;
+    convert_to_f32(&scale, call->in[input].dtype, call->in[input].data,
                    matrix * parameter->matrix_stride + line * parameter->line_stride, 1);
-    return v;
+    return scale;
 }
 
-/* One row of a tile in blocks: the scales of columns are gathered first. */
-static void store_row(const struct output *output, const gemm_tile *tile, int64_t i)
+/* Requantizes one row of a tile in blocks; the scales of the columns are gathered first. */
+static void store_row(const struct output *output, const gemm_tile *tile, int64_t row)
 {
     const kit_call *call = output->call;
-    const kit_tensor *y = &call->out[0];
+    const kit_tensor *tensor = &call->out[0];
     int64_t a_matrix = gemm_which(&output->job->a, tile->batch), b_matrix = gemm_which(&output->job->b, tile->batch);
-    float row = scale_at(call, linear_inputs.a_scale, &output->a_scale, a_matrix, i) /
-                scale_at(call, linear_inputs.y_scale, &output->y_scale, tile->batch, i);
-    double zero = convert_get_f64(y->dtype, call->in[linear_inputs.y_zero].data,
-                                  tile->batch * output->y_zero.matrix_stride + i * output->y_zero.line_stride);
-    int64_t at = (i - tile->i0) * tile->c_stride, first = (tile->batch * output->job->m + i) * output->job->n;
+    float row_scale = scale_at(call, linear_inputs.a_scale, &output->a_scale, a_matrix, row) /
+                      scale_at(call, linear_inputs.y_scale, &output->y_scale, tile->batch, row);
+    double zero = convert_get_f64(tensor->dtype, call->in[linear_inputs.y_zero].data,
+                                  tile->batch * output->y_zero.matrix_stride + row * output->y_zero.line_stride);
+    int64_t at = (row - tile->i0) * tile->c_stride, first = (tile->batch * output->job->m + row) * output->job->n;
     float columns[64], values[64];
 
+    INLAY_CHECK(row >= tile->i0 && row < tile->i1 && tile->j0 <= tile->j1);
     for (int64_t j = tile->j0; j < tile->j1; j += 64) {
-        int64_t n = tile->j1 - j < 64 ? tile->j1 - j : 64;
-        for (int64_t l = 0; l < n; l++)
-            columns[l] = scale_at(call, linear_inputs.b_scale, &output->b_scale, b_matrix, j + l);
-        if (output->job->kernel->acc_bytes == 4 && output->job->kernel->in_bytes == 2 && !is_float8(y->dtype)) {
-            requantize_row((const int32_t *)tile->c + at + j - tile->j0, n, row, columns, 1, (int32_t)zero,
-                           y->dtype == INLAY_INT8, (char *)y->data + first + j);
+        int64_t count = tile->j1 - j < 64 ? tile->j1 - j : 64;
+        for (int64_t column = 0; column < count; column++)
+            columns[column] = scale_at(call, linear_inputs.b_scale, &output->b_scale, b_matrix, j + column);
+        if (output->job->kernel->acc_bytes == 4 && output->job->kernel->in_bytes == 2 && !is_float8(tensor->dtype)) {
+            requantize_row((const int32_t *)tile->c + at + j - tile->j0, count, row_scale, columns, 1, (int32_t)zero,
+                           tensor->dtype == INLAY_INT8, (char *)tensor->data + first + j);
             continue;
         }
-        for (int64_t l = 0; l < n; l++) {
-            double sum = output->job->kernel->in_bytes == 2 ? ((const int32_t *)tile->c)[at + j - tile->j0 + l]
-                                                            : (double)((const float *)tile->c)[at + j - tile->j0 + l];
-            values[l] = (float)(sum * (double)(row * columns[l]));
-            if (!is_float8(y->dtype)) {
-                values[l] = nearbyintf(values[l]) + (float)zero;
-                values[l] =
-                    fminf(fmaxf(values[l], y->dtype == INLAY_INT8 ? -128 : 0), y->dtype == INLAY_INT8 ? 127 : 255);
+        for (int64_t column = 0; column < count; column++) {
+            double sum = output->job->kernel->in_bytes == 2
+                             ? ((const int32_t *)tile->c)[at + j - tile->j0 + column]
+                             : (double)((const float *)tile->c)[at + j - tile->j0 + column];
+            values[column] = (float)(sum * (double)(row_scale * columns[column]));
+            if (!is_float8(tensor->dtype)) {
+                values[column] = nearbyintf(values[column]) + (float)zero;
+                values[column] = fminf(fmaxf(values[column], tensor->dtype == INLAY_INT8 ? -128 : 0),
+                                       tensor->dtype == INLAY_INT8 ? 127 : 255);
             } else {
-                values[l] += (float)zero;
+                values[column] += (float)zero;
             }
         }
-        convert_from_f32(y->dtype, y->data, first + j, n, values, CONVERT_SATURATE);
+        convert_from_f32(tensor->dtype, tensor->data, first + j, count, values, CONVERT_SATURATE);
     }
 }
 

@@ -1,5 +1,6 @@
-/* MaxUnpool: ONNX 9, 11, 22. Puts the maxima of a MaxPool back where they came from; everything else is 0. */
+/* MaxUnpool: ONNX 9, 11, 22. Writes the results of MaxPool to their original positions; all other elements are 0. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -24,7 +25,7 @@ done:
     return status;
 }
 
-/* The shape of the tensor that was pooled, in which the indices count: output_shape may be another one. */
+/* Computes the shape of the pooled tensor, to which the indices refer; output_shape may be different. */
 static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
 {
     const unpool_state *state = call->state;
@@ -34,7 +35,7 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
     if (spatial < 1 || state->kernel_count != spatial || (state->stride_count >= 0 && state->stride_count != spatial) ||
         (state->pad_count >= 0 && state->pad_count != 2 * spatial))
         return inlay_fail(call->diag, INLAY_INVALID_MODEL,
-                          "kernel_shape, strides or pads do not fit an input of rank %u", input->rank);
+                          "kernel_shape, strides or pads do not match an input of rank %u", input->rank);
     dims[0] = input->dims[0];
     dims[1] = input->dims[1];
     for (int64_t d = 0; d < spatial; d++) {
@@ -47,20 +48,21 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
                               (long long)d + 2);
         dims[d + 2] = (input->dims[d + 2] - 1) * stride + state->kernel[d] - pads;
         if (dims[d + 2] <= 0)
-            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %lld would have the size %lld", (long long)d + 2,
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %lld would have size %lld", (long long)d + 2,
                               (long long)dims[d + 2]);
     }
     return INLAY_OK;
 }
 
-/* n elements whose indices count in the output itself, of `count` elements; returns the first that is outside, or n. */
-static int64_t unpool_some(const void *input, const int64_t *indices, int64_t n, void *output, uint64_t count,
-                           int64_t element)
+/* Copies elements whose indices refer to the output, of `output_count` elements. Returns the position of the first
+ * index out of range, or `count`. */
+static int64_t unpool_some(const void *input, const int64_t *indices, int64_t count, void *output,
+                           uint64_t output_count, int64_t element)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         const uint64_t at = (uint64_t)indices[i];
 
-        if (at >= count)
+        if (at >= output_count)
             return i;
         switch (element) {
         case 4:
@@ -73,47 +75,48 @@ static int64_t unpool_some(const void *input, const int64_t *indices, int64_t n,
             memcpy((char *)output + at * (uint64_t)element, (const char *)input + i * element, (size_t)element);
         }
     }
-    return n;
+    return count;
 }
 
 typedef struct unpool_job {
     const kit_tensor *input, *output;
     const int64_t *indices;
-    int64_t in, out, element; /* elements of a plane of x, of y; bytes of one */
-    bool elsewhere;           /* some plane has an index outside itself: nothing of it is written */
+    int64_t in, out, element; /* elements of a plane of the input and of the output; bytes of an element */
+    bool elsewhere;           /* a plane with an index outside that plane was found; it is not written */
 } unpool_job;
 
-/* Are all of them in [from, from + count)? */
-static bool all_within(const int64_t *indices, int64_t n, int64_t from, int64_t count)
+/* Returns whether all indices are in [from, from + range). */
+static bool all_within(const int64_t *indices, int64_t count, int64_t from, int64_t range)
 {
     uint64_t outside = 0;
 
-    for (int64_t i = 0; i < n; i++)
-        outside |= (uint64_t)indices[i] - (uint64_t)from >= (uint64_t)count;
+    for (int64_t i = 0; i < count; i++)
+        outside |= (uint64_t)indices[i] - (uint64_t)from >= (uint64_t)range;
     return outside == 0;
 }
 
-/* MaxPool leaves indices that lie within their plane: each is zeroed and filled while it is in the cache. */
+/* MaxPool writes indices inside their plane: each plane is zeroed and filled while it is in the cache. */
 static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     unpool_job *job = user;
 
+    INLAY_CHECK(job->out > 0);
     (void)worker;
-    for (int64_t p = begin; p < end; p++) {
-        const int64_t *indices = job->indices + p * job->in;
+    for (int64_t plane = begin; plane < end; plane++) {
+        const int64_t *indices = job->indices + plane * job->in;
 
-        if (!all_within(indices, job->in, p * job->out, job->out)) {
+        if (!all_within(indices, job->in, plane * job->out, job->out)) {
             __atomic_store_n(&job->elsewhere, true, __ATOMIC_RELAXED);
             break;
         }
-        memset((char *)job->output->data + p * job->out * job->element, 0, (size_t)(job->out * job->element));
-        (void)unpool_some((const char *)job->input->data + p * job->in * job->element, indices, job->in,
+        memset((char *)job->output->data + plane * job->out * job->element, 0, (size_t)(job->out * job->element));
+        (void)unpool_some((const char *)job->input->data + plane * job->in * job->element, indices, job->in,
                           job->output->data, (uint64_t)job->output->count, job->element);
     }
     return INLAY_OK;
 }
 
-/* Indices count in the output itself. */
+/* The fast path: the output has the pooled shape, so the indices refer to its elements. */
 static inlay_status unpool_flat(const kit_call *call, int64_t element)
 {
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
@@ -145,7 +148,7 @@ static inlay_status run_unpool(const kit_call *call)
         return status;
     if (output->rank != input->rank || indices->count != input->count)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "X, I and the output must have one rank, X and I one shape");
+                          "X, I and the output must have the same rank, X and I the same shape");
     if (input->count > 0 && memcmp(dims, output->dims, input->rank * sizeof *dims) == 0)
         return unpool_flat(call, element);
     memset(output->data, 0, (size_t)(output->count * element));

@@ -1,5 +1,6 @@
 /* MeanVarianceNormalization: ONNX 9, 13. (x - mean) / (deviation + 1e-9) over any set of axes. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -7,16 +8,17 @@
 
 enum { MVN_GRAIN = 1 << 14 };
 
-/* The axes that are normalised over: `rows` rows, the indexes of dims [rank], of n elements. */
+/* The axes that are normalized over: `rows` rows, one per index of dims [rank], of row_length elements. */
 typedef struct mvn_run {
     int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK];
     uint32_t rank;
-    int64_t rows, n, step;
+    int64_t rows, row_length, step;
 } mvn_run;
 
-/* Moves index to the next row; returns by how many elements that moves the offset. */
+/* Moves index to the next row; returns the change of the offset in elements. */
 static inline int64_t mvn_next(const mvn_run *run, int64_t *index)
 {
+    INLAY_CHECK(run->rank < INLAY_MAX_RANK);
     int64_t moved = 0;
 
     for (uint32_t d = run->rank; d-- > 0;) {
@@ -59,7 +61,7 @@ static inlay_status prepare_mvn(const kit_node *node, void **out_state, inlay_di
         count = KIT_COUNT(usual);
     }
     if (count > INLAY_MAX_RANK)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "axes has %u entries, more than any tensor has axes", count);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "axes has %u entries, more than the maximum rank", count);
     state = calloc(1, sizeof *state);
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the attributes of a normalization");
@@ -72,38 +74,38 @@ static inlay_status prepare_mvn(const kit_node *node, void **out_state, inlay_di
 
 static inlay_status shape_mvn(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const mvn_state *s = state;
+    const mvn_state *attributes = state;
     const kit_tensor *input = &plan->in[0];
-    bool normalised[INLAY_MAX_RANK] = { false };
+    bool normalized[INLAY_MAX_RANK] = { false };
     int64_t stride = 1, strides[INLAY_MAX_RANK];
-    mvn_plan *p;
+    mvn_plan *mvn;
 
-    for (uint32_t i = 0; i < s->axis_count; i++) {
-        int64_t axis = s->axes[i] < 0 ? s->axes[i] + input->rank : s->axes[i];
+    for (uint32_t i = 0; i < attributes->axis_count; i++) {
+        int64_t axis = attributes->axes[i] < 0 ? attributes->axes[i] + input->rank : attributes->axes[i];
         if (axis < 0 || axis >= input->rank)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u",
-                              (long long)s->axes[i], input->rank);
-        normalised[axis] = true;
+                              (long long)attributes->axes[i], input->rank);
+        normalized[axis] = true;
     }
-    p = calloc(1, sizeof *p);
-    if (p == NULL)
+    mvn = calloc(1, sizeof *mvn);
+    if (mvn == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a normalization");
-    plan->plan = p;
-    p->groups = p->run.rows = p->run.n = p->run.step = 1;
+    plan->plan = mvn;
+    mvn->groups = mvn->run.rows = mvn->run.row_length = mvn->run.step = 1;
     if (input->count == 0)
         return INLAY_OK;
     for (uint32_t d = input->rank; d-- > 0; stride *= input->dims[d])
         strides[d] = stride;
     for (uint32_t d = 0; d < input->rank; d++) {
-        mvn_run *run = &p->run;
+        mvn_run *run = &mvn->run;
         if (input->dims[d] == 1)
             continue;
-        if (!normalised[d]) {
-            p->kept_dims[p->kept_rank] = input->dims[d];
-            p->kept_strides[p->kept_rank++] = strides[d];
-            p->groups *= input->dims[d];
+        if (!normalized[d]) {
+            mvn->kept_dims[mvn->kept_rank] = input->dims[d];
+            mvn->kept_strides[mvn->kept_rank++] = strides[d];
+            mvn->groups *= input->dims[d];
         } else if (run->rank > 0 &&
-                   run->strides[run->rank - 1] == strides[d] * input->dims[d]) { /* joins the axis before */
+                   run->strides[run->rank - 1] == strides[d] * input->dims[d]) { /* merge with the previous axis */
             run->dims[run->rank - 1] *= input->dims[d];
             run->strides[run->rank - 1] = strides[d];
         } else {
@@ -111,13 +113,13 @@ static inlay_status shape_mvn(const void *state, kit_plan *plan, inlay_diag *dia
             run->strides[run->rank++] = strides[d];
         }
     }
-    if (p->run.rank > 0) {
-        p->run.rank--;
-        p->run.n = p->run.dims[p->run.rank];
-        p->run.step = p->run.strides[p->run.rank];
+    if (mvn->run.rank > 0) {
+        mvn->run.rank--;
+        mvn->run.row_length = mvn->run.dims[mvn->run.rank];
+        mvn->run.step = mvn->run.strides[mvn->run.rank];
     }
-    for (uint32_t d = 0; d < p->run.rank; d++)
-        p->run.rows *= p->run.dims[d];
+    for (uint32_t d = 0; d < mvn->run.rank; d++)
+        mvn->run.rows *= mvn->run.dims[d];
     return INLAY_OK;
 }
 
@@ -127,11 +129,12 @@ static inlay_status mvn_groups(void *user, int64_t begin, int64_t end, uint32_t 
     const mvn_plan *plan = call->plan;
     const kit_tensor *input = &call->in[0];
 
+    INLAY_CHECK(plan->kept_rank <= INLAY_MAX_RANK && end <= plan->groups);
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t offset = 0, rest = i;
-        for (uint32_t d = plan->kept_rank; d-- > 0; rest /= plan->kept_dims[d])
-            offset += rest % plan->kept_dims[d] * plan->kept_strides[d];
+    for (int64_t group = begin; group < end; group++) {
+        int64_t offset = 0, remaining = group;
+        for (uint32_t d = plan->kept_rank; d-- > 0; remaining /= plan->kept_dims[d])
+            offset += remaining % plan->kept_dims[d] * plan->kept_strides[d];
         offset *= inlay_dtype_bits(input->dtype) / 8;
         mvn_group[input->dtype]((const char *)input->data + offset, (char *)call->out[0].data + offset, &plan->run);
     }
@@ -145,7 +148,7 @@ static inlay_status run_mvn(const kit_call *call)
 
     if (call->in[0].count == 0)
         return INLAY_OK;
-    return kit_parallel(call, plan->groups, MVN_GRAIN / (plan->run.n * plan->run.rows) + 1, mvn_groups, &job);
+    return kit_parallel(call, plan->groups, MVN_GRAIN / (plan->run.row_length * plan->run.rows) + 1, mvn_groups, &job);
 }
 
 static const kit_kernel kernels[] = {

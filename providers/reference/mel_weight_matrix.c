@@ -1,4 +1,5 @@
-/* MelWeightMatrix: ONNX 17. Triangles that sum the bins of a spectrum into bands spaced evenly on the mel scale. */
+/* MelWeightMatrix: ONNX 17. Triangular filters that sum the bins of a spectrum into bands evenly spaced on the mel
+ * scale. */
 #include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
@@ -10,10 +11,10 @@ static double to_mel(double hertz)
     return 2595 * log10(1 + hertz / 700);
 }
 
-/* The spectrum bin at which edge i of bands + 2 lies. */
-static int64_t edge_bin(int64_t i, int64_t bands, int64_t length, double rate, double low, double high)
+/* The bin of the spectrum for band edge `index` of bands + 2. */
+static int64_t edge_bin(int64_t index, int64_t bands, int64_t length, double rate, double low, double high)
 {
-    double mel = low + (double)i * (high - low) / (double)(bands + 2);
+    double mel = low + (double)index * (high - low) / (double)(bands + 2);
     return f64_to_i64(floor((double)(length + 1) * 700 * (pow(10, mel / 2595) - 1) / rate));
 }
 
@@ -33,19 +34,19 @@ static inlay_status run(const kit_call *call)
     if (output->rank != 2 || bands < 0 || length < 0 || rate <= 0 || output->dims[0] != length / 2 + 1 ||
         output->dims[1] != bands)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "%lld bands of a DFT of %lld at %lld hertz do not fit the output", (long long)bands,
+                          "%lld bands of a DFT of %lld at %lld hertz do not match the output", (long long)bands,
                           (long long)length, (long long)rate);
     memset(output->data, 0, kit_bytes(output->dtype, output->count));
-    for (int64_t i = 0; i < bands; i++) {
-        int64_t first = edge_bin(i, bands, length, (double)rate, low, high);
-        int64_t middle = edge_bin(i + 1, bands, length, (double)rate, low, high);
-        int64_t last = edge_bin(i + 2, bands, length, (double)rate, low, high);
+    for (int64_t band = 0; band < bands; band++) {
+        int64_t first = edge_bin(band, bands, length, (double)rate, low, high);
+        int64_t middle = edge_bin(band + 1, bands, length, (double)rate, low, high);
+        int64_t last = edge_bin(band + 2, bands, length, (double)rate, low, high);
         if (middle <= first)
-            put(output, middle, i, 1);
-        for (int64_t j = first < 0 ? 0 : first; j <= middle && j < output->dims[0] && middle > first; j++)
-            put(output, j, i, (double)(j - first) / (double)(middle - first));
-        for (int64_t j = middle < 0 ? 0 : middle; j < last && j < output->dims[0]; j++)
-            put(output, j, i, (double)(last - j) / (double)(last - middle));
+            put(output, middle, band, 1);
+        for (int64_t bin = first < 0 ? 0 : first; bin <= middle && bin < output->dims[0] && middle > first; bin++)
+            put(output, bin, band, (double)(bin - first) / (double)(middle - first));
+        for (int64_t bin = middle < 0 ? 0 : middle; bin < last && bin < output->dims[0]; bin++)
+            put(output, bin, band, (double)(last - bin) / (double)(last - middle));
     }
     return INLAY_OK;
 }

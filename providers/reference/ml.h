@@ -1,7 +1,8 @@
-/* ml.h - what the kernels of ai.onnx.ml share: copies of attributes, labels, score transforms, [N, C] inputs. */
+/* ml.h - shared by the kernels of ai.onnx.ml: copies of attributes, labels, score transforms, [N, C] inputs. */
 #ifndef ML_H
 #define ML_H
 #include "instance.h"
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
@@ -15,28 +16,29 @@ enum { ML_POOL_MAX = 24 };
 typedef struct ml_pool {
     void *items[ML_POOL_MAX];
     uint32_t count;
-    bool failed; /* an allocation did: check once, after all of them */
+    bool failed; /* an allocation failed: check once, after all allocations */
 } ml_pool;
 
-/* Zeroed memory that ml_pool_deinit frees; NULL after any failure. count 0 gives one element. */
+/* Zeroed memory that ml_pool_deinit frees; NULL after any failure. A count of 0 allocates one element. */
 static inline void *ml_alloc(ml_pool *pool, uint64_t count, size_t bytes)
 {
-    void *p = pool->failed || pool->count == ML_POOL_MAX ? NULL : calloc(count > 0 ? (size_t)count : 1, bytes);
+    void *memory = pool->failed || pool->count == ML_POOL_MAX ? NULL : calloc(count > 0 ? (size_t)count : 1, bytes);
 
-    if (p == NULL)
+    if (memory == NULL)
         pool->failed = true;
     else
-        pool->items[pool->count++] = p;
-    return p;
+        pool->items[pool->count++] = memory;
+    return memory;
 }
 static inline void ml_pool_deinit(ml_pool *pool)
 {
     while (pool->count > 0)
         free(pool->items[--pool->count]);
 }
-/* Frees one of them before the others. */
+/* Frees one item before the others. */
 static inline void ml_free(ml_pool *pool, void *item)
 {
+    INLAY_CHECK(item != NULL);
     for (uint32_t i = 0; i < pool->count; i++) {
         if (pool->items[i] == item) {
             pool->items[i] = pool->items[--pool->count];
@@ -52,23 +54,24 @@ static inline double *ml_doubles(ml_pool *pool, const kit_node *node, const char
                                  uint32_t *out_count)
 {
     const inlay_attr_info *attribute = kit_attr(node->info, name);
-    const inlay_attr_info *t = tensor_name != NULL ? kit_attr(node->info, tensor_name) : NULL;
+    const inlay_attr_info *tensor_attribute = tensor_name != NULL ? kit_attr(node->info, tensor_name) : NULL;
     double *out = NULL;
-    int64_t n = 1;
+    int64_t count = 1;
 
     *out_count = 0;
-    if (t != NULL && t->kind == INLAY_ATTR_TENSOR && t->tensor != NULL) {
-        for (uint32_t d = 0; d < t->tensor->rank; d++)
-            n *= t->tensor->dims[d];
-        void *elements = ml_alloc(pool, t->tensor->bytes, 1); /* the file's may lie at any address */
-        out = ml_alloc(pool, (uint64_t)n, sizeof *out);
-        if (out != NULL && elements != NULL && n > 0) {
-            memcpy(elements, t->tensor->data, (size_t)t->tensor->bytes);
-            convert_to_f64(out, t->tensor->dtype, elements, 0, n);
+    if (tensor_attribute != NULL && tensor_attribute->kind == INLAY_ATTR_TENSOR && tensor_attribute->tensor != NULL) {
+        for (uint32_t d = 0; d < tensor_attribute->tensor->rank; d++)
+            count *= tensor_attribute->tensor->dims[d];
+        void *elements =
+            ml_alloc(pool, tensor_attribute->tensor->bytes, 1); /* aligned copy: data in the file may be unaligned */
+        out = ml_alloc(pool, (uint64_t)count, sizeof *out);
+        if (out != NULL && elements != NULL && count > 0) {
+            memcpy(elements, tensor_attribute->tensor->data, (size_t)tensor_attribute->tensor->bytes);
+            convert_to_f64(out, tensor_attribute->tensor->dtype, elements, 0, count);
         }
         if (elements == NULL)
-            out = NULL; /* the pool owns what there is */
-        *out_count = (uint32_t)n;
+            out = NULL; /* the pool still owns it */
+        *out_count = (uint32_t)count;
     } else if (attribute != NULL && attribute->kind == INLAY_ATTR_FLOATS) {
         out = ml_alloc(pool, attribute->count, sizeof *out);
         for (uint32_t i = 0; out != NULL && i < attribute->count; i++)
@@ -86,7 +89,7 @@ static inline int64_t *ml_integers(ml_pool *pool, const kit_node *node, const ch
         memcpy(out, values, *out_count * sizeof *out);
     return out;
 }
-/* Texts, with their bytes. */
+/* Copies strings and their bytes. */
 static inline inlay_str *ml_strings(ml_pool *pool, const inlay_str *values, uint64_t count)
 {
     inlay_str *out = ml_alloc(pool, count, sizeof *out);
@@ -107,7 +110,7 @@ static inline inlay_str *ml_strings(ml_pool *pool, const inlay_str *values, uint
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-/* A single sample [C], or samples [N, C]; anything else is refused. */
+/* A single sample [C], or samples [N, C]; any other rank is an error. */
 static inline inlay_status ml_matrix(const kit_tensor *input, int64_t *out_rows, int64_t *out_columns, inlay_diag *diag)
 {
     if (input->rank != 1 && input->rank != 2)
@@ -117,24 +120,25 @@ static inline inlay_status ml_matrix(const kit_tensor *input, int64_t *out_rows,
     return INLAY_OK;
 }
 
-/* Output o, which shape left to the run when its size was not known. */
-static inline inlay_status ml_output(const kit_call *call, uint32_t o, uint32_t rank, const int64_t *dims)
+/* Allocates output `index` if its size was unknown when shapes were computed; otherwise checks its size. */
+static inline inlay_status ml_output(const kit_call *call, uint32_t index, uint32_t rank, const int64_t *dims)
 {
     int64_t count = 1;
+    INLAY_CHECK(index < call->out_count);
 
-    if (call->out[o].dtype == INLAY_UNDEFINED)
+    if (call->out[index].dtype == INLAY_UNDEFINED)
         return INLAY_OK;
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    if (call->out[o].data == NULL)
-        return kit_alloc_output(call, o, rank, dims);
-    if (call->out[o].count != count)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "output %u has %lld elements where %lld are made", o,
-                          (long long)call->out[o].count, (long long)count);
+    if (call->out[index].data == NULL)
+        return kit_alloc_output(call, index, rank, dims);
+    if (call->out[index].count != count)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "output %u has %lld elements where %lld are computed",
+                          index, (long long)call->out[index].count, (long long)count);
     return INLAY_OK;
 }
 
-/* Labels [N] of what classifies, then scores [N, C], where the node has them; dims: N, C. */
+/* Allocates the labels [N], if the node classifies, then the scores [N, C], if it has that output. dims: N, C. */
 static inline inlay_status ml_outputs(const kit_call *call, bool classifies, const int64_t *dims)
 {
     const inlay_status status = classifies ? ml_output(call, 0, 1, dims) : INLAY_OK;
@@ -142,15 +146,15 @@ static inline inlay_status ml_outputs(const kit_call *call, bool classifies, con
     return status == INLAY_OK && call->out_count > (classifies ? 1u : 0u) ? ml_output(call, classifies, 2, dims)
                                                                           : status;
 }
-/* For shape: outputs whose size is not known are allocated by run. */
+/* For the shape function: outputs of unknown size are allocated by the run. */
 static inline void ml_allocates(kit_plan *plan)
 {
-    for (uint32_t o = 0; o < plan->out_count; o++)
-        if (plan->out[o].count < 0)
-            plan->allocates |= 1u << o;
+    for (uint32_t index = 0; index < plan->out_count; index++)
+        if (plan->out[index].count < 0)
+            plan->allocates |= 1u << index;
 }
 
-/* Copies a text into the run. */
+/* Copies a string into memory of the run. */
 static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, inlay_str *out)
 {
     char *copy = kit_alloc_string(call, text.bytes > 0 ? text.bytes : 1);
@@ -166,7 +170,7 @@ static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, i
 
 /* ------------------------------------------------------------------ tables of coefficients */
 
-/* Floats of an attribute; NULL and 0 when there are none. Borrowed. */
+/* Floats of an attribute; NULL and 0 if there are none. Borrowed. */
 static inline const float *ml_floats(const kit_node *node, const char *name, uint32_t *out_count)
 {
     const inlay_attr_info *attribute = kit_attr(node->info, name);
@@ -175,30 +179,33 @@ static inline const float *ml_floats(const kit_node *node, const char *name, uin
     *out_count = has ? attribute->count : 0;
     return has ? attribute->floats : NULL;
 }
-/* Coefficients [outputs, features] as products read them: panels of `width` columns, feature after feature. The last
- * columns are 0. */
+/* Coefficients [outputs, features], packed for matrix multiplication: panels of `width` columns, feature by feature.
+ * The last panel is padded with zeros. */
 typedef struct ml_table {
     float *values;
     int64_t columns, width, features;
 } ml_table;
 
-/* NULL values: there was no memory. The pool's. */
+/* Packs the coefficients into memory of the pool. NULL values: out of memory. */
 ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features);
-/* Doubles of the room that the next two want for so many rows. */
+/* Number of doubles in the scratch memory that the next two functions need for `rows` rows. */
 int64_t ml_table_room(const ml_table *table, int64_t rows);
-/* out [rows, columns] from rows of input [.., features]: products with each column, or squares of distances from it. */
+/* Computes out [rows, columns] from rows of input [.., features]: the dot product with each column, or the squared
+ * distance from it. */
 void ml_table_rows(const ml_table *table, const kit_tensor *input, int64_t first, int64_t rows, bool squares,
                    double *room, double *out);
-/* The products of floats with the first `outputs` columns, bias added (NULL: none): out [rows, outputs]. */
+/* Dot products of floats with the first `outputs` columns, plus bias (NULL: none): out [rows, outputs]. */
 void ml_table_products(const ml_table *table, const float *input, int64_t rows, const float *bias, float *out,
                        int64_t outputs);
-/* The sum of weight[i] (factor v[i] + term) ^ power, of 1 to 4. */
-double ml_sum_of_powers(const float *v, const double *weight, int64_t n, double factor, double term, int power);
-/* v[i] = (factor * v[i] + term) ^ power, of 1 to 4. */
-void ml_powers(double *v, int64_t n, double factor, double term, int power);
-/* input[i] = e^input[i]; the sum of input[i] * y[i], in an order of its own. */
-void ml_exp(double *input, int64_t n);
-double ml_dot(const double *input, const double *output, int64_t n);
+/* The sum over i of weight[i] * (factor * values[i] + term) ^ power; power is 1 to 4. */
+double ml_sum_of_powers(const float *values, const double *weight, int64_t count, double factor, double term,
+                        int power);
+/* values[i] = (factor * values[i] + term) ^ power; power is 1 to 4. */
+void ml_powers(double *values, int64_t count, double factor, double term, int power);
+/* values[i] = e ^ values[i]. */
+void ml_exp(double *values, int64_t count);
+/* The dot product; the order of summation is unspecified. */
+double ml_dot(const double *first, const double *second, int64_t count);
 
 /* ------------------------------------------------------------------ labels */
 
@@ -220,13 +227,14 @@ static inline void ml_labels_read(ml_pool *pool, const kit_node *node, const cha
         labels->integers = ml_integers(pool, node, integers, &labels->count);
     }
 }
-/* Writes label `which` as element i of a tensor of labels. */
+/* Writes label `which` to element `index` of a tensor of labels. */
 static inline inlay_status ml_put_label(const kit_call *call, const ml_labels *labels, int64_t which, kit_tensor *out,
-                                        int64_t i)
+                                        int64_t index)
 {
+    INLAY_CHECK(which >= 0 && index >= 0 && index < out->count);
     if (labels->texts != NULL)
-        return ml_put_string(call, labels->texts[which], &((inlay_str *)out->data)[i]);
-    ((int64_t *)out->data)[i] = labels->integers != NULL && which < labels->count ? labels->integers[which] : which;
+        return ml_put_string(call, labels->texts[which], &((inlay_str *)out->data)[index]);
+    ((int64_t *)out->data)[index] = labels->integers != NULL && which < labels->count ? labels->integers[which] : which;
     return INLAY_OK;
 }
 
@@ -234,15 +242,15 @@ static inline inlay_status ml_put_label(const kit_call *call, const ml_labels *l
 
 enum { ML_NONE, ML_SOFTMAX, ML_LOGISTIC, ML_SOFTMAX_ZERO, ML_PROBIT, ML_TRANSFORMS };
 
-/* The transform of that name; false when there is none. */
+/* Finds the transform of that name; returns false if there is none. */
 bool ml_transform_find(const char *name, uint32_t *out);
-/* Transforms the n scores of a sample in place. */
-void ml_transform(uint32_t transform, double *scores, int64_t n);
-/* A single score, of the second of two classes, becomes two: in scores[0], scores[1]. centered: it is positive for the
- * second class; otherwise it is a probability, over one half for it. */
+/* Transforms the scores of one sample in place. */
+void ml_transform(uint32_t transform, double *scores, int64_t count);
+/* Expands the score of the second of two classes into scores[0] and scores[1]. centered: the second class wins if the
+ * score is positive; otherwise the score is a probability, and the second class wins above one half. */
 void ml_two_scores(uint32_t transform, bool centered, double *scores);
-static inline double ml_logistic(double v)
+static inline double ml_logistic(double score)
 {
-    return v >= 0 ? 1 / (1 + exp(-v)) : exp(v) / (1 + exp(v));
+    return score >= 0 ? 1 / (1 + exp(-score)) : exp(score) / (1 + exp(score));
 }
 #endif

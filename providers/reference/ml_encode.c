@@ -1,45 +1,46 @@
-/* LabelEncoder (ai.onnx.ml 1, 2, 4), CategoryMapper (1), OneHotEncoder (1): tables from keys to values. */
+/* LabelEncoder (ai.onnx.ml 1, 2, 4), CategoryMapper (1), OneHotEncoder (1): hash tables from keys to values. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "ml.h"
 
 enum { ENCODE_GRAIN = 1 << 11 };
 
-/* An entry of the table of keys: an integer, the bits of a double, or the hash of a text. */
+/* A slot of the hash table of keys: an integer, the bits of a double, or the hash of a string. */
 typedef struct encode_slot {
     uint64_t word;
-    int32_t place; /* in the list of keys; NOWHERE: a free entry */
+    int32_t place; /* index in the list of keys; NOWHERE: a free slot */
 } encode_slot;
 enum {
     NOWHERE = -1,
     SPAN_MIN = 1024,
-    SPAN_PER_KEY = 4 /* integers that lie so close have a table without searching */
+    SPAN_PER_KEY = 4 /* integer keys in a range up to SPAN_MIN + SPAN_PER_KEY * count use a direct table */
 };
 
 typedef struct encode_state {
     ml_pool pool;
-    encode_slot *slots; /* [mask + 1], a power of two, at most half of them taken; NULL where there is `direct` */
+    encode_slot *slots; /* [mask + 1], a power of two, at most half occupied; NULL if `direct` is used */
     uint64_t mask;
-    inlay_str *texts; /* the keys as listed, or NULL */
-    int32_t *direct;  /* [span]: the place of integer least + i; NULL where they are far apart */
+    inlay_str *texts; /* string keys as listed, or NULL */
+    int32_t *direct;  /* [span]: the index of integer key least + i; NULL if the keys are too far apart */
     int64_t least;
     uint64_t span;
-    int64_t listed;      /* keys: the place of the default, the columns of OneHotEncoder */
+    int64_t listed;      /* number of keys: the index of the default value, the columns of OneHotEncoder */
     inlay_dtype from;    /* STRING, INT64 or DOUBLE: how keys are compared */
     inlay_dtype to;      /* element type of values */
-    void *values;        /* [listed + 1], the last is the default */
+    void *values;        /* [listed + 1], the last one is the default */
     bool one_hot, zeros; /* OneHotEncoder */
 } encode_state;
 
 static void release_encode(void *state)
 {
-    encode_state *s = state;
+    encode_state *encode = state;
 
-    if (s != NULL)
-        ml_pool_deinit(&s->pool);
-    free(s);
+    if (encode != NULL)
+        ml_pool_deinit(&encode->pool);
+    free(encode);
 }
 
-/* A list among the attributes, of any kind: count elements of dtype at data. */
+/* A list attribute of any kind: `count` elements of dtype at data. */
 typedef struct encode_list {
     const void *data;
     inlay_dtype dtype;
@@ -58,7 +59,7 @@ static encode_list encode_find(ml_pool *pool, const kit_node *node, const char *
         if (i == 3 && attribute->kind == INLAY_ATTR_TENSOR && attribute->tensor != NULL) {
             for (uint32_t d = 0; d < attribute->tensor->rank; d++)
                 list.count *= attribute->tensor->dims[d];
-            list.data = ml_alloc(pool, attribute->tensor->bytes, 1); /* the file's may lie at any address */
+            list.data = ml_alloc(pool, attribute->tensor->bytes, 1); /* aligned: data in the file may be unaligned */
             if (list.data != NULL && attribute->tensor->bytes > 0)
                 memcpy((void *)(uintptr_t)list.data, attribute->tensor->data, (size_t)attribute->tensor->bytes);
             list.dtype = attribute->tensor->dtype;
@@ -82,15 +83,15 @@ static inlay_dtype encode_kind(inlay_dtype dtype)
     return dtype == INLAY_STRING ? INLAY_STRING : real ? INLAY_DOUBLE : INLAY_INT64;
 }
 
-/* ------------------------------------------------------------------ the table of keys */
+/* ------------------------------------------------------------------ hash table of keys */
 
-/* NaN equals NaN, and -0 equals 0. */
-static inline uint64_t word_of_real(double x)
+/* All NaN are equal, and -0 equals 0. */
+static inline uint64_t word_of_real(double value)
 {
     uint64_t word;
 
-    x = isnan(x) ? (double)NAN : x + 0.0;
-    memcpy(&word, &x, sizeof word);
+    value = isnan(value) ? (double)NAN : value + 0.0;
+    memcpy(&word, &value, sizeof word);
     return word;
 }
 static inline uint64_t word_of_text(inlay_str text)
@@ -102,15 +103,16 @@ static inline uint64_t word_of_text(inlay_str text)
     return word;
 }
 
-/* The entry of a key, or the free one where it would stand. text: where keys are texts. */
+/* The slot of a key, or the free slot where it would be inserted. text: the key if keys are strings, else NULL. */
 static inline encode_slot *find_slot(const encode_state *state, uint64_t word, const inlay_str *text)
 {
     const uint64_t mixed = word * UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t at = mixed >> 32;
+    uint64_t position = mixed >> 32;
 
-    for (;; at++) {
-        encode_slot *slot = &state->slots[at & state->mask];
-        const inlay_str *own;
+    INLAY_CHECK(state->slots != NULL && (state->mask & (state->mask + 1)) == 0);
+    for (;; position++) {
+        encode_slot *slot = &state->slots[position & state->mask];
+        const inlay_str *key;
 
         if (slot->place == NOWHERE)
             return slot;
@@ -118,25 +120,26 @@ static inline encode_slot *find_slot(const encode_state *state, uint64_t word, c
             continue;
         if (text == NULL)
             return slot;
-        own = &state->texts[slot->place];
-        if (own->bytes == text->bytes && (text->bytes == 0 || memcmp(own->data, text->data, (size_t)text->bytes) == 0))
+        key = &state->texts[slot->place];
+        if (key->bytes == text->bytes && (text->bytes == 0 || memcmp(key->data, text->data, (size_t)text->bytes) == 0))
             return slot;
     }
 }
 
-/* Integers that lie close together: a place for each number between the least and the largest. */
+/* Tries to build a direct table with an entry for each integer between the smallest and the largest key. */
 static bool index_directly(encode_state *state, encode_list keys)
 {
-    int64_t least = INT64_MAX, most = INT64_MIN;
+    int64_t least = INT64_MAX, largest = INT64_MIN;
 
+    INLAY_CHECK(keys.count > 0);
     for (int64_t i = 0; i < keys.count; i++) {
-        const int64_t v = convert_get_i64(keys.dtype, keys.data, i);
+        const int64_t key = convert_get_i64(keys.dtype, keys.data, i);
 
-        least = v < least ? v : least;
-        most = v > most ? v : most;
+        least = key < least ? key : least;
+        largest = key > largest ? key : largest;
     }
     state->least = least;
-    state->span = (uint64_t)most - (uint64_t)least + 1;
+    state->span = (uint64_t)largest - (uint64_t)least + 1;
     if (state->span == 0 || state->span > SPAN_MIN + SPAN_PER_KEY * (uint64_t)keys.count)
         return false;
     state->direct = ml_alloc(&state->pool, state->span, sizeof *state->direct);
@@ -147,7 +150,7 @@ static bool index_directly(encode_state *state, encode_list keys)
     return true;
 }
 
-/* Of equal keys the last counts, as in a dictionary that is filled in order. */
+/* Inserts the keys. Of equal keys the last one counts, as in a dictionary filled in order. */
 static void encode_keys(encode_state *state, encode_list keys)
 {
     uint64_t slots = 16;
@@ -176,7 +179,7 @@ static void encode_keys(encode_state *state, encode_list keys)
     }
 }
 
-/* The value that a key that is not in the table gets, stored behind the others. */
+/* Stores the value for unknown keys after the others. */
 static void encode_default(const kit_node *node, encode_state *state, int64_t at, void *values)
 {
     const inlay_attr_info *attribute = kit_attr(node->info, "default_tensor");
@@ -197,27 +200,28 @@ static void encode_default(const kit_node *node, encode_state *state, int64_t at
     }
 }
 
-/* Fills values from the list; NULL data: positions. The default comes last. */
+/* Copies the values from the list, or positions if its data is NULL. The default comes last. */
 static void encode_values(const kit_node *node, encode_state *state, encode_list values)
 {
-    size_t elem = inlay_dtype_bits(state->to) / 8;
-    char *all = ml_alloc(&state->pool, (uint64_t)values.count + 1, elem);
+    size_t element_bytes = inlay_dtype_bits(state->to) / 8;
+    char *elements = ml_alloc(&state->pool, (uint64_t)values.count + 1, element_bytes);
 
-    if (all == NULL)
+    if (elements == NULL)
         return;
     for (int64_t i = 0; i < values.count; i++) {
         if (values.data == NULL)
-            convert_from_i64(state->to, all, i, 1, &i, 0);
+            convert_from_i64(state->to, elements, i, 1, &i, 0);
         else
-            memcpy(all + (size_t)i * elem, (const char *)values.data + (size_t)i * elem, elem);
+            memcpy(elements + (size_t)i * element_bytes, (const char *)values.data + (size_t)i * element_bytes,
+                   element_bytes);
     }
-    encode_default(node, state, values.count, all);
-    state->values = state->to == INLAY_STRING
-                        ? ml_strings(&state->pool, (const inlay_str *)(const void *)all, (uint64_t)values.count + 1)
-                        : (void *)all;
+    encode_default(node, state, values.count, elements);
+    state->values = state->to == INLAY_STRING ? ml_strings(&state->pool, (const inlay_str *)(const void *)elements,
+                                                           (uint64_t)values.count + 1)
+                                              : (void *)elements;
 }
 
-/* The two lists of the node's operator. */
+/* Finds the lists of keys and values of the node's operator. */
 static void encode_lists(ml_pool *pool, const kit_node *node, encode_list *keys, encode_list *values)
 {
     static const char *const key_names[] = { "keys_strings", "keys_int64s", "keys_floats", "keys_tensor" };
@@ -268,12 +272,12 @@ static inlay_status prepare_encode(const kit_node *node, void **out_state, inlay
         (!state->one_hot && values.dtype != state->to)) {
         status =
             inlay_fail(diag, INLAY_INVALID_MODEL,
-                       "%lld keys and %lld values of type %s do not make a table to %s; both lists must be there and "
-                       "equally long",
+                       "%lld keys and %lld values of type %s do not make a table to %s; both lists must exist and have "
+                       "the same length",
                        (long long)keys.count, (long long)values.count, inlay_dtype_name(values.dtype),
                        inlay_dtype_name(state->to));
     } else {
-        if (keys.data == NULL) { /* LabelEncoder-1 from positions */
+        if (keys.data == NULL) { /* LabelEncoder-1: the keys are positions */
             positions = malloc((size_t)keys.count * sizeof *positions);
             for (int64_t i = 0; positions != NULL && i < keys.count; i++)
                 positions[i] = i;
@@ -307,79 +311,84 @@ static inline int32_t place_of(const encode_state *state, uint64_t word, const i
     return slot->place != NOWHERE ? slot->place : (int32_t)state->listed;
 }
 
-/* Where n elements of input from `first` on stand in the list of keys; the place behind the last where one does not. */
-static void find_places(const encode_state *state, const kit_tensor *input, int64_t first, int64_t n, int32_t *places)
+/* Looks up `count` elements of input starting at `first`. places: indices in the list of keys; the number of keys for
+ * an unknown element. */
+static void find_places(const encode_state *state, const kit_tensor *input, int64_t first, int64_t count,
+                        int32_t *places)
 {
     const inlay_str *texts = input->data;
     int64_t integers[ENCODE_BLOCK];
     double reals[ENCODE_BLOCK];
 
+    INLAY_CHECK(count <= ENCODE_BLOCK);
     if (state->from == INLAY_STRING) {
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             places[i] = place_of(state, word_of_text(texts[first + i]), &texts[first + i]);
         return;
     }
     if (state->from == INLAY_DOUBLE || encode_kind(input->dtype) == INLAY_DOUBLE)
-        convert_to_f64(reals, input->dtype, input->data, first, n);
+        convert_to_f64(reals, input->dtype, input->data, first, count);
     if (state->from == INLAY_DOUBLE) {
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             places[i] = place_of(state, word_of_real(reals[i]), NULL);
         return;
     }
     if (encode_kind(input->dtype) == INLAY_DOUBLE) {
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             integers[i] = f64_to_i64(reals[i]);
     } else {
-        convert_to_i64(integers, input->dtype, input->data, first, n);
+        convert_to_i64(integers, input->dtype, input->data, first, count);
     }
     if (state->direct != NULL) {
-        for (int64_t i = 0; i < n; i++) {
-            const uint64_t at = (uint64_t)integers[i] - (uint64_t)state->least;
-            places[i] = at < state->span ? state->direct[at] : (int32_t)state->listed;
+        for (int64_t i = 0; i < count; i++) {
+            const uint64_t offset = (uint64_t)integers[i] - (uint64_t)state->least;
+            places[i] = offset < state->span ? state->direct[offset] : (int32_t)state->listed;
         }
         return;
     }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         places[i] = place_of(state, (uint64_t)integers[i], NULL);
 }
 
-/* Rows of zeros and a one. */
-static inlay_status put_rows(const kit_call *call, const int32_t *places, int64_t first, int64_t n)
+/* OneHotEncoder: writes rows of zeros with a single one. */
+static inlay_status put_rows(const kit_call *call, const int32_t *places, int64_t first, int64_t count)
 {
     const encode_state *state = call->state;
     float *rows = (float *)call->out[0].data + first * state->listed;
 
-    memset(rows, 0, (size_t)(n * state->listed) * sizeof *rows);
-    for (int64_t i = 0; i < n; i++) {
+    memset(rows, 0, (size_t)(count * state->listed) * sizeof *rows);
+    for (int64_t i = 0; i < count; i++) {
         if (places[i] < state->listed)
             rows[i * state->listed + places[i]] = 1;
         else if (!state->zeros)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                              "element %lld of X is in no category, which zeros = 0 does not allow",
+                              "element %lld of X is in no category; zeros = 0 does not allow that",
                               (long long)(first + i));
     }
     return INLAY_OK;
 }
 
-static inlay_status put_values(const kit_call *call, const int32_t *places, int64_t first, int64_t n)
+static inlay_status put_values(const kit_call *call, const int32_t *places, int64_t first, int64_t count)
 {
     const encode_state *state = call->state;
-    const size_t elem = inlay_dtype_bits(state->to) / 8;
-    char *to = (char *)call->out[0].data + (size_t)first * elem;
+    const size_t element_bytes = inlay_dtype_bits(state->to) / 8;
+    char *to = (char *)call->out[0].data + (size_t)first * element_bytes;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(state->values != NULL);
     if (state->to == INLAY_STRING) {
-        for (int64_t i = 0; i < n && status == INLAY_OK; i++)
+        for (int64_t i = 0; i < count && status == INLAY_OK; i++)
             status = ml_put_string(call, ((const inlay_str *)state->values)[places[i]], (inlay_str *)(void *)to + i);
-    } else if (elem == 4) {
-        for (int64_t i = 0; i < n; i++)
+    } else if (element_bytes == 4) {
+        for (int64_t i = 0; i < count; i++)
             ((uint32_t *)(void *)to)[i] = ((const uint32_t *)state->values)[places[i]];
-    } else if (elem == 8) {
-        for (int64_t i = 0; i < n; i++)
+    } else if (element_bytes == 8) {
+        for (int64_t i = 0; i < count; i++)
             ((uint64_t *)(void *)to)[i] = ((const uint64_t *)state->values)[places[i]];
     } else {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(to + (size_t)i * elem, (const char *)state->values + (size_t)places[i] * elem, elem);
+        for (int64_t i = 0; i < count; i++)
+            memcpy(to + (size_t)i * element_bytes, (const char *)state->values + (size_t)places[i] * element_bytes,
+                   element_bytes);
     }
     return status;
 }
@@ -393,10 +402,10 @@ static inlay_status encode_range(void *user, int64_t begin, int64_t end, uint32_
 
     (void)worker;
     for (int64_t i = begin; i < end && status == INLAY_OK; i += ENCODE_BLOCK) {
-        const int64_t n = end - i < ENCODE_BLOCK ? end - i : ENCODE_BLOCK;
+        const int64_t count = end - i < ENCODE_BLOCK ? end - i : ENCODE_BLOCK;
 
-        find_places(state, &call->in[0], i, n, places);
-        status = (state->one_hot ? put_rows : put_values)(call, places, i, n);
+        find_places(state, &call->in[0], i, count, places);
+        status = (state->one_hot ? put_rows : put_values)(call, places, i, count);
     }
     return status;
 }

@@ -1,15 +1,16 @@
 /* Binarizer, Imputer, Normalizer, Scaler, FeatureVectorizer, ArrayFeatureExtractor: ai.onnx.ml 1. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "ml.h"
 
 enum { FEATURE_GRAIN = 1 << 13, FEATURE_BLOCK = 256 };
 enum { NORM_MAX, NORM_L1, NORM_L2 };
 
-/* Numbers of features, told over and over so that a loop need not ask which feature an element is. */
+/* One number per feature, repeated so that a loop over a block of elements need not compute the feature of each. */
 typedef struct feature_list {
     double *values;
-    uint32_t count;  /* as the attribute has them */
-    uint32_t length; /* of values: a multiple of count, at least FEATURE_BLOCK */
+    uint32_t count;  /* entries of the attribute */
+    uint32_t length; /* entries of values: a multiple of count, at least FEATURE_BLOCK */
 } feature_list;
 
 typedef struct feature_state {
@@ -17,34 +18,34 @@ typedef struct feature_state {
     double threshold;           /* Binarizer */
     uint32_t norm;              /* Normalizer */
     feature_list offset, scale; /* Scaler */
-    feature_list imputed;       /* Imputer, floats */
+    feature_list imputed;       /* Imputer of floats */
     double replaced;
-    int64_t *imputed_integers, replaced_integer; /* and integers */
+    int64_t *imputed_integers, replaced_integer; /* Imputer of integers */
     uint32_t imputed_integer_count;
 } feature_state;
 
 static void release_feature(void *state)
 {
-    feature_state *s = state;
+    feature_state *feature = state;
 
-    if (s != NULL)
-        ml_pool_deinit(&s->pool);
-    free(s);
+    if (feature != NULL)
+        ml_pool_deinit(&feature->pool);
+    free(feature);
 }
 
-/* The list of that name; without one, `otherwise` for all. */
+/* Reads the list of that name; if it is missing, `otherwise` is used for all features. */
 static feature_list feature_read(ml_pool *pool, const kit_node *node, const char *name, double otherwise)
 {
     feature_list list = { 0 };
     const float *floats = ml_floats(node, name, &list.count);
-    const uint32_t of = list.count > 0 ? list.count : 1;
+    const uint32_t period = list.count > 0 ? list.count : 1;
 
-    if (of > UINT32_MAX / 2)
+    if (period > UINT32_MAX / 2)
         return list;
-    list.length = (FEATURE_BLOCK + of - 1) / of * of;
+    list.length = (FEATURE_BLOCK + period - 1) / period * period;
     list.values = ml_alloc(pool, list.length, sizeof *list.values);
     for (uint32_t i = 0; list.values != NULL && i < list.length; i++)
-        list.values[i] = floats != NULL && list.count > 0 ? (double)floats[i % of] : otherwise;
+        list.values[i] = floats != NULL && list.count > 0 ? (double)floats[i % period] : otherwise;
     return list;
 }
 
@@ -75,7 +76,7 @@ static inlay_status prepare_feature(const kit_node *node, void **out_state, inla
     return status;
 }
 
-/* Elements [begin, end) of the whole tensor, whose features lie `columns` to a row. */
+/* Processes elements [begin, end) of the whole tensor, with `columns` features per row. */
 typedef struct feature_job {
     const kit_call *call;
     const feature_state *state;
@@ -87,32 +88,33 @@ static int64_t feature_columns(const kit_tensor *input)
     return input->rank > 0 && input->dims[input->rank - 1] > 0 ? input->dims[input->rank - 1] : 1;
 }
 
-/* The numbers for element i and those behind it; *out_n: for how many of at most `most`. */
-static const double *feature_at(const feature_list *list, int64_t i, int64_t most, int64_t *out_n)
+/* The numbers for element `index` and the following ones; *out_count: how many of them are valid, at most `most`. */
+static const double *feature_at(const feature_list *list, int64_t index, int64_t most, int64_t *out_count)
 {
-    const int64_t at = i % list->length, left = list->length - at;
-    const int64_t n = most < FEATURE_BLOCK ? most : FEATURE_BLOCK;
+    const int64_t at = index % list->length, remaining = list->length - at;
+    const int64_t count = most < FEATURE_BLOCK ? most : FEATURE_BLOCK;
 
-    *out_n = n < left ? n : left;
+    INLAY_CHECK(list->length > 0 && index >= 0);
+    *out_count = count < remaining ? count : remaining;
     return list->values + at;
 }
 
-static void scale_run(double *v, const double *offset, const double *scale, int64_t n)
+static void scale_run(double *values, const double *offset, const double *scale, int64_t count)
 {
-    for (int64_t j = 0; j < n; j++)
-        v[j] = (v[j] - offset[j]) * scale[j];
+    for (int64_t j = 0; j < count; j++)
+        values[j] = (values[j] - offset[j]) * scale[j];
 }
-static void threshold_run(double *v, double threshold, int64_t n)
+static void threshold_run(double *values, double threshold, int64_t count)
 {
-    for (int64_t j = 0; j < n; j++)
-        v[j] = v[j] > threshold ? 1 : 0;
+    for (int64_t j = 0; j < count; j++)
+        values[j] = values[j] > threshold ? 1 : 0;
 }
-static void impute_run(double *v, double replaced, const double *imputed, int64_t n)
+static void impute_run(double *values, double replaced, const double *imputed, int64_t count)
 {
     const bool any_nan = replaced != replaced;
 
-    for (int64_t j = 0; j < n; j++)
-        v[j] = (v[j] == replaced) | (any_nan & (v[j] != v[j])) ? imputed[j] : v[j];
+    for (int64_t j = 0; j < count; j++)
+        values[j] = (values[j] == replaced) | (any_nan & (values[j] != values[j])) ? imputed[j] : values[j];
 }
 
 static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -120,14 +122,14 @@ static inlay_status binarizer_range(void *user, int64_t begin, int64_t end, uint
     const feature_job *job = user;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
-    double v[FEATURE_BLOCK];
+    double values[FEATURE_BLOCK];
 
     (void)worker;
     for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
-        int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
-        convert_to_f64(v, input->dtype, input->data, i, n);
-        threshold_run(v, job->state->threshold, n);
-        convert_from_f64(output->dtype, output->data, i, n, v, 0);
+        int64_t count = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
+        convert_to_f64(values, input->dtype, input->data, i, count);
+        threshold_run(values, job->state->threshold, count);
+        convert_from_f64(output->dtype, output->data, i, count, values, 0);
     }
     return INLAY_OK;
 }
@@ -138,72 +140,74 @@ static inlay_status scaler_range(void *user, int64_t begin, int64_t end, uint32_
     const feature_state *state = job->state;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
-    double v[FEATURE_BLOCK];
+    double values[FEATURE_BLOCK];
 
     (void)worker;
-    for (int64_t i = begin, n; i < end; i += n) {
-        const double *offset = feature_at(&state->offset, i, end - i, &n), *scale = feature_at(&state->scale, i, n, &n);
+    for (int64_t i = begin, count; i < end; i += count) {
+        const double *offset = feature_at(&state->offset, i, end - i, &count),
+                     *scale = feature_at(&state->scale, i, count, &count);
 
-        convert_to_f64(v, input->dtype, input->data, i, n);
-        scale_run(v, offset, scale, n);
-        convert_from_f64(output->dtype, output->data, i, n, v, 0);
+        convert_to_f64(values, input->dtype, input->data, i, count);
+        scale_run(values, offset, scale, count);
+        convert_from_f64(output->dtype, output->data, i, count, values, 0);
     }
     return INLAY_OK;
 }
 
-/* The norm of v, added to or compared with what there is of it. */
-static double norm_run(uint32_t kind, const double *v, int64_t n, double norm)
+/* Adds the contribution of `values` to a norm, or returns the larger of both for NORM_MAX. */
+static double norm_run(uint32_t kind, const double *values, int64_t count, double norm)
 {
     double sum = 0;
 
     if (kind == NORM_MAX) {
-        for (int64_t j = 0; j < n; j++)
-            norm = fabs(v[j]) > norm ? fabs(v[j]) : norm;
+        for (int64_t j = 0; j < count; j++)
+            norm = fabs(values[j]) > norm ? fabs(values[j]) : norm;
         return norm;
     }
     if (kind == NORM_L1) {
 #pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < n; j++)
-            sum += fabs(v[j]);
+        for (int64_t j = 0; j < count; j++)
+            sum += fabs(values[j]);
     } else {
 #pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < n; j++)
-            sum += v[j] * v[j];
+        for (int64_t j = 0; j < count; j++)
+            sum += values[j] * values[j];
     }
     return norm + sum;
 }
-static void divide_run(double *v, double by, int64_t n)
+static void divide_run(double *values, double divisor, int64_t count)
 {
-    for (int64_t j = 0; j < n; j++)
-        v[j] /= by;
+    for (int64_t j = 0; j < count; j++)
+        values[j] /= divisor;
 }
 
-/* Rows [begin, end); a row of zeros stays. */
+/* Normalizes rows [begin, end); a row of zeros is unchanged. */
 static inlay_status normalizer_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
     const int64_t columns = job->columns;
-    double v[FEATURE_BLOCK];
+    double values[FEATURE_BLOCK];
 
+    INLAY_CHECK(columns > 0);
     (void)worker;
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t row = begin; row < end; row++) {
         double norm = 0;
 
         for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
-            int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
-            convert_to_f64(v, input->dtype, input->data, r * columns + i, n);
-            norm = norm_run(job->state->norm, v, n, norm);
+            int64_t count = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
+            convert_to_f64(values, input->dtype, input->data, row * columns + i, count);
+            norm = norm_run(job->state->norm, values, count, norm);
         }
         norm = job->state->norm == NORM_L2 ? sqrt(norm) : norm;
         norm = norm == 0 ? 1 : norm;
         for (int64_t i = 0; i < columns; i += FEATURE_BLOCK) {
-            int64_t n = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
+            int64_t count = columns - i < FEATURE_BLOCK ? columns - i : FEATURE_BLOCK;
             if (columns > FEATURE_BLOCK)
-                convert_to_f64(v, input->dtype, input->data, r * columns + i, n);
-            divide_run(v, norm, n);
-            convert_from_f64(output->dtype, output->data, r * columns + i, n, v, 0);
+                convert_to_f64(values, input->dtype, input->data, row * columns + i, count);
+            divide_run(values, norm, count);
+            convert_from_f64(output->dtype, output->data, row * columns + i, count, values, 0);
         }
     }
     return INLAY_OK;
@@ -215,39 +219,40 @@ static inlay_status imputer_range(void *user, int64_t begin, int64_t end, uint32
     const feature_state *state = job->state;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
-    double v[FEATURE_BLOCK];
+    double values[FEATURE_BLOCK];
 
     (void)worker;
-    for (int64_t i = begin, n; i < end; i += n) {
-        const double *imputed = feature_at(&state->imputed, i, end - i, &n);
+    for (int64_t i = begin, count; i < end; i += count) {
+        const double *imputed = feature_at(&state->imputed, i, end - i, &count);
 
-        convert_to_f64(v, input->dtype, input->data, i, n);
-        impute_run(v, state->replaced, imputed, n);
-        convert_from_f64(output->dtype, output->data, i, n, v, 0);
+        convert_to_f64(values, input->dtype, input->data, i, count);
+        impute_run(values, state->replaced, imputed, count);
+        convert_from_f64(output->dtype, output->data, i, count, values, 0);
     }
     return INLAY_OK;
 }
 
-/* Of integers. */
+/* The same for integers. */
 static inlay_status imputer_integers(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;
     const feature_state *state = job->state;
     const kit_tensor *input = &job->call->in[0];
     kit_tensor *output = &job->call->out[0];
-    int64_t v[FEATURE_BLOCK], c = begin % job->columns;
+    int64_t values[FEATURE_BLOCK], column = begin % job->columns;
 
+    INLAY_CHECK(job->columns > 0);
     (void)worker;
     for (int64_t i = begin; i < end; i += FEATURE_BLOCK) {
-        const int64_t n = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
+        const int64_t count = end - i < FEATURE_BLOCK ? end - i : FEATURE_BLOCK;
 
-        convert_to_i64(v, input->dtype, input->data, i, n);
-        for (int64_t j = 0; j < n; j++) {
-            if (v[j] == state->replaced_integer)
-                v[j] = state->imputed_integers[state->imputed_integer_count == 1 ? 0 : c];
-            c = c + 1 == job->columns ? 0 : c + 1;
+        convert_to_i64(values, input->dtype, input->data, i, count);
+        for (int64_t j = 0; j < count; j++) {
+            if (values[j] == state->replaced_integer)
+                values[j] = state->imputed_integers[state->imputed_integer_count == 1 ? 0 : column];
+            column = column + 1 == job->columns ? 0 : column + 1;
         }
-        convert_from_i64(output->dtype, output->data, i, n, v, 0);
+        convert_from_i64(output->dtype, output->data, i, count, values, 0);
     }
     return INLAY_OK;
 }
@@ -258,13 +263,14 @@ static inlay_status run_binarizer(const kit_call *call)
     return kit_parallel(call, call->in[0].count, FEATURE_GRAIN, binarizer_range, &job);
 }
 
-/* Is a list of n values one for all, or one a column? */
-static inlay_status feature_fits(const kit_call *call, const char *name, uint32_t n, int64_t columns)
+/* Checks that a list has one entry, or one per column. */
+static inlay_status feature_fits(const kit_call *call, const char *name, uint32_t count, int64_t columns)
 {
-    return n == 1 || n == columns ? INLAY_OK
-                                  : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                                               "%s has %u entries; it must have 1, or one for each of %lld features",
-                                               name, n, (long long)columns);
+    return count == 1 || count == columns
+               ? INLAY_OK
+               : inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                            "%s has %u entries; it must have 1, or one for each of %lld features", name, count,
+                            (long long)columns);
 }
 
 static inlay_status run_scaler(const kit_call *call)
@@ -308,17 +314,17 @@ static inlay_status shape_allocates(const void *state, kit_plan *plan, inlay_dia
     return INLAY_OK;
 }
 
-/* Columns of all inputs side by side, as floats. */
+/* FeatureVectorizer: concatenates the columns of all inputs as floats. */
 static inlay_status run_vectorizer(const kit_call *call)
 {
     int64_t dims[2] = { -1, 0 }, at = 0;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t k = 0; k < call->in_count && status == INLAY_OK; k++) {
+    for (uint32_t index = 0; index < call->in_count && status == INLAY_OK; index++) {
         int64_t rows = 0, columns = 0;
-        status = ml_matrix(&call->in[k], &rows, &columns, call->diag);
+        status = ml_matrix(&call->in[index], &rows, &columns, call->diag);
         if (status == INLAY_OK && dims[0] >= 0 && rows != dims[0])
-            status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u has %lld samples, the first %lld", k,
+            status = inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u has %lld samples, the first %lld", index,
                                 (long long)rows, (long long)dims[0]);
         if (status == INLAY_OK) {
             dims[0] = rows;
@@ -327,42 +333,43 @@ static inlay_status run_vectorizer(const kit_call *call)
     }
     if (status == INLAY_OK)
         status = ml_output(call, 0, 2, dims);
-    for (uint32_t k = 0; k < call->in_count && status == INLAY_OK; k++) {
-        const kit_tensor *input = &call->in[k];
+    for (uint32_t index = 0; index < call->in_count && status == INLAY_OK; index++) {
+        const kit_tensor *input = &call->in[index];
         int64_t columns = input->dims[input->rank - 1];
-        for (int64_t r = 0; r < dims[0]; r++)
-            convert_to_f32((float *)call->out[0].data + r * dims[1] + at, input->dtype, input->data, r * columns,
+        for (int64_t row = 0; row < dims[0]; row++)
+            convert_to_f32((float *)call->out[0].data + row * dims[1] + at, input->dtype, input->data, row * columns,
                            columns);
         at += columns;
     }
     return status;
 }
 
-/* The picked elements of each row. Compiled for each usual size of an element. */
+/* Copies the selected elements of each row. Inlined once for each usual element size. */
 static inline void extract_rows(const char *restrict from, int64_t columns, const int64_t *restrict pick, int64_t picks,
-                                int64_t rows, char *restrict to, size_t elem)
+                                int64_t rows, char *restrict to, size_t element_bytes)
 {
-    for (int64_t r = 0; r < rows; r++, from += (size_t)columns * elem, to += (size_t)picks * elem)
+    for (int64_t row = 0; row < rows;
+         row++, from += (size_t)columns * element_bytes, to += (size_t)picks * element_bytes)
         for (int64_t i = 0; i < picks; i++)
-            memcpy(to + (size_t)i * elem, from + (size_t)pick[i] * elem, elem);
+            memcpy(to + (size_t)i * element_bytes, from + (size_t)pick[i] * element_bytes, element_bytes);
 }
 
 static inlay_status extract_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;
     const kit_tensor *input = &call->in[0], *picks = &call->in[1];
-    const size_t elem = inlay_dtype_bits(input->dtype) / 8;
+    const size_t element_bytes = inlay_dtype_bits(input->dtype) / 8;
     const int64_t columns = feature_columns(input), rows = end - begin;
-    const char *from = (const char *)input->data + (size_t)(begin * columns) * elem;
-    char *to = (char *)call->out[0].data + (size_t)(begin * picks->count) * elem;
+    const char *from = (const char *)input->data + (size_t)(begin * columns) * element_bytes;
+    char *to = (char *)call->out[0].data + (size_t)(begin * picks->count) * element_bytes;
 
     (void)worker;
-    if (elem == 4)
+    if (element_bytes == 4)
         extract_rows(from, columns, picks->data, picks->count, rows, to, 4);
-    else if (elem == 8)
+    else if (element_bytes == 8)
         extract_rows(from, columns, picks->data, picks->count, rows, to, 8);
     else
-        extract_rows(from, columns, picks->data, picks->count, rows, to, elem);
+        extract_rows(from, columns, picks->data, picks->count, rows, to, element_bytes);
     return INLAY_OK;
 }
 
@@ -373,13 +380,13 @@ static inlay_status run_extractor(const kit_call *call)
             rows = columns > 0 ? input->count / columns : 0;
 
     if (call->out[0].count != rows * picks->count)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements where %lld are made",
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements where %lld are computed",
                           (long long)call->out[0].count, (long long)(rows * picks->count));
     for (int64_t i = 0; i < picks->count; i++) {
-        int64_t c = ((const int64_t *)picks->data)[i];
-        if (c < 0 || c >= columns)
+        int64_t column = ((const int64_t *)picks->data)[i];
+        if (column < 0 || column >= columns)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Y[%lld] is %lld; X has %lld features", (long long)i,
-                              (long long)c, (long long)columns);
+                              (long long)column, (long long)columns);
     }
     return kit_parallel(call, rows, FEATURE_GRAIN / (picks->count + 1) + 1, extract_range, (void *)(uintptr_t)call);
 }

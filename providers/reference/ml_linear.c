@@ -11,19 +11,19 @@ typedef struct linear_state {
     ml_labels labels;
     bool classifies;
     uint32_t transform;
-    ml_table table;     /* of coefficients [outputs, features] */
+    ml_table table;     /* coefficients [outputs, features] */
     double *intercepts; /* [outputs], or NULL */
-    float *bias;        /* the same */
+    float *bias;        /* the intercepts as floats, or NULL */
     int64_t outputs, features;
 } linear_state;
 
 static void release_linear(void *state)
 {
-    linear_state *s = state;
+    linear_state *linear = state;
 
-    if (s != NULL)
-        ml_pool_deinit(&s->pool);
-    free(s);
+    if (linear != NULL)
+        ml_pool_deinit(&linear->pool);
+    free(linear);
 }
 
 static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -38,7 +38,7 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a linear model");
     state->classifies = strcmp(node->info->op_type.data, "LinearClassifier") == 0;
     state->intercepts = ml_doubles(&state->pool, node, "intercepts", NULL, &intercepts);
-    if (state->classifies) /* one row of coefficients may serve two classes */
+    if (state->classifies) /* two classes may have a single row of coefficients */
         ml_labels_read(&state->pool, node, "classlabels_ints", &state->labels);
     state->outputs = state->classifies ? (intercepts > 0 ? intercepts : state->labels.count)
                                        : kit_attr_int(node->info, "targets", 1);
@@ -61,8 +61,8 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
     state->features = coefficients / state->outputs;
     if (state->intercepts != NULL)
         state->bias = ml_alloc(&state->pool, (uint64_t)state->outputs, sizeof *state->bias);
-    for (int64_t o = 0; state->bias != NULL && o < state->outputs; o++)
-        state->bias[o] = (float)state->intercepts[o];
+    for (int64_t output = 0; state->bias != NULL && output < state->outputs; output++)
+        state->bias[output] = (float)state->intercepts[output];
     state->table = ml_table_of(&state->pool, values, state->outputs, state->features);
     if (state->pool.failed) {
         release_linear(state);
@@ -72,7 +72,7 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
     return INLAY_OK;
 }
 
-/* Doubles of a worker: room, and the scores of LINEAR_ROWS. */
+/* Doubles of scratch memory per worker: that of ml_table_rows(), and the scores of LINEAR_ROWS rows. */
 static int64_t linear_scratch(const linear_state *state)
 {
     return ml_table_room(&state->table, LINEAR_ROWS) + LINEAR_ROWS * state->table.columns;
@@ -80,42 +80,42 @@ static int64_t linear_scratch(const linear_state *state)
 
 static inlay_status shape_linear(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const linear_state *s = state;
+    const linear_state *linear = state;
     int64_t rows = 0, columns = 0;
     inlay_status status = ml_matrix(&plan->in[0], &rows, &columns, diag);
 
-    if (status == INLAY_OK && columns != s->features)
+    if (status == INLAY_OK && columns != linear->features)
         status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the model %lld", (long long)columns,
-                            (long long)s->features);
+                            (long long)linear->features);
     ml_allocates(plan);
-    plan->workspace_bytes = (uint64_t)linear_scratch(s) * plan->max_threads * sizeof(double);
+    plan->workspace_bytes = (uint64_t)linear_scratch(linear) * plan->max_threads * sizeof(double);
     return status;
 }
 
-/* From the products of row r to the outputs. */
-static inlay_status linear_finish(const kit_call *call, int64_t r, double *scores)
+/* Computes the outputs of row `row` from its scores. */
+static inlay_status linear_finish(const kit_call *call, int64_t row, double *scores)
 {
     const linear_state *state = call->state;
     kit_tensor *output = &call->out[state->classifies ? 1 : 0];
     int64_t columns = state->classifies && state->labels.count == 2 ? 2 : state->outputs, best;
 
-    for (int64_t o = 0; o < state->outputs && state->intercepts != NULL; o++)
-        scores[o] += state->intercepts[o];
+    for (int64_t index = 0; index < state->outputs && state->intercepts != NULL; index++)
+        scores[index] += state->intercepts[index];
     best = state->outputs == 1 ? scores[0] > 0 && state->labels.count == 2 : 0;
-    for (int64_t o = 1; o < state->outputs; o++)
-        best = scores[o] > scores[best] ? o : best;
+    for (int64_t index = 1; index < state->outputs; index++)
+        best = scores[index] > scores[best] ? index : best;
     if (state->classifies && state->outputs == 1 && state->labels.count == 2)
         ml_two_scores(state->transform, false, scores);
     else
         ml_transform(state->transform, scores, state->outputs);
     if (output->dtype != INLAY_UNDEFINED)
-        convert_from_f64(output->dtype, output->data, r * columns, columns, scores, 0);
+        convert_from_f64(output->dtype, output->data, row * columns, columns, scores, 0);
     if (state->classifies && kit_has_output(call, 0))
-        return ml_put_label(call, &state->labels, best, &call->out[0], r);
+        return ml_put_label(call, &state->labels, best, &call->out[0], row);
     return INLAY_OK;
 }
 
-/* Floats stay such from end to end where nothing but usual functions follows. */
+/* Returns whether the whole row can be computed in float: float input and output, and a common transform. */
 static bool is_plain(const kit_call *call)
 {
     const linear_state *state = call->state;
@@ -129,29 +129,29 @@ static bool is_plain(const kit_call *call)
 static inlay_status linear_floats(const kit_call *call, int64_t begin, int64_t end)
 {
     const linear_state *state = call->state;
-    const int64_t n = state->outputs, rows = end - begin;
-    float *output = (float *)call->out[state->classifies ? 1 : 0].data + begin * n;
+    const int64_t outputs = state->outputs, rows = end - begin;
+    float *results = (float *)call->out[state->classifies ? 1 : 0].data + begin * outputs;
     inlay_status status = INLAY_OK;
 
     ml_table_products(&state->table, (const float *)call->in[0].data + begin * state->features, rows, state->bias,
-                      output, n);
-    for (int64_t r = 0; r < rows && state->classifies && kit_has_output(call, 0) && status == INLAY_OK; r++) {
-        const float *scores = output + r * n;
+                      results, outputs);
+    for (int64_t row = 0; row < rows && state->classifies && kit_has_output(call, 0) && status == INLAY_OK; row++) {
+        const float *scores = results + row * outputs;
         float top = scores[0];
         int64_t best = 0;
 
-        for (int64_t o = 1; o < n; o++) {
-            const bool more = scores[o] > top;
+        for (int64_t output = 1; output < outputs; output++) {
+            const bool more = scores[output] > top;
 
-            best = more ? o : best;
-            top = more ? scores[o] : top;
+            best = more ? output : best;
+            top = more ? scores[output] : top;
         }
-        status = ml_put_label(call, &state->labels, best, &call->out[0], begin + r);
+        status = ml_put_label(call, &state->labels, best, &call->out[0], begin + row);
     }
     if (state->transform == ML_SOFTMAX)
-        KERNEL_BEST(rows)->softmax(output, output, rows, n);
+        KERNEL_BEST(rows)->softmax(results, results, rows, outputs);
     else if (state->transform == ML_LOGISTIC)
-        KERNEL_BEST(rows)->sigmoid(output, output, rows * n);
+        KERNEL_BEST(rows)->sigmoid(results, results, rows * outputs);
     return status;
 }
 
@@ -166,12 +166,12 @@ static inlay_status linear_rows(void *user, int64_t begin, int64_t end, uint32_t
 
     if (is_plain(call))
         return linear_floats(call, begin, end);
-    for (int64_t r = begin; r < end && status == INLAY_OK; r += LINEAR_ROWS) {
-        const int64_t count = end - r < LINEAR_ROWS ? end - r : LINEAR_ROWS;
+    for (int64_t row = begin; row < end && status == INLAY_OK; row += LINEAR_ROWS) {
+        const int64_t count = end - row < LINEAR_ROWS ? end - row : LINEAR_ROWS;
 
-        ml_table_rows(&state->table, input, r, count, false, room, scores);
-        for (int64_t i = 0; i < count && status == INLAY_OK; i++)
-            status = linear_finish(call, r + i, scores + i * state->table.columns);
+        ml_table_rows(&state->table, input, row, count, false, room, scores);
+        for (int64_t index = 0; index < count && status == INLAY_OK; index++)
+            status = linear_finish(call, row + index, scores + index * state->table.columns);
     }
     return status;
 }

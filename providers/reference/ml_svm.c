@@ -1,12 +1,14 @@
 /* SVMClassifier, SVMRegressor: ai.onnx.ml 1.
  *
- * With support vectors a classifier is libsvm's: each pair of classes has a decision value, to which both classes'
- * vectors contribute; the class that wins most pairs is the label. Probabilities, where there are any, couple the
- * pairs' sigmoids (Wu, Lin and Weng's second method) and have no say in it, as in ONNX Runtime. Without support vectors
- * the coefficients are one row a class.
+ * With support vectors, classification is that of libsvm: each pair of classes has a decision value, the sum over the
+ * vectors of both classes; the class that wins most pairs is the label. Probabilities, if present, couple the sigmoids
+ * of the pairs (Wu, Lin and Weng's second method) and do not affect the label, as in ONNX Runtime. Without support
+ * vectors there is one row of coefficients per class.
  *
- * A linear kernel's decision values are products of the sample with sums of vectors, which are made once (folded). */
+ * For a linear kernel, the decision values are dot products of the sample with sums of vectors, which are precomputed
+ * (folded). */
 #include "instance.h"
+#include "inlay/check.h"
 #include "ml.h"
 #include "work.h"
 
@@ -20,33 +22,34 @@ typedef struct svm_state {
     uint32_t kernel, transform;
     double gamma, coef0, degree;
     double *coefficients, *rho, *prob_a, *prob_b;
-    ml_table table;            /* of the vectors, of a row a pair, or of the coefficients where there are no vectors */
-    bool folded;               /* a row a pair: the products are the decision values */
+    ml_table table;            /* of the vectors; if folded, a row per pair; without vectors, the coefficients */
+    bool folded;               /* a row per pair: the dot products are the decision values */
     int64_t *starts;           /* [classes + 1] first vector of each class */
-    int64_t vector_count;      /* 0: linear, a row of coefficients a class */
+    int64_t vector_count;      /* 0: linear, a row of coefficients per class */
     int64_t features, classes; /* classes: 1 for a regressor */
     int64_t pairs;
 } svm_state;
 
 static void release_svm(void *state)
 {
-    svm_state *s = state;
+    svm_state *svm = state;
 
-    if (s != NULL)
-        ml_pool_deinit(&s->pool);
-    free(s);
+    if (svm != NULL)
+        ml_pool_deinit(&svm->pool);
+    free(svm);
 }
 
-/* Adds vectors [begin, end), each times its coefficient, to sum. */
+/* Adds vectors [begin, end), each multiplied by its coefficient, to sum. */
 static void fold_some(const svm_state *state, const float *vectors, const double *coefficients, int64_t begin,
                       int64_t end, double *sum)
 {
-    for (int64_t v = begin; v < end; v++)
+    INLAY_CHECK(begin <= end && end <= state->vector_count);
+    for (int64_t vector = begin; vector < end; vector++)
         for (int64_t i = 0; i < state->features; i++)
-            sum[i] += coefficients[v] * (double)vectors[v * state->features + i];
+            sum[i] += coefficients[vector] * (double)vectors[vector * state->features + i];
 }
 
-/* [pairs, features]: for each decision value the sum of its vectors. NULL: no memory. */
+/* Returns [pairs, features]: for each decision value the sum of its vectors. NULL: no memory. */
 static float *fold_vectors(svm_state *state, const float *vectors)
 {
     float *folded = ml_alloc(&state->pool, (uint64_t)state->pairs * (uint64_t)state->features, sizeof *folded);
@@ -64,14 +67,14 @@ static float *fold_vectors(svm_state *state, const float *vectors)
             } else {
                 fold_some(state, vectors, state->coefficients, 0, state->vector_count, sum);
             }
-            for (int64_t k = 0; k < state->features; k++)
-                folded[pair * state->features + k] = (float)sum[k];
+            for (int64_t feature = 0; feature < state->features; feature++)
+                folded[pair * state->features + feature] = (float)sum[feature];
         }
     }
     return sum != NULL ? folded : NULL;
 }
 
-/* The table that samples are multiplied by. */
+/* Packs the table that samples are multiplied by. */
 static bool make_table(svm_state *state, const float *vectors, const float *coefficients)
 {
     const float *rows = state->vector_count > 0 ? vectors : coefficients;
@@ -88,18 +91,18 @@ static bool make_table(svm_state *state, const float *vectors, const float *coef
     return state->table.values != NULL;
 }
 
-/* The numbers of the lists, checked against each other. */
+/* Reads the lists and checks that their sizes match. */
 static inlay_status svm_sizes(const kit_node *node, svm_state *state, inlay_diag *diag)
 {
-    uint32_t coefficients, vectors, rho, a, b, per_class_count;
+    uint32_t coefficients, vectors, rho, prob_a_count, prob_b_count, per_class_count;
     const float *support = ml_floats(node, "support_vectors", &vectors), *linear;
     int64_t *per_class;
     bool fits;
 
     state->coefficients = ml_doubles(&state->pool, node, "coefficients", NULL, &coefficients);
     state->rho = ml_doubles(&state->pool, node, "rho", NULL, &rho);
-    state->prob_a = ml_doubles(&state->pool, node, "prob_a", NULL, &a);
-    state->prob_b = ml_doubles(&state->pool, node, "prob_b", NULL, &b);
+    state->prob_a = ml_doubles(&state->pool, node, "prob_a", NULL, &prob_a_count);
+    state->prob_b = ml_doubles(&state->pool, node, "prob_b", NULL, &prob_b_count);
     per_class = ml_integers(&state->pool, node, "vectors_per_class", &per_class_count);
     if (state->classifies)
         ml_labels_read(&state->pool, node, "classlabels_ints", &state->labels);
@@ -123,18 +126,18 @@ static inlay_status svm_sizes(const kit_node *node, svm_state *state, inlay_diag
     if (state->vector_count > 0) {
         state->features = vectors / state->vector_count;
         fits = vectors > 0 && vectors % state->vector_count == 0 && rho >= state->pairs &&
-               coefficients == (state->classifies ? state->classes - 1 : 1) * state->vector_count && a == b &&
-               (a == 0 || a == state->pairs);
+               coefficients == (state->classifies ? state->classes - 1 : 1) * state->vector_count &&
+               prob_a_count == prob_b_count && (prob_a_count == 0 || prob_a_count == state->pairs);
     } else {
         state->features = state->classes > 0 ? coefficients / state->classes : 0;
         fits = state->classes > 0 && coefficients > 0 && coefficients % state->classes == 0 && rho >= 1;
     }
     if (!fits || state->vector_count < 0 || (state->classifies && state->labels.count < state->classes))
-        return inlay_fail(
-            diag, INLAY_INVALID_MODEL,
-            "%u coefficients, %u numbers of support vectors, %u of rho, %u of prob_a, %u of prob_b and %u "
-            "labels do not make a machine of %lld classes",
-            coefficients, vectors, rho, a, b, state->labels.count, (long long)state->classes);
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "%u coefficients, %u values of support vectors, %u of rho, %u of prob_a, %u of prob_b and %u "
+                          "labels do not make a machine of %lld classes",
+                          coefficients, vectors, rho, prob_a_count, prob_b_count, state->labels.count,
+                          (long long)state->classes);
     linear = ml_floats(node, "coefficients", &coefficients);
     return make_table(state, support, linear)
                ? INLAY_OK
@@ -179,30 +182,32 @@ static bool has_whole_degree(const svm_state *state)
     return state->degree == 1 || state->degree == 2 || state->degree == 3 || state->degree == 4;
 }
 
-/* From products or squared distances to the n values of the kernel function. */
-static void svm_kernels(const svm_state *state, double *v, int64_t n)
+/* Converts `count` dot products or squared distances to values of the kernel function. */
+static void svm_kernels(const svm_state *state, double *values, int64_t count)
 {
     if (state->kernel == SVM_RBF) {
-        for (int64_t i = 0; i < n; i++)
-            v[i] *= -state->gamma;
-        ml_exp(v, n);
+        for (int64_t i = 0; i < count; i++)
+            values[i] *= -state->gamma;
+        ml_exp(values, count);
         return;
     }
     if (state->kernel == SVM_POLY && has_whole_degree(state)) {
-        ml_powers(v, n, state->gamma, state->coef0, (int)state->degree);
+        ml_powers(values, count, state->gamma, state->coef0, (int)state->degree);
         return;
     }
-    for (int64_t i = 0; i < n && state->kernel != SVM_LINEAR; i++) {
-        const double z = state->gamma * v[i] + state->coef0;
-        v[i] = state->kernel == SVM_POLY ? pow(z, state->degree) : tanh(z);
+    for (int64_t i = 0; i < count && state->kernel != SVM_LINEAR; i++) {
+        const double argument = state->gamma * values[i] + state->coef0;
+        values[i] = state->kernel == SVM_POLY ? pow(argument, state->degree) : tanh(argument);
     }
 }
 
-/* The decision value of each pair of classes i < j, positive for i; votes counts what each class wins. */
+/* Computes the decision value of each pair of classes i < j, positive for i; votes counts the pairs that each class
+ * wins. */
 static void svm_pairs(const svm_state *state, const double *kernels, double *values, double *votes)
 {
     int64_t pair = 0;
 
+    INLAY_CHECK(state->vector_count > 0);
     for (int64_t i = 0; i < state->classes; i++)
         votes[i] = 0;
     for (int64_t i = 0; i < state->classes; i++) {
@@ -222,12 +227,13 @@ static void svm_pairs(const svm_state *state, const double *kernels, double *val
     }
 }
 
-/* Probabilities p [classes] from pairwise ones r [classes, classes], by fixed-point iteration on the quadratic form;
- * q is room for [classes, classes + 1]. */
+/* Computes probabilities p [classes] from pairwise ones r [classes, classes], by fixed-point iteration on the quadratic
+ * form. q is scratch for [classes, classes + 1]. */
 static void svm_couple(int64_t n, const double *r, double *q, double *p)
 {
     double *qp = q + n * n;
 
+    INLAY_CHECK(n > 1);
     for (int64_t t = 0; t < n; t++) {
         p[t] = 1 / (double)n;
         q[t * n + t] = 0;
@@ -262,12 +268,13 @@ static void svm_couple(int64_t n, const double *r, double *q, double *p)
     }
 }
 
-/* How many of so many rows a worker takes at once; -1: it is not known how many there are. */
+/* Number of rows that a worker processes at once; rows: -1 if unknown. */
 static int64_t svm_together(int64_t rows)
 {
     return rows < 0 || rows > SVM_ROWS ? SVM_ROWS : rows;
 }
-/* Doubles of a worker for so many rows at once: room, a kernel value a vector, scores, votes, and room for coupling. */
+/* Doubles of scratch per worker for `together` rows: the table's scratch, kernel values, scores, votes, and
+ * coupling. */
 static int64_t svm_scratch(const svm_state *state, int64_t together)
 {
     return ml_table_room(&state->table, together) + together * state->table.columns + state->pairs +
@@ -282,22 +289,22 @@ static int64_t svm_columns(const svm_state *state)
 
 static inlay_status shape_svm(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const svm_state *s = state;
+    const svm_state *svm = state;
     int64_t rows = 0, columns = 0;
     inlay_status status = ml_matrix(&plan->in[0], &rows, &columns, diag);
 
-    if (status == INLAY_OK && columns != s->features)
+    if (status == INLAY_OK && columns != svm->features)
         status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the machine %lld", (long long)columns,
-                            (long long)s->features);
+                            (long long)svm->features);
     ml_allocates(plan);
-    /* Few rows are not shared: what they take of memory must not keep them from going beside others. */
-    plan->workspace_bytes = (uint64_t)svm_scratch(s, svm_together(rows)) * sizeof(double) *
+    /* Few rows run on one thread. Their workspace is kept small, so that it does not delay concurrent nodes. */
+    plan->workspace_bytes = (uint64_t)svm_scratch(svm, svm_together(rows)) * sizeof(double) *
                             (rows >= 0 && rows <= SVM_ROWS ? 1 : plan->max_threads);
     return status;
 }
 
-/* The scores of two classes are what ONNX Runtime makes of the only decision value, which is positive for the first
- * class: the second one's is that value, and Softmax is left out. */
+/* The scores of two classes as ONNX Runtime computes them from the single decision value, which is positive for the
+ * first class: the score of the second one is that value, and Softmax is not applied. */
 static void svm_two_scores(const svm_state *state, double *scores)
 {
     if (state->transform == ML_SOFTMAX || state->transform == ML_SOFTMAX_ZERO) {
@@ -308,44 +315,45 @@ static void svm_two_scores(const svm_state *state, double *scores)
     }
 }
 
-/* Scores of a sample from its kernel values; their scratch follows them. Returns its class. */
+/* Computes the scores of a sample from its kernel values, using the scratch after them; returns its class. */
 static int64_t svm_classify(const svm_state *state, const double *kernels, double *scores)
 {
-    double *votes = scores + state->pairs + state->classes + 2, *r = votes + state->classes,
-           *q = r + state->classes * state->classes;
-    int64_t best = 0, n = state->classes, pair = 0;
+    double *votes = scores + state->pairs + state->classes + 2, *pairwise = votes + state->classes,
+           *quadratic = pairwise + state->classes * state->classes;
+    int64_t best = 0, classes = state->classes, pair = 0;
 
+    INLAY_CHECK(classes > 0);
     if (state->vector_count == 0) {
-        for (int64_t k = 0; k < n; k++) {
-            scores[k] = kernels[k] + state->rho[0];
-            best = scores[k] > scores[best] ? k : best;
+        for (int64_t index = 0; index < classes; index++) {
+            scores[index] = kernels[index] + state->rho[0];
+            best = scores[index] > scores[best] ? index : best;
         }
-        ml_transform(state->transform, scores, n);
+        ml_transform(state->transform, scores, classes);
         return best;
     }
     svm_pairs(state, kernels, scores, votes);
-    for (int64_t k = 1; k < n; k++)
-        best = votes[k] > votes[best] ? k : best;
+    for (int64_t index = 1; index < classes; index++)
+        best = votes[index] > votes[best] ? index : best;
     if (state->prob_a == NULL) {
-        if (n == 2)
+        if (classes == 2)
             svm_two_scores(state, scores);
         else
             ml_transform(state->transform, scores, state->pairs);
         return best;
     }
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = i + 1; j < n; j++, pair++) {
-            double p = ml_logistic(-(scores[pair] * state->prob_a[pair] + state->prob_b[pair]));
-            p = p < 1e-7 ? 1e-7 : p > 1 - 1e-7 ? 1 - 1e-7 : p;
-            r[i * n + j] = p;
-            r[j * n + i] = 1 - p;
+    for (int64_t i = 0; i < classes; i++) {
+        for (int64_t j = i + 1; j < classes; j++, pair++) {
+            double probability = ml_logistic(-(scores[pair] * state->prob_a[pair] + state->prob_b[pair]));
+            probability = probability < 1e-7 ? 1e-7 : probability > 1 - 1e-7 ? 1 - 1e-7 : probability;
+            pairwise[i * classes + j] = probability;
+            pairwise[j * classes + i] = 1 - probability;
         }
     }
-    if (n == 1)
+    if (classes == 1)
         scores[0] = 1;
     else
-        svm_couple(n, r, q, scores);
-    ml_transform(state->transform, scores, n);
+        svm_couple(classes, pairwise, quadratic, scores);
+    ml_transform(state->transform, scores, classes);
     return best;
 }
 
@@ -365,17 +373,18 @@ static double svm_regress(const svm_state *state, const double *kernels)
                                  (direct ? kernels[0] : ml_dot(state->coefficients, kernels, state->vector_count)));
 }
 
-/* Rows of floats whose powers are added as they are made. */
+/* Processes float rows; the powers of the dot products are summed directly. */
 static void svm_powers(const svm_state *state, const kit_call *call, int64_t first, int64_t rows, float *products)
 {
+    INLAY_CHECK(has_whole_degree(state));
     ml_table_products(&state->table, (const float *)call->in[0].data + first * state->features, rows, NULL, products,
                       state->table.columns);
-    for (int64_t r = 0; r < rows; r++) {
-        const double sum = ml_sum_of_powers(products + r * state->table.columns, state->coefficients,
+    for (int64_t row = 0; row < rows; row++) {
+        const double sum = ml_sum_of_powers(products + row * state->table.columns, state->coefficients,
                                             state->vector_count, state->gamma, state->coef0, (int)state->degree);
-        const double y = svm_result(state, state->rho[0] + sum);
+        const double result = svm_result(state, state->rho[0] + sum);
 
-        convert_from_f64(call->out[0].dtype, call->out[0].data, first + r, 1, &y, 0);
+        convert_from_f64(call->out[0].dtype, call->out[0].data, first + row, 1, &result, 0);
     }
 }
 
@@ -388,30 +397,32 @@ static inlay_status svm_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     double *room = (double *)call->workspace + worker * svm_scratch(state, together);
     double *kernels = room + ml_table_room(&state->table, together),
            *scores = kernels + together * state->table.columns;
-    const int64_t columns = svm_columns(state), wide = state->table.columns, o = state->classifies ? 1 : 0;
+    const int64_t columns = svm_columns(state), wide = state->table.columns, output = state->classifies ? 1 : 0;
     const bool powers = !state->classifies && state->kernel == SVM_POLY && has_whole_degree(state) &&
                         state->vector_count > 0 && input->dtype == INLAY_FLOAT;
     inlay_status status = INLAY_OK;
 
-    for (int64_t r = begin; r < end && status == INLAY_OK; r += together) {
-        const int64_t count = end - r < together ? end - r : together;
+    INLAY_CHECK(together > 0 || begin == end);
+    for (int64_t row = begin; row < end && status == INLAY_OK; row += together) {
+        const int64_t count = end - row < together ? end - row : together;
 
         if (powers) {
-            svm_powers(state, call, r, count, (float *)(void *)kernels);
+            svm_powers(state, call, row, count, (float *)(void *)kernels);
             continue;
         }
-        ml_table_rows(&state->table, input, r, count, state->kernel == SVM_RBF, room, kernels);
+        ml_table_rows(&state->table, input, row, count, state->kernel == SVM_RBF, room, kernels);
         svm_kernels(state, kernels, count * wide);
         for (int64_t i = 0; i < count && status == INLAY_OK; i++) {
             if (state->classifies) {
                 int64_t best = svm_classify(state, kernels + i * wide, scores);
                 if (kit_has_output(call, 0))
-                    status = ml_put_label(call, &state->labels, best, &call->out[0], r + i);
+                    status = ml_put_label(call, &state->labels, best, &call->out[0], row + i);
             } else {
                 scores[0] = svm_regress(state, kernels + i * wide);
             }
-            if (kit_has_output(call, (uint32_t)o))
-                convert_from_f64(call->out[o].dtype, call->out[o].data, (r + i) * columns, columns, scores, 0);
+            if (kit_has_output(call, (uint32_t)output))
+                convert_from_f64(call->out[output].dtype, call->out[output].data, (row + i) * columns, columns, scores,
+                                 0);
         }
     }
     return status;
@@ -436,7 +447,7 @@ static inlay_status run_svm(const kit_call *call)
         svm_rows, &job);
 }
 
-/* Products or distances, a kernel value a vector, and the sums of those. */
+/* Dot products or distances, a kernel value per vector, and their sums. */
 static void cost_svm(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const bool functions = strcmp(kit_attr_string(node->info, "kernel_type", "LINEAR"), "LINEAR") != 0;

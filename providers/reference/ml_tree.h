@@ -1,10 +1,11 @@
-/* ml_tree.h - what the files of the tree ensembles share: nodes as they are read, and the flat form that runs.
+/* ml_tree.h - shared by the files of the tree ensembles: the nodes as read from the model, and the flat form that runs.
  *
- * ml_tree_ensemble.c and ml_tree_named.c read all three operators into `tree_state`; ml_tree_flat.c makes of it, where
- * it can, arrays that many rows or trees walk at once without branches. */
+ * ml_tree_ensemble.c and ml_tree_named.c read all three operators into `tree_state`. Where possible, ml_tree_flat.c
+ * converts it to arrays that several rows or trees traverse concurrently without branches. */
 #ifndef ML_TREE_H
 #define ML_TREE_H
 #include "instance.h"
+#include "inlay/check.h"
 #include "ml.h"
 
 enum { TREE_LEQ, TREE_LT, TREE_GTE, TREE_GT, TREE_EQ, TREE_NEQ, TREE_MEMBER, TREE_LEAF };
@@ -28,15 +29,15 @@ typedef struct tree_flat tree_flat;
 
 typedef struct tree_state {
     ml_pool pool;
-    ml_pool reading; /* only while the node is read */
+    ml_pool reading; /* memory in use only while the node is read */
     ml_labels labels;
     bool classifies;
     bool one_sided;    /* two classes, of which only one has weights */
-    uint32_t side;     /* which of them */
-    bool all_positive; /* weights: then a score is a probability */
+    uint32_t side;     /* the class that has weights */
+    bool all_positive; /* no weight is negative: a score is a probability */
     uint32_t transform, aggregate;
-    int64_t targets, features; /* features: at least one more than the highest that a node looks at */
-    tree_node *nodes;          /* NULL once they are flat */
+    int64_t targets, features; /* features: greater than the highest feature that a node tests */
+    tree_node *nodes;          /* NULL after the conversion to the flat form */
     int64_t node_count;
     int64_t *roots;
     int64_t root_count;
@@ -44,16 +45,16 @@ typedef struct tree_state {
     double *sets;
     double *base;
     uint32_t base_count;
-    tree_flat *flat; /* NULL: the nodes are walked as they are */
+    tree_flat *flat; /* NULL: the nodes are traversed */
 } tree_state;
 
-/* What is wrong with a model. */
+/* Reports an invalid model. */
 inlay_status tree_broken(inlay_diag *diag, const char *what);
-/* Reads the nodes and weights of versions 1 and 3; what it needs for that is left in state->reading. A pool that has
- * failed says that memory ran out. */
+/* Reads the nodes and weights of versions 1 and 3. Temporary memory stays in state->reading. If the pool has failed,
+ * memory ran out. */
 inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag *diag);
 
-/* Where a branch leads and what it looks at; false when that cannot be. */
+/* Sets the children and the feature of a branch; returns false if one of them is out of range. */
 static inline bool tree_branch(tree_node *node, int64_t yes, int64_t no, int64_t feature)
 {
     if (yes < 0 || no < 0 || feature < 0 || feature > INT32_MAX)
@@ -64,25 +65,25 @@ static inline bool tree_branch(tree_node *node, int64_t yes, int64_t no, int64_t
     return true;
 }
 
-/* The flat form for inputs of `dtype`; NULL where it cannot stand for these nodes (a comparison for equality, a split
- * that no float tells from its neighbours, a circle), or without memory: then `nodes` is walked. */
+/* The flat form for inputs of `dtype`. NULL if the nodes have none (a comparison for equality, a split between two
+ * adjacent floats, a cycle), or without memory: then `nodes` is traversed. */
 tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype);
 void tree_flat_destroy(tree_flat *flat);
-/* Does it hold all weights itself? Otherwise scores are added up from s->weights. */
+/* Returns whether the flat form contains all weights. Otherwise scores are summed from state->weights. */
 bool tree_flat_is_direct(const tree_flat *flat);
 
-/* Rows of `scores`, each of 2 * targets: sums, and how many weights each target has seen (not told of sums). */
+/* Rows of `scores`, each with 2 * targets: sums, and the number of weights per target (not counted for sums). */
 typedef struct tree_block {
     const void *input; /* [rows, columns] of dtype; the whole tensor */
     inlay_dtype dtype;
-    int64_t columns, row; /* row: the first of this block */
+    int64_t columns, row; /* row: the first row of this block */
     int64_t rows;         /* of this block, at most tree_flat_rows() */
     double *scores;       /* zeroed */
     void *room;           /* tree_flat_room() bytes */
 } tree_block;
 
 int64_t tree_flat_rows(const tree_flat *flat);
-/* For blocks of at most so many rows. */
+/* Scratch bytes for blocks of at most `rows` rows. */
 uint64_t tree_flat_room(const tree_flat *flat, int64_t rows);
 void tree_flat_run(const tree_flat *flat, const tree_state *state, const tree_block *block);
 
@@ -90,15 +91,16 @@ void tree_flat_run(const tree_flat *flat, const tree_state *state, const tree_bl
 static inline void tree_add(const tree_state *state, uint32_t first, uint32_t end, double *scores)
 {
     double *seen = scores + state->targets;
+    INLAY_CHECK(first <= end);
 
-    for (uint32_t weight = first; weight < end; weight++) {
-        uint32_t k = state->weights[weight].target;
-        double v = state->weights[weight].weight;
-        if (seen[k] == 0 || state->aggregate <= TREE_SUM)
-            scores[k] += v;
-        else if (state->aggregate == TREE_MIN ? v < scores[k] : v > scores[k])
-            scores[k] = v;
-        seen[k] += 1;
+    for (uint32_t index = first; index < end; index++) {
+        uint32_t target = state->weights[index].target;
+        double weight = state->weights[index].weight;
+        if (seen[target] == 0 || state->aggregate <= TREE_SUM)
+            scores[target] += weight;
+        else if (state->aggregate == TREE_MIN ? weight < scores[target] : weight > scores[target])
+            scores[target] = weight;
+        seen[target] += 1;
     }
 }
 #endif

@@ -1,34 +1,35 @@
 /* TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1, 3, 5) and TreeEnsemble (5).
  *
- * All become one array of nodes whose children are indexes, with the weights of each leaf side by side. Nearly all are
- * then made flat (ml_tree_flat.c); the others are walked as they are. A walk that takes more steps than there are nodes
- * is in a circle, which is an error and not a hang. */
+ * All are converted to one array of nodes with the indices of their children; the weights of a leaf are contiguous.
+ * Most are then converted to the flat form (ml_tree_flat.c); the others are traversed node by node. A traversal that
+ * takes more steps than there are nodes is in a cycle, which is reported as an error. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "ml_tree.h"
 #include "work.h"
 
-enum { TREE_GRAIN = 1 << 15, TREE_LEAST_ROWS = 8 }; /* grain: steps that pay for waking a second thread */
+enum { TREE_GRAIN = 1 << 15, TREE_LEAST_ROWS = 8 }; /* TREE_GRAIN: minimum steps per thread */
 
 inlay_status tree_broken(inlay_diag *diag, const char *what)
 {
-    return inlay_fail(diag, INLAY_INVALID_MODEL, "the trees do not fit together: %s", what);
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "the trees are inconsistent: %s", what);
 }
 
 static void release_tree(void *state)
 {
-    tree_state *s = state;
+    tree_state *trees = state;
 
-    if (s != NULL) {
-        ml_pool_deinit(&s->pool);
-        ml_pool_deinit(&s->reading);
-        tree_flat_destroy(s->flat);
+    if (trees != NULL) {
+        ml_pool_deinit(&trees->pool);
+        ml_pool_deinit(&trees->reading);
+        tree_flat_destroy(trees->flat);
     }
-    free(s);
+    free(trees);
 }
 
 /* ------------------------------------------------------------------ TreeEnsemble-5: nodes and leaves by index */
 
-/* A child: a node, or a leaf, which come behind all the nodes. */
+/* The index of a child: a node, or a leaf; leaves follow all nodes. -1: out of range. */
 static int64_t tree_child(const tree_state *state, int64_t nodes, int64_t at, int64_t is_leaf)
 {
     int64_t leaves = state->node_count - nodes;
@@ -38,7 +39,7 @@ static int64_t tree_child(const tree_state *state, int64_t nodes, int64_t at, in
     return is_leaf ? nodes + at : at;
 }
 
-/* The sets of the MEMBER nodes stand one behind the other, each ending in NaN. */
+/* Reads the sets of the MEMBER nodes, which are stored one after another, each terminated by NaN. */
 static inlay_status tree_members(const kit_node *node, tree_state *state, int64_t nodes, inlay_diag *diag)
 {
     uint32_t count;
@@ -46,13 +47,13 @@ static inlay_status tree_members(const kit_node *node, tree_state *state, int64_
 
     state->sets = ml_doubles(&state->pool, node, "", "membership_values", &count);
     for (int64_t i = 0; i < nodes; i++) {
-        tree_node *t = &state->nodes[i];
-        if (t->mode != TREE_MEMBER)
+        tree_node *member = &state->nodes[i];
+        if (member->mode != TREE_MEMBER)
             continue;
-        t->first = at;
+        member->first = at;
         while (at < count && state->sets != NULL && !isnan(state->sets[at]))
             at++;
-        t->end = at;
+        member->end = at;
         if (at >= count)
             return state->pool.failed ? INLAY_OK
                                       : tree_broken(diag, "membership_values ends before the sets of all nodes");
@@ -63,8 +64,8 @@ static inlay_status tree_members(const kit_node *node, tree_state *state, int64_
 
 static inlay_status tree_read_indexed(const kit_node *node, tree_state *state, inlay_diag *diag)
 {
-    uint32_t n, leaves, counts[6], weights, missing_count, roots;
-    const int64_t *features = kit_attr_ints(node->info, "nodes_featureids", &n);
+    uint32_t count, leaves, counts[6], weights, missing_count, roots;
+    const int64_t *features = kit_attr_ints(node->info, "nodes_featureids", &count);
     const int64_t *yes = kit_attr_ints(node->info, "nodes_truenodeids", &counts[0]);
     const int64_t *no = kit_attr_ints(node->info, "nodes_falsenodeids", &counts[1]);
     const int64_t *yes_leaf = kit_attr_ints(node->info, "nodes_trueleafs", &counts[2]);
@@ -78,36 +79,36 @@ static inlay_status tree_read_indexed(const kit_node *node, tree_state *state, i
     state->roots = ml_integers(&state->pool, node, "tree_roots", &roots);
     state->root_count = roots;
     for (uint32_t i = 0; i < 6; i++)
-        if (counts[i] != n)
+        if (counts[i] != count)
             return tree_broken(diag, "the nodes_* attributes differ in length");
-    if (n == 0 || weights != leaves || roots == 0)
-        return tree_broken(diag, "there are no nodes or no roots, or the leaf_* attributes differ in length");
-    state->node_count = (int64_t)n + leaves;
+    if (count == 0 || weights != leaves || roots == 0)
+        return tree_broken(diag, "it has no nodes or no roots, or the leaf_* attributes differ in length");
+    state->node_count = (int64_t)count + leaves;
     if (state->node_count > UINT32_MAX)
-        return tree_broken(diag, "there are more than 2^32 nodes");
+        return tree_broken(diag, "more than 2^32 nodes");
     state->nodes = ml_alloc(&state->pool, (uint64_t)state->node_count, sizeof *state->nodes);
     state->weights = ml_alloc(&state->pool, leaves, sizeof *state->weights);
     if (state->pool.failed || state->reading.failed)
         return INLAY_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        tree_node *t = &state->nodes[i];
-        t->split = splits[i];
-        t->mode = modes[i] >= 0 && modes[i] <= TREE_MEMBER ? (uint8_t)modes[i] : TREE_LEAF;
-        t->missing_goes_true = i < missing_count && missing[i] != 0;
-        if (t->mode == TREE_LEAF || !tree_branch(t, tree_child(state, n, yes[i], yes_leaf[i]),
-                                                 tree_child(state, n, no[i], no_leaf[i]), features[i]))
-            return tree_broken(diag, "a branch leads nowhere, or its mode or feature is not known");
+    for (uint32_t i = 0; i < count; i++) {
+        tree_node *branch = &state->nodes[i];
+        branch->split = splits[i];
+        branch->mode = modes[i] >= 0 && modes[i] <= TREE_MEMBER ? (uint8_t)modes[i] : TREE_LEAF;
+        branch->missing_goes_true = i < missing_count && missing[i] != 0;
+        if (branch->mode == TREE_LEAF || !tree_branch(branch, tree_child(state, count, yes[i], yes_leaf[i]),
+                                                      tree_child(state, count, no[i], no_leaf[i]), features[i]))
+            return tree_broken(diag, "a branch has an unknown child, mode or feature");
     }
     for (uint32_t i = 0; i < leaves; i++) {
-        state->nodes[n + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = i + 1 };
+        state->nodes[count + i] = (tree_node){ .mode = TREE_LEAF, .first = i, .end = i + 1 };
         state->weights[i] = (tree_weight){ leaf_weights[i], (uint32_t)targets[i] };
         if (targets[i] < 0 || targets[i] >= state->targets)
-            return tree_broken(diag, "leaf_targetids names a target that is not there");
+            return tree_broken(diag, "leaf_targetids contains an unknown target");
     }
     for (uint32_t i = 0; i < roots; i++)
-        if (state->roots[i] < 0 || state->roots[i] >= (int64_t)n)
-            return tree_broken(diag, "tree_roots names a node that is not there");
-    return tree_members(node, state, n, diag);
+        if (state->roots[i] < 0 || state->roots[i] >= (int64_t)count)
+            return tree_broken(diag, "tree_roots contains an unknown node");
+    return tree_members(node, state, count, diag);
 }
 
 /* ------------------------------------------------------------------ prepare */
@@ -136,12 +137,12 @@ static inlay_status tree_numbers(const kit_node *node, tree_state *state, bool i
     state->targets = state->classifies ? state->labels.count : kit_attr_int(node->info, "n_targets", 1);
     state->base = ml_doubles(&state->pool, node, "base_values", "base_values_as_tensor", &state->base_count);
     if (state->targets <= 0 || state->targets > INT32_MAX)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "there are %lld %s; there must be at least one",
-                          (long long)state->targets, state->classifies ? "class labels" : "targets");
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "%lld %s; at least one is required", (long long)state->targets,
+                          state->classifies ? "class labels" : "targets");
     return INLAY_OK;
 }
 
-/* What the weights and features say of the whole. */
+/* Computes properties of the whole ensemble from its weights and features. */
 static void tree_survey(tree_state *state)
 {
     int64_t only = -1;
@@ -159,14 +160,14 @@ static void tree_survey(tree_state *state)
         }
     }
     state->side = state->one_sided && only > 0;
-    for (int64_t i = 0; i < state->node_count && state->one_sided;
-         i++) /* all in the first score; state->side has the number */
+    /* All weights go to the first score; state->side is the class. */
+    for (int64_t i = 0; i < state->node_count && state->one_sided; i++)
         for (uint32_t weight = state->nodes[i].first; state->nodes[i].mode == TREE_LEAF && weight < state->nodes[i].end;
              weight++)
             state->weights[weight].target = 0;
 }
 
-/* A target of several that no leaf counts for is 0, whatever its base value, as ONNX Runtime has it. */
+/* With several targets, a target without leaves is 0 even if it has a base value, as in ONNX Runtime. */
 static inlay_status tree_drop_bases(tree_state *state, inlay_diag *diag)
 {
     bool *written;
@@ -180,13 +181,13 @@ static inlay_status tree_drop_bases(tree_state *state, inlay_diag *diag)
         for (uint32_t weight = state->nodes[i].first; state->nodes[i].mode == TREE_LEAF && weight < state->nodes[i].end;
              weight++)
             written[state->weights[weight].target] = true;
-    for (int64_t k = 0; k < state->targets; k++)
-        state->base[k] = written[k] ? state->base[k] : 0;
+    for (int64_t target = 0; target < state->targets; target++)
+        state->base[target] = written[target] ? state->base[target] : 0;
     free(written);
     return INLAY_OK;
 }
 
-/* Makes the trees flat and frees what is not needed then. */
+/* Converts the trees to the flat form and frees what that does not need. */
 static void tree_flatten(tree_state *state, inlay_dtype dtype)
 {
     state->flat = tree_flat_create(state, dtype);
@@ -217,7 +218,7 @@ static inlay_status prepare_tree(const kit_node *node, void **out_state, inlay_d
     }
     ml_pool_deinit(&state->reading);
     if (state->base_count != 0 && state->base_count != state->targets && state->base_count != 1) {
-        status = tree_broken(diag, "base_values must have one entry a target");
+        status = tree_broken(diag, "base_values must have one entry per target");
         goto done;
     }
     tree_survey(state);
@@ -233,13 +234,13 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-/* Rows that a worker takes at a time, when there are so many. */
+/* Maximum rows that a worker processes at once. */
 static int64_t tree_block_rows(const tree_state *state, int64_t rows)
 {
     const int64_t most = state->flat != NULL ? tree_flat_rows(state->flat) : 1;
     return rows < most ? rows : most;
 }
-/* Bytes of a worker: scores of a block, then keys, or one row in double. */
+/* Scratch bytes of a worker: the scores of a block, then its keys, or one row in double. */
 static uint64_t tree_scratch(const tree_state *state, int64_t rows)
 {
     const int64_t block = tree_block_rows(state, rows);
@@ -252,51 +253,54 @@ static uint64_t tree_scratch(const tree_state *state, int64_t rows)
 
 static inlay_status shape_tree(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const tree_state *s = state;
+    const tree_state *trees = state;
     int64_t rows = 0, columns = 0;
     inlay_status status = ml_matrix(&plan->in[0], &rows, &columns, diag);
 
-    if (status == INLAY_OK && columns < s->features && rows > 0)
-        status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the trees look at %lld",
-                            (long long)columns, (long long)s->features);
+    if (status == INLAY_OK && columns < trees->features && rows > 0)
+        status = inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has %lld features, the trees use %lld", (long long)columns,
+                            (long long)trees->features);
     ml_allocates(plan);
-    plan->workspace_bytes = tree_scratch(s, rows) * plan->max_threads;
+    plan->workspace_bytes = tree_scratch(trees, rows) * plan->max_threads;
     return status;
 }
 
-static bool tree_goes(const tree_state *state, const tree_node *node, double v)
+/* Returns whether the value takes the branch `yes` of a node. */
+static bool tree_takes_yes(const tree_state *state, const tree_node *node, double value)
 {
-    if (isnan(v) && node->missing_goes_true)
+    INLAY_CHECK(node->mode != TREE_LEAF);
+    if (isnan(value) && node->missing_goes_true)
         return true;
     switch (node->mode) {
     case TREE_LEQ:
-        return v <= node->split;
+        return value <= node->split;
     case TREE_LT:
-        return v < node->split;
+        return value < node->split;
     case TREE_GTE:
-        return v >= node->split;
+        return value >= node->split;
     case TREE_GT:
-        return v > node->split;
+        return value > node->split;
     case TREE_EQ:
-        return v == node->split;
+        return value == node->split;
     case TREE_NEQ:
-        return v != node->split;
+        return value != node->split;
     default:
         for (int64_t i = node->first; i < node->end; i++)
-            if (state->sets[i] == v)
+            if (state->sets[i] == value)
                 return true;
         return false;
     }
 }
 
-/* Adds up the leaves that the sample input ends in. */
+/* Adds the leaves that the sample reaches; returns false if a tree has a cycle. */
 static bool tree_walk(const tree_state *state, const double *input, double *scores)
 {
+    INLAY_CHECK(state->nodes != NULL);
     for (int64_t root = 0; root < state->root_count; root++) {
         const tree_node *node = &state->nodes[state->roots[root]];
         int64_t steps = 0;
         while (node->mode != TREE_LEAF) {
-            node = &state->nodes[tree_goes(state, node, input[node->feature]) ? node->yes : node->no];
+            node = &state->nodes[tree_takes_yes(state, node, input[node->feature]) ? node->yes : node->no];
             if (++steps > state->node_count)
                 return false;
         }
@@ -305,22 +309,24 @@ static bool tree_walk(const tree_state *state, const double *input, double *scor
     return true;
 }
 
-/* Two classes with weights for one of them, in scores[0]. The specification says little of it; this is what ONNX
- * Runtime 1.30 answers, down to what contradicts itself:
- *  - Weights of class 0, which converters write, are the score of class 1: more than 0, or than one half where no
- * weight is negative. Only LOGISTIC transforms it, and not by one half: a positive score of less gives class 0, and a
- * higher probability to class 1, which is not what xgboost means. PROBIT: 1.30 leaves the second score unwritten.
- *  - Of two base values that of class 0 is added and class 1 has none; the class is still decided by the sum.
- *  - Weights of class 1 are its score and class 0 has none. A single base value is not added; of two, that of class 1
- *    takes the place of the weights.
- *  - SOFTMAX_ZERO of zeros alone is 0 / 0.
- *  - Sums are floats, but where the input is double. */
+/* The class of a model with two classes and weights for one of them, which are in scores[0]. The specification defines
+ * little of this; the results are those of ONNX Runtime 1.30, including its inconsistencies:
+ *  - Weights of class 0, as converters write them, are the score of class 1. Class 1 wins if the score is above 0, or
+ *    above one half if no weight is negative. Only LOGISTIC transforms the score, and it ignores the threshold of one
+ *    half: a positive score below it gives class 0, but a higher probability to class 1, which is not what xgboost
+ *    means. PROBIT: ONNX Runtime 1.30 does not write the second score.
+ *  - With two base values, that of class 0 is added, and class 1 has none; the sum still decides the class.
+ *  - Weights of class 1 are its score, and class 0 has none. A single base value is not added; of two, that of class 1
+ *    replaces the weights.
+ *  - SOFTMAX_ZERO of zeros only is 0 / 0.
+ *  - Sums are rounded to float, unless the input is double. */
 static int64_t tree_decide_one_sided(const tree_state *state, bool in_double, double *scores)
 {
     const bool pair = state->base_count == 2, single = state->side == 0 && !pair;
     double score = scores[0];
     bool is_second;
 
+    INLAY_CHECK(state->one_sided && state->side < 2);
     if (state->side == 0)
         score += state->base_count > 0 ? state->base[0] : 0;
     else if (pair)
@@ -344,23 +350,23 @@ static int64_t tree_decide_one_sided(const tree_state *state, bool in_double, do
     return is_second;
 }
 
-/* The class of a sample; scores become what the model shows. */
+/* Computes the class of a sample, and replaces the scores by the outputs of the model. */
 static int64_t tree_decide(const tree_state *state, bool in_double, double *scores)
 {
     int64_t best = 0;
 
     if (state->one_sided)
         return tree_decide_one_sided(state, in_double, scores);
-    for (int64_t k = 0; k < state->targets && state->base_count > 0; k++)
-        scores[k] += state->base[state->base_count == 1 ? 0 : k];
-    for (int64_t k = 1; k < state->targets; k++)
-        best = scores[k] > scores[best] ? k : best;
+    for (int64_t target = 0; target < state->targets && state->base_count > 0; target++)
+        scores[target] += state->base[state->base_count == 1 ? 0 : target];
+    for (int64_t target = 1; target < state->targets; target++)
+        best = scores[target] > scores[best] ? target : best;
     ml_transform(state->transform, scores, state->targets);
     return best;
 }
 
-/* From the scores of row r to the outputs. */
-static inlay_status tree_finish(const kit_call *call, int64_t r, double *scores)
+/* Computes the outputs of row `row` from its scores. */
+static inlay_status tree_finish(const kit_call *call, int64_t row, double *scores)
 {
     const tree_state *state = call->state;
     kit_tensor *output = &call->out[state->classifies ? 1 : 0];
@@ -369,16 +375,16 @@ static inlay_status tree_finish(const kit_call *call, int64_t r, double *scores)
     if (state->classifies) {
         int64_t best = tree_decide(state, call->in[0].dtype == INLAY_DOUBLE, scores);
         if (kit_has_output(call, 0))
-            status = ml_put_label(call, &state->labels, best, &call->out[0], r);
+            status = ml_put_label(call, &state->labels, best, &call->out[0], row);
     } else {
-        for (int64_t k = 0; k < state->targets; k++) {
-            scores[k] /= state->aggregate == TREE_AVERAGE ? (double)state->root_count : 1;
-            scores[k] += state->base_count > 0 ? state->base[state->base_count == 1 ? 0 : k] : 0;
+        for (int64_t target = 0; target < state->targets; target++) {
+            scores[target] /= state->aggregate == TREE_AVERAGE ? (double)state->root_count : 1;
+            scores[target] += state->base_count > 0 ? state->base[state->base_count == 1 ? 0 : target] : 0;
         }
         ml_transform(state->transform, scores, state->targets);
     }
     if (!state->classifies || kit_has_output(call, 1))
-        convert_from_f64(output->dtype, output->data, r * state->targets, state->targets, scores, 0);
+        convert_from_f64(output->dtype, output->data, row * state->targets, state->targets, scores, 0);
     return status;
 }
 
@@ -388,28 +394,29 @@ static inlay_status tree_rows(void *user, int64_t begin, int64_t end, uint32_t w
     const tree_state *state = call->state;
     const kit_tensor *input = &call->in[0];
     const int64_t columns = input->dims[input->rank - 1], rows = input->rank == 2 ? input->dims[0] : 1;
-    const int64_t most = tree_block_rows(state, rows), stride = 2 * state->targets;
+    const int64_t max_rows = tree_block_rows(state, rows), stride = 2 * state->targets;
     double *scores = (double *)((char *)call->workspace + worker * tree_scratch(state, rows));
     tree_block block = { .input = input->data,
                          .dtype = input->dtype,
                          .columns = columns,
                          .scores = scores,
-                         .room = scores + most * stride };
+                         .room = scores + max_rows * stride };
     inlay_status status = INLAY_OK;
 
-    for (int64_t r = begin; r < end && status == INLAY_OK; r += block.rows) {
-        block.row = r;
-        block.rows = end - r < most ? end - r : most;
+    INLAY_CHECK(state->flat != NULL || state->nodes != NULL);
+    for (int64_t row = begin; row < end && status == INLAY_OK; row += block.rows) {
+        block.row = row;
+        block.rows = end - row < max_rows ? end - row : max_rows;
         memset(scores, 0, (size_t)(block.rows * stride) * sizeof *scores);
         if (state->flat != NULL) {
             tree_flat_run(state->flat, state, &block);
         } else {
-            convert_to_f64(block.room, input->dtype, input->data, r * columns, state->features);
+            convert_to_f64(block.room, input->dtype, input->data, row * columns, state->features);
             if (!tree_walk(state, block.room, scores))
-                return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the branches of a tree lead in a circle");
+                return inlay_fail(call->diag, INLAY_INVALID_MODEL, "the branches of a tree form a cycle");
         }
         for (int64_t i = 0; i < block.rows && status == INLAY_OK; i++)
-            status = tree_finish(call, r + i, scores + i * stride);
+            status = tree_finish(call, row + i, scores + i * stride);
         if (status == INLAY_OK)
             status = kit_poll(call);
     }
@@ -433,21 +440,23 @@ static inlay_status run_tree(const kit_call *call)
                         tree_rows, &job);
 }
 
-/* A tree is walked as deep as one of its size is when it is even, and somewhat deeper. */
+/* The number of steps is estimated as the depth of balanced trees. */
 static void cost_tree(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const double step_ns = 1.0, feature_ns = 1.5, row_ns = 60;
     const kit_tensor *input = &shapes->in[0];
     uint32_t nodes = 0, roots = 0;
-    const int64_t *of = kit_attr_ints(node->info, "nodes_treeids", &nodes);
+    const int64_t *tree_ids = kit_attr_ints(node->info, "nodes_treeids", &nodes);
     double trees, steps, columns, rows;
 
-    if (of == NULL) {
+    if (tree_ids == NULL) {
         (void)kit_attr_ints(node->info, "nodes_featureids", &nodes);
         (void)kit_attr_ints(node->info, "tree_roots", &roots);
-        nodes *= 2; /* leaves are listed apart */
+        nodes *= 2; /* leaves are listed separately */
     } else if (nodes > 0) {
-        roots = (uint32_t)(of[nodes - 1] >= of[0] && of[nodes - 1] - of[0] < nodes ? of[nodes - 1] - of[0] + 1 : 1);
+        roots = (uint32_t)(tree_ids[nodes - 1] >= tree_ids[0] && tree_ids[nodes - 1] - tree_ids[0] < nodes
+                               ? tree_ids[nodes - 1] - tree_ids[0] + 1
+                               : 1);
     }
     trees = roots > 0 ? roots : 1;
     steps = trees * log2((double)nodes / trees + 1);

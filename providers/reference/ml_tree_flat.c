@@ -1,31 +1,33 @@
-/* ml_tree_flat.c - trees as flat arrays; no kernels here.
+/* ml_tree_flat.c - trees as flat arrays. It contains no kernels.
  *
- * Numbers are compared as integers: a float's bits, with those of negative ones turned, sort as the floats do. All
- * comparisons become `key of x <= key of split` by exchanging children and by taking the neighbour of a split; where a
- * missing number (NaN) goes is which of two copies of x a node reads, in which NaN is the largest or the least of all.
- * A node's children are neighbours, so that a step is an addition and no branch. A leaf leads to itself: it reads a key
- * that is less than all, and its own key is free to hold its weight. So sixteen rows at once (or sixteen trees, for a
- * row alone) walk as many steps as the deepest of them needs, and nothing waits for a comparison.
+ * Numbers are compared as integers: the bits of floats, with those of negative numbers inverted, have the order of the
+ * floats. All comparisons become `key of x <= key of split`, by exchanging children and by using the float next to a
+ * split. The direction of a missing number (NaN) is encoded by two copies of x, in which NaN is the largest or the
+ * smallest number. The children of a node are adjacent, so that a step is an addition without a branch. The child of a
+ * leaf is the leaf itself: it reads a key that is less than all others, so its own key can store its weight. Sixteen
+ * rows (or sixteen trees for a single row) advance together as many steps as the deepest of them needs, and their
+ * comparisons are independent of each other.
  *
- * Children lie in the cache line of their parent while there is room, so that a walk reads a line for two or three
+ * Children are placed in the cache line of their parent while it has room, so that a line serves two or three
  * levels. */
 #include "ml_tree.h"
+#include "inlay/check.h"
 
 enum {
     LANES = 16,
-    LINE = 8, /* narrow nodes of a cache line */
-    FEW = 10, /* fewer rows are walked one by one */
+    LINE = 8, /* narrow nodes per cache line */
+    FEW = 10, /* fewer rows are processed one at a time */
     BLOCK_BYTES = 128 << 10,
     BLOCK_ROWS = 256
 };
 
-/* Whose numbers a node reads: one bit says where NaN goes, the other how numbers that are no float are rounded. */
+/* The copy of x that a node reads: one bit is the direction of NaN, the other one how doubles are rounded to float. */
 enum { COPY_MISSING_TRUE = 1, COPY_DOWN = 2, COPIES = 4 };
 
 typedef struct narrow_node {
     int32_t key;
     uint16_t feature;
-    int16_t child; /* how many nodes on the first one is; 0 = a leaf */
+    int16_t child; /* distance in nodes to the first child; 0 = a leaf */
 } narrow_node;
 
 typedef struct wide_node {
@@ -39,10 +41,10 @@ typedef struct flat_leaf {
 } flat_leaf;
 
 struct tree_flat {
-    void *nodes;                         /* narrow_node, or wide_node where wide */
-    uint32_t *starts, *depths, *targets; /* [trees]; targets: of all leaves of the tree, where direct */
-    flat_leaf *leaves;                   /* a leaf's key is its place here; NULL where direct: it is the weight */
-    int64_t trees, features, keys;       /* keys: numbers of a row, the first being the one that leaves read */
+    void *nodes;                         /* narrow_node, or wide_node if wide */
+    uint32_t *starts, *depths, *targets; /* [trees]; targets: the target of all leaves of the tree, if direct */
+    flat_leaf *leaves;                   /* indexed by a leaf's key; NULL if direct: the key is the weight */
+    int64_t trees, features, keys;       /* keys: numbers of a row; leaves read the first one */
     int64_t copy_at[COPIES];             /* first key of a copy of x; 0 = no node reads it */
     bool wide;
 };
@@ -64,24 +66,24 @@ bool tree_flat_is_direct(const tree_flat *flat)
 
 /* ------------------------------------------------------------------ keys */
 
-/* Of a number; -0 is 0. */
-static inline int32_t key_of(float v)
+/* The key of a number; -0 equals 0. */
+static inline int32_t key_of(float value)
 {
-    int32_t bits = (int32_t)f32_bits(v + 0.0f);
+    int32_t bits = (int32_t)f32_bits(value + 0.0f);
 
     return bits ^ (int32_t)((uint32_t)(bits >> 31) >> 1);
 }
 
-/* Of the float above or below a double that is none. */
-static inline int32_t key_above(double v)
+/* The key of the nearest float above or below a double that is not a float. */
+static inline int32_t key_above(double value)
 {
-    float f = (float)v;
-    return key_of(f) + ((double)f < v);
+    float rounded = (float)value;
+    return key_of(rounded) + ((double)rounded < value);
 }
-static inline int32_t key_below(double v)
+static inline int32_t key_below(double value)
 {
-    float f = (float)v;
-    return key_of(f) - ((double)f > v);
+    float rounded = (float)value;
+    return key_of(rounded) - ((double)rounded > value);
 }
 
 static bool exact_inputs(inlay_dtype dtype)
@@ -89,10 +91,11 @@ static bool exact_inputs(inlay_dtype dtype)
     return dtype == INLAY_FLOAT || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 }
 
-/* What node node becomes: its key, the copy it reads, and whether its children change places. False: it cannot. */
+/* Converts a node: its key, the copy of x that it reads, and whether its children are exchanged. Returns false if it
+ * has no flat form. */
 static bool flat_compare(const tree_node *node, bool exact, int32_t *out_key, uint32_t *out_copy, bool *out_swap)
 {
-    const bool less = node->mode == TREE_LT || node->mode == TREE_GTE; /* than the split, or at most it */
+    const bool less = node->mode == TREE_LT || node->mode == TREE_GTE; /* compares with < instead of <= */
     const bool is_float = (double)(float)node->split == node->split;
 
     *out_swap = node->mode == TREE_GTE || node->mode == TREE_GT;
@@ -105,7 +108,7 @@ static bool flat_compare(const tree_node *node, bool exact, int32_t *out_key, ui
 
 /* ------------------------------------------------------------------ building */
 
-/* A node as it is queued: where it is in tree_state, its depth, and its place in the flat array. */
+/* A queued node: its index in tree_state, its depth, and its index in the flat array. */
 typedef struct flat_place {
     uint32_t node, depth, at;
 } flat_place;
@@ -114,9 +117,9 @@ typedef struct flat_build {
     const tree_state *state;
     tree_flat *flat;
     flat_place
-        *places;      /* all nodes of all trees, each tree's by depth: children follow in the order of their parents */
-    uint32_t *firsts; /* [trees + 1]: each tree's first place in it */
-    uint8_t *used;    /* of each line of the flat array: how many nodes it has */
+        *places;      /* all nodes of all trees, each tree ordered by depth: children have the order of their parents */
+    uint32_t *firsts; /* [trees + 1]: first place of each tree */
+    uint8_t *used;    /* number of nodes in each line of the flat array */
     int64_t count, lines, leaf_count;
     bool exact;
 } flat_build;
@@ -126,19 +129,20 @@ static bool is_leaf(const flat_build *build, uint32_t node)
     return build->state->nodes[node].mode == TREE_LEAF;
 }
 
-/* A new line; its first node's place in the flat array. */
+/* Starts a new line; returns the index of its first node in the flat array. */
 static uint32_t open_line(flat_build *build)
 {
     build->used[build->lines] = 0;
     return (uint32_t)(build->lines++ * LINE);
 }
 
-/* The place of two children: in their parent's line, or else in a new one. Leaves, which nothing follows, fill lines of
- * their own: *io_leaves is the one that has room. */
+/* Finds room for two children: in the line of their parent, or else in a new one. Pairs of leaves, which have no
+ * children, share separate lines: *io_leaves is the current one. */
 static uint32_t place_pair(flat_build *build, uint32_t parent_at, bool leaves, uint32_t *io_leaves)
 {
     uint32_t line = parent_at / LINE * LINE, at;
 
+    INLAY_CHECK(line / LINE < (uint64_t)build->lines);
     if (build->used[line / LINE] + 2 > LINE) {
         line = !leaves ? open_line(build) : *io_leaves;
         if (leaves && (line == UINT32_MAX || build->used[line / LINE] + 2 > LINE))
@@ -149,16 +153,17 @@ static uint32_t place_pair(flat_build *build, uint32_t parent_at, bool leaves, u
     return at;
 }
 
-/* Queues the children of the node at place k. False: there are more of them than nodes, as where a branch leads back or
- * two lead to one node; or a comparison has no flat form. */
-static bool queue_children(flat_build *build, int64_t k, uint32_t *io_leaves)
+/* Queues the children of the node at place `parent`. Returns false if there are more children than nodes, because of a
+ * cycle or a shared child, or if a comparison has no flat form. */
+static bool queue_children(flat_build *build, int64_t parent, uint32_t *io_leaves)
 {
-    const flat_place *place = &build->places[k];
+    const flat_place *place = &build->places[parent];
     const tree_node *node = &build->state->nodes[place->node];
     int32_t key;
     uint32_t copy, first, second, at;
     bool swap;
 
+    INLAY_CHECK(parent < build->count);
     if (build->count + 2 > build->state->node_count || !flat_compare(node, build->exact, &key, &copy, &swap))
         return false;
     first = swap ? node->no : node->yes;
@@ -170,7 +175,7 @@ static bool queue_children(flat_build *build, int64_t k, uint32_t *io_leaves)
     return true;
 }
 
-/* Lists the nodes of all trees. */
+/* Queues the nodes of all trees. */
 static bool flat_order(flat_build *build)
 {
     const tree_state *state = build->state;
@@ -184,11 +189,11 @@ static bool flat_order(flat_build *build)
         build->flat->starts[root] = open_line(build);
         build->used[build->lines - 1] = 1;
         build->places[build->count++] = (flat_place){ (uint32_t)state->roots[root], 0, build->flat->starts[root] };
-        for (int64_t k = build->firsts[root]; k < build->count; k++) {
-            build->flat->depths[root] = build->places[k].depth;
-            if (is_leaf(build, build->places[k].node))
+        for (int64_t place = build->firsts[root]; place < build->count; place++) {
+            build->flat->depths[root] = build->places[place].depth;
+            if (is_leaf(build, build->places[place].node))
                 build->leaf_count++;
-            else if (!queue_children(build, k, &leaves))
+            else if (!queue_children(build, place, &leaves))
                 return false;
         }
     }
@@ -196,26 +201,27 @@ static bool flat_order(flat_build *build)
     return build->lines <= INT32_MAX / LINE;
 }
 
-/* Does each tree count for one target only, with at most one weight a leaf, that is a float? Then leaves hold them. */
+/* Returns whether each tree has a single target and at most one weight per leaf, which is a float. Then leaves store
+ * their weights. */
 static bool flat_direct(const flat_build *build)
 {
     const tree_state *state = build->state;
 
     if (state->aggregate > TREE_SUM)
         return false;
-    for (int64_t r = 0; r < state->root_count; r++) {
+    for (int64_t root = 0; root < state->root_count; root++) {
         bool seen = false;
 
-        for (int64_t k = build->firsts[r]; k < build->firsts[r + 1]; k++) {
-            const tree_node *node = &state->nodes[build->places[k].node];
+        for (int64_t place = build->firsts[root]; place < build->firsts[root + 1]; place++) {
+            const tree_node *node = &state->nodes[build->places[place].node];
             const tree_weight *weight = &state->weights[node->first];
 
             if (node->mode != TREE_LEAF || node->end == node->first)
                 continue;
             if (node->end - node->first > 1 || (double)(float)weight->weight != weight->weight ||
-                (seen && weight->target != build->flat->targets[r]))
+                (seen && weight->target != build->flat->targets[root]))
                 return false;
-            build->flat->targets[r] = weight->target;
+            build->flat->targets[root] = weight->target;
             seen = true;
         }
     }
@@ -224,24 +230,25 @@ static bool flat_direct(const flat_build *build)
 
 static void put_node(tree_flat *flat, int64_t at, int32_t key, int64_t feature, int64_t child)
 {
+    INLAY_CHECK(at >= 0 && (flat->wide || (feature <= UINT16_MAX && child >= INT16_MIN && child <= INT16_MAX)));
     if (flat->wide)
         ((wide_node *)flat->nodes)[at] = (wide_node){ key, (uint32_t)feature, (int32_t)child };
     else
         ((narrow_node *)flat->nodes)[at] = (narrow_node){ key, (uint16_t)feature, (int16_t)child };
 }
 
-/* Writes the nodes. */
+/* Writes the nodes of the flat array. */
 static void flat_fill(flat_build *build)
 {
     const tree_state *state = build->state;
     tree_flat *flat = build->flat;
     uint32_t leaf = 0;
 
-    for (int64_t r = 0; r < state->root_count; r++) {
-        int64_t child = build->firsts[r] + 1;
+    for (int64_t root = 0; root < state->root_count; root++) {
+        int64_t child = build->firsts[root] + 1;
 
-        for (int64_t k = build->firsts[r]; k < build->firsts[r + 1]; k++) {
-            const flat_place *place = &build->places[k];
+        for (int64_t index = build->firsts[root]; index < build->firsts[root + 1]; index++) {
+            const flat_place *place = &build->places[index];
             const tree_node *node = &state->nodes[place->node];
             int32_t key = 0;
             uint32_t copy = 0;
@@ -265,16 +272,17 @@ static void flat_fill(flat_build *build)
     }
 }
 
-/* Is a node too far from its children for a narrow one? They lie behind it, but for leaves in an older line. */
+/* Returns whether a distance to a child or a feature does not fit a narrow node. Children follow their parent, except
+ * leaves in an older line. */
 static bool flat_is_wide(const flat_build *build)
 {
-    for (int64_t r = 0; r < build->state->root_count; r++) {
-        int64_t child = build->firsts[r] + 1;
+    for (int64_t root = 0; root < build->state->root_count; root++) {
+        int64_t child = build->firsts[root] + 1;
 
-        for (int64_t k = build->firsts[r]; k < build->firsts[r + 1]; k++) {
-            if (is_leaf(build, build->places[k].node))
+        for (int64_t place = build->firsts[root]; place < build->firsts[root + 1]; place++) {
+            if (is_leaf(build, build->places[place].node))
                 continue;
-            if (llabs((int64_t)build->places[child].at - build->places[k].at) > INT16_MAX)
+            if (llabs((int64_t)build->places[child].at - build->places[place].at) > INT16_MAX)
                 return true;
             child += 2;
         }
@@ -289,9 +297,9 @@ static bool flat_build_all(flat_build *build)
     if (!flat_order(build))
         return false;
     flat->keys = 1;
-    for (uint32_t c = 0; c < COPIES; c++) {
-        if (flat->copy_at[c] != 0) {
-            flat->copy_at[c] = flat->keys;
+    for (uint32_t copy = 0; copy < COPIES; copy++) {
+        if (flat->copy_at[copy] != 0) {
+            flat->copy_at[copy] = flat->keys;
             flat->keys += flat->features;
         }
     }
@@ -321,8 +329,8 @@ tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype)
     flat->features = state->features;
     build.places = malloc((size_t)state->node_count * sizeof *build.places);
     build.firsts = malloc((size_t)(state->root_count + 1) * sizeof *build.firsts);
-    build.used = malloc(
-        (size_t)(state->node_count / 2 + state->root_count + 1)); /* a line has a root or two children at least */
+    /* A line has at least a root or two children. */
+    build.used = malloc((size_t)(state->node_count / 2 + state->root_count + 1));
     flat->starts = calloc((size_t)state->root_count, 3 * sizeof *flat->starts);
     if (build.places == NULL || build.firsts == NULL || build.used == NULL || flat->starts == NULL)
         goto done;
@@ -355,17 +363,17 @@ uint64_t tree_flat_room(const tree_flat *flat, int64_t rows)
     return (uint64_t)lanes * (uint64_t)flat->keys * sizeof(int32_t);
 }
 
-/* The keys of one row, `step` apart, behind the one that leaves read. */
+/* Computes the keys of one row, `step` apart, after the key that leaves read. */
 static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t row, int32_t *keys, int64_t step)
 {
     const int64_t at = row * block->columns;
 
     keys[0] = INT32_MIN;
-    for (uint32_t c = 0; c < COPIES; c++) {
-        const int32_t missing = (c & COPY_MISSING_TRUE) != 0 ? INT32_MIN : INT32_MAX;
-        int32_t *to = keys + flat->copy_at[c] * step;
+    for (uint32_t copy = 0; copy < COPIES; copy++) {
+        const int32_t missing = (copy & COPY_MISSING_TRUE) != 0 ? INT32_MIN : INT32_MAX;
+        int32_t *to = keys + flat->copy_at[copy] * step;
 
-        if (flat->copy_at[c] == 0)
+        if (flat->copy_at[copy] == 0)
             continue;
         if (block->dtype == INLAY_FLOAT) {
             const float *input = (const float *)block->input + at;
@@ -374,21 +382,22 @@ static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t 
             continue;
         }
         for (int64_t i = 0; i < flat->features; i++) {
-            double v = convert_get_f64(block->dtype, block->input, at + i);
-            to[i * step] = v != v ? missing : (c & COPY_DOWN) != 0 ? key_below(v) : key_above(v);
+            double value = convert_get_f64(block->dtype, block->input, at + i);
+            to[i * step] = value != value ? missing : (copy & COPY_DOWN) != 0 ? key_below(value) : key_above(value);
         }
     }
 }
 
-/* From a node to its child; a leaf stays. keys: of one row, `step` apart. Compiled for each kind of node. */
+/* Moves from a node to its child; the child of a leaf is the leaf. keys: of one row, `step` apart. Inlined once per
+ * kind of node. */
 static inline const void *flat_step(const void *node, bool wide, const int32_t *keys, int64_t step)
 {
     if (wide) {
-        const wide_node *n = node;
-        return n + n->child + (keys[n->feature * step] > n->key);
+        const wide_node *current = node;
+        return current + current->child + (keys[current->feature * step] > current->key);
     } else {
-        const narrow_node *n = node;
-        return n + n->child + (keys[n->feature * step] > n->key);
+        const narrow_node *current = node;
+        return current + current->child + (keys[current->feature * step] > current->key);
     }
 }
 static inline bool flat_at_leaf(const void *node, bool wide)
@@ -396,8 +405,9 @@ static inline bool flat_at_leaf(const void *node, bool wide)
     return wide ? ((const wide_node *)node)->child == 0 : ((const narrow_node *)node)->child == 0;
 }
 
-/* Walks from at[] down `depth` levels, or until all are at leaves, which is looked at now and then: trees may be deep
- * on one side only. lane: how far apart the keys of neighbours are, 0 where one row walks several trees. */
+/* Descends `depth` levels from the roots, or until all have reached a leaf; that is tested only every LEVELS levels,
+ * because a single branch may be deep. lane: distance between the keys of adjacent lanes, 0 if one row descends several
+ * trees. */
 static inline void flat_walk(const void *const *roots, bool wide, uint32_t depth, const int32_t *keys, int64_t lane,
                              int64_t step, int32_t *leaves)
 {
@@ -419,12 +429,13 @@ static inline void flat_walk(const void *const *roots, bool wide, uint32_t depth
         if (done)
             break;
     }
-    for (int i = 0; i < LANES; i++) /* both kinds of nodes begin with the key */
+    for (int i = 0; i < LANES; i++) /* the key is the first field of both kinds of nodes */
         memcpy(&leaves[i], at[i], sizeof leaves[i]);
 }
 
 static const void *flat_root(const tree_flat *flat, int64_t tree)
 {
+    INLAY_CHECK(tree >= 0 && tree < flat->trees);
     return (const char *)flat->nodes + flat->starts[tree] * (flat->wide ? sizeof(wide_node) : sizeof(narrow_node));
 }
 
@@ -441,23 +452,23 @@ static void run_rows(const tree_flat *flat, const tree_state *state, const tree_
     const int64_t groups = (rows + LANES - 1) / LANES, stride = 2 * state->targets;
     int32_t leaves[LANES];
 
-    for (int64_t r = 0; r < groups * LANES; r++) /* lanes without a row take the last one's */
-        keys_of_row(flat, block, block->row + (r < rows ? r : rows - 1),
-                    (int32_t *)block->room + r / LANES * LANES * flat->keys + r % LANES, LANES);
-    for (int64_t t = 0; t < flat->trees; t++) {
+    for (int64_t row = 0; row < groups * LANES; row++) /* lanes without a row repeat the last row */
+        keys_of_row(flat, block, block->row + (row < rows ? row : rows - 1),
+                    (int32_t *)block->room + row / LANES * LANES * flat->keys + row % LANES, LANES);
+    for (int64_t tree = 0; tree < flat->trees; tree++) {
         const void *roots[LANES];
 
         for (int i = 0; i < LANES; i++)
-            roots[i] = flat_root(flat, t);
-        for (int64_t g = 0; g < groups; g++) {
-            const int32_t *keys = (const int32_t *)block->room + g * LANES * flat->keys;
+            roots[i] = flat_root(flat, tree);
+        for (int64_t group = 0; group < groups; group++) {
+            const int32_t *keys = (const int32_t *)block->room + group * LANES * flat->keys;
 
             if (flat->wide)
-                flat_walk(roots, true, flat->depths[t], keys, 1, LANES, leaves);
+                flat_walk(roots, true, flat->depths[tree], keys, 1, LANES, leaves);
             else
-                flat_walk(roots, false, flat->depths[t], keys, 1, LANES, leaves);
-            for (int64_t i = 0; i < LANES && g * LANES + i < rows; i++)
-                add_leaf(flat, state, t, leaves[i], block->scores + (g * LANES + i) * stride);
+                flat_walk(roots, false, flat->depths[tree], keys, 1, LANES, leaves);
+            for (int64_t i = 0; i < LANES && group * LANES + i < rows; i++)
+                add_leaf(flat, state, tree, leaves[i], block->scores + (group * LANES + i) * stride);
         }
     }
 }
@@ -467,31 +478,33 @@ static void run_row(const tree_flat *flat, const tree_state *state, const tree_b
     int32_t *keys = block->room, leaves[LANES];
     double *scores = block->scores + row * 2 * state->targets;
 
+    INLAY_CHECK(row < block->rows);
     keys_of_row(flat, block, block->row + row, keys, 1);
-    for (int64_t t = 0; t < flat->trees; t += LANES) {
-        const int count = flat->trees - t < LANES ? (int)(flat->trees - t) : LANES;
+    for (int64_t tree = 0; tree < flat->trees; tree += LANES) {
+        const int count = flat->trees - tree < LANES ? (int)(flat->trees - tree) : LANES;
         const void *roots[LANES];
         uint32_t depth = 0;
 
         for (int i = 0; i < LANES; i++)
-            roots[i] = flat_root(flat, i < count ? t + i : t);
+            roots[i] = flat_root(flat, i < count ? tree + i : tree);
         for (int i = 0; i < count; i++)
-            depth = flat->depths[t + i] > depth ? flat->depths[t + i] : depth;
+            depth = flat->depths[tree + i] > depth ? flat->depths[tree + i] : depth;
         if (flat->wide)
             flat_walk(roots, true, depth, keys, 0, 1, leaves);
         else
             flat_walk(roots, false, depth, keys, 0, 1, leaves);
         for (int i = 0; i < count; i++)
-            add_leaf(flat, state, t + i, leaves[i], scores);
+            add_leaf(flat, state, tree + i, leaves[i], scores);
     }
 }
 
 void tree_flat_run(const tree_flat *flat, const tree_state *state, const tree_block *block)
 {
-    const int64_t rest = block->rows % LANES, together = rest < FEW ? block->rows - rest : block->rows;
+    const int64_t remainder = block->rows % LANES, together = remainder < FEW ? block->rows - remainder : block->rows;
 
+    INLAY_CHECK(block->rows >= 0);
     if (together > 0)
         run_rows(flat, state, block, together);
-    for (int64_t r = together; r < block->rows; r++)
-        run_row(flat, state, block, r);
+    for (int64_t row = together; row < block->rows; row++)
+        run_row(flat, state, block, row);
 }

@@ -1,35 +1,39 @@
-/* ml_tree_named.c - the trees of versions 1 and 3, whose nodes are named by tree and number; no kernels here.
+/* ml_tree_named.c - the trees of versions 1 and 3, whose nodes are identified by tree and number. It contains no
+ * kernels.
  *
- * Files have millions of them, nearly always in the order of their names: then nothing is sorted or copied. */
+ * Files have millions of nodes, nearly always sorted by these names: then nothing is sorted or copied. */
 #include "ml_tree.h"
+#include "inlay/check.h"
 
-/* A name, with the node's place in the lists. */
+/* A node's name, and its index in the lists. */
 typedef struct tree_name {
     int64_t tree, number, at;
 } tree_name;
 
-static int tree_name_compare(const void *a, const void *b)
+static int tree_name_compare(const void *first_entry, const void *second_entry)
 {
-    const tree_name *name = a, *y = b;
+    const tree_name *first = first_entry, *second = second_entry;
 
-    if (name->tree != y->tree)
-        return name->tree < y->tree ? -1 : 1;
-    return (name->number > y->number) - (name->number < y->number);
+    if (first->tree != second->tree)
+        return first->tree < second->tree ? -1 : 1;
+    return (first->number > second->number) - (first->number < second->number);
 }
 
-/* All names, in their order. guess: where a tree's numbers begin, which most files count from 0 without gaps. */
+/* All names, sorted. guess: the first node of a tree; most files number the nodes of a tree from 0 without gaps. */
 typedef struct tree_index {
-    const int64_t *trees, *numbers; /* as the lists have them: their order, where names is NULL */
+    const int64_t *trees, *numbers; /* the lists of the model; sorted if names is NULL */
     tree_name *names;
     int64_t count, guess;
 } tree_index;
 
-static tree_name tree_named(const tree_index *index, int64_t k)
+static tree_name tree_named(const tree_index *index, int64_t position)
 {
-    return index->names != NULL ? index->names[k] : (tree_name){ index->trees[k], index->numbers[k], k };
+    INLAY_CHECK(position >= 0 && position < index->count);
+    return index->names != NULL ? index->names[position]
+                                : (tree_name){ index->trees[position], index->numbers[position], position };
 }
 
-/* The first name that is not below (tree, number). */
+/* The position of the first name that is not less than (tree, number). */
 static int64_t tree_lower(const tree_index *index, int64_t tree, int64_t number)
 {
     const tree_name key = { tree, number, 0 };
@@ -46,30 +50,30 @@ static int64_t tree_lower(const tree_index *index, int64_t tree, int64_t number)
     return low;
 }
 
-static bool tree_is(const tree_index *index, int64_t k, int64_t tree, int64_t number)
+static bool tree_is(const tree_index *index, int64_t position, int64_t tree, int64_t number)
 {
-    const tree_name name = tree_named(index, k);
+    const tree_name name = tree_named(index, position);
     return name.tree == tree && name.number == number;
 }
 
 static int64_t tree_find(tree_index *index, int64_t tree, int64_t number)
 {
-    int64_t k;
+    int64_t position;
 
     if (index->names == NULL && number >= 0 && number < index->count - index->guess) {
-        k = index->guess + number;
-        if (index->trees[index->guess] == tree && index->trees[k] == tree && index->numbers[k] == number)
-            return k;
+        position = index->guess + number;
+        if (index->trees[index->guess] == tree && index->trees[position] == tree && index->numbers[position] == number)
+            return position;
     }
     if (index->guess >= index->count || tree_named(index, index->guess).tree != tree)
         index->guess = tree_lower(index, tree, INT64_MIN);
-    k = index->guess + number;
-    if (number < 0 || number >= index->count - index->guess || !tree_is(index, k, tree, number))
-        k = tree_lower(index, tree, number);
-    return k < index->count && tree_is(index, k, tree, number) ? tree_named(index, k).at : -1;
+    position = index->guess + number;
+    if (number < 0 || number >= index->count - index->guess || !tree_is(index, position, tree, number))
+        position = tree_lower(index, tree, number);
+    return position < index->count && tree_is(index, position, tree, number) ? tree_named(index, position).at : -1;
 }
 
-/* Sorts the names, unless the lists have them in order. */
+/* Sorts the names, unless the lists are sorted. */
 static void tree_sort(tree_index *index, ml_pool *pool)
 {
     int64_t i = 1;
@@ -110,7 +114,7 @@ static bool tree_mode_find(inlay_str text, uint8_t *out)
     return false;
 }
 
-/* Numbers of a list, where they are, or of a tensor. */
+/* Numbers of a list attribute, borrowed, or of a tensor. */
 typedef struct tree_reals {
     const float *list;
     const double *tensor;
@@ -129,9 +133,9 @@ static tree_reals tree_reals_read(tree_state *state, const kit_node *node, const
     return reals;
 }
 
-static double tree_real(const tree_reals *reals, int64_t i)
+static double tree_real(const tree_reals *reals, int64_t index)
 {
-    return reals->list != NULL ? (double)reals->list[i] : reals->tensor[i];
+    return reals->list != NULL ? (double)reals->list[index] : reals->tensor[index];
 }
 
 /* The lists of the weights: class_* or target_*. */
@@ -143,40 +147,40 @@ typedef struct tree_lists {
 
 static bool tree_lists_read(const kit_node *node, tree_state *state, tree_lists *lists)
 {
-    bool Bool = state->classifies;
-    uint32_t a, b;
+    bool classifies = state->classifies;
+    uint32_t tree_count, number_count;
 
-    lists->trees = kit_attr_ints(node->info, Bool ? "class_treeids" : "target_treeids", &a);
-    lists->numbers = kit_attr_ints(node->info, Bool ? "class_nodeids" : "target_nodeids", &b);
-    lists->targets = kit_attr_ints(node->info, Bool ? "class_ids" : "target_ids", &lists->count);
-    lists->weights = tree_reals_read(state, node, Bool ? "class_weights" : "target_weights",
-                                     Bool ? "class_weights_as_tensor" : "target_weights_as_tensor");
-    return a == lists->count && b == lists->count && lists->weights.count == lists->count;
+    lists->trees = kit_attr_ints(node->info, classifies ? "class_treeids" : "target_treeids", &tree_count);
+    lists->numbers = kit_attr_ints(node->info, classifies ? "class_nodeids" : "target_nodeids", &number_count);
+    lists->targets = kit_attr_ints(node->info, classifies ? "class_ids" : "target_ids", &lists->count);
+    lists->weights = tree_reals_read(state, node, classifies ? "class_weights" : "target_weights",
+                                     classifies ? "class_weights_as_tensor" : "target_weights_as_tensor");
+    return tree_count == lists->count && number_count == lists->count && lists->weights.count == lists->count;
 }
 
-/* Hangs the weights on their leaves: counted first, then filled in. */
-static inlay_status tree_hang(tree_state *state, const tree_lists *lists, tree_index *names, inlay_diag *diag)
+/* Assigns the weights to their leaves, in two passes: counting, then writing. */
+static inlay_status tree_assign_weights(tree_state *state, const tree_lists *lists, tree_index *names, inlay_diag *diag)
 {
     uint32_t total = 0;
 
     state->weights = ml_alloc(&state->pool, lists->count, sizeof *state->weights);
     if (state->weights == NULL)
-        return INLAY_OK; /* the pool says it */
+        return INLAY_OK; /* the caller checks the pool */
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < lists->count; i++) {
             int64_t at = tree_find(names, lists->trees[i], lists->numbers[i]);
             if (at < 0 || state->nodes[at].mode != TREE_LEAF || lists->targets[i] < 0 ||
                 lists->targets[i] >= state->targets)
-                return tree_broken(diag, "a weight belongs to no leaf, or to a target or class that is not there");
+                return tree_broken(diag, "a weight has an unknown leaf, target or class");
             if (pass == 1)
                 state->weights[state->nodes[at].end] =
                     (tree_weight){ tree_real(&lists->weights, i), (uint32_t)lists->targets[i] };
             state->nodes[at].end++;
         }
         for (int64_t i = 0; i < state->node_count && pass == 0; i++) {
-            const uint32_t n = state->nodes[i].end;
+            const uint32_t count = state->nodes[i].end;
             state->nodes[i].first = state->nodes[i].end = total;
-            total += n;
+            total += count;
         }
     }
     return INLAY_OK;
@@ -184,8 +188,8 @@ static inlay_status tree_hang(tree_state *state, const tree_lists *lists, tree_i
 
 inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag *diag)
 {
-    uint32_t n, counts[5], missing_count;
-    const int64_t *trees = kit_attr_ints(node->info, "nodes_treeids", &n);
+    uint32_t node_count, counts[5], missing_count;
+    const int64_t *trees = kit_attr_ints(node->info, "nodes_treeids", &node_count);
     const int64_t *numbers = kit_attr_ints(node->info, "nodes_nodeids", &counts[0]);
     const int64_t *yes = kit_attr_ints(node->info, "nodes_truenodeids", &counts[1]);
     const int64_t *no = kit_attr_ints(node->info, "nodes_falsenodeids", &counts[2]);
@@ -193,46 +197,46 @@ inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag
     const int64_t *missing = kit_attr_ints(node->info, "nodes_missing_value_tracks_true", &missing_count);
     const inlay_attr_info *modes = kit_attr(node->info, "nodes_modes");
     const tree_reals splits = tree_reals_read(state, node, "nodes_values", "nodes_values_as_tensor");
-    tree_index index = { trees, numbers, NULL, n, 0 };
-    const char *mode = NULL; /* the text that was read last: neighbours share it */
+    tree_index index = { trees, numbers, NULL, node_count, 0 };
+    const char *mode = NULL; /* the previous string: consecutive nodes often share it */
     tree_lists lists;
 
     counts[4] = modes != NULL && modes->kind == INLAY_ATTR_STRINGS ? modes->count : 0;
     for (uint32_t i = 0; i < 5; i++)
-        if (counts[i] != n)
+        if (counts[i] != node_count)
             return tree_broken(diag, "the nodes_* attributes differ in length");
-    if (n == 0 || splits.count != n || !tree_lists_read(node, state, &lists))
-        return tree_broken(diag, "there are no nodes, or lists of nodes or weights differ in length");
-    for (uint32_t i = 0; i < n; i++) /* the first node of a tree is its root */
+    if (node_count == 0 || splits.count != node_count || !tree_lists_read(node, state, &lists))
+        return tree_broken(diag, "it has no nodes, or the lists of nodes or weights differ in length");
+    for (uint32_t i = 0; i < node_count; i++) /* the first node of a tree is its root */
         state->root_count += i == 0 || trees[i] != trees[i - 1];
-    state->node_count = n;
-    state->nodes = ml_alloc(&state->pool, n, sizeof *state->nodes);
+    state->node_count = node_count;
+    state->nodes = ml_alloc(&state->pool, node_count, sizeof *state->nodes);
     state->roots = ml_alloc(&state->pool, (uint64_t)state->root_count, sizeof *state->roots);
     tree_sort(&index, &state->reading);
     if (state->pool.failed || state->reading.failed)
         return INLAY_OK;
     state->root_count = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        tree_node *t = &state->nodes[i];
+    for (uint32_t i = 0; i < node_count; i++) {
+        tree_node *current = &state->nodes[i];
         if (i == 0 || trees[i] != trees[i - 1])
             state->roots[state->root_count++] = i;
-        t->split = tree_real(&splits, i);
-        t->missing_goes_true = i < missing_count && missing[i] != 0;
+        current->split = tree_real(&splits, i);
+        current->missing_goes_true = i < missing_count && missing[i] != 0;
         if (i > 0 && modes->strings[i].data == mode)
-            t->mode = state->nodes[i - 1].mode;
-        else if (!tree_mode_find(modes->strings[i], &t->mode))
+            current->mode = state->nodes[i - 1].mode;
+        else if (!tree_mode_find(modes->strings[i], &current->mode))
             return tree_broken(diag, "nodes_modes holds an unknown mode");
         mode = modes->strings[i].data;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        tree_node *t = &state->nodes[i];
+    for (uint32_t i = 0; i < node_count; i++) {
+        tree_node *current = &state->nodes[i];
         int64_t to[2];
-        if (t->mode == TREE_LEAF)
+        if (current->mode == TREE_LEAF)
             continue;
         to[0] = tree_find(&index, trees[i], yes[i]);
         to[1] = tree_find(&index, trees[i], no[i]);
-        if (!tree_branch(t, to[0], to[1], features[i]))
-            return tree_broken(diag, "a branch leads to a node that is not there, or its feature is not possible");
+        if (!tree_branch(current, to[0], to[1], features[i]))
+            return tree_broken(diag, "a branch has an unknown child or an invalid feature");
     }
-    return tree_hang(state, &lists, &index, diag);
+    return tree_assign_weights(state, &lists, &index, diag);
 }

@@ -1,34 +1,35 @@
-/* MoE and QMoE of com.microsoft (version 1): a mixture of experts. Of a softmax over all experts the k largest count
- * for a row; each of these is a network of two layers, whose results are added by their shares.
+/* MoE and QMoE of com.microsoft (version 1): a mixture of experts. For each row, the k experts with the largest softmax
+ * are selected. Each expert is a network of two layers; their results are added, weighted by the softmax.
  *
- * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE keeps as 4 or 8 bits, is read once
- * for some rows of the input. */
+ * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE stores as 4 or 8 bits, is read
+ * once for several rows of the input. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include <math.h>
 
-enum { TOGETHER = 4, CHUNK = 32 }; /* pairs that share a row of weights; rows of weights that are a task */
+enum { TOGETHER = 4, CHUNK = 32 }; /* pairs that share a row of weights; rows of weights per task */
 enum { ACT_RELU, ACT_GELU, ACT_SILU, ACT_IDENTITY, ACT_SWIGLU };
 enum { NONE = -1 };
 
-/* The inputs of a layer; NONE where there is none. */
+/* The indices of a layer's inputs; NONE: the layer does not have it. */
 struct layer {
     int weights, scales, bias, zeros;
 };
 
 typedef struct moe_state {
-    struct layer first, second, gate; /* gate: a third layer beside the first, whose results multiply its */
+    struct layer first, second, gate; /* gate: a layer parallel to the first, whose results are multiplied with it */
     int64_t k, bits, block;
     uint32_t activation;
-    int64_t fusion; /* of swiglu: 1 gates and values alternate in the first layer's rows, 2 follow each other */
+    int64_t fusion; /* swiglu: 1 gates and values alternate in the first layer's rows, 2 all gates precede the values */
     float alpha, beta, limit;
     bool normalizes;
 } moe_state;
 
 typedef struct moe_sizes {
-    int64_t rows, hidden, experts, inner, first_rows, pairs; /* inner: of the second layer's input */
+    int64_t rows, hidden, experts, inner, first_rows, pairs; /* inner: columns of the second layer */
 } moe_sizes;
 
 typedef struct moe_pair {
@@ -74,16 +75,16 @@ static inlay_status prepare_moe(const kit_node *node, void **out_state, inlay_di
     if (state->k < 1 || (quantized && state->bits != 4 && state->bits != 8) || state->fusion < 0 || state->fusion > 2 ||
         state->block < 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "k, expert_weight_bits, swiglu_fusion or block_size is not possible");
+                          "k, expert_weight_bits, swiglu_fusion or block_size is out of range");
     return INLAY_OK;
 }
 
-static bool has(const kit_tensor *in, uint32_t count, int i)
+static bool has(const kit_tensor *in, uint32_t count, int index)
 {
-    return i != NONE && (uint32_t)i < count && in[i].dtype != INLAY_UNDEFINED;
+    return index != NONE && (uint32_t)index < count && in[index].dtype != INLAY_UNDEFINED;
 }
 
-/* Weights [experts, rows, columns], of which QMoE packs some in a byte. */
+/* Checks weights [experts, rows, columns], of which QMoE packs several in a byte, and their scales, bias and zeros. */
 static bool layer_fits(const moe_state *state, const struct layer *layer, const kit_tensor *in, uint32_t count,
                        int64_t experts, int64_t rows, int64_t columns)
 {
@@ -123,10 +124,10 @@ static inlay_status read_sizes(const moe_state *state, const kit_tensor *in, uin
                ? INLAY_OK
                : inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                             "input [.., hidden], router_probs [rows, experts], weights [experts, rows, columns], their "
-                            "scales and biases, and k do not fit together");
+                            "scales and biases, and k do not match");
 }
 
-/* Pairs by row and by expert, their results of both layers, and a row of weights for each worker. */
+/* Offsets in the workspace: pairs by row and by expert, the results of both layers, and a row of weights per worker. */
 typedef struct moe_room {
     uint64_t chosen, pairs, input, inner, gate, out, rows, bytes;
 } moe_room;
@@ -171,30 +172,32 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
     return status;
 }
 
-/* ------------------------------------------------------------------ who goes where */
+/* ------------------------------------------------------------------ routing */
 
-/* The k largest of n, the first of equal ones, as pairs of that row. */
-static void choose(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t n, moe_pair *pairs)
+/* Selects the k most probable experts of a row, the first of equal ones. */
+static void choose(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t experts,
+                   moe_pair *pairs)
 {
     double sum = 0, kept = 0, top = -INFINITY;
 
-    for (int64_t e = 0; e < n; e++)
-        top = fmax(top, convert_get_f64(probabilities->dtype, probabilities->data, row * n + e));
-    for (int64_t e = 0; e < n; e++)
-        sum += exp(convert_get_f64(probabilities->dtype, probabilities->data, row * n + e) - top);
+    INLAY_CHECK(state->k <= experts);
+    for (int64_t expert = 0; expert < experts; expert++)
+        top = fmax(top, convert_get_f64(probabilities->dtype, probabilities->data, row * experts + expert));
+    for (int64_t expert = 0; expert < experts; expert++)
+        sum += exp(convert_get_f64(probabilities->dtype, probabilities->data, row * experts + expert) - top);
     for (int64_t i = 0; i < state->k; i++) {
         double best = -INFINITY;
         int64_t at = NONE;
 
-        for (int64_t e = 0; e < n; e++) {
-            const double v = convert_get_f64(probabilities->dtype, probabilities->data, row * n + e);
-            bool taken = at != NONE && !(v > best);
+        for (int64_t expert = 0; expert < experts; expert++) {
+            const double value = convert_get_f64(probabilities->dtype, probabilities->data, row * experts + expert);
+            bool taken = at != NONE && !(value > best);
 
             for (int64_t j = 0; j < i && !taken; j++)
-                taken = pairs[j].expert == e;
+                taken = pairs[j].expert == expert;
             if (!taken) {
-                best = v;
-                at = e;
+                best = value;
+                at = expert;
             }
         }
         pairs[i] = (moe_pair){ row, at, (float)(exp(best - top) / sum) };
@@ -213,39 +216,42 @@ typedef struct layer_job {
     const moe_pair *pairs;
     const float *input; /* [inputs, columns] */
     float *output;      /* [pairs, rows] */
-    float *unpacked;    /* a row of weights for each worker */
+    float *unpacked;    /* a row of weights per worker */
     int64_t count, rows, columns, widest, chunks;
-    bool by_row; /* x is told by the pair's row, otherwise by the pair */
+    bool by_row; /* the input is indexed by the pair's row, otherwise by the pair */
 } layer_job;
 
-static void unpack_row(const uint8_t *q, int64_t n, int64_t bits, float scale, float zero, float *out)
+static void unpack_row(const uint8_t *packed, int64_t count, int64_t bits, float scale, float zero, float *out)
 {
+    INLAY_CHECK(bits == 4 || bits == 8);
     if (bits == 8)
-        for (int64_t i = 0; i < n; i++)
-            out[i] = ((float)q[i] - zero) * scale;
+        for (int64_t i = 0; i < count; i++)
+            out[i] = ((float)packed[i] - zero) * scale;
     else
-        for (int64_t i = 0; i < n / 2; i++) {
-            out[2 * i] = ((float)(q[i] & 15) - zero) * scale;
-            out[2 * i + 1] = ((float)(q[i] >> 4) - zero) * scale;
+        for (int64_t i = 0; i < count / 2; i++) {
+            out[2 * i] = ((float)(packed[i] & 15) - zero) * scale;
+            out[2 * i + 1] = ((float)(packed[i] >> 4) - zero) * scale;
         }
 }
 
-/* Row `row` of all experts' rows, as floats. */
-static const float *weight_row(const layer_job *job, int64_t row, float *room)
+/* Row `row` of the rows of all experts, as floats. */
+static const float *weight_row(const layer_job *job, int64_t row, float *unpacked)
 {
     const moe_state *state = job->state;
     const kit_tensor *weights = &job->call->in[job->layer->weights], *scales = &job->call->in[job->layer->scales];
-    const int64_t n = job->columns, block = state->block > 0 ? state->block : n, blocks = (n + block - 1) / block;
+    const int64_t columns = job->columns, block = state->block > 0 ? state->block : columns,
+                  blocks = (columns + block - 1) / block;
     const bool has_zeros = has(job->call->in, job->call->in_count, job->layer->zeros);
 
+    INLAY_CHECK(row >= 0 && columns > 0);
     if (state->bits == 0 && weights->dtype == INLAY_FLOAT)
-        return (const float *)weights->data + row * n;
+        return (const float *)weights->data + row * columns;
     if (state->bits == 0) {
-        convert_to_f32(room, weights->dtype, weights->data, row * n, n);
-        return room;
+        convert_to_f32(unpacked, weights->dtype, weights->data, row * columns, columns);
+        return unpacked;
     }
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t left = n - b * block, at = row * blocks + b;
+    for (int64_t index = 0; index < blocks; index++) {
+        const int64_t remaining = columns - index * block, at = row * blocks + index;
         float scale, zero = state->bits == 4 ? 8 : 128;
 
         convert_to_f32(&scale, scales->dtype, scales->data, at, 1);
@@ -253,51 +259,52 @@ static const float *weight_row(const layer_job *job, int64_t row, float *room)
             const uint8_t *zeros = job->call->in[job->layer->zeros].data;
             zero = state->bits == 8 ? zeros[at] : (float)(zeros[at / 2] >> (at % 2 * 4) & 15);
         }
-        unpack_row((const uint8_t *)weights->data + (row * n + b * block) * state->bits / 8,
-                   left < block ? left : block, state->bits, scale, zero, room + b * block);
+        unpack_row((const uint8_t *)weights->data + (row * columns + index * block) * state->bits / 8,
+                   remaining < block ? remaining : block, state->bits, scale, zero, unpacked + index * block);
     }
-    return room;
+    return unpacked;
 }
 
-static float dot(const float *input, const float *weights, int64_t n)
+static float dot(const float *input, const float *weights, int64_t count)
 {
     float sum = 0;
 
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         sum += input[i] * weights[i];
     return sum;
 }
 
-/* Units are (some pairs of one expert, a chunk of weights' rows). */
+/* A unit of work is (TOGETHER pairs, a chunk of rows of weights). */
 static inlay_status layer_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const layer_job *job = user;
     const kit_tensor *bias =
         has(job->call->in, job->call->in_count, job->layer->bias) ? &job->call->in[job->layer->bias] : NULL;
-    float *room = job->unpacked + worker * job->widest;
+    float *unpacked = job->unpacked + worker * job->widest;
 
+    INLAY_CHECK(job->chunks > 0);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t first = unit / job->chunks * TOGETHER, chunk = unit % job->chunks * CHUNK;
         const int64_t last = first + TOGETHER < job->count ? first + TOGETHER : job->count;
-        const int64_t past = chunk + CHUNK < job->rows ? chunk + CHUNK : job->rows;
+        const int64_t chunk_end = chunk + CHUNK < job->rows ? chunk + CHUNK : job->rows;
 
-        for (int64_t r = chunk; r < past; r++) {
+        for (int64_t expert_row = chunk; expert_row < chunk_end; expert_row++) {
             const float *weights = NULL;
-            float added = 0;
+            float bias_value = 0;
 
             for (int64_t pair_index = first; pair_index < last; pair_index++) {
                 const moe_pair *pair = &job->pairs[pair_index];
-                const int64_t row = pair->expert * job->rows + r;
+                const int64_t row = pair->expert * job->rows + expert_row;
 
                 if (weights == NULL || pair->expert != job->pairs[pair_index - 1].expert) {
-                    weights = weight_row(job, row, room);
+                    weights = weight_row(job, row, unpacked);
                     if (bias != NULL)
-                        convert_to_f32(&added, bias->dtype, bias->data, row, 1);
+                        convert_to_f32(&bias_value, bias->dtype, bias->data, row, 1);
                 }
-                job->output[pair_index * job->rows + r] =
+                job->output[pair_index * job->rows + expert_row] =
                     dot(job->input + (job->by_row ? pair->row : pair_index) * job->columns, weights, job->columns) +
-                    added;
+                    bias_value;
             }
         }
     }
@@ -318,37 +325,43 @@ static inlay_status run_layer(layer_job *job, const struct layer *layer, const f
                         262144 / (CHUNK * TOGETHER * columns + 1) + 1, layer_range, job);
 }
 
-static float activate(uint32_t kind, float v)
+static float activate(uint32_t kind, float value)
 {
     switch (kind) {
     case ACT_RELU:
-        return v < 0 ? 0 : v;
+        return value < 0 ? 0 : value;
     case ACT_GELU:
-        return 0.5f * v * (1 + tanhf(0.79788456f * (v + 0.044715f * v * v * v))); /* as ONNX Runtime has it here */
+        return 0.5f * value *
+               (1 + tanhf(0.79788456f *
+                          (value + 0.044715f * value * value * value))); /* the approximation of ONNX Runtime */
     case ACT_SILU:
-        return v / (1 + expf(-v));
+        return value / (1 + expf(-value));
     default:
-        return v;
+        return value;
     }
 }
 
-/* The first layer's results of a pair [first_rows] become [inner]; gate: those of the third, or NULL. */
-static void apply(const moe_state *state, const moe_sizes *sizes, float *v, const float *gate)
+/* Applies the activation to the first layer's results of a pair, in place: [first_rows] to [inner]. gate: the results
+ * of the gate layer, or NULL. */
+static void apply(const moe_state *state, const moe_sizes *sizes, float *values, const float *gate)
 {
-    const int64_t n = sizes->inner;
+    const int64_t count = sizes->inner;
 
     if (state->activation != ACT_SWIGLU) {
-        for (int64_t i = 0; i < n; i++)
-            v[i] = activate(state->activation, v[i]) * (gate != NULL ? gate[i] : 1);
+        for (int64_t i = 0; i < count; i++)
+            values[i] = activate(state->activation, values[i]) * (gate != NULL ? gate[i] : 1);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        float g = state->fusion == 1 ? v[2 * i] : v[i];
-        float linear = state->fusion == 1 ? v[2 * i + 1] : state->fusion == 2 ? v[n + i] : gate != NULL ? gate[i] : 1;
+    for (int64_t i = 0; i < count; i++) {
+        float gated = state->fusion == 1 ? values[2 * i] : values[i];
+        float linear = state->fusion == 1   ? values[2 * i + 1]
+                       : state->fusion == 2 ? values[count + i]
+                       : gate != NULL       ? gate[i]
+                                            : 1;
 
-        g = g > state->limit ? state->limit : g;
+        gated = gated > state->limit ? state->limit : gated;
         linear = linear > state->limit ? state->limit : linear < -state->limit ? -state->limit : linear;
-        v[i] = g / (1 + expf(-state->alpha * g)) * (linear + state->beta);
+        values[i] = gated / (1 + expf(-state->alpha * gated)) * (linear + state->beta);
     }
 }
 
@@ -358,40 +371,42 @@ static inlay_status run_moe(const kit_call *call)
     const kit_tensor *output = &call->out[0];
     const bool gated = has(call->in, call->in_count, state->gate.weights);
     moe_sizes sizes = { 0 };
-    moe_room r = { 0 };
-    char *room = call->workspace;
+    moe_room layout = { 0 };
+    char *workspace = call->workspace;
     inlay_status status = read_sizes(state, call->in, call->in_count, &sizes, call->diag);
     moe_pair *pairs, *chosen;
     float *input, *inner, *gate, *out;
 
     if (status != INLAY_OK || output->count == 0)
         return status;
-    (void)plan_room(&sizes, call->max_threads, &r);
-    pairs = (moe_pair *)(void *)(room + r.pairs);
-    chosen = (moe_pair *)(void *)(room + r.chosen);
-    input = (float *)(void *)(room + r.input);
-    inner = (float *)(void *)(room + r.inner);
-    gate = (float *)(void *)(room + r.gate);
-    out = (float *)(void *)(room + r.out);
+    (void)plan_room(&sizes, call->max_threads, &layout);
+    pairs = (moe_pair *)(void *)(workspace + layout.pairs);
+    chosen = (moe_pair *)(void *)(workspace + layout.chosen);
+    input = (float *)(void *)(workspace + layout.input);
+    inner = (float *)(void *)(workspace + layout.inner);
+    gate = (float *)(void *)(workspace + layout.gate);
+    out = (float *)(void *)(workspace + layout.out);
     layer_job job = { .call = call,
                       .state = state,
                       .pairs = pairs,
                       .count = sizes.pairs,
-                      .unpacked = (float *)(void *)(room + r.rows),
+                      .unpacked = (float *)(void *)(workspace + layout.rows),
                       .widest = sizes.hidden > sizes.inner ? sizes.hidden : sizes.inner };
     convert_to_f32(input, call->in[0].dtype, call->in[0].data, 0, sizes.rows * sizes.hidden);
     for (int64_t row = 0; row < sizes.rows; row++)
         choose(state, &call->in[1], row, sizes.experts, chosen + row * state->k);
-    for (int64_t e = 0, n = 0; e < sizes.experts; e++)
-        for (int64_t p = 0; p < sizes.pairs; p++)
-            if (chosen[p].expert == e)
-                pairs[n++] = chosen[p];
+    int64_t placed = 0;
+    for (int64_t expert = 0; expert < sizes.experts; expert++)
+        for (int64_t pair = 0; pair < sizes.pairs; pair++)
+            if (chosen[pair].expert == expert)
+                pairs[placed++] = chosen[pair];
+    INLAY_CHECK(placed == sizes.pairs);
     INLAY_TRY(run_layer(&job, &state->first, input, true, sizes.first_rows, sizes.hidden, inner));
     if (gated)
         INLAY_TRY(run_layer(&job, &state->gate, input, true, sizes.first_rows, sizes.hidden, gate));
-    for (int64_t p = 0; p < sizes.pairs; p++) {
-        apply(state, &sizes, inner + p * sizes.first_rows, gated ? gate + p * sizes.first_rows : NULL);
-        memmove(inner + p * sizes.inner, inner + p * sizes.first_rows, (size_t)sizes.inner * sizeof *inner);
+    for (int64_t pair = 0; pair < sizes.pairs; pair++) {
+        apply(state, &sizes, inner + pair * sizes.first_rows, gated ? gate + pair * sizes.first_rows : NULL);
+        memmove(inner + pair * sizes.inner, inner + pair * sizes.first_rows, (size_t)sizes.inner * sizeof *inner);
     }
     INLAY_TRY(run_layer(&job, &state->second, inner, false, sizes.hidden, sizes.inner, out));
     memset(input, 0, (size_t)(sizes.rows * sizes.hidden) * sizeof *input);
@@ -415,7 +430,7 @@ static void cost_moe(const kit_node *node, const kit_plan *shapes, inlay_cost *c
 static bool supports_moe(const kit_node *node, kit_refusal *why)
 {
     return kit_attr_int(node->info, "use_sparse_mixer", 0) == 0 ||
-           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave use_sparse_mixer away", "experts chosen by a sparse mixer");
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "remove use_sparse_mixer", "experts chosen by a sparse mixer");
 }
 
 #define FLOATS_HERE (KIT_BIT(FLOAT) | KIT_BIT(FLOAT16) | KIT_BIT(BFLOAT16))

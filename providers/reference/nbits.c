@@ -1,17 +1,18 @@
-/* MatMulNBits-1, MatMulBnb4-1 and GatherBlockQuantized-1 of com.microsoft: weights of 2, 4 and 8 bits as they are
- * packed. One column of weights, or one row of a table, is floats at a time. */
+/* MatMulNBits-1, MatMulBnb4-1 and GatherBlockQuantized-1 of com.microsoft: packed weights of 2, 4 and 8 bits. One
+ * column of weights, or one row of a table, is converted to float at a time. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "elementwise.h"
 #include "reference.h"
 #include <stdlib.h>
 
 enum {
-    LANES = 16,        /* sums of a product that are added at its end */
-    WORK_GRAIN = 65536 /* multiplications that a thread takes at least */
+    LANES = 16,        /* partial sums of a dot product */
+    WORK_GRAIN = 65536 /* minimum multiplications per thread */
 };
 
-/* The numbers that 4 bits stand for in bitsandbytes: its 4-bit float, and its quantiles of a normal distribution. */
+/* The values of the 4-bit codes of bitsandbytes: its 4-bit float, and quantiles of a normal distribution. */
 static const float fp4[16] = {
     0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
     -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f
@@ -37,8 +38,8 @@ enum { IN_A, IN_B, IN_SCALES, IN_ZEROS, IN_GROUPS, IN_BIAS };
 
 typedef struct nbits_state {
     int64_t k, n, block;
-    int64_t blocks;     /* of a column */
-    const float *table; /* of MatMulBnb4, whose blocks are those of the whole of B; NULL: integers */
+    int64_t blocks;     /* blocks per column */
+    const float *table; /* MatMulBnb4, whose blocks span columns of B; NULL: integers */
     inlay_dtype packed; /* UINT2, UINT4, UINT8 */
     uint32_t bits;
 } nbits_state;
@@ -46,7 +47,7 @@ typedef struct nbits_state {
 typedef struct nbits_plan {
     int64_t rows;
     bool converts;         /* A is copied as float */
-    uint64_t worker_bytes; /* of a column */
+    uint64_t worker_bytes; /* bytes of a column of floats */
 } nbits_plan;
 
 static inlay_status prepare_product(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -72,47 +73,50 @@ static inlay_status prepare_product(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
-static inlay_status expect(const kit_plan *plan, uint32_t i, int64_t count, const char *what, inlay_diag *diag)
+static inlay_status expect(const kit_plan *plan, uint32_t index, int64_t count, const char *what, inlay_diag *diag)
 {
-    if (i >= plan->in_count || plan->in[i].dtype == INLAY_UNDEFINED || plan->in[i].count == count)
+    if (index >= plan->in_count || plan->in[index].dtype == INLAY_UNDEFINED || plan->in[index].count == count)
         return INLAY_OK;
-    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements where K, N, bits and block_size ask for %lld",
-                      what, (long long)plan->in[i].count, (long long)count);
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements; K, N, bits and block_size require %lld", what,
+                      (long long)plan->in[index].count, (long long)count);
 }
 
 static inlay_status shape_product(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const nbits_state *s = state;
-    const kit_tensor *tensor = &plan->in[IN_A];
-    nbits_plan *p = calloc(1, sizeof *p);
+    const nbits_state *attributes = state;
+    const kit_tensor *input = &plan->in[IN_A];
+    nbits_plan *product = calloc(1, sizeof *product);
     inlay_status status = INLAY_OK;
 
-    plan->plan = p;
-    if (p == NULL)
+    plan->plan = product;
+    if (product == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
-    if (tensor->rank < 1 || tensor->dims[tensor->rank - 1] != s->k)
+    if (input->rank < 1 || input->dims[input->rank - 1] != attributes->k)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rows of %lld elements; K is %lld",
-                          (long long)(tensor->rank < 1 ? 0 : tensor->dims[tensor->rank - 1]), (long long)s->k);
-    if (s->table != NULL) {
-        INLAY_TRY(expect(plan, IN_B, (s->n * s->k + 1) / 2, "B", diag));
-        INLAY_TRY(expect(plan, IN_SCALES, (s->n * s->k + s->block - 1) / s->block, "absmax", diag));
+                          (long long)(input->rank < 1 ? 0 : input->dims[input->rank - 1]), (long long)attributes->k);
+    if (attributes->table != NULL) {
+        INLAY_TRY(expect(plan, IN_B, (attributes->n * attributes->k + 1) / 2, "B", diag));
+        INLAY_TRY(expect(plan, IN_SCALES, (attributes->n * attributes->k + attributes->block - 1) / attributes->block,
+                         "absmax", diag));
     } else {
-        INLAY_TRY(expect(plan, IN_B, s->n * s->blocks * (s->block * s->bits / 8), "B", diag));
-        INLAY_TRY(expect(plan, IN_SCALES, s->n * s->blocks, "scales", diag));
+        INLAY_TRY(expect(plan, IN_B, attributes->n * attributes->blocks * (attributes->block * attributes->bits / 8),
+                         "B", diag));
+        INLAY_TRY(expect(plan, IN_SCALES, attributes->n * attributes->blocks, "scales", diag));
         if (plan->in_count > IN_ZEROS)
             INLAY_TRY(expect(plan, IN_ZEROS,
-                             plan->in[IN_ZEROS].dtype == INLAY_UINT8 ? s->n * ((s->blocks * s->bits + 7) / 8)
-                                                                     : s->n * s->blocks,
+                             plan->in[IN_ZEROS].dtype == INLAY_UINT8
+                                 ? attributes->n * ((attributes->blocks * attributes->bits + 7) / 8)
+                                 : attributes->n * attributes->blocks,
                              "zero_points", diag));
-        if (plan->in_count > IN_GROUPS && plan->in[IN_GROUPS].count != s->k)
-            INLAY_TRY(expect(plan, IN_GROUPS, s->blocks * s->block, "g_idx", diag));
-        INLAY_TRY(expect(plan, IN_BIAS, s->n, "bias", diag));
+        if (plan->in_count > IN_GROUPS && plan->in[IN_GROUPS].count != attributes->k)
+            INLAY_TRY(expect(plan, IN_GROUPS, attributes->blocks * attributes->block, "g_idx", diag));
+        INLAY_TRY(expect(plan, IN_BIAS, attributes->n, "bias", diag));
     }
-    p->rows = tensor->count / s->k;
-    p->converts = tensor->dtype != INLAY_FLOAT;
-    p->worker_bytes = ((uint64_t)s->k * sizeof(float) + 63) / 64 * 64;
-    plan->workspace_bytes = p->worker_bytes * ((uint64_t)plan->max_threads + 1) +
-                            (p->converts ? (uint64_t)tensor->count * sizeof(float) : 0);
+    product->rows = input->count / attributes->k;
+    product->converts = input->dtype != INLAY_FLOAT;
+    product->worker_bytes = ((uint64_t)attributes->k * sizeof(float) + 63) / 64 * 64;
+    plan->workspace_bytes = product->worker_bytes * ((uint64_t)plan->max_threads + 1) +
+                            (product->converts ? (uint64_t)input->count * sizeof(float) : 0);
 done:
     return status;
 }
@@ -135,11 +139,11 @@ static float zero_of(const kit_call *call, const nbits_state *state, int64_t col
     return zero;
 }
 
-static float scale_of(const kit_call *call, int64_t i)
+static float scale_of(const kit_call *call, int64_t index)
 {
     float scale;
 
-    convert_to_f32(&scale, call->in[IN_SCALES].dtype, call->in[IN_SCALES].data, i, 1);
+    convert_to_f32(&scale, call->in[IN_SCALES].dtype, call->in[IN_SCALES].data, index, 1);
     return scale;
 }
 
@@ -148,27 +152,29 @@ static void unpack_column(const kit_call *call, const nbits_state *state, int64_
     const char *packed = (const char *)call->in[IN_B].data + column * state->blocks * (state->block * state->bits / 8);
     const int32_t *groups = kit_has_input(call, IN_GROUPS) ? call->in[IN_GROUPS].data : NULL;
 
+    INLAY_CHECK(column >= 0 && column < state->n);
     convert_to_f32(weights, state->packed, packed, 0, state->k);
     for (int64_t k = 0; groups != NULL && k < state->k; k++)
         weights[k] =
             (weights[k] - zero_of(call, state, column, groups[k])) * scale_of(call, column * state->blocks + groups[k]);
-    for (int64_t b = 0; groups == NULL && b < state->blocks; b++) {
-        const int64_t last = (b + 1) * state->block < state->k ? (b + 1) * state->block : state->k;
-        const float zero = zero_of(call, state, column, b), scale = scale_of(call, column * state->blocks + b);
+    for (int64_t block = 0; groups == NULL && block < state->blocks; block++) {
+        const int64_t last = (block + 1) * state->block < state->k ? (block + 1) * state->block : state->k;
+        const float zero = zero_of(call, state, column, block), scale = scale_of(call, column * state->blocks + block);
 
-        for (int64_t k = b * state->block; k < last; k++)
+        for (int64_t k = block * state->block; k < last; k++)
             weights[k] = (weights[k] - zero) * scale;
     }
 }
 
-/* Of two elements in a byte the first is in the high half. */
+/* Two elements share a byte; the first one is in the high half. */
 static void look_up_column(const kit_call *call, const nbits_state *state, int64_t column, float *weights)
 {
     const uint8_t *packed = call->in[IN_B].data;
 
+    INLAY_CHECK(state->table != NULL && column < state->n);
     for (int64_t k = 0; k < state->k;) {
-        const int64_t first = column * state->k + k, left = state->block - first % state->block;
-        const int64_t count = left < state->k - k ? left : state->k - k;
+        const int64_t first = column * state->k + k, remaining = state->block - first % state->block;
+        const int64_t count = remaining < state->k - k ? remaining : state->k - k;
         const float scale = scale_of(call, first / state->block);
 
         for (int64_t i = 0; i < count; i++)
@@ -183,12 +189,12 @@ static float dot(const float *a, const float *b, int64_t count)
     int64_t i = 0;
 
     for (; i + LANES <= count; i += LANES)
-        for (int l = 0; l < LANES; l++)
-            sums[l] += a[i + l] * b[i + l];
+        for (int lane = 0; lane < LANES; lane++)
+            sums[lane] += a[i + lane] * b[i + lane];
     for (; i < count; i++)
         sums[0] += a[i] * b[i];
-    for (int l = 0; l < LANES; l++)
-        sum += sums[l];
+    for (int lane = 0; lane < LANES; lane++)
+        sum += sums[lane];
     return sum;
 }
 
@@ -206,6 +212,7 @@ static inlay_status product_columns(void *user, int64_t begin, int64_t end, uint
     const nbits_plan *plan = call->plan;
     float *weights = (float *)(void *)(job->workers + worker * plan->worker_bytes);
 
+    INLAY_CHECK(end <= state->n);
     for (int64_t column = begin; column < end; column++) {
         float bias = 0;
         inlay_status status = kit_poll(call);
@@ -216,9 +223,9 @@ static inlay_status product_columns(void *user, int64_t begin, int64_t end, uint
         if (kit_has_input(call, IN_BIAS))
             convert_to_f32(&bias, call->in[IN_BIAS].dtype, call->in[IN_BIAS].data, column, 1);
         for (int64_t row = 0; row < plan->rows; row++) {
-            const float y = dot(job->a + row * state->k, weights, state->k) + bias;
+            const float result = dot(job->a + row * state->k, weights, state->k) + bias;
 
-            convert_from_f32(call->out[0].dtype, call->out[0].data, row * state->n + column, 1, &y, 0);
+            convert_from_f32(call->out[0].dtype, call->out[0].data, row * state->n + column, 1, &result, 0);
         }
     }
     return INLAY_OK;
@@ -268,10 +275,10 @@ typedef struct gather_state {
 typedef struct gather_job {
     const kit_call *call;
     inlay_dtype dtype;
-    int64_t dim;                                           /* of the axis that is gathered */
-    int64_t inner;                                         /* elements behind it */
-    int64_t quantize_dim, quantize_inner, quantize_blocks; /* of the axis with blocks */
-    int64_t last, last_blocks; /* elements of the last axis of data, and of the zero points */
+    int64_t dim;                                           /* size of the gathered axis */
+    int64_t inner;                                         /* elements after it */
+    int64_t quantize_dim, quantize_inner, quantize_blocks; /* the axis with blocks */
+    int64_t last, last_blocks;                             /* sizes of the last axis of data, and of the zero points */
     float zero;
 } gather_job;
 
@@ -292,8 +299,8 @@ static inlay_status prepare_gathered(const kit_node *node, void **out_state, inl
     return INLAY_OK;
 }
 
-/* The zero point of block i; those of uint8 data are packed along the last axis, each row from a byte of its own. */
-static float gathered_zero(const gather_job *job, int64_t i)
+/* The zero point of block `index`. Those of uint8 data are packed along the last axis; each row starts at a byte. */
+static float gathered_zero(const gather_job *job, int64_t index)
 {
     float zero = job->zero;
     const kit_tensor *zeros = &job->call->in[3];
@@ -302,10 +309,10 @@ static float gathered_zero(const gather_job *job, int64_t i)
         return zero;
     if (zeros->dtype == INLAY_UINT8 && job->dtype == INLAY_UINT4)
         convert_to_f32(&zero, job->dtype,
-                       (const char *)zeros->data + i / job->last_blocks * ((job->last_blocks + 1) / 2),
-                       i % job->last_blocks, 1);
+                       (const char *)zeros->data + index / job->last_blocks * ((job->last_blocks + 1) / 2),
+                       index % job->last_blocks, 1);
     else
-        convert_to_f32(&zero, zeros->dtype, zeros->data, i, 1);
+        convert_to_f32(&zero, zeros->dtype, zeros->data, index, 1);
     return zero;
 }
 
@@ -318,22 +325,22 @@ static inlay_status gather_pieces(void *user, int64_t begin, int64_t end, uint32
 
     (void)worker;
     for (int64_t piece = begin; piece < end; piece++) {
-        const int64_t o = piece / indices->count, i = piece % indices->count;
-        int64_t index =
-            indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[i] : ((const int32_t *)indices->data)[i];
-        const int64_t first = (o * job->dim + (index < 0 ? index + job->dim : index)) * job->inner;
+        const int64_t outer = piece / indices->count, position = piece % indices->count;
+        int64_t index = indices->dtype == INLAY_INT64 ? ((const int64_t *)indices->data)[position]
+                                                      : ((const int32_t *)indices->data)[position];
+        const int64_t first = (outer * job->dim + (index < 0 ? index + job->dim : index)) * job->inner;
 
-        for (int64_t e = 0; e < job->inner; e++) {
-            const int64_t at = first + e, inner = at % job->quantize_inner, axis = at / job->quantize_inner;
+        for (int64_t element = 0; element < job->inner; element++) {
+            const int64_t at = first + element, inner = at % job->quantize_inner, axis = at / job->quantize_inner;
             const int64_t scale =
                 (axis / job->quantize_dim * job->quantize_blocks + axis % job->quantize_dim / state->block) *
                     job->quantize_inner +
                 inner;
-            float w;
+            float weight;
 
-            convert_to_f32(&w, job->dtype, call->in[0].data, at, 1);
-            w = (w - gathered_zero(job, scale)) * scale_of(call, scale);
-            convert_from_f32(call->out[0].dtype, call->out[0].data, piece * job->inner + e, 1, &w, 0);
+            convert_to_f32(&weight, job->dtype, call->in[0].data, at, 1);
+            weight = (weight - gathered_zero(job, scale)) * scale_of(call, scale);
+            convert_from_f32(call->out[0].dtype, call->out[0].data, piece * job->inner + element, 1, &weight, 0);
         }
     }
     return INLAY_OK;
@@ -347,13 +354,13 @@ static inlay_status check_scales(const kit_call *call, const gather_job *job, in
 
     if (call->in[2].count != count)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "scales has %lld elements; data and block_size ask for "
+                          "scales has %lld elements; data and block_size require "
                           "%lld",
                           (long long)call->in[2].count, (long long)count);
     if (kit_has_input(call, 3) && call->in[3].count != packed)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "zero_points has %lld elements; data and block_size ask "
-                          "for %lld",
+                          "zero_points has %lld elements; data and block_size require "
+                          "%lld",
                           (long long)call->in[3].count, (long long)packed);
     return INLAY_OK;
 }
@@ -376,7 +383,7 @@ static inlay_status run_gathered(const kit_call *call)
     if (gather < 0 || quantize < 0 || gather >= (int64_t)input->rank || quantize >= (int64_t)input->rank ||
         gather == quantize)
         return inlay_fail(call->diag, INLAY_INVALID_MODEL,
-                          "gather_axis %lld and quantize_axis %lld are no two axes of "
+                          "gather_axis %lld and quantize_axis %lld must be two axes of "
                           "data of rank %u",
                           (long long)state->gather_axis, (long long)state->quantize_axis, input->rank);
     for (int64_t d = 0; d < (int64_t)input->rank; d++) {
@@ -403,13 +410,14 @@ static inlay_status run_gathered(const kit_call *call)
                               (long long)i, (long long)index, (long long)job.dim, (long long)job.dim);
     }
     if (call->out[0].count != pieces * job.inner)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements; data and indices make %lld",
-                          (long long)call->out[0].count, (long long)(pieces * job.inner));
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "the output has %lld elements; data and indices require %lld", (long long)call->out[0].count,
+                          (long long)(pieces * job.inner));
     inlay_status status = check_scales(call, &job, count);
     return status != INLAY_OK ? status : kit_parallel(call, pieces, 4096 / job.inner + 1, gather_pieces, &job);
 }
 
-/* Of a table only what is picked is read. */
+/* Only the selected elements of the table are read. */
 static void cost_gathered(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     (void)node;

@@ -1,6 +1,7 @@
-/* NonMaxSuppression: ONNX 10, 11. Per batch and class: boxes above the score threshold, best first; one is kept unless
- * it overlaps a kept one too much. */
+/* NonMaxSuppression: ONNX 10, 11. For each batch and class: boxes above the score threshold in descending order; a box
+ * is kept unless it overlaps a kept one too much. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "rank.h"
 #include "reference.h"
@@ -27,15 +28,15 @@ static inlay_status prepare_nms(const kit_node *node, void **out_state, inlay_di
     return status;
 }
 
-/* What the workspace holds: a heap for each worker, a list of kept boxes for each batch and class with its length, and
- * the boxes in corner form. Offsets in bytes. */
+/* Offsets in bytes in the workspace: a heap per worker, a list of kept boxes and its length per batch and class, and
+ * the boxes as corners. */
 typedef struct nms_plan {
     int64_t batches, classes, boxes;
-    int64_t room; /* of a list */
+    int64_t room; /* capacity of a list */
     uint64_t kept, lists, counts, corners, bytes;
 } nms_plan;
 
-/* Boxes that a list keeps, side by side, so that one is compared with many at once. */
+/* Kept boxes as arrays, so that a box is compared with TOGETHER of them at once. */
 enum { TOGETHER = 16 };
 typedef struct nms_kept {
     float y1[TOGETHER], x1[TOGETHER], y2[TOGETHER], x2[TOGETHER], area[TOGETHER];
@@ -46,7 +47,7 @@ static int64_t nms_kept_room(const nms_plan *plan)
     return plan->room / TOGETHER + 1;
 }
 
-/* max_output_boxes_per_class, 0 when it is omitted; more than there are boxes is all of them. */
+/* max_output_boxes_per_class, 0 if it is omitted, limited to the number of boxes. */
 static int64_t most_boxes(const kit_tensor *in, uint32_t in_count, int64_t boxes)
 {
     int64_t limit = 0;
@@ -67,7 +68,7 @@ static bool reserve(uint64_t *total, int64_t count, uint64_t each, uint64_t *out
 static inlay_status shape_nms(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *boxes = &plan->in[0], *scores = &plan->in[1];
-    nms_plan *p;
+    nms_plan *nms;
     uint64_t sorting;
     int64_t lists, entries;
     bool fits;
@@ -76,25 +77,25 @@ static inlay_status shape_nms(const void *state, kit_plan *plan, inlay_diag *dia
     if (boxes->rank != 3 || scores->rank != 3 || boxes->dims[2] != 4 || boxes->dims[0] != scores->dims[0] ||
         boxes->dims[1] != scores->dims[2])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "boxes must be [batch, N, 4] and scores [batch, classes, N]");
-    p = plan->plan = calloc(1, sizeof *p);
-    if (p == NULL)
+    nms = plan->plan = calloc(1, sizeof *nms);
+    if (nms == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
-    p->batches = boxes->dims[0];
-    p->boxes = boxes->dims[1];
-    p->classes = scores->dims[1];
-    p->room = p->boxes;
+    nms->batches = boxes->dims[0];
+    nms->boxes = boxes->dims[1];
+    nms->classes = scores->dims[1];
+    nms->room = nms->boxes;
     if (plan->in_count < 3 || plan->in[2].dtype == INLAY_UNDEFINED || plan->in[2].data != NULL)
-        p->room = most_boxes(plan->in, plan->in_count, p->boxes);
-    fits = !__builtin_mul_overflow(p->batches, p->classes, &lists) &&
-           reserve(&p->bytes, p->boxes, plan->max_threads * 2 * sizeof(rank_entry), &sorting) &&
-           reserve(&p->bytes, nms_kept_room(p), plan->max_threads * sizeof(nms_kept), &p->kept) &&
-           !__builtin_mul_overflow(lists, p->room, &entries) &&
-           reserve(&p->bytes, entries, sizeof(int64_t), &p->lists) &&
-           reserve(&p->bytes, lists, sizeof(int64_t), &p->counts) &&
-           reserve(&p->bytes, boxes->count / 4, sizeof(nms_box), &p->corners);
+        nms->room = most_boxes(plan->in, plan->in_count, nms->boxes);
+    fits = !__builtin_mul_overflow(nms->batches, nms->classes, &lists) &&
+           reserve(&nms->bytes, nms->boxes, plan->max_threads * 2 * sizeof(rank_entry), &sorting) &&
+           reserve(&nms->bytes, nms_kept_room(nms), plan->max_threads * sizeof(nms_kept), &nms->kept) &&
+           !__builtin_mul_overflow(lists, nms->room, &entries) &&
+           reserve(&nms->bytes, entries, sizeof(int64_t), &nms->lists) &&
+           reserve(&nms->bytes, lists, sizeof(int64_t), &nms->counts) &&
+           reserve(&nms->bytes, boxes->count / 4, sizeof(nms_box), &nms->corners);
     if (!fits)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "too many boxes and classes");
-    plan->workspace_bytes = p->bytes;
+    plan->workspace_bytes = nms->bytes;
     return INLAY_OK;
 }
 
@@ -102,7 +103,7 @@ typedef struct nms_job {
     const nms_plan *plan;
     const nms_box *boxes; /* [batches, boxes] */
     const float *scores;  /* [batches, classes, boxes] */
-    rank_entry *sorting;  /* twice the boxes for each worker */
+    rank_entry *sorting;  /* twice the boxes per worker */
     nms_kept *kept;
     int64_t *lists, *counts;
     int64_t most;
@@ -110,8 +111,8 @@ typedef struct nms_job {
     bool has_threshold;
 } nms_job;
 
-/* Is intersection over union with one of a block above the limit? Boxes without area overlap nothing, and places that
- * are free have none. */
+/* Returns whether the intersection over union with any box of a block exceeds the limit. Boxes without area, including
+ * unused entries, overlap nothing. */
 static bool overlaps(const nms_box *box, const nms_kept *kept, float limit)
 {
     uint32_t any = 0;
@@ -129,47 +130,49 @@ static bool overlaps(const nms_box *box, const nms_kept *kept, float limit)
     return any != 0;
 }
 
-/* The box becomes number `at` of those that are kept. */
+/* Stores the box as number `at` of the kept ones. */
 static void keep_box(nms_kept *kept, int64_t at, const nms_box *box)
 {
-    nms_kept *b = &kept[at / TOGETHER];
-    const int64_t i = at % TOGETHER;
+    nms_kept *block = &kept[at / TOGETHER];
+    const int64_t lane = at % TOGETHER;
 
-    if (i == 0)
-        *b = (nms_kept){ { 0 }, { 0 }, { 0 }, { 0 }, { 0 } };
-    b->y1[i] = box->y1;
-    b->x1[i] = box->x1;
-    b->y2[i] = box->y2;
-    b->x2[i] = box->x2;
-    b->area[i] = box->area;
+    INLAY_CHECK(at >= 0);
+    if (lane == 0)
+        *block = (nms_kept){ { 0 }, { 0 }, { 0 }, { 0 }, { 0 } };
+    block->y1[lane] = box->y1;
+    block->x1[lane] = box->x1;
+    block->y2[lane] = box->y2;
+    block->x2[lane] = box->x2;
+    block->area[lane] = box->area;
 }
 
-/* Units are (batch, class) pairs. */
+/* A unit of work is a (batch, class) pair. */
 static inlay_status nms_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const nms_job *job = user;
-    const int64_t n = job->plan->boxes;
-    rank_entry *sorted = job->sorting + worker * 2 * n;
+    const int64_t box_count = job->plan->boxes;
+    rank_entry *sorted = job->sorting + worker * 2 * box_count;
     nms_kept *kept_boxes = job->kept + worker * nms_kept_room(job->plan);
 
+    INLAY_CHECK(job->most <= job->plan->room);
     for (int64_t unit = begin; unit < end; unit++) {
-        const float *scores = job->scores + unit * n;
-        const nms_box *boxes = job->boxes + unit / job->plan->classes * n;
+        const float *scores = job->scores + unit * box_count;
+        const nms_box *boxes = job->boxes + unit / job->plan->classes * box_count;
         int64_t *kept = job->lists + unit * job->plan->room, count = 0, candidates = 0;
 
-        for (int64_t i = 0; i < n; i++)
-            if (scores[i] == scores[i] && (!job->has_threshold || scores[i] > job->threshold))
-                sorted[candidates++] = (rank_entry){ rank_key_f32(scores[i]), i };
-        rank_order(sorted, candidates, sorted + n);
-        for (int64_t c = 0; c < candidates && count < job->most; c++) {
-            const int64_t i = sorted[c].index;
-            int64_t k = 0;
+        for (int64_t box = 0; box < box_count; box++)
+            if (scores[box] == scores[box] && (!job->has_threshold || scores[box] > job->threshold))
+                sorted[candidates++] = (rank_entry){ rank_key_f32(scores[box]), box };
+        rank_order(sorted, candidates, sorted + box_count);
+        for (int64_t candidate = 0; candidate < candidates && count < job->most; candidate++) {
+            const int64_t box = sorted[candidate].index;
+            int64_t compared = 0;
 
-            while (k < count && !overlaps(&boxes[i], &kept_boxes[k / TOGETHER], job->overlap))
-                k += TOGETHER;
-            if (k >= count) {
-                keep_box(kept_boxes, count, &boxes[i]);
-                kept[count++] = i;
+            while (compared < count && !overlaps(&boxes[box], &kept_boxes[compared / TOGETHER], job->overlap))
+                compared += TOGETHER;
+            if (compared >= count) {
+                keep_box(kept_boxes, count, &boxes[box]);
+                kept[count++] = box;
             }
         }
         job->counts[unit] = count;
@@ -177,7 +180,7 @@ static inlay_status nms_range(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-/* Corners in order, whichever way the model gives them. */
+/* Reads boxes in either form and orders their corners. */
 static void read_boxes(const float *from, int64_t count, bool centers, nms_box *to)
 {
     for (int64_t i = 0; i < count; i++, from += 4) {
@@ -203,9 +206,9 @@ static void read_boxes(const float *from, int64_t count, bool centers, nms_box *
     }
 }
 
-static float read_scalar(const kit_call *call, uint32_t i, float otherwise)
+static float read_scalar(const kit_call *call, uint32_t input, float otherwise)
 {
-    return kit_has_input(call, i) && call->in[i].count >= 1 ? *(const float *)call->in[i].data : otherwise;
+    return kit_has_input(call, input) && call->in[input].count >= 1 ? *(const float *)call->in[input].data : otherwise;
 }
 
 static inlay_status run_nms(const kit_call *call)
@@ -220,7 +223,7 @@ static inlay_status run_nms(const kit_call *call)
 
     job.most = most_boxes(call->in, call->in_count, plan->boxes);
     if (job.most > plan->room)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "max_output_boxes_per_class is not what was planned");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "max_output_boxes_per_class is larger than planned");
     if (units > 0) {
         job.kept = (nms_kept *)(void *)(workspace + plan->kept);
         job.lists = (int64_t *)(void *)(workspace + plan->lists);
@@ -230,41 +233,42 @@ static inlay_status run_nms(const kit_call *call)
         job.has_threshold = kit_has_input(call, 4);
         read_boxes(call->in[0].data, plan->batches * plan->boxes, ((const nms_state *)call->state)->centers, boxes);
         INLAY_TRY(kit_parallel(call, units, 4096 / (plan->boxes + 1) + 1, nms_range, &job));
-        for (int64_t u = 0; u < units; u++)
-            dims[0] += job.counts[u];
+        for (int64_t unit = 0; unit < units; unit++)
+            dims[0] += job.counts[unit];
     }
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
     output = call->out[0].data;
-    for (int64_t u = 0; output != NULL && u < units; u++) {
-        for (int64_t k = 0; k < job.counts[u]; k++, output += 3) {
-            output[0] = u / plan->classes;
-            output[1] = u % plan->classes;
-            output[2] = job.lists[u * plan->room + k];
+    for (int64_t unit = 0; output != NULL && unit < units; unit++) {
+        for (int64_t position = 0; position < job.counts[unit]; position++, output += 3) {
+            output[0] = unit / plan->classes;
+            output[1] = unit % plan->classes;
+            output[2] = job.lists[unit * plan->room + position];
         }
     }
 done:
     return status;
 }
 
-/* Each list is sorted by score; then a box is compared with those kept before it until one overlaps. Boxes that overlap
- * none are kept and meet all, the others about half; once a list is full nobody is compared any more. How many boxes
- * reach the score threshold only the data says: all are expected to. */
+/* Each list is sorted by score; then a box is compared with the kept ones until one overlaps. Kept boxes are compared
+ * with all, the others with about half. After a list is full, no more boxes are compared. The number of boxes that
+ * exceed the score threshold depends on data; the estimate assumes all. */
 static void cost_nms(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *scores = &shapes->in[1], *output = &shapes->out[0];
-    double lists, n, kept, most, seen;
+    double lists, boxes, kept, limit, rejected;
 
     (void)node;
     if (scores->rank != 3 || scores->count <= 0)
         return;
     lists = (double)(scores->dims[0] * scores->dims[1]);
-    n = (double)scores->dims[2];
+    boxes = (double)scores->dims[2];
     kept = (output->count > 0 ? (double)output->count / 3 : lists) / lists;
-    most = n;
+    limit = boxes;
     if (shapes->in_count > 2 && shapes->in[2].data != NULL)
-        most = (double)most_boxes(shapes->in, shapes->in_count, scores->dims[2]);
-    seen = kept < 0.9 * most ? n - kept : kept / 2; /* those that are compared and not kept */
-    work_cost(shapes, lists * (5 * n + (kept * kept / 2 + (seen < n ? seen : n) * kept / 4) / 8), 2, lists, cost);
+        limit = (double)most_boxes(shapes->in, shapes->in_count, scores->dims[2]);
+    rejected = kept < 0.9 * limit ? boxes - kept : kept / 2; /* boxes that are compared and not kept */
+    work_cost(shapes, lists * (5 * boxes + (kept * kept / 2 + (rejected < boxes ? rejected : boxes) * kept / 4) / 8), 2,
+              lists, cost);
 }
 
 static const kit_kernel kernels[] = {

@@ -1,6 +1,6 @@
-/* NonZero (ONNX 9, 13) and Compress (9, 11): what the data says decides how much there is, so the output is allocated
- * by the run. */
+/* NonZero (ONNX 9, 13) and Compress (9, 11). The output sizes depend on data, so the run allocates the outputs. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -10,12 +10,12 @@
 
 #define FLAGS(type, bits)                                                                                              \
     for (int64_t i = begin; i < end; i++)                                                                              \
-    flags[i] = (type)(((const type *)x->data)[i] << (bits)) != 0
+    flags[i] = (type)(((const type *)input->data)[i] << (bits)) != 0
 
-/* flags[i] = element i is not zero. The sign of a float does not count; a string counts when it is not empty. */
-static void find_non_zero(const kit_tensor *x, int64_t begin, int64_t end, uint8_t *flags)
+/* flags[i] = element i is not zero. The sign of a float is ignored; a string counts if it is not empty. */
+static void find_non_zero(const kit_tensor *input, int64_t begin, int64_t end, uint8_t *flags)
 {
-    switch (x->dtype) {
+    switch (input->dtype) {
     case INLAY_FLOAT:
         FLAGS(uint32_t, 1);
         break;
@@ -28,15 +28,15 @@ static void find_non_zero(const kit_tensor *x, int64_t begin, int64_t end, uint8
         break;
     case INLAY_COMPLEX64:
         for (int64_t i = begin; i < end; i++)
-            flags[i] = ((const float *)x->data)[2 * i] != 0 || ((const float *)x->data)[2 * i + 1] != 0;
+            flags[i] = ((const float *)input->data)[2 * i] != 0 || ((const float *)input->data)[2 * i + 1] != 0;
         break;
     case INLAY_COMPLEX128:
         for (int64_t i = begin; i < end; i++)
-            flags[i] = ((const double *)x->data)[2 * i] != 0 || ((const double *)x->data)[2 * i + 1] != 0;
+            flags[i] = ((const double *)input->data)[2 * i] != 0 || ((const double *)input->data)[2 * i + 1] != 0;
         break;
     case INLAY_STRING:
         for (int64_t i = begin; i < end; i++)
-            flags[i] = ((const inlay_str *)x->data)[i].bytes > 0;
+            flags[i] = ((const inlay_str *)input->data)[i].bytes > 0;
         break;
     case INLAY_BOOL:
     case INLAY_INT8:
@@ -57,7 +57,7 @@ static void find_non_zero(const kit_tensor *x, int64_t begin, int64_t end, uint8
 }
 #undef FLAGS
 
-/* A byte for each element. */
+/* The workspace has one byte per element. */
 static inlay_status shape_non_zero(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     (void)state;
@@ -66,44 +66,45 @@ static inlay_status shape_non_zero(const void *state, kit_plan *plan, inlay_diag
     return INLAY_OK;
 }
 
-/* Indexes of the elements that are not zero, [rank, count]; a scalar has no axis to name: [0, count]. */
+/* Writes the indexes of the nonzero elements: [rank, count]. A scalar has no axis: [0, count]. */
 static inlay_status run_non_zero(const kit_call *call)
 {
-    const kit_tensor *x = &call->in[0];
-    const int64_t columns = x->rank > 0 ? x->dims[x->rank - 1] : 1;
-    int64_t dims[2] = { x->rank, 0 }, index[INLAY_MAX_RANK] = { 0 }, at = 0;
+    const kit_tensor *input = &call->in[0];
+    const int64_t columns = input->rank > 0 ? input->dims[input->rank - 1] : 1;
+    int64_t dims[2] = { input->rank, 0 }, index[INLAY_MAX_RANK] = { 0 }, at = 0;
     uint8_t *flags = call->workspace;
     inlay_status status;
     int64_t *output;
 
-    find_non_zero(x, 0, x->count, flags);
-    for (int64_t i = 0; i < x->count; i++)
+    find_non_zero(input, 0, input->count, flags);
+    for (int64_t i = 0; i < input->count; i++)
         dims[1] += flags[i];
     status = kit_alloc_output(call, 0, 2, dims);
-    if (status != INLAY_OK || call->out[0].data == NULL || x->rank == 0)
+    if (status != INLAY_OK || call->out[0].data == NULL || input->rank == 0)
         return status;
     output = call->out[0].data;
-    for (int64_t row = 0; columns > 0 && row < x->count / columns; row++, flags += columns) {
-        int64_t *last = output + (x->rank - 1) * dims[1];
+    for (int64_t row = 0; columns > 0 && row < input->count / columns; row++, flags += columns) {
+        int64_t *last = output + (input->rank - 1) * dims[1];
         const int64_t begin = at;
 
-        for (int64_t i = 0; i < columns && at < dims[1]; i++) { /* no branch that data decides */
+        for (int64_t i = 0; i < columns && at < dims[1]; i++) { /* no data-dependent branch */
             last[at] = i;
             at += flags[i];
         }
-        for (uint32_t d = 0; d + 1 < x->rank; d++)
-            for (int64_t k = begin; k < at; k++)
-                output[d * dims[1] + k] = index[d];
-        for (uint32_t d = x->rank - 1; d-- > 0;) {
-            if (++index[d] < x->dims[d])
+        for (uint32_t axis = 0; axis + 1 < input->rank; axis++)
+            for (int64_t found = begin; found < at; found++)
+                output[axis * dims[1] + found] = index[axis];
+        for (uint32_t axis = input->rank - 1; axis-- > 0;) {
+            if (++index[axis] < input->dims[axis])
                 break;
-            index[d] = 0;
+            index[axis] = 0;
         }
     }
+    INLAY_CHECK(at == dims[1]);
     return INLAY_OK;
 }
 
-/* Each element is looked at three times, each that is found is written down by axis. */
+/* Each element is read three times; each nonzero element writes one index per axis. */
 static void cost_non_zero(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     (void)node;
@@ -127,43 +128,46 @@ static inlay_status prepare_compress(const kit_node *node, void **out_state, inl
     return status;
 }
 
-/* Keeps the slices whose condition holds; a condition shorter than the axis drops the rest. */
+/* Keeps the slices whose condition is true; a condition shorter than the axis drops the rest. */
 static inlay_status run_compress(const kit_call *call)
 {
     const compress_state *state = call->state;
-    const kit_tensor *x = &call->in[0], *condition = &call->in[1];
+    const kit_tensor *input = &call->in[0], *condition = &call->in[1];
     const uint8_t *keep = condition->data;
     int64_t dims[INLAY_MAX_RANK], kept = 0, length, outer, block, count;
-    uint32_t axis = 0, rank = state->flat ? 1 : x->rank;
+    uint32_t axis = 0, rank = state->flat ? 1 : input->rank;
     inlay_status status;
     char *to;
 
     if (!state->flat) {
-        status = arg_axis(call->diag, state->axis, x->rank, "axis", &axis);
+        status = arg_axis(call->diag, state->axis, input->rank, "axis", &axis);
         if (status != INLAY_OK)
             return status;
-        memcpy(dims, x->dims, x->rank * sizeof *dims);
+        memcpy(dims, input->dims, input->rank * sizeof *dims);
     }
-    length = state->flat ? x->count : x->dims[axis];
+    length = state->flat ? input->count : input->dims[axis];
     if (condition->rank != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "condition has rank %u; it must be a vector",
                           condition->rank);
     count = condition->count < length ? condition->count : length;
     for (int64_t i = 0; i < condition->count; i++) {
         if (keep[i] != 0 && i >= length)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "condition[%lld] holds, but there are %lld slices",
-                              (long long)i, (long long)length);
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                              "condition[%lld] is true, but the input has %lld slices", (long long)i,
+                              (long long)length);
         kept += keep[i] != 0;
     }
+    INLAY_CHECK(state->flat || axis < input->rank);
     dims[axis] = kept;
     status = kit_alloc_output(call, 0, rank, dims);
-    if (status != INLAY_OK || call->out[0].data == NULL || x->count == 0)
+    if (status != INLAY_OK || call->out[0].data == NULL || input->count == 0)
         return status;
-    outer = state->flat ? 1 : strided_product(x->dims, 0, axis);
-    block = (state->flat ? 1 : strided_product(x->dims, axis + 1, x->rank)) * strided_element_bytes(x->dtype);
+    outer = state->flat ? 1 : strided_product(input->dims, 0, axis);
+    block =
+        (state->flat ? 1 : strided_product(input->dims, axis + 1, input->rank)) * strided_element_bytes(input->dtype);
     to = call->out[0].data;
-    for (int64_t o = 0; o < outer; o++) {
-        const char *from = (const char *)x->data + o * length * block;
+    for (int64_t outer_index = 0; outer_index < outer; outer_index++) {
+        const char *from = (const char *)input->data + outer_index * length * block;
 
         for (int64_t i = 0; i < count; i++) {
             if (keep[i] == 0)
@@ -175,18 +179,18 @@ static inlay_status run_compress(const kit_call *call)
     return INLAY_OK;
 }
 
-/* What is kept is read and written, slice by slice. */
+/* Kept slices are read and written one at a time. */
 static void cost_compress(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    const kit_tensor *x = &shapes->in[0], *condition = &shapes->in[1];
+    const kit_tensor *input = &shapes->in[0], *condition = &shapes->in[1];
     double slices = work_count(condition);
 
-    if (kit_attr(node->info, "axis") != NULL && x->count > 0 && x->rank > 0) {
+    if (kit_attr(node->info, "axis") != NULL && input->count > 0 && input->rank > 0) {
         int64_t axis = kit_attr_int(node->info, "axis", 0);
 
-        axis += axis < 0 ? (int64_t)x->rank : 0;
-        for (int64_t d = 0; d < axis && d < (int64_t)x->rank; d++)
-            slices *= (double)x->dims[d];
+        axis += axis < 0 ? (int64_t)input->rank : 0;
+        for (int64_t d = 0; d < axis && d < (int64_t)input->rank; d++)
+            slices *= (double)input->dims[d];
     }
     cost->bytes_read = cost->bytes_written + (uint64_t)work_count(condition);
     work_cost(shapes, slices, 3, 1, cost);

@@ -1,5 +1,6 @@
 /* OneHot: ONNX 9, 11. Fills with the off value and sets one element per index. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -22,23 +23,24 @@ typedef struct one_hot_job {
     const kit_tensor *indices;
     const char *values; /* off, on */
     char *out;
-    int64_t depth, inner; /* elements behind the new axis */
+    int64_t depth, inner; /* inner: elements after the new axis */
     uint32_t element;
 } one_hot_job;
 
-/* Units are indexes of the axes in front of the new one. */
+/* Processes a range of indexes of the axes before the new one. */
 static inlay_status one_hot_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const one_hot_job *job = user;
     const int64_t plane = job->depth * job->inner;
 
+    INLAY_CHECK(job->depth > 0 && job->inner > 0);
     (void)worker;
     strided_fill(job->out + begin * plane * job->element, job->values, job->element, (end - begin) * plane);
     for (int64_t i = begin * job->inner; i < end * job->inner; i++) {
         int64_t index = convert_get_i64(job->indices->dtype, job->indices->data, i);
 
         index = index < 0 ? index + job->depth : index;
-        if (index >= 0 && index < job->depth) /* OneHot-11: out of range, all stay off */
+        if (index >= 0 && index < job->depth) /* OneHot-11: for an index out of range all are off */
             memcpy(job->out + (i / job->inner * plane + index * job->inner + i % job->inner) * job->element,
                    job->values + job->element, job->element);
     }

@@ -1,9 +1,10 @@
 /* Pad: ONNX 1, 2 (attributes), 11, 13, 18, 19, 21, 23, 24, 25 (inputs; axes from 18, mode wrap from 19).
  *
- * The axes behind the last padded one travel as one block, and each axis gets a table that says which index of the
- * input an index of the output shows (-1: the constant). So every mode is the same loop over rows, with a memcpy of the
- * part that the input covers. Negative pads cut the input first. */
+ * The axes after the last padded one are moved as one block. Each axis gets a table that maps an index of the output to
+ * one of the input (-1: the constant). So every mode is the same loop over rows, with a memcpy of the part that the
+ * input covers. Negative pads crop the input first. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -44,7 +45,7 @@ done:
     return status;
 }
 
-/* Room for one table per axis, which hold the indexes of the output's axes, and for the bytes of packed elements. */
+/* The workspace has a table per axis with an entry for each index of the output, and the bytes of unpacked elements. */
 static inlay_status shape_pad(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
@@ -60,20 +61,20 @@ static inlay_status shape_pad(const void *state, kit_plan *plan, inlay_diag *dia
     return INLAY_OK;
 }
 
-/* before[i] and after[i], 0 for the axes that are not named; checked against the output's dims. */
+/* Reads before[i] and after[i], 0 for axes that are not listed; checks them against the output's dims. */
 static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *after)
 {
     const pad_state *state = call->state;
     const kit_tensor *input = &call->in[0];
     const bool has_axes = !state->by_attributes && kit_has_input(call, 3);
     const int64_t count = has_axes ? call->in[3].count : (int64_t)input->rank;
-    const int64_t have = state->by_attributes ? state->pad_count : call->in[1].count;
+    const int64_t pad_count = state->by_attributes ? state->pad_count : call->in[1].count;
     int64_t dims[INLAY_MAX_RANK];
     uint32_t seen = 0;
 
-    if (have != 2 * count)
+    if (pad_count != 2 * count)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "pads has %lld values; %lld axes need %lld",
-                          (long long)have, (long long)count, 2 * (long long)count);
+                          (long long)pad_count, (long long)count, 2 * (long long)count);
     memset(before, 0, input->rank * sizeof *before);
     memset(after, 0, input->rank * sizeof *after);
     for (int64_t i = 0; i < count; i++) {
@@ -84,7 +85,7 @@ static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *af
         if (status != INLAY_OK)
             return status;
         if ((seen >> axis & 1) != 0)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axes names axis %u twice", axis);
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axes contains axis %u twice", axis);
         seen |= 1u << axis;
         before[axis] = state->by_attributes ? state->pads[i] : arg_index(&call->in[1], i);
         after[axis] = state->by_attributes ? state->pads[count + i] : arg_index(&call->in[1], count + i);
@@ -97,32 +98,33 @@ static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *af
     return arg_expect_dims(call->diag, &call->out[0], input->rank, dims);
 }
 
-/* Which index of the input the output's index shows, when `inside` of its `size` lie in [0, kept). */
-static int64_t map_index(uint32_t mode, int64_t i, int64_t kept)
+/* The index of the input for an index relative to the padding; `kept` is the size after cropping. -1: the constant. */
+static int64_t map_index(uint32_t mode, int64_t index, int64_t kept)
 {
     int64_t period;
 
-    if (i >= 0 && i < kept)
-        return i;
+    INLAY_CHECK(kept > 0);
+    if (index >= 0 && index < kept)
+        return index;
     switch (mode) {
     case MODE_EDGE:
-        return i < 0 ? 0 : kept - 1;
+        return index < 0 ? 0 : kept - 1;
     case MODE_WRAP:
-        i %= kept;
-        return i < 0 ? i + kept : i;
+        index %= kept;
+        return index < 0 ? index + kept : index;
     case MODE_REFLECT:
         if (kept == 1)
             return 0;
         period = 2 * (kept - 1);
-        i %= period;
-        i = i < 0 ? i + period : i;
-        return i < kept ? i : period - i;
+        index %= period;
+        index = index < 0 ? index + period : index;
+        return index < kept ? index : period - index;
     default:
         return -1;
     }
 }
 
-/* Fills map (size entries) for one axis; *first and *length say which part of the output the input covers as it is. */
+/* Fills map (size entries) for one axis. *first and *length: the range of the output that is a copy of the input. */
 static void map_axis(uint32_t mode, int64_t dim, int64_t before, int64_t after, int64_t *map, int64_t size,
                      int64_t *first, int64_t *length)
 {
@@ -135,38 +137,38 @@ static void map_axis(uint32_t mode, int64_t dim, int64_t before, int64_t after, 
     }
     *first = start < size ? start : size;
     *length = kept <= 0 ? 0 : kept < size - *first ? kept : size - *first;
+    INLAY_CHECK(*first >= 0 && *first + *length <= size);
 }
 
 typedef struct pad_job {
     const char *in;
     char *out;
     const int64_t *maps[INLAY_MAX_RANK];
-    int64_t steps[INLAY_MAX_RANK]; /* bytes of the input */
-    const int64_t *dims;           /* of the output */
-    uint32_t rank;                 /* axes up to the last padded one, which is the row */
+    int64_t steps[INLAY_MAX_RANK]; /* strides of the input in bytes */
+    const int64_t *dims;           /* dims of the output */
+    uint32_t rank;                 /* axes up to the last padded one, which is the axis of rows */
     uint32_t element;
-    int64_t block; /* bytes behind the row's axis */
+    int64_t block; /* bytes per position of a row */
     int64_t first, length;
-    bool brief; /* margins of the constant, of at most BRIEF bytes, with at least as many between them */
-    _Alignas(double) char value[BRIEF]; /* the constant; again and again where brief */
+    bool brief; /* constant margins of at most BRIEF bytes, with at least BRIEF bytes of input between them */
+    _Alignas(double) char value[BRIEF]; /* the constant; repeated if brief */
 } pad_job;
 
-/* Positions [begin, end) of a row from where the map says; all of them are in the input. Compiled for each usual size.
- */
+/* Copies positions [begin, end) of a row as mapped; all of them are in the input. Inlined once for each usual size. */
 static inline void pad_from(const int64_t *map, const char *row, char *out, int64_t begin, int64_t end, int64_t block)
 {
     for (int64_t i = begin; i < end; i++)
         memcpy(out + i * block, row + map[i] * block, (size_t)block);
 }
 
-/* Positions [begin, end) of the row that starts at `out`, which are not those of the input in their order. */
+/* Writes positions [begin, end) of the row at `out`, which are not a plain copy of the input. */
 static void pad_columns(const pad_job *job, const char *row, char *out, int64_t begin, int64_t end)
 {
     const int64_t *map = job->maps[job->rank - 1];
 
     if (begin >= end)
         return;
-    if (map[begin] < 0 && job->block == 1) { /* the constant's: then all of them are */
+    if (map[begin] < 0 && job->block == 1) { /* the constant: then all positions are */
         memset(out + begin, job->value[0], (size_t)(end - begin));
         return;
     }
@@ -192,8 +194,8 @@ static void pad_columns(const pad_job *job, const char *row, char *out, int64_t 
     }
 }
 
-/* A row of which the input covers a part. Brief margins are written as BRIEF bytes: what follows overwrites the excess,
- * except behind the last row, whose margin is written as it is. */
+/* Writes a row that contains input. Brief margins are written as BRIEF bytes: the next writes overwrite the excess. The
+ * margin after the last row is written exactly. */
 static inline void pad_row(const pad_job *job, const char *row, char *out, bool is_last)
 {
     const int64_t end = job->first + job->length;
@@ -216,15 +218,16 @@ static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     const pad_job *job = user;
     const uint32_t last = job->rank - 1;
     const int64_t columns = job->dims[last];
-    int64_t index[INLAY_MAX_RANK] = { 0 }, rest = begin;
+    int64_t index[INLAY_MAX_RANK] = { 0 }, remaining = begin;
     char *out = job->out + begin * columns * job->block;
 
+    INLAY_CHECK(job->rank >= 1 && job->rank <= INLAY_MAX_RANK);
     (void)worker;
     for (uint32_t i = last; i-- > 0;) {
-        index[i] = rest % job->dims[i];
-        rest /= job->dims[i];
+        index[i] = remaining % job->dims[i];
+        remaining /= job->dims[i];
     }
-    for (int64_t r = begin; r < end; r++, out += columns * job->block) {
+    for (int64_t row_index = begin; row_index < end; row_index++, out += columns * job->block) {
         const char *row = job->in;
 
         for (uint32_t i = 0; i < last && row != NULL; i++)
@@ -232,7 +235,7 @@ static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t wo
         if (row == NULL)
             strided_fill(out, job->value, job->element, columns * job->block / job->element);
         else
-            pad_row(job, row, out, r + 1 == end);
+            pad_row(job, row, out, row_index + 1 == end);
         for (uint32_t i = last; i-- > 0;) {
             if (++index[i] < job->dims[i])
                 break;
@@ -242,7 +245,7 @@ static inlay_status pad_rows(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-/* The element to pad with; without one it is 0, false or the empty string. */
+/* Reads the constant; the default is 0, false or the empty string. */
 static void read_value(const kit_call *call, char value[BRIEF])
 {
     const pad_state *state = call->state;
@@ -275,7 +278,7 @@ static inlay_status run_pad(const kit_call *call)
     for (uint32_t i = 0; i < input->rank; i++) {
         if (state->mode != MODE_CONSTANT &&
             input->dims[i] + (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0) <= 0)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has nothing left to %s", i,
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has no elements left to %s", i,
                               state->mode == MODE_REFLECT ? "reflect"
                               : state->mode == MODE_EDGE  ? "repeat"
                                                           : "wrap");
@@ -290,21 +293,22 @@ static inlay_status run_pad(const kit_call *call)
     }
     read_value(call, job.value);
     if (state->mode == MODE_CONSTANT && job.rank > 0) {
-        const int64_t rest = output->dims[last] - job.first - job.length;
+        const int64_t margin_after = output->dims[last] - job.first - job.length;
 
-        job.brief = job.length * job.block >= BRIEF && job.first * job.block <= BRIEF && rest * job.block <= BRIEF;
+        job.brief =
+            job.length * job.block >= BRIEF && job.first * job.block <= BRIEF && margin_after * job.block <= BRIEF;
     }
     for (uint32_t i = job.element; job.brief && i < BRIEF; i += job.element)
         memcpy(job.value + i, job.value, job.element);
     if (packed) {
         uint8_t *bytes = (uint8_t *)map;
 
-        /* map has passed the axes up to the last padded one: the rest of the index area is unused. */
+        /* map points after the tables of the padded axes; the rest of that area is unused. */
         strided_unpack(input->dtype, input->data, input->count, bytes);
         job.in = (const char *)bytes;
         job.out = (char *)bytes + input->count;
     }
-    if (job.rank == 0) /* a scalar: there is nothing to pad */
+    if (job.rank == 0) /* a scalar cannot be padded */
         memcpy(job.out, job.in, job.element);
     else
         INLAY_TRY(kit_parallel(call, strided_product(output->dims, 0, last),

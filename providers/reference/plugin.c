@@ -1,4 +1,4 @@
-/* The reference provider: every operator in plain C. */
+/* The reference provider: every operator in portable C. */
 #include "operator_settings.h"
 #include "reference_tables.h"
 #include "simd/cpu.h"
@@ -10,8 +10,8 @@ static const kit_table *const tables[] = {
 #undef TABLE
 };
 
-/* The preview domains of ONNX may change under the feet of their users, and do: Adam's first test data contradict its
- * schema. So who runs them says so. */
+/* The definitions of ONNX's preview domains may change at any time: Adam's first test data contradict its schema.
+ * Therefore they are supported only with an option. */
 static const inlay_option options[] = {
     { .name = "preview",
       .kind = INLAY_OPTION_BOOL,
@@ -21,10 +21,10 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32",
-      .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
+      .doc = "strict = matrix multiplications add few terms in a row; the session option of that name sets it" },
 };
 
-/* What it shares with other providers has kernels for more than plain C, too: not here. */
+/* Code shared with other providers also has kernels for instruction set extensions: disable them. */
 static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
     const inlay_status status = cpu_cap("baseline", diag);

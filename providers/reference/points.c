@@ -1,5 +1,6 @@
-/* points.c - see points.h; no kernels here. */
+/* points.c - see points.h. It contains no kernels. */
 #include "points.h"
+#include "inlay/check.h"
 #include "simd/move_set.h"
 
 int64_t points_floats(int64_t channels, int64_t pixels)
@@ -28,7 +29,7 @@ static inlay_status turn_range(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-inlay_status points_turn(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out)
+inlay_status points_transpose(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out)
 {
     turn_job job = { input, out, channels, pixels };
 
@@ -36,33 +37,37 @@ inlay_status points_turn(const kit_call *call, const float *input, int64_t chann
     return kit_parallel(call, pixels, 65536 / (channels + 1) + 64, turn_range, &job);
 }
 
-/* Four corners, added to output where it `goes_on`. */
-static inline __attribute__((always_inline)) void mix_four(const float *const row[4], const float w[4], int64_t count,
-                                                           float *restrict output, const bool goes_on)
+/* The weighted sum of four corners; added to output if `accumulates`. */
+static inline __attribute__((always_inline)) void interpolate_four(const float *const row[4], const float weight[4],
+                                                                   int64_t count, float *restrict output,
+                                                                   const bool accumulates)
 {
-    for (int64_t c = 0; c < count; c++) {
-        const float sum = (w[0] * row[0][c] + w[1] * row[1][c]) + (w[2] * row[2][c] + w[3] * row[3][c]);
-        output[c] = goes_on ? output[c] + sum : sum;
+    for (int64_t channel = 0; channel < count; channel++) {
+        const float sum = (weight[0] * row[0][channel] + weight[1] * row[1][channel]) +
+                          (weight[2] * row[2][channel] + weight[3] * row[3][channel]);
+        output[channel] = accumulates ? output[channel] + sum : sum;
     }
 }
 
-void points_mix(const struct points *points, int64_t first, int64_t count, int64_t n, float *restrict output)
+void points_interpolate(const struct points *points, int64_t first, int64_t count, int64_t point_count,
+                        float *restrict output)
 {
-    for (int64_t i = 0; i < n; i++, output += count) {
-        for (int64_t k = 0; k < points->corners; k += 4) {
+    INLAY_CHECK(points->corners % 4 == 0 && first >= 0 && first + count <= points->channels);
+    for (int64_t point = 0; point < point_count; point++, output += count) {
+        for (int64_t corner = 0; corner < points->corners; corner += 4) {
             const float *row[4];
-            float w[4];
+            float weight[4];
 
             for (int64_t j = 0; j < 4; j++) {
-                const int32_t at = points->index[(k + j) * points->step + i];
+                const int32_t at = points->index[(corner + j) * points->step + point];
 
                 row[j] = points->input + (at < 0 ? points->pixels : at) * points->channels + first;
-                w[j] = points->weight[(k + j) * points->step + i];
+                weight[j] = points->weight[(corner + j) * points->step + point];
             }
-            if (k == 0)
-                mix_four(row, w, count, output, false);
+            if (corner == 0)
+                interpolate_four(row, weight, count, output, false);
             else
-                mix_four(row, w, count, output, true);
+                interpolate_four(row, weight, count, output, true);
         }
     }
 }

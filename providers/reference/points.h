@@ -1,27 +1,26 @@
-/* points.h - images of floats sampled between their pixels, all channels of a point at once: what GridSample and
- * DeformConv are made of.
+/* points.h - sampling of float images between pixels, all channels of a point at once, for GridSample and DeformConv.
  *
- * The image is turned first, so that the channels of a pixel lie together, and what a point needs is a few rows. */
+ * The image is transposed first, so that the channels of a pixel are contiguous. A point then reads a few rows. */
 #ifndef POINTS_H
 #define POINTS_H
 #include "instance.h"
 #include "inlay/kit.h"
 
-enum { POINTS_FEW = 8 /* with fewer channels turning takes longer than picking */ };
+enum { POINTS_FEW = 8 /* with fewer channels, transposing takes longer than gathering */ };
 
-/* Floats of a turned image; the row behind the last pixel is 0. -1: too many. */
+/* Floats of a transposed image, including the row of zeros after the last pixel. -1: too many. */
 int64_t points_floats(int64_t channels, int64_t pixels);
-/* input [channels, pixels] as [pixels + 1, channels], on the pool. */
-inlay_status points_turn(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out);
+/* Transposes input [channels, pixels] to out [pixels + 1, channels], on the thread pool. */
+inlay_status points_transpose(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out);
 
 struct points {
-    const float *input; /* turned */
+    const float *input; /* transposed */
     int64_t channels, pixels;
-    const int32_t *index;  /* [corners] of arrays that are `step` apart, an element a point; -1: a pixel that is 0 */
-    const float *weight;   /* the same */
+    const int32_t *index;  /* [corners] arrays, `step` apart, one element per point; -1: a pixel with value 0 */
+    const float *weight;   /* same layout */
     int64_t step, corners; /* 4 or 16 corners */
 };
 
-/* output[i][c] = the corners of point i times their weights, added, in channel first + c: [n, count]. */
-void points_mix(const struct points *points, int64_t first, int64_t count, int64_t n, float *output);
+/* output[i][c] = sum over the corners of point i of pixel times weight, in channel first + c: [point_count, count]. */
+void points_interpolate(const struct points *points, int64_t first, int64_t count, int64_t point_count, float *output);
 #endif

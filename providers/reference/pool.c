@@ -1,13 +1,14 @@
 /* MaxPool (ONNX 1, 8, 10, 11, 12, 22), AveragePool (1, 7, 10, 11, 19, 22), LpPool (1, 2, 11, 18, 22), any number of
  * spatial axes. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "pool.h"
 #include "simd/vecmath.h"
 #include "work.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* windows that are looked at together */ };
+enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* windows that are processed together */ };
 enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
 
 #define BODY "pool.inc"
@@ -66,7 +67,7 @@ enum { PAD_EXPLICIT, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER };
 
 typedef struct pool_state {
     uint32_t kind;
-    uint32_t rank; /* of the kernel */
+    uint32_t rank; /* spatial axes of the kernel */
     uint32_t auto_pad;
     bool ceil_mode, include_pad, column_major;
     double p;
@@ -74,18 +75,18 @@ typedef struct pool_state {
     int64_t pads[2 * INLAY_MAX_RANK]; /* all begins, then all ends */
 } pool_state;
 
-/* An attribute with `count` entries, all at least `least`; `otherwise` when the node has none. */
+/* Reads an attribute with `count` entries, all at least `least`; `otherwise` if the node does not have it. */
 static inlay_status pool_ints(const kit_node *node, const char *name, uint32_t count, int64_t least, int64_t otherwise,
                               int64_t *out, inlay_diag *diag)
 {
-    uint32_t n;
-    const int64_t *values = kit_attr_ints(node->info, name, &n);
+    uint32_t entries;
+    const int64_t *values = kit_attr_ints(node->info, name, &entries);
 
-    if (n != 0 && n != count)
+    if (entries != 0 && entries != count)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%s has %u entries; with this kernel_shape it must have %u", name,
-                          n, count);
+                          entries, count);
     for (uint32_t i = 0; i < count; i++) {
-        out[i] = n == 0 ? otherwise : values[i];
+        out[i] = entries == 0 ? otherwise : values[i];
         if (out[i] < least || out[i] > INT32_MAX)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "%s[%u] is %lld; it must be at least %lld and below 2^31",
                               name, i, (long long)out[i], (long long)least);
@@ -102,7 +103,7 @@ static inlay_status pool_attributes(const kit_node *node, pool_state *state, inl
 
     (void)kit_attr_ints(info, "kernel_shape", &state->rank);
     if (state->rank == 0 || state->rank > INLAY_MAX_RANK - 2)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_shape has %u entries; it must have one a spatial axis",
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "kernel_shape has %u entries; it must have one per spatial axis",
                           state->rank);
     INLAY_TRY(pool_ints(node, "kernel_shape", state->rank, 1, 1, state->kernel, diag));
     INLAY_TRY(pool_ints(node, "strides", state->rank, 1, 1, state->strides, diag));
@@ -148,12 +149,13 @@ static inlay_status prepare_pool(const kit_node *node, void **out_state, inlay_d
 
 /* ------------------------------------------------------------------ shapes */
 
-/* Fills out and the pads of an axis whose other members are set (ONNX AveragePool-22: output shape). Rounding up does
- * not make a window that would start in the padding behind the input. */
+/* Computes `out` and the pads of an axis whose other members are set (ONNX AveragePool-22: output shape). With rounding
+ * up, a window that would start in the padding after the input is dropped. */
 static void pool_axis_size(const pool_state *state, pool_axis *axis)
 {
-    int64_t reach = (axis->kernel - 1) * axis->dilation + 1, room, total;
+    int64_t reach = (axis->kernel - 1) * axis->dilation + 1, slack, total;
 
+    INLAY_CHECK(axis->kernel > 0 && axis->stride > 0 && axis->dilation > 0);
     if (state->auto_pad == PAD_SAME_UPPER || state->auto_pad == PAD_SAME_LOWER) {
         axis->out = (axis->in + axis->stride - 1) / axis->stride;
         total = (axis->out - 1) * axis->stride + reach - axis->in;
@@ -164,18 +166,18 @@ static void pool_axis_size(const pool_state *state, pool_axis *axis)
     }
     if (state->auto_pad == PAD_VALID)
         axis->pad_begin = axis->pad_end = 0;
-    room = axis->in + axis->pad_begin + axis->pad_end - reach;
-    if (room < 0) {
+    slack = axis->in + axis->pad_begin + axis->pad_end - reach;
+    if (slack < 0) {
         axis->out = 0;
         return;
     }
-    axis->out = room / axis->stride + 1;
-    if (state->ceil_mode && state->auto_pad != PAD_VALID && room % axis->stride != 0 &&
+    axis->out = slack / axis->stride + 1;
+    if (state->ceil_mode && state->auto_pad != PAD_VALID && slack % axis->stride != 0 &&
         axis->out * axis->stride < axis->in + axis->pad_begin)
         axis->out++;
 }
 
-/* A worker's: the folded row, and a row of results. */
+/* Scratch bytes of a worker: the combined row, and a row of results. */
 static uint64_t scratch_bytes(const pool_plan *plan, uint32_t acc_bytes)
 {
     return ((uint64_t)(plan->width + plan->axes[plan->rank - 1].out) * acc_bytes + 63) / 64 * 64;
@@ -183,58 +185,59 @@ static uint64_t scratch_bytes(const pool_plan *plan, uint32_t acc_bytes)
 
 static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const pool_state *s = state;
+    const pool_state *attributes = state;
     const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
-    pool_axis axes[INLAY_MAX_RANK], *axis = &axes[s->rank - 1];
+    pool_axis axes[INLAY_MAX_RANK], *axis = &axes[attributes->rank - 1];
     uint32_t acc_bytes = input->dtype == INLAY_DOUBLE ? 8 : 4;
-    pool_plan *p;
+    pool_plan *pool;
 
-    if (input->rank != s->rank + 2)
+    INLAY_CHECK(attributes->rank >= 1 && attributes->rank <= INLAY_MAX_RANK - 2);
+    if (input->rank != attributes->rank + 2)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X has rank %u; with this kernel_shape it must have %u",
-                          input->rank, s->rank + 2);
-    for (uint32_t d = 0; d < s->rank; d++) {
-        axes[d] = (pool_axis){ .in = input->dims[2 + d],
-                               .kernel = s->kernel[d],
-                               .stride = s->strides[d],
-                               .dilation = s->dilations[d],
-                               .pad_begin = s->pads[d],
-                               .pad_end = s->pads[s->rank + d] };
-        pool_axis_size(s, &axes[d]);
-        if (output->count >= 0 && output->dims[2 + d] != axes[d].out)
-            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "spatial axis %u gives %lld windows where %lld were expected",
-                              d, (long long)axes[d].out, (long long)output->dims[2 + d]);
+                          input->rank, attributes->rank + 2);
+    for (uint32_t index = 0; index < attributes->rank; index++) {
+        axes[index] = (pool_axis){ .in = input->dims[2 + index],
+                                   .kernel = attributes->kernel[index],
+                                   .stride = attributes->strides[index],
+                                   .dilation = attributes->dilations[index],
+                                   .pad_begin = attributes->pads[index],
+                                   .pad_end = attributes->pads[attributes->rank + index] };
+        pool_axis_size(attributes, &axes[index]);
+        if (output->count >= 0 && output->dims[2 + index] != axes[index].out)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "spatial axis %u gives %lld windows; %lld were expected",
+                              index, (long long)axes[index].out, (long long)output->dims[2 + index]);
     }
-    p = calloc(1, sizeof *p + (output->count > 0 ? (size_t)axis->out * sizeof(float) : 0));
-    if (p == NULL)
+    pool = calloc(1, sizeof *pool + (output->count > 0 ? (size_t)axis->out * sizeof(float) : 0));
+    if (pool == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a pooling");
-    plan->plan = p;
-    memcpy(p->axes, axes, s->rank * sizeof axes[0]);
-    p->rank = s->rank;
-    p->include_pad = s->include_pad;
-    p->column_major = s->column_major;
-    p->p = s->p;
-    p->counts = (float *)(p + 1);
-    p->planes = p->in_plane = p->rows = 1;
+    plan->plan = pool;
+    memcpy(pool->axes, axes, attributes->rank * sizeof axes[0]);
+    pool->rank = attributes->rank;
+    pool->include_pad = attributes->include_pad;
+    pool->column_major = attributes->column_major;
+    pool->p = attributes->p;
+    pool->counts = (float *)(pool + 1);
+    pool->planes = pool->in_plane = pool->rows = 1;
     if (output->count == 0)
         return INLAY_OK;
-    p->planes = input->dims[0] * input->dims[1];
-    for (uint32_t d = s->rank; d-- > 0; p->in_plane *= axes[d].in) {
-        p->steps[d] = p->in_plane;
-        if (d + 1 < s->rank)
-            p->rows *= axes[d].out;
+    pool->planes = input->dims[0] * input->dims[1];
+    for (uint32_t index = attributes->rank; index-- > 0; pool->in_plane *= axes[index].in) {
+        pool->steps[index] = pool->in_plane;
+        if (index + 1 < attributes->rank)
+            pool->rows *= axes[index].out;
     }
-    for (int64_t o = 0; o < axis->out; o++)
-        p->counts[o] = (float)pool_count(p, axis, o);
-    p->width = (axis->out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation + 1;
-    p->sparse = p->width / 8 > axis->in + POOL_GRAIN || axis->kernel / 8 > axis->in;
-    if (p->sparse) { /* what an attribute says costs nothing, only what is in the image does */
-        p->width = p->used = axis->in;
-        plan->workspace_bytes = scratch_bytes(p, acc_bytes) * plan->max_threads;
+    for (int64_t position = 0; position < axis->out; position++)
+        pool->counts[position] = (float)pool_count(pool, axis, position);
+    pool->width = (axis->out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation + 1;
+    pool->sparse = pool->width / 8 > axis->in + POOL_GRAIN || axis->kernel / 8 > axis->in;
+    if (pool->sparse) { /* memory and time depend on the image, not on huge attributes */
+        pool->width = pool->used = axis->in;
+        plan->workspace_bytes = scratch_bytes(pool, acc_bytes) * plan->max_threads;
         return INLAY_OK;
     }
-    p->first = axis->pad_begin < p->width ? axis->pad_begin : p->width;
-    p->used = axis->in < p->width - p->first ? axis->in : p->width - p->first;
-    plan->workspace_bytes = scratch_bytes(p, acc_bytes) * plan->max_threads;
+    pool->first = axis->pad_begin < pool->width ? axis->pad_begin : pool->width;
+    pool->used = axis->in < pool->width - pool->first ? axis->in : pool->width - pool->first;
+    plan->workspace_bytes = scratch_bytes(pool, acc_bytes) * plan->max_threads;
     return INLAY_OK;
 }
 
@@ -244,7 +247,7 @@ typedef struct pool_job {
     const kit_call *call;
     const pool_plan *plan;
     uint32_t kind;
-    int64_t scratch_bytes; /* a worker's */
+    int64_t scratch_bytes; /* per worker */
 } pool_job;
 
 static inlay_status pool_items(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -253,6 +256,7 @@ static inlay_status pool_items(void *user, int64_t begin, int64_t end, uint32_t 
     const kit_call *call = job->call;
     const kit_tensor *input = &call->in[0];
 
+    INLAY_CHECK(pool_rows[job->kind][input->dtype] != NULL && end <= job->plan->planes * job->plan->rows);
     if (kit_has_output(call, 1))
         pool_indices[input->dtype](job->plan, input->data, call->out[0].data, call->out[1].data, begin, end);
     else
@@ -278,7 +282,7 @@ static inlay_status run_pool(const kit_call *call)
     return kit_parallel(call, plan->planes * plan->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);
 }
 
-/* A tap of a window in the image takes a third of a nanosecond; with indices, some nanoseconds. */
+/* A tap inside the image takes about a third of a nanosecond; with indices, several nanoseconds. */
 static void cost_pool(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const double tap_ns = shapes->out_count > 1 && shapes->out[1].dtype != INLAY_UNDEFINED ? 3 : 0.35;

@@ -1,7 +1,8 @@
-/* pool.h - the geometry of pooling windows: sizes of the output, and which input rows an output row comes from. */
+/* pool.h - geometry of pooling: output sizes, and the input rows that contribute to an output row. */
 #ifndef POOL_H
 #define POOL_H
 #include "reference.h"
+#include "inlay/check.h"
 
 /* One spatial axis. */
 typedef struct pool_axis {
@@ -12,35 +13,37 @@ typedef struct pool_axis {
 /* Pooling at concrete shapes. counts is allocated behind the struct. */
 typedef struct pool_plan {
     pool_axis axes[INLAY_MAX_RANK]; /* [rank] spatial axes */
-    int64_t steps[INLAY_MAX_RANK];  /* elements between neighbours along an axis of the input */
+    int64_t steps[INLAY_MAX_RANK];  /* distance in elements between neighbors along an axis of the input */
     uint32_t rank;                  /* at least 1 */
     bool include_pad;               /* padding counts in AveragePool's divisor */
     bool column_major;              /* indices */
     double p;                       /* LpPool */
     int64_t in_plane;               /* elements of a plane of the input */
-    int64_t rows;                   /* output rows of a plane: product of all out but the last */
+    int64_t rows;                   /* output rows of a plane: product of the output sizes but the last */
     int64_t planes;                 /* N * C */
-    /* The folded row: width elements, of which used, from first on, come from the beginning of the input's. Where most
-     * of it would be padding (sparse), it has none, and each window takes the taps that are inside. */
+    /* The combined row has `width` elements; `used` of them, starting at `first`, correspond to the start of the
+     * input's row, the others are padding. If most of it would be padding (`sparse`), there is no combined row, and
+     * each window reads its taps inside the input. */
     int64_t width, first, used;
     bool sparse;
     float *counts; /* [out of the last axis] positions that count, at least 1 */
 } pool_plan;
 
-/* The input rows under one output row. */
+/* The input rows that contribute to one output row. */
 typedef struct pool_window {
-    int64_t taps;   /* rows to come from pool_window_next */
-    int64_t count;  /* positions that count along these axes, at least 1 */
+    int64_t taps;   /* number of calls of pool_window_next() */
+    int64_t count;  /* counted positions along these axes, at least 1 */
     int64_t offset; /* of the first row, in elements of the input */
-    int64_t moved;  /* from there */
+    int64_t moved;  /* distance of the next row from `offset` */
     int64_t index[INLAY_MAX_RANK];
     int64_t spans[INLAY_MAX_RANK]; /* taps inside the input, by axis */
 } pool_window;
 
-/* How many kernel positions of window o lie in [0, limit), and the first of them. */
-static inline int64_t pool_span(const pool_axis *axis, int64_t o, int64_t low, int64_t limit, int64_t *out_first)
+/* The number of kernel positions of window `position` in [low, limit); *out_first is the first of them. */
+static inline int64_t pool_span(const pool_axis *axis, int64_t position, int64_t low, int64_t limit, int64_t *out_first)
 {
-    int64_t start = o * axis->stride - axis->pad_begin;
+    INLAY_CHECK(axis->dilation > 0 && low <= limit);
+    int64_t start = position * axis->stride - axis->pad_begin;
     int64_t first = start >= low ? 0 : (low - start + axis->dilation - 1) / axis->dilation;
     int64_t end = start >= limit ? 0 : (limit - start + axis->dilation - 1) / axis->dilation;
 
@@ -50,38 +53,39 @@ static inline int64_t pool_span(const pool_axis *axis, int64_t o, int64_t low, i
     return end > first ? end - first : 0;
 }
 
-/* The positions of window o that count in an average. */
-static inline int64_t pool_count(const pool_plan *plan, const pool_axis *axis, int64_t o)
+/* The number of positions of window `position` that count in an average. */
+static inline int64_t pool_count(const pool_plan *plan, const pool_axis *axis, int64_t position)
 {
-    int64_t first, n;
+    int64_t first, count;
 
-    n = plan->include_pad ? pool_span(axis, o, -axis->pad_begin, axis->in + axis->pad_end, &first)
-                          : pool_span(axis, o, 0, axis->in, &first);
-    return n > 0 ? n : 1;
+    count = plan->include_pad ? pool_span(axis, position, -axis->pad_begin, axis->in + axis->pad_end, &first)
+                              : pool_span(axis, position, 0, axis->in, &first);
+    return count > 0 ? count : 1;
 }
 
-/* Output row `row` counted over all planes. */
+/* Starts at output row `row`, counted over all planes. */
 static inline void pool_window_at(const pool_plan *plan, int64_t row, pool_window *window)
 {
+    INLAY_CHECK(plan->rank >= 1 && plan->rank <= INLAY_MAX_RANK && plan->rows > 0);
     int64_t rest = row % plan->rows;
 
-    window->taps = plan->in_plane > 0; /* an image without pixels has no rows, whatever its height */
+    window->taps = plan->in_plane > 0; /* an empty image has no rows, even if its height is positive */
     window->count = 1;
     window->moved = 0;
     window->offset = row / plan->rows * plan->in_plane;
     for (uint32_t d = plan->rank - 1; d-- > 0;) {
         const pool_axis *axis = &plan->axes[d];
-        int64_t o = rest % axis->out, first;
+        int64_t position = rest % axis->out, first;
         rest /= axis->out;
-        window->spans[d] = pool_span(axis, o, 0, axis->in, &first);
+        window->spans[d] = pool_span(axis, position, 0, axis->in, &first);
         window->taps *= window->spans[d];
-        window->count *= pool_count(plan, axis, o);
-        window->offset += (o * axis->stride - axis->pad_begin + first * axis->dilation) * plan->steps[d];
+        window->count *= pool_count(plan, axis, position);
+        window->offset += (position * axis->stride - axis->pad_begin + first * axis->dilation) * plan->steps[d];
         window->index[d] = 0;
     }
 }
 
-/* The offset of the next input row; call it `taps` times. */
+/* The offset of the next input row; to be called `taps` times. */
 static inline int64_t pool_window_next(const pool_plan *plan, pool_window *window)
 {
     int64_t offset = window->offset + window->moved;
@@ -97,7 +101,7 @@ static inline int64_t pool_window_next(const pool_plan *plan, pool_window *windo
     return offset;
 }
 
-/* What MaxPool calls the element at that offset of the input. */
+/* The index that MaxPool returns for the element at offset `at` of the input. */
 static inline int64_t pool_index(const pool_plan *plan, int64_t at)
 {
     int64_t plane, rest, index = 0, scale = 1;

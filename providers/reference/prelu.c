@@ -1,36 +1,36 @@
-/* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts into the input; in versions 1 and 6 a vector belongs to dimension
+/* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts to the input; in versions 1 and 6 a vector applies to dimension
  * 1. */
 #include "instance.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
 #define T float
-#define R float
+#define RESULT float
 #define LOOP prelu_f32
 #define OP(a, b) ((a) < 0.0f ? (a) * (b) : (a))
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T double
-#define R double
+#define RESULT double
 #define LOOP prelu_f64
 #define OP(a, b) ((a) < 0.0 ? (a) * (b) : (a))
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T int64_t
-#define R int64_t
+#define RESULT int64_t
 #define LOOP prelu_i64
 #define OP(a, b) ((a) < 0 ? (int64_t)((uint64_t)(a) * (uint64_t)(b)) : (a))
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T uint64_t
-#define R uint64_t
-#define LOOP prelu_u64 /* nothing is below 0 */
+#define RESULT uint64_t
+#define LOOP prelu_u64 /* unsigned values are never below 0 */
 #define OP(a, b) ((void)(b), (a))
 #include "binary.inc"
 #undef OP

@@ -1,5 +1,5 @@
-/* MatMul, Gemm, Conv, ConvTranspose and Einsum, with built-in microkernels: all types that those have. The operators
- * themselves are in providers/common. */
+/* MatMul, Gemm, Conv, ConvTranspose and Einsum with the built-in GEMM kernels, for all types that they support. The
+ * operators themselves are in providers/common. */
 #include "instance.h"
 #include "products.h"
 #include "reference.h"

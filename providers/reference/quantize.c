@@ -1,21 +1,22 @@
 /* QuantizeLinear (ONNX 10, 13, 19, 21, 23, 24, 25), DequantizeLinear (the same), DynamicQuantizeLinear (11).
  *
- * A scale belongs to the whole tensor, to an index of one axis, or (version 21) to a block of an axis. Seen as
- * [outer, axis, inner], a tensor falls into runs along which the scale is one number or advances with the elements; a
- * loop handles a run in float, and blocks on the stack are converted to and from the other types. */
+ * A scale applies to the whole tensor, to an index of one axis, or (version 21) to a block of an axis. Viewed as
+ * [outer, axis, inner], a tensor consists of runs along which the scale is constant or advances with the elements. A
+ * loop processes a run in float; other types are converted in blocks on the stack. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include "simd/vecmath.h"
 #include <stdlib.h>
 
 enum {
-    QUANT_GRAIN = 32 /* blocks of ELEMENTWISE_BLOCK that a thread takes at least */
+    QUANT_GRAIN = 32 /* minimum blocks of ELEMENTWISE_BLOCK per thread */
 };
 
 typedef struct quant_state {
     int64_t axis;
     int64_t block;         /* elements of the axis that share a scale; 0 = not blocked */
-    inlay_dtype precision; /* FLOAT, or FLOAT16 or BFLOAT16: what quotients are rounded to (version 23) */
+    inlay_dtype precision; /* FLOAT, FLOAT16 or BFLOAT16: type to which quotients are rounded (version 23) */
     bool saturate;
 } quant_state;
 
@@ -55,7 +56,7 @@ static inlay_status prepare_quant(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-/* Are the scale's dimensions those of input, with one entry per block of the axis? */
+/* Returns whether the scale has the dimensions of the input, with one entry per block of the axis. */
 static bool blocked_shape(const kit_tensor *input, const kit_tensor *scale, uint32_t axis, int64_t blocks)
 {
     if (scale->rank != input->rank)
@@ -68,72 +69,77 @@ static bool blocked_shape(const kit_tensor *input, const kit_tensor *scale, uint
 
 static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const quant_state *s = state;
+    const quant_state *attributes = state;
     const kit_tensor *input = &plan->in[0], *scale = &plan->in[1];
-    int64_t axis = s->axis < 0 ? s->axis + (int64_t)input->rank : s->axis;
-    quant_plan *p = kit_plan_new(plan, sizeof *p);
+    int64_t axis = attributes->axis < 0 ? attributes->axis + (int64_t)input->rank : attributes->axis;
+    quant_plan *quant = kit_plan_new(plan, sizeof *quant);
 
-    if (p == NULL)
+    if (quant == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a plan");
-    p->axis = p->inner = 1;
-    p->scales = scale->count;
+    quant->axis = quant->inner = 1;
+    quant->scales = scale->count;
     plan->workspace_bytes = 2 * sizeof(float) * (uint64_t)scale->count;
     if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != scale->count)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "the zero point has %lld elements, the scale %lld; they must be "
-                          "alike",
+                          "equal",
                           (long long)plan->in[2].count, (long long)scale->count);
     if (scale->count == 1)
         return INLAY_OK;
     if (axis < 0 || axis >= (int64_t)input->rank)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "axis %lld is outside a tensor of rank %u", (long long)s->axis,
-                          input->rank);
-    p->axis = input->dims[axis];
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "axis %lld is outside a tensor of rank %u",
+                          (long long)attributes->axis, input->rank);
+    quant->axis = input->dims[axis];
     for (uint32_t d = (uint32_t)axis + 1; d < input->rank; d++)
-        p->inner *= input->dims[d];
-    if (s->block == 0) {
-        p->mode = SCALE_AXIS;
-        if (scale->rank != 1 || scale->count != p->axis)
+        quant->inner *= input->dims[d];
+    if (attributes->block == 0) {
+        quant->mode = SCALE_AXIS;
+        if (scale->rank != 1 || scale->count != quant->axis)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                               "the scale has rank %u and %lld elements; it must be a vector "
                               "of %lld, the size of axis %lld",
-                              scale->rank, (long long)scale->count, (long long)p->axis, (long long)axis);
+                              scale->rank, (long long)scale->count, (long long)quant->axis, (long long)axis);
         return INLAY_OK;
     }
-    p->mode = SCALE_BLOCK;
-    p->block = s->block;
-    p->blocks = p->axis / s->block + (p->axis % s->block != 0);
-    if (!blocked_shape(input, scale, (uint32_t)axis, p->blocks))
+    quant->mode = SCALE_BLOCK;
+    quant->block = attributes->block;
+    quant->blocks = quant->axis / attributes->block + (quant->axis % attributes->block != 0);
+    if (!blocked_shape(input, scale, (uint32_t)axis, quant->blocks))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "the scale must have the shape of the input with %lld instead of "
                           "%lld along axis %lld: one for each %lld elements",
-                          (long long)p->blocks, (long long)p->axis, (long long)axis, (long long)s->block);
+                          (long long)quant->blocks, (long long)quant->axis, (long long)axis,
+                          (long long)attributes->block);
     return INLAY_OK;
 }
 
-/* A run from element `at` on: how long it is, its first scale, and whether the scale advances. */
+/* The length of the run that starts at element `at`, its first scale, and whether the scale advances. */
 static int64_t find_run(const quant_plan *plan, int64_t at, int64_t limit, int64_t *out_scale, int64_t *out_step)
 {
-    int64_t a = at / plan->inner % plan->axis, i = at % plan->inner, o = at / plan->inner / plan->axis, run = limit;
+    int64_t axis_index = at / plan->inner % plan->axis, inner_index = at % plan->inner,
+            outer_index = at / plan->inner / plan->axis, run = limit;
 
+    INLAY_CHECK(plan->axis > 0 && plan->inner > 0 && limit > 0);
     *out_scale = 0;
     *out_step = 0;
     if (plan->mode == SCALE_AXIS) {
-        *out_scale = a;
+        *out_scale = axis_index;
         *out_step = plan->inner == 1;
-        run = plan->inner == 1 ? plan->axis - a : plan->inner - i;
+        run = plan->inner == 1 ? plan->axis - axis_index : plan->inner - inner_index;
     } else if (plan->mode == SCALE_BLOCK) {
-        int64_t left = plan->block - a % plan->block;
-        *out_scale = (o * plan->blocks + a / plan->block) * plan->inner + i;
+        int64_t in_block = plan->block - axis_index % plan->block;
+        *out_scale = (outer_index * plan->blocks + axis_index / plan->block) * plan->inner + inner_index;
         *out_step = plan->inner != 1;
-        run = plan->inner != 1 ? plan->inner - i : left < plan->axis - a ? left : plan->axis - a;
+        run = plan->inner != 1                     ? plan->inner - inner_index
+              : in_block < plan->axis - axis_index ? in_block
+                                                   : plan->axis - axis_index;
     }
     return run < limit ? run : limit;
 }
 
 /* ------------------------------------------------------------------ loops */
 
-/* Where an integer type ends. */
+/* The range of an integer type of at most 16 bits; returns false for any other type. */
 static bool integer_range(inlay_dtype dtype, float *low, float *high)
 {
     uint32_t bits = inlay_dtype_bits(dtype);
@@ -147,43 +153,45 @@ static bool integer_range(inlay_dtype dtype, float *low, float *high)
     return ((KIT_INTEGERS | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-static void divide(float *output, const float *input, int64_t n, const float *scale, int64_t step)
+static void divide(float *output, const float *input, int64_t count, const float *scale, int64_t step)
 {
     if (step != 0) {
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = input[i] / scale[i];
     } else {
-        const float s = scale[0];
+        const float divisor = scale[0];
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
-            output[i] = input[i] / s;
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] / divisor;
     }
 }
 
-/* Rounds to even, adds the zero point, clamps. Quotients beyond 2^18 end at the bounds of 16 bits whatever is added. */
-static void finish_integer(float *output, int64_t n, const float *zero, int64_t step, float low, float high)
+/* Rounds to even, adds the zero point, clamps. Quotients beyond 2^18 saturate to 16 bits with any zero point. */
+static void finish_integer(float *output, int64_t count, const float *zero, int64_t step, float low, float high)
 {
+    INLAY_CHECK(low <= high);
     VECTOR_LOOP
-    for (int64_t i = 0; i < n; i++) {
-        float q = output[i] > -262144.0f ? output[i] : -262144.0f;
-        q = vm_round(q < 262144.0f ? q : 262144.0f) + zero[i * step];
-        q = q > low ? q : low;
-        output[i] = q < high ? q : high;
+    for (int64_t i = 0; i < count; i++) {
+        float quantized = output[i] > -262144.0f ? output[i] : -262144.0f;
+        quantized = vm_round(quantized < 262144.0f ? quantized : 262144.0f) + zero[i * step];
+        quantized = quantized > low ? quantized : low;
+        output[i] = quantized < high ? quantized : high;
     }
 }
 
-static void scale_up(float *output, const float *input, int64_t n, const float *scale, const float *zero, int64_t step)
+static void scale_up(float *output, const float *input, int64_t count, const float *scale, const float *zero,
+                     int64_t step)
 {
     if (step != 0) {
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = (input[i] - zero[i]) * scale[i];
     } else {
-        const float s = scale[0], z = zero[0];
+        const float factor = scale[0], zero_point = zero[0];
         VECTOR_LOOP
-        for (int64_t i = 0; i < n; i++)
-            output[i] = (input[i] - z) * s;
+        for (int64_t i = 0; i < count; i++)
+            output[i] = (input[i] - zero_point) * factor;
     }
 }
 
@@ -194,13 +202,13 @@ typedef struct quant_job {
     const float *scale, *zero; /* [plan->scales] */
 } quant_job;
 
-static void round_to(inlay_dtype dtype, float *output, int64_t n)
+static void round_to(inlay_dtype dtype, float *output, int64_t count)
 {
     if (dtype == INLAY_FLOAT16)
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = f16_to_f32(f32_to_f16(output[i]));
     else if (dtype == INLAY_BFLOAT16)
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = bf16_to_f32(f32_to_bf16(output[i]));
 }
 
@@ -217,42 +225,44 @@ static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint3
     (void)worker;
     for (int64_t i = begin * ELEMENTWISE_BLOCK; i < last; i += ELEMENTWISE_BLOCK) {
         float in[ELEMENTWISE_BLOCK], out[ELEMENTWISE_BLOCK];
-        int64_t n = last - i < ELEMENTWISE_BLOCK ? last - i : ELEMENTWISE_BLOCK;
-        const float *from = elementwise_load(INLAY_FLOAT, input->dtype, input->data, i, n, in);
+        int64_t count = last - i < ELEMENTWISE_BLOCK ? last - i : ELEMENTWISE_BLOCK;
+        const float *from = elementwise_load(INLAY_FLOAT, input->dtype, input->data, i, count, in);
 
-        for (int64_t e = 0, run, at, step; e < n; e += run) {
-            run = find_run(plan, i + e, n - e, &at, &step);
-            divide(out + e, from + e, run, job->scale + at, step);
+        for (int64_t offset = 0, run, at, step; offset < count; offset += run) {
+            run = find_run(plan, i + offset, count - offset, &at, &step);
+            divide(out + offset, from + offset, run, job->scale + at, step);
             if (state->precision != INLAY_FLOAT)
-                round_to(state->precision, out + e, run);
+                round_to(state->precision, out + offset, run);
             if (is_integer)
-                finish_integer(out + e, run, job->zero + at, step, low, high);
+                finish_integer(out + offset, run, job->zero + at, step, low, high);
             else
                 for (int64_t k = 0; k < run; k++)
-                    out[e + k] += job->zero[at + k * step];
+                    out[offset + k] += job->zero[at + k * step];
         }
-        convert_from_f32(output->dtype, output->data, i, n, out, state->saturate ? CONVERT_SATURATE : 0);
+        convert_from_f32(output->dtype, output->data, i, count, out, state->saturate ? CONVERT_SATURATE : 0);
     }
     return INLAY_OK;
 }
 
-/* int32 minus its zero point needs more bits than a float has. */
-static void dequantize_wide(const quant_job *job, int64_t first, int64_t n)
+/* int32 minus its zero point needs more bits than float has, so it is computed in double. */
+static void dequantize_wide(const quant_job *job, int64_t first, int64_t count)
 {
     const quant_plan *plan = job->call->plan;
     const kit_tensor *input = &job->call->in[0], *output = &job->call->out[0];
     double wide[ELEMENTWISE_BLOCK];
 
-    convert_to_f64(wide, input->dtype, input->data, first, n);
-    for (int64_t e = 0, run, at, step; e < n; e += run) {
-        run = find_run(plan, first + e, n - e, &at, &step);
+    INLAY_CHECK(count <= ELEMENTWISE_BLOCK);
+    convert_to_f64(wide, input->dtype, input->data, first, count);
+    for (int64_t offset = 0, run, at, step; offset < count; offset += run) {
+        run = find_run(plan, first + offset, count - offset, &at, &step);
         for (int64_t k = 0; k < run; k++) {
-            int64_t q = at + k * step;
-            double zero = kit_has_input(job->call, 2) ? convert_get_f64(input->dtype, job->call->in[2].data, q) : 0;
-            wide[e + k] = (wide[e + k] - zero) * (double)job->scale[q];
+            int64_t parameter = at + k * step;
+            double zero =
+                kit_has_input(job->call, 2) ? convert_get_f64(input->dtype, job->call->in[2].data, parameter) : 0;
+            wide[offset + k] = (wide[offset + k] - zero) * (double)job->scale[parameter];
         }
     }
-    convert_from_f64(output->dtype, output->data, first, n, wide, CONVERT_SATURATE);
+    convert_from_f64(output->dtype, output->data, first, count, wide, CONVERT_SATURATE);
 }
 
 static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -265,20 +275,20 @@ static inlay_status dequantize_range(void *user, int64_t begin, int64_t end, uin
     (void)worker;
     for (int64_t i = begin * ELEMENTWISE_BLOCK; i < last; i += ELEMENTWISE_BLOCK) {
         float buffer[ELEMENTWISE_BLOCK];
-        int64_t n = last - i < ELEMENTWISE_BLOCK ? last - i : ELEMENTWISE_BLOCK;
+        int64_t count = last - i < ELEMENTWISE_BLOCK ? last - i : ELEMENTWISE_BLOCK;
         float *out = output->dtype == INLAY_FLOAT ? (float *)output->data + i : buffer;
 
         if (input->dtype == INLAY_INT32) {
-            dequantize_wide(job, i, n);
+            dequantize_wide(job, i, count);
             continue;
         }
-        convert_to_f32(out, input->dtype, input->data, i, n);
-        for (int64_t e = 0, run, at, step; e < n; e += run) {
-            run = find_run(plan, i + e, n - e, &at, &step);
-            scale_up(out + e, out + e, run, job->scale + at, job->zero + at, step);
+        convert_to_f32(out, input->dtype, input->data, i, count);
+        for (int64_t offset = 0, run, at, step; offset < count; offset += run) {
+            run = find_run(plan, i + offset, count - offset, &at, &step);
+            scale_up(out + offset, out + offset, run, job->scale + at, job->zero + at, step);
         }
         if (out == buffer)
-            convert_from_f32(output->dtype, output->data, i, n, buffer, CONVERT_SATURATE);
+            convert_from_f32(output->dtype, output->data, i, count, buffer, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
@@ -314,17 +324,17 @@ static inlay_status run_dequantize(const kit_call *call)
 
 enum { LANES = 32 };
 
-static void find_range(const float *input, int64_t n, float *out_low, float *out_high)
+static void find_range(const float *input, int64_t count, float *out_low, float *out_high)
 {
-    float low[LANES] = { 0 }, high[LANES] = { 0 }; /* the range always holds 0 */
+    float low[LANES] = { 0 }, high[LANES] = { 0 }; /* the range always contains 0 */
     int64_t i = 0;
 
-    for (; i + LANES <= n; i += LANES)
+    for (; i + LANES <= count; i += LANES)
         for (int k = 0; k < LANES; k++) {
             low[k] = input[i + k] < low[k] ? input[i + k] : low[k];
             high[k] = input[i + k] > high[k] ? input[i + k] : high[k];
         }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         low[0] = input[i] < low[0] ? input[i] : low[0];
         high[0] = input[i] > high[0] ? input[i] : high[0];
     }
@@ -338,18 +348,19 @@ static void find_range(const float *input, int64_t n, float *out_low, float *out
 
 typedef struct dynamic_job {
     const kit_call *call;
-    float *ranges; /* [max_threads][16]: low, high; a cache line each */
+    float *ranges; /* [max_threads][16]: low, high; one cache line per thread */
     float scale, zero;
 } dynamic_job;
 
 static inlay_status dynamic_find(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dynamic_job *job = user;
-    float *mine = job->ranges + 16 * (size_t)worker, low, high;
+    float *range = job->ranges + 16 * (size_t)worker, low, high;
 
+    INLAY_CHECK(worker < (job->call->max_threads > 0 ? job->call->max_threads : 1));
     find_range((const float *)job->call->in[0].data + begin, end - begin, &low, &high);
-    mine[0] = low < mine[0] ? low : mine[0];
-    mine[1] = high > mine[1] ? high : mine[1];
+    range[0] = low < range[0] ? low : range[0];
+    range[1] = high > range[1] ? high : range[1];
     return INLAY_OK;
 }
 
@@ -361,10 +372,10 @@ static inlay_status dynamic_quantize(void *user, int64_t begin, int64_t end, uin
     (void)worker;
     for (int64_t i = begin; i < end; i += ELEMENTWISE_BLOCK) {
         float out[ELEMENTWISE_BLOCK];
-        int64_t n = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
-        divide(out, input + i, n, &job->scale, 0);
-        finish_integer(out, n, &job->zero, 0, 0.0f, 255.0f);
-        convert_from_f32(INLAY_UINT8, job->call->out[0].data, i, n, out, 0);
+        int64_t count = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
+        divide(out, input + i, count, &job->scale, 0);
+        finish_integer(out, count, &job->zero, 0, 0.0f, 255.0f);
+        convert_from_f32(INLAY_UINT8, job->call->out[0].data, i, count, out, 0);
     }
     return INLAY_OK;
 }
@@ -389,9 +400,9 @@ static inlay_status run_dynamic(const kit_call *call)
     status = kit_parallel(call, count, ELEMENTWISE_GRAIN, dynamic_find, &job);
     if (status != INLAY_OK)
         return status;
-    for (uint32_t t = 0; t < threads; t++) {
-        low = job.ranges[16 * t] < low ? job.ranges[16 * t] : low;
-        high = job.ranges[16 * t + 1] > high ? job.ranges[16 * t + 1] : high;
+    for (uint32_t thread = 0; thread < threads; thread++) {
+        low = job.ranges[16 * thread] < low ? job.ranges[16 * thread] : low;
+        high = job.ranges[16 * thread + 1] > high ? job.ranges[16 * thread + 1] : high;
     }
     job.scale = high > low ? (high - low) / 255.0f : 1.0f;
     zero = -low / job.scale;

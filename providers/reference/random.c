@@ -1,6 +1,7 @@
 /* RandomNormal, RandomUniform and their Like forms (ONNX 1, 22), Bernoulli (15, 22), Multinomial (7, 22). */
 #define _GNU_SOURCE
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include "simd/clock.h"
 #include "twister.h"
@@ -66,17 +67,17 @@ static inlay_status run_random(const kit_call *call)
     twister_start(&twister, &state->source);
     for (int64_t i = 0; i < output->count; i += ELEMENTWISE_BLOCK) {
         double block[ELEMENTWISE_BLOCK];
-        int64_t n = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
+        int64_t count = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
 
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < count; k++)
             block[k] =
                 state->from + state->scale * (state->normal ? twister_normal(&twister) : twister_uniform(&twister));
-        convert_from_f64(output->dtype, output->data, i, n, block, CONVERT_SATURATE);
+        convert_from_f64(output->dtype, output->data, i, count, block, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
 
-/* 1 with the probability that the element is. */
+/* 1 with the probability given by the element. */
 static inlay_status run_bernoulli(const kit_call *call)
 {
     random_state *state = call->state;
@@ -85,13 +86,13 @@ static inlay_status run_bernoulli(const kit_call *call)
 
     twister_start(&twister, &state->source);
     for (int64_t i = 0; i < output->count; i += ELEMENTWISE_BLOCK) {
-        double p[ELEMENTWISE_BLOCK];
-        int64_t n = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
+        double probabilities[ELEMENTWISE_BLOCK];
+        int64_t count = output->count - i < ELEMENTWISE_BLOCK ? output->count - i : ELEMENTWISE_BLOCK;
 
-        convert_to_f64(p, input->dtype, input->data, i, n);
-        for (int64_t k = 0; k < n; k++)
-            p[k] = twister_uniform(&twister) < p[k];
-        convert_from_f64(output->dtype, output->data, i, n, p, CONVERT_SATURATE);
+        convert_to_f64(probabilities, input->dtype, input->data, i, count);
+        for (int64_t k = 0; k < count; k++)
+            probabilities[k] = twister_uniform(&twister) < probabilities[k];
+        convert_from_f64(output->dtype, output->data, i, count, probabilities, CONVERT_SATURATE);
     }
     return INLAY_OK;
 }
@@ -108,13 +109,14 @@ static inlay_status shape_multinomial(const void *state, kit_plan *plan, inlay_d
 }
 
 /* The first class whose cumulative weight exceeds target. */
-static int64_t find_class(const double *upto, int64_t classes, double target)
+static int64_t find_class(const double *cumulative, int64_t classes, double target)
 {
     int64_t low = 0, high = classes - 1;
 
+    INLAY_CHECK(classes > 0);
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (upto[middle] > target)
+        if (cumulative[middle] > target)
             high = middle;
         else
             low = middle + 1;
@@ -122,31 +124,31 @@ static int64_t find_class(const double *upto, int64_t classes, double target)
     return low;
 }
 
-/* Rows hold unnormalised log probabilities: class c is drawn with e^x[c] / sum e^x. */
+/* Rows contain unnormalized log probabilities: class c is drawn with probability e^x[c] / sum e^x. */
 static inlay_status run_multinomial(const kit_call *call)
 {
     random_state *state = call->state;
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     int64_t rows = input->dims[0], classes = input->dims[1], samples = output->dims[1];
-    double *upto = call->workspace;
+    double *cumulative = call->workspace;
     struct twister twister;
 
     if (output->count == 0)
         return INLAY_OK;
     if (classes == 0)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Multinomial: there are no classes to draw from");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Multinomial: the input has no classes");
     twister_start(&twister, &state->source);
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t row = 0; row < rows; row++) {
         double most = -INFINITY, sum = 0;
 
-        convert_to_f64(upto, input->dtype, input->data, r * classes, classes);
-        for (int64_t c = 0; c < classes; c++)
-            most = upto[c] > most ? upto[c] : most;
-        for (int64_t c = 0; c < classes; c++)
-            upto[c] = sum += exp(upto[c] - most);
+        convert_to_f64(cumulative, input->dtype, input->data, row * classes, classes);
+        for (int64_t class = 0; class < classes; class ++)
+            most = cumulative[class] > most ? cumulative[class] : most;
+        for (int64_t class = 0; class < classes; class ++)
+            cumulative[class] = sum += exp(cumulative[class] - most);
         for (int64_t k = 0; k < samples; k++) {
-            int64_t drawn = find_class(upto, classes, twister_uniform(&twister) * sum);
-            convert_from_i64(output->dtype, output->data, r * samples + k, 1, &drawn, 0);
+            int64_t drawn = find_class(cumulative, classes, twister_uniform(&twister) * sum);
+            convert_from_i64(output->dtype, output->data, row * samples + k, 1, &drawn, 0);
         }
     }
     return INLAY_OK;

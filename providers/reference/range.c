@@ -1,11 +1,11 @@
 /* Range: ONNX 11, 27. Element i is start + i * delta, computed in the element type; float16 and bfloat16 in float, as
- * Range-27's stash_type asks for. */
+ * required by Range-27's stash_type. */
 #include "instance.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
 
-/* max(ceil((limit - start) / delta), 0), -1 when that is no number that can be counted. */
+/* max(ceil((limit - start) / delta), 0); -1 if that is not a valid number of elements. */
 static int64_t count_elements(const kit_call *call)
 {
     const kit_tensor *in = call->in;
@@ -27,16 +27,16 @@ static int64_t count_elements(const kit_call *call)
     } else {
         const double start = convert_get_f64(dtype, in[0].data, 0), limit = convert_get_f64(dtype, in[1].data, 0);
         const double delta = convert_get_f64(dtype, in[2].data, 0);
-        const double n =
+        const double count =
             dtype == INLAY_DOUBLE ? (limit - start) / delta : (double)(((float)limit - (float)start) / (float)delta);
 
-        if (delta == 0 || n != n || n > 9e15)
+        if (delta == 0 || count != count || count > 9e15)
             return -1;
-        return n <= 0 ? 0 : (int64_t)n + ((double)(int64_t)n < n);
+        return count <= 0 ? 0 : (int64_t)count + ((double)(int64_t)count < count);
     }
 }
 
-/* Integers wrap, as adding delta again and again would; there is no overflow before the last element. */
+/* Integers wrap, as with repeated addition of delta; no overflow occurs before the last element. */
 static void fill_integers(const kit_tensor *in, const kit_tensor *output)
 {
     const uint64_t start = (uint64_t)convert_get_i64(output->dtype, in[0].data, 0);
@@ -68,7 +68,7 @@ static void fill_floats(const kit_tensor *in, const kit_tensor *output)
     uint16_t *y16 = output->data;
 
     const int64_t count = output->count;
-    const int32_t narrow = (int32_t)(count < INT32_MAX ? count : INT32_MAX); /* which CPUs convert many at once */
+    const int32_t narrow = (int32_t)(count < INT32_MAX ? count : INT32_MAX); /* int32 to float conversion vectorizes */
 
     if (output->dtype == INLAY_DOUBLE) {
         for (int64_t i = 0; i < count; i++)
@@ -97,7 +97,8 @@ static inlay_status run_range(const kit_call *call)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "start, limit and delta must hold one value each");
     count = count_elements(call);
     if (count < 0)
-        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "start, limit and delta give no number of elements");
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "start, limit and delta do not give a valid number of elements");
     status = arg_expect_dims(call->diag, output, 1, &count);
     if (status != INLAY_OK)
         return status;

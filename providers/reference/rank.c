@@ -1,27 +1,29 @@
-/* rank.c - the best of many by their digits, see rank.h; no kernels here. */
+/* rank.c - selection and sorting by the digits of keys, see rank.h. It contains no kernels. */
 #include "rank.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { DIGITS = 256, FEW = 24 };
 
-/* Bits in which not all keys agree. */
-static uint64_t rank_differences(const rank_entry *entry, int64_t n)
+/* The bits in which keys differ. */
+static uint64_t rank_differences(const rank_entry *entry, int64_t count)
 {
     uint64_t any = 0, all = UINT64_MAX;
 
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         any |= entry[i].key;
         all &= entry[i].key;
     }
     return any ^ all;
 }
 
-/* The k-th largest key: from the highest byte down, the digit is found that has it. */
-static uint64_t rank_kth(const rank_entry *entry, int64_t n, int64_t k)
+/* The k-th largest key, found one digit (byte) at a time, starting at the highest. */
+static uint64_t rank_kth(const rank_entry *entry, int64_t count, int64_t position)
 {
-    const uint64_t differences = rank_differences(entry, n);
+    const uint64_t differences = rank_differences(entry, count);
     uint64_t prefix = 0, mask = 0;
 
+    INLAY_CHECK(position > 0 && position <= count);
     for (uint32_t shift = 64; shift > 0;) {
         int64_t counts[DIGITS] = { 0 };
         uint64_t digit = DIGITS - 1;
@@ -30,10 +32,10 @@ static uint64_t rank_kth(const rank_entry *entry, int64_t n, int64_t k)
         if ((differences >> shift & (DIGITS - 1)) == 0) {
             digit = entry[0].key >> shift & (DIGITS - 1);
         } else {
-            for (int64_t i = 0; i < n; i++)
+            for (int64_t i = 0; i < count; i++)
                 counts[entry[i].key >> shift & (DIGITS - 1)] += (entry[i].key & mask) == prefix;
-            for (; counts[digit] < k; digit--)
-                k -= counts[digit];
+            for (; counts[digit] < position; digit--)
+                position -= counts[digit];
         }
         prefix |= digit << shift;
         mask |= (uint64_t)(DIGITS - 1) << shift;
@@ -41,28 +43,29 @@ static uint64_t rank_kth(const rank_entry *entry, int64_t n, int64_t k)
     return prefix;
 }
 
-uint64_t rank_keep(rank_entry *entry, int64_t n, int64_t k)
+uint64_t rank_keep(rank_entry *entry, int64_t count, int64_t kept)
 {
-    const uint64_t bar = rank_kth(entry, n, k);
-    int64_t equal = k, to = 0;
+    const uint64_t bar = rank_kth(entry, count, kept);
+    int64_t equal = kept, to = 0;
 
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         equal -= entry[i].key > bar;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         const bool same = entry[i].key == bar, keep = entry[i].key > bar || (same && equal > 0);
 
         equal -= same;
         entry[to] = entry[i];
         to += keep;
-        if (to == k)
+        if (to == kept)
             break;
     }
+    INLAY_CHECK(to == kept);
     return bar;
 }
 
-static void rank_insert(rank_entry *entry, int64_t n)
+static void rank_insert(rank_entry *entry, int64_t count)
 {
-    for (int64_t i = 1; i < n; i++) {
+    for (int64_t i = 1; i < count; i++) {
         const rank_entry moving = entry[i];
         int64_t at = i;
 
@@ -72,34 +75,35 @@ static void rank_insert(rank_entry *entry, int64_t n)
     }
 }
 
-void rank_order(rank_entry *entry, int64_t n, rank_entry *other)
+void rank_order(rank_entry *entry, int64_t count, rank_entry *other)
 {
     rank_entry *from = entry, *to = other;
     uint64_t differences;
 
-    if (n <= FEW) {
-        rank_insert(entry, n);
+    INLAY_CHECK(count >= 0 && entry != other);
+    if (count <= FEW) {
+        rank_insert(entry, count);
         return;
     }
-    differences = rank_differences(entry, n);
+    differences = rank_differences(entry, count);
     for (uint32_t shift = 0; shift < 64; shift += 8) {
         int64_t starts[DIGITS] = { 0 }, sum = 0;
         rank_entry *swap = from;
 
         if ((differences >> shift & (DIGITS - 1)) == 0)
             continue;
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             starts[from[i].key >> shift & (DIGITS - 1)]++;
-        for (int d = DIGITS; d-- > 0;) {
-            const int64_t count = starts[d];
-            starts[d] = sum;
-            sum += count;
+        for (int digit = DIGITS; digit-- > 0;) {
+            const int64_t digit_count = starts[digit];
+            starts[digit] = sum;
+            sum += digit_count;
         }
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             to[starts[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
         from = to;
         to = swap;
     }
     if (from != entry)
-        memcpy(entry, from, (size_t)n * sizeof *entry);
+        memcpy(entry, from, (size_t)count * sizeof *entry);
 }

@@ -1,10 +1,12 @@
-/* rank.h - choosing and sorting the best of many, without memory of its own (TopK, NonMaxSuppression).
+/* rank.h - selecting and sorting the best of many elements without allocating memory (TopK, NonMaxSuppression).
  *
- * Elements are ranked by an unsigned key that orders as their values do; of equal keys the lower index comes first. A
- * heap keeps few so far with the worst of them on top; many are chosen and sorted by the digits of their keys. */
+ * Elements are ranked by an unsigned key with the same order as their values. Among equal keys the lower index comes
+ * first. For a small k, a heap keeps the best so far with the worst of them on top. For a large k, a radix selection
+ * and sort is used. */
 #ifndef RANK_H
 #define RANK_H
 #include "instance.h"
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include <stdint.h>
 
@@ -13,39 +15,40 @@ typedef struct rank_entry {
     int64_t index;
 } rank_entry;
 
-/* Keys that order as the values: -0 is 0, NaN is the largest. */
-static inline uint64_t rank_key_f32(float x)
+/* Keys with the order of the values: -0 equals 0, NaN is the largest. */
+static inline uint64_t rank_key_f32(float value)
 {
-    const uint32_t u = x == 0 ? 0 : f32_bits(x);
+    const uint32_t bits = value == 0 ? 0 : f32_bits(value);
 
-    return x != x ? UINT64_MAX : u ^ ((u >> 31) != 0 ? UINT32_MAX : UINT32_C(0x80000000));
+    return value != value ? UINT64_MAX : bits ^ ((bits >> 31) != 0 ? UINT32_MAX : UINT32_C(0x80000000));
 }
-static inline uint64_t rank_key_f64(double x)
+static inline uint64_t rank_key_f64(double value)
 {
-    const uint64_t u = x == 0 ? 0 : f64_bits(x);
+    const uint64_t bits = value == 0 ? 0 : f64_bits(value);
 
-    return x != x ? UINT64_MAX : u ^ ((u >> 63) != 0 ? UINT64_MAX : UINT64_C(1) << 63);
+    return value != value ? UINT64_MAX : bits ^ ((bits >> 63) != 0 ? UINT64_MAX : UINT64_C(1) << 63);
 }
-static inline uint64_t rank_key_i64(int64_t x)
+static inline uint64_t rank_key_i64(int64_t value)
 {
-    return (uint64_t)x ^ UINT64_C(1) << 63;
+    return (uint64_t)value ^ UINT64_C(1) << 63;
 }
 
-/* Of n entries, told in the order of their indices, the best k stay, in that order; returns the key of the worst of
- * them. 0 < k <= n. */
-uint64_t rank_keep(rank_entry *entries, int64_t n, int64_t k);
-/* Sorts by key, largest first; equal ones keep their order. other: room for n. */
-void rank_order(rank_entry *entries, int64_t n, rank_entry *other);
+/* Selects the best `kept` of `count` entries, which are sorted by index, and moves them to the front in that order.
+ * Returns the key of the worst of them. 0 < kept <= count. */
+uint64_t rank_keep(rank_entry *entries, int64_t count, int64_t kept);
+/* Sorts by key, largest first. The sort is stable. other: scratch for `count` entries. */
+void rank_order(rank_entry *entries, int64_t count, rank_entry *other);
 
-/* Does a come after b? */
+/* Returns whether a comes after b. */
 static inline bool rank_after(rank_entry a, rank_entry b)
 {
     return a.key < b.key || (a.key == b.key && a.index > b.index);
 }
 
-/* Lets the entry at `at` sink to its place in heap[0 .. count - 1]. */
+/* Moves the entry at `at` down to its position in heap[0 .. count - 1]. */
 static inline void rank_sink(rank_entry *heap, int64_t count, int64_t at)
 {
+    INLAY_CHECK(at >= 0 && at < count);
     const rank_entry moving = heap[at];
 
     for (;;) {
@@ -63,7 +66,7 @@ static inline void rank_sink(rank_entry *heap, int64_t count, int64_t at)
     heap[at] = moving;
 }
 
-/* Makes a heap of count entries in any order. */
+/* Builds a heap from `count` entries in any order. */
 static inline void rank_build(rank_entry *heap, int64_t count)
 {
     for (int64_t i = count / 2; i-- > 0;)
@@ -73,12 +76,12 @@ static inline void rank_build(rank_entry *heap, int64_t count)
 /* Sorts a heap, best first. */
 static inline void rank_sort(rank_entry *heap, int64_t count)
 {
-    for (int64_t n = count - 1; n > 0; n--) {
+    for (int64_t last = count - 1; last > 0; last--) {
         const rank_entry worst = heap[0];
 
-        heap[0] = heap[n];
-        heap[n] = worst;
-        rank_sink(heap, n, 0);
+        heap[0] = heap[last];
+        heap[last] = worst;
+        rank_sink(heap, last, 0);
     }
 }
 #endif

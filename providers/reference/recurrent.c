@@ -1,4 +1,4 @@
-/* LSTM, GRU and RNN: what several providers have (recurrent.h). */
+/* LSTM, GRU and RNN, shared by several providers (recurrent.h). */
 #include "instance.h"
 #include "recurrent.h"
 #include "reference.h"

@@ -1,16 +1,17 @@
 /* ReduceSum, Mean, Max, Min, Prod, L1, L2, LogSum, LogSumExp, SumSquare: ONNX 1, 11, 13, 18, 20.
  *
- * Each operator is a fold (how elements come together) and a finish (what becomes of the result). Axes that lie side by
- * side are merged first, so that what remains alternates between kept and reduced, and one of two loops does the work:
- * rows (the innermost axes are reduced: contiguous sums) or tiles (they are kept: columns side by side). */
+ * Each operator is a fold (how elements are combined) and a finish (the final operation on the result). Adjacent axes
+ * of the same kind are merged first, so that kept and reduced axes alternate. Then one of two loops does the work: rows
+ * (the innermost axes are reduced: contiguous sums) or tiles (they are kept: several columns at once). */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reduce_types.h"
 #include "reference.h"
 #include <stdalign.h>
 #include <stdlib.h>
 
 enum {
-    REDUCE_SPLITS = 16, /* at most, whatever threads there are: parts are sums of their own */
+    REDUCE_SPLITS = 16, /* maximum, independent of the number of threads: splitting changes the rounding */
     REDUCE_SPLIT_MIN = 1 << 16,
     REDUCE_GRAIN = 1 << 15,
     REDUCE_SHORT = 32
@@ -69,10 +70,10 @@ static inlay_status prepare_reduce(const kit_node *node, void **out_state, inlay
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ which axes, merged */
+/* ------------------------------------------------------------------ merged axes */
 
-/* A reduction as loops: kept axes outside, reduced axes inside them, and the innermost group `inner`, which is of one
- * of the two kinds. Strides are in elements. The last reduced axis stands apart as `rows`. */
+/* A reduction as nested loops: kept axes outside, reduced axes inside them, and the innermost group `inner` of either
+ * kind. Strides are in elements. The last reduced axis is stored separately as `rows`. */
 typedef struct reduce_layout {
     int64_t kept_dims[INLAY_MAX_RANK], kept_strides[INLAY_MAX_RANK];
     int64_t reduced_dims[INLAY_MAX_RANK], reduced_strides[INLAY_MAX_RANK];
@@ -80,12 +81,12 @@ typedef struct reduce_layout {
     int64_t rows, row_stride;
     int64_t inner;
     bool inner_reduced;
-    bool is_short; /* nothing but rows back to back, too short for loops of their own: `tiles` of REDUCE_TILE of them */
-    int64_t kept;  /* product of kept_dims */
-    int64_t outputs; /* kept * inner when that is kept */
-    int64_t reduced; /* elements behind each output */
+    bool is_short;   /* only contiguous rows, too short for one loop each: `tiles` of REDUCE_TILE rows */
+    int64_t kept;    /* product of kept_dims */
+    int64_t outputs; /* kept * inner if inner is kept */
+    int64_t reduced; /* elements per output */
     int64_t tiles;   /* per kept index: 1 for rows */
-    int64_t splits;  /* parts that the reduced elements of an output are cut into, for more threads */
+    int64_t splits;  /* parts of the reduced elements of an output, for more threads */
 } reduce_layout;
 
 static inlay_status reduce_axes(const reduce_state *state, const kit_tensor *input, const kit_tensor *input_axes,
@@ -110,85 +111,87 @@ static inlay_status reduce_axes(const reduce_state *state, const kit_tensor *inp
     return INLAY_OK;
 }
 
-/* Merges neighbouring axes of one kind, drops axes of size 1, and sorts what is left into the layout. */
+/* Merges adjacent axes of the same kind, drops axes of size 1, and assigns the groups to the layout. */
 static void reduce_merge(const kit_tensor *input, const bool *is_reduced, bool may_split, reduce_layout *layout)
 {
     int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK], stride = 1;
     bool kinds[INLAY_MAX_RANK];
-    uint32_t n = 0; /* groups, innermost first */
+    uint32_t groups = 0; /* innermost first */
 
     *layout = (reduce_layout){ .rows = 1, .inner = 1, .kept = 1, .outputs = 1, .reduced = 1, .tiles = 1, .splits = 1 };
-    for (uint32_t d = input->rank; d-- > 0; stride *= input->dims[d]) {
-        if (is_reduced[d])
-            layout->reduced *= input->dims[d];
+    for (uint32_t axis = input->rank; axis-- > 0; stride *= input->dims[axis]) {
+        if (is_reduced[axis])
+            layout->reduced *= input->dims[axis];
         else
-            layout->outputs *= input->dims[d];
-        if (input->dims[d] == 1)
+            layout->outputs *= input->dims[axis];
+        if (input->dims[axis] == 1)
             continue;
-        if (n > 0 && kinds[n - 1] == is_reduced[d]) {
-            dims[n - 1] *= input->dims[d];
+        if (groups > 0 && kinds[groups - 1] == is_reduced[axis]) {
+            dims[groups - 1] *= input->dims[axis];
             continue;
         }
-        dims[n] = input->dims[d];
-        strides[n] = stride;
-        kinds[n++] = is_reduced[d];
+        dims[groups] = input->dims[axis];
+        strides[groups] = stride;
+        kinds[groups++] = is_reduced[axis];
     }
-    if (n > 0) {
+    if (groups > 0) {
         layout->inner = dims[0];
         layout->inner_reduced = kinds[0];
     }
-    for (uint32_t g = n; g-- > 1;) { /* outermost first */
-        if (kinds[g]) {
-            layout->reduced_dims[layout->reduced_rank] = dims[g];
-            layout->reduced_strides[layout->reduced_rank++] = strides[g];
+    for (uint32_t group = groups; group-- > 1;) { /* outermost first */
+        if (kinds[group]) {
+            layout->reduced_dims[layout->reduced_rank] = dims[group];
+            layout->reduced_strides[layout->reduced_rank++] = strides[group];
         } else {
-            layout->kept_dims[layout->kept_rank] = dims[g];
-            layout->kept_strides[layout->kept_rank++] = strides[g];
-            layout->kept *= dims[g];
+            layout->kept_dims[layout->kept_rank] = dims[group];
+            layout->kept_strides[layout->kept_rank++] = strides[group];
+            layout->kept *= dims[group];
         }
     }
+    INLAY_CHECK(layout->kept_rank + layout->reduced_rank <= INLAY_MAX_RANK);
     if (layout->reduced_rank > 0) {
         layout->rows = layout->reduced_dims[--layout->reduced_rank];
         layout->row_stride = layout->reduced_strides[layout->reduced_rank];
     }
-    layout->is_short = layout->inner_reduced && layout->inner <= REDUCE_SHORT && n == 2;
+    layout->is_short = layout->inner_reduced && layout->inner <= REDUCE_SHORT && groups == 2;
     if (layout->is_short)
         layout->kept = 1;
     if (layout->is_short || !layout->inner_reduced)
         layout->tiles = ((layout->is_short ? layout->outputs : layout->inner) + REDUCE_TILE - 1) / REDUCE_TILE;
     if (may_split && !layout->is_short && layout->kept * layout->tiles < REDUCE_SPLITS && layout->reduced > 0 &&
         layout->outputs <= REDUCE_SPLIT_MIN && layout->reduced * layout->outputs >= 2 * REDUCE_SPLIT_MIN) {
-        int64_t most = layout->reduced * layout->outputs / REDUCE_SPLIT_MIN;
-        layout->splits = most < REDUCE_SPLITS ? most : REDUCE_SPLITS;
+        int64_t max_splits = layout->reduced * layout->outputs / REDUCE_SPLIT_MIN;
+        layout->splits = max_splits < REDUCE_SPLITS ? max_splits : REDUCE_SPLITS;
     }
 }
 
 static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const reduce_state *s = state;
+    const reduce_state *attributes = state;
     const kit_tensor *input = &plan->in[0];
     const kit_tensor *axes = plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED ? &plan->in[1] : NULL;
     const reduce_type *type =
-        s->op->finish >= FINISH_ROOT ? reduce_real_types[input->dtype] : reduce_types[input->dtype];
+        attributes->op->finish >= FINISH_ROOT ? reduce_real_types[input->dtype] : reduce_types[input->dtype];
     bool is_reduced[INLAY_MAX_RANK];
     reduce_layout *layout;
     inlay_status status;
 
     if (axes != NULL && axes->data == NULL && axes->count > 0)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s: the axes must be known before the node runs", s->op->name);
-    status = reduce_axes(s, input, axes, is_reduced, diag);
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s: the axes must be known before the node runs",
+                          attributes->op->name);
+    status = reduce_axes(attributes, input, axes, is_reduced, diag);
     if (status != INLAY_OK)
         return status;
     layout = kit_plan_new(plan, sizeof *layout);
     if (layout == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's plan");
     if (input->count == 0) {
-        /* The products of the other dims may be huge: every output there is gets the neutral element. */
+        /* The product of the other dims may be huge: only actual outputs get the neutral element. */
         int64_t outputs = plan->out[0].count > 0 ? plan->out[0].count : 0;
         *layout =
             (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
     } else {
-        reduce_merge(input, is_reduced, s->op->fold != FOLD_EXPONENTIALS, layout);
+        reduce_merge(input, is_reduced, attributes->op->fold != FOLD_EXPONENTIALS, layout);
     }
     if (layout->splits > 1)
         plan->workspace_bytes = (uint64_t)layout->splits * (uint64_t)layout->outputs * type->acc_bytes;
@@ -201,42 +204,44 @@ typedef struct reduce_job {
     const reduce_layout *layout;
     const reduce_type *type;
     const reduce_op *op;
-    const char *x;
-    char *y;
+    const char *input;
+    char *output;
     char *partials; /* [splits, outputs] accumulators; NULL without splits */
 } reduce_job;
 
-/* Folds everything behind the outputs [0, n) that start at x into acc. split cuts the last reduced axis. */
-static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char *x, int64_t n, int64_t split,
-                             void *acc, const void *shifts)
+/* Folds all elements of outputs [0, columns), which start at `elements`, into acc. split: part of the last reduced
+ * axis. */
+static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char *elements, int64_t columns,
+                             int64_t split, void *acc, const void *shifts)
 {
     const reduce_layout *layout = job->layout;
     int64_t index[INLAY_MAX_RANK];
     int64_t rows = layout->rows, row_begin = 0;
-    int64_t elem = job->type->elem_bytes;
+    int64_t element_bytes = job->type->elem_bytes;
 
+    INLAY_CHECK(split >= 0 && split < layout->splits);
     if (layout->reduced == 0)
         return;
-    if (layout->splits > 1) { /* cut the rows, or the one row that there is */
-        int64_t *cut = rows > 1 || !layout->inner_reduced ? &rows : &n;
-        int64_t whole_length = *cut, begin = whole_length * split / layout->splits;
-        *cut = whole_length * (split + 1) / layout->splits - begin;
-        row_begin = begin * (cut == &rows ? layout->row_stride : 1);
+    if (layout->splits > 1) { /* split the rows, or the columns of a single row */
+        int64_t *split_length = rows > 1 || !layout->inner_reduced ? &rows : &columns;
+        int64_t whole_length = *split_length, begin = whole_length * split / layout->splits;
+        *split_length = whole_length * (split + 1) / layout->splits - begin;
+        row_begin = begin * (split_length == &rows ? layout->row_stride : 1);
     }
-    x += row_begin * elem;
-    for (uint32_t d = 0; d < layout->reduced_rank; d++)
-        index[d] = 0;
+    elements += row_begin * element_bytes;
+    for (uint32_t axis = 0; axis < layout->reduced_rank; axis++)
+        index[axis] = 0;
     for (;;) {
-        uint32_t d = layout->reduced_rank;
-        fold(acc, x, rows, layout->row_stride, n, shifts);
-        while (d > 0) { /* the next index of the outer reduced axes */
-            d--;
-            x += layout->reduced_strides[d] * elem;
-            if (++index[d] < layout->reduced_dims[d])
+        uint32_t axis = layout->reduced_rank;
+        fold(acc, elements, rows, layout->row_stride, columns, shifts);
+        while (axis > 0) { /* the next index of the outer reduced axes */
+            axis--;
+            elements += layout->reduced_strides[axis] * element_bytes;
+            if (++index[axis] < layout->reduced_dims[axis])
                 break;
-            x -= index[d] * layout->reduced_strides[d] * elem;
-            index[d] = 0;
-            if (d == 0)
+            elements -= index[axis] * layout->reduced_strides[axis] * element_bytes;
+            index[axis] = 0;
+            if (axis == 0)
                 return;
         }
         if (layout->reduced_rank == 0)
@@ -244,79 +249,82 @@ static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char
     }
 }
 
-/* What is taken from each element before it is folded, where that is nothing. */
+/* The shifts of folds without shifts. */
 alignas(64) static const char no_shifts[REDUCE_TILE * sizeof(double)];
 
-/* Tiles of short rows, see reduce_layout.is_short. */
+/* Processes tiles of short rows, see reduce_layout.is_short. */
 static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduce_job *job = user;
     const reduce_layout *layout = job->layout;
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
-    alignas(64) char room[REDUCE_TILE * sizeof(double)];
+    alignas(64) char maxima[REDUCE_TILE * sizeof(double)];
     const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
-    const void *shifts = shifted ? room : no_shifts;
+    const void *shifts = shifted ? maxima : no_shifts;
 
+    INLAY_CHECK(layout->is_short);
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t first = i * REDUCE_TILE,
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t first = tile * REDUCE_TILE,
                 rows = layout->outputs - first < REDUCE_TILE ? layout->outputs - first : REDUCE_TILE;
-        const char *x = job->x + first * layout->inner * type->elem_bytes;
+        const char *elements = job->input + first * layout->inner * type->elem_bytes;
 
         if (shifted) {
-            type->short_rows[FOLD_MAX](room, x, rows, 0, layout->inner, no_shifts);
-            type->tame(room, rows);
+            type->short_rows[FOLD_MAX](maxima, elements, rows, 0, layout->inner, no_shifts);
+            type->tame(maxima, rows);
         }
-        type->short_rows[job->op->fold](acc, x, rows, 0, layout->inner, shifts);
-        type->finish(job->y + first * type->elem_bytes, acc, shifts, rows, job->op->finish, layout->reduced);
+        type->short_rows[job->op->fold](acc, elements, rows, 0, layout->inner, shifts);
+        type->finish(job->output + first * type->elem_bytes, acc, shifts, rows, job->op->finish, layout->reduced);
     }
     return INLAY_OK;
 }
 
-/* Item i is (split, kept index, tile), the last fastest. */
+/* Processes items (split, kept index, tile); the last index varies fastest. */
 static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reduce_job *job = user;
     const reduce_layout *layout = job->layout;
     const reduce_type *type = job->type;
     alignas(64) char acc[REDUCE_TILE * sizeof(double)];
-    alignas(64) char room[REDUCE_TILE * sizeof(double)];
+    alignas(64) char maxima[REDUCE_TILE * sizeof(double)];
     const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
-    const void *shifts = shifted ? room : no_shifts;
+    const void *shifts = shifted ? maxima : no_shifts;
 
+    INLAY_CHECK(layout->kept > 0 && layout->tiles > 0);
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t row = layout->tiles == 1 ? i : i / layout->tiles,
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = layout->tiles == 1 ? item : item / layout->tiles,
                       split = layout->splits == 1 ? 0 : row / layout->kept;
-        int64_t tile = i - row * layout->tiles,
-                kept = row - split * layout->kept; /* divisions take as long as a short row */
+        int64_t tile = item - row * layout->tiles,
+                kept = row - split * layout->kept; /* division-free if possible: it would take as long as a short row */
         int64_t first = tile * REDUCE_TILE;        /* column */
-        int64_t n = layout->inner_reduced                 ? layout->inner
-                    : layout->inner - first < REDUCE_TILE ? layout->inner - first
-                                                          : REDUCE_TILE;
-        int64_t width = layout->inner_reduced ? 1 : n;
-        int64_t output = layout->inner_reduced ? kept : kept * layout->inner + first;
+        int64_t columns = layout->inner_reduced                 ? layout->inner
+                          : layout->inner - first < REDUCE_TILE ? layout->inner - first
+                                                                : REDUCE_TILE;
+        int64_t width = layout->inner_reduced ? 1 : columns;
+        int64_t output_index = layout->inner_reduced ? kept : kept * layout->inner + first;
         int64_t offset = layout->inner_reduced ? 0 : first;
         const reduce_fold *folds = layout->inner_reduced ? type->row : type->tile;
-        const char *x;
+        const char *elements;
 
-        for (uint32_t d = layout->kept_rank; d-- > 1; kept /= layout->kept_dims[d])
-            offset += kept % layout->kept_dims[d] * layout->kept_strides[d];
+        for (uint32_t axis = layout->kept_rank; axis-- > 1; kept /= layout->kept_dims[axis])
+            offset += kept % layout->kept_dims[axis] * layout->kept_strides[axis];
         offset += layout->kept_rank > 0 ? kept * layout->kept_strides[0] : 0;
-        x = job->x + offset * type->elem_bytes;
+        elements = job->input + offset * type->elem_bytes;
         if (shifted) { /* exp(x - max) cannot overflow */
-            type->init(room, width, FOLD_MAX);
-            reduce_fold_item(job, folds[FOLD_MAX], x, n, split, room, no_shifts);
-            type->tame(room, width);
+            type->init(maxima, width, FOLD_MAX);
+            reduce_fold_item(job, folds[FOLD_MAX], elements, columns, split, maxima, no_shifts);
+            type->tame(maxima, width);
         }
         type->init(acc, width, job->op->fold);
-        reduce_fold_item(job, folds[job->op->fold], x, n, split, acc, shifts);
+        reduce_fold_item(job, folds[job->op->fold], elements, columns, split, acc, shifts);
         if (job->partials != NULL)
-            memcpy(job->partials + (split * layout->outputs + output) * type->acc_bytes, acc,
+            memcpy(job->partials + (split * layout->outputs + output_index) * type->acc_bytes, acc,
                    (size_t)width * type->acc_bytes);
         else
-            type->finish(job->y + output * type->elem_bytes, acc, shifts, width, job->op->finish, layout->reduced);
+            type->finish(job->output + output_index * type->elem_bytes, acc, shifts, width, job->op->finish,
+                         layout->reduced);
     }
     return INLAY_OK;
 }
@@ -332,6 +340,7 @@ static inlay_status run_reduce(const kit_call *call)
     int64_t per_item, grain;
     inlay_status status;
 
+    INLAY_CHECK(type != NULL);
     if (call->out[0].count != layout->outputs)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s: the output has %lld elements, the reduction %lld",
                           state->op->name, (long long)call->out[0].count, (long long)layout->outputs);
@@ -347,7 +356,7 @@ static inlay_status run_reduce(const kit_call *call)
         int64_t bytes = layout->outputs * type->acc_bytes;
         for (int64_t i = 1; i < layout->splits; i++)
             type->combine(job.partials, job.partials + i * bytes, layout->outputs, state->op->fold);
-        type->finish(job.y, job.partials, job.partials, layout->outputs, state->op->finish, layout->reduced);
+        type->finish(job.output, job.partials, job.partials, layout->outputs, state->op->finish, layout->reduced);
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* reduce_types.c - the loops of reduce.inc for each element type; no kernels here. */
+/* reduce_types.c - the loops of reduce.inc for each element type. It contains no kernels. */
 #include "reduce_types.h"
 #include "simd/convert.h"
 #include "inlay/kit.h"
@@ -8,10 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A whole number from a double, for the roots and logarithms of integers; those of nothing are as small as can be. */
-static inline int64_t whole(double v, double least, double most)
+/* Converts a root or logarithm to an integer, truncating and clamping; NaN gives `least`. */
+static inline int64_t whole(double value, double least, double most)
 {
-    return v >= most ? (int64_t)most : v > least ? (int64_t)v : (int64_t)least;
+    return value >= most ? (int64_t)most : value > least ? (int64_t)value : (int64_t)least;
 }
 
 #define SUFFIX f32

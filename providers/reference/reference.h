@@ -1,4 +1,4 @@
-/* reference.h - what the kernel files of the reference provider share.
+/* reference.h - shared by the kernel files of the reference provider.
  *
  * A kernel file defines its kernels and ends in one table, which kernels.def lists:
  *

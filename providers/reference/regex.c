@@ -1,14 +1,16 @@
 #include "regex.h"
+#include "inlay/check.h"
 #include "pcre.h"
 #include "regex_re2.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Scratch memory: an object of PCRE2's that receives a match, then the automaton's states, three integers each, for
- * this place of the text and the next. */
+/* Scratch memory: PCRE2's match object, then the states of the automaton, three integers each, for the current position
+ * of the text and the next. */
 enum { OBJECT_BYTES = 1024, STATE_INTS = 2 * 3 * REGEX_WAYS + 64 };
-/* Bytes that are no part of UTF-8 stand in PCRE2's texts and patterns for the last characters of private use. */
+/* In texts and patterns for PCRE2, bytes that are not valid UTF-8 are replaced by the last characters of private
+ * use. */
 enum { CODE_OF_BYTE = 0x10ff00 };
 
 struct regex {
@@ -16,20 +18,25 @@ struct regex {
     pcre2_code *code;
 };
 
-/* The code point at text, and its bytes; CODE_OF_BYTE + byte where it is none. */
+/* Decodes the code point at text; CODE_OF_BYTE + byte if the byte is not part of one. */
 static uint32_t decode(const char *text, const char *end, uint32_t *out_bytes, bool *out_valid)
 {
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const unsigned char *s = (const unsigned char *)text;
-    const uint32_t lead = s[0], bytes = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    static const uint32_t min_code[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *character = (const unsigned char *)text;
+    const uint32_t lead = character[0], bytes = lead < 0x80   ? 1
+                                                : lead < 0xc2 ? 0
+                                                : lead < 0xe0 ? 2
+                                                : lead < 0xf0 ? 3
+                                                              : 4;
     uint32_t code = bytes == 1 ? lead : lead & (0x7fu >> bytes);
     bool valid = bytes > 0 && lead <= 0xf4 && (size_t)(end - text) >= bytes;
 
+    INLAY_CHECK(text < end);
     for (uint32_t i = 1; valid && i < bytes; i++) {
-        valid = (s[i] & 0xc0u) == 0x80u;
-        code = code << 6 | (s[i] & 0x3fu);
+        valid = (character[i] & 0xc0u) == 0x80u;
+        code = code << 6 | (character[i] & 0x3fu);
     }
-    valid = valid && code >= least[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    valid = valid && code >= min_code[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
     *out_valid = valid;
     *out_bytes = valid ? bytes : 1;
     return valid ? code : CODE_OF_BYTE + lead;
@@ -46,8 +53,8 @@ bool regex_is_utf8(const char *text, size_t bytes)
     return valid;
 }
 
-/* A copy of a text that is not UTF-8, with characters for its bytes that are none. The caller's, NULL without memory.
- */
+/* Copies a text that is not UTF-8, with replacement characters for invalid bytes. The caller frees it; NULL without
+ * memory. */
 static char *mend(const char *text, size_t bytes, size_t *out_bytes)
 {
     const char *end = text + bytes;
@@ -75,10 +82,10 @@ static char *mend(const char *text, size_t bytes, size_t *out_bytes)
 
 inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex, inlay_diag *diag)
 {
-    /* Behind each \n is a line's beginning, with (?m), also at the end of the text. */
+    /* With (?m), a line begins after each \n, also at the end of the text. */
     const uint32_t options = PCRE2_UTF | PCRE2_ALT_CIRCUMFLEX;
     const pcre_library *pcre;
-    struct regex *re = NULL;
+    struct regex *regex = NULL;
     char *mended = NULL, *text = NULL;
     size_t text_bytes = bytes;
     PCRE2_SIZE at = 0;
@@ -94,30 +101,30 @@ inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_
         status = INLAY_UNSUPPORTED;
         goto done;
     }
-    re = calloc(1, sizeof *re);
-    if (re == NULL) {
+    regex = calloc(1, sizeof *regex);
+    if (regex == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
         goto done;
     }
-    *re = (struct regex){ pcre, pcre->compile((PCRE2_SPTR)text, text_bytes, options, &code, &at, pcre->rules) };
-    if (re->code == NULL) {
+    *regex = (struct regex){ pcre, pcre->compile((PCRE2_SPTR)text, text_bytes, options, &code, &at, pcre->rules) };
+    if (regex->code == NULL) {
         status = pcre_refused((inlay_str){ pattern, bytes }, code, SIZE_MAX, INLAY_INVALID_MODEL, diag);
         goto done;
     }
-    *out_regex = re;
-    re = NULL;
+    *out_regex = regex;
+    regex = NULL;
 done:
-    regex_destroy(re);
+    regex_destroy(regex);
     free(text);
     free(mended);
     return status;
 }
 
-void regex_destroy(struct regex *re)
+void regex_destroy(struct regex *regex)
 {
-    if (re != NULL)
-        re->pcre->code_free(re->code);
-    free(re);
+    if (regex != NULL)
+        regex->pcre->code_free(regex->code);
+    free(regex);
 }
 
 size_t regex_scratch_bytes(void)
@@ -125,7 +132,7 @@ size_t regex_scratch_bytes(void)
     return OBJECT_BYTES + STATE_INTS * sizeof(int);
 }
 
-/* What PCRE2 allocates for one match, from the beginning of the scratch memory. */
+/* Memory that PCRE2 allocates for one match, taken from the start of the scratch memory. */
 struct objects {
     char *at, *end;
 };
@@ -148,52 +155,53 @@ static void leave_object(void *object, void *user)
     (void)user;
 }
 
-/* The text is UTF-8. */
-static inlay_status run(const struct regex *re, const char *text, size_t bytes, size_t from, uint32_t options,
+/* Runs one match on valid UTF-8. */
+static inlay_status run(const struct regex *regex, const char *text, size_t bytes, size_t from, uint32_t options,
                         void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     const uintptr_t skip = (16 - (uintptr_t)scratch % 16) % 16;
     struct objects objects = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
-    pcre2_general_context *memory = re->pcre->general_context_create(take_object, leave_object, &objects);
-    pcre2_match_data *match = memory != NULL ? re->pcre->match_data_create(1, memory) : NULL;
-    int n;
+    pcre2_general_context *memory = regex->pcre->general_context_create(take_object, leave_object, &objects);
+    pcre2_match_data *match = memory != NULL ? regex->pcre->match_data_create(1, memory) : NULL;
+    int result;
 
+    INLAY_CHECK(scratch != NULL && from <= bytes);
     if (match == NULL)
         return pcre_failed(PCRE2_ERROR_NOMEMORY, diag);
-    n = re->pcre->dfa_match(re->code, (PCRE2_SPTR)text, bytes, from, options | PCRE2_NO_UTF_CHECK, match,
-                            re->pcre->limits, (int *)(void *)((char *)scratch + OBJECT_BYTES), STATE_INTS);
-    *out_found = n >= 0; /* 0: shorter ones match as well */
-    if (n < 0)
-        return n == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(n, diag);
-    out_span[0] = re->pcre->get_ovector_pointer(match)[0];
-    out_span[1] = re->pcre->get_ovector_pointer(match)[1];
+    result = regex->pcre->dfa_match(regex->code, (PCRE2_SPTR)text, bytes, from, options | PCRE2_NO_UTF_CHECK, match,
+                                    regex->pcre->limits, (int *)(void *)((char *)scratch + OBJECT_BYTES), STATE_INTS);
+    *out_found = result >= 0; /* 0: there are shorter matches as well */
+    if (result < 0)
+        return result == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(result, diag);
+    out_span[0] = regex->pcre->get_ovector_pointer(match)[0];
+    out_span[1] = regex->pcre->get_ovector_pointer(match)[1];
     return INLAY_OK;
 }
 
-/* The place in a text's mended copy as one in the text, or the other way. */
+/* Converts a position in a text to one in its copy by mend(), or back. */
 static size_t mended_place(const char *text, size_t bytes, size_t place, bool to_text)
 {
-    size_t here = 0, there = 0;
+    size_t original = 0, mended = 0;
 
-    while (here < bytes && (to_text ? there : here) < place) {
+    while (original < bytes && (to_text ? mended : original) < place) {
         uint32_t step;
         bool valid;
 
-        (void)decode(text + here, text + bytes, &step, &valid);
-        here += step;
-        there += valid ? step : 4;
+        (void)decode(text + original, text + bytes, &step, &valid);
+        original += step;
+        mended += valid ? step : 4;
     }
-    return to_text ? here : there;
+    return to_text ? original : mended;
 }
 
-static inlay_status run_mended(const struct regex *re, const char *text, size_t bytes, size_t from, uint32_t options,
+static inlay_status run_mended(const struct regex *regex, const char *text, size_t bytes, size_t from, uint32_t options,
                                void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     size_t count = 0;
     char *copy = mend(text, bytes, &count);
     inlay_status status = copy == NULL ? pcre_failed(PCRE2_ERROR_NOMEMORY, diag)
-                                       : run(re, copy, count, mended_place(text, bytes, from, false), options, scratch,
-                                             out_found, out_span, diag);
+                                       : run(regex, copy, count, mended_place(text, bytes, from, false), options,
+                                             scratch, out_found, out_span, diag);
 
     if (status == INLAY_OK && *out_found)
         for (int i = 0; i < 2; i++)
@@ -202,22 +210,23 @@ static inlay_status run_mended(const struct regex *re, const char *text, size_t 
     return status;
 }
 
-inlay_status regex_full_match(const struct regex *re, const char *text, size_t bytes, void *scratch, bool *out_matches,
-                              inlay_diag *diag)
+inlay_status regex_full_match(const struct regex *regex, const char *text, size_t bytes, void *scratch,
+                              bool *out_matches, inlay_diag *diag)
 {
     size_t span[2] = { 0 };
-    const inlay_status status = (regex_is_utf8(text, bytes) ? run : run_mended)(re, text, bytes, 0, PCRE2_ANCHORED,
+    const inlay_status status = (regex_is_utf8(text, bytes) ? run : run_mended)(regex, text, bytes, 0, PCRE2_ANCHORED,
                                                                                 scratch, out_matches, span, diag);
 
-    *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* the longest */
+    *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* the longest match is the first */
     return status;
 }
 
-inlay_status regex_search(const struct regex *re, const char *text, size_t bytes, bool is_utf8, size_t from,
+inlay_status regex_search(const struct regex *regex, const char *text, size_t bytes, bool is_utf8, size_t from,
                           void *scratch, bool *out_found, size_t *out_begin, size_t *out_end, inlay_diag *diag)
 {
     size_t span[2] = { 0 };
-    const inlay_status status = (is_utf8 ? run : run_mended)(re, text, bytes, from, 0, scratch, out_found, span, diag);
+    const inlay_status status =
+        (is_utf8 ? run : run_mended)(regex, text, bytes, from, 0, scratch, out_found, span, diag);
 
     if (status == INLAY_OK && *out_found) {
         *out_begin = span[0];

@@ -1,26 +1,27 @@
-/* regex_re2.c - RE2's syntax in PCRE2's. Most is copied. What the two read differently is written out (\s, \v, {,2},
- * repeated assertions, hyphens behind classes), and what RE2 does not have is refused with a sentence. Names of classes
- * and properties, the order of ranges and of counts are PCRE2's to check. */
+/* regex_re2.c - translates RE2's syntax to PCRE2's. Most of a pattern is copied. What the two interpret differently is
+ * rewritten (\s, \v, {,2}, repeated assertions, hyphens after classes). What RE2 does not support is rejected with a
+ * message. PCRE2 checks the names of classes and properties, and the order of ranges and counts. */
 #include "regex_re2.h"
+#include "inlay/check.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The longest that a byte of a pattern becomes is a half of \S within brackets. */
+/* BYTES_EACH: maximum output bytes per byte of a pattern; the longest output is that of \S within brackets. */
 enum { MAX_DEPTH = 200, MAX_BYTES = 100000, MAX_REPEAT = 1000, BYTES_EACH = 32 };
 
-/* What stands before the place: can it be repeated? */
+/* What precedes the current position: determines whether a repetition is allowed. */
 enum { NOTHING, ITEM, REPETITION };
 
 struct translation {
     const char *at, *end, *start;
     char *out;
-    size_t count, item; /* bytes, and where the last item begins */
+    size_t count, item; /* bytes written, and the start of the last item */
     uint32_t before, depth;
-    bool lines[MAX_DEPTH + 1]; /* by depth: is flag m set? */
+    bool lines[MAX_DEPTH + 1]; /* by depth: whether flag m is set */
     inlay_diag *diag;
-    inlay_status status; /* the first failure, which also ends the pattern */
+    inlay_status status; /* the first failure; it ends the translation */
 };
 
 static void fail(struct translation *translation, inlay_status status, const char *what)
@@ -39,14 +40,15 @@ static void put(struct translation *translation, const char *text)
         translation->out[translation->count++] = *text++;
 }
 
-/* Copies up to `end`. */
+/* Copies the pattern up to `end`. */
 static void copy(struct translation *translation, const char *end)
 {
+    INLAY_CHECK(end <= translation->end);
     while (translation->at < end)
         translation->out[translation->count++] = *translation->at++;
 }
 
-/* Copies to behind the next `close`. */
+/* Copies the pattern up to and including the next `close`. */
 static void copy_to(struct translation *translation, const char *close, const char *otherwise)
 {
     const size_t bytes = strlen(close);
@@ -67,12 +69,12 @@ static bool next_is(const struct translation *translation, const char *text)
     return (size_t)(translation->end - translation->at) >= bytes && memcmp(translation->at, text, bytes) == 0;
 }
 
-static bool is_one_of(char c, const char *list)
+static bool is_one_of(char character, const char *list)
 {
-    return c != '\0' && strchr(list, c) != NULL;
+    return character != '\0' && strchr(list, character) != NULL;
 }
 
-/* Up to that many digits, at least one. */
+/* Copies at least one and at most `most` digits. */
 static void copy_digits(struct translation *translation, const char *digits, uint32_t most)
 {
     uint32_t count = 0;
@@ -83,48 +85,49 @@ static void copy_digits(struct translation *translation, const char *digits, uin
         fail(translation, INLAY_INVALID_MODEL, "\\x needs hexadecimal digits");
 }
 
-static bool is_word(char c)
+static bool is_word(char character)
 {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (c & 0x80) != 0;
+    return (character >= '0' && character <= '9') || (character >= 'A' && character <= 'Z') ||
+           (character >= 'a' && character <= 'z') || character == '_' || (character & 0x80) != 0;
 }
 
-/* An escape that is a character or a class, within brackets and without; translation->at is at the backslash. Returns
- * whether it is a class. RE2's \s has no \v, PCRE2's has. */
+/* Translates an escape that is a character or a class, inside or outside brackets; translation->at is at the backslash.
+ * Returns whether it is a class. RE2's \s does not contain \v, PCRE2's does. */
 static bool put_escape(struct translation *translation, bool in_brackets)
 {
     static const char octal[] = "01234567";
-    const char c = translation->end - translation->at > 1 ? translation->at[1] : '\0';
+    const char character = translation->end - translation->at > 1 ? translation->at[1] : '\0';
 
-    if (is_one_of(c, "sSv")) {
-        put(translation, c == 'v'       ? "\\x0b"
-                         : !in_brackets ? (c == 's' ? "[\\t\\n\\f\\r ]" : "[^\\t\\n\\f\\r ]")
-                         : c == 's'     ? "\\t\\n\\f\\r "
-                                        : "\\x00-\\x08\\x0b\\x0e-\\x1f\\x21-\\x{10ffff}");
+    if (is_one_of(character, "sSv")) {
+        put(translation, character == 'v'   ? "\\x0b"
+                         : !in_brackets     ? (character == 's' ? "[\\t\\n\\f\\r ]" : "[^\\t\\n\\f\\r ]")
+                         : character == 's' ? "\\t\\n\\f\\r "
+                                            : "\\x00-\\x08\\x0b\\x0e-\\x1f\\x21-\\x{10ffff}");
         translation->at += 2;
-    } else if (is_one_of(c, "pPx")) {
+    } else if (is_one_of(character, "pPx")) {
         copy(translation, translation->at + 2);
         if (next_is(translation, "{"))
             copy_to(translation, "}", "{ without }");
-        else if (c == 'x')
+        else if (character == 'x')
             copy_digits(translation, "0123456789abcdefABCDEF", 2);
         else if (translation->at < translation->end)
             copy(translation, translation->at + 1);
-    } else if (c == '0' || (is_one_of(c, octal) && translation->end - translation->at > 2 &&
-                            is_one_of(translation->at[2], octal))) {
+    } else if (character == '0' || (is_one_of(character, octal) && translation->end - translation->at > 2 &&
+                                    is_one_of(translation->at[2], octal))) {
         copy(translation, translation->at + 1);
         copy_digits(translation, octal, 3);
-    } else if (is_one_of(c, "dDwWntrfa") || (c != '\0' && !is_word(c))) {
+    } else if (is_one_of(character, "dDwWntrfa") || (character != '\0' && !is_word(character))) {
         copy(translation, translation->at + 2);
     } else {
         fail(translation,
-             c >= '1' && c <= '9' ? INLAY_UNSUPPORTED
-             : c == '\0'          ? INLAY_INVALID_MODEL
-                                  : INLAY_UNSUPPORTED,
-             c >= '1' && c <= '9' ? "RE2 has no references to groups"
-             : c == '\0'          ? "a backslash at the end"
-                                  : "this escape is not supported");
+             character >= '1' && character <= '9' ? INLAY_UNSUPPORTED
+             : character == '\0'                  ? INLAY_INVALID_MODEL
+                                                  : INLAY_UNSUPPORTED,
+             character >= '1' && character <= '9' ? "RE2 has no references to groups"
+             : character == '\0'                  ? "a backslash at the end"
+                                                  : "this escape is not supported");
     }
-    return is_one_of(c, "sSpPdDwW");
+    return is_one_of(character, "sSpPdDwW");
 }
 
 static void put_brackets(struct translation *translation)
@@ -161,7 +164,7 @@ static void put_brackets(struct translation *translation)
         copy(translation, translation->at + 1);
 }
 
-/* A group's head with a name; translation->at is behind the (?. */
+/* Skips the name of a group; translation->at is after the (?. */
 static void skip_name(struct translation *translation)
 {
     const char *begin;
@@ -174,12 +177,12 @@ static void skip_name(struct translation *translation)
     for (begin = translation->at; translation->at < translation->end && is_word(*translation->at);)
         translation->at++;
     if (translation->at == translation->end || *translation->at != '>' || translation->at == begin)
-        fail(translation, INLAY_INVALID_MODEL, "a group's name must stand in < and >");
+        fail(translation, INLAY_INVALID_MODEL, "a group's name must be enclosed in < and >");
     else
         translation->at++;
 }
 
-/* Groups capture nothing: their names go. */
+/* Translates the start of a group. Groups do not capture, so their names are dropped. */
 static void put_group(struct translation *translation)
 {
     bool lines = translation->lines[translation->depth], on = true;
@@ -211,7 +214,7 @@ static void put_group(struct translation *translation)
         fail(translation, INLAY_UNSUPPORTED, "this kind of group is not supported");
         return;
     }
-    translation->depth -= *translation->at == ')'; /* flags alone, as (?i) */
+    translation->depth -= *translation->at == ')'; /* flags without a group, such as (?i) */
     translation->lines[translation->depth] = lines;
     copy(translation, translation->at + 1);
 }
@@ -225,30 +228,31 @@ static int32_t take_number(const char **at, const char *end)
     return value;
 }
 
-/* *, +, ?, {n}, {n,}, {n,m}. False: text, as other braces are. PCRE2's automaton counts how often a character or class
- * with a + has been there, which makes ways of what is one, and does not with a group. */
+/* Translates *, +, ?, {n}, {n,}, {n,m}. Returns false for other braces, which are text. PCRE2's automaton counts the
+ * repetitions of a character or class with a +, which multiplies its states; it does not for a group, so such an item
+ * is enclosed in one. */
 static bool put_repetition(struct translation *translation)
 {
     const char *at = translation->at + 1;
     bool is_plus = *translation->at == '+';
 
     if (*translation->at == '{') {
-        int32_t min = take_number(&at, translation->end), max = -1;
+        int32_t minimum = take_number(&at, translation->end), maximum = -1;
 
-        if (at < translation->end && *at == ',' && min >= 0) {
+        if (at < translation->end && *at == ',' && minimum >= 0) {
             at++;
-            max = take_number(&at, translation->end);
+            maximum = take_number(&at, translation->end);
         }
-        if (min < 0 || at >= translation->end || *at++ != '}')
+        if (minimum < 0 || at >= translation->end || *at++ != '}')
             return false;
-        is_plus = min == 1 && at[-2] == ',';
-        if (min > MAX_REPEAT || max > MAX_REPEAT)
+        is_plus = minimum == 1 && at[-2] == ',';
+        if (minimum > MAX_REPEAT || maximum > MAX_REPEAT)
             fail(translation, INLAY_INVALID_MODEL, "a repeat count is too large: at most 1000");
     }
     if (translation->before != ITEM)
         fail(translation, INLAY_INVALID_MODEL,
              translation->before == NOTHING ? "nothing to repeat"
-                                            : "a repetition cannot be repeated: put what it repeats into (?:...)");
+                                            : "a repetition cannot be repeated: enclose the inner one in (?:...)");
     if (translation->status == INLAY_OK && is_plus && translation->out[translation->item] != '(' &&
         translation->out[translation->item] != ')') {
         memmove(translation->out + translation->item + 3, translation->out + translation->item,
@@ -258,12 +262,12 @@ static bool put_repetition(struct translation *translation)
         put(translation, ")");
     }
     copy(translation, translation->status == INLAY_OK ? at : translation->end);
-    translation->at += next_is(translation, "?"); /* lazy: the same to the longest match */
+    translation->at += next_is(translation, "?"); /* lazy: no difference for the longest match */
     translation->before = REPETITION;
     return true;
 }
 
-/* A character as it is, of one byte or more. */
+/* Writes a literal character of one or more bytes. */
 static void put_character(struct translation *translation)
 {
     translation->item = translation->count;
@@ -275,7 +279,7 @@ static void put_character(struct translation *translation)
         copy(translation, translation->at + 1);
 }
 
-/* \Q...\E */
+/* Translates \Q...\E. */
 static void put_quoted(struct translation *translation)
 {
     for (translation->at += 2; translation->at < translation->end && !next_is(translation, "\\E");)
@@ -285,32 +289,32 @@ static void put_quoted(struct translation *translation)
 
 static void put_item(struct translation *translation)
 {
-    const char c = *translation->at;
+    const char character = *translation->at;
 
-    if (is_one_of(c, "*+?{") && put_repetition(translation))
+    if (is_one_of(character, "*+?{") && put_repetition(translation))
         return;
     if (next_is(translation, "\\Q")) {
         put_quoted(translation);
-    } else if (!is_one_of(c, "([\\|).^$")) {
+    } else if (!is_one_of(character, "([\\|).^$")) {
         put_character(translation);
-    } else if (c == '(') {
+    } else if (character == '(') {
         put_group(translation);
     } else {
         translation->item = translation->count;
-        translation->before = c == '|' ? NOTHING : ITEM;
-        if (c == '[') {
+        translation->before = character == '|' ? NOTHING : ITEM;
+        if (character == '[') {
             put_brackets(translation);
-        } else if (c == '$') { /* PCRE2's matches before a \n that ends the text, too */
+        } else if (character == '$') { /* PCRE2's $ also matches before a \n at the end of the text */
             put(translation, translation->lines[translation->depth] ? "(?:$)" : "(?:\\z)");
             translation->at++;
-        } else if (c == '^' ||
-                   (c == '\\' && translation->end - translation->at > 1 && is_one_of(translation->at[1], "bBAz"))) {
-            put(translation, "(?:"); /* RE2 repeats assertions */
-            copy(translation, translation->at + (c == '\\' ? 2 : 1));
+        } else if (character == '^' || (character == '\\' && translation->end - translation->at > 1 &&
+                                        is_one_of(translation->at[1], "bBAz"))) {
+            put(translation, "(?:"); /* RE2 allows repeated assertions */
+            copy(translation, translation->at + (character == '\\' ? 2 : 1));
             put(translation, ")");
-        } else if (c == '\\') {
+        } else if (character == '\\') {
             (void)put_escape(translation, false);
-        } else if (c == ')' && translation->depth-- == 0) {
+        } else if (character == ')' && translation->depth-- == 0) {
             fail(translation, INLAY_INVALID_MODEL, ") without (");
         } else {
             copy(translation, translation->at + 1);
@@ -331,6 +335,7 @@ inlay_status regex_translate(const char *pattern, size_t bytes, char **out_text,
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
     while (translation.at < translation.end)
         put_item(&translation);
+    INLAY_CHECK(translation.count <= bytes * BYTES_EACH);
     if (translation.depth > 0)
         fail(&translation, INLAY_INVALID_MODEL, "( without )");
     if (translation.status != INLAY_OK) {

@@ -1,6 +1,6 @@
-/* Operators that give the same elements, in the same order, another shape: Reshape (ONNX 1, 5, 13, 14, 19, 21, 23, 24,
- * 25), Flatten (1, 9, 11, 13, 21, 23, 24, 25), Squeeze and Unsqueeze (1, 11, 13, 21, 23, 24, 25). Shape inference does
- * the thinking; here the elements are copied, unless the buffers are one already. */
+/* Operators that change only the shape: Reshape (ONNX 1, 5, 13, 14, 19, 21, 23, 24, 25), Flatten (1, 9, 11, 13, 21, 23,
+ * 24, 25), Squeeze and Unsqueeze (1, 11, 13, 21, 23, 24, 25). Shape inference computes the shape; the elements are
+ * copied here, unless input and output share a buffer. */
 #include "instance.h"
 #include "args.h"
 #include "reference.h"

@@ -1,8 +1,9 @@
 /* Resize (ONNX 10, 11, 13, 18, 19) and Upsample (1, 7, 9): any number of axes, all modes.
  *
- * Nearest copies elements of any type. Linear and cubic are sums with weights, separable by axis; integers are
- * computed in floating point, cut towards zero and held within their range. */
+ * Nearest copies elements of any type. Linear and cubic are weighted sums, separable by axis. Integers are computed in
+ * floating point, truncated and clamped to their range. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "resize_rows.h"
 #include <math.h>
@@ -12,7 +13,7 @@ enum { RESIZE_GRAIN = 1 << 14 };
 
 typedef struct resize_state {
     resize_rule rule;
-    uint32_t scales_input, sizes_input; /* INLAY_NONE: the operator has none */
+    uint32_t scales_input, sizes_input; /* INLAY_NONE: the operator does not have it */
     bool has_roi;
     double extrapolation;
     uint32_t axis_count;
@@ -54,7 +55,7 @@ static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay
     state->has_axes = axes != NULL;
     if (state->axis_count > INLAY_MAX_RANK || (scales != NULL && scales->count > INLAY_MAX_RANK)) {
         free(state);
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "axes or scales have more entries than any tensor has axes");
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "axes or scales have more entries than the maximum rank");
     }
     if (state->axis_count > 0)
         memcpy(state->axes, axes, state->axis_count * sizeof *axes);
@@ -74,36 +75,36 @@ static inlay_status prepare_resize(const kit_node *node, void **out_state, inlay
 
 /* ------------------------------------------------------------------ shapes */
 
-static const kit_tensor *resize_input(const kit_tensor *in, uint32_t count, uint32_t i)
+static const kit_tensor *resize_input(const kit_tensor *in, uint32_t count, uint32_t index)
 {
-    return i < count && in[i].dtype != INLAY_UNDEFINED && in[i].count > 0 ? &in[i] : NULL;
+    return index < count && in[index].dtype != INLAY_UNDEFINED && in[index].count > 0 ? &in[index] : NULL;
 }
 
-/* Scales and sizes by axis of X; in and out are set. */
-static inlay_status resize_scales(const resize_state *state, const kit_plan *plan, const uint32_t *which, uint32_t n,
-                                  resize_axis *axes, inlay_diag *diag)
+/* Computes the scales of the axes of X; `in` and `out` of the axes are set. */
+static inlay_status resize_scales(const resize_state *state, const kit_plan *plan, const uint32_t *which,
+                                  uint32_t axis_count, resize_axis *axes, inlay_diag *diag)
 {
     const kit_tensor *scales = resize_input(plan->in, plan->in_count, state->scales_input);
     const kit_tensor *sizes = resize_input(plan->in, plan->in_count, state->sizes_input);
     double common = 0;
 
     if (sizes != NULL) {
-        for (uint32_t i = 0; i < n && sizes->data != NULL; i++) {
+        for (uint32_t i = 0; i < axis_count && sizes->data != NULL; i++) {
             double scale = (double)((const int64_t *)sizes->data)[i] / (double)axes[which[i]].in;
             if (i == 0 || (state->rule.policy == RESIZE_NOT_LARGER ? scale < common : scale > common))
                 common = scale;
         }
         if (state->rule.policy == RESIZE_STRETCH)
             return INLAY_OK;
-        if (sizes->data == NULL || sizes->count != n)
-            return inlay_fail(diag, INLAY_UNSUPPORTED, "sizes must be known before the node runs, one an axis");
+        if (sizes->data == NULL || sizes->count != axis_count)
+            return inlay_fail(diag, INLAY_UNSUPPORTED,
+                              "sizes must be known before the node runs, with one entry per axis");
     } else if (state->scale_count == 0 && (scales == NULL || scales->data == NULL)) {
-        return inlay_fail(diag, INLAY_INVALID_MODEL,
-                          "neither sizes nor scales are there, or they are not known in time");
-    } else if (n != (state->scale_count > 0 ? state->scale_count : (uint64_t)scales->count)) {
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scales must have one entry for each of %u axes", n);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "neither sizes nor scales are known before the node runs");
+    } else if (axis_count != (state->scale_count > 0 ? state->scale_count : (uint64_t)scales->count)) {
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "scales must have one entry for each of %u axes", axis_count);
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < axis_count; i++) {
         resize_axis *axis = &axes[which[i]];
         axis->scale = sizes != NULL            ? common
                       : state->scale_count > 0 ? state->scales[i]
@@ -115,25 +116,26 @@ static inlay_status resize_scales(const resize_state *state, const kit_plan *pla
     return INLAY_OK;
 }
 
-/* tf_crop_and_resize: the region, relative to the input. */
-static inlay_status resize_roi(const kit_tensor *roi, const uint32_t *which, uint32_t n, resize_axis *axes,
+/* tf_crop_and_resize: reads the region, relative to the input. */
+static inlay_status resize_roi(const kit_tensor *roi, const uint32_t *which, uint32_t axis_count, resize_axis *axes,
                                inlay_diag *diag)
 {
-    if (roi == NULL || roi->count != 2 * (int64_t)n)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "roi must have two entries for each of %u axes", n);
-    for (uint32_t i = 0; i < n; i++) {
+    if (roi == NULL || roi->count != 2 * (int64_t)axis_count)
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "roi must have two entries for each of %u axes", axis_count);
+    for (uint32_t i = 0; i < axis_count; i++) {
         axes[which[i]].roi_begin = convert_get_f64(roi->dtype, roi->data, i);
-        axes[which[i]].roi_end = convert_get_f64(roi->dtype, roi->data, n + i);
+        axes[which[i]].roi_end = convert_get_f64(roi->dtype, roi->data, axis_count + i);
     }
     return INLAY_OK;
 }
 
-/* The axes that attribute axes names, or all. */
-static inlay_status resize_which(const resize_state *state, uint32_t rank, uint32_t *which, uint32_t *out_n,
+/* The axes listed by the attribute axes, or all axes. */
+static inlay_status resize_which(const resize_state *state, uint32_t rank, uint32_t *which, uint32_t *out_count,
                                  inlay_diag *diag)
 {
-    *out_n = state->has_axes ? state->axis_count : rank;
-    for (uint32_t i = 0; i < *out_n; i++) {
+    *out_count = state->has_axes ? state->axis_count : rank;
+    INLAY_CHECK(*out_count <= INLAY_MAX_RANK);
+    for (uint32_t i = 0; i < *out_count; i++) {
         int64_t axis = state->has_axes ? state->axes[i] : i;
         axis = axis < 0 ? axis + rank : axis;
         if (axis < 0 || axis >= rank)
@@ -144,7 +146,7 @@ static inlay_status resize_which(const resize_state *state, uint32_t rank, uint3
     return INLAY_OK;
 }
 
-/* Elements that go together in any case. */
+/* Numbers of an element that are resized independently but stored together. */
 static int64_t resize_inner(inlay_dtype dtype)
 {
     return dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128 ? 2 : 1;
@@ -152,50 +154,50 @@ static int64_t resize_inner(inlay_dtype dtype)
 
 static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const resize_state *s = state;
+    const resize_state *attributes = state;
     const kit_tensor *input = &plan->in[0], *output = &plan->out[0];
-    const kit_tensor *roi = s->has_roi ? resize_input(plan->in, plan->in_count, 1) : NULL;
+    const kit_tensor *roi = attributes->has_roi ? resize_input(plan->in, plan->in_count, 1) : NULL;
     resize_axis axes[INLAY_MAX_RANK];
-    uint32_t which[INLAY_MAX_RANK], n;
-    resize_plan p = { .extrapolation = s->extrapolation, .can_leave = s->has_roi };
-    resize_plan *kept;
+    uint32_t which[INLAY_MAX_RANK], axis_count;
+    resize_plan resize = { .extrapolation = attributes->extrapolation, .can_leave = attributes->has_roi };
+    resize_plan *stored;
     inlay_status status;
 
-    p.wide = resize_wide(input->dtype);
-    INLAY_TRY(resize_which(s, input->rank, which, &n, diag));
+    resize.wide = resize_wide(input->dtype);
+    INLAY_TRY(resize_which(attributes, input->rank, which, &axis_count, diag));
     if (output->count < 0 || output->rank != input->rank)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the size of the output is not known, or not of X's rank %u",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the size of the output is unknown or does not have X's rank %u",
                           input->rank);
-    for (uint32_t d = 0; d < input->rank; d++) {
-        axes[d] = (resize_axis){ .in = input->dims[d], .out = output->dims[d], .exact = true, .roi_end = 1 };
-        axes[d].scale = (double)output->dims[d] / (double)input->dims[d];
-        if (input->dims[d] > INT32_MAX || output->dims[d] > INT32_MAX)
-            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 - 1 elements", d);
+    for (uint32_t axis = 0; axis < input->rank; axis++) {
+        axes[axis] = (resize_axis){ .in = input->dims[axis], .out = output->dims[axis], .exact = true, .roi_end = 1 };
+        axes[axis].scale = (double)output->dims[axis] / (double)input->dims[axis];
+        if (input->dims[axis] > INT32_MAX || output->dims[axis] > INT32_MAX)
+            return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 - 1 elements", axis);
     }
     if (input->count > 0 && output->count > 0) {
-        INLAY_TRY(resize_scales(s, plan, which, n, axes, diag));
-        if (s->has_roi && roi != NULL && roi->data == NULL) {
-            p.tables_at_run = true;
-            for (uint32_t d = 0; d < input->rank; d++)
-                axes[d].roi_begin = NAN; /* none stays as it is */
-        } else if (s->has_roi) {
-            INLAY_TRY(resize_roi(roi, which, n, axes, diag));
+        INLAY_TRY(resize_scales(attributes, plan, which, axis_count, axes, diag));
+        if (attributes->has_roi && roi != NULL && roi->data == NULL) {
+            resize.tables_at_run = true;
+            for (uint32_t axis = 0; axis < input->rank; axis++)
+                axes[axis].roi_begin = NAN; /* no axis is skipped */
+        } else if (attributes->has_roi) {
+            INLAY_TRY(resize_roi(roi, which, axis_count, axes, diag));
         }
-        resize_plan_axes(&p, &s->rule, axes, input->rank,
-                         s->rule.mode == RESIZE_NEAREST ? 1 : resize_inner(input->dtype));
+        resize_plan_axes(&resize, &attributes->rule, axes, input->rank,
+                         attributes->rule.mode == RESIZE_NEAREST ? 1 : resize_inner(input->dtype));
     }
-    if (!resize_plan_count(&p, &s->rule))
+    if (!resize_plan_count(&resize, &attributes->rule))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the filter of a Resize is too large");
-    kept = malloc(sizeof p + (p.tables_at_run ? 0 : p.table_bytes));
-    if (kept == NULL)
+    stored = malloc(sizeof resize + (resize.tables_at_run ? 0 : resize.table_bytes));
+    if (stored == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
-    plan->workspace_bytes = p.scratch_bytes * plan->max_threads;
-    if (p.tables_at_run)
-        plan->workspace_bytes += sizeof p + 64 + p.table_bytes;
-    *kept = p;
-    if (!p.tables_at_run)
-        resize_plan_fill(kept, &s->rule, (char *)(kept + 1));
-    plan->plan = kept;
+    plan->workspace_bytes = resize.scratch_bytes * plan->max_threads;
+    if (resize.tables_at_run)
+        plan->workspace_bytes += sizeof resize + 64 + resize.table_bytes;
+    *stored = resize;
+    if (!resize.tables_at_run)
+        resize_plan_fill(stored, &attributes->rule, (char *)(stored + 1));
+    plan->plan = stored;
 done:
     return status;
 }
@@ -224,31 +226,32 @@ static inlay_status resize_items(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* Tables for this run's roi, in its workspace. The axes of the plan from `kept` on are axes of X. */
+/* Computes the tables for this run's roi in the workspace. The axes of X are those of the plan starting at `kept`. */
 static inlay_status resize_at_run(const kit_call *call, const resize_state *state, const resize_plan **plan,
                                   char **scratch)
 {
     const kit_tensor *input = &call->in[0];
-    resize_plan *mine = (resize_plan *)(void *)*scratch;
+    resize_plan *run_plan = (resize_plan *)(void *)*scratch;
     resize_axis axes[INLAY_MAX_RANK];
-    uint32_t which[INLAY_MAX_RANK], n, kept = (*plan)->rank - input->rank;
+    uint32_t which[INLAY_MAX_RANK], axis_count, kept = (*plan)->rank - input->rank;
     inlay_status status;
 
-    *mine = **plan;
+    INLAY_CHECK((*plan)->tables_at_run && (*plan)->rank >= input->rank);
+    *run_plan = **plan;
     memset(axes, 0, sizeof axes);
-    for (uint32_t d = 0; d < input->rank; d++) {
-        axes[d] = mine->axes[kept + d];
-        axes[d].roi_begin = 0;
+    for (uint32_t axis = 0; axis < input->rank; axis++) {
+        axes[axis] = run_plan->axes[kept + axis];
+        axes[axis].roi_begin = 0;
     }
-    status = resize_which(state, input->rank, which, &n, call->diag);
+    status = resize_which(state, input->rank, which, &axis_count, call->diag);
     if (status == INLAY_OK)
-        status = resize_roi(resize_input(call->in, call->in_count, 1), which, n, axes, call->diag);
+        status = resize_roi(resize_input(call->in, call->in_count, 1), which, axis_count, axes, call->diag);
     if (status != INLAY_OK)
         return status;
-    memcpy(mine->axes + kept, axes, input->rank * sizeof axes[0]);
-    resize_plan_fill(mine, &state->rule, *scratch + (sizeof *mine + 7) / 8 * 8);
-    *plan = mine;
-    *scratch += (sizeof *mine + 64 + mine->table_bytes) / 64 * 64;
+    memcpy(run_plan->axes + kept, axes, input->rank * sizeof axes[0]);
+    resize_plan_fill(run_plan, &state->rule, *scratch + (sizeof *run_plan + 7) / 8 * 8);
+    *plan = run_plan;
+    *scratch += (sizeof *run_plan + 64 + run_plan->table_bytes) / 64 * 64;
     return INLAY_OK;
 }
 
@@ -263,8 +266,8 @@ static inlay_status run_resize(const kit_call *call)
     if (output->count == 0)
         return INLAY_OK;
     if (input->count == 0)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no elements to make an output from");
-    if (plan->rank == 0) { /* strings too: a reference is enough */
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X is empty, but the output is not");
+    if (plan->rank == 0) { /* also correct for strings, which are references */
         memcpy(output->data, input->data, kit_bytes(input->dtype, input->count));
         return INLAY_OK;
     }

@@ -1,5 +1,6 @@
-/* ReverseSequence: ONNX 10. Of each batch the first sequence_lens[batch] steps are turned round. */
+/* ReverseSequence: ONNX 10. Reverses the first sequence_lens[batch] steps of each batch. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -29,18 +30,19 @@ typedef struct reverse_job {
     int64_t batches, times, block, batch_step, time_step; /* bytes */
 } reverse_job;
 
-/* Units are (time, batch) pairs. */
+/* A unit of work is a (time, batch) pair. */
 static inlay_status reverse_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const reverse_job *job = user;
 
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t t = i / job->batches, b = i % job->batches;
-        const int64_t from = t < job->lengths[b] ? job->lengths[b] - 1 - t : t;
+    INLAY_CHECK(job->batches > 0);
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t time = unit / job->batches, batch = unit % job->batches;
+        const int64_t from = time < job->lengths[batch] ? job->lengths[batch] - 1 - time : time;
 
-        memcpy(job->out + t * job->time_step + b * job->batch_step,
-               job->in + from * job->time_step + b * job->batch_step, (size_t)job->block);
+        memcpy(job->out + time * job->time_step + batch * job->batch_step,
+               job->in + from * job->time_step + batch * job->batch_step, (size_t)job->block);
     }
     return INLAY_OK;
 }
@@ -63,10 +65,10 @@ static inlay_status run_reverse(const kit_call *call)
     if (call->in[1].count != job.batches)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sequence_lens has %lld values for a batch of %lld",
                           (long long)call->in[1].count, (long long)job.batches);
-    for (int64_t b = 0; b < job.batches; b++)
-        if (job.lengths[b] < 0 || job.lengths[b] > job.times)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "sequence_lens[%lld] is %lld of %lld steps",
-                              (long long)b, (long long)job.lengths[b], (long long)job.times);
+    for (int64_t batch = 0; batch < job.batches; batch++)
+        if (job.lengths[batch] < 0 || job.lengths[batch] > job.times)
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "sequence_lens[%lld] is %lld; there are %lld steps",
+                              (long long)batch, (long long)job.lengths[batch], (long long)job.times);
     if (input->count == 0)
         return INLAY_OK;
     strided_row_major(input->rank, input->dims, strided_element_bytes(input->dtype), steps);

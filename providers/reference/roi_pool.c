@@ -1,5 +1,6 @@
-/* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, each brought to one size. */
+/* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, all resized to the same size. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -7,7 +8,7 @@
 #include "strided.h"
 #include <math.h>
 
-/* A sampling point: four pixels of a plane and their weights, for float and for double. */
+/* A sampling point: four pixels of a plane and their weights as float and as double. */
 typedef struct align_tap {
     int32_t at[4];
     float weight[4];
@@ -44,7 +45,7 @@ typedef struct align_tap {
 #define NAME(x) x##_bf16
 #include "roi_pool.inc"
 
-/* Sampling points that are worked out at a time, and the most per axis of a bin. */
+/* TAPS: sampling points computed at a time. MAX_GRID: maximum sampling points per axis of a bin. */
 enum { TAPS = 1024, MAX_GRID = 8192 };
 
 typedef struct roi_kernels {
@@ -59,8 +60,8 @@ static const roi_kernels by_dtype[INLAY_DTYPE_COUNT] = {
 };
 
 typedef struct roi_state {
-    int64_t height, width; /* of the output */
-    int64_t sampling;      /* points per bin and axis, 0 = as many as pixels */
+    int64_t height, width; /* size of the output */
+    int64_t sampling;      /* points per bin and axis, 0 = one per pixel */
     double scale;
     bool average;
     bool half_pixel;
@@ -123,14 +124,14 @@ static inlay_status prepare_max(const kit_node *node, void **out_state, inlay_di
 
 typedef struct roi_job {
     const roi_state *state;
-    const kit_tensor *input, *rois, *batches; /* batches NULL: the first value of each region */
+    const kit_tensor *input, *rois, *batches; /* batches: NULL if it is the first value of each region */
     char *out;
     roi_kernels kernels;
     uint32_t element;
     align_tap *taps; /* [workers * TAPS] */
 } roi_job;
 
-/* [N, C, H, W], [R, values] -> [R, C, height, width]; every region must name a batch that there is. */
+/* Checks [N, C, H, W], [R, values] -> [R, C, height, width]. */
 static inlay_status check_regions(const kit_call *call, int64_t values)
 {
     const roi_state *state = call->state;
@@ -140,14 +141,14 @@ static inlay_status check_regions(const kit_call *call, int64_t values)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X must be [N, C, H, W] and rois [R, %lld]",
                           (long long)values);
     if (input->dims[2] <= 0 || input->dims[3] <= 0 || input->dims[2] > INT32_MAX / input->dims[3])
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has no pixels, or too many");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X is empty or too large");
     return arg_expect_dims(call->diag, &call->out[0], 4,
                            (int64_t[]){ rois->dims[0], input->dims[1], state->height, state->width });
 }
 
 /* ------------------------------------------------------------------ RoiAlign */
 
-/* The sampling point (y, x): outside by more than a pixel it is 0, at the rim it is the rim. */
+/* The taps of point (y, x). A point that is outside by more than a pixel is 0; one at the border uses the border. */
 static align_tap make_tap(double y, double x, int64_t height, int64_t width)
 {
     align_tap tap = { { 0 }, { 0 }, { 0 } };
@@ -179,27 +180,28 @@ static align_tap make_tap(double y, double x, int64_t height, int64_t width)
 /* A region in the coordinates of the feature map. */
 typedef struct align_region {
     double y, x, bin_h, bin_w;
-    int64_t grid_h, grid_w; /* sampling points of a bin */
+    int64_t grid_h, grid_w; /* sampling points per bin */
 } align_region;
 
-static align_region read_region(const roi_job *job, int64_t r)
+static align_region read_region(const roi_job *job, int64_t index)
 {
     const roi_state *state = job->state;
     const double offset = state->half_pixel ? 0.5 : 0;
     align_region region;
-    double roi[4], h, w;
+    double roi[4], height, width;
 
-    convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 4, 4); /* x1, y1, x2, y2 */
+    convert_to_f64(roi, job->rois->dtype, job->rois->data, index * 4, 4); /* x1, y1, x2, y2 */
     for (int i = 0; i < 4; i++)
         roi[i] = (roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * state->scale - offset;
-    w = roi[2] - roi[0];
-    h = roi[3] - roi[1];
-    if (!state->half_pixel) { /* the older mode makes malformed regions 1 x 1 */
-        w = w > 1 ? w : 1;
-        h = h > 1 ? h : 1;
+    width = roi[2] - roi[0];
+    height = roi[3] - roi[1];
+    if (!state->half_pixel) { /* the older mode enlarges malformed regions to 1 x 1 */
+        width = width > 1 ? width : 1;
+        height = height > 1 ? height : 1;
     }
-    region = (align_region){ roi[1],          roi[0],         h / (double)state->height, w / (double)state->width,
-                             state->sampling, state->sampling };
+    region =
+        (align_region){ roi[1],          roi[0],         height / (double)state->height, width / (double)state->width,
+                        state->sampling, state->sampling };
     if (state->sampling == 0) {
         region.grid_h = (int64_t)ceil(region.bin_h < MAX_GRID ? region.bin_h : MAX_GRID);
         region.grid_w = (int64_t)ceil(region.bin_w < MAX_GRID ? region.bin_w : MAX_GRID);
@@ -209,65 +211,67 @@ static align_region read_region(const roi_job *job, int64_t r)
     return region;
 }
 
-/* Sampling point i of bin b. */
-static align_tap region_tap(const roi_job *job, const align_region *region, int64_t b, int64_t i)
+/* Sampling point `point` of bin `bin`. */
+static align_tap region_tap(const roi_job *job, const align_region *region, int64_t bin, int64_t point)
 {
-    const int64_t row = b / job->state->width, column = b % job->state->width;
-    const double iy = (double)(i / region->grid_w) + 0.5, ix = (double)(i % region->grid_w) + 0.5;
+    INLAY_CHECK(region->grid_h > 0 && region->grid_w > 0);
+    const int64_t row = bin / job->state->width, column = bin % job->state->width;
+    const double iy = (double)(point / region->grid_w) + 0.5, ix = (double)(point % region->grid_w) + 0.5;
 
     return make_tap(region->y + (double)row * region->bin_h + iy * region->bin_h / (double)region->grid_h,
                     region->x + (double)column * region->bin_w + ix * region->bin_w / (double)region->grid_w,
                     job->input->dims[2], job->input->dims[3]);
 }
 
-/* Of the points of a bin along one axis, those that may see the image: [*first, *end). */
+/* The range [*first, *end) of a bin's points along one axis that may be inside the image. */
 static void points_inside(double begin, double bin, int64_t grid, int64_t size, int64_t *first, int64_t *end)
 {
+    INLAY_CHECK(grid > 0);
     const double step = bin / (double)grid, low = (-1 - begin) / step - 1.5, high = ((double)size - begin) / step + 1.5;
 
     *first = low > 0 ? low < (double)grid ? (int64_t)low : grid : 0;
     *end = high < (double)grid ? high > (double)*first ? (int64_t)high : *first : grid;
 }
 
-/* One bin of more than TAPS points, put together from pieces. Points that see nothing of the image are 0 and are only
- * counted: a region may be far larger than the image. */
-static void align_large_bin(const roi_job *job, const align_region *region, int64_t b, const char *planes, char *out,
+/* Computes one bin with more than TAPS points in several steps. Points outside the image are 0 and only counted: a
+ * region may be far larger than the image. */
+static void align_large_bin(const roi_job *job, const align_region *region, int64_t bin, const char *planes, char *out,
                             align_tap *taps)
 {
     const int64_t bins = job->state->height * job->state->width;
     const int64_t plane_bytes = job->input->dims[2] * job->input->dims[3] * job->element;
     const double grid = (double)region->grid_h * (double)region->grid_w;
-    int64_t top, bottom, left, right, count;
+    int64_t top, bottom, left, right, inside_count;
 
-    points_inside(region->y + (double)(b / job->state->width) * region->bin_h, region->bin_h, region->grid_h,
+    points_inside(region->y + (double)(bin / job->state->width) * region->bin_h, region->bin_h, region->grid_h,
                   job->input->dims[2], &top, &bottom);
-    points_inside(region->x + (double)(b % job->state->width) * region->bin_w, region->bin_w, region->grid_w,
+    points_inside(region->x + (double)(bin % job->state->width) * region->bin_w, region->bin_w, region->grid_w,
                   job->input->dims[3], &left, &right);
-    count = (bottom - top) * (right - left);
-    for (int64_t c = 0; c < job->input->dims[1]; c++) {
-        char *to = out + (c * bins + b) * job->element;
+    inside_count = (bottom - top) * (right - left);
+    for (int64_t channel = 0; channel < job->input->dims[1]; channel++) {
+        char *to = out + (channel * bins + bin) * job->element;
         double total = 0, best = 0, value;
 
-        for (int64_t first = 0; first < count; first += TAPS) {
-            const int64_t n = count - first < TAPS ? count - first : TAPS;
+        for (int64_t first = 0; first < inside_count; first += TAPS) {
+            const int64_t count = inside_count - first < TAPS ? inside_count - first : TAPS;
 
-            for (int64_t i = 0; i < n; i++) {
+            for (int64_t i = 0; i < count; i++) {
                 const int64_t at = first + i;
 
-                taps[i] = region_tap(job, region, b,
+                taps[i] = region_tap(job, region, bin,
                                      (top + at / (right - left)) * region->grid_w + left + at % (right - left));
             }
-            job->kernels.align(taps, 1, n, job->state->average, planes + c * plane_bytes, to);
+            job->kernels.align(taps, 1, count, job->state->average, planes + channel * plane_bytes, to);
             value = convert_get_f64(job->input->dtype, to, 0);
-            total += value * (double)n;
-            best = (first == 0 && (double)count == grid) || value > best ? value : best;
+            total += value * (double)count;
+            best = (first == 0 && (double)inside_count == grid) || value > best ? value : best;
         }
         value = job->state->average ? total / grid : best;
         convert_from_f64(job->input->dtype, to, 0, 1, &value, 0);
     }
 }
 
-/* Units are regions. The points of as many bins as fit are worked out first, then each channel reads its plane. */
+/* Processes regions [begin, end). The points of as many bins as fit are computed first, then each channel uses them. */
 static inlay_status align_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const roi_job *job = user;
@@ -275,25 +279,26 @@ static inlay_status align_range(void *user, int64_t begin, int64_t end, uint32_t
     const int64_t plane_bytes = job->input->dims[2] * job->input->dims[3] * job->element;
     align_tap *taps = job->taps + worker * TAPS;
 
-    for (int64_t r = begin; r < end; r++) {
-        const align_region region = read_region(job, r);
-        const int64_t count = region.grid_h * region.grid_w, fit = count > 0 ? TAPS / count : 0;
+    INLAY_CHECK(job->taps != NULL);
+    for (int64_t index = begin; index < end; index++) {
+        const align_region region = read_region(job, index);
+        const int64_t count = region.grid_h * region.grid_w, bins_at_once = count > 0 ? TAPS / count : 0;
         const char *planes =
-            (const char *)job->input->data + ((const int64_t *)job->batches->data)[r] * channels * plane_bytes;
-        char *out = job->out + r * channels * bins * job->element;
+            (const char *)job->input->data + ((const int64_t *)job->batches->data)[index] * channels * plane_bytes;
+        char *out = job->out + index * channels * bins * job->element;
 
         if (count == 0)
             memset(out, 0, (size_t)(channels * bins * job->element));
-        for (int64_t b = 0; b < bins && count > 0 && fit == 0; b++)
-            align_large_bin(job, &region, b, planes, out, taps);
-        for (int64_t b = 0; b < bins && fit > 0; b += fit) {
-            const int64_t n = bins - b < fit ? bins - b : fit;
+        for (int64_t bin = 0; bin < bins && count > 0 && bins_at_once == 0; bin++)
+            align_large_bin(job, &region, bin, planes, out, taps);
+        for (int64_t bin = 0; bin < bins && bins_at_once > 0; bin += bins_at_once) {
+            const int64_t bin_count = bins - bin < bins_at_once ? bins - bin : bins_at_once;
 
-            for (int64_t i = 0; i < n * count; i++)
-                taps[i] = region_tap(job, &region, b + i / count, i % count);
-            for (int64_t c = 0; c < channels; c++)
-                job->kernels.align(taps, n, count, job->state->average, planes + c * plane_bytes,
-                                   out + (c * bins + b) * job->element);
+            for (int64_t i = 0; i < bin_count * count; i++)
+                taps[i] = region_tap(job, &region, bin + i / count, i % count);
+            for (int64_t channel = 0; channel < channels; channel++)
+                job->kernels.align(taps, bin_count, count, job->state->average, planes + channel * plane_bytes,
+                                   out + (channel * bins + bin) * job->element);
         }
     }
     return INLAY_OK;
@@ -325,24 +330,24 @@ static inlay_status run_align(const kit_call *call)
     if (batches->count != output->dims[0])
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "batch_indices has %lld values for %lld regions",
                           (long long)batches->count, (long long)output->dims[0]);
-    for (int64_t r = 0; r < batches->count; r++) {
-        const int64_t batch = ((const int64_t *)batches->data)[r];
+    for (int64_t region = 0; region < batches->count; region++) {
+        const int64_t batch = ((const int64_t *)batches->data)[region];
 
         if (batch < 0 || batch >= input->dims[0])
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %lld of %lld", (long long)r,
-                              (long long)batch, (long long)input->dims[0]);
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "batch_indices[%lld] is %lld of %lld",
+                              (long long)region, (long long)batch, (long long)input->dims[0]);
     }
     return kit_parallel(call, output->dims[0], 1, align_range, &job);
 }
 
 /* ------------------------------------------------------------------ MaxRoiPool */
 
-static int64_t clamp(double v, int64_t low, int64_t high)
+static int64_t clamp(double value, int64_t low, int64_t high)
 {
-    return v < (double)low ? low : v > (double)high ? high : (int64_t)v;
+    return value < (double)low ? low : value > (double)high ? high : (int64_t)value;
 }
 
-/* Units are regions: [batch, x1, y1, x2, y2], whose corners are rounded to pixels. */
+/* Processes regions [batch, x1, y1, x2, y2], whose corners are rounded to pixels. */
 static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const roi_job *job = user;
@@ -351,26 +356,26 @@ static inlay_status max_range(void *user, int64_t begin, int64_t end, uint32_t w
     const int64_t bins = state->height * state->width;
 
     (void)worker;
-    for (int64_t r = begin; r < end; r++) {
-        double roi[5], h, w;
+    for (int64_t region = begin; region < end; region++) {
+        double roi[5], region_height, region_width;
 
-        convert_to_f64(roi, job->rois->dtype, job->rois->data, r * 5, 5);
+        convert_to_f64(roi, job->rois->dtype, job->rois->data, region * 5, 5);
         for (int i = 1; i < 5; i++)
             roi[i] = round((roi[i] > -1e6 ? roi[i] < 1e6 ? roi[i] : 1e6 : -1e6) * state->scale);
-        w = roi[3] - roi[1] + 1 > 1 ? roi[3] - roi[1] + 1 : 1;
-        h = roi[4] - roi[2] + 1 > 1 ? roi[4] - roi[2] + 1 : 1;
-        for (int64_t b = 0; b < bins; b++) {
-            const double bin_h = h / (double)state->height, bin_w = w / (double)state->width;
-            const double top = (double)(b / state->width), left = (double)(b % state->width);
+        region_width = roi[3] - roi[1] + 1 > 1 ? roi[3] - roi[1] + 1 : 1;
+        region_height = roi[4] - roi[2] + 1 > 1 ? roi[4] - roi[2] + 1 : 1;
+        for (int64_t bin = 0; bin < bins; bin++) {
+            const double bin_h = region_height / (double)state->height, bin_w = region_width / (double)state->width;
+            const double top = (double)(bin / state->width), left = (double)(bin % state->width);
             const int64_t box[4] = { clamp(floor(top * bin_h) + roi[2], 0, height),
                                      clamp(floor(left * bin_w) + roi[1], 0, width),
                                      clamp(ceil((top + 1) * bin_h) + roi[2], 0, height),
                                      clamp(ceil((left + 1) * bin_w) + roi[1], 0, width) };
 
-            for (int64_t c = 0; c < channels; c++)
+            for (int64_t channel = 0; channel < channels; channel++)
                 job->kernels.max((const char *)job->input->data +
-                                     ((int64_t)roi[0] * channels + c) * height * width * job->element,
-                                 width, box, job->out + ((r * channels + c) * bins + b) * job->element);
+                                     ((int64_t)roi[0] * channels + channel) * height * width * job->element,
+                                 width, box, job->out + ((region * channels + channel) * bins + bin) * job->element);
         }
     }
     return INLAY_OK;
@@ -389,23 +394,23 @@ static inlay_status run_max(const kit_call *call)
 
     if (status != INLAY_OK || output->count == 0)
         return status;
-    for (int64_t r = 0; r < output->dims[0]; r++) {
-        const double batch = convert_get_f64(rois->dtype, rois->data, r * 5);
+    for (int64_t region = 0; region < output->dims[0]; region++) {
+        const double batch = convert_get_f64(rois->dtype, rois->data, region * 5);
 
         if (!(batch >= 0 && batch < (double)input->dims[0]))
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "region %lld names batch %g of %lld", (long long)r,
-                              batch, (long long)input->dims[0]);
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "region %lld has batch %g; there are %lld",
+                              (long long)region, batch, (long long)input->dims[0]);
     }
     return kit_parallel(call, output->dims[0], 1, max_range, &job);
 }
 
-/* Samples of four pixels for each element: sampling_ratio squared, or as many as the size of a region asks for, which
- * are mostly four. */
+/* Each element samples sampling_ratio squared points of four pixels; without a ratio, the number depends on the size of
+ * the region and is usually four. */
 static void cost_align(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
-    double ratio = (double)kit_attr_int(node->info, "sampling_ratio", 0), y = work_count(&shapes->out[0]);
+    double ratio = (double)kit_attr_int(node->info, "sampling_ratio", 0), elements = work_count(&shapes->out[0]);
 
-    work_cost(shapes, y * 4 * (ratio > 0 ? ratio * ratio : 4), 0.7, y, cost);
+    work_cost(shapes, elements * 4 * (ratio > 0 ? ratio * ratio : 4), 0.7, elements, cost);
 }
 
 static const kit_kernel kernels[] = {

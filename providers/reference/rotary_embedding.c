@@ -1,5 +1,6 @@
-/* RotaryEmbedding: ONNX 23. Pairs of elements of each head are turned by the angles of their position. */
+/* RotaryEmbedding: ONNX 23. Rotates pairs of elements of each head by the angles of their position. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -32,49 +33,51 @@ typedef struct rotary_task {
 
 enum { BLOCK = 256 };
 
-/* One head at one position: x and y are its elements. */
+/* Rotates one head at one position. */
 static void turn(const rotary_task *task, int64_t at, int64_t angles)
 {
     const kit_tensor *input = &task->call->in[0], *output = &task->call->out[0], *cosines = &task->call->in[1],
                      *sines = &task->call->in[2];
-    float a[BLOCK], b[BLOCK], c[BLOCK], s[BLOCK], both[2 * BLOCK];
+    float first[BLOCK], second[BLOCK], cosine[BLOCK], sine[BLOCK], both[2 * BLOCK];
 
     for (int64_t i = 0; i < task->half; i += BLOCK) {
-        int64_t n = task->half - i < BLOCK ? task->half - i : BLOCK;
-        convert_to_f32(c, cosines->dtype, cosines->data, angles + i, n);
-        convert_to_f32(s, sines->dtype, sines->data, angles + i, n);
+        int64_t count = task->half - i < BLOCK ? task->half - i : BLOCK;
+        convert_to_f32(cosine, cosines->dtype, cosines->data, angles + i, count);
+        convert_to_f32(sine, sines->dtype, sines->data, angles + i, count);
         if (task->interleaved) {
-            convert_to_f32(both, input->dtype, input->data, at + 2 * i, 2 * n);
-            for (int64_t j = 0; j < n; j++) {
-                float real = both[2 * j] * c[j] - both[2 * j + 1] * s[j];
-                both[2 * j + 1] = both[2 * j] * s[j] + both[2 * j + 1] * c[j];
+            convert_to_f32(both, input->dtype, input->data, at + 2 * i, 2 * count);
+            for (int64_t j = 0; j < count; j++) {
+                float real = both[2 * j] * cosine[j] - both[2 * j + 1] * sine[j];
+                both[2 * j + 1] = both[2 * j] * sine[j] + both[2 * j + 1] * cosine[j];
                 both[2 * j] = real;
             }
-            convert_from_f32(output->dtype, output->data, at + 2 * i, 2 * n, both, 0);
+            convert_from_f32(output->dtype, output->data, at + 2 * i, 2 * count, both, 0);
             continue;
         }
-        convert_to_f32(a, input->dtype, input->data, at + i, n);
-        convert_to_f32(b, input->dtype, input->data, at + task->half + i, n);
-        for (int64_t j = 0; j < n; j++) {
-            float real = a[j] * c[j] - b[j] * s[j];
-            b[j] = a[j] * s[j] + b[j] * c[j];
-            a[j] = real;
+        convert_to_f32(first, input->dtype, input->data, at + i, count);
+        convert_to_f32(second, input->dtype, input->data, at + task->half + i, count);
+        for (int64_t j = 0; j < count; j++) {
+            float real = first[j] * cosine[j] - second[j] * sine[j];
+            second[j] = first[j] * sine[j] + second[j] * cosine[j];
+            first[j] = real;
         }
-        convert_from_f32(output->dtype, output->data, at + i, n, a, 0);
-        convert_from_f32(output->dtype, output->data, at + task->half + i, n, b, 0);
+        convert_from_f32(output->dtype, output->data, at + i, count, first, 0);
+        convert_from_f32(output->dtype, output->data, at + task->half + i, count, second, 0);
     }
 }
 
-/* Positions [begin, end) of all batches. */
+/* Processes positions [begin, end) of all batches. */
 static inlay_status run_positions(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rotary_task *task = user;
     const kit_call *call = task->call;
-    int64_t width = (int64_t)kit_bytes(call->in[0].dtype, 1), table = call->in[1].rank > 1 ? call->in[1].dims[0] : 0;
+    int64_t element_bytes = (int64_t)kit_bytes(call->in[0].dtype, 1),
+            table = call->in[1].rank > 1 ? call->in[1].dims[0] : 0;
 
+    INLAY_CHECK(task->length > 0 && 2 * task->half <= task->size);
     (void)worker;
     for (int64_t index = begin; index < end; index++) {
-        int64_t b = index / task->length, i = index % task->length, angles = index * task->half;
+        int64_t batch = index / task->length, step = index % task->length, angles = index * task->half;
         if (kit_has_input(call, 3)) {
             int64_t position = arg_index(&call->in[3], index);
             if (position < 0 || position >= table)
@@ -82,14 +85,14 @@ static inlay_status run_positions(void *user, int64_t begin, int64_t end, uint32
                                   (long long)position, (long long)table);
             angles = position * task->half;
         }
-        for (int64_t h = 0; h < task->heads; h++) {
-            int64_t at = task->packed ? (index * task->heads + h) * task->size
-                                      : ((b * task->heads + h) * task->length + i) * task->size;
+        for (int64_t head = 0; head < task->heads; head++) {
+            int64_t at = task->packed ? (index * task->heads + head) * task->size
+                                      : ((batch * task->heads + head) * task->length + step) * task->size;
             turn(task, at, angles);
             if (2 * task->half < task->size)
-                memcpy((char *)call->out[0].data + (at + 2 * task->half) * width,
-                       (const char *)call->in[0].data + (at + 2 * task->half) * width,
-                       (size_t)((task->size - 2 * task->half) * width));
+                memcpy((char *)call->out[0].data + (at + 2 * task->half) * element_bytes,
+                       (const char *)call->in[0].data + (at + 2 * task->half) * element_bytes,
+                       (size_t)((task->size - 2 * task->half) * element_bytes));
         }
     }
     return INLAY_OK;
@@ -115,10 +118,11 @@ static inlay_status run(const kit_call *call)
     rows = kit_has_input(call, 3) ? (cosines->rank > 0 ? cosines->dims[0] : 0) : task.batch * task.length;
     if (rotary > task.size || rotary % 2 != 0 || cosines->count != rows * task.half || sines->count != cosines->count ||
         (kit_has_input(call, 3) && call->in[3].count != task.batch * task.length))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "caches of %lld elements and %lld positions do not fit heads of %lld, of which %lld turn",
-                          (long long)cosines->count, (long long)(kit_has_input(call, 3) ? call->in[3].count : 0),
-                          (long long)task.size, (long long)rotary);
+        return inlay_fail(
+            call->diag, INLAY_SHAPE_MISMATCH,
+            "caches of %lld elements and %lld positions do not match heads of %lld with %lld rotated elements",
+            (long long)cosines->count, (long long)(kit_has_input(call, 3) ? call->in[3].count : 0),
+            (long long)task.size, (long long)rotary);
     return kit_parallel(call, task.batch * task.length, 16384 / (task.heads * task.size + 1) + 1, run_positions, &task);
 }
 

@@ -1,7 +1,7 @@
-/* Scatter (ONNX 9, 11), ScatterElements (11, 13, 16, 18), ScatterND (11, 13, 16, 18): a copy of data, into which
- * updates are written, added, multiplied, or of which the larger or smaller value is kept. Where indices repeat,
- * updates count in their order. */
+/* Scatter (ONNX 9, 11), ScatterElements (11, 13, 16, 18), ScatterND (11, 13, 16, 18): copy the data and write, add or
+ * multiply the updates, or keep the larger or smaller value. Updates with equal indices are applied in order. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "indices.h"
@@ -106,7 +106,7 @@ enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT
 #define NAME(x) x##_bool
 #include "scatter.inc"
 
-/* Complex numbers have a sum and a product, and no order. */
+/* Complex numbers can be added and multiplied, but have no order. */
 static void add_c64(void *to, const void *from, int64_t count)
 {
     add_f32(to, from, 2 * count);
@@ -117,24 +117,24 @@ static void add_c128(void *to, const void *from, int64_t count)
 }
 static void mul_c64(void *to, const void *from, int64_t count)
 {
-    float *a = to;
-    const float *b = from;
+    float *target = to;
+    const float *update = from;
 
-    for (int64_t i = 0; i < count; i++, a += 2, b += 2) {
-        const float re = a[0] * b[0] - a[1] * b[1];
-        a[1] = a[0] * b[1] + a[1] * b[0];
-        a[0] = re;
+    for (int64_t i = 0; i < count; i++, target += 2, update += 2) {
+        const float real = target[0] * update[0] - target[1] * update[1];
+        target[1] = target[0] * update[1] + target[1] * update[0];
+        target[0] = real;
     }
 }
 static void mul_c128(void *to, const void *from, int64_t count)
 {
-    double *a = to;
-    const double *b = from;
+    double *target = to;
+    const double *update = from;
 
-    for (int64_t i = 0; i < count; i++, a += 2, b += 2) {
-        const double re = a[0] * b[0] - a[1] * b[1];
-        a[1] = a[0] * b[1] + a[1] * b[0];
-        a[0] = re;
+    for (int64_t i = 0; i < count; i++, target += 2, update += 2) {
+        const double real = target[0] * update[0] - target[1] * update[1];
+        target[1] = target[0] * update[1] + target[1] * update[0];
+        target[0] = real;
     }
 }
 
@@ -170,25 +170,24 @@ static const char *const reduction_names[REDUCE_COUNT] = { "none", "add", "mul",
 static uint32_t find_reduction(const kit_node *node)
 {
     const char *name = kit_attr_string(node->info, "reduction", "none");
-    uint32_t reduction_name = 0;
+    uint32_t reduction = 0;
 
-    while (reduction_name < REDUCE_COUNT && strcmp(name, reduction_names[reduction_name]) != 0)
-        reduction_name++;
-    return reduction_name;
+    while (reduction < REDUCE_COUNT && strcmp(name, reduction_names[reduction]) != 0)
+        reduction++;
+    return reduction;
 }
 
 static bool supports_scatter(const kit_node *node, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_input_dtype(node, 0);
-    const uint32_t reduction_name = find_reduction(node);
+    const uint32_t reduction = find_reduction(node);
 
-    if (reduction_name >= REDUCE_COUNT)
+    if (reduction >= REDUCE_COUNT)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use none, add, mul, max or min", "reduction '%s' is unknown",
                           kit_attr_string(node->info, "reduction", ""));
-    if (reduction_name != REDUCE_NONE && dtype > 0 && dtype < INLAY_DTYPE_COUNT &&
-        by_dtype[dtype][reduction_name] == NULL)
+    if (reduction != REDUCE_NONE && dtype > 0 && dtype < INLAY_DTYPE_COUNT && by_dtype[dtype][reduction] == NULL)
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "", "elements of type %s have no %s", inlay_dtype_name(dtype),
-                          reduction_names[reduction_name]);
+                          reduction_names[reduction]);
     return true;
 }
 
@@ -201,13 +200,13 @@ static inlay_status prepare_scatter(const kit_node *node, void **out_state, inla
     return status;
 }
 
-/* The reduction, NULL for plain writing. */
+/* Finds the reduction; NULL: plain writing. */
 static inlay_status reduction_of(const kit_call *call, reduce_fn *out)
 {
-    const uint32_t r = ((const scatter_state *)call->state)->reduction;
+    const uint32_t reduction = ((const scatter_state *)call->state)->reduction;
 
-    *out = r < REDUCE_COUNT ? by_dtype[call->in[0].dtype][r] : NULL;
-    if (r >= REDUCE_COUNT || (r != REDUCE_NONE && *out == NULL))
+    *out = reduction < REDUCE_COUNT ? by_dtype[call->in[0].dtype][reduction] : NULL;
+    if (reduction >= REDUCE_COUNT || (reduction != REDUCE_NONE && *out == NULL))
         return inlay_fail(call->diag, INLAY_UNSUPPORTED, "no such reduction of elements of type %s",
                           inlay_dtype_name(call->in[0].dtype));
     return INLAY_OK;
@@ -220,17 +219,17 @@ typedef struct elements_job {
     const char *updates;
     const kit_tensor *indices;
     reduce_fn reduce;
-    int64_t dim;       /* of data on the axis */
+    int64_t dim;       /* size of the axis in data */
     int64_t axis_step; /* elements */
-    int64_t row_step;  /* elements from one column to the next: 0 when the axis is the last */
+    int64_t row_step;  /* elements between columns; 0 if the axis is the last one */
     int64_t columns;
-    int64_t rows_per_unit; /* rows of one index of axis 0 */
+    int64_t rows_per_unit; /* rows per index of axis 0 */
     uint32_t element;
     uint32_t row_rank;
-    int64_t steps[INLAY_MAX_RANK]; /* elements of data; 0 on the axis */
+    int64_t steps[INLAY_MAX_RANK]; /* strides of data in elements; 0 for the axis */
 } elements_job;
 
-/* A row of plain writes by 64-bit indices; element is a constant where this is inlined. */
+/* Writes a row without reduction by 64-bit indices; element is a constant after inlining. */
 static inline __attribute__((always_inline)) void write_row(const elements_job *job, int64_t first, int64_t row_at,
                                                             const uint32_t element)
 {
@@ -243,7 +242,7 @@ static inline __attribute__((always_inline)) void write_row(const elements_job *
         memcpy(out + (j * row_step + (at[j] + (at[j] < 0 ? dim : 0)) * step) * element, from + j * element, element);
 }
 
-/* false: no such loop. */
+/* Writes the row with a specialized loop; returns false if there is none for it. */
 static bool written(const elements_job *job, int64_t first, int64_t row_at)
 {
     if (job->reduce != NULL || job->indices->dtype != INLAY_INT64 || (job->element != 4 && job->element != 8))
@@ -255,13 +254,14 @@ static bool written(const elements_job *job, int64_t first, int64_t row_at)
     return true;
 }
 
-/* Units are indexes of axis 0: unless that is the axis, they write to different places. */
+/* A unit of work is an index of axis 0. Units write to different positions unless that is the scattered axis. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const elements_job *job = user;
     strided_walk walk;
 
     (void)worker;
+    INLAY_CHECK(job->rows_per_unit > 0 && job->columns > 0);
     strided_walk_init(&walk, job->row_rank, job->indices->dims, job->steps, NULL);
     strided_walk_seek(&walk, begin * job->rows_per_unit);
     for (int64_t row = begin * job->rows_per_unit; row < end * job->rows_per_unit; row++, strided_walk_next(&walk)) {
@@ -288,7 +288,7 @@ static inlay_status check_elements(const kit_call *call, uint32_t axis)
     if (indices->rank != input->rank || updates->rank != input->rank ||
         memcmp(indices->dims, updates->dims, input->rank * sizeof *input->dims) != 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "indices and updates must have one shape, and the rank %u of data", input->rank);
+                          "indices and updates must have the same shape, and the rank %u of data", input->rank);
     for (uint32_t i = 0; i < input->rank; i++)
         if (i != axis && indices->dims[i] > input->dims[i])
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "indices have size %lld on axis %u, data only %lld",
@@ -332,12 +332,13 @@ static inlay_status check_nd(const kit_call *call, uint32_t depth)
 {
     const kit_tensor *input = &call->in[0], *indices = &call->in[1], *updates = &call->in[2];
     const int64_t *index = indices->data;
-    bool agree = updates->rank == indices->rank - 1 + input->rank - depth;
+    bool matches = updates->rank == indices->rank - 1 + input->rank - depth;
 
-    for (uint32_t i = 0; agree && i < updates->rank; i++)
-        agree = updates->dims[i] ==
-                (i + 1 < indices->rank ? indices->dims[i] : input->dims[depth + i - (indices->rank - 1)]);
-    if (!agree)
+    INLAY_CHECK(depth <= input->rank && indices->rank >= 1);
+    for (uint32_t i = 0; matches && i < updates->rank; i++)
+        matches = updates->dims[i] ==
+                  (i + 1 < indices->rank ? indices->dims[i] : input->dims[depth + i - (indices->rank - 1)]);
+    if (!matches)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
                           "updates must have the axes of indices but the last, then those of data from axis %u on",
                           depth);
@@ -370,12 +371,12 @@ static inlay_status run_scatter_nd(const kit_call *call)
     strided_row_major(input->rank, input->dims, strided_element_bytes(input->dtype), steps);
     block = strided_product(input->dims, (uint32_t)depth, input->rank);
     tuples = strided_product(indices->dims, 0, indices->rank - 1);
-    for (int64_t i = 0; i < tuples && block > 0;
-         i++, index += depth, from += block * strided_element_bytes(input->dtype)) {
+    for (int64_t tuple = 0; tuple < tuples && block > 0;
+         tuple++, index += depth, from += block * strided_element_bytes(input->dtype)) {
         char *to = output->data;
 
-        for (int64_t k = 0; k < depth; k++)
-            to += (index[k] < 0 ? index[k] + input->dims[k] : index[k]) * steps[k];
+        for (int64_t axis = 0; axis < depth; axis++)
+            to += (index[axis] < 0 ? index[axis] + input->dims[axis] : index[axis]) * steps[axis];
         if (reduce != NULL)
             reduce(to, from, block);
         else
@@ -385,7 +386,7 @@ done:
     return status;
 }
 
-/* A copy of the data, unless it is written in place, then a look-up for each element, or slice, of the updates. */
+/* A copy of the data, unless updated in place, and a random access for each element or slice of the updates. */
 static void cost_scatter(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *indices = &shapes->in[1];

@@ -1,6 +1,7 @@
-/* SearchStart, SearchStep and SearchEnd of ai.inlay: what BeamSearch, GreedySearch and Sampling of com.microsoft do
- * between the runs of their decoder. Their definitions are in "ContribOperators.md" of ONNX Runtime. */
+/* SearchStart, SearchStep and SearchEnd of ai.inlay: the work of BeamSearch, GreedySearch and Sampling of com.microsoft
+ * between the runs of their decoder. They are defined in "ContribOperators.md" of ONNX Runtime. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "search.h"
 #include "args.h"
 #include "simd/convert.h"
@@ -17,12 +18,12 @@ static bool head_is_sane(const search_head *head)
     return head->search >= SEARCH_BEAM && head->search <= SEARCH_SAMPLE && head->batch >= 0 && head->beams >= 1 &&
            head->beams <= SEARCH_MAX_BEAMS && (head->search == SEARCH_BEAM || head->beams == 1) &&
            head->returned >= 1 && head->returned <= head->beams && head->prompt >= 1 && head->length >= head->prompt &&
-           head->max_length > head->prompt && head->length <= head->max_length && head->words >= 0 &&
+           head->max_length > head->prompt && head->length <= head->max_length && head->words >= 0 && head->eos >= 0 &&
            head->ngram >= 0 && head->masks >= 0 && head->masks <= 7 && head->mask_words >= 0 && head->mask_width >= 0 &&
            head->least >= 0 && head->random > 0;
 }
 
-/* Moves on by a list of rows x width; false: more than a state may have. */
+/* Adds a list of rows x width elements to the offset; returns false if the state would be too large. */
 static bool take(int64_t *at, int64_t rows, int64_t width)
 {
     return !__builtin_mul_overflow(rows, width, &rows) && !__builtin_add_overflow(*at, rows, at) &&
@@ -31,27 +32,30 @@ static bool take(int64_t *at, int64_t rows, int64_t width)
 
 inlay_status search_lay(const search_head *head, int32_t *data, struct search *out, inlay_diag *diag)
 {
-    const search_head *h = head;
-    const int64_t rows = search_rows(h), each = search_mask_row(h);
-    const int64_t bits = (h->masks & 1) + (int64_t)h->batch * ((h->masks >> 1 & 1) + (h->masks >> 2 & 1));
+    const search_head *header = head;
+    const int64_t rows = search_rows(header), mask_width = search_mask_row(header);
+    const int64_t bits =
+        (header->masks & 1) + (int64_t)header->batch * ((header->masks >> 1 & 1) + (header->masks >> 2 & 1));
     int64_t at[11] = { HEAD };
     bool fits = true;
 
-    if (!head_is_sane(h))
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search is none that SearchStart has made");
+    if (!head_is_sane(header))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search was not created by SearchStart");
     for (int i = 0; i < 10; i++) {
-        const int64_t counts[10][2] = { { rows, h->max_length }, { rows, 1 },     { h->batch, 1 },
-                                        { h->batch, 1 },         { rows, 1 },     { rows, 1 },
-                                        { rows, h->max_length }, { h->batch, 1 }, { h->batch, h->mask_width },
-                                        { bits, each } };
+        const int64_t counts[10][2] = {
+            { rows, header->max_length }, { rows, 1 },          { header->batch, 1 },
+            { header->batch, 1 },         { rows, 1 },          { rows, 1 },
+            { rows, header->max_length }, { header->batch, 1 }, { header->batch, header->mask_width },
+            { bits, mask_width }
+        };
 
         at[i + 1] = at[i];
         fits = fits && take(&at[i + 1], counts[i][0], counts[i][1]);
     }
     if (!fits)
-        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%d prompts of %d beams and %d words are too large a search",
-                          (int)h->batch, (int)h->beams, (int)h->max_length);
-    *out = (struct search){ .head = *h, .data = data, .count = at[10] };
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%d prompts of %d beams and %d words exceed the size of a search",
+                          (int)header->batch, (int)header->beams, (int)header->max_length);
+    *out = (struct search){ .head = *header, .data = data, .count = at[10] };
     if (data == NULL)
         return INLAY_OK;
     out->sequence = data + at[0];
@@ -73,16 +77,16 @@ inlay_status search_open(const kit_tensor *state, struct search *out, inlay_diag
     inlay_status status;
 
     if (state->rank != 1 || state->count < HEAD)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search is none that SearchStart has made");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search was not created by SearchStart");
     memcpy(&head, state->data, sizeof head);
     status = search_lay(&head, state->data, out, diag);
     if (status == INLAY_OK && out->count != state->count)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search has %lld numbers instead of %lld",
                             (long long)state->count, (long long)out->count);
-    for (int64_t b = 0; status == INLAY_OK && b < head.batch; b++)
-        if (out->found[b] < 0 || out->found[b] > head.beams)
+    for (int64_t prompt = 0; status == INLAY_OK && prompt < head.batch; prompt++)
+        if (out->found[prompt] < 0 || out->found[prompt] > head.beams)
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the state of a search has %d of %d sequences",
-                                (int)out->found[b], (int)head.beams);
+                                (int)out->found[prompt], (int)head.beams);
     return status;
 }
 
@@ -94,6 +98,8 @@ void search_add_found(struct search *search, int32_t prompt, const int32_t *word
     int32_t *lengths = search->found_length + (int64_t)prompt * beams, *count = &search->found[prompt], at;
     int32_t *rows = search->found_words + (int64_t)prompt * beams * max;
 
+    INLAY_CHECK(prompt >= 0 && prompt < search->head.batch);
+    INLAY_CHECK(*count <= beams && length >= 0 && length <= max);
     if (*count == beams && !(score > scores[beams - 1]))
         return;
     at = *count < beams ? (*count)++ : beams - 1;
@@ -125,7 +131,7 @@ enum {
 };
 
 typedef struct start_state {
-    search_head head; /* what the attributes say */
+    search_head head; /* values of the attributes */
     int32_t start;    /* decoder_start_token_id */
     bool encoder;
 } start_state;
@@ -133,8 +139,8 @@ typedef struct start_state {
 static inlay_status prepare_start(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     static const char *const names[] = { "beam", "greedy", "sample" };
-    const inlay_node_info *n = node->info;
-    const char *kind = kit_attr_string(n, "search", "");
+    const inlay_node_info *info = node->info;
+    const char *kind = kit_attr_string(info, "search", "");
     inlay_status status = arg_state(sizeof(start_state), out_state, diag);
     start_state *state = *out_state;
     search_head *head;
@@ -145,21 +151,21 @@ static inlay_status prepare_start(const kit_node *node, void **out_state, inlay_
     for (int32_t i = 0; i < 3; i++)
         if (strcmp(kind, names[i]) == 0)
             head->search = i + 1;
-    head->eos = (int32_t)kit_attr_int(n, "eos_token_id", -1);
-    head->pad = (int32_t)kit_attr_int(n, "pad_token_id", -1);
-    head->words = (int32_t)kit_attr_int(n, "vocab_size", -1);
+    head->eos = (int32_t)kit_attr_int(info, "eos_token_id", -1);
+    head->pad = (int32_t)kit_attr_int(info, "pad_token_id", -1);
+    head->words = (int32_t)kit_attr_int(info, "vocab_size", -1);
     head->words = head->words < 0 ? 0 : head->words;
-    head->ngram = (int32_t)kit_attr_int(n, "no_repeat_ngram_size", 0);
-    head->early_stopping = kit_attr_int(n, "early_stopping", 0) == 1;
-    head->whole = kit_attr_int(n, "whole", 0) != 0;
-    head->custom = kit_attr_int(n, "custom", 0) != 0;
-    head->least = (int32_t)kit_attr_int(n, "min_tokens_to_keep", 0);
-    head->filter_value = (float)kit_attr_float(n, "filter_value", -1e20);
-    head->temperature = (float)kit_attr_float(n, "temperature", 1);
-    head->top_p = (float)kit_attr_float(n, "top_p", 0);
-    head->presence_penalty = (float)kit_attr_float(n, "presence_penalty", 0);
-    state->start = (int32_t)kit_attr_int(n, "decoder_start_token_id", -1);
-    state->encoder = kit_attr_int(n, "encoder", 0) != 0;
+    head->ngram = (int32_t)kit_attr_int(info, "no_repeat_ngram_size", 0);
+    head->early_stopping = kit_attr_int(info, "early_stopping", 0) == 1;
+    head->whole = kit_attr_int(info, "whole", 0) != 0;
+    head->custom = kit_attr_int(info, "custom", 0) != 0;
+    head->least = (int32_t)kit_attr_int(info, "min_tokens_to_keep", 0);
+    head->filter_value = (float)kit_attr_float(info, "filter_value", -1e20);
+    head->temperature = (float)kit_attr_float(info, "temperature", 1);
+    head->top_p = (float)kit_attr_float(info, "top_p", 0);
+    head->presence_penalty = (float)kit_attr_float(info, "presence_penalty", 0);
+    state->start = (int32_t)kit_attr_int(info, "decoder_start_token_id", -1);
+    state->encoder = kit_attr_int(info, "encoder", 0) != 0;
     if (head->search == 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "search '%s' is none of beam, greedy and sample", kind);
     if (head->eos < 0 || head->pad < 0)
@@ -171,33 +177,33 @@ static inlay_status prepare_start(const kit_node *node, void **out_state, inlay_
                             "no_repeat_ngram_size and min_tokens_to_keep must not be negative");
 }
 
-/* The one integer of an input, in [low, high]. */
-static inlay_status whole_number(const kit_call *call, uint32_t i, const char *what, int64_t low, int64_t high,
+/* Reads an input with a single integer in [low, high]; a missing input leaves *value unchanged. */
+static inlay_status whole_number(const kit_call *call, uint32_t input, const char *what, int64_t low, int64_t high,
                                  int32_t *value)
 {
-    if (!kit_has_input(call, i))
+    if (!kit_has_input(call, input))
         return INLAY_OK;
-    if (call->in[i].count != 1)
+    if (call->in[input].count != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements instead of one", what,
-                          (long long)call->in[i].count);
-    *value = *(const int32_t *)call->in[i].data;
+                          (long long)call->in[input].count);
+    *value = *(const int32_t *)call->in[input].data;
     if (*value < low || *value > high)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "%s is %d; it must be in [%lld, %lld]", what, (int)*value,
                           (long long)low, (long long)high);
     return INLAY_OK;
 }
 
-static inlay_status number(const kit_call *call, uint32_t i, const char *what, float *value)
+static inlay_status number(const kit_call *call, uint32_t input, const char *what, float *value)
 {
-    double x = *value;
+    double result = *value;
 
-    if (kit_has_input(call, i)) {
-        if (call->in[i].count != 1)
+    if (kit_has_input(call, input)) {
+        if (call->in[input].count != 1)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements instead of one", what,
-                              (long long)call->in[i].count);
-        convert_to_f64(&x, call->in[i].dtype, call->in[i].data, 0, 1);
+                              (long long)call->in[input].count);
+        convert_to_f64(&result, call->in[input].dtype, call->in[input].data, 0, 1);
     }
-    *value = (float)x;
+    *value = (float)result;
     return INLAY_OK;
 }
 
@@ -210,7 +216,7 @@ static inlay_status read_settings(const kit_call *call, search_head *head)
 
     if (ids->rank != 2 || ids->dims[0] > INT16_MAX || ids->dims[1] > INT32_MAX || ids->dims[1] < 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "input_ids must be [batch, length] with a length of 1 at least");
+                          "input_ids must be [batch, length] with a length of at least 1");
     *head = state->head;
     head->batch = (int32_t)ids->dims[0];
     head->prompt = head->length = state->encoder ? 1 : (int32_t)ids->dims[1];
@@ -229,34 +235,35 @@ static inlay_status read_settings(const kit_call *call, search_head *head)
                             (double)head->repetition_penalty);
     if (state->encoder && state->start < 0)
         status = inlay_fail(call->diag, INLAY_INVALID_MODEL, "decoder_start_token_id is missing");
-    head->random = (uint32_t)seed % 2147483647u; /* as std::minstd_rand0 is seeded */
+    head->random = (uint32_t)seed % 2147483647u; /* the seeding of std::minstd_rand0 */
     head->random = head->random == 0 ? 1 : head->random;
 done:
     return status;
 }
 
-/* Masks of words: one row for all prompts, or one each. */
+/* Reads the sizes of the vocabulary masks: one row for all prompts, or one per prompt. */
 static inlay_status read_masks(const kit_call *call, search_head *head)
 {
     static const struct {
         uint32_t input;
         const char *name;
-        bool each;
+        bool per_prompt;
     } masks[] = { { IN_WORDS, "vocab_mask", false },
                   { IN_FIRST, "prefix_vocab_mask", true },
                   { IN_PRESENCE, "presence_mask", true } };
 
-    for (int32_t m = 0; m < 3; m++) {
-        const kit_tensor *tensor = kit_has_input(call, masks[m].input) ? &call->in[masks[m].input] : NULL;
-        const uint32_t rank = masks[m].each ? 2 : 1;
+    for (int32_t index = 0; index < 3; index++) {
+        const kit_tensor *tensor = kit_has_input(call, masks[index].input) ? &call->in[masks[index].input] : NULL;
+        const uint32_t rank = masks[index].per_prompt ? 2 : 1;
 
         if (tensor == NULL)
             continue;
         if (tensor->rank != rank || (rank == 2 && tensor->dims[0] != head->batch) ||
             tensor->dims[rank - 1] > INT32_MAX || (head->masks != 0 && tensor->dims[rank - 1] != head->mask_words))
-            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s must be %s, all masks of the same words",
-                              masks[m].name, rank == 1 ? "[words]" : "[batch, words]");
-        head->masks |= 1 << m;
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                              "%s must be %s, and all masks must have the same number of words", masks[index].name,
+                              rank == 1 ? "[words]" : "[batch, words]");
+        head->masks |= 1 << index;
         head->mask_words = (int32_t)tensor->dims[rank - 1];
     }
     return INLAY_OK;
@@ -268,13 +275,13 @@ static void write_bits(const kit_call *call, struct search *search)
     const int64_t width = search_mask_row(&search->head), words = search->head.mask_words;
     uint32_t *to = search->bits;
 
-    for (int m = 0; m < 3; m++) {
-        const int64_t rows = m == 0 ? 1 : search->head.batch;
+    for (int index = 0; index < 3; index++) {
+        const int64_t rows = index == 0 ? 1 : search->head.batch;
 
-        if ((search->head.masks >> m & 1) == 0)
+        if ((search->head.masks >> index & 1) == 0)
             continue;
-        for (int64_t r = 0; r < rows; r++, to += width) {
-            const int32_t *from = (const int32_t *)call->in[inputs[m]].data + r * words;
+        for (int64_t row = 0; row < rows; row++, to += width) {
+            const int32_t *from = (const int32_t *)call->in[inputs[index]].data + row * words;
 
             for (int64_t i = 0; i < words; i++)
                 to[i / 32] |= (uint32_t)(from[i] != 0) << (i % 32);
@@ -282,24 +289,24 @@ static void write_bits(const kit_call *call, struct search *search)
     }
 }
 
-/* Which ids of the prompts count: as the caller says, or those that are no padding; an encoder's only lacks the padding
- * in front, for its end may be the same id. */
+/* Writes the mask of the prompts' tokens: the attention mask, or else all tokens but padding. For an encoder only
+ * leading padding is masked, since the end token may have the same id. */
 static void write_mask(const kit_call *call, struct search *search, int32_t *mask)
 {
     const start_state *state = call->state;
     const kit_tensor *ids = &call->in[IN_IDS];
     const int64_t length = ids->dims[1];
 
-    for (int64_t b = 0; b < search->head.batch; b++, mask += length) {
-        const int32_t *id = (const int32_t *)ids->data + b * length;
+    for (int64_t prompt = 0; prompt < search->head.batch; prompt++, mask += length) {
+        const int32_t *id = (const int32_t *)ids->data + prompt * length;
         bool began = false;
 
         for (int64_t i = 0; i < length; i++) {
             began |= id[i] != search->head.pad;
-            mask[i] = kit_has_input(call, IN_MASK) ? ((const int32_t *)call->in[IN_MASK].data)[b * length + i]
+            mask[i] = kit_has_input(call, IN_MASK) ? ((const int32_t *)call->in[IN_MASK].data)[prompt * length + i]
                       : state->encoder             ? began
                                                    : id[i] != search->head.pad;
-            search->place[b] += mask[i] != 0;
+            search->place[prompt] += mask[i] != 0;
         }
     }
 }
@@ -311,26 +318,26 @@ static void write_rows(const kit_call *call, struct search *search)
     const int32_t *from = call->in[IN_IDS].data;
     int32_t *ids = call->out[0].data, *positions = call->out[1].data, *mask = call->out[2].data;
 
-    for (int64_t r = 0; r < search_rows(head); r++) {
-        const int64_t b = r / head->beams;
-        int32_t place = 0;
+    for (int64_t row = 0; row < search_rows(head); row++) {
+        const int64_t prompt = row / head->beams;
+        int32_t position = 0;
 
-        search->score[r] = r % head->beams == 0 ? 0 : -1e9f; /* or all rows of a prompt would write the same */
+        search->score[row] = row % head->beams == 0 ? 0 : -1e9f; /* otherwise all rows of a prompt would be equal */
         if (state->encoder) {
-            search->sequence[r * head->max_length] = state->start;
+            search->sequence[row * head->max_length] = state->start;
             continue;
         }
         for (int64_t i = 0; i < head->prompt; i++) {
-            const int64_t at = r * head->prompt + i;
+            const int64_t at = row * head->prompt + i;
 
-            ids[at] = search->sequence[r * head->max_length + i] = from[b * head->prompt + i];
-            mask[at] = search->mask[b * head->prompt + i];
-            positions[at] = mask[at] != 0 ? place++ : 0;
+            ids[at] = search->sequence[row * head->max_length + i] = from[prompt * head->prompt + i];
+            mask[at] = search->mask[prompt * head->prompt + i];
+            positions[at] = mask[at] != 0 ? position++ : 0;
         }
     }
-    for (int64_t b = 0; state->encoder && b < head->batch; b++) {
-        ids[b] = state->start;
-        positions[b] = 0;
+    for (int64_t prompt = 0; state->encoder && prompt < head->batch; prompt++) {
+        ids[prompt] = state->start;
+        positions[prompt] = 0;
     }
 }
 
@@ -338,7 +345,7 @@ static inlay_status run_start(const kit_call *call)
 {
     const start_state *state = call->state;
     inlay_status status = INLAY_OK;
-    int64_t rows, two[2], wide[2], *prompts;
+    int64_t rows, dims[2], mask_dims[2], *prompts;
     search_head head;
     struct search search;
 
@@ -350,13 +357,13 @@ static inlay_status run_start(const kit_call *call)
         goto done;
     }
     rows = search_rows(&head);
-    two[0] = state->encoder ? head.batch : rows;
-    two[1] = head.prompt;
-    wide[0] = two[0];
-    wide[1] = call->in[IN_IDS].dims[1];
-    INLAY_TRY(kit_alloc_output(call, 0, 2, two));
-    INLAY_TRY(kit_alloc_output(call, 1, 2, two));
-    INLAY_TRY(kit_alloc_output(call, 2, 2, wide));
+    dims[0] = state->encoder ? head.batch : rows;
+    dims[1] = head.prompt;
+    mask_dims[0] = dims[0];
+    mask_dims[1] = call->in[IN_IDS].dims[1];
+    INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
+    INLAY_TRY(kit_alloc_output(call, 1, 2, dims));
+    INLAY_TRY(kit_alloc_output(call, 2, 2, mask_dims));
     INLAY_TRY(kit_alloc_output(call, 3, 1, &search.count));
     INLAY_TRY(kit_alloc_output(call, 4, 1, (const int64_t[]){ 1 }));
     INLAY_TRY(kit_alloc_output(call, 5, 1, &rows));
@@ -368,15 +375,15 @@ static inlay_status run_start(const kit_call *call)
     write_bits(call, &search);
     *(int64_t *)call->out[4].data = rows;
     prompts = call->out[5].data;
-    for (int64_t r = 0; r < rows; r++)
-        prompts[r] = r / head.beams;
+    for (int64_t row = 0; row < rows; row++)
+        prompts[row] = row / head.beams;
 done:
     return status;
 }
 
 /* ------------------------------------------------------------------ SearchEnd */
 
-/* The best sequences of each prompt, those that are not finished among them unless the prompt is done. */
+/* Writes the best sequences of each prompt, including unfinished ones unless the prompt is done. */
 static inlay_status end_beams(const kit_call *call, struct search *search)
 {
     const search_head *head = &search->head;
@@ -391,15 +398,16 @@ static inlay_status end_beams(const kit_call *call, struct search *search)
         return status;
     to = call->out[0].data;
     scores = kit_has_output(call, 1) ? call->out[1].data : NULL;
-    for (int32_t b = 0; b < head->batch; b++) {
-        for (int32_t k = 0; search->done[b] == 0 && k < head->beams; k++) {
-            const int64_t r = (int64_t)b * head->beams + k;
+    for (int32_t prompt = 0; prompt < head->batch; prompt++) {
+        for (int32_t beam = 0; search->done[prompt] == 0 && beam < head->beams; beam++) {
+            const int64_t row = (int64_t)prompt * head->beams + beam;
 
-            search_add_found(search, b, search->sequence + r * head->max_length, head->length, search->score[r]);
+            search_add_found(search, prompt, search->sequence + row * head->max_length, head->length,
+                             search->score[row]);
         }
-        for (int32_t k = 0; k < head->returned; k++, to += head->max_length) {
-            const int64_t at = (int64_t)b * head->beams + k;
-            const int32_t length = k < search->found[b] ? search->found_length[at] : 0;
+        for (int32_t beam = 0; beam < head->returned; beam++, to += head->max_length) {
+            const int64_t at = (int64_t)prompt * head->beams + beam;
+            const int32_t length = beam < search->found[prompt] ? search->found_length[at] : 0;
 
             if (length < 0 || length > head->max_length)
                 return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
@@ -408,7 +416,7 @@ static inlay_status end_beams(const kit_call *call, struct search *search)
             for (int32_t i = length; i < head->max_length; i++)
                 to[i] = head->pad;
             if (scores != NULL)
-                *scores++ = k < search->found[b] ? search->found_score[at] : -INFINITY;
+                *scores++ = beam < search->found[prompt] ? search->found_score[at] : -INFINITY;
         }
     }
     return INLAY_OK;
@@ -424,37 +432,38 @@ static inlay_status end_words(const kit_call *call, const struct search *search)
     if (status != INLAY_OK)
         return status;
     to = call->out[0].data;
-    for (int64_t b = 0; b < head->batch; b++)
+    for (int64_t prompt = 0; prompt < head->batch; prompt++)
         for (int64_t i = 0; i < head->max_length; i++)
-            *to++ = i < head->length ? search->sequence[b * head->max_length + i] : head->pad;
+            *to++ = i < head->length ? search->sequence[prompt * head->max_length + i] : head->pad;
     return INLAY_OK;
 }
 
-/* The scores of all steps, 0 behind the last that was needed; of Sampling those of the last step. */
+/* Writes the scores of all steps, 0 after the last one; for Sampling, those of the last step. */
 static inlay_status end_scores(const kit_call *call, const struct search *search)
 {
     const kit_tensor *from = &call->in[1];
     const search_head *head = &search->head;
     const bool last = head->search == SEARCH_SAMPLE;
     const int64_t steps = head->max_length - head->prompt;
-    int64_t dims[4], each;
+    int64_t dims[4], step_count;
     inlay_status status;
 
     if (!kit_has_input(call, 1) || from->rank != 4 || from->dims[0] < 1 || from->dims[0] > steps)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the scores must be [steps, batch, beams, words]");
     memcpy(dims, from->dims, sizeof dims);
-    each = from->count / dims[0];
+    step_count = from->count / dims[0];
     dims[0] = steps;
     status =
         last ? kit_alloc_output(call, 1, 2, (const int64_t[]){ dims[1], dims[3] }) : kit_alloc_output(call, 2, 4, dims);
     if (status != INLAY_OK)
         return status;
     if (last) {
-        memcpy(call->out[1].data, (const float *)from->data + from->count - each, (size_t)each * sizeof(float));
+        memcpy(call->out[1].data, (const float *)from->data + from->count - step_count,
+               (size_t)step_count * sizeof(float));
         return INLAY_OK;
     }
     memcpy(call->out[2].data, from->data, (size_t)from->count * sizeof(float));
-    memset((float *)call->out[2].data + from->count, 0, (size_t)(steps * each - from->count) * sizeof(float));
+    memset((float *)call->out[2].data + from->count, 0, (size_t)(steps * step_count - from->count) * sizeof(float));
     return INLAY_OK;
 }
 
@@ -468,14 +477,14 @@ static inlay_status shape_end(const void *state, kit_plan *plan, inlay_diag *dia
 
 static inlay_status run_end(const kit_call *call)
 {
-    kit_tensor own = call->in[0]; /* written to while it ends */
+    kit_tensor state_copy = call->in[0]; /* a copy, which finishing the search modifies */
     inlay_status status;
     struct search search;
 
-    own.data = call->workspace;
-    if (own.count > 0)
-        memcpy(own.data, call->in[0].data, (size_t)own.count * sizeof(int32_t));
-    status = search_open(&own, &search, call->diag);
+    state_copy.data = call->workspace;
+    if (state_copy.count > 0)
+        memcpy(state_copy.data, call->in[0].data, (size_t)state_copy.count * sizeof(int32_t));
+    status = search_open(&state_copy, &search, call->diag);
     if (status == INLAY_OK)
         status = search.head.search == SEARCH_BEAM ? end_beams(call, &search) : end_words(call, &search);
     if (status == INLAY_OK && kit_has_output(call, search.head.search == SEARCH_SAMPLE ? 1 : 2))
@@ -483,11 +492,11 @@ static inlay_status run_end(const kit_call *call)
     return status;
 }
 
-#define OURS .domain = "ai.inlay", .since_max = 1, .flags = KIT_SHAPES_AT_RUN
+#define AI_INLAY .domain = "ai.inlay", .since_max = 1, .flags = KIT_SHAPES_AT_RUN
 
 static const kit_kernel kernels[] = {
-    { OURS, .op_type = "SearchStart", .prepare = prepare_start, .run = run_start },
-    { OURS, .op_type = "SearchStep", .shape = search_shape_step, .run = search_run_step },
-    { OURS, .op_type = "SearchEnd", .shape = shape_end, .run = run_end },
+    { AI_INLAY, .op_type = "SearchStart", .prepare = prepare_start, .run = run_start },
+    { AI_INLAY, .op_type = "SearchStep", .shape = search_shape_step, .run = search_run_step },
+    { AI_INLAY, .op_type = "SearchEnd", .shape = shape_end, .run = run_end },
 };
 const kit_table OPERATOR(reference_search) = { kernels, KIT_COUNT(kernels) };

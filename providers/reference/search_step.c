@@ -1,12 +1,13 @@
-/* SearchStep: the decoder's logits become the next word of each row. */
+/* SearchStep: selects the next word of each row from the decoder's logits. */
 #include "search.h"
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "simd/vecmath.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* A word that may come next; best first, and of equal ones the one that is found first. */
+/* A word that may come next. Candidates are sorted by score; of equal ones the first one found is first. */
 struct candidate {
     float score;
     int32_t row, word;
@@ -14,11 +15,11 @@ struct candidate {
 
 struct step {
     const kit_call *call;
-    struct search old;    /* as it came in */
-    struct search search; /* as it goes on */
+    struct search old;    /* the input state */
+    struct search search; /* the output state */
     int32_t words;
-    float *scores;   /* [words] of one row */
-    int32_t *sorted; /* [words] in the order in which Sampling takes them */
+    float *scores;   /* [words] of the current row */
+    int32_t *sorted; /* [words] sorted for Sampling; also scratch */
 };
 
 /* ------------------------------------------------------------------ scores of one row */
@@ -28,8 +29,8 @@ static const int32_t *row_words(const struct search *search, int64_t row)
     return search->sequence + row * search->head.max_length;
 }
 
-/* Each word that is there already counts once, however often it is there; `sorted` marks those that did. */
-static inlay_status punish_repetition(const struct step *step, int64_t row)
+/* Penalizes every word of the row once, even if it occurs several times; `sorted` marks the penalized ones. */
+static inlay_status penalize_repetition(const struct step *step, int64_t row)
 {
     const int32_t *words = row_words(&step->old, row);
     const float penalty = step->search.head.repetition_penalty;
@@ -43,15 +44,15 @@ static inlay_status punish_repetition(const struct step *step, int64_t row)
         step->sorted[words[i]] = 0;
     }
     for (int32_t i = 0; i < step->search.head.length; i++) {
-        float *input = &step->scores[words[i]];
+        float *value = &step->scores[words[i]];
 
         if (step->sorted[words[i]]++ == 0)
-            *input = *input < 0 ? *input * penalty : *input / penalty;
+            *value = *value < 0 ? *value * penalty : *value / penalty;
     }
     return INLAY_OK;
 }
 
-/* What would make the last words the same as some before cannot come. */
+/* Excludes words that would complete an n-gram that already occurs. */
 static void forbid_repeats(const struct step *step, int64_t row)
 {
     const int32_t *words = row_words(&step->old, row), size = step->search.head.ngram,
@@ -66,9 +67,9 @@ static void forbid_repeats(const struct step *step, int64_t row)
     }
 }
 
-static bool has_bit(const uint32_t *bits, int32_t i)
+static bool has_bit(const uint32_t *bits, int32_t index)
 {
-    return (bits[i / 32] >> (i % 32) & 1) != 0;
+    return (bits[index / 32] >> (index % 32) & 1) != 0;
 }
 
 static void apply_masks(const struct step *step, int64_t prompt)
@@ -97,21 +98,22 @@ static void apply_masks(const struct step *step, int64_t prompt)
         step->scores[i] -= has_bit(bits + prompt * width, i) ? presence : 0;
 }
 
-static void log_softmax(float *input, int32_t count)
+static void log_softmax(float *scores, int32_t count)
 {
-    float most = -INFINITY;
+    float maximum = -INFINITY;
     double sum = 0;
 
     for (int32_t i = 0; i < count; i++)
-        most = input[i] > most ? input[i] : most;
+        maximum = scores[i] > maximum ? scores[i] : maximum;
     for (int32_t i = 0; i < count; i++)
-        sum += (double)vm_exp(input[i] - most);
-    most += (float)log(sum);
+        sum += (double)vm_exp(scores[i] - maximum);
+    maximum += (float)log(sum);
     for (int32_t i = 0; i < count; i++)
-        input[i] -= most;
+        scores[i] -= maximum;
 }
 
-/* The last logits of a row, as scores. Logits are of each row, or of each prompt where the rows still agree. */
+/* Computes the scores of a row from its last logits. There are logits per row, or per prompt while its rows are
+ * equal. */
 static inlay_status score(const struct step *step, int64_t row)
 {
     const kit_tensor *input = &step->call->in[0];
@@ -119,11 +121,12 @@ static inlay_status score(const struct step *step, int64_t row)
     const int64_t from = input->dims[0] == step->search.head.batch ? row / beams : row;
     inlay_status status;
 
+    INLAY_CHECK(row < search_rows(&step->search.head) && step->words <= input->dims[2]);
     convert_to_f32(step->scores, input->dtype, input->data, ((from + 1) * input->dims[1] - 1) * input->dims[2],
                    step->words);
     if (step->search.head.search == SEARCH_BEAM)
         log_softmax(step->scores, step->words);
-    status = punish_repetition(step, row);
+    status = penalize_repetition(step, row);
     if (status != INLAY_OK)
         return status;
     forbid_repeats(step, row);
@@ -138,10 +141,12 @@ static float *scores_out(const struct step *step, int64_t row)
 
 /* ------------------------------------------------------------------ beams */
 
-static void offer(struct candidate *list, int32_t *count, int32_t most, struct candidate candidate)
+/* Inserts a candidate in a sorted list of at most `most` entries. */
+static void add_candidate(struct candidate *list, int32_t *count, int32_t most, struct candidate candidate)
 {
     int32_t at;
 
+    INLAY_CHECK(*count >= 0 && *count <= most);
     if (*count == most && !(candidate.score > list[most - 1].score))
         return;
     at = *count < most ? (*count)++ : most - 1;
@@ -150,14 +155,14 @@ static void offer(struct candidate *list, int32_t *count, int32_t most, struct c
     list[at] = candidate;
 }
 
-/* The best words of all rows of a prompt, twice as many as there are rows: so many are left when each row ends. */
+/* Finds the best words of all rows of a prompt, two per row, so that enough are left if every row ends. */
 static inlay_status find_candidates(const struct step *step, int32_t prompt, struct candidate *list)
 {
     const int32_t beams = step->search.head.beams;
     int32_t count = 0;
 
-    for (int32_t k = 0; k < beams; k++) {
-        const int32_t row = prompt * beams + k;
+    for (int32_t beam = 0; beam < beams; beam++) {
+        const int32_t row = prompt * beams + beam;
         const float before = step->old.score[row];
         inlay_status status = score(step, row);
         float *out = scores_out(step, row);
@@ -170,7 +175,7 @@ static inlay_status find_candidates(const struct step *step, int32_t prompt, str
             memcpy(out, step->scores, (size_t)step->words * sizeof *out);
         for (int32_t i = 0; i < step->words; i++)
             if (step->scores[i] == step->scores[i])
-                offer(list, &count, 2 * beams, (struct candidate){ step->scores[i], row, i });
+                add_candidate(list, &count, 2 * beams, (struct candidate){ step->scores[i], row, i });
     }
     return count == 2 * beams ? INLAY_OK
                               : inlay_fail(step->call->diag, INLAY_INVALID_ARGUMENT,
@@ -178,11 +183,13 @@ static inlay_status find_candidates(const struct step *step, int32_t prompt, str
                                            (int)prompt, (int)beams, (int)(2 * beams));
 }
 
-static void follow(struct step *step, int32_t row, struct candidate candidate)
+/* Writes the candidate's row, extended by its word, as row `row` of the output. */
+static void extend_row(struct step *step, int32_t row, struct candidate candidate)
 {
     const search_head *head = &step->search.head;
     int32_t *words = step->search.sequence + (int64_t)row * head->max_length;
 
+    INLAY_CHECK(head->length < head->max_length && row < search_rows(head));
     memcpy(words, row_words(&step->old, candidate.row), (size_t)head->length * sizeof *words);
     words[head->length] = candidate.word;
     step->search.score[row] = candidate.score;
@@ -200,8 +207,8 @@ static inlay_status step_beams(struct step *step, int32_t prompt)
     if (step->search.done[prompt] != 0) {
         float *out = scores_out(step, first);
 
-        for (int32_t k = 0; k < head->beams; k++)
-            follow(step, first + k, (struct candidate){ 0, first, head->pad });
+        for (int32_t beam = 0; beam < head->beams; beam++)
+            extend_row(step, first + beam, (struct candidate){ 0, first, head->pad });
         if (out != NULL)
             memset(out, 0, (size_t)head->beams * (size_t)step->words * sizeof *out);
         return INLAY_OK;
@@ -209,14 +216,15 @@ static inlay_status step_beams(struct step *step, int32_t prompt)
     status = find_candidates(step, prompt, list);
     if (status != INLAY_OK)
         return status;
-    for (int32_t j = 0; j < 2 * head->beams && kept < head->beams; j++) {
-        if (list[j].word != head->eos)
-            follow(step, first + kept++, list[j]);
-        else if (j < head->beams)
-            search_add_found(&step->search, prompt, row_words(&step->old, list[j].row), head->length, list[j].score);
+    for (int32_t index = 0; index < 2 * head->beams && kept < head->beams; index++) {
+        if (list[index].word != head->eos)
+            extend_row(step, first + kept++, list[index]);
+        else if (index < head->beams)
+            search_add_found(&step->search, prompt, row_words(&step->old, list[index].row), head->length,
+                             list[index].score);
     }
-    if (step->search.found[prompt] ==
-        head->beams) /* can a row that still grows become better than the worst that has ended? */
+    /* A prompt is done if no unfinished row can become better than the worst finished one. */
+    if (step->search.found[prompt] == head->beams)
         step->search.done[prompt] =
             head->early_stopping != 0 || step->search.found_score[first + head->beams - 1] >=
                                              list[0].score / powf((float)head->length, head->length_penalty);
@@ -225,8 +233,8 @@ static inlay_status step_beams(struct step *step, int32_t prompt)
 
 /* ------------------------------------------------------------------ Sampling */
 
-/* std::minstd_rand0, and what std::uniform_real_distribution<double> makes of two of its numbers: a seed gives the
- * words that ONNX Runtime gives. */
+/* std::minstd_rand0, and the algorithm of std::uniform_real_distribution<double> on two of its numbers: the same seed
+ * gives the same words as ONNX Runtime. */
 static double next_random(uint32_t *state)
 {
     double number[2];
@@ -238,12 +246,12 @@ static double next_random(uint32_t *state)
     return (number[0] + number[1] * 2147483646.0) / (2147483646.0 * 2147483646.0);
 }
 
-/* Is word a to stand before word b? */
+/* Returns whether word a precedes word b in the order of Sampling. */
 static bool before(const struct step *step, int32_t a, int32_t b)
 {
-    const float x = step->scores[a], y = step->scores[b];
+    const float score_a = step->scores[a], score_b = step->scores[b];
 
-    return x == y ? a < b : step->search.head.custom != 0 ? x > y : x < y;
+    return score_a == score_b ? a < b : step->search.head.custom != 0 ? score_a > score_b : score_a < score_b;
 }
 
 static void sift(const struct step *step, int32_t at, int32_t count)
@@ -276,50 +284,51 @@ static void sort_words(const struct step *step)
     }
 }
 
-/* Words that together have at most 1 - top_p go (custom: those behind the ones that have top_p). */
+/* Filters the words whose probabilities add up to at most 1 - top_p (custom: the words after those that reach
+ * top_p). */
 static void filter(const struct step *step)
 {
     const search_head *head = &step->search.head;
-    const float most = step->scores[head->custom != 0 ? step->sorted[0] : step->sorted[step->words - 1]];
+    const float maximum = step->scores[head->custom != 0 ? step->sorted[0] : step->sorted[step->words - 1]];
     double sum = 0;
-    float part = 0;
+    float cumulative = 0;
 
     for (int32_t i = 0; i < step->words; i++)
-        sum += (double)vm_exp(step->scores[i] - most);
+        sum += (double)vm_exp(step->scores[i] - maximum);
     if (head->custom != 0) {
-        for (int32_t j = 0; j + 1 < step->words; j++) {
-            part += (float)((double)vm_exp(step->scores[step->sorted[j]] - most) / sum);
-            if (part > head->top_p)
-                step->scores[step->sorted[j + 1]] = head->filter_value;
+        for (int32_t index = 0; index + 1 < step->words; index++) {
+            cumulative += (float)((double)vm_exp(step->scores[step->sorted[index]] - maximum) / sum);
+            if (cumulative > head->top_p)
+                step->scores[step->sorted[index + 1]] = head->filter_value;
         }
         return;
     }
-    for (int32_t j = 0; j == 0 || j < step->words - head->least; j++) {
-        part += (float)((double)vm_exp(step->scores[step->sorted[j]] - most) / sum);
-        if (part <= 1 - head->top_p)
-            step->scores[step->sorted[j]] = head->filter_value;
+    for (int32_t index = 0; index == 0 || index < step->words - head->least; index++) {
+        cumulative += (float)((double)vm_exp(step->scores[step->sorted[index]] - maximum) / sum);
+        if (cumulative <= 1 - head->top_p)
+            step->scores[step->sorted[index]] = head->filter_value;
     }
 }
 
 static int32_t draw(const struct step *step, uint32_t *random)
 {
-    double most = -FLT_MAX, sum = 0, target;
+    double maximum = -FLT_MAX, sum = 0, target;
 
     for (int32_t i = 0; i < step->words; i++)
-        most = isfinite(step->scores[i]) && (double)step->scores[i] > most ? (double)step->scores[i] : most;
+        maximum = isfinite(step->scores[i]) && (double)step->scores[i] > maximum ? (double)step->scores[i] : maximum;
     for (int32_t i = 0; i < step->words; i++)
-        sum += isfinite(step->scores[i]) ? exp((double)step->scores[i] - most) : 0;
+        sum += isfinite(step->scores[i]) ? exp((double)step->scores[i] - maximum) : 0;
     target = next_random(random) * sum;
     sum = 0;
     for (int32_t i = 0; i + 1 < step->words; i++) {
-        sum += isfinite(step->scores[i]) ? exp((double)step->scores[i] - most) : 0;
+        sum += isfinite(step->scores[i]) ? exp((double)step->scores[i] - maximum) : 0;
         if (sum > target)
             return i;
     }
     return step->words - 1;
 }
 
-/* ------------------------------------------------------------------ one row a prompt */
+/* ------------------------------------------------------------------ one row per prompt */
 
 static int32_t best_word(const struct step *step)
 {
@@ -347,7 +356,7 @@ static inlay_status step_word(struct step *step, int32_t prompt)
         memcpy(out, step->scores, (size_t)step->words * sizeof *out);
     word = head->search == SEARCH_SAMPLE ? draw(step, &head->random) : best_word(step);
     step->search.done[prompt] |= word == head->eos;
-    follow(step, prompt, (struct candidate){ 0, prompt, step->search.done[prompt] != 0 ? head->pad : word });
+    extend_row(step, prompt, (struct candidate){ 0, prompt, step->search.done[prompt] != 0 ? head->pad : word });
     return INLAY_OK;
 }
 
@@ -374,12 +383,12 @@ static inlay_status open_step(const kit_call *call, struct step *step)
     if (head->length >= head->max_length || input->dims[1] < 1 || input->dims[2] < 1 || input->dims[2] > INT32_MAX ||
         (input->dims[0] != search_rows(head) && input->dims[0] != head->batch) || head->words > input->dims[2])
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "the decoder's logits [%lld, %lld, %lld] do not fit %lld rows and %d words",
+                          "the decoder's logits [%lld, %lld, %lld] do not match %lld rows and %d words",
                           (long long)input->dims[0], (long long)input->dims[1], (long long)input->dims[2],
                           (long long)search_rows(head), (int)head->words);
     step->words = head->words > 0 ? head->words : (int32_t)input->dims[2];
     if (head->masks != 0 && head->mask_words != step->words)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the masks are of %d words, the decoder's logits of %d",
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the masks have %d words, the decoder's logits %d",
                           (int)head->mask_words, (int)step->words);
     step->scores = call->workspace;
     step->sorted = (int32_t *)(step->scores + input->dims[2]);
@@ -406,23 +415,24 @@ done:
     return status;
 }
 
-/* What the decoder reads next. */
+/* Writes the next inputs of the decoder. */
 static void write_feeds(const kit_call *call, const struct step *step)
 {
     const search_head *head = &step->search.head; /* with the new word */
     const int64_t width = (int64_t)head->mask_width + head->length - head->prompt;
     int32_t *ids = call->out[2].data, *mask = kit_has_output(call, 5) ? call->out[5].data : NULL;
 
-    for (int64_t r = 0; r < search_rows(head); r++) {
-        const int32_t *words = row_words(&step->search, r);
+    INLAY_CHECK(head->length <= head->max_length);
+    for (int64_t row = 0; row < search_rows(head); row++) {
+        const int32_t *words = row_words(&step->search, row);
         const int32_t count = head->whole != 0 ? head->length : 1;
 
-        memcpy(ids + r * count, words + head->length - count, (size_t)count * sizeof *ids);
+        memcpy(ids + row * count, words + head->length - count, (size_t)count * sizeof *ids);
         if (kit_has_output(call, 4))
-            ((int32_t *)call->out[4].data)[r] =
-                (int32_t)((int64_t)step->search.place[r / head->beams] + head->length - head->prompt - 1);
+            ((int32_t *)call->out[4].data)[row] =
+                (int32_t)((int64_t)step->search.place[row / head->beams] + head->length - head->prompt - 1);
         for (int64_t i = 0; mask != NULL && i < width; i++)
-            *mask++ = i < head->mask_width ? step->search.mask[r / head->beams * head->mask_width + i] : 1;
+            *mask++ = i < head->mask_width ? step->search.mask[row / head->beams * head->mask_width + i] : 1;
     }
 }
 
@@ -438,11 +448,11 @@ inlay_status search_run_step(const kit_call *call)
         return status;
     memcpy(call->out[1].data, call->in[1].data, (size_t)step.old.count * sizeof(int32_t));
     status = search_lay(&step.old.head, call->out[1].data, &step.search, call->diag);
-    for (int32_t b = 0; status == INLAY_OK && b < step.search.head.batch; b++) {
-        status = step.search.head.search == SEARCH_BEAM ? step_beams(&step, b) : step_word(&step, b);
+    for (int32_t prompt = 0; status == INLAY_OK && prompt < step.search.head.batch; prompt++) {
+        status = step.search.head.search == SEARCH_BEAM ? step_beams(&step, prompt) : step_word(&step, prompt);
         if (status == INLAY_OK)
             status = kit_poll(call);
-        done = done && step.search.done[b] != 0;
+        done = done && step.search.done[prompt] != 0;
     }
     if (status != INLAY_OK)
         return status;

@@ -1,5 +1,5 @@
 /* Shape (ONNX 1, 13, 15, 19, 21, 23, 24, 25) and Size (1, 13, 19, 21, 23, 24, 25): dims as data. The host folds most of
- * them away when it plans. */
+ * them when it plans. */
 #include "instance.h"
 #include "args.h"
 #include "reference.h"
@@ -20,7 +20,7 @@ static inlay_status prepare_shape(const kit_node *node, void **out_state, inlay_
     return status;
 }
 
-/* Shape-15: negative positions count from the end, everything is clamped to [0, rank]. */
+/* Shape-15: negative positions count from the end, all are clamped to [0, rank]. */
 static int64_t clamp_position(int64_t at, uint32_t rank)
 {
     at = at < 0 ? at + (int64_t)rank : at;

@@ -1,12 +1,13 @@
 /* Slice: ONNX 1 (attributes), 10, 11, 13 (inputs, steps of either sign). */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
 
 typedef struct slice_state {
     int64_t starts[INLAY_MAX_RANK], ends[INLAY_MAX_RANK], axes[INLAY_MAX_RANK];
-    int32_t start_count, end_count, axis_count; /* of Slice-1; -1 = absent */
+    int32_t start_count, end_count, axis_count; /* Slice-1; -1 = absent */
     bool by_attributes;
 } slice_state;
 
@@ -27,13 +28,14 @@ done:
     return status;
 }
 
-/* One axis: where it begins and how many elements it keeps. Slice-10: negative values count from the end, everything
- * is clamped, and a negative step runs down to -1 exclusive. */
+/* Computes the start and the number of elements along one axis. Slice-10: negative values count from the end, all
+ * values are clamped, and a negative step runs down to -1 exclusive. */
 static void slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *out_start, int64_t *out_count)
 {
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? dim - 1 : dim;
     uint64_t span, stride = step < 0 ? 0 - (uint64_t)step : (uint64_t)step;
 
+    INLAY_CHECK(step != 0);
     start = start < 0 ? start + dim : start;
     end = end < 0 ? end + dim : end;
     start = start < 0 ? 0 : start > high ? high : start;
@@ -51,7 +53,7 @@ typedef struct slice_box {
     int64_t start[INLAY_MAX_RANK], step[INLAY_MAX_RANK], dims[INLAY_MAX_RANK];
 } slice_box;
 
-/* Reads starts, ends, axes and steps, whichever way the version gives them. */
+/* Reads starts, ends, axes and steps from attributes or inputs, depending on the version. */
 static inlay_status read_box(const kit_call *call, slice_box *box)
 {
     const slice_state *state = call->state;
@@ -67,7 +69,7 @@ static inlay_status read_box(const kit_call *call, slice_box *box)
         (has_axes && (attributes ? state->axis_count : call->in[3].count) != count) ||
         (has_steps && call->in[4].count != count))
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                          "starts, ends, axes and steps must have one length, at most the rank %u", input->rank);
+                          "starts, ends, axes and steps must have the same length, at most the rank %u", input->rank);
     for (uint32_t i = 0; i < input->rank; i++) {
         box->start[i] = 0;
         box->step[i] = 1;
@@ -86,7 +88,7 @@ static inlay_status read_box(const kit_call *call, slice_box *box)
         if (step == 0)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "steps[%lld] is 0", (long long)i);
         if ((seen >> axis & 1) != 0)
-            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axes names axis %u twice", axis);
+            return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axes contains axis %u twice", axis);
         seen |= 1u << axis;
         slice_axis(input->dims[axis], start, end, step, &box->start[axis], &box->dims[axis]);
         box->step[axis] = step;
@@ -112,7 +114,7 @@ static inlay_status run_slice(const kit_call *call)
     strided_row_major(input->rank, box.dims, element, to);
     for (uint32_t i = 0; i < input->rank; i++) {
         start += box.start[i] * from[i];
-        from[i] = box.dims[i] > 1 ? from[i] * box.step[i] : 0; /* a step past the only element may not be multiplied */
+        from[i] = box.dims[i] > 1 ? from[i] * box.step[i] : 0; /* for a single element the product could overflow */
     }
     strided_plan_init(&plan, element, input->rank, box.dims, from, to);
     return strided_copy(call, &plan, start, call->out[0].data);

@@ -1,5 +1,6 @@
-/* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before 13 the tensor is seen as a matrix cut at axis. */
+/* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before version 13 the tensor is flattened to a matrix at `axis`. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "reference.h"
 #include "simd/row_set.h"
@@ -13,7 +14,7 @@ enum {
     SOFTMAX_GRAIN = 1 << 13,
     SOFTMAX_NARROW = 4096,
     SOFTMAX_FEW = 16,
-    SOFTMAX_ROOM = 1 << 16 /* floats of a tile of narrower types */
+    SOFTMAX_ROOM = 1 << 16 /* maximum floats of a tile of float16 or bfloat16 */
 };
 
 #define NAME(what) what##_f64
@@ -29,17 +30,18 @@ enum {
 #define LOG(v) vm_log(v)
 #include "softmax.inc"
 
-typedef void (*softmax_fn)(const void *input, void *output, int64_t n, int64_t stride, int64_t columns, uint32_t kind);
+typedef void (*softmax_fn)(const void *input, void *output, int64_t count, int64_t stride, int64_t columns,
+                           uint32_t kind);
 
-/* Rows of float, by kernels. */
-static void rows_f32(const void *input, void *output, int64_t n, int64_t stride, int64_t columns, uint32_t kind)
+/* One row of float, computed by SIMD kernels. */
+static void rows_f32(const void *input, void *output, int64_t count, int64_t stride, int64_t columns, uint32_t kind)
 {
     if (kind == HARDMAX)
-        softmax_row_f32(input, output, n, stride, columns, kind);
+        softmax_row_f32(input, output, count, stride, columns, kind);
     else if (kind == SOFTMAX)
-        KERNEL_BEST(rows)->softmax(input, output, 1, n);
+        KERNEL_BEST(rows)->softmax(input, output, 1, count);
     else
-        KERNEL_BEST(rows)->log_softmax(input, output, 1, n);
+        KERNEL_BEST(rows)->log_softmax(input, output, 1, count);
 }
 
 typedef struct softmax_state {
@@ -62,10 +64,10 @@ static inlay_status prepare_softmax(const kit_node *node, void **out_state, inla
     return INLAY_OK;
 }
 
-/* The axis, and how the tensor is cut. */
+/* The tensor as [outer, axis_length, inner]. */
 typedef struct softmax_cut {
-    int64_t outer, n, inner; /* length of the axis, elements behind it */
-    int64_t tile;            /* columns that are taken at once */
+    int64_t outer, axis_length, inner;
+    int64_t tile; /* columns processed at once */
 } softmax_cut;
 
 static bool is_narrow(inlay_dtype dtype)
@@ -73,61 +75,62 @@ static bool is_narrow(inlay_dtype dtype)
     return dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 }
 
-static inlay_status cut(const softmax_state *state, const kit_tensor *input, softmax_cut *c, inlay_diag *diag)
+static inlay_status cut(const softmax_state *state, const kit_tensor *input, softmax_cut *layout, inlay_diag *diag)
 {
     int64_t axis = state->axis < 0 ? state->axis + input->rank : state->axis;
 
-    *c = (softmax_cut){ 1, 1, 1, SOFTMAX_TILE };
+    *layout = (softmax_cut){ 1, 1, 1, SOFTMAX_TILE };
     if (axis < 0 || (axis >= input->rank && !(axis == input->rank && (state->flattens || input->rank == 0))))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "axis %lld is outside the input's rank %u",
                           (long long)state->axis, input->rank);
-    for (uint32_t d = 0; d < input->rank; d++) {
-        if (d < axis)
-            c->outer *= input->dims[d];
-        else if (d == axis || state->flattens)
-            c->n *= input->dims[d];
+    for (uint32_t index = 0; index < input->rank; index++) {
+        if (index < axis)
+            layout->outer *= input->dims[index];
+        else if (index == axis || state->flattens)
+            layout->axis_length *= input->dims[index];
         else
-            c->inner *= input->dims[d];
+            layout->inner *= input->dims[index];
     }
-    if (is_narrow(input->dtype) && c->n > SOFTMAX_ROOM / SOFTMAX_TILE)
-        c->tile = c->n < SOFTMAX_ROOM ? SOFTMAX_ROOM / c->n : 1;
-    c->tile = c->tile < c->inner ? c->tile : c->inner;
+    if (is_narrow(input->dtype) && layout->axis_length > SOFTMAX_ROOM / SOFTMAX_TILE)
+        layout->tile = layout->axis_length < SOFTMAX_ROOM ? SOFTMAX_ROOM / layout->axis_length : 1;
+    layout->tile = layout->tile < layout->inner ? layout->tile : layout->inner;
     return INLAY_OK;
 }
 
-/* float16 and bfloat16 pass through floats, a tile for each worker. */
+/* float16 and bfloat16 are converted to float, one tile per worker. */
 static inlay_status shape_softmax(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *input = &plan->in[0];
-    softmax_cut c;
-    inlay_status status = cut(state, input, &c, diag);
+    softmax_cut layout;
+    inlay_status status = cut(state, input, &layout, diag);
 
     if (status == INLAY_OK && input->count > 0 && is_narrow(input->dtype))
-        plan->workspace_bytes = (uint64_t)(c.n * c.tile) * sizeof(float) * plan->max_threads;
+        plan->workspace_bytes = (uint64_t)(layout.axis_length * layout.tile) * sizeof(float) * plan->max_threads;
     return status;
 }
 
 typedef struct softmax_job {
     softmax_fn row, columns, narrow;
-    const char *x;
-    char *y;
-    float *floats; /* a tile for each worker, or NULL */
+    const char *input;
+    char *output;
+    float *floats; /* a tile per worker, or NULL */
     softmax_cut cut;
-    int64_t tiles; /* of the elements behind the axis */
+    int64_t tiles; /* tiles of the inner elements */
     inlay_dtype dtype;
     uint32_t elem_bytes;
     uint32_t kind;
 } softmax_job;
 
-/* One tile, whose columns lie `stride` apart along the axis. */
+/* Processes one tile; the elements of a column are `stride` apart. */
 static void softmax_tile(const softmax_job *job, const void *input, void *output, int64_t stride, int64_t columns)
 {
-    const int64_t n = job->cut.n;
+    const int64_t count = job->cut.axis_length;
     softmax_fn fn = stride == 1 ? job->row : job->columns;
+    INLAY_CHECK(columns <= SOFTMAX_TILE);
 
-    if (stride > 1 && stride < SOFTMAX_FEW && columns == stride && n <= SOFTMAX_NARROW / stride)
+    if (stride > 1 && stride < SOFTMAX_FEW && columns == stride && count <= SOFTMAX_NARROW / stride)
         fn = job->narrow;
-    fn(input, output, n, stride, columns, job->kind);
+    fn(input, output, count, stride, columns, job->kind);
 }
 
 static inlay_status softmax_items(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -135,26 +138,28 @@ static inlay_status softmax_items(void *user, int64_t begin, int64_t end, uint32
     const softmax_job *job = user;
     const softmax_cut *cut = &job->cut;
 
+    INLAY_CHECK(job->tiles > 0 && cut->tile > 0);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t first = i % job->tiles * cut->tile, at = i / job->tiles * cut->n * cut->inner + first;
+        const int64_t first = i % job->tiles * cut->tile, at = i / job->tiles * cut->axis_length * cut->inner + first;
         const int64_t columns = cut->inner - first < cut->tile ? cut->inner - first : cut->tile;
-        float *floats = job->floats + worker * cut->n * cut->tile;
+        float *floats = job->floats + worker * cut->axis_length * cut->tile;
 
         if (job->floats == NULL) {
-            softmax_tile(job, job->x + at * job->elem_bytes, job->y + at * job->elem_bytes, cut->inner, columns);
+            softmax_tile(job, job->input + at * job->elem_bytes, job->output + at * job->elem_bytes, cut->inner,
+                         columns);
             continue;
         }
-        if (columns == cut->inner) { /* all of it lies together */
-            convert_to_f32(floats, job->dtype, job->x, at, cut->n * columns);
+        if (columns == cut->inner) { /* the tile is contiguous */
+            convert_to_f32(floats, job->dtype, job->input, at, cut->axis_length * columns);
             softmax_tile(job, floats, floats, columns, columns);
-            convert_from_f32(job->dtype, job->y, at, cut->n * columns, floats, 0);
+            convert_from_f32(job->dtype, job->output, at, cut->axis_length * columns, floats, 0);
             continue;
         }
-        for (int64_t k = 0; k < cut->n; k++)
-            convert_to_f32(floats + k * columns, job->dtype, job->x, at + k * cut->inner, columns);
+        for (int64_t row = 0; row < cut->axis_length; row++)
+            convert_to_f32(floats + row * columns, job->dtype, job->input, at + row * cut->inner, columns);
         softmax_tile(job, floats, floats, columns, columns);
-        for (int64_t k = 0; k < cut->n; k++)
-            convert_from_f32(job->dtype, job->y, at + k * cut->inner, columns, floats + k * columns, 0);
+        for (int64_t row = 0; row < cut->axis_length; row++)
+            convert_from_f32(job->dtype, job->output, at + row * cut->inner, columns, floats + row * columns, 0);
     }
     return INLAY_OK;
 }
@@ -167,8 +172,8 @@ static inlay_status run_softmax(const kit_call *call)
     softmax_job job = { .row = wide ? softmax_row_f64 : rows_f32,
                         .columns = wide ? softmax_columns_f64 : softmax_columns_f32,
                         .narrow = wide ? softmax_narrow_f64 : softmax_narrow_f32,
-                        .x = input->data,
-                        .y = call->out[0].data,
+                        .input = input->data,
+                        .output = call->out[0].data,
                         .floats = is_narrow(input->dtype) ? call->workspace : NULL,
                         .dtype = input->dtype,
                         .elem_bytes = inlay_dtype_bits(input->dtype) / 8,

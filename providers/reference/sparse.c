@@ -1,5 +1,5 @@
-/* SparseToDense of ai.inlay: where no provider reads a sparse matrix as it is (host/runtime/passes/sparse_constants.c),
- * or rules keep those away that would. */
+/* SparseToDense of ai.inlay: used if no provider supports a sparse matrix directly
+ * (host/runtime/passes/sparse_constants.c), or if placement rules exclude those that do. */
 #include "instance.h"
 #include "reference.h"
 #include <string.h>

@@ -1,9 +1,10 @@
-/* The engine of strided.h. Nothing here knows a type: elements are 1, 2, 4, 8 or 16 bytes. */
+/* The implementation of strided.h. It does not depend on types: elements have 1, 2, 4, 8 or 16 bytes. */
 #include "strided.h"
+#include "inlay/check.h"
 #include "simd/move_set.h"
 #include <stdlib.h>
 
-/* A range of work that pays for waking a second thread. */
+/* Minimum work per thread. */
 enum { GRAIN_BYTES = 128 * 1024 };
 
 enum { KIND_ROWS, KIND_FILL, KIND_TRANSPOSE, KIND_GATHER };
@@ -50,7 +51,7 @@ struct __attribute__((packed, may_alias)) element16 {
 
 typedef void (*kernel_fn)(const char *in, char *out, const strided_axis *major, const strided_axis *minor);
 
-/* Rows that are contiguous on both sides; minor.count is their length in elements. */
+/* Copies rows that are contiguous on both sides; minor.count is their length in elements. */
 static void rows(const char *in, char *out, const strided_axis *major, const strided_axis *minor)
 {
     const size_t bytes = (size_t)(minor->count * minor->out);
@@ -59,9 +60,10 @@ static void rows(const char *in, char *out, const strided_axis *major, const str
         memcpy(out + i * major->out, in + i * major->in, bytes);
 }
 
-/* log2 of 1, 2, 4, 8, 16. */
+/* log2 of 1, 2, 4, 8 or 16. */
 static uint32_t size_class(uint32_t element_bytes)
 {
+    INLAY_CHECK(element_bytes > 0 && element_bytes <= 16 && (element_bytes & (element_bytes - 1)) == 0);
     return (uint32_t)__builtin_ctz(element_bytes);
 }
 
@@ -80,56 +82,58 @@ static kernel_fn find_kernel(uint32_t kind, uint32_t element)
 
 /* ------------------------------------------------------------------ planning */
 
-/* Takes over the axes that matter, the target's outermost first: writing in order is what caches like best. */
+/* Copies the axes with more than one index, the target's outermost first, since sequential writes use caches best. */
 static uint32_t sort_axes(strided_axis *axes, uint32_t rank, const int64_t *dims, const int64_t *in_steps,
                           const int64_t *out_steps)
 {
-    uint32_t n = 0;
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < rank; i++) {
         strided_axis axis = { dims[i], in_steps[i], out_steps[i] };
-        uint32_t at = n;
+        uint32_t at = count;
 
         if (axis.count == 1)
             continue;
         for (; at > 0 && llabs(axes[at - 1].out) < llabs(axis.out); at--)
             axes[at] = axes[at - 1];
         axes[at] = axis;
-        n++;
+        count++;
     }
-    return n;
+    return count;
 }
 
-/* Joins neighbours that one step walks through on both sides. */
+/* Merges adjacent axes that have a common step on both sides. */
 static uint32_t merge_axes(strided_axis *axes, uint32_t rank)
 {
-    uint32_t n = 0;
+    uint32_t merged = 0;
 
     for (uint32_t i = 0; i < rank; i++) {
-        if (n > 0 && axes[n - 1].in == axes[i].in * axes[i].count && axes[n - 1].out == axes[i].out * axes[i].count) {
-            axes[n - 1] = (strided_axis){ axes[n - 1].count * axes[i].count, axes[i].in, axes[i].out };
+        if (merged > 0 && axes[merged - 1].in == axes[i].in * axes[i].count &&
+            axes[merged - 1].out == axes[i].out * axes[i].count) {
+            axes[merged - 1] = (strided_axis){ axes[merged - 1].count * axes[i].count, axes[i].in, axes[i].out };
         } else {
-            axes[n++] = axes[i];
+            axes[merged++] = axes[i];
         }
     }
-    return n;
+    return merged;
 }
 
-/* Moves axis i to position `to` and closes the gap. */
-static void move_axis(strided_axis *axes, uint32_t i, uint32_t to)
+/* Moves an axis to position `to`. */
+static void move_axis(strided_axis *axes, uint32_t from, uint32_t to)
 {
-    strided_axis axis = axes[i];
+    strided_axis axis = axes[from];
 
-    for (; i < to; i++)
-        axes[i] = axes[i + 1];
-    for (; i > to; i--)
-        axes[i] = axes[i - 1];
+    for (; from < to; from++)
+        axes[from] = axes[from + 1];
+    for (; from > to; from--)
+        axes[from] = axes[from - 1];
     axes[to] = axis;
 }
 
-/* Picks the inner kernel for axes[0 .. rank - 1]; may reorder them so that its two axes are the last ones. */
+/* Chooses the inner kernel for axes[0 .. rank - 1]; may reorder them so that its two axes are the last ones. */
 static uint32_t choose_kind(strided_axis *axes, uint32_t rank, int64_t element)
 {
+    INLAY_CHECK(rank >= 1);
     const strided_axis *last = &axes[rank - 1];
 
     if (last->out != element)
@@ -151,8 +155,9 @@ void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank
                        const int64_t *in_steps, const int64_t *out_steps)
 {
     strided_axis *axes = plan->axes;
-    uint32_t n;
+    uint32_t count;
 
+    INLAY_CHECK(rank <= STRIDED_MAX_AXES);
     plan->element = element_bytes;
     plan->outer = 1;
     plan->rank = plan->reserved = 0;
@@ -165,27 +170,27 @@ void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank
             plan->outer = 0;
     if (plan->outer == 0)
         return;
-    n = merge_axes(axes, sort_axes(axes, rank, dims, in_steps, out_steps));
-    /* A short contiguous run becomes the element, if it has a size that a register has. */
-    while (n > 1) {
-        const strided_axis *last = &axes[n - 1];
+    count = merge_axes(axes, sort_axes(axes, rank, dims, in_steps, out_steps));
+    /* A short contiguous run becomes one element if a register has its size. */
+    while (count > 1) {
+        const strided_axis *last = &axes[count - 1];
         int64_t bytes = last->count * plan->element;
 
         if (last->in != plan->element || last->out != plan->element || bytes > 16 || (bytes & (bytes - 1)) != 0)
             break;
         plan->element = (uint32_t)bytes;
-        n--;
+        count--;
     }
-    if (n == 0)
+    if (count == 0)
         return;
-    plan->kind = choose_kind(axes, n, plan->element);
-    plan->minor = axes[n - 1];
-    if (n > 1)
-        plan->major = axes[n - 2];
-    plan->rank = n > 2 ? n - 2 : 0;
+    plan->kind = choose_kind(axes, count, plan->element);
+    plan->minor = axes[count - 1];
+    if (count > 1)
+        plan->major = axes[count - 2];
+    plan->rank = count > 2 ? count - 2 : 0;
     for (uint32_t i = 0; i < plan->rank; i++)
         plan->outer *= axes[i].count;
-    /* Chunks of whole tiles, large enough to be worth handing out. */
+    /* Chunks of whole tiles, large enough for a thread. */
     plan->chunk = GRAIN_BYTES / 2 / (plan->minor.count * plan->element) + 1;
     plan->chunk = (plan->chunk + 63) / 64 * 64;
     if (plan->kind != KIND_TRANSPOSE && plan->minor.count * plan->element >= GRAIN_BYTES / 64)
@@ -201,23 +206,24 @@ typedef struct copy_job {
     const char *in;
     char *out;
     kernel_fn kernel;
-    int64_t chunks; /* per turn of the outer loops */
+    int64_t chunks; /* per iteration of the outer loops */
 } copy_job;
 
-/* Units are (outer index, chunk of major), the chunk running fastest. */
+/* Processes units (outer index, chunk of major); the chunk varies fastest. */
 static inlay_status copy_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const copy_job *job = user;
     const strided_plan *plan = job->plan;
     int64_t index[STRIDED_MAX_AXES];
-    int64_t chunk = begin % job->chunks, rest = begin / job->chunks;
+    int64_t chunk = begin % job->chunks, remaining = begin / job->chunks;
     const char *in = job->in;
     char *out = job->out;
 
+    INLAY_CHECK(plan->rank <= STRIDED_MAX_AXES && job->chunks > 0);
     (void)worker;
     for (uint32_t i = plan->rank; i-- > 0;) {
-        index[i] = rest % plan->axes[i].count;
-        rest /= plan->axes[i].count;
+        index[i] = remaining % plan->axes[i].count;
+        remaining /= plan->axes[i].count;
         in += index[i] * plan->axes[i].in;
         out += index[i] * plan->axes[i].out;
     }
@@ -301,6 +307,7 @@ void strided_unpack(inlay_dtype dtype, const void *packed, int64_t count, uint8_
 {
     const uint8_t *from = packed;
 
+    INLAY_CHECK(inlay_dtype_bits(dtype) == 4 || inlay_dtype_bits(dtype) == 2);
     if (inlay_dtype_bits(dtype) == 4)
         for (int64_t i = 0; i < count; i++)
             out_bytes[i] = (uint8_t)(from[i / 2] >> (i % 2 * 4) & 15);
@@ -315,6 +322,7 @@ void strided_pack(inlay_dtype dtype, const uint8_t *bytes, int64_t count, void *
     const uint32_t bits = inlay_dtype_bits(dtype), mask = (1u << bits) - 1;
     uint8_t *to = out_packed;
 
+    INLAY_CHECK(bits == 4 || bits == 2);
     for (int64_t i = 0; i < count; i += per_byte) {
         uint32_t byte = 0;
 

@@ -1,9 +1,9 @@
-/* strided.h - copying N-dimensional blocks whose axes have any byte step on either side.
+/* strided.h - copying N-dimensional blocks with any byte step per axis on either side.
  *
- * One engine moves the data of Transpose, Slice, Expand, Tile, Concat, Split, DepthToSpace and of every other operator
- * that only rearranges elements: it is told, axis by axis, how many elements there are and how far apart they lie in
- * the source and in the target. Step 0 in the source repeats, a negative step reverses. The planner drops and merges
- * axes, so that [N, H, W, C] -> [N, C, H, W] becomes a batch of 2-D transpositions, and a slice of whole rows a few
+ * Transpose, Slice, Expand, Tile, Concat, Split, DepthToSpace and every other operator that only rearranges elements
+ * use this code. Each axis has a count and the byte distance between neighbors in the source and in the target. Step 0
+ * in the source repeats an element, a negative step reverses the axis. The planner drops and merges axes, so that
+ * [N, H, W, C] -> [N, C, H, W] becomes a batch of 2-D transpositions, and a slice of whole rows becomes a few calls of
  * memcpy.
  *
  *     int64_t from[INLAY_MAX_RANK], to[INLAY_MAX_RANK];
@@ -13,11 +13,12 @@
  *     strided_plan_init(&plan, bytes, rank, out_dims, from, to);
  *     return strided_copy(call, &plan, in, out);
  *
- * Elements are moved as 1, 2, 4, 8 or 16 bytes whatever their type; a string element moves as its inlay_str. Types
- * smaller than a byte are unpacked to bytes first (strided_unpack) and packed again. */
+ * Elements are moved as 1, 2, 4, 8 or 16 bytes, independent of their type; a string element moves as its inlay_str.
+ * Types smaller than a byte are unpacked to bytes first (strided_unpack) and packed again. */
 #ifndef STRIDED_H
 #define STRIDED_H
 #include "instance.h"
+#include "inlay/check.h"
 #include "inlay/kit.h"
 
 /* Bytes of one element as strided_copy moves it: 1, 2, 4, 8 or 16; sub-byte types count 1, as unpacked. */
@@ -31,11 +32,12 @@ static inline bool strided_is_packed(inlay_dtype dtype)
     return inlay_dtype_bits(dtype) < 8;
 }
 
-/* steps[i] = bytes from one index of axis i to the next in a dense tensor. steps has room for rank. In a tensor without
- * elements, whose other sizes may be anything, the steps may wrap and mean nothing. */
+/* steps[i] = bytes from one index of axis i to the next in a dense tensor. steps has `rank` elements. For a tensor
+ * without elements, whose other dimensions may have any size, the steps may wrap and must not be used. */
 static inline void strided_row_major(uint32_t rank, const int64_t *dims, int64_t element_bytes, int64_t *steps)
 {
     int64_t step = element_bytes;
+    INLAY_CHECK(element_bytes > 0);
 
     for (uint32_t i = rank; i-- > 0;) {
         steps[i] = step;
@@ -43,17 +45,17 @@ static inline void strided_row_major(uint32_t rank, const int64_t *dims, int64_t
     }
 }
 
-/* The product of dims[begin] ... dims[end - 1]; the caller knows that it fits, or has no elements. */
+/* The product of dims[begin] ... dims[end - 1]. The caller guarantees that it fits, or that there are no elements. */
 static inline int64_t strided_product(const int64_t *dims, uint32_t begin, uint32_t end)
 {
-    int64_t n = 1;
+    int64_t product = 1;
 
     for (uint32_t i = begin; i < end; i++)
-        n = (int64_t)((uint64_t)n * (uint64_t)dims[i]);
-    return n;
+        product = (int64_t)((uint64_t)product * (uint64_t)dims[i]);
+    return product;
 }
 
-/* Axes of a plan: some operators (Tile, DepthToSpace) describe one axis of a tensor by two. */
+/* Maximum axes of a plan: some operators (Tile, DepthToSpace) describe one axis of a tensor by two. */
 enum { STRIDED_MAX_AXES = 2 * INLAY_MAX_RANK + 4 };
 
 typedef struct strided_axis {
@@ -61,42 +63,42 @@ typedef struct strided_axis {
     int64_t in, out; /* bytes from one index to the next */
 } strided_axis;
 
-/* A copy, ready to run: loops over axes[0 .. rank - 1], inside which a kernel runs over `major` and `minor`. */
+/* A copy, ready to run: loops over axes[0 .. rank - 1], with an inner kernel over `major` and `minor`. */
 typedef struct strided_plan {
-    uint32_t kind;    /* internal: which inner kernel */
+    uint32_t kind;    /* internal: the inner kernel */
     uint32_t element; /* bytes that the kernel moves at a time: 1, 2, 4, 8, 16 */
     uint32_t rank;
     uint32_t reserved;
     int64_t outer; /* product of axes[].count; 0 = nothing to copy */
-    int64_t chunk; /* of major, that one unit of parallel work covers */
+    int64_t chunk; /* indices of `major` in one unit of parallel work */
     strided_axis major, minor;
     strided_axis axes[STRIDED_MAX_AXES];
 } strided_plan;
 
-/* Plans the copy of dims[0] x ... x dims[rank - 1] elements of element_bytes (1, 2, 4, 8 or 16), element i moving from
- * in + sum i[k] * in_steps[k] to out + sum i[k] * out_steps[k]. rank <= STRIDED_MAX_AXES, dims >= 0. Cheap (no
- * allocation, well under a microsecond), and a plain struct: keep it in kit_plan.plan, or make it anew in each run. */
+/* Plans the copy of dims[0] x ... x dims[rank - 1] elements of element_bytes (1, 2, 4, 8 or 16). Element i moves from
+ * in + sum i[k] * in_steps[k] to out + sum i[k] * out_steps[k]. rank <= STRIDED_MAX_AXES, dims >= 0. Planning takes
+ * well under a microsecond and allocates nothing: keep the struct in kit_plan.plan, or create it in each run. */
 void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank, const int64_t *dims,
                        const int64_t *in_steps, const int64_t *out_steps);
 
-/* Runs the plan, on the pool when there is enough to do. in and out are the addresses of element (0, 0, ...); targets
- * must not overlap sources. Fails only as kit_parallel does. */
+/* Runs the plan, on the thread pool if it is large enough. in and out are the addresses of element (0, 0, ...); source
+ * and target must not overlap. Fails only as kit_parallel does. */
 inlay_status strided_copy(const kit_call *call, const strided_plan *plan, const void *in, void *out);
 
-/* memcpy of any size, on the pool when large. */
+/* memcpy of any size, on the thread pool if large. */
 inlay_status strided_memcpy(const kit_call *call, void *out, const void *in, uint64_t bytes);
 
-/* Writes count copies of the element (1, 2, 4, 8 or 16 bytes) to out. */
+/* Writes `count` copies of the element (1, 2, 4, 8 or 16 bytes) to out. */
 void strided_fill(void *out, const void *element, uint32_t element_bytes, int64_t count);
 
-/* Between packed elements (2 or 4 bits, low bits first) and one byte each; values are the bare bits, not
- * sign-extended. strided_pack clears the unused bits of the last byte. */
+/* Conversion between packed elements (2 or 4 bits, low bits first) and one byte each. Values are not sign-extended.
+ * strided_pack clears the unused bits of the last byte. */
 void strided_unpack(inlay_dtype dtype, const void *packed, int64_t count, uint8_t *out_bytes);
 void strided_pack(inlay_dtype dtype, const uint8_t *bytes, int64_t count, void *out_packed);
 
 /* ------------------------------------------------------------------ indexes
  *
- * Walks the indexes of a box in row-major order, keeping a byte (or element) offset for up to STRIDED_SIDES tensors:
+ * Iterates over the indexes of a box in row-major order, with a byte (or element) offset for up to two tensors:
  *
  *     strided_walk w;
  *     strided_walk_init(&w, rank, dims, steps_a, steps_b);
@@ -116,6 +118,7 @@ typedef struct strided_walk {
 static inline void strided_walk_init(strided_walk *walk, uint32_t rank, const int64_t *dims, const int64_t *steps_a,
                                      const int64_t *steps_b)
 {
+    INLAY_CHECK(rank <= INLAY_MAX_RANK);
     walk->rank = rank;
     walk->offset[0] = walk->offset[1] = 0;
     for (uint32_t i = 0; i < rank; i++) {

@@ -1,44 +1,46 @@
-/* Operators on strings: StringConcat, StringSplit, RegexFullMatch (ONNX 20), StringNormalizer (10). Texts are UTF-8;
- * the system's locale plays no part. */
+/* Operators on strings: StringConcat, StringSplit, RegexFullMatch (ONNX 20), StringNormalizer (10). Strings are UTF-8,
+ * independent of the system's locale. */
 #define _GNU_SOURCE /* memmem */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "regex.h"
 #include "strided.h"
 #include "unicode_case.h"
 
-static bool same_text(inlay_str a, inlay_str b)
+static bool same_text(inlay_str first, inlay_str second)
 {
-    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, (size_t)a.bytes) == 0);
+    return first.bytes == second.bytes &&
+           (first.bytes == 0 || memcmp(first.data, second.data, (size_t)first.bytes) == 0);
 }
 
 /* ------------------------------------------------------------------ StringConcat */
 
-/* Steps of an input within the output's shape: 0 along axes that it repeats on. */
+/* Computes the steps of an input for the output's shape: 0 along axes on which it is broadcast. */
 static inlay_status broadcast_steps(const kit_call *call, uint32_t input, int64_t *steps)
 {
-    const kit_tensor *x = &call->in[input], *output = &call->out[0];
+    const kit_tensor *tensor = &call->in[input], *output = &call->out[0];
     int64_t step = 1;
 
-    if (x->rank > output->rank)
+    if (tensor->rank > output->rank)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u has a higher rank than the output", input);
-    for (uint32_t d = 0; d < output->rank; d++)
-        steps[d] = 0;
-    for (uint32_t d = x->rank; d-- > 0;) {
-        const uint32_t to = d + output->rank - x->rank;
+    for (uint32_t axis = 0; axis < output->rank; axis++)
+        steps[axis] = 0;
+    for (uint32_t axis = tensor->rank; axis-- > 0;) {
+        const uint32_t to = axis + output->rank - tensor->rank;
 
-        if (x->dims[d] != 1 && x->dims[d] != output->dims[to])
-            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of input %u does not broadcast", d, input);
-        steps[to] = x->dims[d] == 1 ? 0 : step;
-        step *= x->dims[d];
+        if (tensor->dims[axis] != 1 && tensor->dims[axis] != output->dims[to])
+            return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "axis %u of input %u does not broadcast", axis, input);
+        steps[to] = tensor->dims[axis] == 1 ? 0 : step;
+        step *= tensor->dims[axis];
     }
     return INLAY_OK;
 }
 
 static inlay_status run_concat(const kit_call *call)
 {
-    const inlay_str *a = call->in[0].data, *b = call->in[1].data;
+    const inlay_str *first = call->in[0].data, *second = call->in[1].data;
     const kit_tensor *out = &call->out[0];
     int64_t steps[2][INLAY_MAX_RANK];
     inlay_str *string = out->data;
@@ -51,14 +53,14 @@ static inlay_status run_concat(const kit_call *call)
     INLAY_TRY(broadcast_steps(call, 1, steps[1]));
     strided_walk_init(&walk, out->rank, out->dims, steps[0], steps[1]);
     for (int64_t i = 0; i < out->count; i++, strided_walk_next(&walk))
-        bytes += a[walk.offset[0]].bytes + b[walk.offset[1]].bytes;
+        bytes += first[walk.offset[0]].bytes + second[walk.offset[1]].bytes;
     text = bytes > 0 ? kit_alloc_string(call, bytes) : NULL;
     if (bytes > 0 && text == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for %llu bytes of text",
                           (unsigned long long)bytes);
     strided_walk_init(&walk, out->rank, out->dims, steps[0], steps[1]);
     for (int64_t i = 0; i < out->count; i++, strided_walk_next(&walk)) {
-        const inlay_str left = a[walk.offset[0]], right = b[walk.offset[1]];
+        const inlay_str left = first[walk.offset[0]], right = second[walk.offset[1]];
 
         string[i] = (inlay_str){ text, left.bytes + right.bytes };
         if (left.bytes > 0)
@@ -74,9 +76,9 @@ done:
 /* ------------------------------------------------------------------ StringSplit */
 
 typedef struct split_state {
-    int64_t limit; /* cuts per string, INT64_MAX = no limit */
+    int64_t limit; /* maximum splits per string, INT64_MAX = no limit */
     uint64_t bytes;
-    char delimiter[]; /* [bytes]; none = runs of white space */
+    char delimiter[]; /* [bytes]; empty = runs of white space */
 } split_state;
 
 static inlay_status prepare_split(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -97,12 +99,12 @@ static inlay_status prepare_split(const kit_node *node, void **out_state, inlay_
     return status;
 }
 
-static bool is_space(char c)
+static bool is_space(char character)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+    return character == ' ' || (character >= '\t' && character <= '\r');
 }
 
-/* Cuts the text as Python's split() does; parts (may be NULL) receives the pieces, which lie within it. */
+/* Splits the text as Python's split() does; parts (may be NULL) receives the pieces, which point into the text. */
 static int64_t split_text(const split_state *state, inlay_str text, inlay_str *parts)
 {
     const char *at = text.data, *end = text.bytes > 0 ? text.data + text.bytes : text.data;
@@ -110,30 +112,30 @@ static int64_t split_text(const split_state *state, inlay_str text, inlay_str *p
 
     if (state->bytes > 0) {
         for (;; count++) {
-            const char *cut = count < state->limit && end != at
-                                  ? memmem(at, (size_t)(end - at), state->delimiter, (size_t)state->bytes)
-                                  : NULL;
+            const char *part_end = count < state->limit && end != at
+                                       ? memmem(at, (size_t)(end - at), state->delimiter, (size_t)state->bytes)
+                                       : NULL;
 
             if (parts != NULL)
-                parts[count] = (inlay_str){ at, (uint64_t)((cut != NULL ? cut : end) - at) };
-            if (cut == NULL)
+                parts[count] = (inlay_str){ at, (uint64_t)((part_end != NULL ? part_end : end) - at) };
+            if (part_end == NULL)
                 return count + 1;
-            at = cut + state->bytes;
+            at = part_end + state->bytes;
         }
     }
     for (;; count++) {
-        const char *cut;
+        const char *part_end;
 
         while (at < end && is_space(*at))
             at++;
         if (at == end)
             return count;
-        cut = at;
-        while (cut < end && (count >= state->limit || !is_space(*cut)))
-            cut++;
+        part_end = at;
+        while (part_end < end && (count >= state->limit || !is_space(*part_end)))
+            part_end++;
         if (parts != NULL)
-            parts[count] = (inlay_str){ at, (uint64_t)(cut - at) };
-        at = cut;
+            parts[count] = (inlay_str){ at, (uint64_t)(part_end - at) };
+        at = part_end;
     }
 }
 
@@ -141,19 +143,19 @@ static inlay_status run_split(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0];
     const inlay_str *texts = input->data;
-    int64_t dims[INLAY_MAX_RANK + 1], most = 0;
+    int64_t dims[INLAY_MAX_RANK + 1], max_parts = 0;
     inlay_status status;
     inlay_str *string;
 
     for (int64_t i = 0; i < input->count; i++) {
         const int64_t parts = split_text(call->state, texts[i], NULL);
-        most = parts > most ? parts : most;
+        max_parts = parts > max_parts ? parts : max_parts;
     }
     if (input->rank >= INLAY_MAX_RANK)
         return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "the output would have rank %u", input->rank + 1);
     if (input->rank > 0)
         memcpy(dims, input->dims, input->rank * sizeof *dims);
-    dims[input->rank] = most;
+    dims[input->rank] = max_parts;
     status = kit_alloc_output(call, 1, input->rank, input->dims);
     if (status == INLAY_OK)
         status = kit_alloc_output(call, 0, input->rank + 1, dims);
@@ -163,11 +165,12 @@ static inlay_status run_split(const kit_call *call)
     for (int64_t i = 0; i < input->count; i++) {
         const int64_t parts = split_text(call->state, texts[i], string);
 
-        for (int64_t k = parts; string != NULL && k < most; k++)
+        INLAY_CHECK(parts <= max_parts);
+        for (int64_t k = parts; string != NULL && k < max_parts; k++)
             string[k] = (inlay_str){ "", 0 };
         if (kit_has_output(call, 1))
             ((int64_t *)call->out[1].data)[i] = parts;
-        string = string != NULL ? string + most : NULL;
+        string = string != NULL ? string + max_parts : NULL;
     }
     return INLAY_OK;
 }
@@ -180,7 +183,7 @@ typedef struct normalizer_state {
     uint32_t change;
     bool sensitive;
     uint32_t count;
-    inlay_str stopwords[]; /* [count], lower-case unless sensitive; their texts follow */
+    inlay_str stopwords[]; /* [count], lower-case unless sensitive; their bytes follow */
 } normalizer_state;
 
 static inlay_status prepare_normalizer(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -192,12 +195,12 @@ static inlay_status prepare_normalizer(const kit_node *node, void **out_state, i
     size_t bytes = sizeof(normalizer_state) + count * sizeof(inlay_str), extra = 0;
     normalizer_state *state;
     inlay_status status;
-    uint32_t which = 0;
+    uint32_t index = 0;
     char *text;
 
-    while (which < KIT_COUNT(changes) && strcmp(change, changes[which]) != 0)
-        which++;
-    if (which == KIT_COUNT(changes))
+    while (index < KIT_COUNT(changes) && strcmp(change, changes[index]) != 0)
+        index++;
+    if (index == KIT_COUNT(changes))
         return inlay_fail(diag, INLAY_INVALID_MODEL, "case_change_action '%s' is none of NONE, LOWER, UPPER", change);
     for (uint32_t i = 0; i < count; i++)
         extra += (size_t)words->strings[i].bytes;
@@ -205,24 +208,25 @@ static inlay_status prepare_normalizer(const kit_node *node, void **out_state, i
     if (status != INLAY_OK)
         return status;
     state = *out_state;
-    state->change = which;
+    state->change = index;
     state->sensitive = kit_attr_int(node->info, "is_case_sensitive", 0) != 0;
     state->count = count;
     text = (char *)state + bytes;
     for (uint32_t i = 0; i < count; i++) {
-        const size_t n = (size_t)words->strings[i].bytes;
+        const size_t word_bytes = (size_t)words->strings[i].bytes;
 
-        state->stopwords[i] = (inlay_str){ text, n };
-        if (n > 0 && state->sensitive)
-            memcpy(text, words->strings[i].data, n);
-        else if (n > 0)
-            case_convert(words->strings[i].data, n, false, text);
-        text += n;
+        state->stopwords[i] = (inlay_str){ text, word_bytes };
+        if (word_bytes > 0 && state->sensitive)
+            memcpy(text, words->strings[i].data, word_bytes);
+        else if (word_bytes > 0)
+            case_convert(words->strings[i].data, word_bytes, false, text);
+        text += word_bytes;
     }
     return INLAY_OK;
 }
 
-/* Is the text, in lower case, the other? Compared in pieces, since there is no room for texts of any length. */
+/* Returns whether the text converted to lower case equals `folded`. The comparison uses pieces of a fixed size, so that
+ * no memory is allocated. */
 static bool equal_folded(inlay_str text, inlay_str folded)
 {
     char piece[256];
@@ -230,15 +234,17 @@ static bool equal_folded(inlay_str text, inlay_str folded)
     if (text.bytes != folded.bytes)
         return false;
     for (uint64_t at = 0; at < text.bytes;) {
-        uint64_t n = text.bytes - at < sizeof piece ? text.bytes - at : sizeof piece;
+        uint64_t length = text.bytes - at < sizeof piece ? text.bytes - at : sizeof piece;
 
-        /* Not in the middle of a character. */
-        while (n < text.bytes - at && n > sizeof piece - 4 && ((unsigned char)text.data[at + n] & 0xc0) == 0x80)
-            n--;
-        case_convert(text.data + at, (size_t)n, false, piece);
-        if (memcmp(piece, folded.data + at, (size_t)n) != 0)
+        /* Do not split a character. */
+        while (length < text.bytes - at && length > sizeof piece - 4 &&
+               ((unsigned char)text.data[at + length] & 0xc0) == 0x80)
+            length--;
+        INLAY_CHECK(length > 0);
+        case_convert(text.data + at, (size_t)length, false, piece);
+        if (memcmp(piece, folded.data + at, (size_t)length) != 0)
             return false;
-        at += n;
+        at += length;
     }
     return true;
 }
@@ -270,7 +276,7 @@ static inlay_status run_normalizer(const kit_call *call)
         return status;
     string = call->out[0].data;
     if (kept == 0) {
-        string[0] = (inlay_str){ "", 0 }; /* StringNormalizer-10: of nothing one empty string is left */
+        string[0] = (inlay_str){ "", 0 }; /* StringNormalizer-10: an empty result is one empty string */
         return INLAY_OK;
     }
     for (int64_t i = 0; i < input->count; i++) {
@@ -295,11 +301,11 @@ static inlay_status run_normalizer(const kit_call *call)
 static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const inlay_attr_info *pattern = kit_attr(node->info, "pattern");
-    struct regex *re = NULL;
+    struct regex *regex = NULL;
     inlay_status status =
-        regex_create(pattern != NULL ? pattern->s.data : "", pattern != NULL ? pattern->s.bytes : 0, &re, diag);
+        regex_create(pattern != NULL ? pattern->s.data : "", pattern != NULL ? pattern->s.bytes : 0, &regex, diag);
 
-    *out_state = re;
+    *out_state = regex;
     return status;
 }
 
@@ -317,12 +323,12 @@ static inlay_status shape_regex(const void *state, kit_plan *plan, inlay_diag *d
 }
 
 typedef struct regex_job {
-    const struct regex *re;
+    const struct regex *regex;
     const inlay_str *texts;
     bool *out;
     char *scratch;
     inlay_diag *diag;
-    bool told; /* by the first thread that failed */
+    bool reported; /* the first thread that fails sets it and reports the error */
 } regex_job;
 
 static inlay_status regex_range(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -333,9 +339,9 @@ static inlay_status regex_range(void *user, int64_t begin, int64_t end, uint32_t
     inlay_status status = INLAY_OK;
 
     for (int64_t i = begin; i < end && status == INLAY_OK; i++)
-        status = regex_full_match(job->re, job->texts[i].data != NULL ? job->texts[i].data : "",
+        status = regex_full_match(job->regex, job->texts[i].data != NULL ? job->texts[i].data : "",
                                   (size_t)job->texts[i].bytes, scratch, &job->out[i], &diag);
-    if (status != INLAY_OK && !__atomic_exchange_n(&job->told, true, __ATOMIC_RELAXED))
+    if (status != INLAY_OK && !__atomic_exchange_n(&job->reported, true, __ATOMIC_RELAXED))
         (void)inlay_fail(job->diag, status, "%s", diag.text);
     return status;
 }

@@ -1,5 +1,6 @@
-/* TensorScatter: ONNX 24. Writes the rows of a step into a cache, each batch at its own place. */
+/* TensorScatter: ONNX 24. Writes the rows of a step to a cache, each batch at its own index. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -51,7 +52,7 @@ static inlay_status check_cache(const kit_call *call, uint32_t axis)
     return INLAY_OK;
 }
 
-/* Copies update over the cache in `to`; both have elements of whole bytes. */
+/* Copies the rows of update into the cache at `to`. Elements have whole bytes. */
 static inlay_status write_rows(const kit_call *call, uint32_t axis, const char *update, char *to)
 {
     const kit_tensor *cache = &call->in[0];
@@ -60,22 +61,23 @@ static inlay_status write_rows(const kit_call *call, uint32_t axis, const char *
     const int64_t planes = strided_product(cache->dims, 1, axis);
     const int64_t bytes = strided_product(cache->dims, axis + 1, cache->rank) * strided_element_bytes(cache->dtype);
 
-    for (int64_t b = 0; b < cache->dims[0] && rows > 0; b++) {
-        const int64_t at = kit_has_input(call, 2) ? ((const int64_t *)call->in[2].data)[b] : 0;
+    INLAY_CHECK(axis > 0 && axis < cache->rank);
+    for (int64_t batch = 0; batch < cache->dims[0] && rows > 0; batch++) {
+        const int64_t at = kit_has_input(call, 2) ? ((const int64_t *)call->in[2].data)[batch] : 0;
         const int64_t first = circular && limit > 0 ? at % limit : at;
 
         if (at < 0 || (!circular && at > limit - rows))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                              "write_indices[%lld] is %lld: %lld rows do not fit %lld", (long long)b, (long long)at,
-                              (long long)rows, (long long)limit);
-        for (int64_t p = 0; p < planes; p++) {
-            const char *from = update + (b * planes + p) * rows * bytes;
-            char *plane = to + (b * planes + p) * limit * bytes;
-            const int64_t straight = rows < limit - first ? rows : limit - first;
+                              "write_indices[%lld] is %lld: %lld rows exceed the size %lld", (long long)batch,
+                              (long long)at, (long long)rows, (long long)limit);
+        for (int64_t plane_index = 0; plane_index < planes; plane_index++) {
+            const char *from = update + (batch * planes + plane_index) * rows * bytes;
+            char *plane = to + (batch * planes + plane_index) * limit * bytes;
+            const int64_t until_end = rows < limit - first ? rows : limit - first;
 
-            memcpy(plane + first * bytes, from, (size_t)(straight * bytes));
-            if (rows > straight)
-                memcpy(plane, from + straight * bytes, (size_t)((rows - straight) * bytes));
+            memcpy(plane + first * bytes, from, (size_t)(until_end * bytes));
+            if (rows > until_end)
+                memcpy(plane, from + until_end * bytes, (size_t)((rows - until_end) * bytes));
         }
     }
     return INLAY_OK;

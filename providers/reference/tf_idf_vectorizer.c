@@ -1,7 +1,8 @@
-/* TfIdfVectorizer: ONNX 9. Counts the n-grams of a pool in each row. Words get numbers (their place in the sorted
- * vocabulary of the pool), so that n-grams of strings and of integers are looked up alike: by binary search among the
- * sorted n-grams of their length. */
+/* TfIdfVectorizer: ONNX 9. Counts the n-grams of a pool in each row. Each word is replaced by a number, its index in
+ * the sorted vocabulary of the pool, so that n-grams of strings and of integers are looked up the same way: by binary
+ * search in the sorted n-grams of their length. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -11,7 +12,7 @@ enum { MODE_TF, MODE_IDF, MODE_TFIDF };
 /* An n-gram of the pool. */
 struct gram {
     const int64_t *words; /* numbers of its words */
-    int64_t column;       /* of the output */
+    int64_t column;       /* column of the output */
     float weight;
 };
 
@@ -24,7 +25,7 @@ typedef struct gram_list {
 typedef struct tfidf_state {
     uint32_t mode;
     bool strings;
-    int64_t shortest, longest, skips; /* words of a gram, skips between its words */
+    int64_t shortest, longest, skips; /* words of a gram, maximum skips between its words */
     int64_t columns;
     inlay_str *vocabulary; /* [vocabulary_count], sorted; strings only */
     int64_t vocabulary_count;
@@ -49,16 +50,16 @@ static void release_tfidf(void *opaque)
     free(state);
 }
 
-static int order_texts(const void *a, const void *b)
+static int order_texts(const void *first_word, const void *second_word)
 {
-    const inlay_str *string = a, *q = b;
-    const uint64_t shared = string->bytes < q->bytes ? string->bytes : q->bytes;
-    const int order = shared > 0 ? memcmp(string->data, q->data, (size_t)shared) : 0;
+    const inlay_str *first = first_word, *second = second_word;
+    const uint64_t shared = first->bytes < second->bytes ? first->bytes : second->bytes;
+    const int order = shared > 0 ? memcmp(first->data, second->data, (size_t)shared) : 0;
 
-    return order != 0 ? order : (string->bytes > q->bytes) - (string->bytes < q->bytes);
+    return order != 0 ? order : (first->bytes > second->bytes) - (first->bytes < second->bytes);
 }
 
-/* The number of a word, -1 when no gram has it. */
+/* The number of a word, -1 if no gram contains it. */
 static int64_t find_word(const tfidf_state *state, const inlay_str *word)
 {
     const inlay_str *found =
@@ -67,15 +68,15 @@ static int64_t find_word(const tfidf_state *state, const inlay_str *word)
     return found != NULL ? found - state->vocabulary : -1;
 }
 
-static int order_words(const int64_t *a, const int64_t *b, int64_t length)
+static int order_words(const int64_t *first, const int64_t *second, int64_t length)
 {
     for (int64_t i = 0; i < length; i++)
-        if (a[i] != b[i])
-            return a[i] < b[i] ? -1 : 1;
+        if (first[i] != second[i])
+            return first[i] < second[i] ? -1 : 1;
     return 0;
 }
 
-/* Heap sort: qsort cannot be told the length of the grams. */
+/* Heap sort, because qsort's comparison function cannot get the length of the grams. */
 static void sink_gram(struct gram *grams, int64_t count, int64_t at, int64_t length)
 {
     const struct gram moving = grams[at];
@@ -94,18 +95,18 @@ static void sort_grams(gram_list *list, int64_t length)
 {
     for (int64_t i = list->count / 2; i-- > 0;)
         sink_gram(list->grams, list->count, i, length);
-    for (int64_t n = list->count - 1; n > 0; n--) {
+    for (int64_t last = list->count - 1; last > 0; last--) {
         const struct gram top = list->grams[0];
 
-        list->grams[0] = list->grams[n];
-        list->grams[n] = top;
-        sink_gram(list->grams, n, 0, length);
+        list->grams[0] = list->grams[last];
+        list->grams[last] = top;
+        sink_gram(list->grams, last, 0, length);
     }
 }
 
 /* ------------------------------------------------------------------ prepare */
 
-/* Copies the pool's strings, sorts the different ones into the vocabulary and writes the numbers of all to words. */
+/* Copies the pool's strings, sorts the distinct ones to the vocabulary and writes the numbers of all to words. */
 static inlay_status number_strings(tfidf_state *state, const inlay_attr_info *pool, inlay_diag *diag)
 {
     size_t bytes = 0;
@@ -133,7 +134,7 @@ static inlay_status number_strings(tfidf_state *state, const inlay_attr_info *po
     return INLAY_OK;
 }
 
-/* Cuts the pool into grams: ngram_counts[i] is where those of i + 1 words begin. */
+/* Splits the pool into grams: ngram_counts[i] is the start of those with i + 1 words. */
 static inlay_status list_grams(tfidf_state *state, const kit_node *node, int64_t pool_count, inlay_diag *diag)
 {
     uint32_t starts_count, index_count;
@@ -153,7 +154,7 @@ static inlay_status list_grams(tfidf_state *state, const kit_node *node, int64_t
         gram_list *list = &state->lists[i];
 
         if (begin < 0 || begin > end || end > pool_count || (end - begin) % length != 0)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "ngram_counts[%u] does not fit the pool", i);
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "ngram_counts[%u] does not match the pool", i);
         list->grams = calloc((size_t)((end - begin) / length) + 1, sizeof *list->grams);
         state->list_count = length;
         if (list->grams == NULL)
@@ -161,7 +162,7 @@ static inlay_status list_grams(tfidf_state *state, const kit_node *node, int64_t
         for (int64_t at = begin; at < end; at += length, number++) {
             if (number >= (int64_t)index_count || indexes[number] < 0 || indexes[number] > INT32_MAX)
                 return inlay_fail(diag, INLAY_INVALID_MODEL,
-                                  "ngram_indexes lacks an index for n-gram %lld, or it is out "
+                                  "ngram_indexes has no index for n-gram %lld, or it is out "
                                   "of range",
                                   (long long)number);
             list->grams[list->count++] =
@@ -188,7 +189,7 @@ static inlay_status read_attributes(tfidf_state *state, const kit_node *node, in
     state->skips = kit_attr_int(node->info, "max_skip_count", 0);
     if (state->shortest < 1 || state->longest < state->shortest || state->longest > INT16_MAX || state->skips < 0 ||
         state->skips > INT16_MAX)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "grams of %lld to %lld words with %lld skips",
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "grams of %lld to %lld words with %lld skips are out of range",
                           (long long)state->shortest, (long long)state->longest, (long long)state->skips);
     return INLAY_OK;
 }
@@ -203,7 +204,7 @@ static inlay_status prepare_tfidf(const kit_node *node, void **out_state, inlay_
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a state");
     if (pool == NULL || (texts != NULL) != (kit_input_dtype(node, 0) == INLAY_STRING)) {
-        status = inlay_fail(diag, INLAY_INVALID_MODEL, "the pool's type is not that of the input");
+        status = inlay_fail(diag, INLAY_INVALID_MODEL, "the pool must have the type of the input");
         goto done;
     }
     INLAY_TRY(read_attributes(state, node, diag));
@@ -227,7 +228,7 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-/* The numbers of all words, and for each worker the words of the gram in hand. */
+/* The workspace has the numbers of all words, and the words of the current gram for each worker. */
 static inlay_status shape_tfidf(const void *opaque, kit_plan *plan, inlay_diag *diag)
 {
     const tfidf_state *state = opaque;
@@ -241,7 +242,7 @@ static inlay_status shape_tfidf(const void *opaque, kit_plan *plan, inlay_diag *
 typedef struct tfidf_job {
     const tfidf_state *state;
     const int64_t *words;
-    int64_t length; /* of a row */
+    int64_t length; /* words of a row */
     int64_t *window;
     float *out;
 } tfidf_job;
@@ -264,13 +265,14 @@ static const struct gram *find_gram(const gram_list *list, const int64_t *words,
     return NULL;
 }
 
-/* Units are rows. */
+/* Processes rows [begin, end). */
 static inlay_status tfidf_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const tfidf_job *job = user;
     const tfidf_state *state = job->state;
     int64_t *window = job->window + worker * state->longest;
 
+    INLAY_CHECK(state->shortest >= 1 && job->length >= 0);
     for (int64_t row = begin; row < end; row++) {
         const int64_t *words = job->words + row * job->length;
         float *out = job->out + row * state->columns;
@@ -279,13 +281,13 @@ static inlay_status tfidf_range(void *user, int64_t begin, int64_t end, uint32_t
         for (int64_t length = state->shortest; length <= state->longest && length <= state->list_count; length++) {
             const gram_list *list = &state->lists[length - 1];
 
-            /* Single words have nothing to skip between them. */
+            /* A single word has no skips. */
             for (int64_t step = 1; step <= (length == 1 ? 1 : state->skips + 1) && list->count > 0; step++) {
                 for (int64_t first = 0; first + (length - 1) * step < job->length; first++) {
                     const struct gram *found;
 
-                    for (int64_t k = 0; k < length; k++)
-                        window[k] = words[first + k * step];
+                    for (int64_t index = 0; index < length; index++)
+                        window[index] = words[first + index * step];
                     found = find_gram(list, window, length);
                     if (found == NULL)
                         continue;

@@ -1,6 +1,7 @@
-/* Tokenizer (com.microsoft 1): texts are cut at separators, or into what an expression matches, or into characters;
- * each row of tokens is filled up to the longest. Expressions find the leftmost of the longest matches. */
+/* Tokenizer (com.microsoft 1): splits texts at separators, into the matches of an expression, or into characters. Each
+ * row of tokens is padded to the longest one. Expressions find the leftmost, longest match. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "regex.h"
 #include <stdlib.h>
@@ -10,22 +11,22 @@ enum { TOKENS_OF_CHARACTERS, TOKENS_BETWEEN, TOKENS_OF_MATCHES };
 typedef struct token_state {
     uint32_t kind;
     bool marks;
-    int64_t least; /* characters of a token */
+    int64_t least; /* minimum characters of a token */
     uint32_t count;
-    struct regex **expressions; /* [count]: separators, or the token's */
+    struct regex **expressions; /* [count]: separators, or the expression of tokens */
     inlay_str pad;
-    char text[]; /* of pad */
+    char text[]; /* bytes of pad */
 } token_state;
 
 static void release_tokens(void *state)
 {
-    token_state *s = state;
+    token_state *tokens = state;
 
-    for (uint32_t i = 0; s != NULL && s->expressions != NULL && i < s->count; i++)
-        regex_destroy(s->expressions[i]);
-    if (s != NULL)
-        free(s->expressions);
-    free(s);
+    for (uint32_t i = 0; tokens != NULL && tokens->expressions != NULL && i < tokens->count; i++)
+        regex_destroy(tokens->expressions[i]);
+    if (tokens != NULL)
+        free(tokens->expressions);
+    free(tokens);
 }
 
 static inlay_status read_expressions(token_state *state, const inlay_str *patterns, uint32_t count, inlay_diag *diag)
@@ -88,32 +89,34 @@ static inlay_status shape_tokens(const void *state, kit_plan *plan, inlay_diag *
 
 /* ------------------------------------------------------------------ run */
 
-/* Where tokens go; they lie within the text. */
+/* The tokens of one text, which point into the text. */
 typedef struct token_row {
     const token_state *state;
     const kit_call *call;
-    inlay_str *out; /* NULL: they are only counted */
+    inlay_str *out; /* NULL: only count the tokens */
     int64_t count;
     bool is_utf8;
 } token_row;
 
-/* Bytes of the character that begins there; a byte that is no part of one counts as one. */
+/* Bytes of the character at `at`; a byte that is not part of one counts as a character. */
 static size_t character(const char *at, const char *end)
 {
-    const uint8_t c = (uint8_t)*at;
-    const size_t want = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf8 ? 4 : 1;
-    size_t n = 1;
+    INLAY_CHECK(at < end);
+    const uint8_t lead = (uint8_t)*at;
+    const size_t expected = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf8 ? 4 : 1;
+    size_t bytes = 1;
 
-    while (n < want && at + n < end && ((uint8_t)at[n] & 0xc0) == 0x80)
-        n++;
-    return n == want ? n : 1;
+    while (bytes < expected && at + bytes < end && ((uint8_t)at[bytes] & 0xc0) == 0x80)
+        bytes++;
+    return bytes == expected ? bytes : 1;
 }
 
-/* Notes the token unless it is too short; returns whether it was long enough. */
+/* Adds the token unless it is too short; returns whether it was long enough. */
 static bool put_token(token_row *row, const char *begin, const char *end)
 {
     int64_t characters = 0;
 
+    INLAY_CHECK(begin <= end);
     for (const char *at = begin; at < end && characters < row->state->least; at += character(at, end))
         characters++;
     if (characters < row->state->least)
@@ -124,17 +127,18 @@ static bool put_token(token_row *row, const char *begin, const char *end)
     return true;
 }
 
-/* A match of expression `which` that begins at byte `from` or behind it. */
+/* Finds a match of expression `which` that begins at or after byte `from`. */
 static inlay_status find(const token_row *row, uint32_t which, const char *text, size_t bytes, size_t from,
                          bool *out_found, size_t *out_begin, size_t *out_end)
 {
+    INLAY_CHECK(which < row->state->count && from <= bytes);
     return regex_search(row->state->expressions[which], text, bytes, row->is_utf8, from, row->call->workspace,
                         out_found, out_begin, out_end, row->call->diag);
 }
 
-/* What lies between the matches of separator `which`, cut by those behind it. An empty match takes the character behind
- * it along, as in ONNX Runtime. */
-static inlay_status cut(token_row *row, uint32_t which, const char *text, size_t bytes)
+/* Splits the text at separator `which`, and the parts at the following separators. An empty match consumes the next
+ * character, as in ONNX Runtime. */
+static inlay_status split_at(token_row *row, uint32_t which, const char *text, size_t bytes)
 {
     inlay_status status = INLAY_OK;
     size_t from = 0, begin, end;
@@ -148,10 +152,10 @@ static inlay_status cut(token_row *row, uint32_t which, const char *text, size_t
         INLAY_TRY(find(row, which, text, bytes, from, &found, &begin, &end));
         if (!found)
             break;
-        INLAY_TRY(cut(row, which + 1, text + from, begin - from));
+        INLAY_TRY(split_at(row, which + 1, text + from, begin - from));
         from = end > begin ? end : begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
     }
-    status = cut(row, which + 1, text + from, bytes - from);
+    status = split_at(row, which + 1, text + from, bytes - from);
 done:
     return status;
 }
@@ -185,11 +189,11 @@ static inlay_status tokens_of(const kit_call *call, inlay_str text, inlay_str *o
     if (status == INLAY_OK && state->kind == TOKENS_OF_MATCHES)
         status = match(&row, at, (size_t)text.bytes);
     else if (status == INLAY_OK && state->kind == TOKENS_BETWEEN)
-        status = cut(&row, 0, at, (size_t)text.bytes);
+        status = split_at(&row, 0, at, (size_t)text.bytes);
     else
-        for (size_t n; status == INLAY_OK && at < end; at += n) {
-            n = character(at, end);
-            (void)put_token(&row, at, at + n);
+        for (size_t length; status == INLAY_OK && at < end; at += length) {
+            length = character(at, end);
+            (void)put_token(&row, at, at + length);
         }
     *out_count = row.count;
     return status;
@@ -200,34 +204,35 @@ static inlay_status run_tokens(const kit_call *call)
     const token_state *state = call->state;
     const kit_tensor *input = &call->in[0];
     const inlay_str *texts = input->data;
-    int64_t dims[3] = { 0 }, most = 0;
+    int64_t dims[3] = { 0 }, max_tokens = 0;
     inlay_status status = INLAY_OK;
     inlay_str *string;
 
     if (input->rank != 1 && input->rank != 2)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [N, C]", input->rank);
     for (int64_t i = 0; i < input->count; i++) {
-        int64_t n;
+        int64_t filled;
 
-        INLAY_TRY(tokens_of(call, texts[i], NULL, &n));
-        most = n > most ? n : most;
+        INLAY_TRY(tokens_of(call, texts[i], NULL, &filled));
+        max_tokens = filled > max_tokens ? filled : max_tokens;
     }
-    most += state->marks && most > 0 ? 2 : 0; /* without a token there are no rows */
+    max_tokens += state->marks && max_tokens > 0 ? 2 : 0; /* no marks if there is no token */
     memcpy(dims, input->dims, input->rank * sizeof *dims);
-    dims[input->rank] = most;
+    dims[input->rank] = max_tokens;
     INLAY_TRY(kit_alloc_output(call, 0, input->rank + 1, dims));
     string = call->out[0].data;
-    for (int64_t i = 0; i < input->count && most > 0; i++, string += most) {
-        int64_t n = 0, tokens;
+    for (int64_t i = 0; i < input->count && max_tokens > 0; i++, string += max_tokens) {
+        int64_t filled = 0, tokens;
 
         if (state->marks)
-            string[n++] = (inlay_str){ "\x02", 1 };
-        INLAY_TRY(tokens_of(call, texts[i], string + n, &tokens));
-        n += tokens;
+            string[filled++] = (inlay_str){ "\x02", 1 };
+        INLAY_TRY(tokens_of(call, texts[i], string + filled, &tokens));
+        filled += tokens;
         if (state->marks)
-            string[n++] = (inlay_str){ "\x03", 1 };
-        for (; n < most; n++)
-            string[n] = state->pad;
+            string[filled++] = (inlay_str){ "\x03", 1 };
+        INLAY_CHECK(filled <= max_tokens);
+        for (; filled < max_tokens; filled++)
+            string[filled] = state->pad;
     }
 done:
     return status;

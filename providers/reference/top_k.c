@@ -1,6 +1,7 @@
-/* TopK: ONNX 1, 10, 11, 24. Of equal elements the one of the lower index comes first; NaN counts as the largest. The
- * output is sorted whether it must be or not. */
+/* TopK: ONNX 1, 10, 11, 24. Of equal elements the one with the lower index comes first; NaN is the largest. The output
+ * is always sorted. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "rank.h"
 #include "reference.h"
@@ -8,16 +9,17 @@
 #include "strided.h"
 #include "work.h"
 
-/* Elements that are looked at before they are taken one by one; from how many on they are not kept in a heap. */
+/* BLOCK: elements tested at once before single ones. FEW: maximum k for a heap. SHORT: maximum elements for
+ * counting. */
 enum { BLOCK = 64, FEW = 16, SHORT = 192 };
 
-/* Elements of a part, where the best k of a row of so many are looked for by the best of each part; 0: they are not. */
+/* Elements per part, if the maxima of parts give a bound for the best k of a row; 0: they are not used. */
 static int64_t part_of(int64_t count, int64_t k)
 {
     return k <= FEW || count < 16 * BLOCK ? 0 : count / BLOCK >= 2 * k ? BLOCK : count / 16 >= k + k / 2 ? 16 : 0;
 }
 
-/* Entries that are collected for the best k: at least k + BLOCK; or those of parts, and their numbers. */
+/* Entries collected for the best k: at least k + BLOCK for a large k; also room for the parts and their maxima. */
 static int64_t select_room(int64_t count, int64_t k)
 {
     const int64_t part = part_of(count, k), room = 2 * k + 2 * BLOCK;
@@ -25,29 +27,30 @@ static int64_t select_room(int64_t count, int64_t k)
 
     return k <= FEW ? k : parts > room ? parts : room;
 }
-/* Entries of a worker: those, and room to sort k. */
+/* Entries of a worker: those, and scratch for sorting k. */
 static int64_t worker_room(int64_t count, int64_t k)
 {
     return select_room(count, k) + (k <= FEW ? 0 : k);
 }
 
-/* Rows so short that each element is compared with all the others: its place is how many are better. */
+/* For short rows: each element is compared with all others; the number of better ones is its position. */
 static bool select_short(const float *input, int64_t count, int64_t k, bool smallest, rank_entry *best)
 {
     const row_set *set = KERNEL_BEST(rows);
-    const float most = (float)k;
-    float own[SHORT], better[SHORT];
-    uint8_t equal[SHORT] = { 0 }; /* elements before with the same number better */
+    INLAY_CHECK(k <= count);
+    const float limit = (float)k;
+    float negated[SHORT], better[SHORT];
+    uint8_t equal[SHORT] = { 0 }; /* previous elements with the same number of better ones */
 
     if (count > SHORT || !set->finite(input, count))
         return false;
     for (int64_t i = 0; i < count && smallest; i++)
-        own[i] = -input[i];
-    set->greater(smallest ? own : input, better, count);
+        negated[i] = -input[i];
+    set->greater(smallest ? negated : input, better, count);
     for (int64_t i = 0; i < count; i++) {
         int32_t at;
 
-        if (better[i] >= most)
+        if (better[i] >= limit)
             continue;
         at = (int32_t)better[i];
         if (at + equal[at] < k)
@@ -56,22 +59,23 @@ static bool select_short(const float *input, int64_t count, int64_t k, bool smal
     return true;
 }
 
-/* A number that the best k of a row are not worse than: of the best of each part the k-th. false: there is none. */
-static bool find_least(const float *input, int64_t count, int64_t k, uint64_t flip, rank_entry *room, float *out)
+/* Finds a lower bound for the best k of a row: the k-th best of the maxima of parts. Returns false if there is none. */
+static bool find_least(const float *input, int64_t count, int64_t k, uint64_t flip, rank_entry *scratch, float *out)
 {
     const int64_t part = part_of(count, k), parts = part > 0 ? count / part : 0;
-    float *ends = (float *)(void *)(room + parts);
+    float *maxima = (float *)(void *)(scratch + parts);
     uint64_t bar;
 
     if (parts == 0)
         return false;
-    (flip != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, ends, parts, part);
+    INLAY_CHECK(parts >= k);
+    (flip != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, maxima, parts, part);
     for (int64_t i = 0; i < parts; i++)
-        room[i] = (rank_entry){ rank_key_f32(ends[i]) ^ flip, i };
-    bar = rank_keep(room, parts, k);
+        scratch[i] = (rank_entry){ rank_key_f32(maxima[i]) ^ flip, i };
+    bar = rank_keep(scratch, parts, k);
     for (int64_t i = 0; i < k; i++)
-        if (room[i].key == bar)
-            *out = ends[room[i].index];
+        if (scratch[i].key == bar)
+            *out = maxima[scratch[i].index];
     return true;
 }
 
@@ -154,7 +158,7 @@ static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {
 
 typedef struct top_k_state {
     int64_t axis;
-    int64_t k; /* TopK-1's attribute, -1 when K is an input */
+    int64_t k; /* TopK-1's attribute, -1 if K is an input */
     bool largest;
 } top_k_state;
 
@@ -170,13 +174,13 @@ static inlay_status prepare_top_k(const kit_node *node, void **out_state, inlay_
     return status;
 }
 
-/* The best k lie in either output. */
+/* The output that determines the shape: values, or indices if there are no values. */
 static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
 {
     return count > 1 && out[0].dtype == INLAY_UNDEFINED ? &out[1] : &out[0];
 }
 
-/* Room for each worker to choose in. */
+/* The workspace has entries for each worker. */
 static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *output = any_output(plan->out, plan->out_count);
@@ -194,8 +198,8 @@ static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *
 
 typedef struct top_k_job {
     const char *in;
-    char *values;     /* NULL: not wanted */
-    int64_t *indices; /* NULL: not wanted */
+    char *values;     /* NULL: not needed */
+    int64_t *indices; /* NULL: not needed */
     rank_entry *room;
     select_fn select;
     int64_t count, k, inner;
@@ -213,12 +217,13 @@ static void copy_element(char *to, const char *from, uint32_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* Units are rows: (index before the axis, index behind it). */
+/* A unit of work is a row: (index before the axis, index after it). */
 static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const top_k_job *job = user;
     rank_entry *best = job->room + worker * worker_room(job->count, job->k);
 
+    INLAY_CHECK(job->k > 0 && job->k <= job->count && job->inner > 0);
     for (int64_t row = begin; row < end; row++) {
         const int64_t outer = row / job->inner, inner = row % job->inner;
         const char *from = job->in + (outer * job->count * job->inner + inner) * job->element;
@@ -272,22 +277,23 @@ done:
     return status;
 }
 
-/* All elements are looked at; of n in any order k * (1 + ln(n / k)) get into the heap of few, and k leave it in order.
- * Many are collected, and looked at once a digit. */
+/* Every element is read. For a small k, about k * (1 + ln(n / k)) of n elements in random order enter the heap, and k
+ * are removed in order. For a large k, candidates are collected and read once per digit. */
 static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *input = &shapes->in[0], *output = any_output(shapes->out, shapes->out_count);
     int64_t axis = kit_attr_int(node->info, "axis", -1);
-    double n, k, rows;
+    double axis_length, k, rows;
 
     axis += axis < 0 ? (int64_t)input->rank : 0;
     if (input->count <= 0 || output->count <= 0 || output->rank != input->rank || axis < 0 ||
         axis >= (int64_t)input->rank)
         return;
-    n = (double)input->dims[axis];
+    axis_length = (double)input->dims[axis];
     k = (double)output->dims[axis];
-    rows = (double)input->count / n;
-    work_cost(shapes, rows * (n / 4 + k * (k <= FEW ? (2 + log(n / k)) * log2(k + 1) : 20)), 1.5, rows, cost);
+    rows = (double)input->count / axis_length;
+    work_cost(shapes, rows * (axis_length / 4 + k * (k <= FEW ? (2 + log(axis_length / k)) * log2(k + 1) : 20)), 1.5,
+              rows, cost);
 }
 
 static const kit_kernel kernels[] = {

@@ -1,9 +1,9 @@
 /* Adagrad, Adam, Momentum: ai.onnx.preview.training 1.
  *
- * The inputs behind R (the rate) and T (the number of the step) come in groups of equal size: all the tensors to be
- * optimised, then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new
- * state. */
+ * The inputs after R (the rate) and T (the number of the step) form groups of equal size: all tensors to be optimized,
+ * then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new state. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "reference.h"
 #include "simd/convert.h"
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { TRAINING_GRAIN = 1 << 14, TRAINING_GROUPS = 4 };
 
-/* One tensor's step: in and out by group. */
+/* The step of one tensor: in and out are indexed by group. */
 typedef struct training_step {
     const void *in[TRAINING_GROUPS];
     void *out[TRAINING_GROUPS];
@@ -31,13 +31,13 @@ enum { ADAGRAD, ADAM, MOMENTUM };
 static const training_fn training_fns[][2] = { { adagrad_f32, adagrad_f64 },
                                                { adam_f32, adam_f64 },
                                                { momentum_f32, momentum_f64 } };
-/* Groups of inputs; of outputs there is one less, as gradients do not come back. */
+/* Groups of inputs. There is one group of outputs less, since gradients are no outputs. */
 static const uint32_t training_groups[] = { 3, 4, 3 };
 
 typedef struct training_state {
     uint32_t kind;
     double decay;
-    training_step step; /* its numbers */
+    training_step step; /* the attributes */
 } training_state;
 
 static bool supports_training(const kit_node *node, kit_refusal *why)
@@ -46,7 +46,7 @@ static bool supports_training(const kit_node *node, kit_refusal *why)
 
     return (settings != NULL && settings->preview) ||
            kit_refuse(why, INLAY_REFUSE_OPTION, "set option reference.preview to true",
-                      "operators of preview domains are off");
+                      "operators of preview domains are disabled");
 }
 
 static inlay_status prepare_training(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -97,29 +97,31 @@ static inlay_status training_range(void *user, int64_t begin, int64_t end, uint3
 static inlay_status run_training(const kit_call *call)
 {
     const training_state *state = call->state;
-    uint32_t groups = training_groups[state->kind], n = (call->in_count - 2) / groups;
+    uint32_t groups = training_groups[state->kind], tensors = (call->in_count - 2) / groups;
     double rate = convert_get_f64(call->in[0].dtype, call->in[0].data, 0);
-    double t = (double)convert_get_i64(call->in[1].dtype, call->in[1].data, 0);
+    double step_number = (double)convert_get_i64(call->in[1].dtype, call->in[1].data, 0);
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = 0; i < n && status == INLAY_OK; i++) {
+    INLAY_CHECK(groups <= TRAINING_GROUPS && call->in_count >= 2);
+    for (uint32_t i = 0; i < tensors && status == INLAY_OK; i++) {
         const kit_tensor *input = &call->in[2 + i];
         training_job job = { state->step, training_fns[state->kind][input->dtype == INLAY_DOUBLE] };
-        for (uint32_t g = 0; g < groups; g++) {
-            const kit_tensor *t_in = &call->in[2 + g * n + i];
-            if (t_in->count != input->count || t_in->dtype != input->dtype)
+        for (uint32_t group = 0; group < groups; group++) {
+            const kit_tensor *tensor = &call->in[2 + group * tensors + i];
+            if (tensor->count != input->count || tensor->dtype != input->dtype)
                 return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "input %u must have the type and shape of input %u",
-                                  2 + g * n + i, 2 + i);
-            job.step.in[g] = t_in->data;
+                                  2 + group * tensors + i, 2 + i);
+            job.step.in[group] = tensor->data;
         }
-        for (uint32_t g = 0; g + 1 < groups; g++)
-            job.step.out[g] = call->out[g * n + i].data;
+        for (uint32_t group = 0; group + 1 < groups; group++)
+            job.step.out[group] = call->out[group * tensors + i].data;
         job.step.rate = rate;
         if (state->kind == ADAGRAD)
-            job.step.rate = rate / (1 + t * state->decay);
-        else if (state->kind == ADAM && t > 0)
-            job.step.rate = rate * sqrt(1 - pow(state->step.beta, t)) / (1 - pow(state->step.alpha, t));
-        else if (state->kind == MOMENTUM && t <= 0)
+            job.step.rate = rate / (1 + step_number * state->decay);
+        else if (state->kind == ADAM && step_number > 0)
+            job.step.rate =
+                rate * sqrt(1 - pow(state->step.beta, step_number)) / (1 - pow(state->step.alpha, step_number));
+        else if (state->kind == MOMENTUM && step_number <= 0)
             job.step.beta = 1;
         status = kit_parallel(call, input->count, TRAINING_GRAIN, training_range, &job);
     }

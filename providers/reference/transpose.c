@@ -1,5 +1,6 @@
 /* Transpose: ONNX 1, 13, 21, 23, 24, 25. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -20,7 +21,7 @@ static inlay_status prepare_transpose(const kit_node *node, void **out_state, in
     return status;
 }
 
-/* The permutation in full, checked. */
+/* Computes and checks the complete permutation. */
 static inlay_status find_perm(const transpose_state *state, uint32_t rank, uint32_t *perm, inlay_diag *diag)
 {
     uint32_t seen = 0;
@@ -32,7 +33,7 @@ static inlay_status find_perm(const transpose_state *state, uint32_t rank, uint3
         int64_t axis = state->count < 0 ? (int64_t)(rank - 1 - i) : state->perm[i];
 
         if (axis < 0 || axis >= (int64_t)rank || (seen >> axis & 1) != 0)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "perm[%u] is %lld; perm must name each of %u axes once", i,
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "perm[%u] is %lld; perm must contain each of %u axes once", i,
                               (long long)axis, rank);
         seen |= 1u << axis;
         perm[i] = (uint32_t)axis;
@@ -73,6 +74,7 @@ static inlay_status run_transpose(const kit_call *call)
     kit_tensor *output = &call->out[0];
     inlay_status status;
 
+    INLAY_CHECK(call->plan != NULL);
     if (strided_is_packed(input->dtype)) {
         uint8_t *from = call->workspace, *to = from + input->count;
 

@@ -1,5 +1,6 @@
 /* Trilu: ONNX 14. Keeps one triangle of each matrix; the other becomes 0. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "reference.h"
 #include "strided.h"
@@ -20,22 +21,23 @@ static inlay_status prepare_trilu(const kit_node *node, void **out_state, inlay_
 typedef struct trilu_job {
     const char *in;
     char *out;
-    int64_t rows, columns, k;
+    int64_t rows, columns, diagonal;
     int64_t element;
     bool upper;
 } trilu_job;
 
-/* Rows of all matrices. Row r keeps columns from r + k on (upper), or up to r + k (lower). */
+/* Processes rows of all matrices. Row r keeps the columns from r + k on (upper), or up to r + k (lower). */
 static inlay_status trilu_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const trilu_job *job = user;
     const int64_t bytes = job->columns * job->element;
 
+    INLAY_CHECK(job->rows > 0 && job->columns > 0);
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const char *from = job->in + i * bytes;
-        char *to = job->out + i * bytes;
-        const int64_t edge = i % job->rows + job->k + (job->upper ? 0 : 1);
+    for (int64_t row = begin; row < end; row++) {
+        const char *from = job->in + row * bytes;
+        char *to = job->out + row * bytes;
+        const int64_t edge = row % job->rows + job->diagonal + (job->upper ? 0 : 1);
         const int64_t split = (edge < 0 ? 0 : edge > job->columns ? job->columns : edge) * job->element;
         const int64_t keep = job->upper ? split : 0, keep_end = job->upper ? bytes : split;
 
@@ -64,9 +66,9 @@ static inlay_status run_trilu(const kit_call *call)
     job.rows = input->dims[input->rank - 2];
     job.columns = input->dims[input->rank - 1];
     job.element = strided_element_bytes(input->dtype);
-    job.k = kit_has_input(call, 1) ? *(const int64_t *)call->in[1].data : 0;
-    /* Beyond the corners nothing changes any more. */
-    job.k = job.k < -job.rows ? -job.rows : job.k > job.columns ? job.columns : job.k;
+    job.diagonal = kit_has_input(call, 1) ? *(const int64_t *)call->in[1].data : 0;
+    /* Larger values have the same effect as the corners. */
+    job.diagonal = job.diagonal < -job.rows ? -job.rows : job.diagonal > job.columns ? job.columns : job.diagonal;
     return kit_parallel(call, input->count / job.columns, 65536 / (job.columns * job.element) + 1, trilu_range, &job);
 }
 

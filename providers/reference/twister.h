@@ -1,18 +1,19 @@
-/* twister.h - the random numbers of the random operators: Mersenne Twister (MT19937, Matsumoto and Nishimura 1998).
+/* twister.h - random numbers of the random operators: Mersenne Twister (MT19937, Matsumoto and Nishimura 1998).
  *
- * Seeded with an integer it gives the sequence of numpy.random.RandomState, which ONNX's own examples were made with.
- * Every call of an operator starts anew from its seed, so runs with a seed are alike and need no shared state. */
+ * Seeded with an integer it produces the sequence of numpy.random.RandomState, which generated ONNX's examples. Every
+ * call of an operator restarts from its seed, so runs with a seed are equal and need no shared state. */
 #ifndef TWISTER_H
 #define TWISTER_H
 #include "inlay/kit.h"
+#include "inlay/check.h"
 #include <math.h>
 
 enum { TWISTER_WORDS = 624, TWISTER_SHIFT = 397 };
 
 struct twister {
     uint32_t word[TWISTER_WORDS];
-    uint32_t next;   /* index of the next word; TWISTER_WORDS: make new ones */
-    bool has_normal; /* normal numbers come in pairs */
+    uint32_t next;   /* index of the next word; TWISTER_WORDS: generate new ones */
+    bool has_normal; /* normal numbers are generated in pairs */
     double normal;
 };
 
@@ -31,9 +32,9 @@ static inline void twister_refill(struct twister *twister)
         uint32_t after = twister->word[i + 1 < TWISTER_WORDS ? i + 1 : 0];
         uint32_t far =
             twister->word[i + TWISTER_SHIFT < TWISTER_WORDS ? i + TWISTER_SHIFT : i + TWISTER_SHIFT - TWISTER_WORDS];
-        uint32_t y = (twister->word[i] & 0x80000000u) | (after & 0x7fffffffu);
+        uint32_t mixed = (twister->word[i] & 0x80000000u) | (after & 0x7fffffffu);
 
-        twister->word[i] = far ^ y >> 1 ^ ((y & 1u) != 0 ? 0x9908b0dfu : 0u);
+        twister->word[i] = far ^ mixed >> 1 ^ ((mixed & 1u) != 0 ? 0x9908b0dfu : 0u);
     }
     twister->next = 0;
 }
@@ -42,11 +43,12 @@ static inline uint32_t twister_u32(struct twister *twister)
 {
     if (twister->next >= TWISTER_WORDS)
         twister_refill(twister);
-    uint32_t y = twister->word[twister->next++];
-    y ^= y >> 11;
-    y ^= y << 7 & 0x9d2c5680u;
-    y ^= y << 15 & 0xefc60000u;
-    return y ^ y >> 18;
+    uint32_t word = twister->word[twister->next++];
+    INLAY_CHECK(twister->next < TWISTER_WORDS);
+    word ^= word >> 11;
+    word ^= word << 7 & 0x9d2c5680u;
+    word ^= word << 15 & 0xefc60000u;
+    return word ^ word >> 18;
 }
 
 /* Uniform in [0, 1), 53 bits. */
@@ -59,31 +61,31 @@ static inline double twister_uniform(struct twister *twister)
 /* Standard normal, by Marsaglia's polar method. */
 static inline double twister_normal(struct twister *twister)
 {
-    double a, b, r;
+    double first, second, square;
 
     if (twister->has_normal) {
         twister->has_normal = false;
         return twister->normal;
     }
     do {
-        a = 2.0 * twister_uniform(twister) - 1.0;
-        b = 2.0 * twister_uniform(twister) - 1.0;
-        r = a * a + b * b;
-    } while (r >= 1.0 || r == 0.0);
-    r = sqrt(-2.0 * log(r) / r);
-    twister->normal = r * a;
+        first = 2.0 * twister_uniform(twister) - 1.0;
+        second = 2.0 * twister_uniform(twister) - 1.0;
+        square = first * first + second * second;
+    } while (square >= 1.0 || square == 0.0);
+    square = sqrt(-2.0 * log(square) / square);
+    twister->normal = square * first;
     twister->has_normal = true;
-    return r * b;
+    return square * second;
 }
 
-/* How a node seeds its generator: with its attribute, or else differently in every call. */
+/* The seed of a node's generator: its attribute, or a different one for every call. */
 typedef struct twister_source {
     bool fixed;
     uint32_t seed;
-    uint32_t calls; /* not fixed: counted, atomically */
+    uint32_t calls; /* not fixed: number of calls, atomic */
 } twister_source;
 
-/* Reads the attribute `seed`, of whatever kind. */
+/* Reads the attribute `seed` of any numeric kind. */
 void twister_source_init(twister_source *source, const kit_node *node);
 void twister_start(struct twister *twister, twister_source *source);
 #endif

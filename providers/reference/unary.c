@@ -1,6 +1,7 @@
 /* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double
  * (elementwise.h). */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
@@ -35,7 +36,7 @@
 #define F(x) sqrtf(x)
 #define D(x) sqrt(x)
 #include "unary.inc"
-#define LOOP exp /* of floats: below */
+#define LOOP exp /* the loop for float follows below */
 #define D(x) vd_exp(x)
 #include "unary.inc"
 #define LOOP log
@@ -46,7 +47,7 @@
 #define F(x) (1.0f / (x))
 #define D(x) (1.0 / (x))
 #include "unary.inc"
-#define LOOP erf /* of floats: below */
+#define LOOP erf /* the loop for float follows below */
 #define D(x) erf(x)
 #include "unary.inc"
 #define LOOP sin_near
@@ -81,7 +82,7 @@
 #define F(x) vm_cosh(x)
 #define D(x) cosh(x)
 #include "unary.inc"
-#define LOOP tanh /* of floats: below */
+#define LOOP tanh /* the loop for float follows below */
 #define D(x) vd_tanh(x)
 #include "unary.inc"
 #define LOOP asinh
@@ -99,95 +100,95 @@
 #define LOOP is_nan
 #define F(x) ((x) != (x))
 #define D(x) ((x) != (x))
-#define R uint8_t
+#define RESULT uint8_t
 #include "unary.inc"
 #define LOOP is_inf /* A: detect_negative, B: detect_positive */
 #define F(x) (((x) > 3.40282347e38f && B != 0.0f) || ((x) < -3.40282347e38f && A != 0.0f))
 #define D(x) (((x) > 1.7976931348623157e308 && B != 0.0) || ((x) < -1.7976931348623157e308 && A != 0.0))
-#define R uint8_t
+#define RESULT uint8_t
 #include "unary.inc"
 
-/* Those that kernels have. */
+/* Loops that have SIMD kernels. */
 #define KERNEL_LOOP(name)                                                                                              \
-    static void name##_f32(void *out, const void *in, int64_t n, const double *args)                                   \
+    static void name##_f32(void *out, const void *in, int64_t count, const double *args)                               \
     {                                                                                                                  \
         (void)args;                                                                                                    \
-        KERNEL_BEST(rows)->name(in, out, n);                                                                           \
+        KERNEL_BEST(rows)->name(in, out, count);                                                                       \
     }
 KERNEL_LOOP(exp)
 KERNEL_LOOP(erf)
 KERNEL_LOOP(tanh)
 
-/* The fast functions of an angle are for moderate ones; a block that holds others takes the library's. */
-static bool all_near(const float *x, int64_t n)
+/* The fast trigonometric functions are for moderate angles; a block with other angles uses the C library. */
+static bool all_near(const float *angles, int64_t count)
 {
     int far = 0;
-    for (int64_t i = 0; i < n; i++)
-        far |= !(vm_abs(x[i]) < VM_TRIG_MAX);
+    for (int64_t i = 0; i < count; i++)
+        far |= !(vm_abs(angles[i]) < VM_TRIG_MAX);
     return far == 0;
 }
 
-static void angle_f32(float *y, const float *x, int64_t n, elementwise_unary_fn near, float (*any)(float))
+static void angle_f32(float *output, const float *input, int64_t count, elementwise_unary_fn near, float (*any)(float))
 {
-    for (int64_t i = 0; i < n; i += ELEMENTWISE_BLOCK) {
-        int64_t m = n - i < ELEMENTWISE_BLOCK ? n - i : ELEMENTWISE_BLOCK;
+    for (int64_t i = 0; i < count; i += ELEMENTWISE_BLOCK) {
+        int64_t block = count - i < ELEMENTWISE_BLOCK ? count - i : ELEMENTWISE_BLOCK;
         static const double none[ELEMENTWISE_ARGS];
 
-        if (all_near(x + i, m))
-            near(y + i, x + i, m, none);
+        if (all_near(input + i, block))
+            near(output + i, input + i, block, none);
         else
-            for (int64_t k = i; k < i + m; k++)
-                y[k] = any(x[k]);
+            for (int64_t k = i; k < i + block; k++)
+                output[k] = any(input[k]);
     }
 }
-static void sin_f32(void *out, const void *in, int64_t n, const double *args)
+static void sin_f32(void *out, const void *in, int64_t count, const double *args)
 {
     (void)args;
-    angle_f32(out, in, n, sin_near_f32, sinf);
+    angle_f32(out, in, count, sin_near_f32, sinf);
 }
-static void cos_f32(void *out, const void *in, int64_t n, const double *args)
+static void cos_f32(void *out, const void *in, int64_t count, const double *args)
 {
     (void)args;
-    angle_f32(out, in, n, cos_near_f32, cosf);
+    angle_f32(out, in, count, cos_near_f32, cosf);
 }
-static void tan_f32(void *out, const void *in, int64_t n, const double *args)
+static void tan_f32(void *out, const void *in, int64_t count, const double *args)
 {
     (void)args;
-    angle_f32(out, in, n, tan_near_f32, tanf);
+    angle_f32(out, in, count, tan_near_f32, tanf);
 }
 
-/* Integers, as int64: of unsigned 64-bit values the bits. Overflow wraps. */
+/* Loops for integers as int64; unsigned 64-bit values keep their bits. Overflow wraps. */
 #define INTEGER_LOOP(name, EXPR)                                                                                       \
-    static void name##_i64(void *out, const void *in, int64_t n, const double *args)                                   \
+    static void name##_i64(void *out, const void *in, int64_t count, const double *args)                               \
     {                                                                                                                  \
-        int64_t *y = out;                                                                                              \
-        const int64_t *x = in;                                                                                         \
+        int64_t *output = out;                                                                                         \
+        const int64_t *input = in;                                                                                     \
         (void)args;                                                                                                    \
         VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++)                                                                                \
-            y[i] = EXPR;                                                                                               \
+        for (int64_t i = 0; i < count; i++)                                                                            \
+            output[i] = EXPR;                                                                                          \
     }
-INTEGER_LOOP(abs, x[i] < 0 ? (int64_t)(0 - (uint64_t)x[i]) : x[i])
-INTEGER_LOOP(neg, (int64_t)(0 - (uint64_t)x[i]))
-INTEGER_LOOP(sign, (x[i] > 0) - (x[i] < 0))
-INTEGER_LOOP(sign_unsigned, x[i] != 0)
-INTEGER_LOOP(bitwise_not, ~x[i])
+INTEGER_LOOP(abs, input[i] < 0 ? (int64_t)(0 - (uint64_t)input[i]) : input[i])
+INTEGER_LOOP(neg, (int64_t)(0 - (uint64_t)input[i]))
+INTEGER_LOOP(sign, (input[i] > 0) - (input[i] < 0))
+INTEGER_LOOP(sign_unsigned, input[i] != 0)
+INTEGER_LOOP(bitwise_not, ~input[i])
 
-static void not_bool(void *out, const void *in, int64_t n, const double *args)
+static void not_bool(void *out, const void *in, int64_t count, const double *args)
 {
-    uint8_t *y = out;
-    const uint8_t *x = in;
+    uint8_t *output = out;
+    const uint8_t *input = in;
 
     (void)args;
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] == 0;
+    for (int64_t i = 0; i < count; i++)
+        output[i] = input[i] == 0;
 }
 
 typedef struct unary_row {
     const char *op_type;
     elementwise_unary_fn f32, f64;
     elementwise_unary_fn i64, u64; /* NULL: no integers, or (Erf) through double */
-    int64_t grain;                 /* ELEMENTWISE_GRAIN ... of floats */
+    int64_t grain;                 /* ELEMENTWISE_GRAIN ..., for float */
 } unary_row;
 
 #define FLOATS(name) name##_f32, name##_f64, NULL, NULL
@@ -233,6 +234,7 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
     *out_state = unary;
     while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
         row++;
+    INLAY_CHECK(elementwise_is(node->info, row->op_type));
     if (dtype == INLAY_BOOL) {
         unary->fn = not_bool;
         unary->compute = dtype;

@@ -1,22 +1,22 @@
-/* unicode_case.h - upper and lower case of letters, whatever the system's locale is.
+/* unicode_case.h - upper and lower case of letters, independent of the system's locale.
  *
- * The one-to-one mappings of the Latin, Greek, Cyrillic and Armenian letters whose UTF-8 form has the same length in
- * both cases; other characters stay as they are. */
+ * Contains the one-to-one mappings of Latin, Greek, Cyrillic and Armenian letters whose UTF-8 form has the same length
+ * in both cases. Other characters do not change. */
 #ifndef UNICODE_CASE_H
 #define UNICODE_CASE_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Blocks of letters. step 1: the upper-case letters first to last have their lower-case ones `delta` further on. step
- * 2: upper and lower case alternate, the upper case first. */
+/* Blocks of letters. step 1: for the upper-case letters first to last, the lower-case letter is upper case + delta.
+ * step 2: upper and lower case alternate, upper case first. */
 typedef struct case_block {
     uint16_t first, last;
     uint16_t delta;
     uint16_t step;
 } case_block;
 
-static inline uint32_t case_map(uint32_t c, bool upper)
+static inline uint32_t case_map(uint32_t code, bool upper)
 {
     static const case_block blocks[] = {
         { 'A', 'Z', 32, 1 },     { 0xc0, 0xd6, 32, 1 },    { 0xd8, 0xde, 32, 1 },    { 0x100, 0x12e, 1, 2 },
@@ -28,42 +28,43 @@ static inline uint32_t case_map(uint32_t c, bool upper)
         { 0x531, 0x556, 48, 1 }, { 0x1e00, 0x1e94, 1, 2 }, { 0x1ea0, 0x1efe, 1, 2 },
     };
 
-    if (upper && c == 0xff)
+    if (upper && code == 0xff)
         return 0x178;
-    if (!upper && c == 0x178)
+    if (!upper && code == 0x178)
         return 0xff;
-    if (upper && c == 0x3c2) /* final sigma */
+    if (upper && code == 0x3c2) /* final sigma */
         return 0x3a3;
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         const case_block *block = &blocks[i];
         const uint32_t low = upper ? block->first + (uint32_t)block->delta : block->first;
         const uint32_t high = upper ? block->last + (uint32_t)block->delta : block->last;
 
-        if (c >= low && c <= high && (block->step == 1 || (c - low) % 2 == 0))
-            return upper ? c - block->delta : c + block->delta;
+        if (code >= low && code <= high && (block->step == 1 || (code - low) % 2 == 0))
+            return upper ? code - block->delta : code + block->delta;
     }
-    return c;
+    return code;
 }
 
 /* Converts bytes of UTF-8 from text to out, which has the same length. */
 static inline void case_convert(const char *text, size_t bytes, bool upper, char *out)
 {
     for (size_t i = 0; i < bytes;) {
-        const unsigned char *s = (const unsigned char *)text + i;
-        const size_t left = bytes - i;
-        uint32_t c;
+        const unsigned char *character = (const unsigned char *)text + i;
+        const size_t remaining = bytes - i;
+        uint32_t code;
 
-        if (s[0] < 0x80) {
-            out[i++] = (char)case_map(s[0], upper);
-        } else if (s[0] >= 0xc2 && s[0] < 0xe0 && left >= 2 && (s[1] & 0xc0) == 0x80) {
-            c = case_map((s[0] & 0x1fu) << 6 | (s[1] & 0x3fu), upper);
-            out[i++] = (char)(0xc0 | c >> 6);
-            out[i++] = (char)(0x80 | (c & 0x3f));
-        } else if (s[0] >= 0xe0 && s[0] < 0xf0 && left >= 3 && (s[1] & 0xc0) == 0x80 && (s[2] & 0xc0) == 0x80) {
-            c = case_map((s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu), upper);
-            out[i++] = (char)(0xe0 | c >> 12);
-            out[i++] = (char)(0x80 | (c >> 6 & 0x3f));
-            out[i++] = (char)(0x80 | (c & 0x3f));
+        if (character[0] < 0x80) {
+            out[i++] = (char)case_map(character[0], upper);
+        } else if (character[0] >= 0xc2 && character[0] < 0xe0 && remaining >= 2 && (character[1] & 0xc0) == 0x80) {
+            code = case_map((character[0] & 0x1fu) << 6 | (character[1] & 0x3fu), upper);
+            out[i++] = (char)(0xc0 | code >> 6);
+            out[i++] = (char)(0x80 | (code & 0x3f));
+        } else if (character[0] >= 0xe0 && character[0] < 0xf0 && remaining >= 3 && (character[1] & 0xc0) == 0x80 &&
+                   (character[2] & 0xc0) == 0x80) {
+            code = case_map((character[0] & 0xfu) << 12 | (character[1] & 0x3fu) << 6 | (character[2] & 0x3fu), upper);
+            out[i++] = (char)(0xe0 | code >> 12);
+            out[i++] = (char)(0x80 | (code >> 6 & 0x3f));
+            out[i++] = (char)(0x80 | (code & 0x3f));
         } else {
             out[i] = text[i];
             i++;

@@ -1,7 +1,8 @@
-/* Unique: ONNX 11. Elements, or the slices along an axis, are sorted by index, stably: single numbers by the digits of
- * their keys (rank.h), others by merging. Equal neighbours make a group, whose first index is that of its first
+/* Unique: ONNX 11. The indices of elements, or of the slices along an axis, are sorted stably: numbers by the digits of
+ * their keys (rank.h), others by merge sort. Equal neighbors form a group; its first index is that of the first
  * occurrence. NaN equals NaN and sorts last, as in numpy. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "rank.h"
@@ -48,7 +49,8 @@ static int order_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Negative, 0 or positive as elements a and b of input. Complex numbers order by real, then by imaginary part. */
+/* Compares elements a and b of input: negative, 0 or positive. Complex numbers are ordered by real, then by imaginary
+ * part. */
 static int order_elements(const kit_tensor *input, int64_t a, int64_t b)
 {
     int order;
@@ -81,9 +83,9 @@ static int order_elements(const kit_tensor *input, int64_t a, int64_t b)
     case INLAY_BOOL:
         return order_u64(((const uint8_t *)input->data)[a] != 0, ((const uint8_t *)input->data)[b] != 0);
     default: {
-        const int64_t p = convert_get_i64(input->dtype, input->data, a),
-                      q = convert_get_i64(input->dtype, input->data, b);
-        return (p > q) - (p < q);
+        const int64_t value_a = convert_get_i64(input->dtype, input->data, a),
+                      value_b = convert_get_i64(input->dtype, input->data, b);
+        return (value_a > value_b) - (value_a < value_b);
     }
     }
 }
@@ -91,14 +93,14 @@ static int order_elements(const kit_tensor *input, int64_t a, int64_t b)
 struct slices {
     const kit_tensor *input;
     int64_t count;        /* slices */
-    int64_t outer, inner; /* a slice is outer runs of inner elements, count * inner apart */
+    int64_t outer, inner; /* a slice has `outer` runs of `inner` elements, count * inner apart */
 };
 
 static int order_slices(const struct slices *slices, int64_t a, int64_t b)
 {
-    for (int64_t o = 0; o < slices->outer; o++) {
+    for (int64_t outer_index = 0; outer_index < slices->outer; outer_index++) {
         for (int64_t i = 0; i < slices->inner; i++) {
-            const int64_t row = o * slices->count * slices->inner + i;
+            const int64_t row = outer_index * slices->count * slices->inner + i;
             const int order = order_elements(slices->input, row + a * slices->inner, row + b * slices->inner);
 
             if (order != 0)
@@ -108,7 +110,7 @@ static int order_slices(const struct slices *slices, int64_t a, int64_t b)
     return 0;
 }
 
-/* Bottom-up merge sort of 0 ... count - 1; the result lies in *out_order, which is one of the two. */
+/* Bottom-up merge sort of 0 ... count - 1; *out_order is the array with the result, one of the two. */
 static void sort_slices(const struct slices *slices, int64_t *order, int64_t *other, int64_t **out_order)
 {
     for (int64_t i = 0; i < slices->count; i++)
@@ -134,7 +136,7 @@ static void sort_slices(const struct slices *slices, int64_t *order, int64_t *ot
 
 /* ------------------------------------------------------------------ single numbers */
 
-/* Do keys order the slices? */
+/* Returns whether slices can be compared by keys. */
 static bool has_keys(const struct slices *slices)
 {
     const inlay_dtype dtype = slices->input->dtype;
@@ -143,32 +145,34 @@ static bool has_keys(const struct slices *slices)
            dtype != INLAY_COMPLEX128;
 }
 
-/* A key that orders as order_elements does. */
-static uint64_t key_of_element(const kit_tensor *input, int64_t i)
+/* A key with the order of order_elements(). */
+static uint64_t key_of_element(const kit_tensor *input, int64_t index)
 {
+    INLAY_CHECK(index >= 0 && index < input->count);
     switch (input->dtype) {
     case INLAY_FLOAT:
-        return rank_key_f32(((const float *)input->data)[i]);
+        return rank_key_f32(((const float *)input->data)[index]);
     case INLAY_DOUBLE:
-        return rank_key_f64(((const double *)input->data)[i]);
+        return rank_key_f64(((const double *)input->data)[index]);
     case INLAY_FLOAT16:
-        return rank_key_f32(f16_to_f32(((const uint16_t *)input->data)[i]));
+        return rank_key_f32(f16_to_f32(((const uint16_t *)input->data)[index]));
     case INLAY_BFLOAT16:
-        return rank_key_f32(bf16_to_f32(((const uint16_t *)input->data)[i]));
+        return rank_key_f32(bf16_to_f32(((const uint16_t *)input->data)[index]));
     case INLAY_INT64:
-        return rank_key_i64(((const int64_t *)input->data)[i]);
+        return rank_key_i64(((const int64_t *)input->data)[index]);
     case INLAY_UINT64:
-        return ((const uint64_t *)input->data)[i];
+        return ((const uint64_t *)input->data)[index];
     case INLAY_BOOL:
-        return ((const uint8_t *)input->data)[i] != 0;
+        return ((const uint8_t *)input->data)[index] != 0;
     default:
-        return rank_key_i64(convert_get_i64(input->dtype, input->data, i));
+        return rank_key_i64(convert_get_i64(input->dtype, input->data, index));
     }
 }
 
-/* Sorts 0 ... count - 1 into order; entries: room for 2 * count, in which the keys are left, turned round. */
+/* Sorts 0 ... count - 1 into order. entries: scratch for 2 * count; the first half receives the inverted keys. */
 static void sort_keys(const struct slices *slices, rank_entry *entries, int64_t *order)
 {
+    INLAY_CHECK(has_keys(slices));
     for (int64_t i = 0; i < slices->count; i++)
         entries[i] = (rank_entry){ ~key_of_element(slices->input, i), i };
     rank_order(entries, slices->count, entries + slices->count);
@@ -178,8 +182,8 @@ static void sort_keys(const struct slices *slices, rank_entry *entries, int64_t 
 
 /* ------------------------------------------------------------------ running */
 
-/* Arrays of one index per slice: two to sort in, group of each slice, number of each group, and its members. */
-enum { ARRAYS = 4, KEY_ARRAYS = 4 /* two of entries, behind those */ };
+/* Arrays with one index per slice: two for sorting, the group of each slice, and the first slice of each group. */
+enum { ARRAYS = 4, KEY_ARRAYS = 4 /* two arrays of entries after those */ };
 
 static int64_t slice_count(const unique_state *state, const kit_tensor *input, uint32_t axis)
 {
@@ -200,8 +204,8 @@ static inlay_status shape_unique(const void *opaque, kit_plan *plan, inlay_diag 
     return status;
 }
 
-/* Numbers the groups: sorted[i] is the i-th slice in order; group[slice] receives its group, first[g] the group's first
- * slice. In the order of first occurrence when not `by_value`. Returns the number of groups. */
+/* Numbers the groups. sorted[i] is the i-th slice in order; group[slice] receives its group, first[g] the first slice
+ * of group g. Groups are in the order of first occurrence unless `by_value`. Returns the number of groups. */
 static int64_t number_groups(const struct slices *slices, const int64_t *sorted, const rank_entry *keys, bool by_value,
                              int64_t *group, int64_t *first)
 {
@@ -211,14 +215,14 @@ static int64_t number_groups(const struct slices *slices, const int64_t *sorted,
         const bool same = i > 0 && (keys != NULL ? keys[i - 1].key == keys[i].key
                                                  : order_slices(slices, sorted[i - 1], sorted[i]) == 0);
 
-        /* The sort is stable: the first member of a run is its first occurrence, which names the group for now. */
+        /* The sort is stable: the first member of a run is its first occurrence, which identifies the group for now. */
         group[sorted[i]] = same ? group[sorted[i - 1]] : sorted[i];
         if (!same && by_value)
             first[groups] = sorted[i];
         groups += !same;
     }
     if (by_value) {
-        /* From the name to the number: groups are runs in sorted order. */
+        /* Replace the first occurrence by the number: groups are runs in sorted order. */
         int64_t number = -1;
 
         for (int64_t i = 0; i < slices->count; i++) {
@@ -232,10 +236,11 @@ static int64_t number_groups(const struct slices *slices, const int64_t *sorted,
                 first[groups] = i;
                 group[i] = groups++;
             } else {
-                group[i] = group[group[i]]; /* the first occurrence came earlier and has its number */
+                group[i] = group[group[i]]; /* the first occurrence precedes and already has its number */
             }
         }
     }
+    INLAY_CHECK(groups <= slices->count);
     return groups;
 }
 
@@ -247,10 +252,10 @@ static inlay_status write_values(const kit_call *call, const struct slices *slic
 
     if (status != INLAY_OK || call->out[0].data == NULL || call->out[0].count == 0)
         return status;
-    for (int64_t o = 0; o < slices->outer; o++)
-        for (int64_t g = 0; g < groups; g++)
-            memcpy((char *)call->out[0].data + (o * groups + g) * run,
-                   (const char *)slices->input->data + (o * slices->count + first[g]) * run, (size_t)run);
+    for (int64_t outer_index = 0; outer_index < slices->outer; outer_index++)
+        for (int64_t group = 0; group < groups; group++)
+            memcpy((char *)call->out[0].data + (outer_index * groups + group) * run,
+                   (const char *)slices->input->data + (outer_index * slices->count + first[group]) * run, (size_t)run);
     return INLAY_OK;
 }
 
@@ -300,8 +305,8 @@ done:
     return status;
 }
 
-/* A stable sort of all units: about 15 ns a comparison, or 2 ns a digit of a number. */
-static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost_)
+/* A stable sort of all units: about 15 ns per comparison, or 2 ns per digit of a number. */
+static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *input = &shapes->in[0];
     int64_t axis = kit_attr_int(node->info, "axis", 0);
@@ -311,9 +316,9 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost_
     if (kit_attr(node->info, "axis") != NULL && units > 0 && axis >= 0 && axis < (int64_t)input->rank)
         units = (double)input->dims[axis];
     if (units == work_count(input) && input->dtype != INLAY_STRING)
-        work_cost(shapes, units * 8, 2, 1, cost_);
+        work_cost(shapes, units * 8, 2, 1, out);
     else
-        work_cost(shapes, work_sort(units), 15, 1, cost_);
+        work_cost(shapes, work_sort(units), 15, 1, out);
 }
 
 static const kit_kernel kernels[] = {

@@ -1,17 +1,18 @@
-/* Max and Min (ONNX 1, 6, 8, 12, 13), Sum and Mean (1, 6, 8, 13) of any number of inputs, broadcast from version 8 on.
- * Two inputs are one binary loop. More are accumulated block by block, so that intermediate sums stay in the cache and,
- * with float16 and bfloat16, in float. */
+/* Max and Min (ONNX 1, 6, 8, 12, 13), Sum and Mean (1, 6, 8, 13) of any number of inputs, broadcast since version 8.
+ * Two inputs are computed by one binary loop. More inputs are accumulated in blocks, so that intermediate sums stay in
+ * the cache and, for float16 and bfloat16, in float. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
-/* A NaN wins, as in numpy.maximum. */
+/* NaN wins, as in numpy.maximum. */
 #define MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define MIN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define SUM(a, b) ((a) + (b))
 
 #define T float
-#define R float
+#define RESULT float
 #define LOOP sum_f32
 #define OP SUM
 #include "binary.inc"
@@ -29,9 +30,9 @@
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #define T double
-#define R double
+#define RESULT double
 #define LOOP sum_f64
 #define OP SUM
 #include "binary.inc"
@@ -49,7 +50,7 @@
 #include "binary.inc"
 #undef OP
 #undef T
-#undef R
+#undef RESULT
 #undef MAX
 #undef MIN
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -67,7 +68,7 @@ static const elementwise_binary_fn min_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(m
 typedef struct variadic_state {
     elementwise_binary pair; /* first: with two inputs this is the state of a binary kernel */
     uint32_t inputs;
-    elementwise_binary_fn divide; /* Mean: what the sum is divided by, in the type of the loop */
+    elementwise_binary_fn divide; /* Mean: divides the sum by the divisor, in the type of the loop */
     union {
         float f32;
         double f64;
@@ -108,36 +109,36 @@ static bool is_pair(const variadic_state *state)
 
 static inlay_status shape_variadic(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const variadic_state *s = state;
+    const variadic_state *variadic = state;
 
-    for (uint32_t k = 0; k < plan->in_count; k++)
-        if (plan->in[k].dtype == INLAY_UNDEFINED)
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "input %u is omitted; every input of the operator counts",
-                              (unsigned)k);
-    if (is_pair(s))
+    for (uint32_t input = 0; input < plan->in_count; input++)
+        if (plan->in[input].dtype == INLAY_UNDEFINED)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "input %u is omitted; all inputs of the operator are required",
+                              (unsigned)input);
+    if (is_pair(variadic))
         return elementwise_binary_shape(state, plan, diag);
-    struct bcast *each = calloc(plan->in_count > 0 ? plan->in_count : 1, sizeof *each);
-    if (each == NULL)
+    struct bcast *broadcasts = calloc(plan->in_count > 0 ? plan->in_count : 1, sizeof *broadcasts);
+    if (broadcasts == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
-    plan->plan = each;
-    for (uint32_t k = 0; k < plan->in_count; k++)
-        if (!bcast_init_tensors(&each[k], 1, &plan->in[k], &plan->out[0]))
+    plan->plan = broadcasts;
+    for (uint32_t input = 0; input < plan->in_count; input++)
+        if (!bcast_init_tensors(&broadcasts[input], 1, &plan->in[input], &plan->out[0]))
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                               "input %u does not broadcast to the output; make its "
                               "dimensions equal or 1, counted from the last",
-                              (unsigned)k);
+                              (unsigned)input);
     return INLAY_OK;
 }
 
-/* acc[i] = input[i] in the first round, fn(acc[i], input[i]) in the others, over elements [first, first + n) of the
- * output. */
+/* acc[i] = input[i] if `start`, otherwise fn(acc[i], input[i]), for elements [first, first + count) of the output. */
 static void accumulate(const variadic_state *state, const struct bcast *bcast, const kit_tensor *input, int64_t first,
-                       int64_t n, bool start, char *acc)
+                       int64_t count, bool start, char *acc)
 {
     int64_t buffer[ELEMENTWISE_BLOCK], bytes = elementwise_bytes(state->pair.compute);
     bcast_cursor cursor;
+    INLAY_CHECK(count <= ELEMENTWISE_BLOCK);
 
-    for (bcast_start(bcast, first, &cursor); bcast_row(bcast, &cursor, first + n);) {
+    for (bcast_start(bcast, first, &cursor); bcast_row(bcast, &cursor, first + count);) {
         char *to = acc + (cursor.out - first) * bytes;
         const char *from = elementwise_load(state->pair.compute, input->dtype, input->data, cursor.at[0],
                                             bcast->step[0] != 0 ? cursor.count : 1, buffer);
@@ -155,22 +156,22 @@ static inlay_status variadic_range(void *user, int64_t begin, int64_t end, uint3
 {
     const kit_call *call = user;
     const variadic_state *state = call->state;
-    const struct bcast *each = call->plan;
+    const struct bcast *broadcasts = call->plan;
     const kit_tensor *output = &call->out[0];
 
     (void)worker;
     for (int64_t i = begin; i < end; i += ELEMENTWISE_BLOCK) {
-        int64_t acc[ELEMENTWISE_BLOCK], n = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
+        int64_t acc[ELEMENTWISE_BLOCK], count = end - i < ELEMENTWISE_BLOCK ? end - i : ELEMENTWISE_BLOCK;
 
-        for (uint32_t k = 0; k < call->in_count; k++)
-            accumulate(state, &each[k], &call->in[k], i, n, k == 0, (char *)acc);
+        for (uint32_t input = 0; input < call->in_count; input++)
+            accumulate(state, &broadcasts[input], &call->in[input], i, count, input == 0, (char *)acc);
         if (state->divide != NULL)
-            state->divide(acc, acc, 1, &state->divisor, 0, n);
+            state->divide(acc, acc, 1, &state->divisor, 0, count);
         if (output->dtype == state->pair.compute)
             memcpy((char *)output->data + i * elementwise_bytes(output->dtype), acc,
-                   (size_t)(n * elementwise_bytes(output->dtype)));
+                   (size_t)(count * elementwise_bytes(output->dtype)));
         else
-            elementwise_store(state->pair.compute, output->dtype, output->data, i, n, acc);
+            elementwise_store(state->pair.compute, output->dtype, output->data, i, count, acc);
     }
     return INLAY_OK;
 }

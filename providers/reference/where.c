@@ -1,5 +1,6 @@
-/* Where: ONNX 9, 16. Moves elements, so the loops are by element size; a string moves as its reference. */
+/* Where: ONNX 9, 16. Copies elements by size, independent of type; a string is copied as a reference. */
 #include "instance.h"
+#include "inlay/check.h"
 #include "elementwise.h"
 #include <stdlib.h>
 
@@ -19,8 +20,8 @@
 #define SUFFIX 16
 #include "where.inc"
 
-typedef void (*where_fn)(void *out, const uint8_t *c, int64_t step_c, const void *in0, int64_t step0, const void *in1,
-                         int64_t step1, int64_t n);
+typedef void (*where_fn)(void *out, const uint8_t *condition, int64_t condition_step, const void *true_data,
+                         int64_t true_step, const void *false_data, int64_t false_step, int64_t count);
 
 typedef struct where_plan {
     struct bcast bcast;
@@ -30,47 +31,48 @@ typedef struct where_plan {
 
 static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    where_plan *p = kit_plan_new(plan, sizeof *p);
+    where_plan *where = kit_plan_new(plan, sizeof *where);
 
     (void)state;
-    if (p == NULL)
+    if (where == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a broadcast plan");
-    if (!bcast_init_tensors(&p->bcast, 3, plan->in, &plan->out[0]))
+    if (!bcast_init_tensors(&where->bcast, 3, plan->in, &plan->out[0]))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "Where: condition, X and Y do not broadcast; make their dimensions "
                           "equal or 1, counted from the last");
-    p->bytes = elementwise_bytes(plan->in[1].dtype);
-    p->fn = p->bytes == 4   ? where_4
-            : p->bytes == 8 ? where_8
-            : p->bytes == 1 ? where_1
-            : p->bytes == 2 ? where_2
-                            : where_16;
+    where->bytes = elementwise_bytes(plan->in[1].dtype);
+    where->fn = where->bytes == 4   ? where_4
+                : where->bytes == 8 ? where_8
+                : where->bytes == 1 ? where_1
+                : where->bytes == 2 ? where_2
+                                    : where_16;
     return INLAY_OK;
 }
 
-/* Short rows: inputs that repeat are laid out in a block, so that the loop sees long runs. */
+/* Short rows: broadcast inputs are expanded to a block, so that the loop gets long rows. */
 static void where_blocks(const kit_call *call, int64_t begin, int64_t end)
 {
     const where_plan *plan = call->plan;
-    int64_t room[3][2 * ELEMENTWISE_BLOCK]; /* 16 bytes an element: strings */
+    int64_t expanded[3][2 * ELEMENTWISE_BLOCK]; /* 16 bytes per element: strings */
 
-    for (int64_t first = begin, n; first < end; first += n) {
+    INLAY_CHECK(plan->bcast.rank > 1);
+    for (int64_t first = begin, block; first < end; first += block) {
         const char *from[3];
         int64_t step[3];
 
-        n = end - first < ELEMENTWISE_BLOCK ? end - first : ELEMENTWISE_BLOCK;
-        for (int k = 0; k < 3; k++) {
-            int64_t bytes = k == 0 ? 1 : plan->bytes, count = call->in[k].count;
+        block = end - first < ELEMENTWISE_BLOCK ? end - first : ELEMENTWISE_BLOCK;
+        for (int input = 0; input < 3; input++) {
+            int64_t bytes = input == 0 ? 1 : plan->bytes, element_count = call->in[input].count;
 
-            step[k] = count != 1;
-            from[k] = (const char *)call->in[k].data + (count == plan->bcast.count ? first * bytes : 0);
-            if (count == 1 || count == plan->bcast.count)
+            step[input] = element_count != 1;
+            from[input] = (const char *)call->in[input].data + (element_count == plan->bcast.count ? first * bytes : 0);
+            if (element_count == 1 || element_count == plan->bcast.count)
                 continue;
-            elementwise_spread(room[k], from[k], bytes, &plan->bcast, k, first, n);
-            from[k] = (const char *)room[k];
+            elementwise_spread(expanded[input], from[input], bytes, &plan->bcast, input, first, block);
+            from[input] = (const char *)expanded[input];
         }
         plan->fn((char *)call->out[0].data + first * plan->bytes, (const uint8_t *)from[0], step[0], from[1], step[1],
-                 from[2], step[2], n);
+                 from[2], step[2], block);
     }
 }
 

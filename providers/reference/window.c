@@ -1,4 +1,4 @@
-/* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; any numeric output type. */
+/* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; for any numeric output type. */
 #include "instance.h"
 #include "simd/convert.h"
 #include "reference.h"
@@ -39,18 +39,19 @@ static inlay_status run(const kit_call *call)
 {
     const window_state *state = call->state;
     const kit_tensor *output = &call->out[0];
-    const double turn = 6.283185307179586476925;
+    const double two_pi = 6.283185307179586476925;
     int64_t period = state->periodic ? output->count : output->count - 1;
     double block[BLOCK];
 
     for (int64_t i = 0; i < output->count; i += BLOCK) {
-        int64_t n = output->count - i < BLOCK ? output->count - i : BLOCK;
-        for (int64_t j = 0; j < n; j++) {
-            double angle = period > 0 ? turn * (double)(i + j) / (double)period : turn / 2; /* one sample: the middle */
+        int64_t count = output->count - i < BLOCK ? output->count - i : BLOCK;
+        for (int64_t j = 0; j < count; j++) {
+            double angle =
+                period > 0 ? two_pi * (double)(i + j) / (double)period : two_pi / 2; /* a single sample is the center */
             block[j] =
                 state->coefficient[0] + state->coefficient[1] * cos(angle) + state->coefficient[2] * cos(2 * angle);
         }
-        convert_from_f64(output->dtype, output->data, i, n, block, 0);
+        convert_from_f64(output->dtype, output->data, i, count, block, 0);
     }
     return INLAY_OK;
 }

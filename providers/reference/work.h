@@ -1,14 +1,14 @@
-/* work.h - what kernels take whose work is no row of equal elements: searches, sorts, transforms, points of a grid. */
+/* work.h - cost estimates of kernels whose work is not proportional to elements: searches, sorts, transforms. */
 #ifndef WORK_H
 #define WORK_H
 #include "inlay/kit.h"
 #include <math.h>
 
-/* *cost of so many steps (comparisons, look-ups, samples) of so many nanoseconds each, beside the bytes that it already
- * says are read and written. parts: among how many threads can share them; 1 = none. */
+/* Sets *cost for `steps` operations (comparisons, look-ups, samples) of step_ns nanoseconds each, in addition to the
+ * bytes read and written that it already contains. parts: maximum number of threads that can share them; 1 = none. */
 static inline void work_cost(const kit_plan *plan, double steps, double step_ns, double parts, inlay_cost *cost)
 {
-    const double alone_ns = 20000, bytes_per_ns = 8; /* a loop shorter than that is not shared */
+    const double alone_ns = 20000, bytes_per_ns = 8; /* alone_ns: shorter loops run on one thread */
     double ns = steps * step_ns, threads = plan->max_threads < parts ? plan->max_threads : parts;
 
     if (threads > 1 && ns > alone_ns)
@@ -17,13 +17,13 @@ static inline void work_cost(const kit_plan *plan, double steps, double step_ns,
     cost->ns = 60 + ns + (double)(cost->bytes_read + cost->bytes_written) / bytes_per_ns;
 }
 
-/* Comparisons of a sort of n. */
+/* Comparisons of a sort of n elements. */
 static inline double work_sort(double n)
 {
     return n > 1 ? n * log2(n) : 0;
 }
 
-/* Elements of a tensor, 0 when that is not known. */
+/* Elements of a tensor, 0 if unknown. */
 static inline double work_count(const kit_tensor *input)
 {
     return input->count > 0 ? (double)input->count : 0;

@@ -157,7 +157,7 @@ const tests = {
     const x = floats([3, 4, 5], () => 1), short = floats([3], () => 1);
     await assert.rejects(InferenceSession.create('/nowhere/model.onnx'), (e) => e.code === 'not found' && /nowhere/.test(e.message));
     await assert.rejects(InferenceSession.create(new Uint8Array([1, 2, 3])), (e) => e.code === 'invalid model');
-    await assert.rejects(InferenceSession.create(7), /a model is a path/);
+    await assert.rejects(InferenceSession.create(7), /a model must be a path/);
     await assert.rejects(InferenceSession.create(model('test_add'), { inlay: { presicion: 'f32' } }), /precision/);
     await assert.rejects(InferenceSession.create(model('test_add'), { graphOptimizationLevel: 'most' }), /one of disabled/);
     await assert.rejects(session.run({ x }), /input 'y' is missing/);
@@ -186,7 +186,7 @@ const tests = {
     for (const [options, threads] of [[{}, all], [{ maxThreads: 0 }, all], [{ maxThreads: 1 }, 1], [{ maxThreads: 9 }, all]])
       assert.strictEqual((await session.run({ x }, options)).y.data[59], threads);
     for (const wrong of [-1, 1.5, 'two'])
-      await assert.rejects(session.run({ x }, { maxThreads: wrong }), /'maxThreads' is a number of threads/);
+      await assert.rejects(session.run({ x }, { maxThreads: wrong }), /'maxThreads' must be a number of threads/);
   },
 
   // Results own their memory, which is released when they are collected.

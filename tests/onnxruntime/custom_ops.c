@@ -1,4 +1,4 @@
-/* A library of custom operators as programs register it: Scale(x; by) -> x * by, through RegisterCustomOps. */
+/* A library of custom operators that programs load: Scale(x; by) -> x * by, through RegisterCustomOps. */
 #include "types.h"
 #include <stdlib.h>
 
@@ -108,7 +108,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
     OrtStatus *status = NULL;
 
     api = base->GetApi(16);
-    if (domain == NULL) { /* one for all sessions, which the library keeps */
+    if (domain == NULL) { /* one for all sessions, owned by the library */
         status = api->CreateCustomOpDomain("test.library", &domain);
         if (status == NULL)
             status = api->CustomOpDomain_Add(domain, &scale);

@@ -1,7 +1,7 @@
-/* ort_test.h - the library as a program sees it: loaded by path, called through its table.
+/* ort_test.h - loads the library by path and calls it through its table, as programs do.
  *
- * ORT_LIBRARY=/path/libonnxruntime.so.1 runs the same program on another library: what is asserted here holds for ONNX
- * Runtime's own too, save where ours() says otherwise. */
+ * ORT_LIBRARY=/path/libonnxruntime.so.1 runs the same program with another library. The assertions also hold for ONNX
+ * Runtime's own library, except where ours() is checked. */
 #ifndef ORT_TEST_H
 #define ORT_TEST_H
 #include "cmocka_all.h"
@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* The table, typed. */
+/* The table with its types. */
 struct OrtApi {
 #define ENTRY(state, returns, name, params) returns(*name) params;
 #include "api.def"
@@ -39,7 +39,7 @@ static inline void ok_at(OrtStatus *status, const char *file, int line)
     fail_msg("%s:%d: %s", file, line, text);
 }
 
-/* Fails with that code, and a sentence that has those words; words of inlay's own count for inlay only. */
+/* Expects a failure with that code and a message that contains words. */
 static inline void fails_at(OrtStatus *status, OrtErrorCode code, const char *words, const char *file, int line)
 {
     if (status == NULL)
@@ -79,7 +79,7 @@ static inline int ort_test_end(void **state)
     return 0;
 }
 
-/* ------------------------------------------------------------------ what tests often need */
+/* ------------------------------------------------------------------ common helpers */
 
 static inline OrtMemoryInfo *cpu(void)
 {
@@ -108,9 +108,9 @@ static inline OrtSession *session_of(const struct wire *wire, const OrtSessionOp
 
 static inline OrtValue *run1(OrtSession *session, const char *input, const OrtValue *value, const char *output)
 {
-    OrtValue *made = NULL;
+    OrtValue *result = NULL;
 
-    ok(api->Run(session, NULL, &input, &value, 1, &output, 1, &made));
-    return made;
+    ok(api->Run(session, NULL, &input, &value, 1, &output, 1, &result));
+    return result;
 }
 #endif

@@ -1,18 +1,18 @@
-/* Custom operators: of the program itself and of a library; what kernels ask; texts, constants, shapes, failures. */
+/* Custom operators of the program and of a library: queries of kernels, strings, constants, shapes, failures. */
 #include "ort_test.h"
 #include <stdbool.h>
 
 enum { FLOAT = 1, INT64 = 7, STRING = 8 };
 
-/* ------------------------------------------------------------------ an operator from a few answers */
+/* ------------------------------------------------------------------ operators described by a test_op */
 
-/* An operator of the program: the interface's struct, and what it answers. */
+/* An operator of the program: the interface's struct, and the data that its functions return. */
 typedef struct test_op {
     OrtCustomOp op; /* first */
     const char *name;
     int inputs[4], outputs[4]; /* element types; -1 ends them */
     OrtStatus *(*run)(OrtKernelContext *context);
-    OrtStatus *(*look)(const OrtKernelInfo *info); /* when a kernel is made; may be NULL */
+    OrtStatus *(*look)(const OrtKernelInfo *info); /* called when a kernel is created; may be NULL */
 } test_op;
 
 static const test_op *of(const OrtCustomOp *op)
@@ -30,11 +30,11 @@ static const char *op_provider(const OrtCustomOp *op)
 }
 static size_t count_types(const int *types)
 {
-    size_t n = 0;
+    size_t count = 0;
 
-    while (n < 4 && types[n] >= 0)
-        n++;
-    return n;
+    while (count < 4 && types[count] >= 0)
+        count++;
+    return count;
 }
 static int input_type(const OrtCustomOp *op, size_t i)
 {
@@ -127,7 +127,7 @@ static OrtSessionOptions *options_with(test_op *op, const char *domain_name, Ort
     return options;
 }
 
-/* A node of a custom operator, open for attributes. */
+/* Begins a node of a custom operator, to which attributes can be added. */
 static wire_mark custom_begin(struct wire *wire, const char *domain, const char *op, const char *inputs,
                               const char *outputs)
 {
@@ -141,51 +141,51 @@ static wire_mark custom_begin(struct wire *wire, const char *domain, const char 
 static void data_of(const OrtValue *value, float **data, size_t *count)
 {
     OrtTensorTypeAndShapeInfo *info;
-    void *p;
+    void *elements;
 
     ok(api->GetTensorTypeAndShape(value, &info));
     ok(api->GetTensorShapeElementCount(info, count));
     api->ReleaseTensorTypeAndShapeInfo(info);
-    ok(api->GetTensorMutableData((OrtValue *)(uintptr_t)value, &p));
-    *data = p;
+    ok(api->GetTensorMutableData((OrtValue *)(uintptr_t)value, &elements));
+    *data = elements;
 }
 
 /* ------------------------------------------------------------------ sums, with attributes and a constant */
 
 static void add_part(void *user, size_t i)
 {
-    float **p = user;
+    float **parts = user;
 
-    p[2][i] = p[0][i] + p[1][i];
+    parts[2][i] = parts[0][i] + parts[1][i];
 }
 
 static OrtStatus *run_sum(OrtKernelContext *context)
 {
-    const OrtValue *a, *b;
+    const OrtValue *first, *second;
     const OrtLogger *logger;
     float *parts[3];
     OrtValue *out;
     int64_t dims[1];
-    size_t n, m;
+    size_t count, second_count;
     void *scratch;
 
-    ok(api->KernelContext_GetInputCount(context, &n));
-    assert_int_equal(n, 2);
-    ok(api->KernelContext_GetOutputCount(context, &n));
-    assert_int_equal(n, 1);
-    ok(api->KernelContext_GetInput(context, 0, &a));
-    ok(api->KernelContext_GetInput(context, 1, &b));
-    data_of(a, &parts[0], &n);
-    data_of(b, &parts[1], &m);
-    assert_int_equal(n, m);
-    dims[0] = (int64_t)n;
+    ok(api->KernelContext_GetInputCount(context, &count));
+    assert_int_equal(count, 2);
+    ok(api->KernelContext_GetOutputCount(context, &count));
+    assert_int_equal(count, 1);
+    ok(api->KernelContext_GetInput(context, 0, &first));
+    ok(api->KernelContext_GetInput(context, 1, &second));
+    data_of(first, &parts[0], &count);
+    data_of(second, &parts[1], &second_count);
+    assert_int_equal(count, second_count);
+    dims[0] = (int64_t)count;
     ok(api->KernelContext_GetOutput(context, 0, dims, 1, &out));
-    data_of(out, &parts[2], &m);
+    data_of(out, &parts[2], &second_count);
     ok(api->KernelContext_GetScratchBuffer(context, cpu(), 100, &scratch));
     memset(scratch, 0, 100);
     ok(api->KernelContext_GetLogger(context, &logger));
     ok(api->Logger_LogMessage(logger, ORT_LOGGING_LEVEL_VERBOSE, "summing", __FILE__, __LINE__, __func__));
-    ok(api->KernelContext_ParallelFor(context, add_part, n, 2, parts));
+    ok(api->KernelContext_ParallelFor(context, add_part, count, 2, parts));
     return NULL;
 }
 
@@ -194,38 +194,38 @@ static OrtStatus *look_sum(const OrtKernelInfo *info)
     const OrtValue *constant;
     OrtTypeInfo *type;
     OrtKernelInfo *copy;
-    float f, *data;
-    int64_t i, ints[2];
+    float weight, *data;
+    int64_t integer, ints[2];
     char text[16];
-    size_t n = sizeof text;
+    size_t size = sizeof text;
     int yes;
 
-    ok(api->KernelInfoGetAttribute_float(info, "weight", &f));
-    assert_float_equal(f, 0.5f, 0);
-    ok(api->KernelInfoGetAttribute_int64(info, "count", &i));
-    assert_int_equal(i, 3);
-    ok(api->KernelInfoGetAttribute_string(info, "mode", text, &n));
+    ok(api->KernelInfoGetAttribute_float(info, "weight", &weight));
+    assert_float_equal(weight, 0.5f, 0);
+    ok(api->KernelInfoGetAttribute_int64(info, "count", &integer));
+    assert_int_equal(integer, 3);
+    ok(api->KernelInfoGetAttribute_string(info, "mode", text, &size));
     assert_string_equal(text, "fast");
-    n = 2;
-    fails(api->KernelInfoGetAttribute_string(info, "mode", text, &n), ORT_INVALID_ARGUMENT, "not large enough");
-    n = 0;
-    ok(api->KernelInfoGetAttributeArray_int64(info, "axes", NULL, &n));
-    assert_int_equal(n, 2);
-    ok(api->KernelInfoGetAttributeArray_int64(info, "axes", ints, &n));
+    size = 2;
+    fails(api->KernelInfoGetAttribute_string(info, "mode", text, &size), ORT_INVALID_ARGUMENT, "not large enough");
+    size = 0;
+    ok(api->KernelInfoGetAttributeArray_int64(info, "axes", NULL, &size));
+    assert_int_equal(size, 2);
+    ok(api->KernelInfoGetAttributeArray_int64(info, "axes", ints, &size));
     assert_true(ints[0] == 1 && ints[1] == -1);
-    fails(api->KernelInfoGetAttribute_float(info, "missing", &f), ORT_FAIL, "missing");
-    ok(api->KernelInfo_GetInputCount(info, &n));
-    assert_int_equal(n, 2);
-    ok(api->KernelInfo_GetOutputCount(info, &n));
-    assert_int_equal(n, 1);
-    n = sizeof text;
-    ok(api->KernelInfo_GetInputName(info, 0, text, &n));
+    fails(api->KernelInfoGetAttribute_float(info, "missing", &weight), ORT_FAIL, "missing");
+    ok(api->KernelInfo_GetInputCount(info, &size));
+    assert_int_equal(size, 2);
+    ok(api->KernelInfo_GetOutputCount(info, &size));
+    assert_int_equal(size, 1);
+    size = sizeof text;
+    ok(api->KernelInfo_GetInputName(info, 0, text, &size));
     assert_string_equal(text, "x");
-    n = sizeof text;
-    ok(api->KernelInfo_GetOutputName(info, 0, text, &n));
+    size = sizeof text;
+    ok(api->KernelInfo_GetOutputName(info, 0, text, &size));
     assert_string_equal(text, "y");
-    n = sizeof text;
-    ok(api->KernelInfo_GetNodeName(info, text, &n));
+    size = sizeof text;
+    ok(api->KernelInfo_GetNodeName(info, text, &size));
     assert_string_equal(text, "a node");
     ok(api->KernelInfo_GetInputTypeInfo(info, 0, &type));
     api->ReleaseTypeInfo(type);
@@ -235,16 +235,16 @@ static OrtStatus *look_sum(const OrtKernelInfo *info)
     assert_int_equal(yes, 0);
     ok(api->KernelInfoGetConstantInput_tensor(info, 1, &yes, &constant));
     assert_int_equal(yes, 1);
-    data_of(constant, &data, &n);
-    assert_true(n == 3 && data[2] == 1.0f);
+    data_of(constant, &data, &size);
+    assert_true(size == 3 && data[2] == 1.0f);
     ok(api->CopyKernelInfo(info, &copy));
     api->ReleaseKernelInfo(copy);
     if (ours()) {
-        n = sizeof text;
-        ok(api->KernelInfo_GetOperatorType(info, text, &n));
+        size = sizeof text;
+        ok(api->KernelInfo_GetOperatorType(info, text, &size));
         assert_string_equal(text, "Sum2");
-        n = sizeof text;
-        ok(api->KernelInfo_GetOperatorDomain(info, text, &n));
+        size = sizeof text;
+        ok(api->KernelInfo_GetOperatorDomain(info, text, &size));
         assert_string_equal(text, "test.sum");
         ok(api->KernelInfo_GetOperatorSinceVersion(info, &yes));
         assert_int_equal(yes, 1);
@@ -301,19 +301,19 @@ static void test_operator_of_the_program(void **state)
     OrtSessionOptions *options = options_with(&sum, "test.sum", &domain);
     OrtSession *session, *without = NULL;
     struct wire wire = { 0 };
-    size_t n;
+    size_t count;
 
     (void)state;
     write_sum(&wire);
-    for (int round = 0; round < 3; round++) { /* sessions one after another, and two at once */
+    for (int round = 0; round < 3; round++) { /* two sessions at once, in three rounds */
         OrtSession *second;
 
         session = session_of(&wire, options);
         second = session_of(&wire, options);
         assert_int_equal(kernels, 2);
         out = run1(session, "x", in, "z");
-        data_of(out, &data, &n);
-        assert_true(n == 3 && data[0] == -2 && data[2] == -4);
+        data_of(out, &data, &count);
+        assert_true(count == 3 && data[0] == -2 && data[2] == -4);
         api->ReleaseValue(out);
         api->ReleaseSession(session);
         out = run1(second, "x", in, "z");
@@ -321,7 +321,7 @@ static void test_operator_of_the_program(void **state)
         api->ReleaseSession(second);
         assert_int_equal(kernels, 0);
     }
-    /* Also where the providers are listed. */
+    /* Also if the option providers is set. */
     if (ours()) {
         ok(api->AddSessionConfigEntry(options, "inlay.providers", "reference"));
         session = session_of(&wire, options);
@@ -329,7 +329,7 @@ static void test_operator_of_the_program(void **state)
         api->ReleaseValue(out);
         api->ReleaseSession(session);
     }
-    /* A session that does not register it does not have it. */
+    /* A session that does not register the operator cannot use it. */
     fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, NULL, &without), ORT_FAIL, ours() ? "Sum2" : "");
     assert_null(without);
     api->ReleaseValue(in);
@@ -338,7 +338,7 @@ static void test_operator_of_the_program(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ texts; sizes that only the run knows */
+/* ------------------------------------------------------------------ strings; sizes determined by the run */
 
 static OrtStatus *run_repeat(OrtKernelContext *context)
 {
@@ -346,12 +346,12 @@ static OrtStatus *run_repeat(OrtKernelContext *context)
     OrtValue *out;
     int64_t dims[1] = { 2 };
     char text[16];
-    size_t n;
+    size_t length;
 
     ok(api->KernelContext_GetInput(context, 0, &in));
-    ok(api->GetStringTensorElementLength(in, 0, &n));
-    ok(api->GetStringTensorElement(in, n, 0, text));
-    text[n] = '\0';
+    ok(api->GetStringTensorElementLength(in, 0, &length));
+    ok(api->GetStringTensorElement(in, length, 0, text));
+    text[length] = '\0';
     ok(api->KernelContext_GetOutput(context, 0, dims, 1, &out));
     ok(api->FillStringTensorElement(out, text, 0));
     ok(api->FillStringTensorElement(out, "again", 1));
@@ -405,11 +405,11 @@ static OrtStatus *infer_double(const OrtCustomOp *op, OrtShapeInferContext *cont
 {
     OrtTensorTypeAndShapeInfo *in, *out;
     int64_t dims[1];
-    size_t n;
+    size_t count;
 
     (void)op;
-    ok(api->ShapeInferContext_GetInputCount(context, &n));
-    assert_int_equal(n, 1);
+    ok(api->ShapeInferContext_GetInputCount(context, &count));
+    assert_int_equal(count, 1);
     ok(api->ShapeInferContext_GetInputTypeShape(context, 0, &in));
     ok(api->GetDimensions(in, dims, 1));
     dims[0] *= 2;
@@ -477,9 +477,9 @@ static OrtStatus *make_calls(const OrtKernelInfo *info)
     ok(api->CreateOpAttr("axis", &axis, 1, ORT_OP_ATTR_INT, &attribute));
     attrs[0] = attribute;
     ok(api->CreateOp(info, "Softmax", "", 13, &constraint, types, 1, attrs, 1, 1, 1, &softmax));
-    api->ReleaseOpAttr(attribute); /* the operator has its own */
+    api->ReleaseOpAttr(attribute); /* the operator has a copy */
     ok(api->CreateOp(info, "Clip", "", 13, &constraint, types, 1, NULL, 0, 3, 1, &clip));
-    if (ours()) { /* theirs says so here already */
+    if (ours()) { /* ONNX Runtime already fails here */
         ok(api->CreateOp(info, "NoSuchOperator", "", 13, NULL, NULL, 0, NULL, 0, 1, 1, &unknown));
         fails(api->CreateOp(info, "Add", "", 14, NULL, NULL, 0, NULL, 0, 2, 0, &nothing), ORT_INVALID_ARGUMENT,
               "at least one output");
@@ -494,21 +494,21 @@ static OrtStatus *run_calls(OrtKernelContext *context)
     OrtValue *out, *shares;
     float parts[2], least = 0, largest = 0.6f, *data;
     int64_t dims[1];
-    size_t n;
+    size_t count;
 
     ok(api->KernelContext_GetInput(context, 0, &in));
-    data_of(in, &data, &n);
-    dims[0] = (int64_t)n;
+    data_of(in, &data, &count);
+    dims[0] = (int64_t)count;
     ok(api->KernelContext_GetOutput(context, 0, dims, 1, &out));
-    shares = tensor(FLOAT, dims, 1, parts, n * sizeof *parts);
+    shares = tensor(FLOAT, dims, 1, parts, count * sizeof *parts);
     ok(api->InvokeOp(context, softmax, &in, 1, &shares, 1));
     assert_float_equal(parts[0] + parts[1], 1, 1e-6);
     args[0] = shares;
-    args[1] = ours() ? NULL : tensor(FLOAT, dims, 0, &least, sizeof least); /* theirs wants all inputs */
+    args[1] = ours() ? NULL : tensor(FLOAT, dims, 0, &least, sizeof least); /* ONNX Runtime requires all inputs */
     args[2] = tensor(FLOAT, dims, 0, &largest, sizeof largest);
     ok(api->InvokeOp(context, clip, args, 3, &out, 1));
     if (ours()) {
-        fails(api->InvokeOp(context, clip, args, 2, &out, 1), ORT_INVALID_ARGUMENT, "made with 3 inputs");
+        fails(api->InvokeOp(context, clip, args, 2, &out, 1), ORT_INVALID_ARGUMENT, "created with 3 inputs");
         fails(api->InvokeOp(context, unknown, &in, 1, &out, 1), ORT_FAIL, "NoSuchOperator");
     }
     api->ReleaseValue((OrtValue *)(uintptr_t)args[1]);
@@ -530,7 +530,7 @@ static void test_operators_called_by_a_kernel(void **state)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
     OrtSession *session;
-    size_t n;
+    size_t count;
 
     (void)state;
     mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
@@ -541,7 +541,7 @@ static void test_operators_called_by_a_kernel(void **state)
     session = session_of(&wire, options);
     for (int round = 0; round < 3; round++) {
         out = run1(session, "x", in, "y");
-        data_of(out, &data, &n);
+        data_of(out, &data, &count);
         assert_float_equal(data[0], 0.04742587, 1e-6);
         assert_float_equal(data[1], 0.6, 1e-6);
         api->ReleaseValue(out);
@@ -569,7 +569,7 @@ static void test_library(void **state)
     OrtSessionOptions *options;
     OrtSession *session;
     void *handle;
-    size_t n;
+    size_t count;
 
     (void)state;
     mw_value(&wire, MW_INPUT, "x", FLOAT, "N");
@@ -590,8 +590,8 @@ static void test_library(void **state)
             ok(api->RegisterCustomOpsLibrary_V2(options, CUSTOM_OPS_LIBRARY));
         session = session_of(&wire, options);
         out = run1(session, "x", in, "y");
-        data_of(out, &data, &n);
-        assert_true(n == 2 && data[0] == 3 && data[1] == 6);
+        data_of(out, &data, &count);
+        assert_true(count == 2 && data[0] == 3 && data[1] == 6);
         api->ReleaseValue(out);
         api->ReleaseSession(session);
         api->ReleaseSessionOptions(options);

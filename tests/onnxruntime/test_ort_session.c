@@ -1,4 +1,4 @@
-/* Sessions and runs through the table: options, names, errors as programs know them, threads, bindings, profiles. */
+/* Sessions and runs through the table: options, names, errors as in ONNX Runtime, threads, bindings, profiles. */
 #include "ort_test.h"
 #include <pthread.h>
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 
 enum { FLOAT = 1, INT64 = 7, STRING = 8 };
 
-/* y = x + b, x [N,2], b a default that may be overridden; with texts about itself. */
+/* y = x + b, x [N,2], b a default that may be overridden; with metadata. */
 static void write_add(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17);
@@ -23,7 +23,7 @@ static void write_add(struct wire *wire)
     wire_text(wire, 4, "com.example");
     wire_int(wire, 5, 42);
     wire_text(wire, 6, "adds");
-    mw_entry(wire, 14, "author", "nobody");
+    mw_entry(wire, 14, "author", "an author");
     mw_entry(wire, 14, "licence", "none");
 }
 
@@ -43,21 +43,21 @@ static void check_sum(OrtSession *session, int64_t rows)
     const int64_t dims[] = { rows, 2 };
     float *data = calloc((size_t)rows * 2, sizeof *data);
     OrtValue *value, *y;
-    void *p;
+    void *elements;
 
     for (int64_t i = 0; i < rows * 2; i++)
         data[i] = (float)i;
     value = tensor(FLOAT, dims, 2, data, (size_t)rows * 2 * sizeof *data);
     y = run1(session, "x", value, "y");
-    ok(api->GetTensorMutableData(y, &p));
+    ok(api->GetTensorMutableData(y, &elements));
     for (int64_t i = 0; i < rows * 2; i++)
-        assert_float_equal(((float *)p)[i], (float)i + 1, 0);
+        assert_float_equal(((float *)elements)[i], (float)i + 1, 0);
     api->ReleaseValue(value);
     api->ReleaseValue(y);
     free(data);
 }
 
-/* ------------------------------------------------------------------ what a session tells */
+/* ------------------------------------------------------------------ information about a session */
 
 static void test_names_and_types(void **state)
 {
@@ -67,16 +67,16 @@ static void test_names_and_types(void **state)
     int64_t dims[2];
     OrtSession *session = open_add(NULL);
     char *name;
-    size_t n;
-    int t;
+    size_t count;
+    int kind;
 
     (void)state;
-    ok(api->SessionGetInputCount(session, &n));
-    assert_int_equal(n, 1);
-    ok(api->SessionGetOutputCount(session, &n));
-    assert_int_equal(n, 2);
-    ok(api->SessionGetOverridableInitializerCount(session, &n));
-    assert_int_equal(n, 1);
+    ok(api->SessionGetInputCount(session, &count));
+    assert_int_equal(count, 1);
+    ok(api->SessionGetOutputCount(session, &count));
+    assert_int_equal(count, 2);
+    ok(api->SessionGetOverridableInitializerCount(session, &count));
+    assert_int_equal(count, 1);
     ok(api->SessionGetInputName(session, 0, allocator, &name));
     assert_string_equal(name, "x");
     ok(api->AllocatorFree(allocator, name));
@@ -88,8 +88,8 @@ static void test_names_and_types(void **state)
     ok(api->AllocatorFree(allocator, name));
     fails(api->SessionGetInputName(session, 1, allocator, &name), ORT_FAIL, "index out of range");
     ok(api->SessionGetInputTypeInfo(session, 0, &type));
-    ok(api->GetOnnxTypeFromTypeInfo(type, &t));
-    assert_int_equal(t, ONNX_TYPE_TENSOR);
+    ok(api->GetOnnxTypeFromTypeInfo(type, &kind));
+    assert_int_equal(kind, ONNX_TYPE_TENSOR);
     ok(api->CastTypeInfoToTensorInfo(type, &info));
     ok(api->GetDimensions(info, dims, 2));
     ok(api->GetSymbolicDimensions(info, symbols, 2));
@@ -119,7 +119,7 @@ static void test_metadata(void **state)
 
     (void)state;
     ok(api->SessionGetModelMetadata(session, &metadata));
-    api->ReleaseSession(session); /* it outlives the session */
+    api->ReleaseSession(session); /* the metadata outlives the session */
     ok(api->ModelMetadataGetProducerName(metadata, allocator, &text));
     expect_text(text, "a maker");
     ok(api->ModelMetadataGetGraphName(metadata, allocator, &text));
@@ -131,7 +131,7 @@ static void test_metadata(void **state)
     ok(api->ModelMetadataGetGraphDescription(metadata, allocator, &text));
     expect_text(text, "");
     ok(api->ModelMetadataLookupCustomMetadataMap(metadata, allocator, "author", &text));
-    expect_text(text, "nobody");
+    expect_text(text, "an author");
     ok(api->ModelMetadataLookupCustomMetadataMap(metadata, allocator, "missing", &text));
     assert_null(text);
     ok(api->ModelMetadataGetVersion(metadata, &version));
@@ -163,49 +163,49 @@ static void test_outputs_in_any_order_and_given(void **state)
     const char *inputs[] = { "b", "x" }, *outputs[] = { "z", "y" };
     float x[2] = { 1, 2 }, b[2] = { 10, 20 }, z[2] = { 0 }, more[4];
     const OrtValue *values[] = { tensor(FLOAT, two, 1, b, sizeof b), tensor(FLOAT, dims, 2, x, sizeof x) };
-    OrtValue *made[2] = { tensor(FLOAT, dims, 2, z, sizeof z), NULL };
+    OrtValue *results[2] = { tensor(FLOAT, dims, 2, z, sizeof z), NULL };
     OrtSession *session = open_add(NULL);
-    void *p;
+    void *elements;
 
     (void)state;
-    ok(api->Run(session, NULL, inputs, values, 2, outputs, 2, made));
-    assert_true(z[0] == -11 && z[1] == -22); /* straight into the program's memory */
-    ok(api->GetTensorMutableData(made[1], &p));
-    assert_float_equal(((float *)p)[1], 22, 0);
-    api->ReleaseValue(made[0]);
-    api->ReleaseValue(made[1]);
-    made[0] = tensor(FLOAT, wrong, 2, more, sizeof more);
-    made[1] = NULL;
-    fails(api->Run(session, NULL, inputs, values, 2, outputs, 2, made), ORT_INVALID_ARGUMENT,
+    ok(api->Run(session, NULL, inputs, values, 2, outputs, 2, results));
+    assert_true(z[0] == -11 && z[1] == -22); /* written directly to the program's memory */
+    ok(api->GetTensorMutableData(results[1], &elements));
+    assert_float_equal(((float *)elements)[1], 22, 0);
+    api->ReleaseValue(results[0]);
+    api->ReleaseValue(results[1]);
+    results[0] = tensor(FLOAT, wrong, 2, more, sizeof more);
+    results[1] = NULL;
+    fails(api->Run(session, NULL, inputs, values, 2, outputs, 2, results), ORT_INVALID_ARGUMENT,
           "has shape {2,2} but the computed output shape for this run is {1,2}");
-    assert_null(made[1]);
-    api->ReleaseValue(made[0]);
+    assert_null(results[1]);
+    api->ReleaseValue(results[0]);
     api->ReleaseValue((OrtValue *)(uintptr_t)values[0]);
     api->ReleaseValue((OrtValue *)(uintptr_t)values[1]);
     api->ReleaseSession(session);
 }
 
-/* What a run made stays as it is while later runs go on. */
+/* Later runs do not change the results of earlier ones. */
 static void test_results_are_kept(void **state)
 {
     static const int64_t dims[] = { 1, 2 };
     float x[2] = { 1, 2 };
     OrtValue *in = tensor(FLOAT, dims, 2, x, sizeof x), *kept, *later;
     OrtSession *session = open_add(NULL);
-    void *p;
+    void *elements;
 
     (void)state;
     kept = run1(session, "x", in, "y");
     x[0] = 100;
     later = run1(session, "x", in, "y");
-    ok(api->GetTensorMutableData(kept, &p));
-    assert_float_equal(((float *)p)[0], 2, 0);
-    ok(api->GetTensorMutableData(later, &p));
-    assert_float_equal(((float *)p)[0], 101, 0);
+    ok(api->GetTensorMutableData(kept, &elements));
+    assert_float_equal(((float *)elements)[0], 2, 0);
+    ok(api->GetTensorMutableData(later, &elements));
+    assert_float_equal(((float *)elements)[0], 101, 0);
     api->ReleaseValue(later);
     api->ReleaseSession(session);
-    ok(api->GetTensorMutableData(kept, &p)); /* results outlive the session */
-    assert_float_equal(((float *)p)[0], 2, 0);
+    ok(api->GetTensorMutableData(kept, &elements)); /* results outlive the session */
+    assert_float_equal(((float *)elements)[0], 2, 0);
     api->ReleaseValue(kept);
     api->ReleaseValue(in);
 }
@@ -239,7 +239,7 @@ static void test_wrong_inputs(void **state)
     fails(api->Run(session, NULL, &x_name, &in, 1, &y_name, 1, &out), ORT_INVALID_ARGUMENT,
           "Unexpected input data type. Actual: (tensor(int64)) , expected: (tensor(float))");
     assert_null(out);
-    check_sum(session, 2); /* the session is none the worse */
+    check_sum(session, 2); /* the session still works */
     api->ReleaseValue(value);
     api->ReleaseValue(wide);
     api->ReleaseValue(row);
@@ -247,7 +247,7 @@ static void test_wrong_inputs(void **state)
     api->ReleaseSession(session);
 }
 
-/* Programs feed [1] where the model has a scalar. */
+/* Programs give the shape [1] for a scalar input. */
 static void test_one_element_for_a_scalar(void **state)
 {
     static const int64_t one[] = { 1 }, two[] = { 2 };
@@ -258,7 +258,7 @@ static void test_one_element_for_a_scalar(void **state)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
     OrtSession *session;
-    void *p;
+    void *elements;
 
     (void)state;
     mw_value(&wire, MW_INPUT, "x", FLOAT, "");
@@ -267,8 +267,8 @@ static void test_one_element_for_a_scalar(void **state)
     wire_end(&wire, mark);
     session = session_of(&wire, NULL);
     y = run1(session, "x", value, "y");
-    ok(api->GetTensorMutableData(y, &p));
-    assert_float_equal(*(float *)p, -5, 0);
+    ok(api->GetTensorMutableData(y, &elements));
+    assert_float_equal(*(float *)elements, -5, 0);
     api->ReleaseValue(y);
     y = NULL;
     if (ours())
@@ -323,8 +323,8 @@ static void test_sequence_made_by_a_model(void **state)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), value, type, sequence, inner, t;
     OrtSession *session;
-    size_t n;
-    void *p;
+    size_t count;
+    void *elements;
     int kind;
 
     (void)state;
@@ -348,19 +348,19 @@ static void test_sequence_made_by_a_model(void **state)
     list = run1(session, "x", in, "s");
     ok(api->GetValueType(list, &kind));
     assert_int_equal(kind, ONNX_TYPE_SEQUENCE);
-    ok(api->GetValueCount(list, &n));
-    assert_int_equal(n, 2);
+    ok(api->GetValueCount(list, &count));
+    assert_int_equal(count, 2);
     ok(api->GetValue(list, 1, allocator, &item));
-    api->ReleaseValue(list); /* the item stays */
-    ok(api->GetTensorMutableData(item, &p));
-    assert_float_equal(((float *)p)[2], -3, 0);
+    api->ReleaseValue(list); /* the item remains valid */
+    ok(api->GetTensorMutableData(item, &elements));
+    assert_float_equal(((float *)elements)[2], -3, 0);
     api->ReleaseValue(item);
     api->ReleaseValue(in);
     api->ReleaseSession(session);
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ files that are no models */
+/* ------------------------------------------------------------------ files that are not models */
 
 static void test_models_that_cannot_be_opened(void **state)
 {
@@ -391,7 +391,7 @@ static void test_session_options(void **state)
     OrtSessionOptions *options, *copy;
     OrtKeyValuePairs *entries;
     char text[32];
-    size_t n = sizeof text;
+    size_t size = sizeof text;
     OrtSession *session;
     int value;
 
@@ -416,14 +416,14 @@ static void test_session_options(void **state)
     ok(api->SetSessionLogVerbosityLevel(options, 0));
     ok(api->SetDeterministicCompute(options, true));
     ok(api->AddFreeDimensionOverrideByName(options, "N", 2));
-    ok(api->AddFreeDimensionOverrideByName(options, "none", 3)); /* of another model of the program */
+    ok(api->AddFreeDimensionOverrideByName(options, "none", 3)); /* a dimension that this model does not have */
     ok(api->AddSessionConfigEntry(options, "session.disable_prepacking", "1"));
     ok(api->HasSessionConfigEntry(options, "session.disable_prepacking", &value));
     assert_int_equal(value, 1);
-    ok(api->GetSessionConfigEntry(options, "session.disable_prepacking", text, &n));
+    ok(api->GetSessionConfigEntry(options, "session.disable_prepacking", text, &size));
     assert_string_equal(text, "1");
-    assert_int_equal(n, 2);
-    fails(api->GetSessionConfigEntry(options, "missing", text, &n), ORT_INVALID_ARGUMENT, "was not found");
+    assert_int_equal(size, 2);
+    fails(api->GetSessionConfigEntry(options, "missing", text, &size), ORT_INVALID_ARGUMENT, "was not found");
     ok(api->GetSessionOptionsConfigEntries(options, &entries));
     assert_string_equal(api->GetKeyValue(entries, "session.disable_prepacking"), "1");
     api->ReleaseKeyValuePairs(entries);
@@ -435,7 +435,7 @@ static void test_session_options(void **state)
     api->ReleaseSessionOptions(copy);
 }
 
-/* Entries named like options of inlay are these; a wrong value is refused with inlay's words. */
+/* Entries with the names of inlay's options set these; wrong values are rejected with inlay's messages. */
 static void test_options_of_inlay(void **state)
 {
     OrtSession *session = NULL;
@@ -450,7 +450,7 @@ static void test_options_of_inlay(void **state)
     ok(api->AddSessionConfigEntry(options, "inlay.policy", "nonsense"));
     fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT, "policy");
     ok(api->AddSessionConfigEntry(options, "inlay.policy", "priority"));
-    (void)setenv("INLAY_INTRA_THREADS", "many", 1); /* the environment counts underneath */
+    (void)setenv("INLAY_INTRA_THREADS", "many", 1); /* environment variables are read, too */
     fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT,
           "INLAY_INTRA_THREADS");
     (void)unsetenv("INLAY_INTRA_THREADS");
@@ -524,7 +524,7 @@ static void test_run_options(void **state)
     const OrtValue *in = value;
     OrtSession *session = open_add(NULL);
     OrtRunOptions *options;
-    int n;
+    int level;
 
     (void)state;
     ok(api->CreateRunOptions(&options));
@@ -532,11 +532,11 @@ static void test_run_options(void **state)
     ok(api->RunOptionsGetRunTag(options, &tag));
     assert_string_equal(tag, "tag");
     ok(api->RunOptionsSetRunLogSeverityLevel(options, 3));
-    ok(api->RunOptionsGetRunLogSeverityLevel(options, &n));
-    assert_int_equal(n, 3);
+    ok(api->RunOptionsGetRunLogSeverityLevel(options, &level));
+    assert_int_equal(level, 3);
     ok(api->RunOptionsSetRunLogVerbosityLevel(options, 1));
-    ok(api->RunOptionsGetRunLogVerbosityLevel(options, &n));
-    assert_int_equal(n, 1);
+    ok(api->RunOptionsGetRunLogVerbosityLevel(options, &level));
+    assert_int_equal(level, 1);
     ok(api->AddRunConfigEntry(options, "memory.enable_memory_arena_shrinkage", ""));
     assert_non_null(api->GetRunConfigEntry(options, "memory.enable_memory_arena_shrinkage"));
     assert_null(api->GetRunConfigEntry(options, "missing"));
@@ -552,7 +552,7 @@ static void test_run_options(void **state)
     api->ReleaseSession(session);
 }
 
-/* A loop of a billion rounds, which only termination ends. */
+/* A loop of a billion iterations, which only ends by termination. */
 static void write_endless(struct wire *wire)
 {
     static const int64_t rounds = INT64_C(1) << 40;
@@ -628,7 +628,7 @@ static void test_many_threads_run_one_session(void **state)
     pthread_t threads[6];
 
     (void)state;
-    (void)cpu(); /* made once, by one thread */
+    (void)cpu(); /* created by one thread */
     for (int i = 0; i < 6; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_often, session), 0);
     for (int i = 0; i < 6; i++)
@@ -661,7 +661,7 @@ static void test_run_async(void **state)
 
     (void)state;
     ok(api->CreateSessionOptions(&options));
-    ok(api->SetIntraOpNumThreads(options, 2)); /* theirs wants a thread besides the caller's */
+    ok(api->SetIntraOpNumThreads(options, 2)); /* ONNX Runtime requires a thread besides the caller's */
     session = open_add(options);
     called = 0;
     ok(api->RunAsync(session, NULL, &x_name, &in, 1, &y_name, 1, &y, when_done, &called));
@@ -687,7 +687,7 @@ static void test_binding(void **state)
     OrtIoBinding *binding;
     size_t n, *lengths;
     char *names;
-    void *p;
+    void *elements;
 
     (void)state;
     ok(api->CreateIoBinding(session, &binding));
@@ -705,8 +705,8 @@ static void test_binding(void **state)
     ok(api->AllocatorFree(allocator, names));
     ok(api->AllocatorFree(allocator, lengths));
     ok(api->GetBoundOutputValues(binding, allocator, &values, &n));
-    ok(api->GetTensorMutableData(values[1], &p));
-    assert_float_equal(((float *)p)[1], 3, 0);
+    ok(api->GetTensorMutableData(values[1], &elements));
+    assert_float_equal(((float *)elements)[1], 3, 0);
     for (size_t i = 0; i < n; i++)
         api->ReleaseValue(values[i]);
     ok(api->AllocatorFree(allocator, values));
@@ -727,12 +727,12 @@ static bool is_trace(const char *path)
 {
     char text[4096];
     FILE *file = fopen(path, "r");
-    size_t n;
+    size_t length;
 
     if (file == NULL)
         return false;
-    n = fread(text, 1, sizeof text - 1, file);
-    text[n] = '\0';
+    length = fread(text, 1, sizeof text - 1, file);
+    text[length] = '\0';
     (void)fclose(file);
     (void)unlink(path);
     return strstr(text, "\"ph\"") != NULL;
@@ -791,7 +791,7 @@ static void test_model_from_a_file_and_optimised(void **state)
     check_sum(session, 2);
     api->ReleaseSession(session);
     (void)unlink(optimised);
-    for (int i = 0; ours() && i < 2; i++) { /* the format of ONNX Runtime's own is none of ours */
+    for (int i = 0; ours() && i < 2; i++) { /* inlay does not write ONNX Runtime's own format */
         (void)snprintf(optimised, sizeof optimised, "%s.%s", path, i == 0 ? "ort" : "onnx");
         ok(api->CreateSessionOptions(&options));
         ok(api->SetOptimizedModelFilePath(options, optimised));
@@ -815,7 +815,7 @@ static void test_environments(void **state)
     ok(api->SetGlobalIntraOpNumThreads(threads, 1));
     ok(api->SetGlobalInterOpNumThreads(threads, 1));
     ok(api->SetGlobalSpinControl(threads, 0));
-    if (ours()) { /* a process has one environment, and theirs has no pool yet */
+    if (ours()) { /* a process has one environment, and that of ONNX Runtime has no thread pool yet */
         ok(api->CreateEnvWithGlobalThreadPools(ORT_LOGGING_LEVEL_FATAL, "other", threads, &other));
         session = open_add(NULL);
         check_sum(session, 1);

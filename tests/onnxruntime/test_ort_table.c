@@ -1,4 +1,4 @@
-/* The table: its order, versions, and what entries answer that are not here. */
+/* The table: its order, its versions, and the results of entries that are not implemented. */
 #include "ort_test.h"
 #include <stddef.h>
 
@@ -30,7 +30,7 @@ static size_t place_of(const char *name)
     return 0;
 }
 
-/* Where versions of the interface ended, as their headers assert it. */
+/* The last entries of the interface's versions, as its headers assert them. */
 static void test_order(void **state)
 {
     static const struct {
@@ -73,8 +73,8 @@ static void test_versions(void **state)
 {
     (void)state;
     assert_string_equal(base->GetVersionString(), "1.30.0");
-    for (uint32_t v = 1; v <= ORT_VERSION_MINOR; v++)
-        assert_ptr_equal(base->GetApi(v), api);
+    for (uint32_t version = 1; version <= ORT_VERSION_MINOR; version++)
+        assert_ptr_equal(base->GetApi(version), api);
     assert_null(base->GetApi(0));
     assert_null(base->GetApi(ORT_VERSION_MINOR + 1));
 }
@@ -89,7 +89,7 @@ static void test_no_entry_is_null(void **state)
     }
 }
 
-/* Ours only: theirs takes the arguments seriously. */
+/* Only for inlay: ONNX Runtime would use the arguments. */
 static void test_absent_entries_say_so(void **state)
 {
     size_t absent = 0;
@@ -122,7 +122,7 @@ static void test_accepted_entries_succeed(void **state)
     }
 }
 
-/* The tables that the table leads to are full as well. */
+/* The further tables have no NULL entries, either. */
 static void test_inner_tables(void **state)
 {
     const void *tables[] = { api->GetModelEditorApi(), api->GetCompileApi(), api->GetInteropApi(), api->GetEpApi() };
@@ -137,7 +137,7 @@ static void test_inner_tables(void **state)
         }
 }
 
-/* Programs name the release that they were linked to. */
+/* Programs require the symbol version of the release that they were linked to. */
 static void test_symbol_versions(void **state)
 {
     static const char *const versions[] = {
@@ -160,18 +160,18 @@ static void test_symbol_versions(void **state)
     }
 }
 
-/* What README.md says of the numbers of entries. */
+/* The numbers of entries in README.md are correct. */
 static void test_readme(void **state)
 {
     static const char *const states[] = { "WORKS", "KEPT", "ACCEPTED", "NOTHING", "ABSENT" };
     FILE *file = fopen(INLAY_SOURCE_DIR "/sdk/bindings/onnxruntime/README.md", "r");
     char text[20000];
-    size_t n;
+    size_t length;
 
     (void)state;
     assert_non_null(file);
-    n = fread(text, 1, sizeof text - 1, file);
-    text[n] = '\0';
+    length = fread(text, 1, sizeof text - 1, file);
+    text[length] = '\0';
     (void)fclose(file);
     for (size_t state_index = 0; state_index < sizeof states / sizeof states[0]; state_index++) {
         char row[64];

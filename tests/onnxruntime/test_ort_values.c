@@ -1,4 +1,4 @@
-/* Values, types, memory and lists of pairs, without a session. */
+/* Values, types, memory and key-value lists, without a session. */
 #include "ort_test.h"
 
 enum { FLOAT = 1, INT32 = 6, INT64 = 7, STRING = 8, FLOAT16 = 10, DOUBLE = 11 };
@@ -17,19 +17,19 @@ static void check_shape(const OrtValue *value, int type, size_t rank, const int6
 {
     OrtTensorTypeAndShapeInfo *info;
     int64_t got[8];
-    size_t n;
-    int t;
+    size_t got_count;
+    int kind;
 
     ok(api->GetTensorTypeAndShape(value, &info));
-    ok(api->GetTensorElementType(info, &t));
-    assert_int_equal(t, type);
-    ok(api->GetDimensionsCount(info, &n));
-    assert_int_equal(n, rank);
+    ok(api->GetTensorElementType(info, &kind));
+    assert_int_equal(kind, type);
+    ok(api->GetDimensionsCount(info, &got_count));
+    assert_int_equal(got_count, rank);
     ok(api->GetDimensions(info, got, rank));
     for (size_t i = 0; i < rank; i++)
         assert_int_equal(got[i], dims[i]);
-    ok(api->GetTensorShapeElementCount(info, &n));
-    assert_int_equal(n, count);
+    ok(api->GetTensorShapeElementCount(info, &got_count));
+    assert_int_equal(got_count, count);
     assert_true(api->TensorTypeAndShape_HasShape(info));
     api->ReleaseTensorTypeAndShapeInfo(info);
 }
@@ -42,27 +42,28 @@ static void test_tensor_over_the_programs_memory(void **state)
     const OrtMemoryInfo *where;
     const int64_t *shape;
     const char *name;
-    size_t n;
+    size_t count;
     int yes;
-    void *p;
+    void *elements;
 
     (void)state;
     ok(api->IsTensor(value, &yes));
     assert_int_equal(yes, 1);
     ok(api->HasValue(value, &yes));
     assert_int_equal(yes, 1);
-    ok(api->GetTensorMutableData(value, &p));
-    assert_ptr_equal(p, data);
-    ok(api->GetTensorData(value, (const void **)&p));
-    assert_ptr_equal(p, data);
-    ok(api->TensorAt(value, place, 2, &p));
-    assert_ptr_equal(p, data + 5);
-    fails(api->TensorAt(value, beyond, 2, &p), ORT_INVALID_ARGUMENT, "invalid location range");
-    fails(api->TensorAt(value, place, 1, &p), ORT_INVALID_ARGUMENT, "location dimensions do not match shape size");
-    ok(api->GetTensorSizeInBytes(value, &n));
-    assert_int_equal(n, sizeof data);
-    ok(api->GetTensorElementTypeAndShapeDataReference(value, &yes, &shape, &n));
-    assert_true(yes == FLOAT && n == 2 && shape[1] == 3);
+    ok(api->GetTensorMutableData(value, &elements));
+    assert_ptr_equal(elements, data);
+    ok(api->GetTensorData(value, (const void **)&elements));
+    assert_ptr_equal(elements, data);
+    ok(api->TensorAt(value, place, 2, &elements));
+    assert_ptr_equal(elements, data + 5);
+    fails(api->TensorAt(value, beyond, 2, &elements), ORT_INVALID_ARGUMENT, "invalid location range");
+    fails(api->TensorAt(value, place, 1, &elements), ORT_INVALID_ARGUMENT,
+          "location dimensions do not match shape size");
+    ok(api->GetTensorSizeInBytes(value, &count));
+    assert_int_equal(count, sizeof data);
+    ok(api->GetTensorElementTypeAndShapeDataReference(value, &yes, &shape, &count));
+    assert_true(yes == FLOAT && count == 2 && shape[1] == 3);
     ok(api->GetTensorMemoryInfo(value, &where));
     ok(api->MemoryInfoGetName(where, &name));
     assert_string_equal(name, "Cpu");
@@ -96,7 +97,7 @@ static void test_tensors_that_cannot_be(void **state)
     assert_null(value);
 }
 
-/* Every element type that the interface numbers. */
+/* Every element type with a number in the interface. */
 static void test_element_types(void **state)
 {
     static const int64_t dims[] = { 3 };
@@ -106,7 +107,7 @@ static void test_element_types(void **state)
         OrtValue *value = NULL;
 
         if ((type == 14 || type == 15 || type > 23) && !ours())
-            continue; /* complex numbers and the newest types are numbered there, and not much more */
+            continue; /* ONNX Runtime hardly supports complex numbers and the newest types */
 
         ok(api->CreateTensorAsOrtValue(allocator, dims, 1, type, &value));
         check_shape(value, type, 1, dims, 3);
@@ -128,11 +129,11 @@ static void *own_alloc(OrtAllocator *self, size_t bytes)
     held++;
     return aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
-static void own_free(OrtAllocator *self, void *p)
+static void own_free(OrtAllocator *self, void *elements)
 {
     (void)self;
-    held -= p != NULL;
-    free(p);
+    held -= elements != NULL;
+    free(elements);
 }
 static OrtAllocator own = { .version = 16, .Alloc = own_alloc, .Free = own_free, .Info = own_info };
 
@@ -140,20 +141,20 @@ static void test_allocator_of_the_program(void **state)
 {
     static const int64_t dims[] = { 4, 2 };
     OrtValue *value = NULL;
-    void *p, *q;
+    void *elements, *q;
 
     (void)state;
     ok(api->CreateTensorAsOrtValue(&own, dims, 2, FLOAT, &value));
     assert_int_equal(held, 1);
-    ok(api->GetTensorMutableData(value, &p));
-    memset(p, 0, 32);
+    ok(api->GetTensorMutableData(value, &elements));
+    memset(elements, 0, 32);
     api->ReleaseValue(value);
     assert_int_equal(held, 0);
 
     q = own_alloc(&own, 32);
     ok(api->CreateTensorWithDataAndDeleterAsOrtValue(&own, q, 32, dims, 2, FLOAT, &value));
-    ok(api->GetTensorMutableData(value, &p));
-    assert_ptr_equal(p, q);
+    ok(api->GetTensorMutableData(value, &elements));
+    assert_ptr_equal(elements, q);
     check_shape(value, FLOAT, 2, dims, 8);
     api->ReleaseValue(value);
     assert_int_equal(held, 0);
@@ -163,19 +164,19 @@ static void test_default_allocator(void **state)
 {
     const OrtMemoryInfo *info;
     OrtKeyValuePairs *stats;
-    void *p;
-    int n;
+    void *elements;
+    int number;
 
     (void)state;
-    ok(api->AllocatorAlloc(allocator, 100, &p));
-    memset(p, 1, 100);
-    ok(api->AllocatorFree(allocator, p));
+    ok(api->AllocatorAlloc(allocator, 100, &elements));
+    memset(elements, 1, 100);
+    ok(api->AllocatorFree(allocator, elements));
     ok(api->AllocatorGetInfo(allocator, &info));
-    ok(api->MemoryInfoGetType(info, &n));
-    ok(api->MemoryInfoGetId(info, &n));
-    assert_int_equal(n, 0);
-    ok(api->MemoryInfoGetMemType(info, &n));
-    assert_int_equal(n, ORT_MEM_DEFAULT);
+    ok(api->MemoryInfoGetType(info, &number));
+    ok(api->MemoryInfoGetId(info, &number));
+    assert_int_equal(number, 0);
+    ok(api->MemoryInfoGetMemType(info, &number));
+    assert_int_equal(number, ORT_MEM_DEFAULT);
     if (ours()) {
         ok(api->AllocatorGetStats(allocator, &stats));
         api->ReleaseKeyValuePairs(stats);
@@ -185,18 +186,18 @@ static void test_default_allocator(void **state)
 static void test_memory_info(void **state)
 {
     OrtMemoryInfo *a, *b, *info;
-    int n;
+    int number;
 
     (void)state;
     ok(api->CreateMemoryInfo("Cpu", ORT_ARENA_ALLOCATOR, 0, ORT_MEM_DEFAULT, &a));
     ok(api->CreateCpuMemoryInfo(ORT_ARENA_ALLOCATOR, ORT_MEM_DEFAULT, &b));
     ok(api->CreateCpuMemoryInfo(ORT_DEVICE_ALLOCATOR, ORT_MEM_DEFAULT, &info));
-    ok(api->CompareMemoryInfo(a, b, &n));
-    assert_int_equal(n, 0);
-    ok(api->CompareMemoryInfo(a, info, &n));
-    assert_int_not_equal(n, 0);
-    api->MemoryInfoGetDeviceType(a, &n);
-    assert_int_equal(n, 0);
+    ok(api->CompareMemoryInfo(a, b, &number));
+    assert_int_equal(number, 0);
+    ok(api->CompareMemoryInfo(a, info, &number));
+    assert_int_not_equal(number, 0);
+    api->MemoryInfoGetDeviceType(a, &number);
+    assert_int_equal(number, 0);
     assert_int_equal(api->MemoryInfoGetDeviceMemType(a), 0);
     assert_int_equal(api->MemoryInfoGetVendorId(a), 0);
     api->ReleaseMemoryInfo(a);
@@ -208,29 +209,29 @@ static void test_memory_info(void **state)
     api->ReleaseMemoryInfo(a);
 }
 
-/* ------------------------------------------------------------------ texts */
+/* ------------------------------------------------------------------ strings */
 
 static void test_strings(void **state)
 {
     static const int64_t dims[] = { 3 };
     static const char *const texts[] = { "one", "", "three" };
-    size_t offsets[3], n;
+    size_t offsets[3], count;
     char all[16], *room;
     OrtValue *value = NULL;
 
     (void)state;
     ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &value));
     ok(api->FillStringTensor(value, texts, 3));
-    ok(api->GetStringTensorDataLength(value, &n));
-    assert_int_equal(n, 8);
-    ok(api->GetStringTensorContent(value, all, n, offsets, 3));
+    ok(api->GetStringTensorDataLength(value, &count));
+    assert_int_equal(count, 8);
+    ok(api->GetStringTensorContent(value, all, count, offsets, 3));
     assert_memory_equal(all, "onethree", 8);
     assert_true(offsets[0] == 0 && offsets[1] == 3 && offsets[2] == 3);
     fails(api->GetStringTensorContent(value, all, 7, offsets, 3), ORT_FAIL, "");
     fails(api->GetStringTensorContent(value, all, 8, offsets, 2), ORT_FAIL, "");
     ok(api->FillStringTensorElement(value, "two", 1));
-    ok(api->GetStringTensorElementLength(value, 1, &n));
-    assert_int_equal(n, 3);
+    ok(api->GetStringTensorElementLength(value, 1, &count));
+    assert_int_equal(count, 3);
     ok(api->GetStringTensorElement(value, 3, 1, all));
     assert_memory_equal(all, "two", 3);
     ok(api->GetResizedStringTensorElementBuffer(value, 0, 4, &room));
@@ -238,9 +239,9 @@ static void test_strings(void **state)
     ok(api->GetStringTensorElement(value, 4, 0, all));
     assert_memory_equal(all, "four", 4);
     fails(api->FillStringTensor(value, texts, 2), ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
-    fails(api->GetStringTensorElementLength(value, 3, &n), ORT_INVALID_ARGUMENT, "index is out of bounds");
+    fails(api->GetStringTensorElementLength(value, 3, &count), ORT_INVALID_ARGUMENT, "index is out of bounds");
     fails(api->FillStringTensorElement(value, "x", 3), ORT_INVALID_ARGUMENT, "index is out of bounds");
-    fails(api->GetTensorSizeInBytes(value, &n), ORT_INVALID_ARGUMENT, "tring tensors are not supported");
+    fails(api->GetTensorSizeInBytes(value, &count), ORT_INVALID_ARGUMENT, "tring tensors are not supported");
     api->ReleaseValue(value);
 }
 
@@ -254,28 +255,28 @@ static void test_sequences(void **state)
     OrtValue *list = NULL, *item = NULL;
     const OrtSequenceTypeInfo *sequence;
     OrtTypeInfo *type, *element;
-    size_t n;
-    void *p;
-    int t;
+    size_t count;
+    void *elements;
+    int kind;
 
     (void)state;
     ok(api->CreateValue(items, 2, ONNX_TYPE_SEQUENCE, &list));
-    api->ReleaseValue((OrtValue *)(uintptr_t)items[0]); /* the list holds them */
+    api->ReleaseValue((OrtValue *)(uintptr_t)items[0]); /* the list has references */
     api->ReleaseValue((OrtValue *)(uintptr_t)items[1]);
-    ok(api->GetValueCount(list, &n));
-    assert_int_equal(n, 2);
+    ok(api->GetValueCount(list, &count));
+    assert_int_equal(count, 2);
     ok(api->GetValue(list, 1, allocator, &item));
-    ok(api->GetTensorMutableData(item, &p));
-    assert_float_equal(((float *)p)[1], 4, 0);
+    ok(api->GetTensorMutableData(item, &elements));
+    assert_float_equal(((float *)elements)[1], 4, 0);
     api->ReleaseValue(item);
     fails(api->GetValue(list, 2, allocator, &item), ORT_FAIL, "");
-    ok(api->GetValueType(list, &t));
-    assert_int_equal(t, ONNX_TYPE_SEQUENCE);
+    ok(api->GetValueType(list, &kind));
+    assert_int_equal(kind, ONNX_TYPE_SEQUENCE);
     ok(api->GetTypeInfo(list, &type));
     ok(api->CastTypeInfoToSequenceTypeInfo(type, &sequence));
     ok(api->GetSequenceElementType(sequence, &element));
-    ok(api->GetOnnxTypeFromTypeInfo(element, &t));
-    assert_int_equal(t, ONNX_TYPE_TENSOR);
+    ok(api->GetOnnxTypeFromTypeInfo(element, &kind));
+    assert_int_equal(kind, ONNX_TYPE_TENSOR);
     api->ReleaseTypeInfo(element);
     api->ReleaseTypeInfo(type);
     api->ReleaseValue(list);
@@ -292,22 +293,22 @@ static void test_maps(void **state)
     const OrtMapTypeInfo *map_type;
     OrtValue *map = NULL, *part;
     OrtTypeInfo *type, *inner;
-    size_t n;
-    void *p;
-    int t;
+    size_t count;
+    void *elements;
+    int kind;
 
     (void)state;
     ok(api->CreateValue(parts, 2, ONNX_TYPE_MAP, &map));
-    ok(api->GetValueCount(map, &n));
-    assert_int_equal(n, 2);
+    ok(api->GetValueCount(map, &count));
+    assert_int_equal(count, 2);
     ok(api->GetValue(map, 0, allocator, &part));
-    ok(api->GetTensorMutableData(part, &p));
-    assert_true(((int64_t *)p)[0] == 7 && ((int64_t *)p)[1] == 9);
+    ok(api->GetTensorMutableData(part, &elements));
+    assert_true(((int64_t *)elements)[0] == 7 && ((int64_t *)elements)[1] == 9);
     api->ReleaseValue(part);
     ok(api->GetTypeInfo(map, &type));
     ok(api->CastTypeInfoToMapTypeInfo(type, &map_type));
-    ok(api->GetMapKeyType(map_type, &t));
-    assert_int_equal(t, INT64);
+    ok(api->GetMapKeyType(map_type, &kind));
+    assert_int_equal(kind, INT64);
     ok(api->GetMapValueType(map_type, &inner));
     api->ReleaseTypeInfo(inner);
     api->ReleaseTypeInfo(type);
@@ -325,31 +326,31 @@ static void test_sparse(void **state)
                          outer[] = { 0, 1, 2, 2 };
     static const float values[] = { 1.5f, 2.5f };
     OrtTensorTypeAndShapeInfo *info;
-    const void *p;
+    const void *elements;
     OrtValue *value;
-    size_t n;
-    int t;
+    size_t count;
+    int kind;
 
     (void)state;
     ok(api->CreateSparseTensorAsOrtValue(allocator, dims, 2, FLOAT, &value));
-    ok(api->IsSparseTensor(value, &t));
-    assert_int_equal(t, 1);
-    ok(api->IsTensor(value, &t));
-    assert_int_equal(t, 0);
+    ok(api->IsSparseTensor(value, &kind));
+    assert_int_equal(kind, 1);
+    ok(api->IsTensor(value, &kind));
+    assert_int_equal(kind, 0);
     ok(api->FillSparseTensorCoo(value, cpu(), values_dims, 1, values, coo, 2));
-    ok(api->GetSparseTensorFormat(value, &t));
-    assert_int_equal(t, ORT_SPARSE_COO);
-    ok(api->GetSparseTensorValues(value, &p));
-    assert_float_equal(((const float *)p)[1], 2.5f, 0);
-    ok(api->GetSparseTensorIndices(value, ORT_SPARSE_COO_INDICES, &n, &p));
-    assert_true(n == 2 && ((const int64_t *)p)[1] == 5);
+    ok(api->GetSparseTensorFormat(value, &kind));
+    assert_int_equal(kind, ORT_SPARSE_COO);
+    ok(api->GetSparseTensorValues(value, &elements));
+    assert_float_equal(((const float *)elements)[1], 2.5f, 0);
+    ok(api->GetSparseTensorIndices(value, ORT_SPARSE_COO_INDICES, &count, &elements));
+    assert_true(count == 2 && ((const int64_t *)elements)[1] == 5);
     ok(api->GetSparseTensorIndicesTypeShape(value, ORT_SPARSE_COO_INDICES, &info));
-    ok(api->GetTensorElementType(info, &t));
-    assert_int_equal(t, INT64);
+    ok(api->GetTensorElementType(info, &kind));
+    assert_int_equal(kind, INT64);
     api->ReleaseTensorTypeAndShapeInfo(info);
     ok(api->GetSparseTensorValuesTypeAndShape(value, &info));
-    ok(api->GetTensorShapeElementCount(info, &n));
-    assert_int_equal(n, 2);
+    ok(api->GetTensorShapeElementCount(info, &count));
+    assert_int_equal(count, 2);
     api->ReleaseTensorTypeAndShapeInfo(info);
     check_shape(value, FLOAT, 2, dims, 9);
     api->ReleaseValue(value);
@@ -357,29 +358,29 @@ static void test_sparse(void **state)
     ok(api->CreateSparseTensorWithValuesAsOrtValue(cpu(), (void *)(uintptr_t)values, dims, 2, values_dims, 1, FLOAT,
                                                    &value));
     ok(api->UseCsrIndices(value, (int64_t *)(uintptr_t)inner, 2, (int64_t *)(uintptr_t)outer, 4));
-    ok(api->GetSparseTensorIndices(value, ORT_SPARSE_CSR_OUTER_INDICES, &n, &p));
-    assert_true(n == 4 && p == outer);
-    ok(api->GetSparseTensorValues(value, &p));
-    assert_ptr_equal(p, values);
+    ok(api->GetSparseTensorIndices(value, ORT_SPARSE_CSR_OUTER_INDICES, &count, &elements));
+    assert_true(count == 4 && elements == outer);
+    ok(api->GetSparseTensorValues(value, &elements));
+    assert_ptr_equal(elements, values);
     api->ReleaseValue(value);
 }
 
-/* ------------------------------------------------------------------ types made by programs; pairs */
+/* ------------------------------------------------------------------ types created by programs; key-value lists */
 
 static void test_shapes_made_by_programs(void **state)
 {
     static const int64_t dims[] = { 4, -1 };
     const char *names[2] = { "", "n" }, *got[2];
     OrtTensorTypeAndShapeInfo *info;
-    size_t n;
+    size_t count;
 
     (void)state;
     ok(api->CreateTensorTypeAndShapeInfo(&info));
     ok(api->SetTensorElementType(info, DOUBLE));
     ok(api->SetDimensions(info, dims, 2));
     ok(api->SetSymbolicDimensions(info, names, 2));
-    ok(api->GetDimensionsCount(info, &n));
-    assert_int_equal(n, 2);
+    ok(api->GetDimensionsCount(info, &count));
+    assert_int_equal(count, 2);
     ok(api->GetSymbolicDimensions(info, got, 2));
     assert_string_equal(got[1], "n");
     api->ReleaseTensorTypeAndShapeInfo(info);
@@ -389,7 +390,7 @@ static void test_pairs(void **state)
 {
     const char *const *keys, *const *values;
     OrtKeyValuePairs *pairs;
-    size_t n;
+    size_t count;
 
     (void)state;
     api->CreateKeyValuePairs(&pairs);
@@ -399,8 +400,8 @@ static void test_pairs(void **state)
     assert_string_equal(api->GetKeyValue(pairs, "a"), "3");
     assert_null(api->GetKeyValue(pairs, "c"));
     api->RemoveKeyValuePair(pairs, "a");
-    api->GetKeyValuePairs(pairs, &keys, &values, &n);
-    assert_int_equal(n, 1);
+    api->GetKeyValuePairs(pairs, &keys, &values, &count);
+    assert_int_equal(count, 1);
     assert_string_equal(keys[0], "b");
     assert_string_equal(values[0], "2");
     api->ReleaseKeyValuePairs(pairs);
@@ -413,20 +414,20 @@ static void test_attributes_made_by_programs(void **state)
     OrtOpAttr *attribute;
     int64_t got[2];
     char text[8];
-    size_t n;
-    int t;
+    size_t count;
+    int kind;
 
     (void)state;
     ok(api->CreateOpAttr("axes", ints, 2, ORT_OP_ATTR_INTS, &attribute));
-    ok(api->ReadOpAttr(attribute, ORT_OP_ATTR_INTS, got, sizeof got, &n));
-    assert_true(n == sizeof got && got[1] == -4);
-    fails(api->ReadOpAttr(attribute, ORT_OP_ATTR_INTS, got, 8, &n), ORT_INVALID_ARGUMENT, "not large enough");
-    ok(api->OpAttr_GetType(attribute, &t));
-    assert_int_equal(t, ORT_OP_ATTR_INTS);
+    ok(api->ReadOpAttr(attribute, ORT_OP_ATTR_INTS, got, sizeof got, &count));
+    assert_true(count == sizeof got && got[1] == -4);
+    fails(api->ReadOpAttr(attribute, ORT_OP_ATTR_INTS, got, 8, &count), ORT_INVALID_ARGUMENT, "not large enough");
+    ok(api->OpAttr_GetType(attribute, &kind));
+    assert_int_equal(kind, ORT_OP_ATTR_INTS);
     api->ReleaseOpAttr(attribute);
     ok(api->CreateOpAttr("names", texts, 2, ORT_OP_ATTR_STRINGS, &attribute));
-    ok(api->ReadOpAttr(attribute, ORT_OP_ATTR_STRINGS, text, sizeof text, &n));
-    assert_true(n == 5 && memcmp(text, "a\0bc", 5) == 0);
+    ok(api->ReadOpAttr(attribute, ORT_OP_ATTR_STRINGS, text, sizeof text, &count));
+    assert_true(count == 5 && memcmp(text, "a\0bc", 5) == 0);
     api->ReleaseOpAttr(attribute);
 }
 
@@ -450,16 +451,16 @@ static void test_devices_and_providers(void **state)
 {
     const OrtEpDevice *const *devices;
     char **names;
-    size_t n;
-    int count;
+    size_t count;
+    int provider_count;
 
     (void)state;
-    ok(api->GetAvailableProviders(&names, &count));
+    ok(api->GetAvailableProviders(&names, &provider_count));
+    assert_true(provider_count >= 1);
+    assert_string_equal(names[provider_count - 1], "CPUExecutionProvider");
+    ok(api->ReleaseAvailableProviders(names, provider_count));
+    ok(api->GetEpDevices(env, &devices, &count));
     assert_true(count >= 1);
-    assert_string_equal(names[count - 1], "CPUExecutionProvider");
-    ok(api->ReleaseAvailableProviders(names, count));
-    ok(api->GetEpDevices(env, &devices, &n));
-    assert_true(n >= 1);
     assert_string_equal(api->EpDevice_EpName(devices[0]), "CPUExecutionProvider");
     assert_int_equal(api->HardwareDevice_Type(api->EpDevice_Device(devices[0])), 0);
 }

@@ -292,7 +292,7 @@ class Operators(unittest.TestCase):
         self.assertIn("ZeroDivisionError: nothing to divide", str(caught.exception))
         self.assertTrue(caught.exception.node)
         self.assertEqual(session.run([np.float32([[1, 2]])])["y"].tolist(), [1, 2])
-        with self.assertRaisesRegex(ValueError, "there already"):
+        with self.assertRaisesRegex(ValueError, "already exists"):
             inlay.operator("test.python::Scale", "X:T -> Y:T; T=float")(scale)
         with self.assertRaisesRegex(ValueError, "DOMAIN::NAME"):
             inlay.operator("Scale", "X:T -> Y:T; T=float")

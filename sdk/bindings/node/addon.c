@@ -1,4 +1,4 @@
-/* The native half of the npm package: what index.js calls. */
+/* The native part of the npm package: the functions that index.js calls. */
 #include "addon.h"
 
 static napi_value version(napi_env env, napi_callback_info info)

@@ -1,4 +1,4 @@
-/* The native half of the npm package. index.js sees
+/* The native part of the npm package. It exports to index.js:
  *
  *     createSession(path | Uint8Array, [[name, value], ...]) -> Promise<session>
  *     describe(session)  -> { inputs: [...], outputs: [...] }
@@ -6,20 +6,20 @@
  *     release(session)
  *     version()
  *
- * kind is an element type's number in ONNX; data a typed array, or an array of texts. The memory of typed arrays is
- * used where it lies, and that of results is the runtime's, freed when JavaScript no longer needs it. */
+ * kind is the number of an element type in ONNX; data is a typed array, or an array of strings. Typed arrays are used
+ * without a copy. Results are in memory of the runtime, freed when JavaScript no longer needs it. */
 #ifndef INLAY_NODE_ADDON_H
 #define INLAY_NODE_ADDON_H
 #include "inlay/inlay.h"
 #include <node_api.h>
 #include <pthread.h>
 
-/* js.c: JavaScript's values. What cannot be made is NULL, what cannot be read as said. */
+/* js.c: JavaScript values. Functions that create a value return NULL on failure. */
 napi_value js_throw(napi_env env, const char *text);              /* returns NULL */
-napi_value js_error(napi_env env, const inlay_diag *diag);        /* an Error with inlay's sentence and code */
-char *js_get_text(napi_env env, napi_value value, size_t *bytes); /* to free; NULL: no string. bytes may be NULL */
+napi_value js_error(napi_env env, const inlay_diag *diag);        /* an Error with inlay's message and code */
+char *js_get_text(napi_env env, napi_value value, size_t *bytes); /* caller frees; NULL: no string. bytes may be NULL */
 napi_value js_element(napi_env env, napi_value array, uint32_t i);
-uint32_t js_length(napi_env env, napi_value array); /* 0 of what is no array */
+uint32_t js_length(napi_env env, napi_value array); /* 0 if it is not an array */
 void js_put(napi_env env, napi_value object, const char *name, napi_value value);
 napi_value js_text(napi_env env, const char *text, size_t bytes);
 napi_value js_number(napi_env env, double number);
@@ -28,7 +28,7 @@ napi_value js_number(napi_env env, double number);
 enum { MOST_IDLE = 64 };
 
 struct session {
-    uint32_t references; /* of JavaScript, and of runs under way; atomic */
+    uint32_t references; /* of JavaScript, and of active runs; atomic */
     uint32_t released;   /* atomic */
     inlay_session *session;
     void *bytes;
@@ -42,7 +42,7 @@ napi_value session_describe(napi_env env, napi_callback_info info);
 napi_value session_release(napi_env env, napi_callback_info info);
 struct session *session_of(napi_env env, napi_value value); /* borrowed; NULL: no session */
 void session_unref(struct session *session);
-/* A context for one run, on any thread; NULL where it fails. */
+/* Returns a context for one run, on any thread; NULL on failure. */
 inlay_status session_take_context(struct session *session, inlay_context **out, inlay_diag *diag);
 void session_give_context(struct session *session, inlay_context *context);
 
@@ -50,13 +50,13 @@ void session_give_context(struct session *session, inlay_context *context);
 struct feed {
     uint32_t index;
     inlay_value *value;
-    napi_ref memory; /* of a typed array, until the run is over */
+    napi_ref memory; /* keeps the typed array until the run ends */
 };
 
-/* From [index, kind, data, dims]. value and memory are the caller's to free, after a failure, too. */
+/* Reads [index, kind, data, dims]. The caller releases value and memory, also after a failure. */
 inlay_status feed_read(napi_env env, napi_value from, struct feed *feed, inlay_diag *diag);
 
-/* result.c: [kind, data, dims] of a tensor. */
+/* result.c: creates [kind, data, dims] of a tensor. */
 napi_value result_make(napi_env env, inlay_value *value);
 
 /* run.c */

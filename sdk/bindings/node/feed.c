@@ -1,4 +1,4 @@
-/* What a run is given: texts are copied, typed arrays are used where they lie. */
+/* Inputs of a run: strings are copied, typed arrays are used without a copy. */
 #include "addon.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +9,15 @@ static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, con
     uint32_t count = js_length(env, data);
     inlay_str *texts = calloc((size_t)count + 1, sizeof *texts);
     inlay_status status = INLAY_OK;
-    int64_t want = 1;
+    int64_t element_count = 1;
 
     for (uint32_t d = 0; d < rank; d++)
-        want *= dims[d];
+        element_count *= dims[d];
     if (texts == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u texts", count);
-    if (want != (int64_t)count)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%u texts for a tensor of %lld", count, (long long)want);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u strings", count);
+    if (element_count != (int64_t)count)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%u strings for a tensor of %lld elements", count,
+                            (long long)element_count);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
         size_t bytes = 0;
 
@@ -43,24 +44,24 @@ inlay_status feed_read(napi_env env, napi_value from, struct feed *feed, inlay_d
     napi_typedarray_type type;
     bool is_array = false;
     int32_t dtype = 0;
-    void *p;
+    void *elements;
 
     if (napi_get_value_uint32(env, js_element(env, from, 0), &feed->index) != napi_ok ||
         napi_get_value_int32(env, js_element(env, from, 1), &dtype) != napi_ok || rank > INLAY_MAX_RANK)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a feed is [index, kind, data, dims]");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a feed must be [index, kind, data, dims]");
     for (uint32_t d = 0; d < rank; d++)
         if (napi_get_value_int64(env, js_element(env, list, d), &dims[d]) != napi_ok)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dims[%u] is not a number", d);
     if (dtype == INLAY_STRING)
         return read_texts(env, data, rank, dims, feed, diag);
     if (napi_is_typedarray(env, data, &is_array) != napi_ok || !is_array ||
-        napi_get_typedarray_info(env, data, &type, &length, &p, &memory, &offset) != napi_ok)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the data of a tensor is a typed array");
+        napi_get_typedarray_info(env, data, &type, &length, &elements, &memory, &offset) != napi_ok)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the data of a tensor must be a typed array");
     bytes = length * (type == napi_float64_array || type == napi_bigint64_array || type == napi_biguint64_array ? 8
                       : type == napi_float32_array || type == napi_int32_array || type == napi_uint32_array     ? 4
                       : type == napi_int16_array || type == napi_uint16_array                                   ? 2
                                                                                                                 : 1);
     if (napi_create_reference(env, data, 1, &feed->memory) != napi_ok)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reference");
-    return inlay_value_borrow(dtype, rank, dims, p, bytes, &feed->value, diag);
+    return inlay_value_borrow(dtype, rank, dims, elements, bytes, &feed->value, diag);
 }

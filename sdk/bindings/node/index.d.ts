@@ -6,11 +6,11 @@ export type TypedArray = Float32Array | Float64Array | Uint8Array | Int8Array | 
   Uint32Array | BigInt64Array | BigUint64Array;
 export type Data = TypedArray | string[];
 
-/** A tensor over the memory of a typed array, which runs read where it lies. */
+/** A tensor over the memory of a typed array, which runs read without a copy. */
 export class Tensor {
-  /** Data of the type; int64 and uint64 take numbers and bigints, bool takes booleans and bytes. */
+  /** Elements of the type; int64 and uint64 accept numbers and bigints, bool accepts booleans and bytes. */
   constructor(type: Type, data: Data | readonly (number | bigint | boolean)[], dims?: readonly number[]);
-  /** The type follows from the data. */
+  /** The type is inferred from the data. */
   constructor(data: TypedArray | readonly string[] | readonly boolean[], dims?: readonly number[]);
   readonly type: Type;
   readonly data: Data;
@@ -22,7 +22,7 @@ export class Tensor {
   dispose(): void;
 }
 
-/** An input or output; shape has sizes and the names of symbols, type is undefined unless it is a tensor. */
+/** An input or output. shape has sizes and symbol names; type is undefined for values other than tensors. */
 export interface ValueMetadata {
   readonly name: string;
   readonly isTensor: boolean;
@@ -37,14 +37,14 @@ export interface SessionOptions {
   freeDimensionOverrides?: { readonly [name: string]: number };
   /** Options of inlay by name: `{ precision: 'strict', providers: 'cpu,reference' }`. */
   inlay?: { readonly [name: string]: string | number | boolean | readonly (string | number)[] };
-  /** Others of onnxruntime-node are taken and have no meaning here. */
+  /** Other options of onnxruntime-node are accepted without effect. */
   [other: string]: unknown;
 }
 
 export interface RunOptions {
   /** Stops the run: it is rejected with code 'cancelled'. */
   signal?: AbortSignal;
-  /** Threads of this run, at most intraOpNumThreads; 0, or nothing: as many as these. */
+  /** Threads of this run, at most intraOpNumThreads; 0 or undefined: intraOpNumThreads. */
   maxThreads?: number;
   [other: string]: unknown;
 }
@@ -59,10 +59,10 @@ export class InferenceSession {
   static create(model: ArrayBufferLike | Uint8Array, options?: SessionOptions): Promise<InferenceSession>;
   static create(model: ArrayBufferLike, byteOffset: number, byteLength?: number, options?: SessionOptions):
     Promise<InferenceSession>;
-  /** Any number of runs may be under way. */
+  /** Any number of runs may be active at once. */
   run(feeds: Feeds, options?: RunOptions): Promise<Results>;
   run(feeds: Feeds, fetches: Fetches, options?: RunOptions): Promise<Results>;
-  /** Frees the session when no run needs it any more. */
+  /** Frees the session when the last active run ends. */
   release(): Promise<void>;
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];

@@ -2,10 +2,10 @@
 'use strict';
 const path = require('path');
 
-// The native half: what INLAY_NODE_ADDON names, or inlay.node beside this file.
+// The native part: the file given by INLAY_NODE_ADDON, or inlay.node next to this file.
 const native = require(process.env.INLAY_NODE_ADDON || path.join(__dirname, 'inlay.node'));
 
-// Element types: name here, number in ONNX, the typed array that holds them.
+// Element types: the name in JavaScript, the number in ONNX, the typed array.
 const TYPES = [
   ['float32', 1, Float32Array], ['uint8', 2, Uint8Array], ['int8', 3, Int8Array], ['uint16', 4, Uint16Array],
   ['int16', 5, Int16Array], ['int32', 6, Int32Array], ['int64', 7, BigInt64Array], ['string', 8, Array],
@@ -14,17 +14,17 @@ const TYPES = [
 ];
 const BY_NAME = new Map(TYPES.map(([name, number, array]) => [name, { name, number, array }]));
 const BY_NUMBER = new Map(TYPES.map(([name, number, array]) => [number, { name, number, array }]));
-// What data without a type is.
+// The element type of data given without a type.
 const BY_ARRAY = new Map(TYPES.filter(([name]) => !['bool', 'float16', 'bfloat16', 'uint4', 'int4', 'string'].includes(name))
   .map(([name, , array]) => [array, name]));
 const PACKED = new Set(['uint4', 'int4']);
 
 function elementsOf(dims) {
-  if (!Array.isArray(dims) && !ArrayBuffer.isView(dims)) throw new TypeError('dims is an array of numbers');
-  return Array.from(dims).reduce((count, d, i) => {
-    if (!Number.isSafeInteger(d)) throw new TypeError(`dims[${i}] must be an integer, got: ${d}`);
-    if (d < 0) throw new RangeError(`dims[${i}] must be a non-negative integer, got: ${d}`);
-    return count * d;
+  if (!Array.isArray(dims) && !ArrayBuffer.isView(dims)) throw new TypeError('dims must be an array of numbers');
+  return Array.from(dims).reduce((count, size, i) => {
+    if (!Number.isSafeInteger(size)) throw new TypeError(`dims[${i}] must be an integer, got: ${size}`);
+    if (size < 0) throw new RangeError(`dims[${i}] must be a non-negative integer, got: ${size}`);
+    return count * size;
   }, 1);
 }
 
@@ -36,7 +36,7 @@ function dataOf(type, data) {
     return data;
   }
   if (data instanceof known.array) return data;
-  if (ArrayBuffer.isView(data)) { // a view of the same memory under another name, such as Float16Array
+  if (ArrayBuffer.isView(data)) { // a view of the same memory with another type, such as Float16Array
     if (data.BYTES_PER_ELEMENT === known.array.BYTES_PER_ELEMENT && type !== 'float32' && type !== 'int32')
       return new known.array(data.buffer, data.byteOffset, data.length);
     throw new TypeError(`a ${type} tensor's data must be of type ${known.array.name}, not ${data.constructor.name}`);
@@ -60,7 +60,7 @@ function typeOf(data) {
 }
 
 class Tensor {
-  // (type, data, dims?) or (data, dims?)
+  // Arguments: (type, data, dims?) or (data, dims?)
   constructor(first, second, third) {
     const typed = typeof first === 'string';
     this.type = typed ? first : typeOf(first);
@@ -78,14 +78,14 @@ class Tensor {
   dispose() {}
 }
 
-// Options of onnxruntime-common that mean something here, then those of inlay: { inlay: { precision: 'strict' } }.
+// Options of onnxruntime-common that have a counterpart, then those of inlay: { inlay: { precision: 'strict' } }.
 const LEVELS = { disabled: '0', basic: '1', extended: '2', layout: '3', all: '99' };
 function settingsOf(options = {}) {
   const out = [];
   if (options.intraOpNumThreads > 0) out.push(['intra_threads', String(options.intraOpNumThreads)]);
   if (options.graphOptimizationLevel !== undefined) {
     if (!(options.graphOptimizationLevel in LEVELS))
-      throw new TypeError(`graphOptimizationLevel is one of ${Object.keys(LEVELS).join(', ')}`);
+      throw new TypeError(`graphOptimizationLevel must be one of ${Object.keys(LEVELS).join(', ')}`);
     out.push(['level', LEVELS[options.graphOptimizationLevel]]);
   }
   for (const [name, size] of Object.entries(options.freeDimensionOverrides || {})) out.push(['dim', `${name}?=${size}`]);
@@ -105,17 +105,17 @@ class InferenceSession {
   #outputs;
 
   constructor(handle) {
-    const told = native.describe(handle);
+    const description = native.describe(handle);
     this.#native = handle;
-    this.#inputs = told.inputs;
-    this.#outputs = told.outputs;
-    this.inputNames = told.inputs.map((i) => i.name);
-    this.outputNames = told.outputs.map((o) => o.name);
-    this.inputMetadata = told.inputs.map(metadata);
-    this.outputMetadata = told.outputs.map(metadata);
+    this.#inputs = description.inputs;
+    this.#outputs = description.outputs;
+    this.inputNames = description.inputs.map((input) => input.name);
+    this.outputNames = description.outputs.map((output) => output.name);
+    this.inputMetadata = description.inputs.map(metadata);
+    this.outputMetadata = description.outputs.map(metadata);
   }
 
-  // (path | ArrayBuffer | Uint8Array, options?) or (ArrayBuffer, offset, length?, options?)
+  // Arguments: (path | ArrayBuffer | Uint8Array, options?) or (ArrayBuffer, offset, length?, options?)
   static async create(model, ...rest) {
     let options = rest[rest.length - 1];
     if (typeof options !== 'object' || options === null) options = {};
@@ -132,12 +132,12 @@ class InferenceSession {
     if (index < 0) throw new Error(`the model has no input '${name}'; there are: ${this.inputNames.join(', ')}`);
     const type = tensor && BY_NAME.get(tensor.type);
     if (!type) throw new TypeError(`input '${name}' is not a tensor`);
-    // Programs give [1] where the model has a scalar, which onnxruntime-node takes.
+    // onnxruntime-node accepts the shape [1] for a scalar input.
     const dims = this.#inputs[index].scalar && tensor.size === 1 ? [] : Array.from(tensor.dims);
     return [index, type.number, dataOf(tensor.type, tensor.data), dims];
   }
 
-  // fetches: names, or an object whose values may be tensors to write to; without them all outputs.
+  // fetches: names, or an object whose values may be tensors that receive the outputs; by default all outputs.
   async run(feeds, fetches, options) {
     if (typeof feeds !== 'object' || feeds === null) throw new TypeError("'feeds' must be an object of tensors by input name");
     let names = this.outputNames, given = {};
@@ -162,7 +162,7 @@ class InferenceSession {
     const list = Object.entries(feeds).filter(([, tensor]) => tensor !== undefined && tensor !== null)
       .map(([name, tensor]) => this.#feed(name, tensor));
     const threads = options && options.maxThreads !== undefined ? options.maxThreads : 0;
-    if (!Number.isInteger(threads) || threads < 0 || threads > 0xffffffff) throw new TypeError("'maxThreads' is a number of threads");
+    if (!Number.isInteger(threads) || threads < 0 || threads > 0xffffffff) throw new TypeError("'maxThreads' must be a number of threads");
     const cancel = options && options.signal ? watch(options.signal) : undefined;
     let results;
     try {
@@ -193,7 +193,7 @@ class InferenceSession {
   endProfiling() {}
 }
 
-// An AbortSignal as a word that the run looks at.
+// Converts an AbortSignal to a word that the run polls.
 function watch(signal) {
   const word = new Uint32Array(1);
   const stop = () => { word[0] = 1; };

@@ -1,4 +1,4 @@
-/* JavaScript's values: texts, numbers, arrays, errors. */
+/* JavaScript values: strings, numbers, arrays, errors. */
 #include "addon.h"
 #include <stdlib.h>
 
@@ -21,35 +21,35 @@ napi_value js_error(napi_env env, const inlay_diag *diag)
 
 char *js_get_text(napi_env env, napi_value value, size_t *bytes)
 {
-    size_t n = 0;
+    size_t length = 0;
     char *text;
 
-    if (napi_get_value_string_utf8(env, value, NULL, 0, &n) != napi_ok)
+    if (napi_get_value_string_utf8(env, value, NULL, 0, &length) != napi_ok)
         return NULL;
-    text = malloc(n + 1);
-    if (text != NULL && napi_get_value_string_utf8(env, value, text, n + 1, &n) != napi_ok) {
+    text = malloc(length + 1);
+    if (text != NULL && napi_get_value_string_utf8(env, value, text, length + 1, &length) != napi_ok) {
         free(text);
         return NULL;
     }
     if (bytes != NULL)
-        *bytes = n;
+        *bytes = length;
     return text;
 }
 
-napi_value js_element(napi_env env, napi_value array, uint32_t i)
+napi_value js_element(napi_env env, napi_value array, uint32_t index)
 {
     napi_value value = NULL;
 
-    (void)napi_get_element(env, array, i, &value);
+    (void)napi_get_element(env, array, index, &value);
     return value;
 }
 
 uint32_t js_length(napi_env env, napi_value array)
 {
-    uint32_t n = 0;
+    uint32_t length = 0;
 
-    (void)napi_get_array_length(env, array, &n);
-    return n;
+    (void)napi_get_array_length(env, array, &length);
+    return length;
 }
 
 void js_put(napi_env env, napi_value object, const char *name, napi_value value)

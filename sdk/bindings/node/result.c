@@ -1,8 +1,8 @@
-/* What a run gives: typed arrays over the runtime's memory, texts as JavaScript's own. */
+/* Results of a run: typed arrays over the runtime's memory, and JavaScript strings. */
 #include "addon.h"
 #include <string.h>
 
-/* JavaScript's array of an element type; bytes where it has none. */
+/* JavaScript's array type of an element type; an array of bytes if there is none. */
 static napi_typedarray_type array_type(inlay_dtype dtype)
 {
     switch (dtype) {
@@ -37,8 +37,8 @@ static void finalize_value(napi_env env, void *data, void *hint)
     inlay_value_unref(hint);
 }
 
-/* The elements as a typed array over their own memory, or as a copy where the program's JavaScript allows no such
- * memory. */
+/* Returns the elements as a typed array over the value's memory, or as a copy if the JavaScript engine does not support
+ * external memory. */
 static napi_value make_elements(napi_env env, inlay_value *value)
 {
     napi_typedarray_type type = array_type(inlay_value_dtype(value));
@@ -72,15 +72,15 @@ static napi_value make_texts(napi_env env, const inlay_value *value)
 
 napi_value result_make(napi_env env, inlay_value *value)
 {
-    napi_value one, dims;
+    napi_value result, dims;
 
-    (void)napi_create_array(env, &one);
+    (void)napi_create_array(env, &result);
     (void)napi_create_array(env, &dims);
-    (void)napi_set_element(env, one, 0, js_number(env, inlay_value_dtype(value)));
+    (void)napi_set_element(env, result, 0, js_number(env, inlay_value_dtype(value)));
     (void)napi_set_element(
-        env, one, 1, inlay_value_dtype(value) == INLAY_STRING ? make_texts(env, value) : make_elements(env, value));
+        env, result, 1, inlay_value_dtype(value) == INLAY_STRING ? make_texts(env, value) : make_elements(env, value));
     for (uint32_t d = 0; d < inlay_value_rank(value); d++)
         (void)napi_set_element(env, dims, d, js_number(env, (double)inlay_value_dims(value)[d]));
-    (void)napi_set_element(env, one, 2, dims);
-    return one;
+    (void)napi_set_element(env, result, 2, dims);
+    return result;
 }

@@ -1,5 +1,6 @@
 /* Runs, each on one of libuv's threads. */
 #include "addon.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
 typedef struct run_job {
@@ -8,7 +9,7 @@ typedef struct run_job {
     struct session *session;
     struct feed *feeds;
     uint32_t *wanted;
-    inlay_value **made; /* [wanted_count] a reference each */
+    inlay_value **results; /* [wanted_count] each holds a reference */
     const uint32_t *cancel;
     napi_ref cancel_memory;
     uint32_t feed_count, wanted_count, max_threads;
@@ -23,6 +24,7 @@ static void run_execute(napi_env env, void *data)
     inlay_context *context;
 
     (void)env;
+    INLAY_CHECK(job->session != NULL);
     job->status = session_take_context(job->session, &context, &job->diag);
     if (context == NULL)
         return;
@@ -33,7 +35,7 @@ static void run_execute(napi_env env, void *data)
     if (job->status == INLAY_OK)
         job->status = inlay_context_run(context, &options, &job->diag);
     for (uint32_t i = 0; i < job->wanted_count && job->status == INLAY_OK; i++)
-        job->made[i] = inlay_value_ref(inlay_context_output(context, job->wanted[i]));
+        job->results[i] = inlay_value_ref(inlay_context_output(context, job->wanted[i]));
     for (uint32_t i = 0; i < job->feed_count; i++)
         (void)inlay_context_set_input(context, job->feeds[i].index, NULL, NULL);
     session_give_context(job->session, context);
@@ -46,8 +48,8 @@ static void free_run(napi_env env, run_job *job)
         if (job->feeds[i].memory != NULL)
             (void)napi_delete_reference(env, job->feeds[i].memory);
     }
-    for (uint32_t i = 0; job->made != NULL && i < job->wanted_count; i++)
-        inlay_value_unref(job->made[i]);
+    for (uint32_t i = 0; job->results != NULL && i < job->wanted_count; i++)
+        inlay_value_unref(job->results[i]);
     if (job->cancel_memory != NULL)
         (void)napi_delete_reference(env, job->cancel_memory);
     if (job->work != NULL)
@@ -55,7 +57,7 @@ static void free_run(napi_env env, run_job *job)
     session_unref(job->session);
     free(job->feeds);
     free(job->wanted);
-    free(job->made);
+    free(job->results);
     free(job);
 }
 
@@ -65,14 +67,14 @@ static void run_complete(napi_env env, napi_status cancelled, void *data)
     napi_value list;
 
     for (uint32_t i = 0; i < job->wanted_count && job->status == INLAY_OK && cancelled == napi_ok; i++)
-        if (job->made[i] == NULL || inlay_value_kind(job->made[i]) != INLAY_KIND_TENSOR)
+        if (job->results[i] == NULL || inlay_value_kind(job->results[i]) != INLAY_KIND_TENSOR)
             job->status = inlay_fail(&job->diag, INLAY_UNSUPPORTED, "output %u is not a tensor", job->wanted[i]);
     if (cancelled != napi_ok || job->status != INLAY_OK) {
         (void)napi_reject_deferred(env, job->deferred, js_error(env, &job->diag));
     } else {
         (void)napi_create_array(env, &list);
         for (uint32_t i = 0; i < job->wanted_count; i++)
-            (void)napi_set_element(env, list, i, result_make(env, job->made[i]));
+            (void)napi_set_element(env, list, i, result_make(env, job->results[i]));
         (void)napi_resolve_deferred(env, job->deferred, list);
     }
     free_run(env, job);
@@ -88,8 +90,8 @@ static inlay_status read_run(napi_env env, const napi_value *args, run_job *job)
     job->wanted_count = js_length(env, args[2]);
     job->feeds = calloc((size_t)job->feed_count + 1, sizeof *job->feeds);
     job->wanted = calloc((size_t)job->wanted_count + 1, sizeof *job->wanted);
-    job->made = calloc((size_t)job->wanted_count + 1, sizeof(inlay_value *));
-    if (job->feeds == NULL || job->wanted == NULL || job->made == NULL) {
+    job->results = calloc((size_t)job->wanted_count + 1, sizeof(inlay_value *));
+    if (job->feeds == NULL || job->wanted == NULL || job->results == NULL) {
         job->feed_count = job->feeds != NULL ? job->feed_count : 0;
         return inlay_fail(&job->diag, INLAY_OUT_OF_MEMORY, "no memory for a run");
     }
@@ -97,9 +99,9 @@ static inlay_status read_run(napi_env env, const napi_value *args, run_job *job)
         status = feed_read(env, js_element(env, args[1], i), &job->feeds[i], &job->diag);
     for (uint32_t i = 0; i < job->wanted_count && status == INLAY_OK; i++)
         if (napi_get_value_uint32(env, js_element(env, args[2], i), &job->wanted[i]) != napi_ok)
-            status = inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "an output is a number");
+            status = inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "an output must be a number");
     if (status == INLAY_OK && napi_get_value_uint32(env, args[4], &job->max_threads) != napi_ok)
-        status = inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "maxThreads is a number");
+        status = inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "maxThreads must be a number");
     if (status == INLAY_OK && napi_typeof(env, args[3], &type) == napi_ok && type == napi_object &&
         napi_get_typedarray_info(env, args[3], NULL, NULL, &word, NULL, NULL) == napi_ok && word != NULL &&
         napi_create_reference(env, args[3], 1, &job->cancel_memory) == napi_ok)

@@ -1,10 +1,12 @@
-/* Sessions: made on libuv's threads, described, released; their contexts. */
+/* Sessions: creation on libuv's threads, description, release; their contexts. */
 #include "addon.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 void session_unref(struct session *session)
 {
+    INLAY_CHECK(__atomic_load_n(&session->references, __ATOMIC_RELAXED) > 0);
     if (__atomic_sub_fetch(&session->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     for (uint32_t i = 0; i < session->idle_count; i++)
@@ -28,6 +30,7 @@ inlay_status session_take_context(struct session *session, inlay_context **out, 
 void session_give_context(struct session *session, inlay_context *context)
 {
     (void)pthread_mutex_lock(&session->lock);
+    INLAY_CHECK(session->idle_count <= MOST_IDLE);
     if (session->idle_count < MOST_IDLE && __atomic_load_n(&session->released, __ATOMIC_ACQUIRE) == 0) {
         session->idle[session->idle_count++] = context;
         context = NULL;
@@ -36,15 +39,15 @@ void session_give_context(struct session *session, inlay_context *context)
     inlay_context_destroy(context);
 }
 
-/* ------------------------------------------------------------------ creating */
+/* ------------------------------------------------------------------ creation */
 
 typedef struct create_job {
     napi_async_work work;
     napi_deferred deferred;
-    char *path; /* or the bytes of made */
+    char *path; /* NULL: the model is in created->bytes */
     size_t bytes;
     inlay_options *options;
-    struct session *made;
+    struct session *created;
     inlay_status status;
     inlay_diag diag;
 } create_job;
@@ -52,9 +55,10 @@ typedef struct create_job {
 static void create_execute(napi_env env, void *data)
 {
     create_job *job = data;
-    struct session *session = job->made;
+    struct session *session = job->created;
 
     (void)env;
+    INLAY_CHECK(job->path != NULL || session->bytes != NULL);
     if (job->path != NULL)
         job->status = inlay_session_create(job->path, job->options, &session->session, &job->diag);
     else
@@ -71,13 +75,13 @@ static void finalize_session(napi_env env, void *data, void *hint)
 static void create_complete(napi_env env, napi_status cancelled, void *data)
 {
     create_job *job = data;
-    napi_value made = NULL;
+    napi_value handle = NULL;
 
     if (cancelled == napi_ok && job->status == INLAY_OK &&
-        napi_create_external(env, job->made, finalize_session, NULL, &made) == napi_ok) {
-        (void)napi_resolve_deferred(env, job->deferred, made);
+        napi_create_external(env, job->created, finalize_session, NULL, &handle) == napi_ok) {
+        (void)napi_resolve_deferred(env, job->deferred, handle);
     } else {
-        session_unref(job->made);
+        session_unref(job->created);
         (void)napi_reject_deferred(env, job->deferred, js_error(env, &job->diag));
     }
     (void)napi_delete_async_work(env, job->work);
@@ -86,7 +90,7 @@ static void create_complete(napi_env env, napi_status cancelled, void *data)
     free(job);
 }
 
-/* Settings as pairs of texts, on top of files and environment. */
+/* Sets options from pairs of strings, after those of files and environment variables. */
 static inlay_status read_options(napi_env env, napi_value list, create_job *job)
 {
     inlay_status status = inlay_options_create(&job->options, &job->diag);
@@ -119,10 +123,10 @@ static bool read_model(napi_env env, napi_value model, create_job *job)
     }
     if (napi_get_typedarray_info(env, model, NULL, &job->bytes, &data, NULL, NULL) != napi_ok)
         return false;
-    job->made->bytes = malloc(job->bytes + 1); /* the program may do with its own what it likes */
-    if (job->made->bytes != NULL && job->bytes > 0)
-        memcpy(job->made->bytes, data, job->bytes);
-    return job->made->bytes != NULL;
+    job->created->bytes = malloc(job->bytes + 1); /* the program may change its array while the session is created */
+    if (job->created->bytes != NULL && job->bytes > 0)
+        memcpy(job->created->bytes, data, job->bytes);
+    return job->created->bytes != NULL;
 }
 
 napi_value session_create(napi_env env, napi_callback_info info)
@@ -139,14 +143,14 @@ napi_value session_create(napi_env env, napi_callback_info info)
         return js_throw(env, "createSession(model, options)");
     }
     job->diag = (inlay_diag)INLAY_DIAG_INIT;
-    job->made = session;
+    job->created = session;
     session->references = 1;
     (void)pthread_mutex_init(&session->lock, NULL);
     (void)napi_create_promise(env, &job->deferred, &promise);
     (void)napi_create_async_work(env, NULL, js_text(env, "inlay", 5), create_execute, create_complete, job, &job->work);
     if (!read_model(env, args[0], job))
         job->status =
-            inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "a model is a path, an ArrayBuffer or a Uint8Array");
+            inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "a model must be a path, an ArrayBuffer or a Uint8Array");
     if (job->status == INLAY_OK)
         job->status = read_options(env, args[1], job);
     if (job->status != INLAY_OK)
@@ -156,43 +160,43 @@ napi_value session_create(napi_env env, napi_callback_info info)
     return promise;
 }
 
-/* ------------------------------------------------------------------ what a session tells */
+/* ------------------------------------------------------------------ description and release */
 
 struct session *session_of(napi_env env, napi_value value)
 {
     napi_valuetype type;
-    void *s = NULL;
+    void *session = NULL;
 
     if (napi_typeof(env, value, &type) != napi_ok || type != napi_external ||
-        napi_get_value_external(env, value, &s) != napi_ok)
+        napi_get_value_external(env, value, &session) != napi_ok)
         return NULL;
-    return s;
+    return session;
 }
 
 static napi_value describe_io(napi_env env, const inlay_session *session, bool input)
 {
     uint32_t count = input ? inlay_session_input_count(session) : inlay_session_output_count(session);
-    napi_value list, shape, one, yes;
+    napi_value list, shape, port, flag;
 
     (void)napi_create_array(env, &list);
     for (uint32_t i = 0; i < count; i++) {
         inlay_io_info info = { .struct_size = sizeof info, .name = "" };
 
         (void)(input ? inlay_session_input(session, i, &info) : inlay_session_output(session, i, &info));
-        (void)napi_create_object(env, &one);
-        js_put(env, one, "name", js_text(env, info.name, NAPI_AUTO_LENGTH));
-        js_put(env, one, "kind", js_number(env, info.kind == INLAY_KIND_TENSOR ? info.dtype : 0));
-        (void)napi_get_boolean(env, info.optional != 0 || info.kind == INLAY_KIND_OPTIONAL, &yes);
-        js_put(env, one, "optional", yes);
-        (void)napi_get_boolean(env, info.kind == INLAY_KIND_TENSOR && info.rank == 0, &yes);
-        js_put(env, one, "scalar", yes);
+        (void)napi_create_object(env, &port);
+        js_put(env, port, "name", js_text(env, info.name, NAPI_AUTO_LENGTH));
+        js_put(env, port, "kind", js_number(env, info.kind == INLAY_KIND_TENSOR ? info.dtype : 0));
+        (void)napi_get_boolean(env, info.optional != 0 || info.kind == INLAY_KIND_OPTIONAL, &flag);
+        js_put(env, port, "optional", flag);
+        (void)napi_get_boolean(env, info.kind == INLAY_KIND_TENSOR && info.rank == 0, &flag);
+        js_put(env, port, "scalar", flag);
         (void)napi_create_array(env, &shape);
         for (uint32_t d = 0; info.rank != INLAY_RANK_UNKNOWN && d < info.rank; d++)
             (void)napi_set_element(env, shape, d,
                                    info.dims[d] >= 0 ? js_number(env, (double)info.dims[d])
                                                      : js_text(env, info.dim_names[d], NAPI_AUTO_LENGTH));
-        js_put(env, one, "shape", shape);
-        (void)napi_set_element(env, list, i, one);
+        js_put(env, port, "shape", shape);
+        (void)napi_set_element(env, list, i, port);
     }
     return list;
 }
@@ -212,7 +216,7 @@ napi_value session_describe(napi_env env, napi_callback_info info)
     return out;
 }
 
-/* Contexts go at once; the session when no run needs it any more. */
+/* Idle contexts are released at once, the session when the last active run ends. */
 napi_value session_release(napi_env env, napi_callback_info info)
 {
     napi_value args[1];

@@ -1,5 +1,6 @@
-/* What a session tells of its model: inputs, outputs, metadata. */
+/* Information about a session's model: inputs, outputs, metadata. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ static OrtStatus *find_info(const OrtSession *session, int which, size_t index, 
     uint32_t count;
 
     ORT_NEED(session);
+    INLAY_CHECK(which == INPUT || which == OVERRIDABLE || which == OUTPUT);
     count = which == INPUT    ? session->input_count
             : which == OUTPUT ? session->output_count
                               : session->overridable_count;
@@ -122,12 +124,12 @@ OrtStatus *ort_SessionGetOverridableInitializerName(const OrtSession *session, s
     return give_name(session, OVERRIDABLE, index, allocator, value);
 }
 
-/* ------------------------------------------------------------------ where inputs and outputs lie */
+/* ------------------------------------------------------------------ memory of inputs and outputs */
 
-static OrtStatus *check_room(size_t room, uint32_t need, const char *what)
+static OrtStatus *check_capacity(size_t capacity, uint32_t count, const char *what)
 {
-    if (room < need)
-        return ort_fail(ORT_FAIL, "Number of %s %u exceeds the provided size of %zu", what, need, room);
+    if (capacity < count)
+        return ort_fail(ORT_FAIL, "Number of %s %u exceeds the provided size of %zu", what, count, capacity);
     return NULL;
 }
 
@@ -135,7 +137,7 @@ OrtStatus *ort_SessionGetMemoryInfoForInputs(const OrtSession *session, const Or
                                              size_t num_inputs)
 {
     ORT_NEED(session);
-    ORT_TRY(check_room(num_inputs, session->input_count, "inputs"));
+    ORT_TRY(check_capacity(num_inputs, session->input_count, "inputs"));
     for (uint32_t i = 0; i < session->input_count; i++)
         inputs_memory_info[i] = &ort_cpu_memory;
     return NULL;
@@ -145,7 +147,7 @@ OrtStatus *ort_SessionGetMemoryInfoForOutputs(const OrtSession *session, const O
                                               size_t num_outputs)
 {
     ORT_NEED(session);
-    ORT_TRY(check_room(num_outputs, session->output_count, "outputs"));
+    ORT_TRY(check_capacity(num_outputs, session->output_count, "outputs"));
     for (uint32_t i = 0; i < session->output_count; i++)
         outputs_memory_info[i] = &ort_cpu_memory;
     return NULL;
@@ -155,7 +157,7 @@ OrtStatus *ort_SessionGetEpDeviceForInputs(const OrtSession *session, const OrtE
                                            size_t num_inputs)
 {
     ORT_NEED(session);
-    ORT_TRY(check_room(num_inputs, session->input_count, "inputs"));
+    ORT_TRY(check_capacity(num_inputs, session->input_count, "inputs"));
     for (uint32_t i = 0; i < session->input_count; i++)
         inputs_ep_devices[i] = ort_cpu_device();
     return NULL;
@@ -165,7 +167,7 @@ OrtStatus *ort_SessionGetEpDeviceForOutputs(const OrtSession *session, const Ort
                                             size_t num_outputs)
 {
     ORT_NEED(session);
-    ORT_TRY(check_room(num_outputs, session->output_count, "outputs"));
+    ORT_TRY(check_capacity(num_outputs, session->output_count, "outputs"));
     for (uint32_t i = 0; i < session->output_count; i++)
         outputs_ep_devices[i] = ort_cpu_device();
     return NULL;
@@ -173,9 +175,9 @@ OrtStatus *ort_SessionGetEpDeviceForOutputs(const OrtSession *session, const Ort
 
 /* ------------------------------------------------------------------ metadata */
 
-/* Copies, since programs may keep it longer than the session. */
+/* Copies, since programs may use the metadata after the session is released. */
 struct OrtModelMetadata {
-    OrtKeyValuePairs texts; /* of the model itself, by the names below */
+    OrtKeyValuePairs texts; /* of the model: producer, graph, domain, doc */
     OrtKeyValuePairs custom;
     int64_t version;
 };
@@ -206,13 +208,13 @@ OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetada
     return NULL;
 }
 
-void ort_ReleaseModelMetadata(OrtModelMetadata *input)
+void ort_ReleaseModelMetadata(OrtModelMetadata *metadata)
 {
-    if (input == NULL)
+    if (metadata == NULL)
         return;
-    ort_pairs_clear(&input->texts);
-    ort_pairs_clear(&input->custom);
-    free(input);
+    ort_pairs_clear(&metadata->texts);
+    ort_pairs_clear(&metadata->custom);
+    free(metadata);
 }
 
 static OrtStatus *give_metadata(const OrtModelMetadata *metadata, const char *which, OrtAllocator *allocator,
@@ -246,7 +248,7 @@ OrtStatus *ort_ModelMetadataGetDescription(const OrtModelMetadata *model_metadat
     return give_metadata(model_metadata, "doc", allocator, value);
 }
 
-/* inlay keeps no text about the graph apart from the model's. */
+/* inlay stores no description of the graph apart from the model's. */
 OrtStatus *ort_ModelMetadataGetGraphDescription(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
                                                 char **value)
 {

@@ -1,9 +1,10 @@
-/* Runs on threads of their own. */
+/* Runs on separate threads. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A run on a thread of its own; names and arrays are copied, the values are the program's until it is called back. */
+/* A run on a separate thread. Names and arrays are copied; the program keeps the values until the callback is called. */
 typedef struct async_run {
     OrtSession *session;
     const OrtRunOptions *options;
@@ -33,6 +34,7 @@ static void *run_async(void *user)
     OrtStatus *status = ort_Run(run->session, run->options, run->input_names, run->inputs, run->input_count,
                                 run->output_names, run->output_count, run->outputs);
 
+    INLAY_CHECK(run->callback != NULL);
     run->callback(run->user, status == NULL ? run->outputs : NULL, status == NULL ? run->output_count : 0, status);
     free_async(run);
     return NULL;

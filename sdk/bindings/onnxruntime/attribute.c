@@ -1,26 +1,29 @@
-/* Attributes: of nodes, and made by programs. */
+/* Attributes of nodes, and attributes created by programs. */
 #include "custom.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-void ort_ReleaseOpAttr(OrtOpAttr *input)
+void ort_ReleaseOpAttr(OrtOpAttr *attribute)
 {
-    if (input == NULL)
+    if (attribute == NULL)
         return;
-    for (size_t i = 0; input->strings != NULL && i < (input->type == ORT_OP_ATTR_STRING ? 1 : input->count); i++)
-        free((char *)(uintptr_t)input->strings[i].data);
-    free(input->strings);
-    free(input->ints);
-    free(input->floats);
-    free(input->name);
-    ort_ReleaseValue(input->tensor);
-    free(input);
+    for (size_t i = 0; attribute->strings != NULL && i < (attribute->type == ORT_OP_ATTR_STRING ? 1 : attribute->count);
+         i++)
+        free((char *)(uintptr_t)attribute->strings[i].data);
+    free(attribute->strings);
+    free(attribute->ints);
+    free(attribute->floats);
+    free(attribute->name);
+    ort_ReleaseValue(attribute->tensor);
+    free(attribute);
 }
 
 static OrtOpAttr *new_attr(const char *name, size_t name_bytes, OrtOpAttrType type, size_t count)
 {
     OrtOpAttr *attribute = calloc(1, sizeof *attribute);
     bool ok = attribute != NULL && (attribute->name = strndup(name, name_bytes)) != NULL;
+    INLAY_CHECK(name != NULL && type >= ORT_OP_ATTR_UNDEFINED && type <= ORT_OP_ATTR_TENSOR);
 
     if (ok) {
         attribute->type = type;
@@ -42,6 +45,7 @@ static OrtOpAttr *new_attr(const char *name, size_t name_bytes, OrtOpAttrType ty
 static bool set_string(inlay_str *to, const char *text, size_t bytes)
 {
     char *copy = malloc(bytes + 1);
+    INLAY_CHECK(to->data == NULL);
 
     if (copy == NULL)
         return false;
@@ -131,7 +135,7 @@ OrtStatus *ort_CreateOpAttr(const char *name, const void *data, int len, OrtOpAt
     ORT_NEED(op_attr);
     *op_attr = NULL;
     if (type < ORT_OP_ATTR_INT || type > ORT_OP_ATTR_STRINGS)
-        return ort_fail(ORT_INVALID_ARGUMENT, "attribute type %d cannot be made", type);
+        return ort_fail(ORT_INVALID_ARGUMENT, "attributes of type %d cannot be created", type);
     if (len < 0)
         return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s has a length of %d", name, len);
     if (len > 0)
@@ -155,7 +159,8 @@ OrtStatus *ort_CreateOpAttr(const char *name, const void *data, int len, OrtOpAt
     return NULL;
 }
 
-/* Texts follow one another, each with its NUL; a single one has none. */
+/* The size of an attribute's value. The strings of a list are stored consecutively, each with NUL; a single string has
+ * no NUL. */
 static size_t bytes_of(const OrtOpAttr *attribute)
 {
     size_t bytes = 0;
@@ -178,7 +183,7 @@ OrtStatus *ort_ReadOpAttr(const OrtOpAttr *op_attr, OrtOpAttrType type, void *da
     ORT_NEED(op_attr);
     ORT_NEED(out);
     if (op_attr->type != type || type == ORT_OP_ATTR_TENSOR || type == ORT_OP_ATTR_UNDEFINED)
-        return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s is of type %d, not %d", op_attr->name, op_attr->type, type);
+        return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s has type %d, not %d", op_attr->name, op_attr->type, type);
     *out = bytes_of(op_attr);
     if (len < *out)
         return ort_fail(ORT_INVALID_ARGUMENT, "Size of data not large enough to hold the array.");
@@ -195,6 +200,7 @@ OrtStatus *ort_ReadOpAttr(const OrtOpAttr *op_attr, OrtOpAttrType type, void *da
         memcpy(at, op_attr->strings[i].data, (size_t)op_attr->strings[i].bytes + 1);
         at += op_attr->strings[i].bytes + 1;
     }
+    INLAY_CHECK(type != ORT_OP_ATTR_STRINGS || at == (char *)data + *out);
     return NULL;
 }
 

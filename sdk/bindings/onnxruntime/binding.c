@@ -1,17 +1,18 @@
-/* Inputs and outputs that stay bound from run to run. */
+/* Inputs and outputs that stay bound between runs. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct bound_output {
     uint32_t index;
     bool fixed;      /* value was given by BindOutput */
-    OrtValue *value; /* or what the last run made */
+    OrtValue *value; /* the bound value, or the output of the last run */
 } bound_output;
 
 struct OrtIoBinding {
     OrtSession *session;
-    ort_feed *inputs; /* [input_count] a reference each */
+    ort_feed *inputs; /* [input_count] each holds a reference */
     bound_output *outputs;
     size_t input_count, output_count;
 };
@@ -41,15 +42,15 @@ void ort_ClearBoundOutputs(OrtIoBinding *binding_ptr)
     binding_ptr->output_count = 0;
 }
 
-void ort_ReleaseIoBinding(OrtIoBinding *input)
+void ort_ReleaseIoBinding(OrtIoBinding *binding)
 {
-    if (input == NULL)
+    if (binding == NULL)
         return;
-    ort_ClearBoundInputs(input);
-    ort_ClearBoundOutputs(input);
-    free(input->inputs);
-    free(input->outputs);
-    free(input);
+    ort_ClearBoundInputs(binding);
+    ort_ClearBoundOutputs(binding);
+    free(binding->inputs);
+    free(binding->outputs);
+    free(binding);
 }
 
 OrtStatus *ort_BindInput(OrtIoBinding *binding_ptr, const char *name, const OrtValue *val_ptr)
@@ -67,6 +68,7 @@ OrtStatus *ort_BindInput(OrtIoBinding *binding_ptr, const char *name, const OrtV
             return ort_no_memory();
         binding_ptr->inputs[binding_ptr->input_count++] = (ort_feed){ index, NULL };
     }
+    INLAY_CHECK(at < binding_ptr->input_count);
     (void)ort_value_ref((OrtValue *)(uintptr_t)val_ptr);
     ort_ReleaseValue((OrtValue *)(uintptr_t)binding_ptr->inputs[at].value);
     binding_ptr->inputs[at].value = val_ptr;
@@ -87,6 +89,7 @@ static OrtStatus *bind_output(OrtIoBinding *binding, const char *name, OrtValue 
             return ort_no_memory();
         binding->outputs[binding->output_count++] = (bound_output){ .index = index };
     }
+    INLAY_CHECK(at < binding->output_count);
     if (value != NULL)
         (void)ort_value_ref(value);
     ort_ReleaseValue(binding->outputs[at].value);
@@ -105,7 +108,7 @@ OrtStatus *ort_BindOutputToDevice(OrtIoBinding *binding_ptr, const char *name, c
 {
     ORT_NEED(mem_info_ptr);
     if (mem_info_ptr->device_type != 0)
-        return ort_fail(ORT_INVALID_ARGUMENT, "memory '%s' is not the host's; outputs here lie in host memory",
+        return ort_fail(ORT_INVALID_ARGUMENT, "memory '%s' is not host memory; outputs are stored in host memory",
                         mem_info_ptr->name);
     return bind_output(binding_ptr, name, NULL);
 }
@@ -142,6 +145,7 @@ OrtStatus *ort_GetBoundOutputNames(const OrtIoBinding *binding_ptr, OrtAllocator
         memcpy(*buffer + at, name, (*lengths)[i]);
         at += (*lengths)[i];
     }
+    INLAY_CHECK(at <= bytes);
     *count = binding_ptr->output_count;
     return NULL;
 }

@@ -1,5 +1,6 @@
-/* Custom operators: domains of programs, and how inlay comes to know their operators. */
+/* Custom operators: domains of programs, and registration of their operators with inlay. */
 #include "custom.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,20 +30,20 @@ OrtStatus *ort_CustomOpDomain_Add(OrtCustomOpDomain *custom_op_domain, const Ort
     return NULL;
 }
 
-void ort_ReleaseCustomOpDomain(OrtCustomOpDomain *input)
+void ort_ReleaseCustomOpDomain(OrtCustomOpDomain *domain)
 {
-    if (input == NULL)
+    if (domain == NULL)
         return;
-    free(input->name);
-    free(input->ops);
-    free(input);
+    free(domain->name);
+    free(domain->ops);
+    free(domain);
 }
 
 /* ------------------------------------------------------------------ signatures */
 
 typedef struct text_out {
     char text[2048];
-    size_t at;
+    size_t bytes; /* of the text; at least sizeof text if it was truncated */
 } text_out;
 
 INLAY_PRINTF(2, 3)
@@ -51,28 +52,28 @@ static void put(text_out *out, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    if (out->at < sizeof out->text)
-        out->at += (size_t)vsnprintf(out->text + out->at, sizeof out->text - out->at, format, args);
+    if (out->bytes < sizeof out->text)
+        out->bytes += (size_t)vsnprintf(out->text + out->bytes, sizeof out->text - out->bytes, format, args);
     va_end(args);
 }
 
-static OrtCustomOpInputOutputCharacteristic characteristic(const OrtCustomOp *op, bool output, size_t i)
+static OrtCustomOpInputOutputCharacteristic characteristic(const OrtCustomOp *op, bool output, size_t index)
 {
-    OrtCustomOpInputOutputCharacteristic (*ask)(const OrtCustomOp *, size_t) =
+    OrtCustomOpInputOutputCharacteristic (*get)(const OrtCustomOp *, size_t) =
         output ? op->GetOutputCharacteristic : op->GetInputCharacteristic;
 
-    return op->version >= 8 && ask != NULL ? ask(op, i) : ORT_REQUIRED;
+    return op->version >= 8 && get != NULL ? get(op, index) : ORT_REQUIRED;
 }
 
-/* "?", "*2" or "%1" behind the name of a formal. */
-static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t i)
+/* Writes "?", "*2" or "%1" after the name of an input or output. */
+static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t index)
 {
     int (*arity)(const OrtCustomOp *) = output ? op->GetVariadicOutputMinArity : op->GetVariadicInputMinArity;
     int (*same)(const OrtCustomOp *) = output ? op->GetVariadicOutputHomogeneity : op->GetVariadicInputHomogeneity;
     int least = op->version >= 14 && arity != NULL ? arity(op) : 1;
     bool mixed = op->version >= 14 && same != NULL && same(op) == 0;
 
-    switch (characteristic(op, output, i)) {
+    switch (characteristic(op, output, index)) {
     case ORT_OPTIONAL:
         put(out, "?");
         break;
@@ -84,13 +85,13 @@ static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t
     }
 }
 
-/* The operator in the notation of inlay/plugin.h. An input without a type takes any; an output without one has the type
- * of the first such input, unless a function says. */
+/* Writes the operator in the notation of inlay/plugin.h. An input without a type accepts any type. An output without a
+ * type has the type of the first such input, unless the operator has a shape inference function. */
 static OrtStatus *write_signature(const OrtCustomOp *op, text_out *out)
 {
     size_t inputs = op->GetInputTypeCount(op), outputs = op->GetOutputTypeCount(op);
     long first_any = -1;
-    text_out types = { .at = 0 };
+    text_out types = { .bytes = 0 };
 
     for (size_t i = 0; i < inputs; i++) {
         ONNXTensorElementDataType type = op->GetInputType(op, i);
@@ -102,7 +103,7 @@ static OrtStatus *write_signature(const OrtCustomOp *op, text_out *out)
             continue;
         }
         put(out, ":T%zu", i);
-        put(&types, "%sT%zu=@all_ir13", types.at > 0 ? ", " : "", i);
+        put(&types, "%sT%zu=@all_ir13", types.bytes > 0 ? ", " : "", i);
         if (first_any < 0)
             first_any = (long)i;
     }
@@ -118,19 +119,19 @@ static OrtStatus *write_signature(const OrtCustomOp *op, text_out *out)
             put(out, ":T%ld", first_any);
         } else {
             put(out, ":U%zu", i);
-            put(&types, "%sU%zu=@all_ir13", types.at > 0 ? ", " : "", i);
+            put(&types, "%sU%zu=@all_ir13", types.bytes > 0 ? ", " : "", i);
         }
     }
     put(out, "; %s; ...", types.text);
-    if (out->at >= sizeof out->text || types.at >= sizeof types.text)
+    if (out->bytes >= sizeof out->text || types.bytes >= sizeof types.text)
         return ort_fail(ORT_INVALID_ARGUMENT, "custom operator %s has too many inputs and outputs", op->GetName(op));
     return NULL;
 }
 
-/* ------------------------------------------------------------------ operators that inlay knows
+/* ------------------------------------------------------------------ registered operators
  *
- * What a process registers stays, so that each operator is registered once, by its schema; whose kernels run it is the
- * session's affair. */
+ * A registration lasts as long as the process, so each operator is registered once with its signature. The session
+ * determines which kernels run it. */
 
 typedef struct known_op {
     char *domain, *name, *signature;
@@ -151,13 +152,14 @@ struct batch {
 static struct batch *batches[MOST_BATCHES];
 static uint32_t batch_count;
 
-static inlay_status open_batch(uint32_t i, const inlay_plugin **out_plugin)
+static inlay_status open_batch(uint32_t index, const inlay_plugin **out_plugin)
 {
-    *out_plugin = &batches[i]->plugin;
+    INLAY_CHECK(index < batch_count + 1 && batches[index] != NULL);
+    *out_plugin = &batches[index]->plugin;
     return INLAY_OK;
 }
 
-/* A registered entry has no argument: each batch of operators has an entry of its own. */
+/* The entry point of a plugin has no argument, so each batch of operators needs a separate function. */
 #define OPEN(n)                                                                                                        \
     static inlay_status open_##n(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)            \
     {                                                                                                                  \
@@ -180,9 +182,10 @@ static uint32_t start_version(const OrtCustomOp *op)
     return version > 0 ? (uint32_t)version : 1;
 }
 
-/* ------------------------------------------------------------------ making operators known */
+/* ------------------------------------------------------------------ registration of operators */
 
-/* *out: known already. Another operator of that name is an error: the model could mean either. */
+/* *out is the operator if it is already registered. A different operator of that name is an error: the model is
+ * ambiguous. */
 static OrtStatus *find_known(const char *domain, const char *name, uint32_t since, const char *signature,
                              const known_op **out)
 {
@@ -233,11 +236,12 @@ static OrtStatus *add_known(struct batch *batch, const char *domain, const char 
     return NULL;
 }
 
-/* Forgets the operators of a batch that was not registered. */
+/* Removes the operators of a batch that was not registered. */
 static void forget(struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->plugin.operator_count; i++) {
         known_op *op = known;
+        INLAY_CHECK(op != NULL);
 
         known = op->next;
         free(op->domain);
@@ -248,7 +252,7 @@ static void forget(struct batch *batch)
     free(batch);
 }
 
-/* The lock is held. */
+/* Requires the lock. */
 static OrtStatus *register_new(const ort_custom *custom)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -268,13 +272,13 @@ static OrtStatus *register_new(const ort_custom *custom)
                                     .provider_stride = sizeof(inlay_provider) };
     for (size_t i = 0; i < custom->count && failed == NULL; i++) {
         const OrtCustomOp *op = custom->ops[i].op;
-        text_out signature = { .at = 0 };
-        const known_op *k = NULL;
+        text_out signature = { .bytes = 0 };
+        const known_op *existing = NULL;
 
         failed = write_signature(op, &signature);
         if (failed == NULL)
-            failed = find_known(custom->ops[i].domain, op->GetName(op), start_version(op), signature.text, &k);
-        if (failed == NULL && k == NULL)
+            failed = find_known(custom->ops[i].domain, op->GetName(op), start_version(op), signature.text, &existing);
+        if (failed == NULL && existing == NULL)
             failed = add_known(batch, custom->ops[i].domain, op->GetName(op), start_version(op), signature.text);
     }
     if (failed == NULL && batch->plugin.operator_count > 0 && batch_count == MOST_BATCHES)
@@ -283,6 +287,7 @@ static OrtStatus *register_new(const ort_custom *custom)
         forget(batch);
         return failed;
     }
+    INLAY_CHECK(batch_count < MOST_BATCHES);
     batches[batch_count] = batch;
     failed = ort_from(inlay_plugin_register(entries[batch_count], &diag), &diag);
     if (failed == NULL)
@@ -317,7 +322,7 @@ static OrtStatus *gather(const OrtSessionOptions *options, ort_custom *custom)
     return NULL;
 }
 
-/* The provider of this library runs besides those that were chosen. */
+/* Adds the provider of this library to the selected providers. */
 static OrtStatus *choose_provider(const ort_custom *custom, inlay_options *to)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -402,6 +407,7 @@ const ort_custom *ort_custom_find(uint64_t id)
 
 const OrtCustomOp *ort_custom_match(const ort_custom *custom, const inlay_node_info *node)
 {
+    INLAY_CHECK(custom != NULL);
     for (size_t i = 0; i < custom->count; i++) {
         const OrtCustomOp *op = custom->ops[i].op;
 

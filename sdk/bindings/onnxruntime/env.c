@@ -1,12 +1,13 @@
-/* The environment, of which a process has one, and its log. */
+/* The environment, which is one per process, and its log. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 struct OrtEnv {
-    uint32_t references; /* 0: not made yet */
+    uint32_t references; /* 0: not created yet */
     OrtLogger logger;
     int threads; /* 0: all */
 };
@@ -50,18 +51,19 @@ int ort_env_threads(void)
 
 void ort_log_accepted(const char *name)
 {
-    static const char *told[64];
+    static const char *reported[64];
     static uint32_t count;
     char line[160];
     bool known = false;
 
     (void)pthread_mutex_lock(&env_lock);
+    INLAY_CHECK(count <= sizeof reported / sizeof reported[0]);
     for (uint32_t i = 0; i < count; i++)
-        known = known || told[i] == name;
-    if (!known && count < sizeof told / sizeof told[0])
-        told[count++] = name;
+        known = known || reported[i] == name;
+    if (!known && count < sizeof reported / sizeof reported[0])
+        reported[count++] = name;
     (void)pthread_mutex_unlock(&env_lock);
-    (void)snprintf(line, sizeof line, "%s has no counterpart in inlay and is left out", name);
+    (void)snprintf(line, sizeof line, "%s has no counterpart in inlay and is ignored", name);
     if (!known)
         ort_log(&the_env.logger, ORT_LOGGING_LEVEL_INFO, line);
 }
@@ -97,7 +99,7 @@ static OrtStatus *make_env(OrtLoggingFunction fn, void *param, OrtLoggingLevel l
     if (level < ORT_LOGGING_LEVEL_VERBOSE || level > ORT_LOGGING_LEVEL_FATAL)
         return ort_fail(ORT_INVALID_ARGUMENT, "logging level %d is not one of 0 (verbose) to 4 (fatal)", level);
     (void)pthread_mutex_lock(&env_lock);
-    if (the_env.references++ == 0) { /* who comes later shares what the first one asked for */
+    if (the_env.references++ == 0) { /* later environments share the settings of the first one */
         the_env.logger = (OrtLogger){ .fn = fn, .param = param, .level = level };
         (void)snprintf(the_env.logger.id, sizeof the_env.logger.id, "%s", id != NULL ? id : "");
         the_env.threads = threads;
@@ -147,13 +149,13 @@ OrtStatus *ort_UpdateEnvWithCustomLogLevel(OrtEnv *ort_env, OrtLoggingLevel log_
     return NULL;
 }
 
-void ort_ReleaseEnv(OrtEnv *input)
+void ort_ReleaseEnv(OrtEnv *env)
 {
-    if (input == NULL)
+    if (env == NULL)
         return;
     (void)pthread_mutex_lock(&env_lock);
-    if (input->references > 0 && --input->references == 0)
-        input->logger = (OrtLogger){ .level = ORT_LOGGING_LEVEL_WARNING, .id = "inlay" };
+    if (env->references > 0 && --env->references == 0)
+        env->logger = (OrtLogger){ .level = ORT_LOGGING_LEVEL_WARNING, .id = "inlay" };
     (void)pthread_mutex_unlock(&env_lock);
 }
 
@@ -166,9 +168,9 @@ OrtStatus *ort_CreateThreadingOptions(OrtThreadingOptions **out)
     return *out != NULL ? NULL : ort_no_memory();
 }
 
-void ort_ReleaseThreadingOptions(OrtThreadingOptions *input)
+void ort_ReleaseThreadingOptions(OrtThreadingOptions *options)
 {
-    free(input);
+    free(options);
 }
 
 OrtStatus *ort_SetGlobalIntraOpNumThreads(OrtThreadingOptions *tp_options, int intra_op_num_threads)
@@ -187,8 +189,8 @@ int ort_threading_options_threads(const OrtThreadingOptions *options)
 
 /* ------------------------------------------------------------------ providers and devices
  *
- * Programs look for the CPU provider, which every build has. Which providers of inlay run a session is chosen
- * underneath it. */
+ * Programs look for the CPU provider, which every build has. Which providers of inlay run a session is configured in
+ * inlay. */
 
 OrtStatus *ort_GetAvailableProviders(char ***out_ptr, int *provider_length)
 {
@@ -252,7 +254,7 @@ OrtStatus *ort_GetHardwareDevices(const OrtEnv *env, const OrtHardwareDevice **d
     ORT_NEED(env);
     ORT_NEED(devices);
     if (num_devices < 1)
-        return ort_fail(ORT_INVALID_ARGUMENT, "room for %zu devices; GetNumHardwareDevices says how many there are",
+        return ort_fail(ORT_INVALID_ARGUMENT, "num_devices is %zu; GetNumHardwareDevices returns the number of devices",
                         num_devices);
     devices[0] = &cpu_device.device;
     return NULL;

@@ -1,9 +1,10 @@
-/* Shapes of custom operators' outputs, where a function of the program says them before the run. */
+/* Shape inference of custom operators by functions of the program, before the run. */
 #include "custom.h"
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local const ort_custom *being_created; /* on this thread */
+/* The operators of the session that this thread is creating; NULL: none. */
+static _Thread_local const ort_custom *being_created;
 
 void ort_custom_creating(const ort_custom *custom)
 {
@@ -24,7 +25,7 @@ inlay_status ort_custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
 
     (void)ctx;
     if (op == NULL || !ort_custom_infers(op))
-        return INLAY_OK; /* shapes come with the run */
+        return INLAY_OK; /* the run determines the shapes */
     context.shapes = calloc((size_t)infer->input_count + 1, sizeof(OrtTensorTypeAndShapeInfo *));
     context.attrs = calloc((size_t)infer->node->attr_count + 1, sizeof(OrtOpAttr *));
     if (context.shapes == NULL || context.attrs == NULL) {
@@ -55,7 +56,7 @@ OrtStatus *ort_ShapeInferContext_GetInputCount(const OrtShapeInferContext *conte
     return NULL;
 }
 
-/* Belongs to the context. */
+/* The context owns the result. */
 OrtStatus *ort_ShapeInferContext_GetInputTypeShape(const OrtShapeInferContext *context, size_t index,
                                                    OrtTensorTypeAndShapeInfo **info)
 {

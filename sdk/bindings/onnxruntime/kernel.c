@@ -1,5 +1,6 @@
-/* What a custom operator's kernel asks: its node when it is made, its inputs and outputs when it runs. */
+/* What a kernel of a custom operator can query: its node on creation, and its inputs and outputs during a run. */
 #include "custom.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,33 +77,36 @@ OrtStatus *ort_CopyKernelInfo(const OrtKernelInfo *info, OrtKernelInfo **info_co
 {
     ORT_NEED(info);
     ORT_NEED(info_copy);
-    *info_copy = (OrtKernelInfo *)(uintptr_t)info; /* nobody changes it */
+    *info_copy = (OrtKernelInfo *)(uintptr_t)info; /* immutable */
     (void)__atomic_add_fetch(&(*info_copy)->references, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
-void ort_ReleaseKernelInfo(OrtKernelInfo *input)
+void ort_ReleaseKernelInfo(OrtKernelInfo *info)
 {
-    if (input == NULL || __atomic_sub_fetch(&input->references, 1, __ATOMIC_ACQ_REL) > 0)
+    if (info == NULL)
         return;
-    for (size_t i = 0; i < input->attr_count; i++)
-        ort_ReleaseOpAttr(input->attrs[i]);
-    for (size_t i = 0; i < input->input_count + input->output_count; i++) {
-        if (input->names != NULL)
-            free(input->names[i]);
-        if (input->types != NULL)
-            ort_ReleaseTypeInfo(input->types[i]);
+    INLAY_CHECK(__atomic_load_n(&info->references, __ATOMIC_RELAXED) > 0);
+    if (__atomic_sub_fetch(&info->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    for (size_t i = 0; i < info->attr_count; i++)
+        ort_ReleaseOpAttr(info->attrs[i]);
+    for (size_t i = 0; i < info->input_count + info->output_count; i++) {
+        if (info->names != NULL)
+            free(info->names[i]);
+        if (info->types != NULL)
+            ort_ReleaseTypeInfo(info->types[i]);
     }
-    for (size_t i = 0; input->constants != NULL && i < input->input_count; i++)
-        ort_ReleaseValue(input->constants[i]);
-    free(input->constants);
-    free(input->attrs);
-    free(input->names);
-    free(input->types);
-    free(input->name);
-    free(input->domain);
-    free(input->op_type);
-    free(input);
+    for (size_t i = 0; info->constants != NULL && i < info->input_count; i++)
+        ort_ReleaseValue(info->constants[i]);
+    free(info->constants);
+    free(info->attrs);
+    free(info->names);
+    free(info->types);
+    free(info->name);
+    free(info->domain);
+    free(info->op_type);
+    free(info);
 }
 
 /* ------------------------------------------------------------------ attributes */
@@ -152,20 +156,21 @@ OrtStatus *ort_KernelInfoGetAttribute_string(const OrtKernelInfo *info, const ch
     return ort_fill_text(attribute->strings[0].data, out, size);
 }
 
-/* out NULL asks for the number of elements. */
-static OrtStatus *fill_array(const OrtOpAttr *attribute, const void *elements, size_t element, void *out, size_t *size)
+/* Copies the elements and sets *size to their number; out NULL only requests the number. */
+static OrtStatus *fill_array(const OrtOpAttr *attribute, const void *elements, size_t element_bytes, void *out,
+                             size_t *size)
 {
-    size_t room = *size;
+    size_t capacity = *size;
 
     *size = attribute->count;
     if (out == NULL)
         return NULL;
-    if (room < attribute->count)
+    if (capacity < attribute->count)
         return ort_fail(ORT_INVALID_ARGUMENT,
-                        "Result buffer is not large enough: it holds %zu elements, attribute %s has %zu", room,
+                        "Result buffer is not large enough: it holds %zu elements, attribute %s has %zu", capacity,
                         attribute->name, attribute->count);
     if (attribute->count > 0)
-        memcpy(out, elements, attribute->count * element);
+        memcpy(out, elements, attribute->count * element_bytes);
     return NULL;
 }
 
@@ -232,7 +237,7 @@ OrtStatus *ort_KernelInfoGetAttribute_tensor(const OrtKernelInfo *info, const ch
     return NULL;
 }
 
-/* ------------------------------------------------------------------ what else a node is */
+/* ------------------------------------------------------------------ other properties of a node */
 
 OrtStatus *ort_KernelInfo_GetInputCount(const OrtKernelInfo *info, size_t *out)
 {
@@ -254,7 +259,7 @@ static OrtStatus *check_port(size_t index, size_t count, const char *what)
 {
     return index < count
                ? NULL
-               : ort_fail(ORT_INVALID_ARGUMENT, "%s index %zu is out of bounds: there are %zu", what, index, count);
+               : ort_fail(ORT_INVALID_ARGUMENT, "%s index %zu is out of bounds: the node has %zu", what, index, count);
 }
 
 OrtStatus *ort_KernelInfo_GetInputName(const OrtKernelInfo *info, size_t index, char *out, size_t *size)
@@ -277,7 +282,7 @@ static OrtStatus *give_port_type(const OrtTypeInfo *type, OrtTypeInfo **out)
 {
     *out = NULL;
     if (type == NULL)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the node leaves this input or output out");
+        return ort_fail(ORT_INVALID_ARGUMENT, "the node omits this input or output");
     *out = ort_type_copy(type);
     return *out != NULL ? NULL : ort_no_memory();
 }
@@ -396,8 +401,8 @@ OrtStatus *ort_KernelContext_GetInput(const OrtKernelContext *context, size_t in
     return NULL;
 }
 
-/* Memory of the run for an output that somebody reads, of the value itself otherwise. Texts are handed over when the
- * kernel is done. */
+/* Creates an output in memory of the run if it has a consumer, otherwise in separate memory. Strings are copied when
+ * the kernel returns. */
 static OrtStatus *make_output(const OrtKernelContext *context, size_t index, const int64_t *dims, size_t rank,
                               OrtValue **out)
 {
@@ -408,6 +413,7 @@ static OrtStatus *make_output(const OrtKernelContext *context, size_t index, con
     inlay_buffer buffer;
     size_t count;
 
+    INLAY_CHECK(dtype < INLAY_DTYPE_COUNT);
     ORT_TRY(ort_check_shape(dims, rank, &count));
     if (dtype == INLAY_STRING)
         return ort_strings_new(dims, rank, out);
@@ -431,7 +437,7 @@ OrtStatus *ort_KernelContext_GetOutput(OrtKernelContext *context, size_t index, 
     *out = NULL;
     ORT_TRY(check_port(index, context->info->output_count, "output"));
     if (context->info->types[context->info->input_count + index] == NULL)
-        return NULL; /* the node leaves it out */
+        return NULL; /* the node omits this output */
     if (context->outputs[index] == NULL)
         ORT_TRY(make_output(context, index, dim_values, dim_count, &context->outputs[index]));
     *out = context->outputs[index];
@@ -443,7 +449,7 @@ OrtStatus *ort_KernelContext_GetPreallocatedOutput(const OrtKernelContext *conte
 {
     ORT_NEED(context);
     ORT_NEED(output);
-    *output = NULL; /* memory comes with GetOutput */
+    *output = NULL; /* GetOutput allocates the memory */
     return check_port(output_index, context->info->output_count, "output");
 }
 

@@ -1,5 +1,6 @@
-/* Texts in tensors; sequences, maps. */
+/* Strings in tensors; sequences and maps. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,13 +33,14 @@ OrtStatus *ort_strings_new(const int64_t *shape, size_t rank, OrtValue **out)
 
 void ort_strings_free(OrtValue *value)
 {
+    INLAY_CHECK(value->strings == NULL || value->value != NULL);
     for (int64_t i = 0; value->strings != NULL && i < inlay_value_count(value->value); i++)
         free((char *)(uintptr_t)value->strings[i].data);
     free(value->strings);
     value->strings = NULL;
 }
 
-/* The texts of a tensor of strings. */
+/* The strings of a string tensor. */
 static OrtStatus *texts_of(const OrtValue *value, const inlay_str **out, size_t *out_count)
 {
     ORT_NEED(value);
@@ -56,7 +58,7 @@ static OrtStatus *check_index(size_t index, size_t count)
     return NULL;
 }
 
-/* Room for a text of that size at an element, which is empty otherwise. */
+/* Replaces an element by a zeroed string of that size. */
 static OrtStatus *resize_text(OrtValue *value, size_t index, size_t bytes, char **out)
 {
     const inlay_str *texts;
@@ -65,8 +67,9 @@ static OrtStatus *resize_text(OrtValue *value, size_t index, size_t bytes, char 
 
     ORT_TRY(texts_of(value, &texts, &count));
     ORT_TRY(check_index(index, count));
+    INLAY_CHECK(value->strings == NULL || value->strings == texts);
     if (value->strings == NULL)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the texts of what a run made cannot be changed");
+        return ort_fail(ORT_INVALID_ARGUMENT, "strings of an output of a run cannot be changed");
     text = calloc(1, bytes + 1);
     if (text == NULL)
         return ort_no_memory();
@@ -78,11 +81,11 @@ static OrtStatus *resize_text(OrtValue *value, size_t index, size_t bytes, char 
 
 OrtStatus *ort_strings_set(OrtValue *value, size_t index, const char *text, size_t bytes)
 {
-    char *room = NULL;
+    char *copy = NULL;
 
-    ORT_TRY(resize_text(value, index, bytes, &room));
+    ORT_TRY(resize_text(value, index, bytes, &copy));
     if (bytes > 0)
-        memcpy(room, text, bytes);
+        memcpy(copy, text, bytes);
     return NULL;
 }
 
@@ -144,6 +147,7 @@ OrtStatus *ort_GetStringTensorContent(const OrtValue *value, void *s, size_t s_l
             memcpy((char *)s + at, texts[i].data, (size_t)texts[i].bytes);
         at += (size_t)texts[i].bytes;
     }
+    INLAY_CHECK(at == total);
     return NULL;
 }
 
@@ -178,6 +182,7 @@ OrtStatus *ort_GetStringTensorElement(const OrtValue *value, size_t s_len, size_
 
 static OrtStatus *keep_items(OrtValue *list, const OrtValue *const *in, size_t count)
 {
+    INLAY_CHECK(list->items == NULL);
     list->items = calloc(count + 1, sizeof(OrtValue *));
     if (list->items == NULL)
         return ort_no_memory();
@@ -192,6 +197,7 @@ static OrtStatus *fill_sequence(OrtValue *list, const OrtValue *const *in, size_
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value **items;
     inlay_status status;
+    INLAY_CHECK(count > 0);
 
     for (size_t i = 0; i < count; i++) {
         ORT_NEED(in[i]);
@@ -205,7 +211,7 @@ static OrtStatus *fill_sequence(OrtValue *list, const OrtValue *const *in, size_
     ORT_TRY(keep_items(list, in, count));
     list->element = in[0]->element;
     if (in[0]->type == ONNX_TYPE_MAP)
-        return NULL; /* no operator of inlay reads these */
+        return NULL; /* no operator of inlay takes sequences of maps */
     items = calloc(count, sizeof(inlay_value *));
     if (items == NULL)
         return ort_no_memory();
@@ -219,14 +225,14 @@ static OrtStatus *fill_sequence(OrtValue *list, const OrtValue *const *in, size_
 static OrtStatus *fill_map(OrtValue *map, const OrtValue *const *in, size_t count)
 {
     if (count != 2)
-        return ort_fail(ORT_INVALID_ARGUMENT, "a map is made of keys and values, not of %zu values", count);
+        return ort_fail(ORT_INVALID_ARGUMENT, "a map consists of keys and values, not of %zu values", count);
     for (size_t i = 0; i < 2; i++) {
         ORT_NEED(in[i]);
         if (in[i]->type != ONNX_TYPE_TENSOR)
-            return ort_fail(ORT_INVALID_ARGUMENT, "keys and values of a map are tensors");
+            return ort_fail(ORT_INVALID_ARGUMENT, "keys and values of a map must be tensors");
     }
     if (in[0]->element != INLAY_INT64 && in[0]->element != INLAY_STRING)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the keys of a map are int64 or strings, not %s",
+        return ort_fail(ORT_INVALID_ARGUMENT, "the keys of a map must be int64 or strings, not %s",
                         ort_type_text(in[0]->element));
     if (inlay_value_count(in[0]->value) != inlay_value_count(in[1]->value))
         return ort_fail(ORT_INVALID_ARGUMENT, "Number of keys and values don't match: %lld and %lld",
@@ -268,7 +274,7 @@ OrtStatus *ort_GetValue(const OrtValue *value, int index, OrtAllocator *allocato
 {
     size_t count;
 
-    (void)allocator; /* what the list holds is shared, not copied */
+    (void)allocator; /* items are shared, not copied */
     ORT_NEED(out);
     *out = NULL;
     ORT_TRY(ort_GetValueCount(value, &count));

@@ -1,4 +1,4 @@
-/* Allocators and what says where memory lies. There is one kind of memory here, the host's. */
+/* Allocators and memory descriptions. There is one kind of memory, that of the host. */
 #include "ort.h"
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ OrtStatus *ort_GetAllocatorWithDefaultOptions(OrtAllocator **out)
 static OrtStatus *check_device(const OrtMemoryInfo *info)
 {
     if (info->device_type != 0 || strcasecmp(info->name, "cpu") != 0)
-        return ort_fail(ORT_INVALID_ARGUMENT, "memory '%s' is not to be had: inlay gives programs the host's, 'Cpu'",
+        return ort_fail(ORT_INVALID_ARGUMENT, "memory '%s' is not available: inlay only supports host memory, 'Cpu'",
                         info->name);
     return NULL;
 }
@@ -95,9 +95,9 @@ OrtStatus *ort_CreateAllocator(const OrtSession *session, const OrtMemoryInfo *m
     return NULL;
 }
 
-void ort_ReleaseAllocator(OrtAllocator *input)
+void ort_ReleaseAllocator(OrtAllocator *allocator)
 {
-    (void)input; /* there is one, for everybody */
+    (void)allocator; /* all programs share one allocator */
 }
 
 OrtStatus *ort_AllocatorAlloc(OrtAllocator *ort_allocator_, size_t size, void **out)
@@ -108,10 +108,10 @@ OrtStatus *ort_AllocatorAlloc(OrtAllocator *ort_allocator_, size_t size, void **
     return *out != NULL || size == 0 ? NULL : ort_no_memory();
 }
 
-OrtStatus *ort_AllocatorFree(OrtAllocator *ort_allocator_, void *p)
+OrtStatus *ort_AllocatorFree(OrtAllocator *ort_allocator_, void *memory)
 {
     ORT_NEED(ort_allocator_);
-    ort_allocator_->Free(ort_allocator_, p);
+    ort_allocator_->Free(ort_allocator_, memory);
     return NULL;
 }
 
@@ -162,7 +162,7 @@ OrtStatus *ort_ReleaseSharedAllocator(OrtEnv *env, const OrtEpDevice *ep_device,
     return NULL;
 }
 
-/* ------------------------------------------------------------------ what says where memory lies */
+/* ------------------------------------------------------------------ memory descriptions */
 
 static OrtStatus *make_info(const OrtMemoryInfo *from, const char *name, OrtMemoryInfo **out)
 {
@@ -191,12 +191,12 @@ OrtStatus *ort_CreateMemoryInfo(const char *name, OrtAllocatorType type, int id,
                                              "QnnHtpShared", "WebGPU_Buf",     "WebGPU_Buffer", "WebNN_Ten",
                                              "WebNN_Tensor", "Cann",           "CannPinned",    "DML",
                                              "OpenVINO_RT",  "OpenVINO_RT_NPU" };
-        bool there = false;
+        bool is_known = false;
 
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-            there = there || strcmp(name, known[i]) == 0;
-        if (!there)
-            return ort_fail(ORT_INVALID_ARGUMENT, "Specified device is not supported: '%s'; there is 'Cpu'", name);
+            is_known = is_known || strcmp(name, known[i]) == 0;
+        if (!is_known)
+            return ort_fail(ORT_INVALID_ARGUMENT, "Specified device is not supported: '%s'; only 'Cpu' is", name);
         info.device_type = 1;
     }
     return make_info(&info, name, out);
@@ -223,10 +223,10 @@ OrtStatus *ort_CreateCpuMemoryInfo(OrtAllocatorType type, OrtMemType mem_type, O
     return make_info(&info, "Cpu", out);
 }
 
-void ort_ReleaseMemoryInfo(OrtMemoryInfo *input)
+void ort_ReleaseMemoryInfo(OrtMemoryInfo *info)
 {
-    if (input != &ort_cpu_memory)
-        free(input);
+    if (info != &ort_cpu_memory)
+        free(info);
 }
 
 OrtStatus *ort_CompareMemoryInfo(const OrtMemoryInfo *info1, const OrtMemoryInfo *info2, int *out)
@@ -289,7 +289,7 @@ uint32_t ort_MemoryInfoGetVendorId(const OrtMemoryInfo *ptr)
     return ptr->vendor;
 }
 
-/* ------------------------------------------------------------------ settings of arenas, which there are none of */
+/* ------------------------------------------------------------------ settings of arenas, which have no effect */
 
 OrtStatus *ort_CreateArenaCfg(size_t max_mem, int arena_extend_strategy, int initial_chunk_size_bytes,
                               int max_dead_bytes_per_chunk, OrtArenaCfg **out)
@@ -317,11 +317,11 @@ OrtStatus *ort_CreateArenaCfgV2(const char *const *arena_config_keys, const size
     ORT_NEED(out);
     *out = NULL;
     for (size_t i = 0; i < num_keys; i++) {
-        bool there = false;
+        bool is_known = false;
 
-        for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
-            there = there || strcmp(arena_config_keys[i], known[k]) == 0;
-        if (!there)
+        for (size_t j = 0; j < sizeof known / sizeof known[0]; j++)
+            is_known = is_known || strcmp(arena_config_keys[i], known[j]) == 0;
+        if (!is_known)
             return ort_fail(ORT_INVALID_ARGUMENT, "Invalid key found: %s", arena_config_keys[i]);
         if (strcmp(arena_config_keys[i], "max_mem") == 0)
             max_mem = arena_config_values[i];
@@ -329,9 +329,9 @@ OrtStatus *ort_CreateArenaCfgV2(const char *const *arena_config_keys, const size
     return ort_CreateArenaCfg(max_mem, 0, 0, 0, out);
 }
 
-void ort_ReleaseArenaCfg(OrtArenaCfg *input)
+void ort_ReleaseArenaCfg(OrtArenaCfg *config)
 {
-    free(input);
+    free(config);
 }
 
 OrtStatus *ort_CreatePrepackedWeightsContainer(OrtPrepackedWeightsContainer **out)
@@ -341,7 +341,7 @@ OrtStatus *ort_CreatePrepackedWeightsContainer(OrtPrepackedWeightsContainer **ou
     return *out != NULL ? NULL : ort_no_memory();
 }
 
-void ort_ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer *input)
+void ort_ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer *container)
 {
-    free(input);
+    free(container);
 }

@@ -1,17 +1,18 @@
-/* Operators that kernels of programs call (CreateOp, InvokeOp): a model of one node for each combination of element
- * types that the operator is called with, made at the first call, and run as any session is. */
+/* Operators that kernels of programs call (CreateOp, InvokeOp). For each combination of element types that an operator
+ * is called with, the first call creates a session of a model with one node. */
 #include "custom.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_PORTS = 64 };
 
-/* The session for one combination of types. */
+/* The session for one combination of element types. */
 struct variant {
     struct variant *next;
     OrtSession *session;
-    inlay_dtype types[]; /* inputs, then outputs; INLAY_UNDEFINED: omitted */
+    inlay_dtype types[]; /* of inputs, then of outputs; INLAY_UNDEFINED: omitted */
 };
 
 struct OrtOp {
@@ -27,22 +28,23 @@ struct OrtOp {
 
 struct writer {
     unsigned char *data;
-    size_t count, room;
-    bool failed; /* no memory */
+    size_t count, capacity;
+    bool failed; /* out of memory */
 };
 
 static void put(struct writer *writer, const void *data, size_t bytes)
 {
-    if (bytes > writer->room - writer->count) {
-        size_t room = (writer->count + bytes) * 2 + 256;
-        unsigned char *more = writer->failed ? NULL : realloc(writer->data, room);
+    INLAY_CHECK(writer->count <= writer->capacity);
+    if (bytes > writer->capacity - writer->count) {
+        size_t capacity = (writer->count + bytes) * 2 + 256;
+        unsigned char *more = writer->failed ? NULL : realloc(writer->data, capacity);
 
         if (more == NULL) {
             writer->failed = true;
             return;
         }
         writer->data = more;
-        writer->room = room;
+        writer->capacity = capacity;
     }
     if (bytes > 0)
         memcpy(writer->data + writer->count, data, bytes);
@@ -52,9 +54,9 @@ static void put(struct writer *writer, const void *data, size_t bytes)
 static void put_varint(struct writer *writer, uint64_t value)
 {
     do {
-        unsigned char c = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        unsigned char byte = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
 
-        put(writer, &c, 1);
+        put(writer, &byte, 1);
         value >>= 7;
     } while (value > 0);
 }
@@ -83,7 +85,7 @@ static void put_text(struct writer *writer, uint32_t field, const char *text)
     put_blob(writer, field, text, strlen(text));
 }
 
-/* Appends part as a message and empties it. */
+/* Appends part as a message and clears it. */
 static void put_message(struct writer *writer, uint32_t field, struct writer *part)
 {
     put_blob(writer, field, part->data, part->count);
@@ -97,6 +99,7 @@ static void put_attr(struct writer *node, const OrtOpAttr *attribute)
     static const int kinds[] = { [ORT_OP_ATTR_INT] = 2,    [ORT_OP_ATTR_INTS] = 7,   [ORT_OP_ATTR_FLOAT] = 1,
                                  [ORT_OP_ATTR_FLOATS] = 6, [ORT_OP_ATTR_STRING] = 3, [ORT_OP_ATTR_STRINGS] = 8 };
     struct writer attr = { 0 };
+    INLAY_CHECK(attribute->type > ORT_OP_ATTR_UNDEFINED && attribute->type <= ORT_OP_ATTR_STRINGS);
 
     put_text(&attr, 1, attribute->name);
     put_number(&attr, 20, kinds[attribute->type]);
@@ -110,7 +113,7 @@ static void put_attr(struct writer *node, const OrtOpAttr *attribute)
     put_message(node, 5, &attr);
 }
 
-/* A graph's input or output: a tensor of that type and of any shape. */
+/* An input or output of a graph: a tensor of that type and of any shape. */
 static void put_port(struct writer *graph, uint32_t field, const char *name, inlay_dtype type)
 {
     struct writer tensor = { 0 }, kind = { 0 }, port = { 0 };
@@ -122,12 +125,12 @@ static void put_port(struct writer *graph, uint32_t field, const char *name, inl
     put_message(graph, field, &port);
 }
 
-/* Empty where the node leaves it out. */
-static const char *port_name(char text[24], char kind, size_t i, inlay_dtype type)
+/* The name of an input or output; empty if it is omitted. */
+static const char *port_name(char text[24], char kind, size_t index, inlay_dtype type)
 {
     text[0] = '\0';
     if (type != INLAY_UNDEFINED)
-        (void)snprintf(text, 24, "%c%zu", kind, i);
+        (void)snprintf(text, 24, "%c%zu", kind, index);
     return text;
 }
 
@@ -162,24 +165,24 @@ static void put_model(struct writer *file, const OrtOp *op, const inlay_dtype *t
 
 /* ------------------------------------------------------------------ operators */
 
-void ort_ReleaseOp(OrtOp *input)
+void ort_ReleaseOp(OrtOp *op)
 {
-    if (input == NULL)
+    if (op == NULL)
         return;
-    while (input->variants != NULL) {
-        struct variant *variant = input->variants;
+    while (op->variants != NULL) {
+        struct variant *variant = op->variants;
 
-        input->variants = variant->next;
+        op->variants = variant->next;
         ort_ReleaseSession(variant->session);
         free(variant);
     }
-    for (size_t i = 0; input->attrs != NULL && i < input->attr_count; i++)
-        ort_ReleaseOpAttr(input->attrs[i]);
-    (void)pthread_mutex_destroy(&input->lock);
-    free(input->attrs);
-    free(input->domain);
-    free(input->name);
-    free(input);
+    for (size_t i = 0; op->attrs != NULL && i < op->attr_count; i++)
+        ort_ReleaseOpAttr(op->attrs[i]);
+    (void)pthread_mutex_destroy(&op->lock);
+    free(op->attrs);
+    free(op->domain);
+    free(op->name);
+    free(op);
 }
 
 static OrtStatus *copy_attr(const OrtOpAttr *attribute, OrtOpAttr **out)
@@ -225,7 +228,7 @@ static OrtStatus *fill_op(OrtOp *op, const char *name, const char *domain, const
     return NULL;
 }
 
-/* The types that the program states are those of the values that it will give. */
+/* The type constraints of the program are not used: the types of the values given to InvokeOp decide. */
 OrtStatus *ort_CreateOp(const OrtKernelInfo *info, const char *op_name, const char *domain, int version,
                         const char **type_constraint_names, const ONNXTensorElementDataType *type_constraint_values,
                         int type_constraint_count, const OrtOpAttr *const *attr_values, int attr_count, int input_count,
@@ -243,8 +246,8 @@ OrtStatus *ort_CreateOp(const OrtKernelInfo *info, const char *op_name, const ch
         ORT_NEED(attr_values);
     if (attr_count < 0 || input_count < 0 || output_count < 1 || input_count + output_count > MOST_PORTS)
         return ort_fail(ORT_INVALID_ARGUMENT,
-                        "operator %s: %d attributes, %d inputs, %d outputs; there is at least one "
-                        "output, and no more than %d of both",
+                        "operator %s: %d attributes, %d inputs, %d outputs; at least one output is "
+                        "required, and at most %d inputs and outputs are allowed",
                         op_name, attr_count, input_count, output_count, MOST_PORTS);
     op = calloc(1, sizeof *op);
     if (op == NULL)
@@ -263,19 +266,19 @@ OrtStatus *ort_CreateOp(const OrtKernelInfo *info, const char *op_name, const ch
 
 /* ------------------------------------------------------------------ calls */
 
-static OrtStatus *type_of(const OrtOp *op, const OrtValue *value, const char *what, size_t i, inlay_dtype *out)
+static OrtStatus *type_of(const OrtOp *op, const OrtValue *value, const char *what, size_t index, inlay_dtype *out)
 {
     *out = INLAY_UNDEFINED;
     if (value == NULL)
         return NULL;
     if (value->type != ONNX_TYPE_TENSOR || value->value == NULL)
         return ort_fail(ORT_NOT_IMPLEMENTED, "operator %s, %s %zu: operators called by kernels take tensors only",
-                        op->name, what, i);
+                        op->name, what, index);
     *out = inlay_value_dtype(value->value);
     return NULL;
 }
 
-/* The session for these types, which stays. Called with the lock held. */
+/* Returns the session for these types and keeps it. Requires the lock. */
 static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession **out)
 {
     size_t bytes = (op->input_count + op->output_count) * sizeof *types;
@@ -283,6 +286,7 @@ static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession *
     struct writer file = { 0 };
     struct variant *variant;
 
+    INLAY_CHECK(op->input_count + op->output_count <= MOST_PORTS);
     for (variant = op->variants; variant != NULL; variant = variant->next) {
         if (memcmp(variant->types, types, bytes) == 0) {
             *out = variant->session;
@@ -309,7 +313,7 @@ static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession *
 OrtStatus *ort_InvokeOp(const OrtKernelContext *context, const OrtOp *ort_op, const OrtValue *const *input_values,
                         int input_count, OrtValue *const *output_values, int output_count)
 {
-    OrtOp *op = (OrtOp *)(uintptr_t)ort_op; /* what it keeps of calls is its own */
+    OrtOp *op = (OrtOp *)(uintptr_t)ort_op; /* calls add variants to it */
     inlay_dtype types[MOST_PORTS];
     ort_feed feeds[MOST_PORTS];
     OrtValue *fetches[MOST_PORTS];
@@ -322,7 +326,7 @@ OrtStatus *ort_InvokeOp(const OrtKernelContext *context, const OrtOp *ort_op, co
     if (input_count < 0 || output_count < 0 || (size_t)input_count != op->input_count ||
         (size_t)output_count != op->output_count)
         return ort_fail(ORT_INVALID_ARGUMENT,
-                        "operator %s was made with %zu inputs and %zu outputs, and is called with "
+                        "operator %s was created with %zu inputs and %zu outputs, but called with "
                         "%d and %d",
                         op->name, op->input_count, op->output_count, input_count, output_count);
     if (input_count > 0)

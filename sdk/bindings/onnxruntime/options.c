@@ -17,18 +17,18 @@ OrtStatus *ort_CreateSessionOptions(OrtSessionOptions **options)
     return NULL;
 }
 
-void ort_ReleaseSessionOptions(OrtSessionOptions *input)
+void ort_ReleaseSessionOptions(OrtSessionOptions *options)
 {
-    if (input == NULL)
+    if (options == NULL)
         return;
-    ort_pairs_clear(&input->entries);
-    ort_pairs_clear(&input->dims);
-    ort_pairs_clear(&input->providers);
-    ort_pairs_clear(&input->settings);
-    free(input->optimized_path);
-    free(input->profile_prefix);
-    free(input->domains);
-    free(input);
+    ort_pairs_clear(&options->entries);
+    ort_pairs_clear(&options->dims);
+    ort_pairs_clear(&options->providers);
+    ort_pairs_clear(&options->settings);
+    free(options->optimized_path);
+    free(options->profile_prefix);
+    free(options->domains);
+    free(options);
 }
 
 static OrtStatus *add_domain(OrtSessionOptions *options, OrtCustomOpDomain *domain)
@@ -261,8 +261,9 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider(OrtSessionOptions *options,
     ORT_NEED(provider_name);
     if (strcmp(provider_name, "CPU") == 0 || strcmp(provider_name, "CPUExecutionProvider") == 0)
         return NULL;
-    for (const char *c = provider_name; *c != '\0'; c++)
-        if (*c >= 'A' && *c <= 'Z') /* names of inlay's are lower case: this is one of ONNX Runtime's */
+    for (const char *letter = provider_name; *letter != '\0'; letter++)
+        if (*letter >= 'A' &&
+            *letter <= 'Z') /* inlay's names are lower case; this is an unknown name of ONNX Runtime */
             return ort_fail(ORT_INVALID_ARGUMENT,
                             "Unknown provider name '%s'. Currently supported values are 'CPU' and "
                             "the names of inlay's providers, such as 'cpu'",
@@ -288,7 +289,7 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider_V2(OrtSessionOptions *sessi
     if (num_ep_devices == 0)
         return ort_fail(ORT_INVALID_ARGUMENT, "Empty list of OrtEpDevice instances");
     ORT_NEED(ep_devices);
-    return NULL; /* the one device that GetEpDevices lists is the CPU */
+    return NULL; /* GetEpDevices lists only the CPU */
 }
 
 /* ------------------------------------------------------------------ libraries of custom operators */
@@ -323,7 +324,7 @@ OrtStatus *ort_RegisterCustomOpsLibrary(OrtSessionOptions *options, const char *
     return call_register(options, *library_handle, library_path, "RegisterCustomOps");
 }
 
-/* The library stays loaded, for its operators' sake. */
+/* The library is never unloaded, because its operators remain in use. */
 OrtStatus *ort_RegisterCustomOpsLibrary_V2(OrtSessionOptions *options, const char *library_name)
 {
     void *handle;
@@ -353,14 +354,14 @@ OrtStatus *ort_CreateRunOptions(OrtRunOptions **out)
     return NULL;
 }
 
-void ort_ReleaseRunOptions(OrtRunOptions *input)
+void ort_ReleaseRunOptions(OrtRunOptions *options)
 {
-    if (input == NULL)
+    if (options == NULL)
         return;
-    ort_pairs_clear(&input->entries);
-    free(input->tag);
-    free(input->profile_prefix);
-    free(input);
+    ort_pairs_clear(&options->entries);
+    free(options->tag);
+    free(options->profile_prefix);
+    free(options);
 }
 
 OrtStatus *ort_RunOptionsSetRunLogVerbosityLevel(OrtRunOptions *options, int log_verbosity_level)

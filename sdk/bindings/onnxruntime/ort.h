@@ -1,8 +1,8 @@
-/* ort.h - what the files of this library share: the objects behind the handles, and how failures are told.
+/* ort.h - declarations shared by the files of this library: the objects behind the handles, and error reporting.
  *
- * Every entry of the table is a function ort_<Name> in one of the files here; api.def declares them. Handles are made
- * and freed by the pair of entries that say so; OrtValue is counted besides, since lists hold values that their makers
- * release. */
+ * Each entry of the table is a function ort_<Name> in one of the files; api.def declares them. A program creates and
+ * releases each handle with a pair of entries. OrtValue is reference-counted, because lists hold values that the
+ * program may release. */
 #ifndef ORT_ORT_H
 #define ORT_ORT_H
 #include "inlay/inlay.h"
@@ -34,19 +34,19 @@ struct OrtStatus {
 };
 INLAY_PRINTF(2, 3) __attribute__((returns_nonnull)) OrtStatus *ort_fail(OrtErrorCode code, const char *format, ...);
 __attribute__((returns_nonnull)) OrtStatus *ort_no_memory(void);
-/* Room for one more behind the `count` items of a list from malloc, or of NULL; false: no memory. */
+/* Makes room for one more item after the `count` items of a list from malloc, or NULL. false: no memory. */
 bool ort_grow(void *list_address, size_t count, size_t item_bytes);
 #define ORT_GROW(list, count) ort_grow(&(list), count, sizeof *(list))
-/* What a call of inlay.h returned, NULL for INLAY_OK. */
+/* Converts the result of a call of inlay.h; NULL for INLAY_OK. */
 OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
 
-/* Leaves the function when a pointer that must be there is not. */
+/* Returns an error from the function if a required pointer is NULL. */
 #define ORT_NEED(pointer)                                                                                              \
     do {                                                                                                               \
         if ((pointer) == NULL)                                                                                         \
             return ort_fail(ORT_INVALID_ARGUMENT, "%s: " #pointer " is NULL", __func__ + 4);                           \
     } while (0)
-/* Leaves the function with a failure. */
+/* Returns the failure of a call from the function. */
 #define ORT_TRY(call)                                                                                                  \
     do {                                                                                                               \
         OrtStatus *failed_ = (call);                                                                                   \
@@ -54,21 +54,22 @@ OrtStatus *ort_from(inlay_status status, const inlay_diag *diag);
             return failed_;                                                                                            \
     } while (0)
 
-/* ------------------------------------------------------------------ texts and lists of them */
+/* ------------------------------------------------------------------ strings and lists of strings */
 
 struct OrtKeyValuePairs {
     size_t count;
     char **keys, **values;
 };
-/* Sets or replaces. false: no memory. */
+/* Adds a pair or replaces its value. false: no memory. */
 bool ort_pairs_set(OrtKeyValuePairs *pairs, const char *key, const char *value);
 const char *ort_pairs_get(const OrtKeyValuePairs *pairs, const char *key); /* NULL: none */
 bool ort_pairs_copy(OrtKeyValuePairs *to, const OrtKeyValuePairs *from);
 void ort_pairs_clear(OrtKeyValuePairs *pairs);
 
-/* A copy of text from the caller's allocator, as many entries return it. */
+/* Returns a copy of text in memory of the caller's allocator. */
 OrtStatus *ort_give_text(OrtAllocator *allocator, const char *text, char **out);
-/* The protocol of entries that fill a buffer: out NULL asks for the size, with the NUL. */
+/* For entries that fill a buffer of the caller: sets *size to the size including NUL; out NULL only requests the size.
+ */
 OrtStatus *ort_fill_text(const char *text, char *out, size_t *size);
 /* Replaces *text by a copy. */
 bool ort_set_text(char **text, const char *value);
@@ -78,14 +79,14 @@ bool ort_set_text(char **text, const char *value);
 struct OrtLogger {
     OrtLoggingFunction fn; /* NULL: standard error */
     void *param;
-    OrtLoggingLevel level; /* the least severe that is told */
+    OrtLoggingLevel level; /* messages below are not logged */
     char id[64];
 };
 void ort_log(const OrtLogger *logger, OrtLoggingLevel level, const char *text);
-/* For entries that have no counterpart here: one line each, by the environment's log. */
+/* Logs once, with the environment's logger, that an accepted entry has no counterpart. */
 void ort_log_accepted(const char *name);
 const OrtLogger *ort_default_logger(void);
-/* Threads of sessions that do not say how many; 0: all. */
+/* Number of threads of sessions that do not set one; 0: all. */
 int ort_env_threads(void);
 const OrtEpDevice *ort_cpu_device(void);
 int ort_threading_options_threads(const OrtThreadingOptions *options);
@@ -102,12 +103,12 @@ struct OrtMemoryInfo {
     uint32_t vendor;
     size_t alignment;
 };
-extern const OrtMemoryInfo ort_cpu_memory; /* of the default allocator, and of what runs make */
+extern const OrtMemoryInfo ort_cpu_memory; /* of the default allocator and of outputs */
 OrtAllocator *ort_allocator(void);
 
 /* ------------------------------------------------------------------ types */
 
-inlay_dtype ort_dtype(ONNXTensorElementDataType type); /* INLAY_UNDEFINED: there is none */
+inlay_dtype ort_dtype(ONNXTensorElementDataType type); /* INLAY_UNDEFINED: no counterpart */
 ONNXTensorElementDataType ort_type_of(inlay_dtype dtype);
 ONNXType ort_kind_of(uint32_t inlay_kind);
 const char *ort_type_text(inlay_dtype dtype); /* "tensor(float)" */
@@ -116,7 +117,7 @@ struct OrtTensorTypeAndShapeInfo {
     ONNXTensorElementDataType type;
     bool has_shape;
     size_t rank;
-    int64_t *dims; /* [rank]; -1: not known */
+    int64_t *dims; /* [rank]; -1: unknown */
     char **names;  /* [rank] */
 };
 struct OrtMapTypeInfo {
@@ -139,7 +140,7 @@ struct OrtTypeInfo {
 /* names may be NULL. NULL: no memory. */
 OrtTensorTypeAndShapeInfo *ort_shape_new(ONNXTensorElementDataType type, bool has_shape, size_t rank,
                                          const int64_t *dims, const char *const *names);
-/* A type whose innermost tensor is taken over; NULL: no memory, and shape is gone. */
+/* A type whose innermost tensor is shape. Takes ownership of shape, also on failure. NULL: no memory. */
 OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape);
 OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type);
 
@@ -149,20 +150,20 @@ typedef struct ort_sparse ort_sparse;
 struct OrtValue {
     uint32_t references;
     ONNXType type;
-    inlay_value *value;          /* what runs see; NULL: maps, sparse tensors, values without content */
-    const OrtMemoryInfo *memory; /* borrowed, or info */
+    inlay_value *value;          /* the value that runs use; NULL: maps, sparse tensors, values without content */
+    const OrtMemoryInfo *memory; /* borrowed, or &info */
     OrtMemoryInfo info;
-    inlay_str *strings; /* [count] of a string tensor that can be filled; the texts are its own */
-    OrtValue **items;   /* [item_count] of sequences and optionals that programs made, and of maps: keys, values */
+    inlay_str *strings; /* [count] of a writable string tensor, which owns the texts */
+    OrtValue **items;   /* [item_count] of sequences and optionals created by programs; of maps: keys, values */
     size_t item_count;
     ort_sparse *sparse;
-    inlay_dtype element; /* of an empty optional or sequence */
+    inlay_dtype element; /* element type of an empty optional or sequence */
 };
-/* Takes a reference of value over, also on failure. */
+/* Takes ownership of a reference to value, also on failure. */
 OrtStatus *ort_value_wrap(inlay_value *value, OrtValue **out);
 OrtValue *ort_value_ref(OrtValue *value);
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out);
-/* A tensor of empty texts that can be filled. */
+/* A writable tensor of empty strings. */
 OrtStatus *ort_strings_new(const int64_t *shape, size_t rank, OrtValue **out);
 OrtStatus *ort_strings_set(OrtValue *value, size_t index, const char *text, size_t bytes);
 void ort_strings_free(OrtValue *value);
@@ -180,7 +181,7 @@ typedef struct ort_dim {
 struct OrtSessionOptions {
     OrtKeyValuePairs entries;   /* AddSessionConfigEntry */
     OrtKeyValuePairs dims;      /* AddFreeDimensionOverrideByName */
-    OrtKeyValuePairs providers; /* named by SessionOptionsAppendExecutionProvider; the values are not used */
+    OrtKeyValuePairs providers; /* names from SessionOptionsAppendExecutionProvider; the values are not used */
     OrtKeyValuePairs settings;  /* "provider.option" */
     int intra_threads;
     int level;
@@ -212,12 +213,12 @@ typedef struct ort_custom ort_custom; /* custom operators of a session, see cust
 enum { ORT_MOST_IDLE = 64 };
 struct OrtSession {
     inlay_session *session;
-    void *bytes; /* a copy of the model that was given in memory */
+    void *bytes; /* a copy of the model if it was loaded from memory */
     OrtLogger logger;
-    uint32_t *inputs; /* [input_count] of the model's: those without a default */
-    uint32_t *overridable;
+    uint32_t *inputs;      /* [input_count] indices of the model's inputs without a default */
+    uint32_t *overridable; /* [overridable_count] indices of the model's inputs with a default */
     uint32_t input_count, overridable_count, output_count;
-    pthread_mutex_t lock; /* of idle, and of profiled runs */
+    pthread_mutex_t lock; /* protects idle and serializes profiled runs */
     inlay_context *idle[ORT_MOST_IDLE];
     uint32_t idle_count;
     char *profile_prefix; /* NULL: not profiled */
@@ -227,14 +228,14 @@ struct OrtSession {
 };
 inlay_io_info ort_input_info(const OrtSession *session, uint32_t model_index);
 inlay_io_info ort_output_info(const OrtSession *session, uint32_t index);
-/* Run, with values by index of the model: feeds[input], wanted[k] is the output that fetches[k] gets. */
+/* Runs with inputs given by model index; fetches[k] receives the output wanted[k]. */
 typedef struct ort_feed {
     uint32_t index;
     const OrtValue *value;
 } ort_feed;
 OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
                    const uint32_t *wanted, OrtValue **fetches, size_t fetch_count);
-/* A session of a model that this library made. */
+/* Creates a session of a model that this library generated. */
 OrtStatus *ort_session_from_bytes(const void *data, size_t bytes, OrtSession **out);
 OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out);
 OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t *out);

@@ -1,10 +1,11 @@
-/* The provider that runs kernels of custom operators: one node a region, outputs as the kernel makes them. */
+/* The provider that runs kernels of custom operators: one node per region; kernels allocate the outputs. */
 #include "custom.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What one session sees of it. */
+/* The state of the provider for one session. */
 typedef struct custom_provider {
     const inlay_host *host;
     const ort_custom *custom;
@@ -15,11 +16,11 @@ typedef struct custom_kernel {
     void *kernel;
     OrtKernelInfo *info;
     uint32_t *input_at;  /* [info->input_count] in the run's inputs; INLAY_NONE: a constant, or omitted */
-    uint32_t *output_at; /* [info->output_count] in the run's outputs; INLAY_NONE: nobody reads it */
+    uint32_t *output_at; /* [info->output_count] in the run's outputs; INLAY_NONE: no consumer */
     inlay_dtype *output_types;
 } custom_kernel;
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ creation and release */
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
@@ -55,19 +56,19 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     inlay_status status = INLAY_OK;
 
     (void)diag;
-    for (uint32_t n = 0; n < graph->node_count && status == INLAY_OK; n++) {
-        if (candidates[n] == 0)
+    for (uint32_t node = 0; node < graph->node_count && status == INLAY_OK; node++) {
+        if (candidates[node] == 0)
             continue;
-        if (ort_custom_match(provider->custom, inlay_graph_node(graph, n)) != NULL) {
+        if (ort_custom_match(provider->custom, inlay_graph_node(graph, node)) != NULL) {
             const inlay_offer offer = { .struct_size = sizeof offer,
-                                        .cookie = n,
-                                        .nodes = &n,
+                                        .cookie = node,
+                                        .nodes = &node,
                                         .node_count = 1,
                                         .placement_stride = sizeof(inlay_placement) };
             status = sink->offer(sink->ctx, &offer);
         } else {
             const inlay_refusal refusal = { .struct_size = sizeof refusal,
-                                            .node = n,
+                                            .node = node,
                                             .code = INLAY_REFUSE_OPERATOR,
                                             .text = "not one of the session's custom operators" };
             status = sink->refuse(sink->ctx, &refusal);
@@ -79,7 +80,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
     (void)state, (void)request;
-    out->ns = 10000; /* nobody else runs it, so that any number will do */
+    out->ns = 10000; /* no other provider supports it, so any cost will do */
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;
 }
@@ -110,37 +111,40 @@ static void release_compiled(void *state, inlay_compiled *compiled)
     free(kernel);
 }
 
-static inlay_status tell(inlay_diag *diag, const char *what, const OrtKernelInfo *info, OrtStatus *failed)
+static inlay_status report_failure(inlay_diag *diag, const char *what, const OrtKernelInfo *info, OrtStatus *failed)
 {
     char text[300];
     inlay_status status = failed->code == ORT_INVALID_ARGUMENT ? INLAY_INVALID_ARGUMENT : INLAY_INTERNAL;
+    INLAY_CHECK(failed != NULL);
 
     (void)snprintf(text, sizeof text, "%s", failed->text);
     ort_ReleaseStatus(failed);
     return inlay_fail(diag, status, "custom operator %s (node %s): %s: %s", info->op_type, info->name, what, text);
 }
 
-/* The constants that a node reads, where the kernel can see them for as long as it lives. */
+/* Stores the constant inputs of a node in the kernel's info; they stay valid as long as the kernel exists. */
 static inlay_status hold_constants(const custom_provider *provider, const inlay_compile_request *request,
                                    const inlay_node_info *node, custom_kernel *kernel, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const inlay_value_info *v = inlay_graph_value(request->graph, node->inputs[i]);
+        const inlay_value_info *info = inlay_graph_value(request->graph, node->inputs[i]);
         int64_t dims[INLAY_MAX_RANK];
         inlay_value *value = NULL;
         const void *data;
         inlay_status status;
 
-        if (v == NULL || (v->flags & INLAY_VALUE_CONSTANT) == 0)
+        if (info == NULL || (info->flags & INLAY_VALUE_CONSTANT) == 0)
             continue;
-        data = v->data_bytes > 0
+        data = info->data_bytes > 0
                    ? provider->host->align_constant(provider->host->ctx, request->handle, node->inputs[i], 64)
                    : "";
         if (data == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a constant of %s", kernel->info->name);
-        for (uint32_t d = 0; d < v->rank; d++)
-            dims[d] = v->dims[d].value;
-        status = inlay_value_borrow(v->dtype, v->rank, dims, (void *)(uintptr_t)data, v->data_bytes, &value, diag);
+        INLAY_CHECK(info->rank <= INLAY_MAX_RANK);
+        for (uint32_t d = 0; d < info->rank; d++)
+            dims[d] = info->dims[d].value;
+        status =
+            inlay_value_borrow(info->dtype, info->rank, dims, (void *)(uintptr_t)data, info->data_bytes, &value, diag);
         if (status != INLAY_OK)
             return status;
         request->constants[node->inputs[i]] = INLAY_CONST_BORROWED;
@@ -158,7 +162,7 @@ static inlay_status make_kernel(custom_kernel *kernel, inlay_diag *diag)
         failed = kernel->op->CreateKernelV2(kernel->op, ort_table(), kernel->info, &kernel->kernel);
     else
         kernel->kernel = kernel->op->CreateKernel(kernel->op, ort_table(), kernel->info);
-    return failed == NULL ? INLAY_OK : tell(diag, "its kernel was not made", kernel->info, failed);
+    return failed == NULL ? INLAY_OK : report_failure(diag, "creating its kernel failed", kernel->info, failed);
 }
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -180,6 +184,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel");
         goto done;
     }
+    INLAY_CHECK(request->node_count == 1 && kernel->op != NULL);
     for (uint32_t i = 0; i < node->input_count; i++)
         kernel->input_at[i] =
             node->inputs[i] == INLAY_NONE ? INLAY_NONE : find(request->inputs, request->input_count, node->inputs[i]);
@@ -220,9 +225,9 @@ static void release_instance(void *state, inlay_compiled *compiled, inlay_instan
 
 /* ------------------------------------------------------------------ execute */
 
-static const inlay_tensor_arg *arg_at(const inlay_tensor_arg *list, const inlay_exec_args *args, uint32_t i)
+static const inlay_tensor_arg *arg_at(const inlay_tensor_arg *list, const inlay_exec_args *args, uint32_t index)
 {
-    return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, i);
+    return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, index);
 }
 
 static inlay_status wrap_inputs(const custom_kernel *kernel, OrtKernelContext *context)
@@ -236,6 +241,7 @@ static inlay_status wrap_inputs(const custom_kernel *kernel, OrtKernelContext *c
             context->inputs[i] = ort_value_ref(kernel->info->constants[i]);
         if (kernel->input_at[i] == INLAY_NONE)
             continue;
+        INLAY_CHECK(kernel->input_at[i] < context->args->input_count);
         arg = arg_at(context->args->inputs, context->args, kernel->input_at[i]);
         status = inlay_value_borrow(arg->dtype, arg->rank, arg->dims, inlay_buffer_host(&arg->buffer),
                                     arg->buffer.bytes, &value, context->args->diag);
@@ -248,26 +254,26 @@ static inlay_status wrap_inputs(const custom_kernel *kernel, OrtKernelContext *c
     return INLAY_OK;
 }
 
-/* Texts that a kernel made, as the run keeps them. */
-static inlay_status hand_over_texts(const OrtKernelContext *context, size_t index, const OrtValue *made)
+/* Copies the strings of an output to memory of the run. */
+static inlay_status copy_strings(const OrtKernelContext *context, size_t index, const OrtValue *output)
 {
     const inlay_host *host = context->host;
     inlay_buffer buffer;
     inlay_str *to;
     inlay_status status = host->output_alloc(host->ctx, context->args->run, context->output_at[index],
-                                             inlay_value_rank(made->value), inlay_value_dims(made->value), &buffer);
-
+                                             inlay_value_rank(output->value), inlay_value_dims(output->value), &buffer);
+    INLAY_CHECK(output->value != NULL && output->strings != NULL);
     if (status != INLAY_OK)
         return status;
     to = inlay_buffer_host(&buffer);
-    for (int64_t i = 0; i < inlay_value_count(made->value); i++) {
-        uint64_t bytes = made->strings[i].bytes;
+    for (int64_t i = 0; i < inlay_value_count(output->value); i++) {
+        uint64_t bytes = output->strings[i].bytes;
         char *text = host->string_alloc(host->ctx, context->args->run, bytes + 1);
 
         if (text == NULL)
             return INLAY_OUT_OF_MEMORY;
         if (bytes > 0)
-            memcpy(text, made->strings[i].data, (size_t)bytes);
+            memcpy(text, output->strings[i].data, (size_t)bytes);
         text[bytes] = '\0';
         to[i] = (inlay_str){ text, bytes };
     }
@@ -281,10 +287,10 @@ static inlay_status finish_outputs(const custom_kernel *kernel, const OrtKernelC
             continue;
         if (context->outputs[i] == NULL)
             return inlay_fail(context->args->diag, INLAY_INTERNAL,
-                              "custom operator %s (node %s) did not make output %zu", kernel->info->op_type,
+                              "custom operator %s (node %s) did not create output %zu", kernel->info->op_type,
                               kernel->info->name, i);
-        if (context->outputs[i]->strings != NULL && hand_over_texts(context, i, context->outputs[i]) != INLAY_OK)
-            return inlay_fail(context->args->diag, INLAY_OUT_OF_MEMORY, "no memory for the texts of %s",
+        if (context->outputs[i]->strings != NULL && copy_strings(context, i, context->outputs[i]) != INLAY_OK)
+            return inlay_fail(context->args->diag, INLAY_OUT_OF_MEMORY, "no memory for the strings of %s",
                               kernel->info->name);
     }
     return INLAY_OK;
@@ -302,7 +308,7 @@ static inlay_status compute(const custom_kernel *kernel, OrtKernelContext *conte
     else
         kernel->op->KernelCompute(kernel->kernel, context);
     if (failed != NULL)
-        return tell(context->args->diag, "it failed", kernel->info, failed);
+        return report_failure(context->args->diag, "running its kernel failed", kernel->info, failed);
     return finish_outputs(kernel, context);
 }
 

@@ -1,6 +1,7 @@
-/* Runs. Each takes a context of its own, of which a session keeps those that are idle, so that any number of threads
- * may run a session at once. */
+/* Runs. Each run uses a separate context, so that any number of threads may run a session at once. A session keeps idle
+ * contexts for later runs. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static OrtStatus *take_context(OrtSession *session, inlay_context **out)
 static void give_context(OrtSession *session, inlay_context *context)
 {
     (void)pthread_mutex_lock(&session->lock);
+    INLAY_CHECK(session->idle_count <= ORT_MOST_IDLE);
     if (session->idle_count < ORT_MOST_IDLE) {
         session->idle[session->idle_count++] = context;
         context = NULL;
@@ -45,41 +47,41 @@ static const char *type_text(uint32_t kind, inlay_dtype dtype, char *text, size_
     return text;
 }
 
-/* ONNX Runtime takes a tensor of any shape for a scalar; here it takes one element. */
+/* ONNX Runtime accepts a tensor of any shape as a scalar; inlay accepts one element. */
 static bool stands_for_scalar(const inlay_io_info *info, const inlay_value *value)
 {
     return value != NULL && info->kind == INLAY_KIND_TENSOR && info->rank == 0 &&
            inlay_value_kind(value) == INLAY_KIND_TENSOR && inlay_value_rank(value) > 0 && inlay_value_count(value) == 1;
 }
 
-/* The sentences that users of ONNX Runtime know, before inlay says its own. */
+/* Checks an input first, so that errors have the text that ONNX Runtime uses. */
 static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value)
 {
     char got[80], want[80], indexes[512] = "";
-    const inlay_value *v = value->value;
+    const inlay_value *content = value->value;
     size_t at = 0;
 
-    if (v == NULL)
+    if (content == NULL)
         return value->type == ONNX_TYPE_UNKNOWN || value->type == ONNX_TYPE_OPTIONAL
                    ? NULL
                    : ort_fail(ORT_NOT_IMPLEMENTED,
                               "input %s: maps and sparse tensors as inputs are not implemented in inlay", info->name);
-    if ((info->dtype != INLAY_UNDEFINED && inlay_value_dtype(v) != info->dtype) ||
-        (inlay_value_kind(v) != info->kind && info->kind != INLAY_KIND_OPTIONAL))
+    if ((info->dtype != INLAY_UNDEFINED && inlay_value_dtype(content) != info->dtype) ||
+        (inlay_value_kind(content) != info->kind && info->kind != INLAY_KIND_OPTIONAL))
         return ort_fail(ORT_INVALID_ARGUMENT, "Unexpected input data type. Actual: (%s) , expected: (%s)",
-                        type_text(inlay_value_kind(v), inlay_value_dtype(v), got, sizeof got),
+                        type_text(inlay_value_kind(content), inlay_value_dtype(content), got, sizeof got),
                         type_text(info->kind, info->dtype, want, sizeof want));
-    if (info->kind != INLAY_KIND_TENSOR || info->rank == INLAY_RANK_UNKNOWN || stands_for_scalar(info, v))
+    if (info->kind != INLAY_KIND_TENSOR || info->rank == INLAY_RANK_UNKNOWN || stands_for_scalar(info, content))
         return NULL;
-    if (inlay_value_rank(v) != info->rank)
+    if (inlay_value_rank(content) != info->rank)
         return ort_fail(ORT_INVALID_ARGUMENT,
                         "Invalid rank for input: %s Got: %u Expected: %u Please fix either the "
                         "inputs/outputs or the model.",
-                        info->name, inlay_value_rank(v), info->rank);
+                        info->name, inlay_value_rank(content), info->rank);
     for (uint32_t d = 0; d < info->rank; d++)
-        if (info->dims[d] >= 0 && info->dims[d] != inlay_value_dims(v)[d] && at < sizeof indexes)
+        if (info->dims[d] >= 0 && info->dims[d] != inlay_value_dims(content)[d] && at < sizeof indexes)
             at += (size_t)snprintf(indexes + at, sizeof indexes - at, " index: %u Got: %lld Expected: %lld\n", d,
-                                   (long long)inlay_value_dims(v)[d], (long long)info->dims[d]);
+                                   (long long)inlay_value_dims(content)[d], (long long)info->dims[d]);
     if (at > 0)
         return ort_fail(ORT_INVALID_ARGUMENT,
                         "Got invalid dimensions for input: %s for the following indices\n%s Please fix "
@@ -114,8 +116,8 @@ static OrtStatus *bind_feeds(OrtSession *session, inlay_context *context, const 
     for (uint32_t i = 0; i < session->input_count; i++) {
         bool fed = ort_input_info(session, session->inputs[i]).kind == INLAY_KIND_OPTIONAL;
 
-        for (size_t k = 0; k < count && !fed; k++)
-            fed = feeds[k].index == session->inputs[i];
+        for (size_t j = 0; j < count && !fed; j++)
+            fed = feeds[j].index == session->inputs[i];
         if (!fed)
             return ort_fail(ORT_FAIL, "Missing Input: %s", ort_input_info(session, session->inputs[i]).name);
     }
@@ -124,7 +126,7 @@ static OrtStatus *bind_feeds(OrtSession *session, inlay_context *context, const 
 
 /* ------------------------------------------------------------------ outputs */
 
-/* Texts of an output go into a tensor that the program made by being copied. */
+/* True for a string tensor created by the program: the output's strings are copied to it. */
 static bool is_copied(const OrtValue *fetch)
 {
     return fetch->strings != NULL;
@@ -137,28 +139,29 @@ typedef struct fetch_list {
     size_t count;
 } fetch_list;
 
-/* A run may give the value that it writes to another shape: it gets one of its own, over the program's memory. */
+/* Binds the program's tensors. A run may change the shape of its output value, so it gets a separate value over the
+ * program's memory. */
 static OrtStatus *bind_fetches(OrtSession *session, inlay_context *context, const fetch_list *list)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    for (size_t k = 0; k < list->count; k++) {
+    for (size_t i = 0; i < list->count; i++) {
         inlay_value *target = NULL;
         const inlay_value *value;
         inlay_status status;
 
-        if (list->values[k] == NULL || is_copied(list->values[k]))
+        if (list->values[i] == NULL || is_copied(list->values[i]))
             continue;
-        if (list->values[k]->type != ONNX_TYPE_TENSOR)
+        if (list->values[i]->type != ONNX_TYPE_TENSOR)
             return ort_fail(ORT_NOT_IMPLEMENTED,
-                            "output %s: values other than tensors that are there before the run are not "
-                            "implemented in inlay",
-                            ort_output_info(session, list->wanted[k]).name);
-        value = list->values[k]->value;
+                            "output %s: preallocated values other than tensors are not implemented in "
+                            "inlay",
+                            ort_output_info(session, list->wanted[i]).name);
+        value = list->values[i]->value;
         status = inlay_value_borrow(inlay_value_dtype(value), inlay_value_rank(value), inlay_value_dims(value),
                                     inlay_value_data(value), inlay_value_bytes(value), &target, &diag);
         if (status == INLAY_OK)
-            status = inlay_context_set_output(context, list->wanted[k], target, &diag);
+            status = inlay_context_set_output(context, list->wanted[i], target, &diag);
         inlay_value_unref(target);
         if (status != INLAY_OK)
             return ort_from(status, &diag);
@@ -177,30 +180,30 @@ static void write_shape(const inlay_value *value, char *text, size_t bytes)
         (void)snprintf(text + at, bytes - at, "}");
 }
 
-/* What a run made goes where the program wants it. */
-static OrtStatus *fill_fetch(const inlay_io_info *info, inlay_value *made, OrtValue *fetch)
+/* Stores an output of a run in the value that the program supplied. */
+static OrtStatus *fill_fetch(const inlay_io_info *info, inlay_value *output, OrtValue *fetch)
 {
     const inlay_value *wanted = fetch->value;
     char current[256], requested[256];
-    bool fits = inlay_value_rank(made) == inlay_value_rank(wanted);
+    bool fits = inlay_value_rank(output) == inlay_value_rank(wanted);
 
-    for (uint32_t d = 0; fits && d < inlay_value_rank(made); d++)
-        fits = inlay_value_dims(made)[d] == inlay_value_dims(wanted)[d];
+    for (uint32_t d = 0; fits && d < inlay_value_rank(output); d++)
+        fits = inlay_value_dims(output)[d] == inlay_value_dims(wanted)[d];
     if (!fits) {
         write_shape(wanted, current, sizeof current);
-        write_shape(made, requested, sizeof requested);
+        write_shape(output, requested, sizeof requested);
         return ort_fail(ORT_INVALID_ARGUMENT,
                         "The output OrtValue provided for output '%s' has shape %s but the computed "
                         "output shape for this run is %s. Give a value of that shape, or none.",
                         info->name, current, requested);
     }
     if (!is_copied(fetch)) {
-        if (inlay_value_data(made) != inlay_value_data(wanted))
-            memcpy(inlay_value_data(wanted), inlay_value_data(made), (size_t)inlay_value_bytes(made));
+        if (inlay_value_data(output) != inlay_value_data(wanted))
+            memcpy(inlay_value_data(wanted), inlay_value_data(output), (size_t)inlay_value_bytes(output));
         return NULL;
     }
-    for (int64_t i = 0; i < inlay_value_count(made); i++) {
-        const inlay_str *text = (const inlay_str *)inlay_value_data(made) + i;
+    for (int64_t i = 0; i < inlay_value_count(output); i++) {
+        const inlay_str *text = (const inlay_str *)inlay_value_data(output) + i;
 
         ORT_TRY(ort_strings_set(fetch, (size_t)i, text->data, (size_t)text->bytes));
     }
@@ -209,16 +212,17 @@ static OrtStatus *fill_fetch(const inlay_io_info *info, inlay_value *made, OrtVa
 
 static OrtStatus *collect(OrtSession *session, inlay_context *context, const fetch_list *list)
 {
-    for (size_t k = 0; k < list->count; k++) {
-        inlay_value *made = inlay_context_output(context, list->wanted[k]);
-        inlay_io_info info = ort_output_info(session, list->wanted[k]);
+    for (size_t i = 0; i < list->count; i++) {
+        inlay_value *output = inlay_context_output(context, list->wanted[i]);
+        inlay_io_info info = ort_output_info(session, list->wanted[i]);
 
-        if (list->values[k] != NULL)
-            ORT_TRY(fill_fetch(&info, made, list->values[k]));
-        else if (made != NULL)
-            ORT_TRY(ort_value_wrap(inlay_value_ref(made), &list->values[k]));
+        INLAY_CHECK(list->wanted[i] < session->output_count);
+        if (list->values[i] != NULL)
+            ORT_TRY(fill_fetch(&info, output, list->values[i]));
+        else if (output != NULL)
+            ORT_TRY(ort_value_wrap(inlay_value_ref(output), &list->values[i]));
         else
-            ORT_TRY(ort_value_bare(ONNX_TYPE_OPTIONAL, &list->values[k]));
+            ORT_TRY(ort_value_bare(ONNX_TYPE_OPTIONAL, &list->values[i]));
     }
     return NULL;
 }
@@ -230,7 +234,7 @@ static void write_piece(void *user, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, user);
 }
 
-/* Writes the trace of a context to PREFIX_DATE.json, whose name is then in path. */
+/* Writes the trace of a context to PREFIX_DATE.json and returns this name in path. */
 static OrtStatus *write_profile(inlay_context *context, const char *prefix, char *path, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -248,7 +252,7 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
     if (file == NULL)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
     status = inlay_context_profile_write(context, "trace", 0, 0, write_piece, file, &diag);
-    if (status == INLAY_INVALID_ARGUMENT && ftell(file) == 0) /* there was no run */
+    if (status == INLAY_INVALID_ARGUMENT && ftell(file) == 0) /* no run happened */
         status = fputs("{\"traceEvents\": []}\n", file) < 0 ? INLAY_IO_ERROR : INLAY_OK;
     bad = ferror(file) != 0;
     bad |= fclose(file) != 0;
@@ -317,8 +321,8 @@ static void unbind(inlay_context *context, const ort_feed *feeds, size_t feed_co
 {
     for (size_t i = 0; i < feed_count; i++)
         (void)inlay_context_set_input(context, feeds[i].index, NULL, NULL);
-    for (size_t k = 0; k < list->count; k++)
-        (void)inlay_context_set_output(context, list->wanted[k], NULL, NULL);
+    for (size_t i = 0; i < list->count; i++)
+        (void)inlay_context_set_output(context, list->wanted[i], NULL, NULL);
 }
 
 static OrtStatus *run_profiled(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds,
@@ -337,13 +341,14 @@ static OrtStatus *run_profiled(OrtSession *session, const OrtRunOptions *options
     return failed;
 }
 
-/* A run whose options ask for a profile of its own. */
+/* A run whose options request a separate profile. */
 static OrtStatus *run_and_write(OrtSession *session, inlay_context *context, const OrtRunOptions *options,
                                 const ort_feed *feeds, size_t feed_count, const fetch_list *list)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     char path[1200];
 
+    INLAY_CHECK(options != NULL && options->profile_prefix != NULL);
     ORT_TRY(ort_from(inlay_context_profile(context, 1, 0, &diag), &diag));
     ORT_TRY(run_in(session, context, options, feeds, feed_count, list));
     return write_profile(context, options->profile_prefix, path, sizeof path);
@@ -371,22 +376,22 @@ OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_
                    const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
 {
     fetch_list list = { .wanted = wanted, .values = fetches, .count = fetch_count };
-    uint64_t fresh = 0; /* outputs that the run makes are taken back when it fails */
+    uint64_t created = 0; /* bit i: output i is created by the run and released if it fails */
     OrtStatus *failed;
 
     if (options != NULL && __atomic_load_n(&options->terminate, __ATOMIC_ACQUIRE) != 0)
         return ort_fail(ORT_FAIL, "Exiting due to terminate flag being set to true.");
-    for (size_t k = 0; k < fetch_count && k < 64; k++)
-        if (fetches[k] == NULL)
-            fresh |= UINT64_C(1) << k;
+    for (size_t i = 0; i < fetch_count && i < 64; i++)
+        if (fetches[i] == NULL)
+            created |= UINT64_C(1) << i;
     failed = __atomic_load_n(&session->profiled, __ATOMIC_ACQUIRE) != NULL
                  ? run_profiled(session, options, feeds, feed_count, &list)
                  : run_free(session, options, feeds, feed_count, &list);
-    for (size_t k = 0; failed != NULL && k < fetch_count && k < 64; k++) {
-        if ((fresh >> k & 1) == 0)
+    for (size_t i = 0; failed != NULL && i < fetch_count && i < 64; i++) {
+        if ((created >> i & 1) == 0)
             continue;
-        ort_ReleaseValue(fetches[k]);
-        fetches[k] = NULL;
+        ort_ReleaseValue(fetches[i]);
+        fetches[i] = NULL;
     }
     return failed;
 }
@@ -434,8 +439,8 @@ OrtStatus *ort_Run(OrtSession *session, const OrtRunOptions *run_options, const 
         if (failed == NULL && inputs[i] == NULL)
             failed = ort_fail(ORT_INVALID_ARGUMENT, "NULL input supplied for input %s", input_names[i]);
     }
-    for (size_t k = 0; k < output_names_len && failed == NULL; k++)
-        failed = ort_find_output(session, output_names[k], &wanted[k]);
+    for (size_t i = 0; i < output_names_len && failed == NULL; i++)
+        failed = ort_find_output(session, output_names[i], &wanted[i]);
     if (failed == NULL)
         failed = ort_run(session, run_options, feeds, input_len, wanted, outputs, output_names_len);
     free(feeds);

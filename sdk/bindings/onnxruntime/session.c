@@ -1,5 +1,6 @@
-/* Sessions: made from files and from memory, and what they tell of themselves. */
+/* Sessions: creation from files and memory, and release. */
 #include "custom.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +10,14 @@
 
 /* ------------------------------------------------------------------ options of inlay */
 
-/* What creating a session shares with its callbacks. */
+/* State shared with the callbacks while a session is created. */
 struct creation {
     const OrtSessionOptions *options;
     OrtSession *session;
     inlay_options *to;
 };
 
-static void hear_log(void *user, uint32_t level, const char *text)
+static void forward_log(void *user, uint32_t level, const char *text)
 {
     static const OrtLoggingLevel levels[] = { ORT_LOGGING_LEVEL_ERROR, ORT_LOGGING_LEVEL_WARNING,
                                               ORT_LOGGING_LEVEL_INFO, ORT_LOGGING_LEVEL_VERBOSE };
@@ -24,7 +25,7 @@ static void hear_log(void *user, uint32_t level, const char *text)
     ort_log(user, levels[level < 3 ? level : 3], text);
 }
 
-static int hear_progress(void *user, double fraction, const char *what)
+static int check_cancelled(void *user, double fraction, const char *what)
 {
     struct creation *creation = user;
 
@@ -57,7 +58,7 @@ static bool is_option(const char *name)
     return false;
 }
 
-/* Entries named like an option of inlay, with or without "inlay." before it, are that option. */
+/* Entries with the name of an option of inlay, with or without the prefix "inlay.", set that option. */
 static OrtStatus *set_entry(struct creation *creation, const char *key, const char *value)
 {
     const char *name = strncmp(key, "inlay.", 6) == 0 ? key + 6 : key;
@@ -67,18 +68,19 @@ static OrtStatus *set_entry(struct creation *creation, const char *key, const ch
         return set_text(creation, "external_dir", value);
     if (is_option(name) || (name != key && strchr(name, '.') != NULL))
         return set_text(creation, name, value);
-    (void)snprintf(line, sizeof line, "the session config entry %.180s has no counterpart in inlay and is left out",
+    (void)snprintf(line, sizeof line, "the session config entry %.180s has no counterpart in inlay and is ignored",
                    key);
     ort_log(&creation->session->logger, ORT_LOGGING_LEVEL_INFO, line);
     return NULL;
 }
 
-/* Those named first, then the reference, which runs what they leave. */
+/* Selects the providers named by the program, and the reference provider for nodes that they do not support. */
 static OrtStatus *set_providers(struct creation *creation)
 {
     const OrtKeyValuePairs *named = &creation->options->providers;
     char list[1024] = "";
     size_t at = 0;
+    INLAY_CHECK(creation->options != NULL);
 
     if (named->count == 0)
         return NULL;
@@ -110,7 +112,7 @@ static OrtStatus *apply_options(struct creation *creation)
         ORT_TRY(set_number(creation, "reproducible", 1));
     for (size_t i = 0; i < options->dims.count; i++) {
         (void)snprintf(pair, sizeof pair, "%s?=%s", options->dims.keys[i],
-                       options->dims.values[i]); /* a model need not have it */
+                       options->dims.values[i]); /* "?": the model may lack this dimension */
         ORT_TRY(set_text(creation, "dim", pair));
     }
     ORT_TRY(set_providers(creation));
@@ -119,15 +121,15 @@ static OrtStatus *apply_options(struct creation *creation)
     return ort_custom_begin(options, creation->to, &creation->session->custom);
 }
 
-/* Files and environment first: what the program asks for is stronger. */
+/* Files and environment variables come first, so that the program's options take precedence. */
 static OrtStatus *make_options(struct creation *creation)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = inlay_options_create(&creation->to, &diag);
 
     if (status == INLAY_OK) {
-        inlay_options_set_log(creation->to, hear_log, &creation->session->logger);
-        inlay_options_set_progress(creation->to, hear_progress, creation);
+        inlay_options_set_log(creation->to, forward_log, &creation->session->logger);
+        inlay_options_set_progress(creation->to, check_cancelled, creation);
         status = inlay_options_load(creation->to, NULL, &diag);
     }
     if (status == INLAY_OK)
@@ -135,7 +137,7 @@ static OrtStatus *make_options(struct creation *creation)
     return status == INLAY_OK ? apply_options(creation) : ort_from(status, &diag);
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ creation and release */
 
 static void make_logger(const OrtSessionOptions *options, OrtLogger *out)
 {
@@ -152,7 +154,7 @@ static void make_logger(const OrtSessionOptions *options, OrtLogger *out)
         memcpy(out->id, options->log_id, sizeof out->id);
 }
 
-/* Says of a failure what users of ONNX Runtime look for: which model, and the code that belongs to the step. */
+/* Converts a failure to ONNX Runtime's error code and text, which include the model's path. */
 static OrtStatus *explain_failure(const char *path, inlay_status status, const inlay_diag *diag)
 {
     char where[1100] = "";
@@ -190,6 +192,7 @@ static OrtStatus *sort_inputs(OrtSession *session)
         else
             session->inputs[session->input_count++] = i;
     }
+    INLAY_CHECK(session->input_count + session->overridable_count == count);
     session->output_count = inlay_session_output_count(session->session);
     return NULL;
 }
@@ -207,6 +210,7 @@ static OrtStatus *start_profile(OrtSession *session, const OrtSessionOptions *op
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
+    INLAY_CHECK(session->session != NULL && session->profiled == NULL);
     session->profile_start_ns = now_ns();
     if (options == NULL || options->profile_prefix == NULL)
         return NULL;
@@ -218,8 +222,8 @@ static OrtStatus *start_profile(OrtSession *session, const OrtSessionOptions *op
     return ort_from(status, &diag);
 }
 
-/* ONNX Runtime writes a format of its own if the entry says so or, without it, if the name ends in .ort. */
-static bool wants_own_format(const OrtSessionOptions *options)
+/* ONNX Runtime writes its own format if the entry requests it or, without the entry, if the name ends in .ort. */
+static bool wants_ort_format(const OrtSessionOptions *options)
 {
     const char *format = ort_pairs_get(&options->entries, "session.save_model_format");
     const size_t bytes = strlen(options->optimized_path);
@@ -239,29 +243,30 @@ static OrtStatus *save_optimized(const struct creation *creation, const char *pa
     if (path == NULL)
         return ort_fail(ORT_NOT_IMPLEMENTED,
                         "SetOptimizedModelFilePath for a model in memory is not implemented in inlay");
-    if (wants_own_format(creation->options))
+    if (wants_ort_format(creation->options))
         return ort_fail(
             ORT_NOT_IMPLEMENTED,
-            "SetOptimizedModelFilePath: %s would be of the ORT format; inlay writes ONNX: name a file that does "
-            "not end in .ort, and leave session.save_model_format out",
+            "SetOptimizedModelFilePath: %s would have the ORT format, but inlay writes ONNX; use a file name that does "
+            "not end in .ort, and do not set session.save_model_format",
             creation->options->optimized_path);
     args.out_path = creation->options->optimized_path;
     return ort_from(inlay_optimize(path, creation->to, &args, &diag), &diag);
 }
 
-/* path or data; the bytes of data are copied, since programs free them once the session is there. */
+/* Loads from path, or from data, which is copied because programs free it once the session exists. */
 static OrtStatus *make_session(struct creation *creation, const char *path, const void *data, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     OrtSession *session = creation->session;
     inlay_status status;
 
+    INLAY_CHECK(path == NULL || (data == NULL && bytes == 0));
     make_logger(creation->options, &session->logger);
     ORT_TRY(make_options(creation));
     if (path != NULL) {
-        struct stat st;
+        struct stat file;
 
-        if (stat(path, &st) != 0 && errno == ENOENT)
+        if (stat(path, &file) != 0 && errno == ENOENT)
             return ort_fail(ORT_NO_SUCHFILE, "Load model from %s failed:Load model %s failed. File doesn't exist", path,
                             path);
         status = inlay_session_create(path, creation->to, &session->session, &diag);
@@ -340,24 +345,24 @@ OrtStatus *ort_CreateSessionFromArrayWithPrepackedWeightsContainer(
     return ort_CreateSessionFromArray(env, model_data, model_data_length, options, out);
 }
 
-void ort_ReleaseSession(OrtSession *input)
+void ort_ReleaseSession(OrtSession *session)
 {
-    if (input == NULL)
+    if (session == NULL)
         return;
-    if (input->profiled != NULL) { /* nobody has asked for the file: write it as ONNX Runtime does */
+    if (session->profiled != NULL) { /* profiling was not ended: write the file as ONNX Runtime does */
         char *name = NULL;
 
-        ort_ReleaseStatus(ort_SessionEndProfiling(input, ort_allocator(), &name));
+        ort_ReleaseStatus(ort_SessionEndProfiling(session, ort_allocator(), &name));
         free(name);
     }
-    for (uint32_t i = 0; i < input->idle_count; i++)
-        inlay_context_destroy(input->idle[i]);
-    inlay_session_destroy(input->session);
-    ort_custom_end(input->custom);
-    (void)pthread_mutex_destroy(&input->lock);
-    free(input->profile_prefix);
-    free(input->inputs);
-    free(input->overridable);
-    free(input->bytes);
-    free(input);
+    for (uint32_t i = 0; i < session->idle_count; i++)
+        inlay_context_destroy(session->idle[i]);
+    inlay_session_destroy(session->session);
+    ort_custom_end(session->custom);
+    (void)pthread_mutex_destroy(&session->lock);
+    free(session->profile_prefix);
+    free(session->inputs);
+    free(session->overridable);
+    free(session->bytes);
+    free(session);
 }

@@ -1,6 +1,7 @@
-/* Sparse tensors: values and indices as programs gave them. No operator of inlay takes them; models' sparse weights are
- * expanded when they are loaded. */
+/* Sparse tensors: values and indices as given by programs. No operator of inlay takes them; sparse weights of models
+ * are expanded on loading. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +17,9 @@ struct ort_sparse {
     OrtSparseFormat format;
     size_t rank, values_rank, values_count;
     int64_t dims[INLAY_MAX_RANK], values_dims[INLAY_MAX_RANK];
-    void *values;                 /* inlay_str of texts */
-    bool owned;                   /* values */
-    struct indices first, second; /* second: the outer ones of CSR */
+    void *values;                 /* inlay_str for strings */
+    bool owned;                   /* values are owned */
+    struct indices first, second; /* second: the outer indices of CSR */
 };
 
 void ort_sparse_free(ort_sparse *sparse)
@@ -50,6 +51,7 @@ OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value)
 {
     const ort_sparse *sparse = value->sparse;
 
+    INLAY_CHECK(sparse != NULL);
     return ort_shape_new(ort_type_of(sparse->dtype), true, sparse->rank, sparse->dims, NULL);
 }
 
@@ -63,7 +65,7 @@ OrtStatus *ort_CreateSparseTensorAsOrtValue(OrtAllocator *allocator, const int64
     *out = NULL;
     ORT_TRY(ort_check_shape(dense_shape, dense_shape_len, &count));
     if (inlay_dtype_bits(ort_dtype(type)) < 8)
-        return ort_fail(ORT_INVALID_ARGUMENT, "element type %d is none of sparse tensors", type);
+        return ort_fail(ORT_INVALID_ARGUMENT, "sparse tensors cannot have the element type %d", type);
     ORT_TRY(ort_value_bare(ONNX_TYPE_SPARSETENSOR, out));
     (*out)->sparse = calloc(1, sizeof *(*out)->sparse);
     if ((*out)->sparse == NULL) {
@@ -98,7 +100,7 @@ OrtStatus *ort_CreateSparseTensorWithValuesAsOrtValue(const OrtMemoryInfo *info,
     ORT_NEED(out);
     if (ort_dtype(type) == INLAY_STRING) {
         *out = NULL;
-        return ort_fail(ORT_INVALID_ARGUMENT, "texts cannot lie over the program's memory; use "
+        return ort_fail(ORT_INVALID_ARGUMENT, "strings cannot use the program's memory; use "
                                               "CreateSparseTensorAsOrtValue");
     }
     ORT_TRY(ort_CreateSparseTensorAsOrtValue(ort_allocator(), dense_shape, dense_shape_len, type, out));
@@ -118,7 +120,7 @@ OrtStatus *ort_CreateSparseTensorWithValuesAsOrtValue(const OrtMemoryInfo *info,
 static OrtStatus *check_empty(const ort_sparse *sparse)
 {
     if (sparse->format != ORT_SPARSE_UNDEFINED)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has indices already");
+        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor already has indices");
     return NULL;
 }
 
@@ -128,7 +130,7 @@ static OrtStatus *copy_values(ort_sparse *sparse, const int64_t *shape, size_t r
 
     ORT_TRY(check_empty(sparse));
     if (sparse->values != NULL)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has values already");
+        return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor already has values");
     ORT_TRY(set_values_shape(sparse, shape, rank));
     if (sparse->values_count > 0)
         ORT_NEED(values);
@@ -141,7 +143,7 @@ static OrtStatus *copy_values(ort_sparse *sparse, const int64_t *shape, size_t r
             memcpy(sparse->values, values, sparse->values_count * bytes);
         return NULL;
     }
-    for (size_t i = 0; i < sparse->values_count; i++) { /* texts come as an array of char * */
+    for (size_t i = 0; i < sparse->values_count; i++) { /* strings are given as an array of char * */
         const char *text = ((const char *const *)values)[i];
         char *copy = strdup(text != NULL ? text : "");
 
@@ -152,10 +154,11 @@ static OrtStatus *copy_values(ort_sparse *sparse, const int64_t *shape, size_t r
     return NULL;
 }
 
-/* Indices of elements of 4 or 8 bytes; count is their number. */
-static OrtStatus *set_indices(struct indices *indices, const void *data, size_t element, size_t rank, int64_t first,
-                              int64_t second, size_t count, bool copy)
+/* Sets count indices of element_bytes (4 or 8) with the given rank and dimensions. */
+static OrtStatus *set_indices(struct indices *indices, const void *data, size_t element_bytes, size_t rank,
+                              int64_t first, int64_t second, size_t count, bool copy)
 {
+    INLAY_CHECK(rank <= 2);
     *indices = (struct indices){ .rank = rank, .count = count, .dims = { first, second }, .owned = copy };
     if (count > 0)
         ORT_NEED(data);
@@ -163,11 +166,11 @@ static OrtStatus *set_indices(struct indices *indices, const void *data, size_t 
         indices->data = (void *)(uintptr_t)data;
         return NULL;
     }
-    indices->data = calloc(count + 1, element);
+    indices->data = calloc(count + 1, element_bytes);
     if (indices->data == NULL)
         return ort_no_memory();
     if (count > 0)
-        memcpy(indices->data, data, count * element);
+        memcpy(indices->data, data, count * element_bytes);
     return NULL;
 }
 
@@ -178,7 +181,7 @@ static OrtStatus *set_coo(ort_sparse *sparse, const int64_t *data, size_t count,
     ORT_TRY(check_empty(sparse));
     if (count != sparse->values_count && !(pairs && sparse->rank == 2))
         return ort_fail(ORT_INVALID_ARGUMENT,
-                        "%zu COO indices for %zu values: one for each, or two where the tensor has "
+                        "%zu COO indices for %zu values: one per value is required, or two if the tensor has "
                         "two dimensions",
                         count, sparse->values_count);
     ORT_TRY(
@@ -194,8 +197,8 @@ static OrtStatus *set_csr(ort_sparse *sparse, const int64_t *inner, size_t inner
     if (sparse->rank != 2 || inner_count != sparse->values_count ||
         (outer_count != 0 && outer_count != (size_t)sparse->dims[0] + 1))
         return ort_fail(ORT_INVALID_ARGUMENT,
-                        "CSR has two dimensions, an inner index for each value and rows + 1 outer "
-                        "ones; there are %zu values, %zu inner and %zu outer indices",
+                        "CSR requires two dimensions, an inner index per value, and rows + 1 outer indices, but "
+                        "there are %zu values, %zu inner and %zu outer indices",
                         sparse->values_count, inner_count, outer_count);
     ORT_TRY(set_indices(&sparse->first, inner, sizeof *inner, 1, (int64_t)inner_count, 0, inner_count, copy));
     ORT_TRY(set_indices(&sparse->second, outer, sizeof *outer, 1, (int64_t)outer_count, 0, outer_count, copy));
@@ -203,7 +206,7 @@ static OrtStatus *set_csr(ort_sparse *sparse, const int64_t *inner, size_t inner
     return NULL;
 }
 
-/* Values have the dimensions of a block first, then those of the blocks. */
+/* The first dimensions of the values are those of a block, followed by the number of blocks. */
 static OrtStatus *set_blocks(ort_sparse *sparse, const int64_t *shape, size_t rank, const int32_t *data, bool copy)
 {
     size_t count, blocks = 1;
@@ -211,11 +214,11 @@ static OrtStatus *set_blocks(ort_sparse *sparse, const int64_t *shape, size_t ra
     ORT_TRY(check_empty(sparse));
     ORT_TRY(ort_check_shape(shape, rank, &count));
     if (rank == 0 || rank > 2)
-        return ort_fail(ORT_INVALID_ARGUMENT, "the indices of blocks have two dimensions, not %zu", rank);
+        return ort_fail(ORT_INVALID_ARGUMENT, "indices of blocks must have two dimensions, not %zu", rank);
     for (size_t i = 2; i < sparse->values_rank; i++)
         blocks *= (size_t)sparse->values_dims[i];
     if (sparse->values_rank > 2 && count != 2 * blocks)
-        return ort_fail(ORT_FAIL, "%zu blocks of values have two indices each, not %zu indices", blocks, count);
+        return ort_fail(ORT_FAIL, "%zu blocks of values require two indices each, not %zu indices", blocks, count);
     ORT_TRY(set_indices(&sparse->first, data, sizeof *data, rank, shape[0], rank > 1 ? shape[1] : 0, count, copy));
     sparse->format = ORT_SPARSE_BLOCK_SPARSE;
     return NULL;
@@ -285,7 +288,7 @@ OrtStatus *ort_UseBlockSparseIndices(OrtValue *ort_value, const int64_t *indices
     return set_blocks(sparse, indices_shape, indices_shape_len, indices_data, false);
 }
 
-/* ------------------------------------------------------------------ asking */
+/* ------------------------------------------------------------------ queries */
 
 OrtStatus *ort_GetSparseTensorFormat(const OrtValue *ort_value, OrtSparseFormat *out)
 {
@@ -322,11 +325,12 @@ OrtStatus *ort_GetSparseTensorValues(const OrtValue *ort_value, const void **out
 static OrtStatus *find_indices(const OrtValue *value, OrtSparseIndicesFormat format, const struct indices **out,
                                ONNXTensorElementDataType *out_type)
 {
-    static const OrtSparseFormat of[] = { ORT_SPARSE_COO, ORT_SPARSE_CSRC, ORT_SPARSE_CSRC, ORT_SPARSE_BLOCK_SPARSE };
+    static const OrtSparseFormat formats[] = { ORT_SPARSE_COO, ORT_SPARSE_CSRC, ORT_SPARSE_CSRC,
+                                               ORT_SPARSE_BLOCK_SPARSE };
     ort_sparse *sparse;
 
     ORT_TRY(sparse_of(value, &sparse));
-    if (format < 0 || format > ORT_SPARSE_BLOCK_SPARSE_INDICES || sparse->format != of[format])
+    if (format < 0 || format > ORT_SPARSE_BLOCK_SPARSE_INDICES || sparse->format != formats[format])
         return ort_fail(ORT_INVALID_ARGUMENT, "the sparse tensor has no indices of format %d", format);
     *out = format == ORT_SPARSE_CSR_OUTER_INDICES ? &sparse->second : &sparse->first;
     *out_type = format == ORT_SPARSE_BLOCK_SPARSE_INDICES ? INLAY_INT32 : INLAY_INT64;

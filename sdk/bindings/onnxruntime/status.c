@@ -1,5 +1,6 @@
-/* Failures, texts, and lists of pairs. */
+/* Errors, strings, and key-value lists. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ OrtStatus *ort_no_memory(void)
 bool ort_grow(void *list_address, size_t count, size_t item_bytes)
 {
     void *list;
+    INLAY_CHECK(list_address != NULL && item_bytes > 0);
 
     memcpy(&list, list_address, sizeof list);
     list = realloc(list, (count + 1) * item_bytes);
@@ -91,13 +93,13 @@ const char *ort_GetErrorMessage(const OrtStatus *status)
     return status != NULL ? status->text : "";
 }
 
-void ort_ReleaseStatus(OrtStatus *input)
+void ort_ReleaseStatus(OrtStatus *status)
 {
-    if (input != no_memory_status())
-        free(input);
+    if (status != no_memory_status())
+        free(status);
 }
 
-/* ------------------------------------------------------------------ texts */
+/* ------------------------------------------------------------------ strings */
 
 bool ort_set_text(char **text, const char *value)
 {
@@ -123,19 +125,19 @@ OrtStatus *ort_give_text(OrtAllocator *allocator, const char *text, char **out)
 
 OrtStatus *ort_fill_text(const char *text, char *out, size_t *size)
 {
-    size_t bytes = strlen(text) + 1, room = *size;
+    size_t bytes = strlen(text) + 1, capacity = *size;
 
     *size = bytes;
     if (out == NULL)
         return NULL;
-    if (room < bytes)
-        return ort_fail(ORT_INVALID_ARGUMENT, "Result buffer is not large enough: it has %zu bytes, the text %zu", room,
-                        bytes);
+    if (capacity < bytes)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Result buffer is not large enough: it has %zu bytes, the text %zu",
+                        capacity, bytes);
     memcpy(out, text, bytes);
     return NULL;
 }
 
-/* ------------------------------------------------------------------ pairs */
+/* ------------------------------------------------------------------ key-value pairs */
 
 const char *ort_pairs_get(const OrtKeyValuePairs *pairs, const char *key)
 {
@@ -148,6 +150,7 @@ const char *ort_pairs_get(const OrtKeyValuePairs *pairs, const char *key)
 bool ort_pairs_set(OrtKeyValuePairs *pairs, const char *key, const char *value)
 {
     char *new_key, *new_value;
+    INLAY_CHECK(key != NULL && value != NULL);
 
     for (size_t i = 0; i < pairs->count; i++)
         if (strcmp(pairs->keys[i], key) == 0)
@@ -222,9 +225,9 @@ void ort_RemoveKeyValuePair(OrtKeyValuePairs *kvps, const char *key)
     }
 }
 
-void ort_ReleaseKeyValuePairs(OrtKeyValuePairs *input)
+void ort_ReleaseKeyValuePairs(OrtKeyValuePairs *pairs)
 {
-    if (input != NULL)
-        ort_pairs_clear(input);
-    free(input);
+    if (pairs != NULL)
+        ort_pairs_clear(pairs);
+    free(pairs);
 }

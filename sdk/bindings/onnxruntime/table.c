@@ -1,11 +1,11 @@
-/* The table itself, and what stands in it for entries that are not here. */
+/* The table, and the functions used for entries that are not implemented. */
 #include "ort.h"
 #include <stdio.h>
 #include <string.h>
 
 typedef void (*any_fn)(void);
 
-/* Callers pass arguments that these do not look at, which every calling convention for C allows. */
+/* Callers pass arguments that these functions ignore, which every calling convention for C allows. */
 #define ENTRY_WORKS(name)
 #define ENTRY_KEPT(name)
 #define ENTRY_ACCEPTED(name)                                                                                           \
@@ -45,9 +45,9 @@ static const any_fn table[] = {
 };
 _Static_assert(sizeof table / sizeof table[0] == 426, "the table of version 30 has 426 entries");
 
-/* ------------------------------------------------------------------ the tables behind the table
+/* ------------------------------------------------------------------ further tables
  *
- * Their functions serve tools that build or compile models, and execution providers made for ONNX Runtime. */
+ * Their functions serve tools that build or compile models, and execution providers for ONNX Runtime. */
 
 static OrtStatus *absent_in_table(void)
 {
@@ -79,7 +79,7 @@ const OrtEpApi *ort_GetEpApi(void)
     return (const OrtEpApi *)(const void *)absent_table;
 }
 
-/* ------------------------------------------------------------------ the way to the table */
+/* ------------------------------------------------------------------ access to the table */
 
 const OrtApi *ort_table(void)
 {

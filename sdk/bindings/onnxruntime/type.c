@@ -1,5 +1,6 @@
-/* Types: of inputs, outputs and values. */
+/* Types of inputs, outputs and values. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ static bool set_dims(OrtTensorTypeAndShapeInfo *info, size_t rank, const int64_t
     char **new_names = calloc(rank + 1, sizeof *new_names);
     bool ok = new_dims != NULL && new_names != NULL;
 
+    INLAY_CHECK(rank == 0 || dims != NULL);
     for (size_t i = 0; ok && i < rank; i++) {
         new_dims[i] = dims[i];
         new_names[i] = strdup(names != NULL && names[i] != NULL ? names[i] : "");
@@ -100,15 +102,15 @@ OrtTensorTypeAndShapeInfo *ort_shape_new(ONNXTensorElementDataType type, bool ha
     return info;
 }
 
-void ort_ReleaseTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo *input)
+void ort_ReleaseTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo *info)
 {
-    if (input == NULL)
+    if (info == NULL)
         return;
-    for (size_t i = 0; i < input->rank; i++)
-        free(input->names[i]);
-    free(input->names);
-    free(input->dims);
-    free(input);
+    for (size_t i = 0; i < info->rank; i++)
+        free(info->names[i]);
+    free(info->names);
+    free(info->dims);
+    free(info);
 }
 
 OrtStatus *ort_CreateTensorTypeAndShapeInfo(OrtTensorTypeAndShapeInfo **out)
@@ -190,9 +192,9 @@ OrtStatus *ort_GetTensorShapeElementCount(const OrtTensorTypeAndShapeInfo *info,
     *out = 0;
     for (size_t i = 0; i < info->rank; i++) {
         if (info->dims[i] < 0)
-            return ort_fail(ORT_FAIL, "dimension %zu of the shape is not known", i);
+            return ort_fail(ORT_FAIL, "dimension %zu of the shape is unknown", i);
         if (__builtin_mul_overflow(count, (size_t)info->dims[i], &count))
-            return ort_fail(ORT_FAIL, "the shape has more elements than can be counted");
+            return ort_fail(ORT_FAIL, "the number of elements of the shape is too large");
     }
     *out = count;
     return NULL;
@@ -218,12 +220,13 @@ static OrtTypeInfo *tensor_type(OrtTensorTypeAndShapeInfo *shape)
     return info;
 }
 
-/* A type that holds another; takes inner. */
+/* A type that contains another. Takes ownership of inner. */
 static OrtTypeInfo *outer_type(ONNXType type, ONNXTensorElementDataType key, OrtTypeInfo *inner)
 {
     OrtTypeInfo *info = inner != NULL ? calloc(1, sizeof *info) : NULL;
     bool ok = info != NULL;
 
+    INLAY_CHECK(type == ONNX_TYPE_SEQUENCE || type == ONNX_TYPE_OPTIONAL || type == ONNX_TYPE_MAP);
     if (ok && type == ONNX_TYPE_SEQUENCE)
         ok = (info->sequence = calloc(1, sizeof *info->sequence)) != NULL;
     if (ok && type == ONNX_TYPE_OPTIONAL)
@@ -280,31 +283,31 @@ OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type)
     return copy;
 }
 
-void ort_ReleaseTypeInfo(OrtTypeInfo *input)
+void ort_ReleaseTypeInfo(OrtTypeInfo *info)
 {
-    if (input == NULL)
+    if (info == NULL)
         return;
-    ort_ReleaseTensorTypeAndShapeInfo(input->tensor);
-    ort_ReleaseMapTypeInfo(input->map);
-    ort_ReleaseSequenceTypeInfo(input->sequence);
-    if (input->optional != NULL)
-        ort_ReleaseTypeInfo(input->optional->contained);
-    free(input->optional);
-    free(input);
+    ort_ReleaseTensorTypeAndShapeInfo(info->tensor);
+    ort_ReleaseMapTypeInfo(info->map);
+    ort_ReleaseSequenceTypeInfo(info->sequence);
+    if (info->optional != NULL)
+        ort_ReleaseTypeInfo(info->optional->contained);
+    free(info->optional);
+    free(info);
 }
 
-void ort_ReleaseMapTypeInfo(OrtMapTypeInfo *input)
+void ort_ReleaseMapTypeInfo(OrtMapTypeInfo *info)
 {
-    if (input != NULL)
-        ort_ReleaseTypeInfo(input->value);
-    free(input);
+    if (info != NULL)
+        ort_ReleaseTypeInfo(info->value);
+    free(info);
 }
 
-void ort_ReleaseSequenceTypeInfo(OrtSequenceTypeInfo *input)
+void ort_ReleaseSequenceTypeInfo(OrtSequenceTypeInfo *info)
 {
-    if (input != NULL)
-        ort_ReleaseTypeInfo(input->element);
-    free(input);
+    if (info != NULL)
+        ort_ReleaseTypeInfo(info->element);
+    free(info);
 }
 
 OrtStatus *ort_GetOnnxTypeFromTypeInfo(const OrtTypeInfo *type_info, ONNXType *out)

@@ -1,12 +1,12 @@
-/* types.h - the types of ONNX Runtime's C interface, as far as its table (api.def) needs them: numbers, layouts and
- * signatures that programs were compiled with, in our own words. Enumerations are int, as compilers have them. */
+/* types.h - the types of ONNX Runtime's C interface used by its table (api.def): the numbers, layouts and signatures
+ * that programs were compiled with, described independently. Enumerations are int, as compilers represent them. */
 #ifndef ORT_TYPES_H
 #define ORT_TYPES_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* The newest version of the interface whose table is here: GetApi() takes 1 to this. */
+/* The newest version of the interface in this table: GetApi() accepts 1 to this. */
 #define ORT_VERSION_MINOR 30
 
 typedef int OrtErrorCode;

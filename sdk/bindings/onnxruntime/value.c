@@ -1,9 +1,10 @@
-/* Values: tensors over memory of inlay, of the program, or of its allocator. */
+/* Values: tensors in memory of inlay, of the program, or of the program's allocator. */
 #include "ort.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* DLPack 0.6, by which a value gets memory with a function of our own to free it. */
+/* DLPack 0.6, used for values whose memory must be released by a function of this library. */
 struct DLManagedTensor {
     void *data;
     struct {
@@ -20,7 +21,7 @@ struct DLManagedTensor {
     void (*deleter)(struct DLManagedTensor *self);
 };
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ creation and release */
 
 OrtStatus *ort_value_bare(ONNXType type, OrtValue **out)
 {
@@ -37,8 +38,9 @@ OrtStatus *ort_value_wrap(inlay_value *value, OrtValue **out)
 {
     ONNXType type = ort_kind_of(inlay_value_kind(value));
     OrtStatus *failed;
+    INLAY_CHECK(value != NULL);
 
-    /* ONNX Runtime shows what an optional holds, not the optional. */
+    /* ONNX Runtime returns the content of an optional, not the optional. */
     if (type == ONNX_TYPE_OPTIONAL && inlay_value_count(value) == 1) {
         inlay_value *item = inlay_value_ref((inlay_value *)(uintptr_t)inlay_value_item(value, 0));
 
@@ -57,21 +59,25 @@ OrtStatus *ort_value_wrap(inlay_value *value, OrtValue **out)
 
 OrtValue *ort_value_ref(OrtValue *value)
 {
+    INLAY_CHECK(__atomic_load_n(&value->references, __ATOMIC_RELAXED) > 0);
     (void)__atomic_add_fetch(&value->references, 1, __ATOMIC_RELAXED);
     return value;
 }
 
-void ort_ReleaseValue(OrtValue *input)
+void ort_ReleaseValue(OrtValue *value)
 {
-    if (input == NULL || __atomic_sub_fetch(&input->references, 1, __ATOMIC_ACQ_REL) > 0)
+    if (value == NULL)
         return;
-    ort_strings_free(input);
-    inlay_value_unref(input->value);
-    for (size_t i = 0; i < input->item_count; i++)
-        ort_ReleaseValue(input->items[i]);
-    free(input->items);
-    ort_sparse_free(input->sparse);
-    free(input);
+    INLAY_CHECK(__atomic_load_n(&value->references, __ATOMIC_RELAXED) > 0);
+    if (__atomic_sub_fetch(&value->references, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    ort_strings_free(value);
+    inlay_value_unref(value->value);
+    for (size_t i = 0; i < value->item_count; i++)
+        ort_ReleaseValue(value->items[i]);
+    free(value->items);
+    ort_sparse_free(value->sparse);
+    free(value);
 }
 
 OrtStatus *ort_check_shape(const int64_t *shape, size_t rank, size_t *out_count)
@@ -105,7 +111,7 @@ static OrtStatus *check_tensor(const int64_t *shape, size_t rank, ONNXTensorElem
     return NULL;
 }
 
-/* ------------------------------------------------------------------ memory of an allocator */
+/* ------------------------------------------------------------------ memory of the program's allocator */
 
 typedef struct held_memory {
     struct DLManagedTensor tensor; /* first */
@@ -122,8 +128,8 @@ static void free_held(struct DLManagedTensor *self)
     free(held);
 }
 
-/* What DLPack calls the type; bits 0: it has no word for it. */
-static void dlpack_type(struct DLManagedTensor *DLManagedTensor, inlay_dtype dtype)
+/* Sets the type of a DLPack tensor; bits 0: DLPack has no such type. */
+static void dlpack_type(struct DLManagedTensor *tensor, inlay_dtype dtype)
 {
     enum { INT = 0, UINT = 1, FLOAT = 2, BFLOAT = 4, COMPLEX = 5, BOOL = 6 };
     static const uint8_t codes[INLAY_DTYPE_COUNT] = {
@@ -132,14 +138,15 @@ static void dlpack_type(struct DLManagedTensor *DLManagedTensor, inlay_dtype dty
         [INLAY_BOOL] = BOOL,   [INLAY_COMPLEX64] = COMPLEX, [INLAY_COMPLEX128] = COMPLEX,
     };
 
-    DLManagedTensor->dtype.code = codes[dtype];
-    DLManagedTensor->dtype.bits = (uint8_t)inlay_dtype_bits(dtype);
-    DLManagedTensor->dtype.lanes = 1;
-    if (dtype >= INLAY_FLOAT8E4M3FN || DLManagedTensor->dtype.bits < 8)
-        DLManagedTensor->dtype.bits = 0;
+    INLAY_CHECK(dtype < INLAY_DTYPE_COUNT);
+    tensor->dtype.code = codes[dtype];
+    tensor->dtype.bits = (uint8_t)inlay_dtype_bits(dtype);
+    tensor->dtype.lanes = 1;
+    if (dtype >= INLAY_FLOAT8E4M3FN || tensor->dtype.bits < 8)
+        tensor->dtype.bits = 0;
 }
 
-/* A tensor over memory that allocator->Free frees with the value; the memory stays the caller's on failure. */
+/* A tensor in memory that allocator->Free releases with the value; on failure the caller keeps the memory. */
 static OrtStatus *hold_memory(OrtAllocator *allocator, void *memory, const int64_t *shape, size_t rank,
                               ONNXTensorElementDataType type, OrtValue **out)
 {
@@ -148,6 +155,7 @@ static OrtStatus *hold_memory(OrtAllocator *allocator, void *memory, const int64
     inlay_value *value = NULL;
     inlay_status status;
     OrtStatus *failed;
+    INLAY_CHECK(rank <= INLAY_MAX_RANK);
 
     if (held == NULL)
         return ort_no_memory();
@@ -180,7 +188,7 @@ static OrtStatus *hold_memory(OrtAllocator *allocator, void *memory, const int64
     return failed;
 }
 
-/* ------------------------------------------------------------------ making tensors */
+/* ------------------------------------------------------------------ creating tensors */
 
 OrtStatus *ort_CreateTensorAsOrtValue(OrtAllocator *allocator, const int64_t *shape, size_t shape_len,
                                       ONNXTensorElementDataType type, OrtValue **out)
@@ -211,12 +219,12 @@ OrtStatus *ort_CreateTensorAsOrtValue(OrtAllocator *allocator, const int64_t *sh
     return failed;
 }
 
-static OrtStatus *check_room(size_t need, const void *data, size_t room)
+static OrtStatus *check_capacity(size_t bytes, const void *data, size_t capacity)
 {
-    if (room < need)
-        return ort_fail(ORT_INVALID_ARGUMENT, "not enough space: expected %zu, got %zu", need, room);
-    if (data == NULL && need > 0)
-        return ort_fail(ORT_INVALID_ARGUMENT, "p_data is NULL for a tensor of %zu bytes", need);
+    if (capacity < bytes)
+        return ort_fail(ORT_INVALID_ARGUMENT, "not enough space: expected %zu, got %zu", bytes, capacity);
+    if (data == NULL && bytes > 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "p_data is NULL for a tensor of %zu bytes", bytes);
     return NULL;
 }
 
@@ -234,12 +242,12 @@ OrtStatus *ort_CreateTensorWithDataAsOrtValue(const OrtMemoryInfo *info, void *p
     *out = NULL;
     ORT_TRY(check_tensor(shape, shape_len, type, &bytes));
     if (ort_dtype(type) == INLAY_STRING)
-        return ort_fail(ORT_INVALID_ARGUMENT, "a tensor of strings cannot lie over the program's memory; use "
+        return ort_fail(ORT_INVALID_ARGUMENT, "a tensor of strings cannot use the program's memory; use "
                                               "CreateTensorAsOrtValue and FillStringTensor");
     if (info->device_type != 0)
-        return ort_fail(ORT_INVALID_ARGUMENT, "memory '%s' is not the host's; tensors here lie in host memory",
+        return ort_fail(ORT_INVALID_ARGUMENT, "memory '%s' is not host memory; tensors must be in host memory",
                         info->name);
-    ORT_TRY(check_room(bytes, p_data, p_data_len));
+    ORT_TRY(check_capacity(bytes, p_data, p_data_len));
     status = inlay_value_borrow(ort_dtype(type), (uint32_t)shape_len, shape, p_data, p_data_len, &value, &diag);
     if (status != INLAY_OK)
         return ort_from(status, &diag);
@@ -259,13 +267,13 @@ OrtStatus *ort_CreateTensorWithDataAndDeleterAsOrtValue(OrtAllocator *deleter, v
     ORT_NEED(out);
     *out = NULL;
     ORT_TRY(check_tensor(shape, shape_len, type, &bytes));
-    ORT_TRY(check_room(bytes, p_data, p_data_len));
+    ORT_TRY(check_capacity(bytes, p_data, p_data_len));
     return hold_memory(deleter, p_data, shape, shape_len, type, out);
 }
 
-/* ------------------------------------------------------------------ asking */
+/* ------------------------------------------------------------------ queries */
 
-/* The tensor behind a value, or why there is none. */
+/* Returns the tensor of a value, or an error. */
 static OrtStatus *tensor_of(const OrtValue *value, inlay_value **out)
 {
     ORT_NEED(value);
@@ -348,7 +356,7 @@ OrtStatus *ort_TensorAt(OrtValue *value, const int64_t *location_values, size_t 
         return ort_fail(ORT_INVALID_ARGUMENT, "location dimensions do not match shape size: %zu for rank %u",
                         location_values_count, inlay_value_rank(tensor));
     if (bits % 8 != 0)
-        return ort_fail(ORT_INVALID_ARGUMENT, "elements of %s have no address of their own",
+        return ort_fail(ORT_INVALID_ARGUMENT, "elements of %s have no addresses, because they share bytes",
                         ort_type_text(inlay_value_dtype(tensor)));
     for (size_t i = 0; i < location_values_count; i++) {
         int64_t size = inlay_value_dims(tensor)[i];
@@ -358,6 +366,7 @@ OrtStatus *ort_TensorAt(OrtValue *value, const int64_t *location_values, size_t 
                             (long long)location_values[i], (long long)size);
         at = at * size + location_values[i];
     }
+    INLAY_CHECK(at >= 0 && (at < inlay_value_count(tensor) || location_values_count == 0));
     ORT_TRY(ort_GetTensorMutableData(value, &data));
     *out = (char *)data + (size_t)at * (bits / 8);
     return NULL;
@@ -426,7 +435,11 @@ OrtStatus *ort_GetTypeInfo(const OrtValue *value, OrtTypeInfo **out)
     if (value->type == ONNX_TYPE_TENSOR || value->type == ONNX_TYPE_SPARSETENSOR) {
         ORT_TRY(ort_GetTensorTypeAndShape(value, &shape));
     } else if (value->type == ONNX_TYPE_MAP) {
-        inlay_value *values = value->items[1]->value, *keys = value->items[0]->value;
+        inlay_value *values, *keys;
+
+        INLAY_CHECK(value->item_count == 2);
+        values = value->items[1]->value;
+        keys = value->items[0]->value;
 
         kind = INLAY_KIND_MAP;
         shape = ort_shape_new(ort_type_of(inlay_value_dtype(values)), true, 0, NULL, NULL);

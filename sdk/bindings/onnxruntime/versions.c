@@ -1,4 +1,4 @@
-/* What the library exports, under the symbol versions of each release that programs may have been linked to. */
+/* The exported symbols, with the symbol version of each release that programs may be linked to. */
 #include "ort.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -9,7 +9,7 @@ EXPORT const OrtApiBase *own_OrtGetApiBase(void)
     return ort_base();
 }
 
-/* Older programs call these by name. */
+/* Older programs call these functions by name. */
 EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CPU(OrtSessionOptions *options, int use_arena);
 EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CPU(OrtSessionOptions *options, int use_arena)
 {
@@ -32,8 +32,8 @@ EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_Tensorrt(OrtSessi
     return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented in inlay", __func__ + sizeof "own");
 }
 
-/* The same functions under each version, at last under the one that the linker takes when nobody names one. The names
- * with a word behind them stay within the library. */
+/* The same functions with each version, and with the default version that the linker uses. The names with a suffix are
+ * not exported. */
 #define ALIAS(name, word, version)                                                                                     \
     extern __typeof__(own_##name) name##_##word __attribute__((alias("own_" #name), visibility("default")));           \
     __asm__(".symver " #name "_" #word "," #name version);

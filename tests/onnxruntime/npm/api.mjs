@@ -1,4 +1,4 @@
-// The calls that onnxruntime-node's examples are made of: tensors, sessions of paths and bytes, options, metadata, runs.
+// The calls of onnxruntime-node's examples: tensors, sessions from paths and bytes, options, metadata, runs.
 import fs from 'node:fs';
 import path from 'node:path';
 import ort from 'onnxruntime-node';

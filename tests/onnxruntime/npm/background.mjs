@@ -1,4 +1,4 @@
-// A figure without its background: the mask, as 16 x 12 means and as a whole.
+// Background removal: the mask, as 16 x 12 means and as its total mean.
 import { pathToFileURL } from 'node:url';
 import { removeBackground } from '@imgly/background-removal-node';
 import sharp from 'sharp';

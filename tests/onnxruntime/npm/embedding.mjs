@@ -1,4 +1,4 @@
-// Sentences as vectors: MiniLM, quantized, with its tokenizer.
+// Sentence embeddings: quantized MiniLM with its tokenizer.
 import path from 'node:path';
 import { env, pipeline } from '@huggingface/transformers';
 import { measure, work } from './shared.mjs';

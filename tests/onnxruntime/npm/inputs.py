@@ -1,4 +1,4 @@
-"""Pictures for the cases: a page of text, and a figure before a background.
+"""Draws pictures for the cases: a page of text, and a figure in front of a background.
 inputs.py OUT"""
 import pathlib
 import sys
@@ -25,7 +25,7 @@ def page():
 
 
 def figure():
-    """Somebody with a round head and broad shoulders before sky and grass."""
+    """A person in front of sky and grass."""
     image = Image.new("RGB", (640, 480))
     draw = ImageDraw.Draw(image)
     for y in range(480):

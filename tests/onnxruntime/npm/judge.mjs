@@ -1,4 +1,4 @@
-// Holds what a case gave on both libraries against each other: judge.mjs WORK CASE ROUNDS
+// Compares the results of a case with both libraries: judge.mjs WORK CASE ROUNDS
 import fs from 'node:fs';
 import path from 'node:path';
 
@@ -7,7 +7,7 @@ const read = (side, i) => JSON.parse(fs.readFileSync(path.join(work, `${name}.${
 const sides = ['theirs', 'ours'].map((side) => Array.from({ length: Number(rounds) }, (_, i) => read(side, i)));
 const least = (side, what) => Math.min(...side.map((r) => r[what]));
 
-// Texts and whole numbers are the same; floats within bounds that the case gives.
+// Strings and integers must be equal; floats may differ by the bound of the case.
 function distance(a, b, where) {
   if (typeof a === 'number' && typeof b === 'number' && !(Number.isInteger(a) && Number.isInteger(b))) return Math.abs(a - b);
   if (Array.isArray(a) && Array.isArray(b) && a.length === b.length)

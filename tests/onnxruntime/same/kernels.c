@@ -1,4 +1,4 @@
-/* Operators of the program itself: what their kernels are told, and what they call. */
+/* Operators of the program: what their kernels can query, and the operators that they call. */
 #include "same.h"
 
 static const char *ORT_API_CALL name(const OrtCustomOp *op)
@@ -47,22 +47,22 @@ static int ORT_API_CALL many(const OrtCustomOp *op)
     return 1000000;
 }
 
-/* ------------------------------------------------------------------ what a kernel is told when it is made */
+/* ------------------------------------------------------------------ creation of a kernel */
 
 static void attributes(const OrtKernelInfo *info)
 {
     int64_t count = 0;
     float weight = 0;
     char text[16] = "";
-    size_t n = sizeof text;
+    size_t size = sizeof text;
 
     if (CALL(KernelInfoGetAttribute_int64, info, "count", &count))
-        tell("%lld", (long long)count);
+        print_line("%lld", (long long)count);
     CALL(KernelInfoGetAttribute_float, info, "missing", &weight);
-    CALL(KernelInfoGetAttribute_string, info, "missing", text, &n);
-    n = 0;
-    CALL(KernelInfoGetAttributeArray_int64, info, "missing", NULL, &n);
-    CALL(KernelInfoGetAttributeArray_float, info, "missing", NULL, &n);
+    CALL(KernelInfoGetAttribute_string, info, "missing", text, &size);
+    size = 0;
+    CALL(KernelInfoGetAttributeArray_int64, info, "missing", NULL, &size);
+    CALL(KernelInfoGetAttributeArray_float, info, "missing", NULL, &size);
 }
 
 /* Operators of ONNX that the kernel calls. */
@@ -91,9 +91,9 @@ static void call_operators(const OrtKernelContext *context, const OrtValue *cons
     const OrtValue *again = to;
 
     if (CALL(InvokeOp, context, add, in, 2, &to, 1))
-        tell("%g %g %g", sum[0], sum[1], sum[2]);
+        print_line("%g %g %g", sum[0], sum[1], sum[2]);
     if (CALL(InvokeOp, context, softmax, &again, 1, &last, 1))
-        tell("%.4f %.4f %.4f", shares[0], shares[1], shares[2]);
+        print_line("%.4f %.4f %.4f", shares[0], shares[1], shares[2]);
     USE(ReleaseValue, to);
     USE(ReleaseValue, last);
 }
@@ -108,56 +108,56 @@ static OrtStatusPtr ORT_API_CALL create(const OrtCustomOp *op, const OrtApi *tab
     OrtAllocator *memory = NULL;
     OrtTypeInfo *info_of_type = NULL;
     char text[16] = "";
-    size_t n = 0;
+    size_t size = 0;
     int yes = -1;
 
     (void)op, (void)table;
     *kernel = &env;
     attributes(info);
-    if (CALL(KernelInfo_GetInputCount, info, &n))
-        tell("%zu", n);
-    if (CALL(KernelInfo_GetOutputCount, info, &n))
-        tell("%zu", n);
-    n = sizeof text;
-    if (CALL(KernelInfo_GetInputName, info, 0, text, &n))
-        tell("%s in %zu bytes", text, n);
-    n = sizeof text;
-    if (CALL(KernelInfo_GetOutputName, info, 0, text, &n))
-        tell("%s in %zu bytes", text, n);
-    n = sizeof text;
-    if (CALL(KernelInfo_GetNodeName, info, text, &n))
-        tell("%s in %zu bytes", text, n);
-    n = 1;
-    CALL(KernelInfo_GetInputName, info, 0, text, &n);
+    if (CALL(KernelInfo_GetInputCount, info, &size))
+        print_line("%zu", size);
+    if (CALL(KernelInfo_GetOutputCount, info, &size))
+        print_line("%zu", size);
+    size = sizeof text;
+    if (CALL(KernelInfo_GetInputName, info, 0, text, &size))
+        print_line("%s in %zu bytes", text, size);
+    size = sizeof text;
+    if (CALL(KernelInfo_GetOutputName, info, 0, text, &size))
+        print_line("%s in %zu bytes", text, size);
+    size = sizeof text;
+    if (CALL(KernelInfo_GetNodeName, info, text, &size))
+        print_line("%s in %zu bytes", text, size);
+    size = 1;
+    CALL(KernelInfo_GetInputName, info, 0, text, &size);
     if (CALL(KernelInfo_GetInputTypeInfo, info, 0, &info_of_type))
-        tell_type(info_of_type);
+        print_type(info_of_type);
     USE(ReleaseTypeInfo, info_of_type);
     if (CALL(KernelInfo_GetOutputTypeInfo, info, 0, &info_of_type))
-        tell_type(info_of_type);
+        print_type(info_of_type);
     USE(ReleaseTypeInfo, info_of_type);
     if (CALL(KernelInfoGetConstantInput_tensor, info, 0, &yes, &constant))
-        tell("constant: %d", yes);
+        print_line("constant: %d", yes);
     if (CALL(KernelInfoGetConstantInput_tensor, info, 1, &yes, &constant)) {
-        tell("constant: %d", yes);
-        tell_floats((OrtValue *)(uintptr_t)constant);
+        print_line("constant: %d", yes);
+        print_floats((OrtValue *)(uintptr_t)constant);
     }
     if (CALL(KernelInfo_GetLogger, info, &logger) && CALL(Logger_GetLoggingSeverityLevel, logger, &level))
         CALL(Logger_LogMessage, logger, ORT_LOGGING_LEVEL_VERBOSE, "made", __FILE__, __LINE__, __func__);
     if (CALL(KernelInfoGetAllocator, info, OrtMemTypeDefault, &memory))
-        tell("an allocator: %d", memory != NULL);
+        print_line("an allocator: %d", memory != NULL);
     make_operators(info);
     if (CALL(CopyKernelInfo, info, &copy))
         USE(ReleaseKernelInfo, copy);
     return NULL;
 }
 
-/* ------------------------------------------------------------------ what it calls when it runs */
+/* ------------------------------------------------------------------ a run of the kernel */
 
 static void ORT_API_CALL add_part(void *user, size_t i)
 {
-    float **p = user;
+    float **elements = user;
 
-    p[2][i] = p[0][i] + p[1][i];
+    elements[2][i] = elements[0][i] + elements[1][i];
 }
 
 static OrtStatusPtr ORT_API_CALL compute(void *kernel, OrtKernelContext *context)
@@ -168,29 +168,29 @@ static OrtStatusPtr ORT_API_CALL compute(void *kernel, OrtKernelContext *context
     OrtAllocator *memory = NULL;
     OrtValue *out = NULL;
     float *parts[3];
-    void *p = NULL;
-    size_t n = 0;
+    void *elements = NULL;
+    size_t size = 0;
 
     (void)kernel;
-    if (CALL(KernelContext_GetInputCount, context, &n))
-        tell("%zu", n);
-    if (CALL(KernelContext_GetOutputCount, context, &n))
-        tell("%zu", n);
+    if (CALL(KernelContext_GetInputCount, context, &size))
+        print_line("%zu", size);
+    if (CALL(KernelContext_GetOutputCount, context, &size))
+        print_line("%zu", size);
     CALL(KernelContext_GetInput, context, 0, &in[0]);
     CALL(KernelContext_GetInput, context, 1, &in[1]);
     CALL(KernelContext_GetOutput, context, 0, dims, 1, &out);
     for (int i = 0; i < 3; i++) {
-        CALL(GetTensorMutableData, i < 2 ? (OrtValue *)(uintptr_t)in[i] : out, &p);
-        parts[i] = p;
+        CALL(GetTensorMutableData, i < 2 ? (OrtValue *)(uintptr_t)in[i] : out, &elements);
+        parts[i] = elements;
     }
     if (CALL(KernelContext_GetLogger, context, &logger))
-        tell("a logger: %d", logger != NULL);
+        print_line("a logger: %d", logger != NULL);
     if (CALL(KernelContext_GetAllocator, context, cpu(), &memory)) {
-        if (CALL(AllocatorAlloc, memory, 16, &p))
-            CALL(AllocatorFree, memory, p);
+        if (CALL(AllocatorAlloc, memory, 16, &elements))
+            CALL(AllocatorFree, memory, elements);
         USE(ReleaseAllocator, memory);
     }
-    /* KernelContext_GetScratchBuffer of 1.21 crashes on CPUs, which have no stream. */
+    /* KernelContext_GetScratchBuffer of 1.21 crashes on CPUs, which have no stream. It is not called. */
     call_operators(context, in);
     CALL(KernelContext_ParallelFor, context, add_part, 3, 1, parts);
     return NULL;
@@ -198,7 +198,7 @@ static OrtStatusPtr ORT_API_CALL compute(void *kernel, OrtKernelContext *context
 
 static void ORT_API_CALL destroy(void *kernel)
 {
-    tell("the kernel is destroyed: %d", kernel == &env);
+    print_line("the kernel is destroyed: %d", kernel == &env);
     USE(ReleaseOp, add);
     USE(ReleaseOp, softmax);
 }
@@ -206,14 +206,14 @@ static void ORT_API_CALL destroy(void *kernel)
 static OrtStatusPtr ORT_API_CALL infer(const OrtCustomOp *op, OrtShapeInferContext *context)
 {
     OrtTensorTypeAndShapeInfo *shape = NULL;
-    size_t n = 0;
+    size_t size = 0;
 
     (void)op;
     note("ShapeInferContext_GetInputCount");
     note("ShapeInferContext_GetInputTypeShape");
     note("ShapeInferContext_SetOutputTypeShape");
-    /* How often this is called is the library's business, so nothing is printed. */
-    if (api->ShapeInferContext_GetInputCount(context, &n) != NULL || n != 2 ||
+    /* The number of calls depends on the library, so nothing is printed. */
+    if (api->ShapeInferContext_GetInputCount(context, &size) != NULL || size != 2 ||
         api->ShapeInferContext_GetInputTypeShape(context, 0, &shape) != NULL)
         return api->CreateStatus(ORT_FAIL, "no shape");
     return api->ShapeInferContext_SetOutputTypeShape(context, 0, shape);
@@ -230,8 +230,8 @@ void kernels(void)
     OrtValue *in = over(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, x, sizeof x, 1, dims), *out = NULL;
     const OrtValue *fed = in;
     OrtCustomOpDomain *domain = NULL;
-    OrtSessionOptions *o = NULL;
-    OrtSession *s;
+    OrtSessionOptions *options = NULL;
+    OrtSession *session;
 
     op = (OrtCustomOp){ .version = ORT_API_VERSION,
                         .GetName = name,
@@ -260,19 +260,19 @@ void kernels(void)
     onnx_output(&graph, "z", INLAY_FLOAT, 1, dims);
     if (onnx_file(&file, &graph, 17, "test.sum") != 0)
         exit(1);
-    open_bytes(&file, NULL); /* nobody knows the operator yet */
+    open_bytes(&file, NULL); /* the operator is not registered yet */
     CALL(CreateCustomOpDomain, "test.sum", &domain);
     CALL(CustomOpDomain_Add, domain, &op);
-    CALL(CreateSessionOptions, &o);
-    CALL(SetIntraOpNumThreads, o, 1);
-    CALL(AddCustomOpDomain, o, domain);
-    s = open_bytes(&file, o);
-    if (s != NULL && CALL(Run, s, NULL, &x_name, &fed, 1, &z_name, 1, &out)) {
-        tell_floats(out);
+    CALL(CreateSessionOptions, &options);
+    CALL(SetIntraOpNumThreads, options, 1);
+    CALL(AddCustomOpDomain, options, domain);
+    session = open_bytes(&file, options);
+    if (session != NULL && CALL(Run, session, NULL, &x_name, &fed, 1, &z_name, 1, &out)) {
+        print_floats(out);
         USE(ReleaseValue, out);
     }
-    USE(ReleaseSession, s);
-    USE(ReleaseSessionOptions, o);
+    USE(ReleaseSession, session);
+    USE(ReleaseSessionOptions, options);
     USE(ReleaseCustomOpDomain, domain);
     USE(ReleaseValue, in);
 }

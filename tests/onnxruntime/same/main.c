@@ -1,4 +1,4 @@
-/* The frame: what was called, how it is printed, and what the parts share. */
+/* The main program: counts and prints the calls; helpers of the parts. */
 #include "same.h"
 #include <stdarg.h>
 
@@ -27,7 +27,7 @@ bool called(const char *name, OrtStatus *status)
         return true;
     }
     code = USE(GetErrorCode, status);
-    /* What releases before 1.22 took for an exception at run time is a failure since. */
+    /* Some exceptions at run time of releases before 1.22 are failures in later ones. */
     printf("%s: code %d, with a message: %s\n", name, code == ORT_RUNTIME_EXCEPTION ? ORT_FAIL : code,
            USE(GetErrorMessage, status)[0] != '\0' ? "yes" : "no");
     if (getenv("SAME_VERBOSE") != NULL)
@@ -36,7 +36,7 @@ bool called(const char *name, OrtStatus *status)
     return false;
 }
 
-void tell(const char *format, ...)
+void print_line(const char *format, ...)
 {
     va_list args;
 
@@ -64,7 +64,7 @@ OrtValue *over(ONNXTensorElementDataType type, void *data, size_t bytes, size_t 
     return value;
 }
 
-void tell_shape(const OrtTensorTypeAndShapeInfo *info)
+void print_shape(const OrtTensorTypeAndShapeInfo *info)
 {
     ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
     const char *symbols[8] = { NULL };
@@ -74,16 +74,16 @@ void tell_shape(const OrtTensorTypeAndShapeInfo *info)
     if (!CALL(GetTensorElementType, info, &type) || !CALL(GetDimensionsCount, info, &rank) || rank > 8 ||
         !CALL(GetDimensions, info, dims, rank) || !CALL(GetSymbolicDimensions, info, symbols, rank))
         return;
-    tell("type %d, rank %zu", (int)type, rank);
+    print_line("type %d, rank %zu", (int)type, rank);
     for (size_t i = 0; i < rank; i++)
-        tell("dimension %lld '%s'", (long long)dims[i], symbols[i]);
+        print_line("dimension %lld '%s'", (long long)dims[i], symbols[i]);
     if (rank == 0 || dims[0] >= 0) {
         if (CALL(GetTensorShapeElementCount, info, &count))
-            tell("%zu elements", count);
+            print_line("%zu elements", count);
     }
 }
 
-void tell_type(const OrtTypeInfo *type)
+void print_type(const OrtTypeInfo *type)
 {
     const OrtTensorTypeAndShapeInfo *tensor = NULL;
     const OrtSequenceTypeInfo *sequence = NULL;
@@ -97,26 +97,26 @@ void tell_type(const OrtTypeInfo *type)
 
     if (!CALL(GetOnnxTypeFromTypeInfo, type, &kind))
         return;
-    tell("kind %d", (int)kind);
+    print_line("kind %d", (int)kind);
     if (CALL(GetDenotationFromTypeInfo, type, &denotation, &bytes))
-        tell("denotation of %zu bytes", bytes);
+        print_line("denotation of %zu bytes", bytes);
     if (CALL(CastTypeInfoToTensorInfo, type, &tensor) && tensor != NULL)
-        tell_shape(tensor);
+        print_shape(tensor);
     if (CALL(CastTypeInfoToSequenceTypeInfo, type, &sequence) && sequence != NULL &&
         CALL(GetSequenceElementType, sequence, &inner))
-        tell_type(inner);
+        print_type(inner);
     else if (CALL(CastTypeInfoToMapTypeInfo, type, &map) && map != NULL && CALL(GetMapKeyType, map, &key) &&
              CALL(GetMapValueType, map, &inner)) {
-        tell("keys of type %d", (int)key);
-        tell_type(inner);
+        print_line("keys of type %d", (int)key);
+        print_type(inner);
     } else if (CALL(CastTypeInfoToOptionalTypeInfo, type, &optional) && optional != NULL &&
                CALL(GetOptionalContainedTypeInfo, optional, &inner))
-        tell_type(inner);
+        print_type(inner);
     if (inner != NULL)
         USE(ReleaseTypeInfo, inner);
 }
 
-void tell_floats(OrtValue *value)
+void print_floats(OrtValue *value)
 {
     OrtTensorTypeAndShapeInfo *info = NULL;
     void *data = NULL;
@@ -124,10 +124,10 @@ void tell_floats(OrtValue *value)
 
     if (value == NULL || !CALL(GetTensorTypeAndShape, value, &info))
         return;
-    tell_shape(info);
+    print_shape(info);
     if (CALL(GetTensorShapeElementCount, info, &count) && CALL(GetTensorMutableData, value, &data))
         for (size_t i = 0; i < count; i++)
-            tell("%g", ((float *)data)[i]);
+            print_line("%g", ((float *)data)[i]);
     USE(ReleaseTensorTypeAndShapeInfo, info);
 }
 
@@ -144,7 +144,7 @@ int main(void)
     static const uint32_t versions[] = { 1, 16, ORT_API_VERSION };
     const OrtApiBase *base = OrtGetApiBase();
 
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what a crash ends is told */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* keeps the output before a crash */
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
         printf("GetApi(%u): %s\n", (unsigned)versions[i], base->GetApi(versions[i]) != NULL ? "there" : "not there");
     printf("GetApi(100000): %s\n", base->GetApi(100000) != NULL ? "there" : "not there");

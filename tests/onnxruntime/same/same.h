@@ -1,5 +1,5 @@
-/* same.h - a program for ONNX Runtime's C interface, compiled with the header of a distribution, that prints what each
- * function answered. Two libraries that do the same print the same; see same.sh. */
+/* same.h - a program for ONNX Runtime's C interface, compiled with the header of a distribution, that prints the result
+ * of each function. Two libraries with the same behaviour print the same; see same.sh. */
 #ifndef SAME_H
 #define SAME_H
 #include <onnxruntime_c_api.h>
@@ -14,24 +14,24 @@ extern const OrtApi *api;
 extern OrtEnv *env;
 extern OrtAllocator *allocator;
 
-/* Counts the function, once. */
+/* Counts each function once. */
 void note(const char *name);
-/* Prints the function and "ok" or the code of its failure, and releases the status; true: it succeeded. */
+/* Prints the function, and "ok" or the code of its failure, and releases the status; true: it succeeded. */
 bool called(const char *name, OrtStatus *status);
-/* Prints "    TEXT", formatted: what the function answered. */
-void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints "    TEXT", formatted: a result of the function. */
+void print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A function that returns a status; one that returns something else. */
+/* Calls a function that returns a status; calls another function. */
 #define CALL(name, ...) called(#name, (note(#name), api->name(__VA_ARGS__)))
 #define USE(name, ...) (note(#name), api->name(__VA_ARGS__))
 
 OrtMemoryInfo *cpu(void);
-/* A tensor over data; its first dims. */
+/* A tensor over data with the given shape. */
 OrtValue *over(ONNXTensorElementDataType type, void *data, size_t bytes, size_t rank, const int64_t *dims);
-void tell_shape(const OrtTensorTypeAndShapeInfo *info);
-void tell_type(const OrtTypeInfo *type);
-void tell_floats(OrtValue *value);
-/* A session of the bytes, NULL when it failed. */
+void print_shape(const OrtTensorTypeAndShapeInfo *info);
+void print_type(const OrtTypeInfo *type);
+void print_floats(OrtValue *value);
+/* Creates a session from the bytes; NULL on failure. */
 OrtSession *open_bytes(const onnx_bytes *file, const OrtSessionOptions *options);
 
 void values(void);

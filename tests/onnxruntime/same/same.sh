@@ -1,6 +1,6 @@
 #!/bin/bash
-# Compiles a program with Debian 13's header for ONNX Runtime, runs it on Debian's library and on inlay's, and holds what
-# they print against each other.
+# Compiles a program with Debian 13's header for ONNX Runtime, runs it with Debian's library and with inlay's, and compares
+# the output.
 #   same.sh BUILD
 # Needs root or sudo and the network (sdk/packaging/chroot.sh); Debian's packages go into a layer that is kept.
 set -euo pipefail

@@ -1,4 +1,4 @@
-/* Environments, sessions, what they tell, and their options. */
+/* Environments, sessions, information about them, and their options. */
 #include "same.h"
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ static void ORT_API_CALL hear(void *user, OrtLoggingLevel severity, const char *
     heard += user == &heard;
 }
 
-/* A process has one environment: all further ones are the same. */
+/* A process has one environment, which all calls return. */
 void environments(void)
 {
     OrtThreadingOptions *threads = NULL;
@@ -27,7 +27,7 @@ void environments(void)
     CALL(CreateEnvWithGlobalThreadPools, ORT_LOGGING_LEVEL_FATAL, "same", threads, &env);
     USE(ReleaseThreadingOptions, threads);
     CALL(CreateEnv, ORT_LOGGING_LEVEL_FATAL, "other", &other);
-    tell("one environment: %d", other == env);
+    print_line("one environment: %d", other == env);
     USE(ReleaseEnv, other);
     CALL(CreateEnvWithCustomLogger, hear, &heard, ORT_LOGGING_LEVEL_FATAL, "other", &other);
     USE(ReleaseEnv, other);
@@ -37,12 +37,12 @@ void environments(void)
     CALL(SetLanguageProjection, env, ORT_PROJECTION_C);
     CALL(GetAllocatorWithDefaultOptions, &allocator);
     if (CALL(GetAvailableProviders, &providers, &count)) {
-        tell("the last is %s", providers[count - 1]);
+        print_line("the last is %s", providers[count - 1]);
         CALL(ReleaseAvailableProviders, providers, count);
     }
 }
 
-/* y = x + b, z = -y; x [n, 2], b a default that may be overridden; with texts about itself. */
+/* y = x + b, z = -y; x [n, 2], b a default that may be overridden; with metadata. */
 static const onnx_bytes *model(void)
 {
     static const int64_t rows[] = { -1, 2 }, two[] = { 2 };
@@ -65,125 +65,125 @@ static const onnx_bytes *model(void)
     onnx_number(&file, 5, 42);
     onnx_text(&file, 6, "adds");
     onnx_text(&entry, 1, "author");
-    onnx_text(&entry, 2, "nobody");
+    onnx_text(&entry, 2, "an author");
     onnx_message(&file, 14, &entry);
     return &file;
 }
 
-/* ------------------------------------------------------------------ what a session tells */
+/* ------------------------------------------------------------------ information about a session */
 
-static void tell_text(char *text)
+static void print_text(char *text)
 {
-    tell("'%s'", text != NULL ? text : "(none)");
+    print_line("'%s'", text != NULL ? text : "(none)");
     if (text != NULL)
         CALL(AllocatorFree, allocator, text);
 }
 
-static void names_and_types(OrtSession *s)
+static void names_and_types(OrtSession *session)
 {
     OrtTypeInfo *type = NULL;
     char *text = NULL;
-    size_t n = 0;
+    size_t size = 0;
 
-    if (CALL(SessionGetInputCount, s, &n))
-        tell("%zu", n);
-    if (CALL(SessionGetOutputCount, s, &n))
-        tell("%zu", n);
-    if (CALL(SessionGetOverridableInitializerCount, s, &n))
-        tell("%zu", n);
-    if (CALL(SessionGetInputName, s, 0, allocator, &text))
-        tell_text(text);
-    if (CALL(SessionGetOutputName, s, 1, allocator, &text))
-        tell_text(text);
-    if (CALL(SessionGetOverridableInitializerName, s, 0, allocator, &text))
-        tell_text(text);
-    CALL(SessionGetInputName, s, 7, allocator, &text);
-    if (CALL(SessionGetInputTypeInfo, s, 0, &type))
-        tell_type(type);
+    if (CALL(SessionGetInputCount, session, &size))
+        print_line("%zu", size);
+    if (CALL(SessionGetOutputCount, session, &size))
+        print_line("%zu", size);
+    if (CALL(SessionGetOverridableInitializerCount, session, &size))
+        print_line("%zu", size);
+    if (CALL(SessionGetInputName, session, 0, allocator, &text))
+        print_text(text);
+    if (CALL(SessionGetOutputName, session, 1, allocator, &text))
+        print_text(text);
+    if (CALL(SessionGetOverridableInitializerName, session, 0, allocator, &text))
+        print_text(text);
+    CALL(SessionGetInputName, session, 7, allocator, &text);
+    if (CALL(SessionGetInputTypeInfo, session, 0, &type))
+        print_type(type);
     USE(ReleaseTypeInfo, type);
-    if (CALL(SessionGetOutputTypeInfo, s, 1, &type))
-        tell_type(type);
+    if (CALL(SessionGetOutputTypeInfo, session, 1, &type))
+        print_type(type);
     USE(ReleaseTypeInfo, type);
-    if (CALL(SessionGetOverridableInitializerTypeInfo, s, 0, &type))
-        tell_type(type);
+    if (CALL(SessionGetOverridableInitializerTypeInfo, session, 0, &type))
+        print_type(type);
     USE(ReleaseTypeInfo, type);
 }
 
-static void metadata(OrtSession *s)
+static void metadata(OrtSession *session)
 {
-    OrtModelMetadata *m = NULL;
+    OrtModelMetadata *model_metadata = NULL;
     int64_t version = 0, count = 0;
     char *text = NULL, **keys = NULL;
 
-    if (!CALL(SessionGetModelMetadata, s, &m))
+    if (!CALL(SessionGetModelMetadata, session, &model_metadata))
         return;
-    if (CALL(ModelMetadataGetProducerName, m, allocator, &text))
-        tell_text(text);
-    if (CALL(ModelMetadataGetGraphName, m, allocator, &text))
-        tell_text(text);
-    if (CALL(ModelMetadataGetDomain, m, allocator, &text))
-        tell_text(text);
-    if (CALL(ModelMetadataGetDescription, m, allocator, &text))
-        tell_text(text);
-    if (CALL(ModelMetadataGetGraphDescription, m, allocator, &text))
-        tell_text(text);
-    if (CALL(ModelMetadataLookupCustomMetadataMap, m, allocator, "author", &text))
-        tell_text(text);
-    if (CALL(ModelMetadataLookupCustomMetadataMap, m, allocator, "missing", &text))
-        tell_text(text);
-    if (CALL(ModelMetadataGetVersion, m, &version))
-        tell("%lld", (long long)version);
-    if (CALL(ModelMetadataGetCustomMetadataMapKeys, m, allocator, &keys, &count)) {
+    if (CALL(ModelMetadataGetProducerName, model_metadata, allocator, &text))
+        print_text(text);
+    if (CALL(ModelMetadataGetGraphName, model_metadata, allocator, &text))
+        print_text(text);
+    if (CALL(ModelMetadataGetDomain, model_metadata, allocator, &text))
+        print_text(text);
+    if (CALL(ModelMetadataGetDescription, model_metadata, allocator, &text))
+        print_text(text);
+    if (CALL(ModelMetadataGetGraphDescription, model_metadata, allocator, &text))
+        print_text(text);
+    if (CALL(ModelMetadataLookupCustomMetadataMap, model_metadata, allocator, "author", &text))
+        print_text(text);
+    if (CALL(ModelMetadataLookupCustomMetadataMap, model_metadata, allocator, "missing", &text))
+        print_text(text);
+    if (CALL(ModelMetadataGetVersion, model_metadata, &version))
+        print_line("%lld", (long long)version);
+    if (CALL(ModelMetadataGetCustomMetadataMapKeys, model_metadata, allocator, &keys, &count)) {
         for (int64_t i = 0; i < count; i++)
-            tell_text(keys[i]);
+            print_text(keys[i]);
         if (count > 0)
             CALL(AllocatorFree, allocator, keys);
     }
-    USE(ReleaseModelMetadata, m);
+    USE(ReleaseModelMetadata, model_metadata);
 }
 
 static OrtSessionOptions *many_options(void)
 {
-    OrtSessionOptions *o = NULL, *copy = NULL;
+    OrtSessionOptions *session_options = NULL, *copy = NULL;
     char text[32] = "";
-    size_t n = sizeof text;
+    size_t size = sizeof text;
     int yes = -1;
 
-    CALL(CreateSessionOptions, &o);
-    CALL(SetIntraOpNumThreads, o, 2);
-    CALL(SetInterOpNumThreads, o, 1);
-    CALL(SetSessionGraphOptimizationLevel, o, ORT_ENABLE_BASIC);
-    CALL(SetSessionGraphOptimizationLevel, o, (GraphOptimizationLevel)57);
-    CALL(SetSessionExecutionMode, o, ORT_SEQUENTIAL);
-    CALL(DisableMemPattern, o);
-    CALL(EnableMemPattern, o);
-    CALL(DisableCpuMemArena, o);
-    CALL(EnableCpuMemArena, o);
-    CALL(SetSessionLogId, o, "mine");
-    CALL(SetSessionLogSeverityLevel, o, 4);
-    CALL(SetSessionLogVerbosityLevel, o, 0);
-    CALL(SetDeterministicCompute, o, true);
-    CALL(SetUserLoggingFunction, o, hear, &heard);
-    CALL(AddFreeDimensionOverride, o, "DATA_BATCH", 1);
-    CALL(AddFreeDimensionOverrideByName, o, "m", 2);
-    CALL(AddSessionConfigEntry, o, "session.disable_prepacking", "1");
-    if (CALL(HasSessionConfigEntry, o, "session.disable_prepacking", &yes))
-        tell("%d", yes);
-    if (CALL(HasSessionConfigEntry, o, "missing", &yes))
-        tell("%d", yes);
-    if (CALL(GetSessionConfigEntry, o, "session.disable_prepacking", text, &n))
-        tell("'%s' in %zu bytes", text, n);
-    CALL(GetSessionConfigEntry, o, "missing", text, &n);
-    CALL(CloneSessionOptions, o, &copy);
-    USE(ReleaseSessionOptions, o);
+    CALL(CreateSessionOptions, &session_options);
+    CALL(SetIntraOpNumThreads, session_options, 2);
+    CALL(SetInterOpNumThreads, session_options, 1);
+    CALL(SetSessionGraphOptimizationLevel, session_options, ORT_ENABLE_BASIC);
+    CALL(SetSessionGraphOptimizationLevel, session_options, (GraphOptimizationLevel)57);
+    CALL(SetSessionExecutionMode, session_options, ORT_SEQUENTIAL);
+    CALL(DisableMemPattern, session_options);
+    CALL(EnableMemPattern, session_options);
+    CALL(DisableCpuMemArena, session_options);
+    CALL(EnableCpuMemArena, session_options);
+    CALL(SetSessionLogId, session_options, "mine");
+    CALL(SetSessionLogSeverityLevel, session_options, 4);
+    CALL(SetSessionLogVerbosityLevel, session_options, 0);
+    CALL(SetDeterministicCompute, session_options, true);
+    CALL(SetUserLoggingFunction, session_options, hear, &heard);
+    CALL(AddFreeDimensionOverride, session_options, "DATA_BATCH", 1);
+    CALL(AddFreeDimensionOverrideByName, session_options, "m", 2);
+    CALL(AddSessionConfigEntry, session_options, "session.disable_prepacking", "1");
+    if (CALL(HasSessionConfigEntry, session_options, "session.disable_prepacking", &yes))
+        print_line("%d", yes);
+    if (CALL(HasSessionConfigEntry, session_options, "missing", &yes))
+        print_line("%d", yes);
+    if (CALL(GetSessionConfigEntry, session_options, "session.disable_prepacking", text, &size))
+        print_line("'%s' in %zu bytes", text, size);
+    CALL(GetSessionConfigEntry, session_options, "missing", text, &size);
+    CALL(CloneSessionOptions, session_options, &copy);
+    USE(ReleaseSessionOptions, session_options);
     return copy;
 }
 
 static void files(const onnx_bytes *file)
 {
     char path[] = "/tmp/same_XXXXXX", optimised[64], prefix[64], *profile = NULL;
-    OrtSessionOptions *o = NULL;
-    OrtSession *s = NULL;
+    OrtSessionOptions *session_options = NULL;
+    OrtSession *session = NULL;
     uint64_t start = 0;
     int fd = mkstemp(path);
 
@@ -192,26 +192,26 @@ static void files(const onnx_bytes *file)
     (void)close(fd);
     (void)snprintf(optimised, sizeof optimised, "%s.optimised", path);
     (void)snprintf(prefix, sizeof prefix, "%s.profile", path);
-    CALL(CreateSessionOptions, &o);
-    CALL(SetOptimizedModelFilePath, o, optimised);
-    CALL(EnableProfiling, o, prefix);
-    if (CALL(CreateSession, env, path, o, &s)) {
-        if (CALL(SessionGetProfilingStartTimeNs, s, &start))
-            tell("later than never: %d", start > 0);
-        if (CALL(SessionEndProfiling, s, allocator, &profile)) {
-            tell("begins with the prefix: %d", strncmp(profile, prefix, strlen(prefix)) == 0);
-            tell("is there: %d", access(profile, R_OK) == 0);
+    CALL(CreateSessionOptions, &session_options);
+    CALL(SetOptimizedModelFilePath, session_options, optimised);
+    CALL(EnableProfiling, session_options, prefix);
+    if (CALL(CreateSession, env, path, session_options, &session)) {
+        if (CALL(SessionGetProfilingStartTimeNs, session, &start))
+            print_line("has a start time: %d", start > 0);
+        if (CALL(SessionEndProfiling, session, allocator, &profile)) {
+            print_line("begins with the prefix: %d", strncmp(profile, prefix, strlen(prefix)) == 0);
+            print_line("exists: %d", access(profile, R_OK) == 0);
             (void)unlink(profile);
             CALL(AllocatorFree, allocator, profile);
         }
-        USE(ReleaseSession, s);
+        USE(ReleaseSession, session);
     }
-    CALL(DisableProfiling, o);
-    USE(ReleaseSessionOptions, o);
-    tell("the optimised model is there: %d", access(optimised, R_OK) == 0);
-    if (CALL(CreateSession, env, optimised, NULL, &s)) {
-        names_and_types(s);
-        USE(ReleaseSession, s);
+    CALL(DisableProfiling, session_options);
+    USE(ReleaseSessionOptions, session_options);
+    print_line("the optimised model exists: %d", access(optimised, R_OK) == 0);
+    if (CALL(CreateSession, env, optimised, NULL, &session)) {
+        names_and_types(session);
+        USE(ReleaseSession, session);
     }
     (void)unlink(optimised);
     (void)unlink(path);
@@ -220,30 +220,31 @@ static void files(const onnx_bytes *file)
 void sessions(void)
 {
     OrtPrepackedWeightsContainer *weights = NULL;
-    OrtSessionOptions *o = many_options();
-    OrtSession *s = open_bytes(model(), o);
+    OrtSessionOptions *session_options = many_options();
+    OrtSession *session = open_bytes(model(), session_options);
     OrtAllocator *of_session = NULL;
 
-    if (s != NULL) {
-        names_and_types(s);
-        metadata(s);
-        if (CALL(CreateAllocator, s, cpu(), &of_session)) {
-            void *p = NULL;
+    if (session != NULL) {
+        names_and_types(session);
+        metadata(session);
+        if (CALL(CreateAllocator, session, cpu(), &of_session)) {
+            void *elements = NULL;
 
-            if (CALL(AllocatorAlloc, of_session, 64, &p))
-                CALL(AllocatorFree, of_session, p);
+            if (CALL(AllocatorAlloc, of_session, 64, &elements))
+                CALL(AllocatorFree, of_session, elements);
             USE(ReleaseAllocator, of_session);
         }
-        USE(ReleaseSession, s);
+        USE(ReleaseSession, session);
     }
     CALL(CreatePrepackedWeightsContainer, &weights);
-    if (CALL(CreateSessionFromArrayWithPrepackedWeightsContainer, env, model()->data, model()->count, o, weights, &s))
-        USE(ReleaseSession, s);
+    if (CALL(CreateSessionFromArrayWithPrepackedWeightsContainer, env, model()->data, model()->count, session_options,
+             weights, &session))
+        USE(ReleaseSession, session);
     USE(ReleasePrepackedWeightsContainer, weights);
-    CALL(DisablePerSessionThreads, o);
-    if (CALL(CreateSessionFromArray, env, model()->data, model()->count, o, &s))
-        USE(ReleaseSession, s);
-    USE(ReleaseSessionOptions, o);
+    CALL(DisablePerSessionThreads, session_options);
+    if (CALL(CreateSessionFromArray, env, model()->data, model()->count, session_options, &session))
+        USE(ReleaseSession, session);
+    USE(ReleaseSessionOptions, session_options);
     files(model());
 }
 
@@ -258,22 +259,22 @@ static OrtValue *input(float *data)
 
 static OrtRunOptions *run_options(void)
 {
-    OrtRunOptions *o = NULL;
+    OrtRunOptions *result = NULL;
     const char *tag = NULL;
-    int n = -1;
+    int level = -1;
 
-    CALL(CreateRunOptions, &o);
-    CALL(RunOptionsSetRunTag, o, "tag");
-    if (CALL(RunOptionsGetRunTag, o, &tag))
-        tell("%s", tag);
-    CALL(RunOptionsSetRunLogSeverityLevel, o, 3);
-    if (CALL(RunOptionsGetRunLogSeverityLevel, o, &n))
-        tell("%d", n);
-    CALL(RunOptionsSetRunLogVerbosityLevel, o, 1);
-    if (CALL(RunOptionsGetRunLogVerbosityLevel, o, &n))
-        tell("%d", n);
-    CALL(AddRunConfigEntry, o, "memory.enable_memory_arena_shrinkage", "");
-    return o;
+    CALL(CreateRunOptions, &result);
+    CALL(RunOptionsSetRunTag, result, "tag");
+    if (CALL(RunOptionsGetRunTag, result, &tag))
+        print_line("%s", tag);
+    CALL(RunOptionsSetRunLogSeverityLevel, result, 3);
+    if (CALL(RunOptionsGetRunLogSeverityLevel, result, &level))
+        print_line("%d", level);
+    CALL(RunOptionsSetRunLogVerbosityLevel, result, 1);
+    if (CALL(RunOptionsGetRunLogVerbosityLevel, result, &level))
+        print_line("%d", level);
+    CALL(AddRunConfigEntry, result, "memory.enable_memory_arena_shrinkage", "");
+    return result;
 }
 
 static volatile int arrived;
@@ -288,40 +289,40 @@ void runs(void)
 {
     static const int64_t two[] = { 2 }, wide[] = { 2, 3 };
     const char *x_name = "x", *y_name = "y", *bad = "nope", *in_names[] = { "b", "x" }, *out_names[] = { "z", "y" };
-    float x[6] = { 1, 2, 3, 4, 5, 6 }, b[2] = { 10, 20 };
-    OrtSessionOptions *o = NULL;
-    OrtSession *s;
+    float x[6] = { 1, 2, 3, 4, 5, 6 }, bias[2] = { 10, 20 };
+    OrtSessionOptions *session_options = NULL;
+    OrtSession *session;
     OrtValue *in = input(x), *y = NULL, *made[2] = { NULL, NULL };
-    OrtValue *extra = over(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, b, sizeof b, 1, two);
+    OrtValue *extra = over(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, bias, sizeof bias, 1, two);
     OrtValue *wrong = over(ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, x, sizeof x, 2, wide);
     const OrtValue *fed = in, *both[] = { extra, in }, *misfit = wrong;
     OrtRunOptions *options = run_options();
 
-    CALL(CreateSessionOptions, &o);
-    CALL(SetIntraOpNumThreads, o, 2);
-    s = open_bytes(model(), o);
-    if (CALL(Run, s, options, &x_name, &fed, 1, &y_name, 1, &y)) {
-        tell_floats(y);
+    CALL(CreateSessionOptions, &session_options);
+    CALL(SetIntraOpNumThreads, session_options, 2);
+    session = open_bytes(model(), session_options);
+    if (CALL(Run, session, options, &x_name, &fed, 1, &y_name, 1, &y)) {
+        print_floats(y);
         USE(ReleaseValue, y);
         y = NULL;
     }
-    if (CALL(Run, s, NULL, in_names, both, 2, out_names, 2, made)) {
-        tell_floats(made[0]);
-        tell_floats(made[1]);
+    if (CALL(Run, session, NULL, in_names, both, 2, out_names, 2, made)) {
+        print_floats(made[0]);
+        print_floats(made[1]);
     }
     CALL(RunOptionsSetTerminate, options);
-    CALL(Run, s, options, &x_name, &fed, 1, &y_name, 1, &y);
+    CALL(Run, session, options, &x_name, &fed, 1, &y_name, 1, &y);
     CALL(RunOptionsUnsetTerminate, options);
-    CALL(Run, s, NULL, &bad, &fed, 1, &y_name, 1, &y);
-    CALL(Run, s, NULL, &x_name, &fed, 1, &bad, 1, &y);
-    CALL(Run, s, NULL, NULL, NULL, 0, &y_name, 1, &y);
-    CALL(Run, s, NULL, &x_name, &fed, 1, &y_name, 0, &y);
-    CALL(Run, s, NULL, &x_name, &misfit, 1, &y_name, 1, &y);
-    if (CALL(RunAsync, s, NULL, &x_name, &fed, 1, &y_name, 1, &y, arrive, &env)) {
+    CALL(Run, session, NULL, &bad, &fed, 1, &y_name, 1, &y);
+    CALL(Run, session, NULL, &x_name, &fed, 1, &bad, 1, &y);
+    CALL(Run, session, NULL, NULL, NULL, 0, &y_name, 1, &y);
+    CALL(Run, session, NULL, &x_name, &fed, 1, &y_name, 0, &y);
+    CALL(Run, session, NULL, &x_name, &misfit, 1, &y_name, 1, &y);
+    if (CALL(RunAsync, session, NULL, &x_name, &fed, 1, &y_name, 1, &y, arrive, &env)) {
         while (arrived == 0)
             (void)usleep(1000);
-        tell("arrived: %d", arrived);
-        tell_floats(y);
+        print_line("arrived: %d", arrived);
+        print_floats(y);
         USE(ReleaseValue, y);
     }
     USE(ReleaseValue, made[0]);
@@ -330,60 +331,60 @@ void runs(void)
     USE(ReleaseValue, in);
     USE(ReleaseValue, extra);
     USE(ReleaseValue, wrong);
-    USE(ReleaseSession, s);
-    USE(ReleaseSessionOptions, o);
+    USE(ReleaseSession, session);
+    USE(ReleaseSessionOptions, session_options);
 }
 
 void bindings(void)
 {
     float x[4] = { 1, 2, 3, 4 }, z[4] = { 0 };
-    OrtSession *s = open_bytes(model(), NULL);
+    OrtSession *session = open_bytes(model(), NULL);
     OrtValue *in = input(x), *out = input(z), **values = NULL;
-    OrtIoBinding *b = NULL;
-    size_t n = 0, *lengths = NULL;
+    OrtIoBinding *binding = NULL;
+    size_t size = 0, *lengths = NULL;
     char *names = NULL;
 
-    CALL(CreateIoBinding, s, &b);
-    CALL(BindInput, b, "x", in);
-    CALL(BindOutput, b, "z", out);
-    CALL(BindOutputToDevice, b, "y", cpu());
-    CALL(SynchronizeBoundInputs, b);
-    CALL(RunWithBinding, s, NULL, b);
-    CALL(SynchronizeBoundOutputs, b);
-    tell("%g %g %g %g", z[0], z[1], z[2], z[3]);
-    if (CALL(GetBoundOutputNames, b, allocator, &names, &lengths, &n)) {
-        tell("%zu names: %.*s", n, (int)(lengths[0] + lengths[1]), names);
+    CALL(CreateIoBinding, session, &binding);
+    CALL(BindInput, binding, "x", in);
+    CALL(BindOutput, binding, "z", out);
+    CALL(BindOutputToDevice, binding, "y", cpu());
+    CALL(SynchronizeBoundInputs, binding);
+    CALL(RunWithBinding, session, NULL, binding);
+    CALL(SynchronizeBoundOutputs, binding);
+    print_line("%g %g %g %g", z[0], z[1], z[2], z[3]);
+    if (CALL(GetBoundOutputNames, binding, allocator, &names, &lengths, &size)) {
+        print_line("%zu names: %.*s", size, (int)(lengths[0] + lengths[1]), names);
         CALL(AllocatorFree, allocator, names);
         CALL(AllocatorFree, allocator, lengths);
     }
-    if (CALL(GetBoundOutputValues, b, allocator, &values, &n)) {
-        for (size_t i = 0; i < n; i++) {
-            tell_floats(values[i]);
+    if (CALL(GetBoundOutputValues, binding, allocator, &values, &size)) {
+        for (size_t i = 0; i < size; i++) {
+            print_floats(values[i]);
             USE(ReleaseValue, values[i]);
         }
         CALL(AllocatorFree, allocator, values);
     }
-    USE(ClearBoundInputs, b);
-    USE(ClearBoundOutputs, b);
-    USE(ReleaseIoBinding, b);
+    USE(ClearBoundInputs, binding);
+    USE(ClearBoundOutputs, binding);
+    USE(ReleaseIoBinding, binding);
     USE(ReleaseValue, in);
     USE(ReleaseValue, out);
-    USE(ReleaseSession, s);
+    USE(ReleaseSession, session);
 }
 
-/* Files that are no models, and devices that are not there. */
+/* Files that are not models, and unsupported devices. */
 void failures(void)
 {
-    OrtSession *s = NULL;
-    OrtSessionOptions *o = NULL;
+    OrtSession *session = NULL;
+    OrtSessionOptions *session_options = NULL;
     const char *key = "key", *value = "value";
 
-    CALL(CreateSession, env, "/nowhere/model.onnx", NULL, &s);
-    CALL(CreateSessionFromArray, env, "not a model at all", 18, NULL, &s);
-    CALL(CreateSessionOptions, &o);
-    CALL(RegisterCustomOpsLibrary_V2, o, "/nowhere/ops.so");
-    CALL(RegisterCustomOpsUsingFunction, o, "NoSuchFunction");
-    CALL(SessionOptionsAppendExecutionProvider, o, "SNPE", &key, &value, 1);
-    USE(ReleaseSessionOptions, o);
+    CALL(CreateSession, env, "/nowhere/model.onnx", NULL, &session);
+    CALL(CreateSessionFromArray, env, "not a model at all", 18, NULL, &session);
+    CALL(CreateSessionOptions, &session_options);
+    CALL(RegisterCustomOpsLibrary_V2, session_options, "/nowhere/ops.so");
+    CALL(RegisterCustomOpsUsingFunction, session_options, "NoSuchFunction");
+    CALL(SessionOptionsAppendExecutionProvider, session_options, "SNPE", &key, &value, 1);
+    USE(ReleaseSessionOptions, session_options);
     called("CreateStatus", USE(CreateStatus, ORT_EP_FAIL, "why"));
 }

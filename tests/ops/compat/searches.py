@@ -475,7 +475,7 @@ def refusals():
                           ("no_beams", {"beams": 0, "max_length": 9}, "num_beams is 0; it must be in [1, 128]"),
                           ("min_length", {"beams": 1, "max_length": 9, "min_length": 9}, "min_length is 9"),
                           ("penalty", {"beams": 1, "max_length": 9, "repetition": 0.0}, "repetition_penalty is 0"),
-                          ("mask", {"beams": 1, "max_length": 9, "words": np.ones(7, np.int32)}, "masks are of 7 words")):
+                          ("mask", {"beams": 1, "max_length": 9, "words": np.ones(7, np.int32)}, "masks have 7 words")):
         made = search("BeamSearch", beam_settings("prompt", PROMPTS, o), [info("sequences", None, I32)],
                       decoder=decoder(w))
         yield name, made, {"prompt": PROMPTS}, text

@@ -1,13 +1,13 @@
-// inlay/inlay.hpp - running ONNX models from C++17: inlay.h with objects that free themselves and errors that are thrown.
+// inlay/inlay.hpp - runs ONNX models from C++17: wraps inlay.h in objects that free themselves, and throws errors.
 //
 //     inlay::Session session("model.onnx", inlay::Options().set("intra_threads", 2));
 //     std::vector<float> pixels(3 * 224 * 224);
 //     auto result = session.run({ { "input", inlay::Value::borrow(pixels, { 1, 3, 224, 224 }) } });
 //     for (float score : result[0].data<float>()) ...
 //
-// Header-only; link with libinlay. Objects own what they name and can be moved. A Value is a counted reference, so that
-// copies of it are the same tensor. A Session may be used by any number of threads, a Context by one at a time. Failures
-// are inlay::Error, which says what inlay_diag says; nothing else throws but std::bad_alloc.
+// Header-only; link with libinlay. Objects own their resources and can be moved. A Value is a counted reference, so
+// copies of it are the same tensor. Any number of threads may use a Session, but only one at a time a Context. Failures
+// throw inlay::Error with the contents of inlay_diag; the only other exception is std::bad_alloc.
 #ifndef INLAY_INLAY_HPP
 #define INLAY_INLAY_HPP
 #include "inlay/inlay.h"
@@ -29,7 +29,7 @@ namespace inlay {
 
 // ------------------------------------------------------------------ errors
 
-// What a failing call says: what() is the sentence with the place and the fix.
+// The error of a failed call: what() is the message with the place and the fix.
 class Error : public std::runtime_error {
 public:
     explicit Error(const inlay_diag &diag)
@@ -48,7 +48,7 @@ private:
     std::string node_, tensor_;
 };
 
-// A caller's inlay_diag that throws what it was told.
+// An inlay_diag for one call, which throws its error.
 class Diag {
 public:
     operator inlay_diag *() noexcept { return &diag_; }
@@ -74,7 +74,7 @@ private:
 
 // ------------------------------------------------------------------ elements
 
-// Elements in a row that somebody else owns.
+// A view of consecutive elements that it does not own.
 template <class T> class Span {
 public:
     Span() = default;
@@ -84,14 +84,14 @@ public:
     bool empty() const noexcept { return size_ == 0; }
     T *begin() const noexcept { return data_; }
     T *end() const noexcept { return data_ + size_; }
-    T &operator[](std::size_t i) const noexcept { return data_[i]; }
+    T &operator[](std::size_t index) const noexcept { return data_[index]; }
 
 private:
     T *data_ = nullptr;
     std::size_t size_ = 0;
 };
 
-// The element type of a C++ type. 16-bit floats have no C++ type: say the dtype.
+// The element type of a C++ type. 16-bit floats have no C++ type: pass the dtype explicitly.
 template <class T> constexpr inlay_dtype dtype_of()
 {
     using U = std::remove_cv_t<T>;
@@ -121,7 +121,7 @@ using Shape = std::vector<std::int64_t>;
 class Value {
 public:
     Value() = default; // no value: an omitted optional input
-    // Takes a reference over.
+    // Takes ownership of a reference.
     explicit Value(inlay_value *value) noexcept : value_(value) {}
     Value(const Value &other) noexcept : value_(inlay_value_ref(other.value_)) {}
     Value(Value &&other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
@@ -132,14 +132,14 @@ public:
     }
     ~Value() { inlay_value_unref(value_); }
 
-    // A tensor over the caller's memory, which must stay.
+    // A tensor over memory of the caller, which must outlive the value.
     static Value borrow(inlay_dtype dtype, const Shape &shape, void *data, std::size_t bytes)
     {
-        inlay_value *v = nullptr;
+        inlay_value *value = nullptr;
         Diag diag;
 
-        diag.check(inlay_value_borrow(dtype, rank_of(shape), shape.data(), data, bytes, &v, diag));
-        return Value(v);
+        diag.check(inlay_value_borrow(dtype, rank_of(shape), shape.data(), data, bytes, &value, diag));
+        return Value(value);
     }
     template <class T> static Value borrow(T *data, std::size_t count, const Shape &shape)
     {
@@ -150,52 +150,52 @@ public:
     {
         return borrow(data.data(), data.size(), shape);
     }
-    // A temporary's memory would be gone before the run.
+    // The memory of a temporary would be freed before the run.
     template <class T> static Value borrow(std::vector<T> &&data, const Shape &shape) = delete;
 
-    // A zeroed tensor of its own, or one that holds a copy.
+    // A tensor with its own memory: zeroed, or a copy of data.
     static Value create(inlay_dtype dtype, const Shape &shape)
     {
-        inlay_value *v = nullptr;
+        inlay_value *value = nullptr;
         Diag diag;
 
-        diag.check(inlay_value_create(dtype, rank_of(shape), shape.data(), &v, diag));
-        return Value(v);
+        diag.check(inlay_value_create(dtype, rank_of(shape), shape.data(), &value, diag));
+        return Value(value);
     }
     template <class T> static Value copy(const std::vector<T> &data, const Shape &shape)
     {
-        Value v = create(dtype_of<T>(), shape);
-        Span<T> to = v.data<T>();
+        Value value = create(dtype_of<T>(), shape);
+        Span<T> to = value.data<T>();
 
         if (to.size() != data.size())
             fail(INLAY_INVALID_ARGUMENT, "the shape has " + std::to_string(to.size()) + " elements, the data " +
                                              std::to_string(data.size()));
         for (std::size_t i = 0; i < data.size(); i++)
             to[i] = data[i];
-        return v;
+        return value;
     }
     static Value copy(const std::vector<std::string> &texts, const Shape &shape)
     {
         std::vector<inlay_str> list;
-        inlay_value *v = nullptr;
+        inlay_value *value = nullptr;
         std::int64_t count = 1;
         Diag diag;
 
-        for (std::int64_t d : shape)
-            count *= d;
+        for (std::int64_t size : shape)
+            count *= size;
         if (count != static_cast<std::int64_t>(texts.size()))
             fail(INLAY_INVALID_ARGUMENT, "the shape has " + std::to_string(count) + " elements, the data " +
                                              std::to_string(texts.size()));
-        for (const std::string &t : texts)
-            list.push_back({ t.data(), t.size() });
-        diag.check(inlay_value_create_strings(rank_of(shape), shape.data(), list.data(), &v, diag));
-        return Value(v);
+        for (const std::string &text : texts)
+            list.push_back({ text.data(), text.size() });
+        diag.check(inlay_value_create_strings(rank_of(shape), shape.data(), list.data(), &value, diag));
+        return Value(value);
     }
-    // A sequence of values of one element type, which is needed when it is empty.
+    // A sequence of values of one element type. An empty sequence requires dtype.
     static Value sequence(const std::vector<Value> &items, inlay_dtype dtype = INLAY_UNDEFINED)
     {
         std::vector<inlay_value *> list;
-        inlay_value *v = nullptr;
+        inlay_value *value = nullptr;
         Diag diag;
 
         for (const Value &item : items)
@@ -203,8 +203,8 @@ public:
         if (!items.empty() && dtype == INLAY_UNDEFINED)
             dtype = items[0].dtype();
         diag.check(inlay_value_create_list(INLAY_KIND_SEQUENCE, dtype, list.data(),
-                                           static_cast<std::uint32_t>(list.size()), &v, diag));
-        return Value(v);
+                                           static_cast<std::uint32_t>(list.size()), &value, diag));
+        return Value(value);
     }
 
     explicit operator bool() const noexcept { return value_ != nullptr; }
@@ -218,12 +218,12 @@ public:
 
         return Shape(dims, dims + inlay_value_rank(value_));
     }
-    // The elements; T must be what dtype() says, or have its size where C++ has no such type.
+    // The elements. T must be the type of dtype(), or have its size if C++ has no such type.
     template <class T> Span<T> data() const
     {
         if (kind() != INLAY_KIND_TENSOR || inlay_value_data(value_) == nullptr)
-            fail(INLAY_INVALID_ARGUMENT, "the value is no tensor in host memory");
-        if (dtype_of<T>() != dtype() && (known(dtype()) || inlay_dtype_bits(dtype()) != 8 * sizeof(T)))
+            fail(INLAY_INVALID_ARGUMENT, "the value is not a tensor in host memory");
+        if (dtype_of<T>() != dtype() && (has_cpp_type(dtype()) || inlay_dtype_bits(dtype()) != 8 * sizeof(T)))
             fail(INLAY_INVALID_ARGUMENT, std::string("the elements are ") + inlay_dtype_name(dtype()) + ", not " +
                                              inlay_dtype_name(dtype_of<T>()));
         return Span<T>(static_cast<T *>(inlay_value_data(value_)), static_cast<std::size_t>(count()));
@@ -232,22 +232,23 @@ public:
     {
         std::vector<std::string> out;
 
-        for (const inlay_str &s : data<inlay_str>())
-            out.emplace_back(s.data != nullptr ? s.data : "", static_cast<std::size_t>(s.bytes));
+        for (const inlay_str &text : data<inlay_str>())
+            out.emplace_back(text.data != nullptr ? text.data : "", static_cast<std::size_t>(text.bytes));
         return out;
     }
     Value item(std::uint32_t index) const
     {
-        const inlay_value *v = index < count() ? inlay_value_item(there(), index) : nullptr;
+        const inlay_value *value = index < count() ? inlay_value_item(there(), index) : nullptr;
 
-        if (v == nullptr)
-            fail(INLAY_INVALID_ARGUMENT, "item " + std::to_string(index) + " of a value with " + std::to_string(count()));
-        return Value(inlay_value_ref(const_cast<inlay_value *>(v)));
+        if (value == nullptr)
+            fail(INLAY_INVALID_ARGUMENT, "there is no item " + std::to_string(index) + " in a value with " +
+                                             std::to_string(count()) + " items");
+        return Value(inlay_value_ref(const_cast<inlay_value *>(value)));
     }
 
 private:
     static std::uint32_t rank_of(const Shape &shape) { return static_cast<std::uint32_t>(shape.size()); }
-    static bool known(inlay_dtype dtype) // to C++
+    static bool has_cpp_type(inlay_dtype dtype)
     {
         return dtype != INLAY_FLOAT16 && dtype != INLAY_BFLOAT16 && dtype != INLAY_COMPLEX64 && dtype <= INLAY_UINT64;
     }
@@ -269,11 +270,11 @@ class Options {
 public:
     Options()
     {
-        inlay_options *o = nullptr;
+        inlay_options *options = nullptr;
         Diag diag;
 
-        diag.check(inlay_options_create(&o, diag));
-        options_.reset(o);
+        diag.check(inlay_options_create(&options, diag));
+        options_.reset(options);
     }
     Options &set(const std::string &name, const std::string &value)
     {
@@ -290,7 +291,7 @@ public:
         diag.check(inlay_options_set_int(options_.get(), name.c_str(), static_cast<std::int64_t>(value), diag));
         return *this;
     }
-    // A file of settings; without a name the standard ones.
+    // Reads a file of settings; without a path the standard files.
     Options &load(const std::string &path = "")
     {
         Diag diag;
@@ -313,7 +314,7 @@ public:
         diag.check(inlay_options_get(options_.get(), name.c_str(), text, sizeof text, diag));
         return text;
     }
-    // Lines of the log, from any thread, for as long as sessions live that were made with these options.
+    // Receives log lines from any thread as long as sessions created with these options exist.
     Options &on_log(LogFn log)
     {
         log_ = std::make_shared<LogFn>(std::move(log));
@@ -339,27 +340,27 @@ public:
 
 private:
     struct Destroy {
-        void operator()(inlay_options *o) const noexcept { inlay_options_destroy(o); }
+        void operator()(inlay_options *options) const noexcept { inlay_options_destroy(options); }
     };
     std::unique_ptr<inlay_options, Destroy> options_;
     std::shared_ptr<LogFn> log_;
     std::shared_ptr<ProgressFn> progress_;
 };
 
-// ------------------------------------------------------------------ what a session tells
+// ------------------------------------------------------------------ information about a session
 
-// An input or output: dims are sizes, or -1 and the symbol's name.
+// An input or output. A dimension is a size, or -1 and a name in symbols.
 struct Info {
     std::string name;
     std::uint32_t kind; // INLAY_KIND_*
     inlay_dtype dtype;
-    std::optional<Shape> shape; // none: the rank is not known
+    std::optional<Shape> shape; // none: unknown rank
     std::vector<std::string> symbols;
     bool optional; // has a default
 };
 struct Provider {
     std::string name, plugin_path, plugin_version;
-    std::optional<std::string> skipped; // why the session does without it
+    std::optional<std::string> skipped; // why the session does not use it
 };
 struct Model {
     std::string producer_name, producer_version, domain, graph_name, doc;
@@ -380,21 +381,21 @@ private:
 struct RunOptions {
     const Cancel *cancel = nullptr;
     std::chrono::nanoseconds timeout{ 0 }; // 0: none
-    std::uint32_t max_threads = 0;         // of the session's intra_threads; 0: all of them
+    std::uint32_t max_threads = 0;         // at most intra_threads of the session; 0: intra_threads
 };
 
 using Feeds = std::vector<std::pair<std::string, Value>>;
 
 namespace detail {
 struct DestroySession {
-    void operator()(inlay_session *s) const noexcept { inlay_session_destroy(s); }
+    void operator()(inlay_session *session) const noexcept { inlay_session_destroy(session); }
 };
 struct DestroyContext {
-    void operator()(inlay_context *c) const noexcept { inlay_context_destroy(c); }
+    void operator()(inlay_context *context) const noexcept { inlay_context_destroy(context); }
 };
 using ContextPtr = std::unique_ptr<inlay_context, DestroyContext>;
 
-// What a session's copies and contexts share; contexts go before the session.
+// State shared by copies of a session and by its contexts. Members are ordered so that contexts are destroyed first.
 struct Shared {
     std::shared_ptr<LogFn> log;
     std::vector<unsigned char> bytes;
@@ -410,7 +411,7 @@ inline void append(void *user, const char *text, std::size_t bytes)
 
 // ------------------------------------------------------------------ contexts
 
-// One thread's runs: inputs and outputs stay bound from run to run.
+// Runs of one thread; inputs and outputs stay bound between runs.
 class Context {
 public:
     void set_input(std::uint32_t index, const Value &value)
@@ -420,7 +421,7 @@ public:
         diag.check(inlay_context_set_input(live(), index, value.get(), diag));
     }
     void set_input(const std::string &name, const Value &value) { set_input(find(name, true), value); }
-    // Has runs write the output into value, where it fits.
+    // Makes runs write the output to value if type and shape match.
     void set_output(std::uint32_t index, const Value &value)
     {
         Diag diag;
@@ -430,22 +431,22 @@ public:
     void set_output(const std::string &name, const Value &value) { set_output(find(name, false), value); }
     void run(const RunOptions &options = {})
     {
-        inlay_run_options o = INLAY_RUN_OPTIONS_INIT;
+        inlay_run_options run_options = INLAY_RUN_OPTIONS_INIT;
         Diag diag;
 
-        o.cancel = options.cancel != nullptr ? options.cancel->word() : nullptr;
-        o.timeout_ns = static_cast<std::uint64_t>(options.timeout.count());
-        o.max_threads = options.max_threads;
-        diag.check(inlay_context_run(live(), &o, diag));
+        run_options.cancel = options.cancel != nullptr ? options.cancel->word() : nullptr;
+        run_options.timeout_ns = static_cast<std::uint64_t>(options.timeout.count());
+        run_options.max_threads = options.max_threads;
+        diag.check(inlay_context_run(live(), &run_options, diag));
     }
-    // Of the last run; later runs leave it alone for as long as it is held.
+    // An output of the last run. Later runs do not overwrite it as long as the Value exists.
     Value output(std::uint32_t index) const
     {
-        inlay_value *v = inlay_context_output(live(), index);
+        inlay_value *value = inlay_context_output(live(), index);
 
-        if (v == nullptr)
-            fail(INLAY_INVALID_ARGUMENT, "output " + std::to_string(index) + " is not there: no run has made it");
-        return Value(inlay_value_ref(v));
+        if (value == nullptr)
+            fail(INLAY_INVALID_ARGUMENT, "output " + std::to_string(index) + " does not exist: no run has computed it");
+        return Value(inlay_value_ref(value));
     }
     Value output(const std::string &name) const { return output(find(name, false)); }
     inlay_context *get() const noexcept { return context_.get(); }
@@ -458,12 +459,14 @@ private:
     }
     std::uint32_t find(const std::string &name, bool input) const
     {
-        const inlay_session *s = (live(), shared_->session.get());
-        std::uint32_t i = input ? inlay_session_find_input(s, name.c_str()) : inlay_session_find_output(s, name.c_str());
+        const inlay_session *session = (live(), shared_->session.get());
+        std::uint32_t index = input ? inlay_session_find_input(session, name.c_str())
+                                    : inlay_session_find_output(session, name.c_str());
 
-        if (i == INLAY_NONE)
-            fail(INLAY_INVALID_ARGUMENT, std::string("the model has no ") + (input ? "input '" : "output '") + name + "'");
-        return i;
+        if (index == INLAY_NONE)
+            fail(INLAY_INVALID_ARGUMENT,
+                 std::string("the model has no ") + (input ? "input '" : "output '") + name + "'");
+        return index;
     }
     inlay_context *live() const
     {
@@ -472,7 +475,7 @@ private:
         return context_.get();
     }
     std::shared_ptr<detail::Shared> shared_;
-    detail::ContextPtr context_; // goes first
+    detail::ContextPtr context_; // destroyed before shared_
 };
 
 // ------------------------------------------------------------------ sessions
@@ -485,43 +488,43 @@ public:
             return inlay_session_create(path.c_str(), options.get(), out, diag);
         });
     }
-    // From memory, which the session copies.
+    // Loads a model from memory, which the session copies.
     static Session from_bytes(const void *data, std::size_t bytes, const Options &options = Options())
     {
-        Session s;
+        Session session;
         const auto *from = static_cast<const unsigned char *>(data);
 
-        s.shared_->bytes.assign(from, from + bytes);
-        s.make(options, [&](inlay_session **out, inlay_diag *diag) {
-            return inlay_session_create_from_bytes(s.shared_->bytes.data(), bytes, options.get(), out, diag);
+        session.shared_->bytes.assign(from, from + bytes);
+        session.make(options, [&](inlay_session **out, inlay_diag *diag) {
+            return inlay_session_create_from_bytes(session.shared_->bytes.data(), bytes, options.get(), out, diag);
         });
-        return s;
+        return session;
     }
 
     Context context() const
     {
-        detail::ContextPtr c = new_context();
+        detail::ContextPtr context = new_context();
 
-        return Context(shared_, std::move(c));
+        return Context(shared_, std::move(context));
     }
 
-    // All outputs, in the model's order. Any thread; contexts are kept for later runs.
+    // Runs on any thread and returns all outputs in the model's order. Contexts are kept for later runs.
     std::vector<Value> run(const Feeds &feeds, const RunOptions &options = {}) const
     {
         detail::ContextPtr taken = take();
-        Context c(shared_, std::move(taken));
+        Context context(shared_, std::move(taken));
         std::vector<Value> out;
 
         for (const auto &[name, value] : feeds)
-            c.set_input(name, value);
-        c.run(options);
+            context.set_input(name, value);
+        context.run(options);
         for (std::uint32_t i = 0; i < inlay_session_output_count(live()); i++)
-            out.push_back(c.output(i));
+            out.push_back(context.output(i));
         for (const auto &[name, value] : feeds)
-            c.set_input(name, Value());
+            context.set_input(name, Value());
         std::lock_guard<std::mutex> hold(there().mutex);
         if (there().idle.size() < 64)
-            there().idle.push_back(std::move(c.context_));
+            there().idle.push_back(std::move(context.context_));
         return out;
     }
 
@@ -535,39 +538,40 @@ public:
     }
     Model model() const
     {
-        inlay_model_info i = {};
+        inlay_model_info info = {};
         const char *key, *value;
-        Model m;
+        Model model;
 
-        i.struct_size = sizeof i;
-        Diag().check(inlay_session_model(live(), &i));
-        m = { i.producer_name, i.producer_version, i.domain, i.graph_name, i.doc, i.model_version, i.ir_version, {} };
-        for (std::uint32_t k = 0; inlay_session_metadata(live(), k, &key, &value) == INLAY_OK; k++)
-            m.metadata.emplace_back(key, value);
-        return m;
+        info.struct_size = sizeof info;
+        Diag().check(inlay_session_model(live(), &info));
+        model = { info.producer_name, info.producer_version, info.domain, info.graph_name,
+                  info.doc, info.model_version, info.ir_version, {} };
+        for (std::uint32_t i = 0; inlay_session_metadata(live(), i, &key, &value) == INLAY_OK; i++)
+            model.metadata.emplace_back(key, value);
+        return model;
     }
-    // Those in use, then those that were asked for and could not be had.
+    // The providers in use, then the requested providers that are not available.
     std::vector<Provider> providers() const
     {
-        inlay_session_provider_info i = {};
+        inlay_session_provider_info info = {};
         std::vector<Provider> out;
 
-        i.struct_size = sizeof i;
-        for (std::uint32_t k = 0; inlay_session_provider(live(), k, &i) == INLAY_OK; k++)
-            out.push_back({ i.name, i.plugin_path, i.plugin_version,
-                            i.skipped != nullptr ? std::optional<std::string>(i.skipped) : std::nullopt });
+        info.struct_size = sizeof info;
+        for (std::uint32_t i = 0; inlay_session_provider(live(), i, &info) == INLAY_OK; i++)
+            out.push_back({ info.name, info.plugin_path, info.plugin_version,
+                            info.skipped != nullptr ? std::optional<std::string>(info.skipped) : std::nullopt });
         return out;
     }
-    // Who runs what, and why: "text" or "json".
+    // Reports which provider runs each node, and why. format: "text" or "json".
     std::string explain(const std::string &format = "text") const
     {
-        inlay_explain_options o = {};
+        inlay_explain_options options = {};
         std::string out;
         Diag diag;
 
-        o.struct_size = sizeof o;
-        o.format = format.c_str();
-        diag.check(inlay_session_explain_ex(live(), &o, detail::append, &out, diag));
+        options.struct_size = sizeof options;
+        options.format = format.c_str();
+        diag.check(inlay_session_explain_ex(live(), &options, detail::append, &out, diag));
         return out;
     }
     inlay_session *get() const noexcept { return shared_ != nullptr ? shared_->session.get() : nullptr; }
@@ -576,12 +580,12 @@ private:
     Session() = default;
     template <class Make> void make(const Options &options, Make create)
     {
-        inlay_session *s = nullptr;
+        inlay_session *session = nullptr;
         Diag diag;
 
         shared_->log = options.log();
-        diag.check(create(&s, diag));
-        shared_->session.reset(s);
+        diag.check(create(&session, diag));
+        shared_->session.reset(session);
     }
     detail::Shared &there() const
     {
@@ -592,11 +596,11 @@ private:
     inlay_session *live() const { return there().session.get(); }
     detail::ContextPtr new_context() const
     {
-        inlay_context *c = nullptr;
+        inlay_context *context = nullptr;
         Diag diag;
 
-        diag.check(inlay_context_create(live(), &c, diag));
-        return detail::ContextPtr(c);
+        diag.check(inlay_context_create(live(), &context, diag));
+        return detail::ContextPtr(context);
     }
     detail::ContextPtr take() const
     {
@@ -604,10 +608,10 @@ private:
             std::lock_guard<std::mutex> hold(there().mutex);
 
             if (!there().idle.empty()) {
-                detail::ContextPtr c = std::move(there().idle.back());
+                detail::ContextPtr context = std::move(there().idle.back());
 
                 there().idle.pop_back();
-                return c;
+                return context;
             }
         }
         return new_context();
@@ -616,21 +620,21 @@ private:
     {
         std::vector<Info> out;
 
-        for (std::uint32_t k = 0; k < count; k++) {
-            inlay_io_info i = {};
-            Info info;
+        for (std::uint32_t i = 0; i < count; i++) {
+            inlay_io_info info = {};
+            Info result;
 
-            i.struct_size = sizeof i;
-            Diag().check(ask(live(), k, &i));
-            info.name = i.name;
-            info.kind = i.kind;
-            info.dtype = i.dtype;
-            info.optional = i.optional != 0;
-            if (i.rank != INLAY_RANK_UNKNOWN) {
-                info.shape = Shape(i.dims, i.dims + i.rank);
-                info.symbols.assign(i.dim_names, i.dim_names + i.rank);
+            info.struct_size = sizeof info;
+            Diag().check(ask(live(), i, &info));
+            result.name = info.name;
+            result.kind = info.kind;
+            result.dtype = info.dtype;
+            result.optional = info.optional != 0;
+            if (info.rank != INLAY_RANK_UNKNOWN) {
+                result.shape = Shape(info.dims, info.dims + info.rank);
+                result.symbols.assign(info.dim_names, info.dim_names + info.rank);
             }
-            out.push_back(std::move(info));
+            out.push_back(std::move(result));
         }
         return out;
     }

@@ -1,7 +1,7 @@
-"""libinlay.so.1 through ctypes: the declarations of inlay/inlay.h, and nothing else.
+"""The declarations of inlay/inlay.h for ctypes, and nothing else.
 
-The library is, in this order: the file that the variable INLAY_LIBRARY names, libinlay.so.1 beside this package (below
-``lib``), and what the dynamic loader finds under that name. Calls release the GIL, as ctypes does."""
+The library is, in this order: the file given by the variable INLAY_LIBRARY, ``lib/libinlay.so.1`` in this package, or
+the file that the dynamic loader finds under that name. ctypes releases the GIL during calls."""
 import ctypes
 import os
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,
@@ -132,11 +132,11 @@ _PROTOTYPES = {
 
 
 def _find():
-    named = os.environ.get("INLAY_LIBRARY")
-    if named:
-        return named
-    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libinlay.so.1")
-    return beside if os.path.exists(beside) else "libinlay.so.1"
+    configured = os.environ.get("INLAY_LIBRARY")
+    if configured:
+        return configured
+    bundled = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libinlay.so.1")
+    return bundled if os.path.exists(bundled) else "libinlay.so.1"
 
 
 class _Library:
@@ -146,9 +146,9 @@ class _Library:
         path = _find()
         try:
             library = ctypes.CDLL(path)
-        except OSError as why:
-            raise ImportError(f"inlay: cannot load {path}: {why}; install libinlay, or name the file in the variable "
-                              "INLAY_LIBRARY") from None
+        except OSError as error:
+            raise ImportError(f"inlay: cannot load {path}: {error}; install libinlay, or set the variable "
+                              "INLAY_LIBRARY to the file") from None
         for name, (result, arguments) in _PROTOTYPES.items():
             try:
                 function = library["inlay_" + name]

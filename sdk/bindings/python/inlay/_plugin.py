@@ -1,4 +1,4 @@
-"""The structs of inlay/plugin.h that a plugin written in Python fills in or reads, in their order and sizes."""
+"""The structs of inlay/plugin.h that a plugin written in Python uses, with their order and sizes."""
 import ctypes
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_uint8, c_uint32, c_uint64,
                     c_void_p)
@@ -20,7 +20,7 @@ class Text(Structure):
 
 
 class Dim(Structure):
-    """A dimension; one that is not fixed may be handed on as it is."""
+    """A dimension. One that is not fixed may be copied unchanged."""
     _fields_ = [("value", c_int64), ("kind", c_uint32), ("symbol", c_uint32)]
 
 
@@ -56,12 +56,12 @@ class Graph(Structure):
                 ("symbol_stride", c_uint32), ("input_count", c_uint32), ("output_count", c_uint32),
                 ("constant_bytes", c_uint64)]
 
-    def node(self, i):
-        return NodeInfo.from_address(self.nodes + i * self.node_stride)
+    def node(self, index):
+        return NodeInfo.from_address(self.nodes + index * self.node_stride)
 
-    def value(self, i):
-        """None where the node leaves the value out."""
-        return None if i == NONE else ValueInfo.from_address(self.values + i * self.value_stride)
+    def value(self, index):
+        """The value of an index of a node; None if the node omits it."""
+        return None if index == NONE else ValueInfo.from_address(self.values + index * self.value_stride)
 
 
 class Buffer(Structure):

@@ -1,11 +1,11 @@
-"""Operators written in Python, for trying things: each run calls the function with numpy's arrays.
+"""Operators written in Python, for experiments: each run calls the function with numpy arrays.
 
     @inlay.operator("com.example::Scale", "X:T -> Y:T; T=float|double; by:f=1")
     def scale(x, by):
         return x * by
 
-The signature is that of inlay/plugin.h: inputs -> outputs; type sets; attributes. Sessions that are created from then on
-know the operator; the provider ``python`` runs it, on one thread at a time."""
+The signature has the notation of inlay/plugin.h: inputs -> outputs; type sets; attributes. Sessions created afterwards
+can use the operator; the provider ``python`` runs it, on one thread at a time."""
 import ctypes
 import re
 import threading
@@ -24,11 +24,11 @@ _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS = 1, 2, 3, 4, 6, 7, 8
 _lock = threading.Lock()
 _operators = {}  # (domain, name): _Operator
 _regions = {}    # handle: _Region
-_kept = []       # what the host refers to as long as the process lives
+_kept = []       # objects that the host uses until the process ends
 _next = [1]
 
 
-def _say(diag, code: int, text: str, node: str = "") -> int:
+def _fail(diag, code: int, text: str, node: str = "") -> int:
     """Fills a diag, as inlay_fail() does."""
     if diag:
         diag.contents.code = code
@@ -48,12 +48,14 @@ def _array(address: int, dtype: int, dims) -> np.ndarray:
     return out
 
 
-def _attribute(a: abi.AttrInfo) -> Any:
-    if a.kind == _TENSOR:
-        view = a.tensor.contents
+def _attribute(attribute: abi.AttrInfo) -> Any:
+    if attribute.kind == _TENSOR:
+        view = attribute.tensor.contents
         return _array(view.data, view.dtype, tuple(view.dims[:view.rank])).copy()
-    return {_FLOAT: lambda: a.f, _INT: lambda: a.i, _STRING: lambda: str(a.s), _FLOATS: lambda: a.floats[:a.count],
-            _INTS: lambda: a.ints[:a.count], _STRINGS: lambda: [str(a.strings[i]) for i in range(a.count)]}[a.kind]()
+    count = attribute.count
+    return {_FLOAT: lambda: attribute.f, _INT: lambda: attribute.i, _STRING: lambda: str(attribute.s),
+            _FLOATS: lambda: attribute.floats[:count], _INTS: lambda: attribute.ints[:count],
+            _STRINGS: lambda: [str(attribute.strings[i]) for i in range(count)]}[attribute.kind]()
 
 
 class _Operator:
@@ -62,7 +64,7 @@ class _Operator:
 
 
 class _Region:
-    """A compiled node: where its inputs come from, and which of its outputs are wanted."""
+    """A compiled node: the sources of its inputs, and the positions of its outputs."""
 
     def __init__(self, request: abi.CompileRequest):
         graph = request.graph.contents
@@ -73,9 +75,9 @@ class _Region:
         self.operator = _operators[str(node.domain), str(node.op_type)]
         self.attributes = {}
         for i in range(node.attr_count):
-            a = abi.AttrInfo.from_address(node.attrs + i * node.attr_stride)
-            self.attributes[str(a.name)] = _attribute(a)
-        self.inputs = []  # an index of the run's inputs, an array, or None
+            attribute = abi.AttrInfo.from_address(node.attrs + i * node.attr_stride)
+            self.attributes[str(attribute.name)] = _attribute(attribute)
+        self.inputs = []  # for each input: its index in the run's inputs, a constant array, or None
         for index in node.inputs[:node.input_count]:
             value = graph.value(index)
             if index in entering:
@@ -91,7 +93,7 @@ class _Region:
         self.types = [None if index == abi.NONE else DTYPES[graph.value(index).dtype][1] for index in outputs]
 
     def call(self, arrays):
-        """The results as arrays of the outputs' types."""
+        """Calls the function; returns arrays of the outputs' types."""
         result = self.operator.function(*arrays, **self.attributes)
         result = result if isinstance(result, tuple) else (result,)
         if len(result) != len(self.outputs):
@@ -109,37 +111,38 @@ def _create(ctx, host, args, out_state, diag):
     return OK
 
 
-def _why_not(graph, node) -> Optional[str]:
-    """Why this provider does not run the node; None: it does."""
+def _refusal_reason(graph, node) -> Optional[str]:
+    """Returns why this provider cannot run the node; None if it can."""
     for index in [*node.inputs[:node.input_count], *node.outputs[:node.output_count]]:
         value = graph.value(index)
         if value is not None and DTYPES.get(value.dtype, (None, None))[1] is None:
-            return f"value {value.name} has a type that numpy has not"
+            return f"value {value.name} has a type that numpy does not have"
     return None
 
 
 def _assess(state, graph, candidates, sink, diag):
     graph, sink = graph.contents, sink.contents
     status = OK
-    for n in range(graph.node_count):
-        if not candidates[n] or status != OK:
+    for node_index in range(graph.node_count):
+        if not candidates[node_index] or status != OK:
             continue
-        node = graph.node(n)
-        code, text = abi.REFUSE_OPERATOR, "no operator of Python"
+        node = graph.node(node_index)
+        code, text = abi.REFUSE_OPERATOR, "not an operator written in Python"
         if (str(node.domain), str(node.op_type)) in _operators:
-            code, text = abi.REFUSE_DTYPE, _why_not(graph, node)
+            code, text = abi.REFUSE_DTYPE, _refusal_reason(graph, node)
         if text is None:
-            index = ctypes.c_uint32(n)
-            offer = abi.Offer(struct_size=ctypes.sizeof(abi.Offer), cookie=n, nodes=ctypes.pointer(index), node_count=1)
+            index = ctypes.c_uint32(node_index)
+            offer = abi.Offer(struct_size=ctypes.sizeof(abi.Offer), cookie=node_index, nodes=ctypes.pointer(index),
+                              node_count=1)
             status = sink.offer(sink.ctx, ctypes.byref(offer))
         else:
-            refusal = abi.Refusal(ctypes.sizeof(abi.Refusal), n, code, text.encode(), None)
+            refusal = abi.Refusal(ctypes.sizeof(abi.Refusal), node_index, code, text.encode(), None)
             status = sink.refuse(sink.ctx, ctypes.byref(refusal))
     return status
 
 
 def _price(state, request, cost):
-    cost.contents.ns = 50000.0  # what a call of Python takes, about
+    cost.contents.ns = 50000.0  # approximate time of a call of Python
     return OK
 
 
@@ -147,7 +150,7 @@ def _compile(state, request, out_compiled, diag):
     try:
         region = _Region(request.contents)
     except Exception as error:
-        return _say(diag, INTERNAL, f"provider python: {type(error).__name__}: {error}")
+        return _fail(diag, INTERNAL, f"provider python: {type(error).__name__}: {error}")
     with _lock:
         handle = _next[0]
         _next[0] += 1
@@ -174,7 +177,7 @@ def _release_instance(state, compiled, instance):
     pass
 
 
-def _give(args, place, array) -> int:
+def _write_output(args, place, array) -> int:
     buffer = abi.Buffer()
     dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     host = _provider.host
@@ -196,44 +199,45 @@ def _execute(state, compiled, instance, args):
             arrays.append(source)
         results = region.call(arrays)
         for place, array in zip(region.outputs, results):
-            status = _give(args, place, array) if place is not None else OK
+            status = _write_output(args, place, array) if place is not None else OK
             if status != OK:
                 return status
         return OK
-    except Exception as error:  # it may not leave through the host
-        return _say(args.diag, INVALID_ARGUMENT,
-                    f"node '{region.name}': the function of Python failed: {type(error).__name__}: {error}", region.name)
+    except Exception as error:  # must not propagate into the host
+        return _fail(args.diag, INVALID_ARGUMENT,
+                     f"node '{region.name}': the Python function failed: {type(error).__name__}: {error}", region.name)
 
 
 def _infer(operator: _Operator):
-    """Shapes are tuples, None for an omitted input; a size is an int, or what the host handed over for one that is not
-    known yet."""
+    """Converts operator.infer. Shapes are tuples, None for an omitted input. A size is an int, or an abi.Dim of the
+    host if it is not known yet."""
     def infer(ctx, pointer, diag):
-        i = pointer.contents
+        request = pointer.contents
         try:
             shapes = []
-            for k in range(i.input_count):
-                if not i.inputs[k]:
+            for i in range(request.input_count):
+                if not request.inputs[i]:
                     shapes.append(None)
                     continue
-                value = i.inputs[k].contents
+                value = request.inputs[i].contents
                 if value.rank == abi.RANK_UNKNOWN:
                     return OK
                 shapes.append(tuple(
                     value.dims[d].value if value.dims[d].kind == abi.DIM_FIXED
                     else abi.Dim(value.dims[d].value, value.dims[d].kind, value.dims[d].symbol)
                     for d in range(value.rank)))
-            for k, shape in enumerate(operator.infer(*shapes)):
+            for i, shape in enumerate(operator.infer(*shapes)):
                 dims = (abi.Dim * max(len(shape), 1))()
                 for d, size in enumerate(shape):
                     dims[d] = (size if isinstance(size, abi.Dim) else
                                abi.Dim(-1, abi.DIM_UNKNOWN, 0) if size is None else abi.Dim(size, abi.DIM_FIXED, 0))
-                status = i.set_output(i.ctx, k, 0, len(shape), dims)
+                status = request.set_output(request.ctx, i, 0, len(shape), dims)
                 if status != OK:
                     return status
             return OK
         except Exception as error:
-            return _say(diag, INVALID_ARGUMENT, f"the shapes of an operator of Python: {type(error).__name__}: {error}")
+            return _fail(diag, INVALID_ARGUMENT,
+                         f"shape inference of an operator written in Python failed: {type(error).__name__}: {error}")
     return infer
 
 
@@ -275,9 +279,10 @@ def operator(name: str, signature: str, *, version: int = 1, infer: Optional[Cal
              doc: str = "") -> Callable[[Callable], Callable]:
     """Makes the decorated function the operator ``DOMAIN::NAME``.
 
-    It is called with an array for each input (None where one is omitted) and the attributes by name, and returns an
-    array, or a tuple of them. ``infer(*shapes)`` may return the shapes of the outputs, which helps planning; without it
-    they come with the run. ``pure=False``: two calls may differ, so that none is left out or done early."""
+    It is called with an array per input (None for an omitted input) and the attributes as keyword arguments, and
+    returns an array or a tuple of arrays. ``infer(*shapes)`` may return the shapes of the outputs, which helps
+    planning; by default the run determines them. ``pure=False``: two calls may differ, so calls are neither merged nor
+    precomputed."""
     domain, _, op_type = name.partition("::")
     if not re.fullmatch(r"[\w.-]+", domain) or not re.fullmatch(r"\w+", op_type):
         raise ValueError(f"operator {name!r}: expected DOMAIN::NAME, such as 'com.example::Scale'")
@@ -285,12 +290,13 @@ def operator(name: str, signature: str, *, version: int = 1, infer: Optional[Cal
     def decorate(function: Callable) -> Callable:
         with _lock:
             if (domain, op_type) in _operators:
-                raise ValueError(f"operator {name} is there already; an operator stays until the process ends")
+                raise ValueError(f"operator {name} already exists; operators stay registered until the process ends")
             _provider.register()
             entry = _Operator(function, infer)
-            row = abi.Operator(struct_size=ctypes.sizeof(abi.Operator), domain=domain.encode(), op_type=op_type.encode(),
-                               signature=signature.encode(), doc=(doc or function.__doc__ or "").encode() or None,
-                               since_version=version, flags=0 if pure else abi.OPERATOR_RANDOM)
+            row = abi.Operator(struct_size=ctypes.sizeof(abi.Operator), domain=domain.encode(),
+                               op_type=op_type.encode(), signature=signature.encode(),
+                               doc=(doc or function.__doc__ or "").encode() or None, since_version=version,
+                               flags=0 if pure else abi.OPERATOR_RANDOM)
             if infer is not None:
                 row.infer = abi.InferFn(_infer(entry))
             label = re.sub(r"\W", "_", f"python_{domain}_{op_type}").lower().encode()

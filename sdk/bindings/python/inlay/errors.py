@@ -1,15 +1,15 @@
-"""What can go wrong, as exceptions. Each also is the built-in exception that means the same."""
+"""Errors as exceptions. Each is derived from the corresponding built-in exception."""
 import ctypes
 
 from ._library import Diag
 
 
 class InlayError(RuntimeError):
-    """A call that failed. ``str()`` is one sentence: what is wrong, where, and what to do about it."""
+    """A failed call. ``str()`` is one sentence with the problem, its place, and the fix."""
 
     code = "internal error"  #: the name of the status
-    node = ""                #: the node of the graph concerned, if any
-    tensor = ""              #: the tensor concerned, if any
+    node = ""                #: the affected node of the graph, if any
+    tensor = ""              #: the affected tensor, if any
     error_class = 0          #: 0 permanent, 1 retry, 2 device lost, 3 memory, 4 shape
 
 
@@ -75,7 +75,7 @@ def _text(data: bytes) -> str:
 
 
 def check(function, *arguments):
-    """Calls a function whose last parameter is an inlay_diag, and raises what it reports."""
+    """Calls a function whose last parameter is an inlay_diag, and raises its error."""
     diag = Diag(struct_size=ctypes.sizeof(Diag))
     status = function(*arguments, ctypes.byref(diag))
     if status == 0:

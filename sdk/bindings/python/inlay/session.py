@@ -1,4 +1,4 @@
-"""Sessions and what runs them."""
+"""Sessions, contexts and reports."""
 import contextlib
 import ctypes
 import json
@@ -16,12 +16,12 @@ from .errors import InlayError, InvalidArgument, NotFound, Unsupported, check
 from .values import DTYPES, NUMPY, Value
 
 log = logging.getLogger("inlay")
-log.addHandler(logging.NullHandler())  # silent until the program wants it
+log.addHandler(logging.NullHandler())  # silent unless the program configures the logger
 _KINDS = {TENSOR: "tensor", SEQUENCE: "sequence", OPTIONAL: "optional", MAP: "map"}
 Feeds = Union[Mapping[str, Any], Iterable[Any]]
 
 
-# ---------------------------------------------------------------- callbacks that live as long as the process
+# ---------------------------------------------------------------- callbacks that exist as long as the process
 @LogFn
 def _log(_, level, text):
     log.log((logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)[min(level, 3)], "%s",
@@ -29,7 +29,7 @@ def _log(_, level, text):
 
 
 def _collect(call: Callable, *arguments) -> str:
-    """The text that a function hands over in pieces through inlay_write_fn, its last parameters but the diag."""
+    """Collects the text that a function writes through inlay_write_fn, its last parameters before the diag."""
     pieces: List[bytes] = []
     write = WriteFn(lambda _, text, count: pieces.append(ctypes.string_at(text, count)))
     check(call, *arguments, write, None)
@@ -40,9 +40,9 @@ def _text(data: Optional[bytes]) -> str:
     return "" if data is None else data.decode("utf-8", "replace")
 
 
-# ---------------------------------------------------------------- what a session tells
+# ---------------------------------------------------------------- information about sessions
 class Info(NamedTuple):
-    """An input or output of a model. shape has a size, a symbol's name, or None for each axis; None: unknown rank."""
+    """An input or output of a model. shape has a size, a symbol name, or None per axis; None: unknown rank."""
     name: str
     kind: str
     dtype: str
@@ -53,7 +53,7 @@ class Info(NamedTuple):
 
 
 class Provider(NamedTuple):
-    """A provider in use, or, where skipped has a reason, one that was asked for and could not be had."""
+    """A provider in use, or a requested provider that is not available for the reason in skipped."""
     name: str
     plugin_path: str
     plugin_version: str
@@ -61,7 +61,7 @@ class Provider(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What a model says of itself."""
+    """Metadata of a model."""
     producer_name: str
     producer_version: str
     domain: str
@@ -73,7 +73,7 @@ class Model(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A device that a provider could use: with Session(**{setting: value}), unless unusable has a reason."""
+    """A device that a provider could use: with Session(**{setting: value}), unless unusable gives a reason."""
     provider: str
     name: str
     setting: str
@@ -87,7 +87,7 @@ class Device(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Numbers about the memory and the steps of a context; bytes, and seconds as they were expected."""
+    """The memory and steps of a context: sizes in bytes, and the expected time in seconds."""
     slab_bytes: int
     lower_bound_bytes: int
     constant_bytes: int
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
 
 
 class Report:
-    """A report in several formats, made when they are asked for. str() is the text, which notebooks show, too."""
+    """A report, written in the requested format on demand. str() is the text, which notebooks also display."""
 
     def __init__(self, write: Callable[[str], str]):
         self._write = write
@@ -113,22 +113,22 @@ class Report:
         return json.loads(self._write("json"))
 
     def save(self, path: Union[str, os.PathLike]) -> None:
-        """Writes .json or text, as the name ends."""
+        """Writes JSON if the name ends in .json, otherwise text."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
         if ending == ".html":
-            raise Unsupported(f"{path}: save it as .json; `inlay explain --from FILE --html PAGE` makes a page of it, or "
-                              "`inlay profile`")
-        text = self._write("json" if ending == ".json" else "text")  # before the file is touched
+            raise Unsupported(f"{path}: save it as .json; `inlay explain --from FILE --html PAGE` makes a page of it, "
+                              "or `inlay profile`")
+        text = self._write("json" if ending == ".json" else "text")  # may fail: do this before opening the file
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
 
 class Profile(Report):
-    """What profiled runs took, step by step."""
+    """The time of profiled runs, step by step."""
 
     @property
     def trace(self) -> Any:
-        """Chrome's trace events, which Perfetto shows."""
+        """Chrome trace events, which Perfetto displays."""
         return json.loads(self._write("trace"))
 
     @property
@@ -138,7 +138,7 @@ class Profile(Report):
 
 
 def options() -> Dict[str, Tuple[str, str]]:
-    """Every option that a session takes: name -> (default, what it does)."""
+    """Every option of a session: name -> (default, description)."""
     out, doc = {}, OptionDoc(struct_size=ctypes.sizeof(OptionDoc))
     while lib.options_describe(len(out), ctypes.byref(doc)) == 0:
         out[_text(doc.name)] = (_text(doc.default_value), _text(doc.doc))
@@ -147,7 +147,7 @@ def options() -> Dict[str, Tuple[str, str]]:
 
 # ---------------------------------------------------------------- options
 def _settings(value: Any) -> List[str]:
-    """The texts that options_set gets for a value: one, or one for each item of a dict."""
+    """The strings passed to options_set for a value: one, or one per item of a dict."""
     if isinstance(value, bool):
         return ["1" if value else "0"]
     if isinstance(value, Mapping):
@@ -186,7 +186,7 @@ class _Options:
     def _report(self, progress, fraction, what):
         try:
             return 1 if progress(fraction, _text(what)) is False else 0
-        except BaseException as failure:  # goes on where the session is made
+        except BaseException as failure:  # raised again by the caller that creates the session
             self._failure = failure
             return 1
 
@@ -199,15 +199,15 @@ class _Options:
 
 
 def devices(*, config: Union[bool, str, os.PathLike] = True, **options: Any) -> Tuple[Device, ...]:
-    """The devices of the plugins that sessions with these options find; none is opened."""
+    """The devices found by the plugins of sessions with these options; none is opened."""
     found: List[Device] = []
     kinds = ("", "cpu", "gpu", "npu", "other")
 
     def take(_, info):
-        d = info.contents
-        found.append(Device(_text(d.provider), _text(d.name), _text(d.setting), _text(d.value), _text(d.unusable),
-                            _text(d.facts), d.memory_bytes, d.free_bytes, kinds[d.kind] if d.kind < 5 else "",
-                            d.unified != 0))
+        device = info.contents
+        found.append(Device(_text(device.provider), _text(device.name), _text(device.setting), _text(device.value),
+                            _text(device.unusable), _text(device.facts), device.memory_bytes, device.free_bytes,
+                            kinds[device.kind] if device.kind < 5 else "", device.unified != 0))
 
     made = _Options(config, list(options.items()), None)
     try:
@@ -219,7 +219,7 @@ def devices(*, config: Union[bool, str, os.PathLike] = True, **options: Any) -> 
 
 # ---------------------------------------------------------------- running
 class Cancel:
-    """Stops runs that were given it: ``cancel.set()``, from any thread."""
+    """Stops the runs to which it was passed: ``cancel.set()``, from any thread."""
 
     def __init__(self):
         self._flag = ctypes.c_uint32(0)
@@ -235,7 +235,7 @@ class Cancel:
 
 
 class Context:
-    """Runs a session on one thread at a time. Runs with the sizes of the run before allocate nothing but outputs."""
+    """Runs a session on one thread at a time. A run with the same sizes as the run before allocates only outputs."""
 
     def __init__(self, session: "Session"):
         handle = ctypes.c_void_p()
@@ -264,9 +264,9 @@ class Context:
 
     def run(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]] = None, *, timeout: Optional[float] = None,
             cancel: Optional[Cancel] = None, max_threads: int = 0) -> Dict[str, Value]:
-        """Runs the model. feeds: by name, or in the order of the inputs. outputs: arrays or tensors to write results
-        into where they fit. timeout: seconds. max_threads: of the session's intra_threads; 0 = all of them. Returns the
-        outputs by name."""
+        """Runs the model. feeds: by name, or in the order of the inputs. outputs: arrays or tensors that receive
+        results if type and shape match. timeout: seconds. max_threads: at most intra_threads of the session; 0:
+        intra_threads. Returns the outputs by name."""
         handle, session = self._open(), self._session
         bound = {}
         try:
@@ -288,7 +288,7 @@ class Context:
             check(lib.context_run, handle, ctypes.byref(how))
             return {info.name: self._output(i) for i, info in enumerate(session.outputs)}
         finally:
-            for index in bound:  # Python's memory is not the context's to keep
+            for index in bound:  # the context must not keep memory of Python
                 unbind = lib.context_set_input if index >= 0 else lib.context_set_output
                 unbind(handle, index if index >= 0 else -1 - index, None, None)
             self._bound = []
@@ -296,23 +296,23 @@ class Context:
     def _output(self, index):
         handle = lib.context_output(self._handle, index)
         if not handle:
-            raise InlayError(f"output {index} is not there after the run")
+            raise InlayError(f"output {index} does not exist after the run")
         value = Value(lib.value_ref(handle))
         address = lib.value_data(handle) if lib.value_kind(handle) == TENSOR else None
-        for v in self._bound:  # an output may be an input, or lie where the caller said
-            start = lib.value_data(v._handle) if lib.value_kind(v._handle) == TENSOR else None
-            if address and start and start <= address < start + max(lib.value_bytes(v._handle), 1):
-                value._keep = v
+        for bound in self._bound:  # an output may be an input, or use memory given by the caller
+            start = lib.value_data(bound._handle) if lib.value_kind(bound._handle) == TENSOR else None
+            if address and start and start <= address < start + max(lib.value_bytes(bound._handle), 1):
+                value._keep = bound
         if address is None:
             value._keep = list(self._bound)
         return value
 
     def profile(self, max_events: int = 0) -> "Profiling":
-        """``with context.profile() as p: context.run(...)``; p.profile has what the runs took."""
+        """``with context.profile() as p: context.run(...)``; p.profile has the times of the runs."""
         return Profiling(self, max_events)
 
     def measure(self, on: bool = True) -> None:
-        """From now on runs are timed step by step, for ``Session.explain(measured=context)``."""
+        """Measures the time of each step of later runs, for ``Session.explain(measured=context)``."""
         check(lib.context_measure, self._open(), 1 if on else 0)
 
     @property
@@ -324,7 +324,7 @@ class Context:
 
 
 class Profiling:
-    """Profiles the runs of a context within a ``with``; see Context.profile."""
+    """Profiles the runs of a context in a ``with`` statement; see Context.profile."""
 
     def __init__(self, context, max_events):
         self._context, self._max_events = context, max_events
@@ -341,7 +341,7 @@ class Profiling:
                 self._kept[format] = _collect(lib.context_profile_write, handle, format.encode(), 0.0, 0.0)
         except InlayError:
             self._kept.clear()
-            if failure is None:  # otherwise what failed in the with statement is what is told
+            if failure is None:  # otherwise the error of the with statement is raised
                 raise
         finally:
             lib.context_profile(handle, 0, 0, None)
@@ -349,7 +349,7 @@ class Profiling:
     @property
     def profile(self) -> Profile:
         if not self._kept:
-            raise InvalidArgument("the profile is there after the with statement")
+            raise InvalidArgument("the profile is available after the with statement")
         return Profile(self._kept.__getitem__)
 
 
@@ -357,7 +357,7 @@ _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    """In a child of os.fork(): a thread that held a lock is not there."""
+    """In a child of os.fork(): a thread that held a lock does not exist there."""
     for session in list(_sessions):
         session._lock = threading.Lock()
 
@@ -367,7 +367,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _settings_of(providers, provider_options, options):
-    """Settings as pairs, from the arguments that Session and optimize() take."""
+    """Settings as pairs, from the arguments of Session and optimize()."""
     settings = list(options.items())
     if providers is not None:
         settings.append(("providers", [providers] if isinstance(providers, str) else list(providers)))
@@ -380,8 +380,8 @@ def optimize(model: Union[str, os.PathLike], out: Union[str, os.PathLike], *, ex
              providers: Optional[Iterable[str]] = None,
              provider_options: Optional[Mapping[str, Mapping[str, Any]]] = None,
              config: Union[bool, str, os.PathLike] = True, **options: Any) -> None:
-    """Writes the model at path `model`, optimised, to `out`, as `inlay optimize` does; large tensors into external_file
-    beside it, if that is given. The other arguments are those of Session."""
+    """Writes the model at path `model`, optimised, to `out`, as `inlay optimize` does. Large tensors are written to
+    external_file in the same folder, if that is given. The other arguments are those of Session."""
     made = _Options(config, _settings_of(providers, provider_options, options), None)
     args = OptimizeArgs(struct_size=ctypes.sizeof(OptimizeArgs), out_path=os.fsencode(out),
                         external_file=None if external_file is None else os.fsencode(external_file))
@@ -394,16 +394,16 @@ def optimize(model: Union[str, os.PathLike], out: Union[str, os.PathLike], *, ex
 class Session:
     """A model, loaded, optimised, assigned to providers, and compiled.
 
-    model: a path, or the bytes of a file. providers: names, the most wanted first; None: as the settings say. config:
-    True: the standard files inlay.yaml and the environment's INLAY_* variables count, as for the command line; a path:
-    that file, too; False: nothing but what is given here. progress: called with a fraction and a phrase while the session
-    is made; returning False cancels. Options are those of ``inlay.options()``, by name: ``intra_threads=2``,
-    ``precision="strict"``, ``dim={"batch": 4}``; those of a provider go into provider_options:
-    ``{"cpu": {"winograd": False}}``.
+    model: a path, or the bytes of a file. providers: names, the most preferred first; None: as configured. config:
+    True: inlay.yaml in the standard places and the environment variables INLAY_* are read, as on the command line; a
+    path: that file is read, too; False: only the arguments are used. progress: called with a fraction and a phrase
+    while the session is created; returning False cancels. options: those of ``inlay.options()``, by name:
+    ``intra_threads=2``, ``precision="strict"``, ``dim={"batch": 4}``. Options of a provider are given in
+    provider_options: ``{"cpu": {"winograd": False}}``.
 
-    A session may be used by any number of threads. ``run`` keeps a context for each that runs at a time. After a fork
-    (``multiprocessing``) the child may use it, too, unless it runs on a device or another thread was using it: then
-    ``run`` raises an error that says so, and a session made in the child works."""
+    A session may be used by any number of threads. ``run`` keeps a context for each concurrent run. After a fork
+    (``multiprocessing``) the child may use the session, too, unless it uses a device or another thread was using it:
+    then ``run`` raises an error, and the child has to create a session."""
 
     def __init__(self, model: Union[str, os.PathLike, bytes, bytearray, memoryview],
                  providers: Optional[Iterable[str]] = None, *,
@@ -419,7 +419,7 @@ class Session:
         handle = ctypes.c_void_p()
         try:
             if isinstance(model, (bytes, bytearray, memoryview)):
-                self._bytes = bytes(model)  # must stay as long as the session
+                self._bytes = bytes(model)  # must exist as long as the session
                 check(lib.session_create_from_bytes, self._bytes, len(self._bytes), made.handle, ctypes.byref(handle))
             else:
                 check(lib.session_create, os.fsencode(model), made.handle, ctypes.byref(handle))
@@ -433,9 +433,9 @@ class Session:
         self.outputs: Tuple[Info, ...] = self._describe(lib.session_output_count, lib.session_output)
         self._by_name = {info.name: (i, info) for i, info in enumerate(self.inputs)}
 
-    # ------------------------------------------------------------ life
+    # ------------------------------------------------------------ creation and release
     def close(self) -> None:
-        """Frees the session and its contexts; outputs that were taken stay. Not while it runs."""
+        """Frees the session and its contexts; outputs remain valid. Must not be called during a run."""
         handle, self._handle = self._handle, None
         if handle is None:
             return
@@ -459,7 +459,7 @@ class Session:
             raise InvalidArgument("this session is closed")
         return self._handle
 
-    # ------------------------------------------------------------ what it knows
+    # ------------------------------------------------------------ information
     def _describe(self, count, fill):
         out = []
         for i in range(count(self._handle)):
@@ -469,9 +469,9 @@ class Session:
             if info.rank != NONE and info.kind == TENSOR:
                 shape = tuple(info.dims[d] if info.dims[d] >= 0 else _text(info.dim_names[d]) or None
                               for d in range(info.rank))
-            out.append(Info(_text(info.name), _KINDS.get(info.kind, "tensor"), DTYPES.get(info.dtype, ("undefined",))[0],
-                            shape, bool(info.optional), DTYPES[info.key_dtype][0] if info.key_dtype else "",
-                            bool(info.sparse)))
+            out.append(Info(_text(info.name), _KINDS.get(info.kind, "tensor"),
+                            DTYPES.get(info.dtype, ("undefined",))[0], shape, bool(info.optional),
+                            DTYPES[info.key_dtype][0] if info.key_dtype else "", bool(info.sparse)))
         return tuple(out)
 
     @property
@@ -497,8 +497,8 @@ class Session:
 
     def explain(self, *, all: bool = False, kernels: bool = False, node: Optional[str] = None,
                 what_if: Iterable[str] = (), columns: int = 0, measured: Optional[Context] = None) -> Report:
-        """Who runs what, and why, as ``inlay explain`` tells it."""
-        changes = [w.encode() for w in what_if]
+        """Reports which provider runs each node, and why, as ``inlay explain`` does."""
+        changes = [change.encode() for change in what_if]
 
         def write(format):
             how = ExplainOptions(struct_size=ctypes.sizeof(ExplainOptions), format=format.encode(),
@@ -511,8 +511,8 @@ class Session:
         return Report(write)
 
     def save_plan(self, path: Union[str, os.PathLike]) -> None:
-        """Writes who runs what; a later session follows it with the option ``plan``."""
-        text = _collect(lib.session_plan_save, self._open())  # before the file is touched
+        """Writes which provider runs each node; the option ``plan`` makes a later session use it."""
+        text = _collect(lib.session_plan_save, self._open())  # may fail: do this before opening the file
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
@@ -521,7 +521,7 @@ class Session:
         if isinstance(feeds, Mapping):
             return list(feeds.items())
         if isinstance(feeds, (str, bytes, np.ndarray)):
-            raise TypeError("feeds are a dict of names, or a list with a value for each input")
+            raise TypeError("feeds must be a dict of names, or a list with a value for each input")
         feeds = list(feeds)
         if len(feeds) > len(self.inputs):
             raise InvalidArgument(f"{len(feeds)} values for {len(self.inputs)} inputs")
@@ -530,7 +530,7 @@ class Session:
     def _input(self, name):
         if name not in self._by_name:
             raise InvalidArgument(f"the model has no input '{name}'; its inputs are "
-                                  f"{', '.join(i.name for i in self.inputs) or 'none'}")
+                                  f"{', '.join(info.name for info in self.inputs) or 'none'}")
         return self._by_name[name]
 
     def _output_index(self, name):
@@ -538,7 +538,7 @@ class Session:
             if info.name == name:
                 return i
         raise InvalidArgument(f"the model has no output '{name}'; its outputs are "
-                              f"{', '.join(o.name for o in self.outputs)}")
+                              f"{', '.join(output.name for output in self.outputs)}")
 
     @staticmethod
     def _value(info, data):
@@ -556,18 +556,18 @@ class Session:
             return Value.list_of(items, dtype=info.dtype, kind=OPTIONAL)
         if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "OUS":
             return Value.of(data, info.dtype if NUMPY.get(info.dtype) is None and info.dtype != "string" else None)
-        if isinstance(data, (list, tuple, int, float, bool, complex)):  # a list of numbers is of no type yet
+        if isinstance(data, (list, tuple, int, float, bool, complex)):  # the model determines the type of numbers
             return Value.of(np.asarray(data), None if info.dtype == "string" else info.dtype)
         return Value.of(data)
 
     # ------------------------------------------------------------ runs
     def context(self) -> Context:
-        """A context of the caller's own, for a thread that runs many times, with outputs that need no numpy."""
+        """A separate context, for a thread that runs many times, or for outputs that are not converted to numpy."""
         return Context(self)
 
     @contextlib.contextmanager
     def borrow_context(self) -> Iterator[Context]:
-        """A context that nobody else uses meanwhile, kept for later when the with statement ends."""
+        """A context for exclusive use in a with statement, which is kept for later runs."""
         with self._lock:
             context = self._idle.pop() if self._idle else None
         context = context or Context(self)
@@ -580,16 +580,15 @@ class Session:
 
     def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
             cancel: Optional[Cancel] = None, max_threads: int = 0) -> Dict[str, Any]:
-        """Runs the model and returns its outputs, or those that are named, as numpy's arrays (lists of them for
-        sequences, dicts for maps). feeds: by name or in order: numpy's arrays, torch's tensors, numbers, texts, dicts.
-        timeout: seconds.
-        max_threads: of the session's intra_threads; 0 = all of them."""
+        """Runs the model and returns all outputs, or the named ones, as numpy arrays (lists of them for sequences,
+        dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts. timeout:
+        seconds. max_threads: at most intra_threads of the session; 0: intra_threads."""
         wanted = None if outputs is None else [self._output_index(name) for name in outputs]
         with self.borrow_context() as context:
-            got = context.run(feeds, timeout=timeout, cancel=cancel, max_threads=max_threads)
+            results = context.run(feeds, timeout=timeout, cancel=cancel, max_threads=max_threads)
         if wanted is not None:
-            got = {self.outputs[i].name: got[self.outputs[i].name] for i in wanted}
-        return {name: value.to_python() for name, value in got.items()}
+            results = {self.outputs[i].name: results[self.outputs[i].name] for i in wanted}
+        return {name: value.to_python() for name, value in results.items()}
 
     def __call__(self, *feeds: Any, **named: Any) -> Dict[str, Any]:
-        return self.run(dict(zip((i.name for i in self.inputs), feeds), **named))
+        return self.run(dict(zip((info.name for info in self.inputs), feeds), **named))

@@ -1,4 +1,4 @@
-"""Tensors and lists of them, between Python and the runtime without copies wherever memory allows it."""
+"""Tensors and lists of tensors, shared between Python and the runtime without copies if possible."""
 import ctypes
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
@@ -7,7 +7,7 @@ import numpy as np
 from ._library import MAP, OPTIONAL, SEQUENCE, TENSOR, Str, lib
 from .errors import InlayError, Unsupported, check
 
-#: ONNX's element types by number: name, numpy's type or None, bits.
+#: ONNX's element types by number: name, numpy's type or None, number of bits.
 DTYPES = {
     1: ("float", np.float32, 32), 2: ("uint8", np.uint8, 8), 3: ("int8", np.int8, 8), 4: ("uint16", np.uint16, 16),
     5: ("int16", np.int16, 16), 6: ("int32", np.int32, 32), 7: ("int64", np.int64, 64), 8: ("string", None, 128),
@@ -18,7 +18,7 @@ DTYPES = {
     21: ("uint4", None, 4), 22: ("int4", None, 4), 23: ("float4e2m1", None, 4), 24: ("float8e8m0", None, 8),
     25: ("uint2", None, 2), 26: ("int2", None, 2),
 }
-#: numpy's type by ONNX's name, None where it has none.
+#: numpy's types by ONNX's names; None if numpy has no such type.
 NUMPY = {name: kind for name, kind, _ in DTYPES.values()}
 _NUMBERS = {name: number for number, (name, _, _) in DTYPES.items()}
 _FROM_NUMPY = {np.dtype(kind): number for number, (_, kind, _) in DTYPES.items() if kind is not None}
@@ -26,7 +26,7 @@ STRING = 8
 
 
 def number_of(dtype) -> int:
-    """The number of an element type, given by ONNX's name, its number, or as numpy has it."""
+    """The number of an element type, given by ONNX's name, its number, or a type of numpy."""
     if isinstance(dtype, str) and dtype in _NUMBERS:
         return _NUMBERS[dtype]
     if isinstance(dtype, int) and dtype in DTYPES:
@@ -34,7 +34,7 @@ def number_of(dtype) -> int:
     try:
         return _FROM_NUMPY[np.dtype(dtype)]
     except (KeyError, TypeError):
-        raise TypeError(f"{dtype} is no element type of ONNX") from None
+        raise TypeError(f"{dtype} is not an element type of ONNX") from None
 
 
 def _pointer(dims: Sequence[int]):
@@ -42,7 +42,7 @@ def _pointer(dims: Sequence[int]):
 
 
 class _Capsule:
-    """DLPack's capsules (version 0.6 of its structs)."""
+    """DLPack capsules (version 0.6 of the structs)."""
 
     Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -61,7 +61,7 @@ class _Capsule:
         self.destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self._destroy)
 
     def _destroy(self, capsule):
-        """Of a capsule that nobody took: its name is still ours."""
+        """Destroys a capsule that no consumer took: its name is unchanged."""
         if self._is_raw(capsule, b"dltensor"):
             delete(self._get_raw(capsule, b"dltensor"))
 
@@ -85,14 +85,14 @@ _capsule = _Capsule()
 class Value:
     """A value of the runtime: a tensor, a list of values (a sequence or an optional), or a map.
 
-    Tensors share memory with what they were made of. ``numpy()``, ``numpy.asarray()`` and DLPack
-    (``torch.from_dlpack(value)``) give views that keep the value alive. Shapes never change; contents may be written by
-    whoever has a view, but not while a run reads them."""
+    Tensors share memory with the data from which they were created. ``numpy()``, ``numpy.asarray()`` and DLPack
+    (``torch.from_dlpack(value)``) return views that keep the value alive. Shapes never change. Every view may write the
+    contents, but not while a run reads them."""
 
     __slots__ = ("_handle", "_keep", "__weakref__")
 
     def __init__(self, handle: int, keep: Any = None):
-        """Takes over one reference to an inlay_value. keep: what owns its memory."""
+        """Takes ownership of a reference to an inlay_value. keep: the owner of its memory."""
         self._handle, self._keep = handle, keep
 
     def __del__(self):
@@ -100,15 +100,15 @@ class Value:
         if handle:
             lib.value_unref(handle)
 
-    # ------------------------------------------------------------ making
+    # ------------------------------------------------------------ creation
     @classmethod
     def of(cls, data: Any, dtype: Any = None) -> "Value":
-        """A value of whatever data is: a Value, numpy's array, anything with ``__dlpack__`` on the CPU (a torch
-        tensor), a list or tuple of numbers, a str, bytes, a Python number; a dict: a map; None: an optional that is
-        empty.
+        """Converts data to a value: a Value, a numpy array, anything with ``__dlpack__`` on the CPU (a torch tensor), a
+        list or tuple of numbers, a str, bytes, or a Python number; a dict becomes a map; None becomes an empty
+        optional.
 
-        Dense arrays are borrowed, not copied. dtype: ONNX's element type, for what numpy has no type for ("bfloat16":
-        an array of uint16), and for numbers."""
+        Dense arrays are borrowed, not copied. dtype: ONNX's element type, for numbers and for types that numpy does not
+        have ("bfloat16": an array of uint16)."""
         if isinstance(data, Value):
             return data
         if data is None:
@@ -121,17 +121,17 @@ class Value:
 
     @classmethod
     def list_of(cls, items: Sequence[Any], dtype: Any = None, kind: int = SEQUENCE) -> "Value":
-        """A sequence of values. dtype: that of its tensors, needed when there are none."""
-        values = [cls.of(i) for i in items]
+        """A sequence of values. dtype: the element type of its tensors, required if there are none."""
+        values = [cls.of(item) for item in items]
         number = lib.value_dtype(values[0]._handle) if values else number_of(dtype if dtype is not None else "float")
-        handles = (ctypes.c_void_p * max(len(values), 1))(*(v._handle for v in values))
+        handles = (ctypes.c_void_p * max(len(values), 1))(*(value._handle for value in values))
         out = ctypes.c_void_p()
         check(lib.value_create_list, kind, number, handles, len(values), ctypes.byref(out))
         return cls(out.value, values)
 
     @classmethod
     def map_of(cls, data: Mapping[Any, Any], dtype: Any = None, key_dtype: Any = None) -> "Value":
-        """A map. dtype, key_dtype: of its values and keys (int64 or string); None: as they are."""
+        """A map. dtype, key_dtype: types of its values and keys (int64 or string); None: inferred from the data."""
         if key_dtype is None:
             key_dtype = "string" if any(isinstance(key, (str, bytes)) for key in data) else "int64"
 
@@ -141,7 +141,7 @@ class Value:
                                  None if number == STRING else number)
 
         items = [column(data.keys(), key_dtype), column(data.values(), dtype)]
-        handles = (ctypes.c_void_p * 2)(*(v._handle for v in items))
+        handles = (ctypes.c_void_p * 2)(*(item._handle for item in items))
         out = ctypes.c_void_p()
         check(lib.value_create_list, MAP, lib.value_dtype(items[1]._handle), handles, 2, ctypes.byref(out))
         return cls(out.value, items)
@@ -169,11 +169,11 @@ class Value:
         texts = []
         for item in array.reshape(-1).tolist():
             if not isinstance(item, (str, bytes)):
-                raise TypeError(f"an array of objects must hold texts, not {type(item).__name__}")
+                raise TypeError(f"an array of objects must contain strings, not {type(item).__name__}")
             texts.append(item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item)
         strings = (Str * max(len(texts), 1))()
-        for at, text in zip(strings, texts):
-            at.data, at.bytes = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p), len(text)
+        for string, text in zip(strings, texts):
+            string.data, string.bytes = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p), len(text)
         out = ctypes.c_void_p()
         check(lib.value_create_strings, array.ndim, _pointer(array.shape), strings, ctypes.byref(out))
         return cls(out.value)
@@ -187,7 +187,7 @@ class Value:
         _capsule.rename(capsule, b"used_dltensor")
         return cls(out.value)
 
-    # ------------------------------------------------------------ looking at it
+    # ------------------------------------------------------------ properties
     @property
     def kind(self) -> str:
         """"tensor", "sequence", "optional" or "map"."""
@@ -195,7 +195,7 @@ class Value:
 
     @property
     def dtype(self) -> str:
-        """ONNX's name of the element type, that of its tensors for a list."""
+        """ONNX's name of the element type; for a list, that of its tensors."""
         return DTYPES.get(lib.value_dtype(self._handle), ("undefined",))[0]
 
     @property
@@ -219,10 +219,11 @@ class Value:
             return f"<inlay.Value {self.dtype}{list(self.shape)}>"
         return f"<inlay.Value {self.kind} of {len(self)}>"
 
-    # ------------------------------------------------------------ as Python's objects
+    # ------------------------------------------------------------ conversion to Python objects
     def numpy(self) -> np.ndarray:
-        """The tensor as an array over the same memory. Texts are copied into an array of str; types that numpy does
-        not have come as their bits: uint16 for bfloat16, uint8 for eight and fewer, these packed and flat."""
+        """The tensor as an array over the same memory. Strings are copied to an array of str. Types that numpy does not
+        have are returned as bits: uint16 for bfloat16, uint8 for types of 8 bits, and a flat array of packed uint8 for
+        smaller types."""
         if lib.value_kind(self._handle) != TENSOR:
             raise TypeError(f"this is a {self.kind}, not a tensor: see items()")
         number = lib.value_dtype(self._handle)
@@ -236,7 +237,7 @@ class Value:
         address = lib.value_data(self._handle)
         if not address:
             if lib.value_count(self._handle) > 0:
-                raise Unsupported(f"the tensor lies in the memory of a device, not in the host's ({name})")
+                raise Unsupported(f"the tensor is in device memory, not in host memory ({name})")
             return np.empty(shape, kind)
         return np.asarray(_View(self, address, shape, np.dtype(kind)))
 
@@ -251,7 +252,7 @@ class Value:
         return out.reshape(self.shape)
 
     def to_python(self) -> Any:
-        """An array, a list of such, a dict for a map, or None for an optional that is empty."""
+        """An array, a list of arrays, a dict for a map, or None for an empty optional."""
         kind = lib.value_kind(self._handle)
         if kind == TENSOR:
             return self.numpy()
@@ -259,8 +260,8 @@ class Value:
             items = self.items()
             return items[0].to_python() if items else None
         if kind == MAP:
-            return dict(zip(*(i.numpy().tolist() for i in self.items())))
-        return [i.to_python() for i in self.items()]
+            return dict(zip(*(item.numpy().tolist() for item in self.items())))
+        return [item.to_python() for item in self.items()]
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         array = self.numpy()
@@ -284,7 +285,7 @@ class Value:
 
 
 class _View:
-    """What numpy makes an array of; the array keeps it, and it the value."""
+    """The object from which numpy creates an array. The array keeps it alive, and it keeps the value alive."""
 
     __slots__ = ("_value", "__array_interface__")
 
@@ -294,7 +295,7 @@ class _View:
 
 
 class _Kept:
-    """Values over Python's memory that somebody else has a DLPack view of: they stay until its deleter is called."""
+    """Values in memory of Python that have a DLPack view elsewhere. They are kept until its deleter is called."""
 
     def __init__(self):
         self._held = {}

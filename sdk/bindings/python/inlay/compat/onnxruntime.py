@@ -1,9 +1,9 @@
 """ONNX Runtime's Python interface on top of inlay: ``from inlay.compat import onnxruntime as ort``.
 
-What programs use of it is here under its names: InferenceSession, SessionOptions, RunOptions, OrtValue, IOBinding and
-the exceptions. Settings that have a meaning here have their effect (threads, optimisation level, profiling, the model's
-dimensions); others are kept and told to the log once. Provider names such as CPUExecutionProvider mean inlay's own
-choice; inlay's names ("cpu") are taken as they are."""
+It provides the names that programs commonly use: InferenceSession, SessionOptions, RunOptions, OrtValue, IOBinding and
+the exceptions. Settings with a counterpart have an effect (threads, optimisation level, profiling, dimensions of the
+model); others are stored and logged once. Provider names such as CPUExecutionProvider leave the choice to inlay; names
+of inlay's providers ("cpu") select these."""
 import json
 import logging
 import os
@@ -22,7 +22,7 @@ from inlay.values import DTYPES, Value
 log = logging.getLogger("inlay")
 __version__ = "1.16.0+inlay"  # of the interface
 
-# ---------------------------------------------------------------- exceptions, under their names there
+# ---------------------------------------------------------------- exceptions, with ONNX Runtime's names
 Fail = inlay.InternalError
 InvalidArgument = inlay.InvalidArgument
 NoSuchFile = inlay.NotFound
@@ -46,18 +46,18 @@ class ExecutionMode(IntEnum):
     ORT_PARALLEL = 1
 
 
-_told = set()
+_logged = set()
 
 
-def _not_here(what: str) -> None:
-    if what not in _told:
-        _told.add(what)
-        log.info("%s of ONNX Runtime has no counterpart in inlay and is left out", what)
+def _log_ignored(what: str) -> None:
+    if what not in _logged:
+        _logged.add(what)
+        log.info("%s of ONNX Runtime has no counterpart in inlay and is ignored", what)
 
 
 class SessionOptions:
-    """Settings of a session. 0 threads: as many as there are cores. Config entries named like an option of inlay, with
-    or without "inlay." before it, are that option."""
+    """Settings of a session. 0 threads: as many as there are cores. Config entries with the name of an option of inlay,
+    with or without the prefix "inlay.", set that option."""
 
     def __init__(self):
         self.intra_op_num_threads = 0
@@ -89,29 +89,29 @@ class SessionOptions:
         self._dims[name] = value
 
     def register_custom_ops_library(self, path: str) -> None:
-        raise NotImplemented(f"{path}: libraries of custom operators for ONNX Runtime do not load here; inlay's own are "
-                             "plugins in a folder of the option plugin_dirs")
+            raise NotImplemented(f"{path}: libraries of custom operators for ONNX Runtime are not supported; inlay "
+                                 "loads plugins from the folders of the option plugin_dirs")
 
     def _settings(self) -> Dict[str, Any]:
         out: Dict[str, Any] = {"level": int(self.graph_optimization_level)}
         if self.intra_op_num_threads > 0:
             out["intra_threads"] = self.intra_op_num_threads
         if self._dims:
-            out["dim"] = {name + "?": value for name, value in self._dims.items()} # a model need not have them
+            out["dim"] = {name + "?": value for name, value in self._dims.items()}  # "?": the model may lack it
         known = inlay.options()
         for key, value in self._entries.items():
             name = key[len("inlay."):] if key.startswith("inlay.") else key
             if name in known:
                 out[name] = value
-            elif key != "session.save_model_format":  # that is read where the file is written
-                _not_here(f"the session config entry {key}")
+            elif key != "session.save_model_format":  # used in _save_optimized
+                _log_ignored(f"the session config entry {key}")
         if self.execution_mode == ExecutionMode.ORT_PARALLEL:
-            _not_here("ORT_PARALLEL")
+            _log_ignored("ORT_PARALLEL")
         return out
 
 
 class RunOptions:
-    """Of one run; ``terminate = True`` from another thread stops it."""
+    """Options of one run; ``terminate = True`` from another thread stops it."""
 
     def __init__(self):
         self.log_severity_level = 2
@@ -132,7 +132,7 @@ class RunOptions:
             self._cancel.clear()
 
     def add_run_config_entry(self, key: str, _: str) -> None:
-        _not_here(f"the run config entry {key}")
+        _log_ignored(f"the run config entry {key}")
 
 
 class NodeArg:
@@ -143,7 +143,7 @@ class NodeArg:
         inner = f"map({info.key_dtype},{inner})" if info.key_dtype else inner
         self.name = info.name
         self.type = {"sequence": f"seq({inner})", "optional": f"optional({inner})"}.get(info.kind, inner)
-        # "X[0]" is inlay's name for an axis that the file gives none
+        # inlay names an axis "X[0]" if the file gives it no name
         self.shape = [None if isinstance(size, str) and re.search(r"\[\d+\]", size) else size
                       for size in info.shape or ()]
 
@@ -152,7 +152,7 @@ class NodeArg:
 
 
 class ModelMetadata:
-    """What a model says of itself."""
+    """Metadata of a model."""
 
     def __init__(self, model: inlay.Model):
         self.producer_name = model.producer_name
@@ -166,11 +166,11 @@ class ModelMetadata:
 
 def _check_device(device_type: str) -> None:
     if device_type != "cpu":
-        raise NotImplemented(f"tensors lie in the host's memory here, not on '{device_type}'")
+        raise NotImplemented(f"tensors must be in host memory, not on '{device_type}'")
 
 
 class OrtValue:
-    """A value that stays where it is between runs."""
+    """A value that stays in its memory between runs."""
 
     def __init__(self, value: Value):
         self._value = value
@@ -238,7 +238,7 @@ class OrtValue:
 
 
 class _Over:
-    """Memory at an address, for numpy."""
+    """An object from which numpy creates an array over memory at an address."""
 
     def __init__(self, device_type, element_type, shape, address):
         _check_device(device_type)
@@ -275,7 +275,7 @@ class IOBinding:
         self._outputs[name] = value._value
 
     def synchronize_inputs(self) -> None:
-        """Nothing waits here: tensors lie in the host's memory."""
+        """Does nothing: tensors are in host memory."""
 
     synchronize_outputs = synchronize_inputs
 
@@ -312,7 +312,7 @@ def disable_telemetry_events() -> None:
 
 
 def _texts(info: inlay.Info, data: Any) -> Any:
-    """For an input of texts, objects as pandas gives them (a NaN among texts): str() of each, as ONNX Runtime does."""
+    """Converts objects in an input of strings (such as a NaN in data of pandas) with str(), as ONNX Runtime does."""
     if info.kind != "tensor" or info.dtype != "string" or not isinstance(data, (np.ndarray, list, tuple)):
         return data
     array = np.asarray(data, None if isinstance(data, np.ndarray) else object)
@@ -340,7 +340,7 @@ class InferenceSession:
                 names.append(name)
                 own[name] = values
             elif name != "CPUExecutionProvider":
-                _not_here(name)
+                _log_ignored(name)
         settings = {"providers": names or None, "provider_options": own, **self._options._settings()}
         self._session = inlay.Session(path_or_bytes, **settings)
         self._events: Optional[List[Any]] = [] if self._options.enable_profiling else None
@@ -349,10 +349,11 @@ class InferenceSession:
 
     def _save_optimized(self, path_or_bytes, settings):
         out = os.fspath(self._options.optimized_model_filepath)
-        form = self._options._entries.get("session.save_model_format", "ORT" if out.endswith(".ort") else "ONNX")
-        if form != "ONNX":
-            raise NotImplemented(f"{out}: inlay writes the optimised model in the format ONNX, not {form}; name a file "
-                                 "that does not end in .ort, and leave session.save_model_format out")
+        default = "ORT" if out.endswith(".ort") else "ONNX"
+        model_format = self._options._entries.get("session.save_model_format", default)
+        if model_format != "ONNX":
+            raise NotImplemented(f"{out}: inlay writes the optimised model in the format ONNX, not {model_format}; use "
+                                 "a file name that does not end in .ort, and do not set session.save_model_format")
         if not isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
             inlay.optimize(path_or_bytes, out, **settings)
             return
@@ -361,15 +362,15 @@ class InferenceSession:
             f.flush()
             inlay.optimize(f.name, out, **settings)
 
-    # ------------------------------------------------------------ what it knows
+    # ------------------------------------------------------------ information
     def get_inputs(self) -> List[NodeArg]:
-        return [NodeArg(i) for i in self._session.inputs if not i.optional]
+        return [NodeArg(info) for info in self._session.inputs if not info.optional]
 
     def get_overridable_initializers(self) -> List[NodeArg]:
-        return [NodeArg(i) for i in self._session.inputs if i.optional]
+        return [NodeArg(info) for info in self._session.inputs if info.optional]
 
     def get_outputs(self) -> List[NodeArg]:
-        return [NodeArg(o) for o in self._session.outputs]
+        return [NodeArg(info) for info in self._session.outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
         return ModelMetadata(self._session.model)
@@ -381,7 +382,7 @@ class InferenceSession:
         return {"CPUExecutionProvider": {}}
 
     def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
-        _not_here("set_providers")
+        _log_ignored("set_providers")
 
     def get_session_options(self) -> SessionOptions:
         return self._options
@@ -390,8 +391,9 @@ class InferenceSession:
     def _run(self, input_feed, run_options, outputs=None):
         session = self._session
         feed = {name: data._value if isinstance(data, OrtValue) else data for name, data in input_feed.items()}
-        feed.update({i.name: _texts(i, feed[i.name]) for i in session.inputs if i.name in feed})
-        missing = [i.name for i in session.inputs if not i.optional and i.kind != "optional" and i.name not in feed]
+        feed.update({info.name: _texts(info, feed[info.name]) for info in session.inputs if info.name in feed})
+        missing = [info.name for info in session.inputs
+                   if not info.optional and info.kind != "optional" and info.name not in feed]
         if missing:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(feed)}).")
         cancel = run_options._cancel if run_options is not None else None
@@ -399,13 +401,13 @@ class InferenceSession:
             if self._events is None:
                 return context.run(feed, outputs, cancel=cancel)
             with context.profile() as profiling:
-                got = context.run(feed, outputs, cancel=cancel)
+                results = context.run(feed, outputs, cancel=cancel)
             trace = profiling.profile.trace
             self._events += trace["traceEvents"] if isinstance(trace, dict) else trace
-            return got
+            return results
 
     def _names(self, output_names):
-        known = [o.name for o in self._session.outputs]
+        known = [output.name for output in self._session.outputs]
         for name in output_names or []:
             if name not in known:
                 raise InvalidArgument(f"the model has no output '{name}'; its outputs are {', '.join(known)}")
@@ -414,14 +416,14 @@ class InferenceSession:
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Optional[RunOptions] = None) -> List[Any]:
         names = self._names(output_names)
-        got = self._run(input_feed, run_options)
-        return [got[name].to_python() for name in names]
+        results = self._run(input_feed, run_options)
+        return [results[name].to_python() for name in names]
 
     def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],
                             run_options: Optional[RunOptions] = None) -> List[OrtValue]:
         names = self._names(output_names)
-        got = self._run(input_dict_ort_values, run_options)
-        return [OrtValue(got[name]) for name in names]
+        results = self._run(input_dict_ort_values, run_options)
+        return [OrtValue(results[name]) for name in names]
 
     def run_async(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any], callback: Any,
                   user_data: Any, run_options: Optional[RunOptions] = None) -> None:
@@ -429,8 +431,8 @@ class InferenceSession:
         def work():
             try:
                 results, error = self.run(output_names, input_feed, run_options), ""
-            except Exception as why:  # the callback is told
-                results, error = [], str(why)
+            except Exception as failure:  # passed to the callback
+                results, error = [], str(failure)
             callback(results, user_data, error)
 
         threading.Thread(target=work, daemon=True).start()
@@ -440,11 +442,11 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
         outputs = {name: data for name, data in iobinding._outputs.items() if data is not None}
-        got = self._run(iobinding._inputs, run_options, outputs)
-        iobinding._results = {name: OrtValue(got[name]) for name in iobinding._outputs}
+        results = self._run(iobinding._inputs, run_options, outputs)
+        iobinding._results = {name: OrtValue(results[name]) for name in iobinding._outputs}
 
     def end_profiling(self) -> str:
-        """Writes Chrome's trace events of the runs so far; the name of the file."""
+        """Writes the Chrome trace events of the runs so far; returns the name of the file."""
         if self._events is None:
             return ""
         path = f"{self._options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
