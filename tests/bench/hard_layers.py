@@ -138,7 +138,7 @@ def large_mean(mean, balanced=False):
     return make
 
 
-def branch_groups(rng, x, w):
+def waves(rng, x, w):
     """A discrete cosine transform of a constant and a small wave."""
     k, n = w.shape
     grid = np.cos(np.pi / k * (np.arange(k)[:, None] + 0.5) * np.arange(n))
@@ -229,7 +229,7 @@ rows("product: cumulative sum by a triangle", triangle, m=64, k=256, integers=Tr
 rows("product: counts", counts, integers=True)
 rows("product: mean of 1e4", large_mean(1e4))
 rows("product: mean of 1e4, balanced weights", large_mean(1e4, True))
-rows("product: branch_groups of a constant", branch_groups)
+rows("product: waves of a constant", waves)
 rows("product: differences", differences)
 rows("product: averages of nearly equal", averages)
 rows("product: rows of 1e-12 ... 1e12", loud_rows)
