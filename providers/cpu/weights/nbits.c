@@ -1,17 +1,18 @@
-/* The loops of products by packed weights (nbits.h), written once over vectors. */
+/* The kernels of nbits.h for one instruction set, written in terms of simd/vec.h. */
 #include "weights/nbits_block.h"
+#include "inlay/check.h"
 #include "simd/vec_words.h"
 #include <float.h>
 
 enum {
     VECTORS = NBITS_COLUMNS / VEC_LANES,
-    RUN = NBITS_PARTS, /* parts that are added one after the other */
+    RUN = NBITS_PARTS, /* parts in one chain of additions */
     TOP_FINE = 32639,  /* the largest integer of two limbs: 256 * 127 + 127 */
-    AHEAD = 3072       /* bytes of weights that are fetched ahead: their stream is what a row waits for */
+    AHEAD = 3072       /* prefetch distance in bytes of weights: reading them bounds the speed of a single row */
 };
-#define LEAST_TOP 1e-30f /* of a part that has a factor */
+#define LEAST_TOP 1e-30f /* the smallest maximum of a part that gets a factor; smaller parts use floats */
 
-/* Sums of many parts are added up in runs, so that chains of additions stay short. */
+/* Adds the sums of a run to the totals. Chains of additions stay short, which bounds the rounding error. */
 VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
     VEC_UNROLL
@@ -37,7 +38,7 @@ VEC_INLINE void store_tile(const nbits_tile *t, vec total[][VECTORS], vec sum[][
 
 /* ------------------------------------------------------------------ floats */
 
-/* What vec_pick looks up for weights of which `zero` is taken away. */
+/* The table of vec_pick: the values of the codes minus `zero`. */
 static inline void make_table(int bits, float zero, float *table)
 {
     for (int i = 0; i < 16; i++)
@@ -51,7 +52,8 @@ VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
     return vec_pick(w, shift, bits, table);
 }
 
-/* Elements of a row in the order of the bits of a word; four sums, since one addition waits for the other. */
+/* Multiplies in the order of the bits of a word. With few rows there are up to four sums per row, to hide the latency of
+ * additions. */
 VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
 {
     enum { SUMS = 4 };
@@ -137,6 +139,7 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
 #define BY_BITS(name, function, BY_ROWS)                                                                               \
     static void name(const nbits_tile *t)                                                                              \
     {                                                                                                                  \
+        INLAY_CHECK(t->rows >= 1 && t->rows <= NBITS_ROWS && t->columns >= 1 && t->columns <= NBITS_COLUMNS);          \
         if (t->shape->bits == 4 && t->zeros == NULL) {                                                                 \
             const bool zeros = false;                                                                                  \
             BY_ROWS(function, 4)                                                                                       \
@@ -154,13 +157,13 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
 
 BY_BITS(exact, exact_tile, BY_ROWS)
 
-/* Weight e of each word. */
+/* Dequantizes weight e of each word. */
 VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec zero, vec scale, float *to)
 {
     vec_store(to, vec_mul(vec_sub(weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table), zero), scale));
 }
 
-/* (q - zero) * scale, rounded as DequantizeLinear does. */
+/* (q - zero) * scale, rounded after each operation, as DequantizeLinear does. */
 VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t out_row)
 {
     const nbits_shape *shape = t->shape;
@@ -217,7 +220,7 @@ typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
 typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
 typedef int8_t bytes __attribute__((vector_size(VEC_LANES)));
 
-/* Of k, k + 2, k + 1 and k + 3: two words that meet two of weights. */
+/* Stores 16-bit words in the order k, k + 2, k + 1, k + 3: each two meet two words of weights. */
 VEC_INLINE void store_words(vint q, int8_t *out)
 {
     quads w = (quads) __builtin_convertvector(q, words);
@@ -236,9 +239,9 @@ VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
 }
 #endif
 
-/* A vector of a part's integers, as a tile reads them (bytes of the higher limb, then those of the lower one, or
- * words), or a block (bytes that are 128 more, or words). */
-VEC_INLINE void lay_out(vint q, int part, nbits_mode mode, bool blocks, int8_t *out, int i)
+/* Stores a vector of a part's integers in the layout of a tile (the bytes of the high limb, then of the low limb; or
+ * words) or of a weight block (bytes plus 128; or words). */
+VEC_INLINE void store_integers(vint q, int part, nbits_mode mode, bool blocks, int8_t *out, int i)
 {
 #ifdef INTS_BYTES
     if (!blocks || mode == NBITS_BYTE) {
@@ -254,7 +257,8 @@ VEC_INLINE void lay_out(vint q, int part, nbits_mode mode, bool blocks, int8_t *
     store_words(q, out + 2 * i);
 }
 
-/* Sums over i of q[i] q[i + 1] for even i of each first four of eight, modulo 2^32: what a block has too much. */
+/* The sum of q[i] * q[i + 1] modulo 2^32, over even i in the first four of each eight: the excess of a weight block's sum
+ * (see nbits_block.c). */
 VEC_INLINE vint pairs_of(vint q)
 {
     typedef uint64_t pairs __attribute__((vector_size(VEC_LANES * 4)));
@@ -283,6 +287,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
     const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
     const float most = mode == NBITS_FINE ? TOP_FINE : 127;
 
+    INLAY_CHECK(part % VEC_LANES == 0);
     for (int64_t p = 0; p < parts; p++, a += part) {
         int8_t *limbs = row->limbs + p * row->limbs_part;
         vec tops = vec_zero(), sums = vec_zero();
@@ -303,9 +308,9 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
             sums = vec_add(sums, x);
             if (blocks && mode == NBITS_FINE)
                 pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
-            lay_out(q, part, mode, blocks, limbs, i);
+            store_integers(q, part, mode, blocks, limbs, i);
         }
-        exact_sum = vec_sum(sums); /* of less than 2^24; NaN where one is */
+        exact_sum = vec_sum(sums); /* exact, since it is below 2^24; NaN if an element is NaN */
         if (exact_sum != exact_sum)
             return false;
         sum = (int32_t)exact_sum;
@@ -330,7 +335,7 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
     return fits;
 }
 
-/* Weights of four k, one in each byte of a word; or, of words, those of k and k + 2 for each half of the four. */
+/* Expands weights: four k as the bytes of a word (DOTS = 1), or k and k + 2 as two words (DOTS = 2). */
 #ifdef INTS_BYTES
 enum { DOTS = 1 };
 #else
@@ -353,7 +358,7 @@ VEC_INLINE int32_t four(const int8_t *p)
     return x;
 }
 
-/* One part: groups of four k of `count` words, by one row. */
+/* The dot product of one part, `groups` groups of four k, by one row. */
 VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_t *limbs, int32_t first)
 {
 #ifdef INTS_BYTES
@@ -382,7 +387,7 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_
 VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int part, int rows, bool zeros)
 {
     const nbits_shape *shape = t->shape;
-    const int groups = part / 4, per = 8 / bits; /* per: groups of four in a word */
+    const int groups = part / 4, per = 8 / bits; /* groups of four k in a part, and in a word */
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
     const uint8_t *weights = t->weights;
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];

@@ -1,20 +1,21 @@
-/* Rows by blocks of panels of packed weights, see nbits.h: weights are spread once for all rows, a word of activations
- * is read once for all panels.
+/* Kernels over weight blocks, see nbits.h: weights are expanded once for all rows, and a word of activations is loaded
+ * once for all panels.
  *
- * With 8 bits, activations are 128 more than they are, unsigned, and weights have the middle of their range taken away:
- * what the 128 add is one number for each part of a column. With 16 bits, each other four of k have one product for
- * two:
+ * With 8 bits, activations are stored unsigned, plus 128, and the middle of their range is subtracted from weights. The
+ * contribution of the 128 is one number for each part of a column. With 16 bits, every other group of four k uses one
+ * multiplication for two products (Winograd's inner product):
  *     (a0 + w1) (a1 + w0) = a0 w0 + a1 w1 + a0 a1 + w0 w1
- * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions have units of their own
- * beside those that multiply; were all products made so, there would be too many of them. Sums wrap around and end
- * within 32 bits, so all of it is exact. */
+ * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions run in other execution
+ * units than multiplications; if all groups were computed so, additions would be the bottleneck. Sums wrap around, but
+ * the final result fits into 32 bits, so it is exact. */
 #include "weights/nbits_block.h"
+#include "inlay/check.h"
 #include "simd/vec_words.h"
 
 typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
 
-enum { ROWS = NBITS_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* of weights of four k */
+enum { ROWS = NBITS_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* bytes of four k */
 
 VEC_INLINE vint vint_store(void *p, vint v)
 {
@@ -30,7 +31,8 @@ VEC_INLINE vint word_at(const int8_t *p)
     return vint_hold(vint_set(x));
 }
 
-/* Weights of four k, a byte each, less the middle; or words of k and k + 2, from `odd` = 1 on of k + 1 and k + 3. */
+/* Weights minus the middle of their range: of four k as bytes; or of k and k + 2 (odd = 0), or k + 1 and k + 3 (odd = 1),
+ * as words. */
 VEC_INLINE vint bytes_of(vint w, int bits, uint32_t shift)
 {
     const vint x = (vint)((unsigned_words)w >> shift & ((1u << bits) - 1) * 0x01010101u);
@@ -51,7 +53,8 @@ VEC_INLINE void spread_bits(const nbits_tile *t, nbits_mode mode, int bits, int6
     const nbits_shape *shape = t->shape;
     const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NBITS_COLUMNS * bits / 8;
     const int64_t all = nbits_parts(shape), of_block = shape->padded / part;
-    const int64_t panels = first + parts < all ? 0 : BESIDE - 1; /* what comes next is the next parts, or panels */
+    const int64_t panels =
+        first + parts < all ? 0 : BESIDE - 1; /* to skip: prefetch the next parts, or the next block */
     const uint8_t *weights = t->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
     const float *scales = t->scales + (first + parts + panels * all) / of_block * NBITS_COLUMNS;
 
@@ -94,6 +97,7 @@ void KERNEL(nbits_spread)(const nbits_tile *t, nbits_mode mode, int64_t first, i
         spread_bits(t, NBITS_BYTE, bits, first, parts, at, out, starts);                                               \
     else                                                                                                               \
         spread_bits(t, NBITS_FINE, bits, first, parts, at, out, starts);
+    INLAY_CHECK(at >= 0 && at < NBITS_BESIDE && parts <= NBITS_PARTS && first + parts <= nbits_parts(t->shape));
     if (t->shape->bits == 4) {
         WAYS(4)
     } else if (t->shape->bits == 8) {
@@ -111,7 +115,7 @@ VEC_INLINE void load_words(const int8_t *weights, vint x[BESIDE])
         x[v] = vint_hold(vint_load(weights + v * SIZE));
 }
 
-/* acc += eight k of rows at a by weights at weights. */
+/* acc += the rows at a[r] + at by weights, for eight k. */
 VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL
@@ -172,7 +176,7 @@ VEC_INLINE void block(const nbits_weight_block *b, nbits_mode mode, bool zeros)
     vec sum[ROWS][BESIDE];
 
     VEC_UNROLL
-    for (int r = 0; r < ROWS; r++) { /* rows and panels that are not there are the last ones again */
+    for (int r = 0; r < ROWS; r++) { /* missing rows and panels repeat the last one */
         row[r] = (r < t->rows ? r : t->rows - 1) * all;
         a[r] = t->limbs + (r < t->rows ? r : t->rows - 1) * t->limbs_row + b->first * (int)mode * part;
         VEC_UNROLL
@@ -235,6 +239,9 @@ VEC_INLINE void block(const nbits_weight_block *b, nbits_mode mode, bool zeros)
 
 void KERNEL(nbits_block)(const nbits_weight_block *b, nbits_mode mode)
 {
+    INLAY_CHECK(b->tile.rows >= 1 && b->tile.rows <= NBITS_ROWS);
+    INLAY_CHECK(b->tile.columns >= 1 && b->tile.columns <= NBITS_BESIDE * NBITS_COLUMNS);
+    INLAY_CHECK(b->parts >= 1 && b->first % NBITS_PARTS + b->parts <= NBITS_PARTS);
     if (b->tile.zeros != NULL)
         mode == NBITS_BYTE ? block(b, NBITS_BYTE, true) : block(b, NBITS_FINE, true);
     else
