@@ -545,14 +545,14 @@ static void bytes_explained(void **state)
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"kernel\":"), 3);
     assert_int_equal(count_of(&told, "\"name\": \"bytes_"), 3);
-    assert_int_equal(count_of(&told, "activations of 8 bits as the file has them: sums are exact"), 3);
+    assert_int_equal(count_of(&told, "8-bit activations as in the model: sums are exact"), 3);
     if (count_of(&told, "bytes_library") == 0) {
         assert_int_equal(count_of(&told, "results ONNX's to the last bit"), 2);
         assert_int_equal(count_of(&told, "what follows rounds as floats do"), 1);
         assert_int_equal(count_of(&told, "\"bytes_depthwise\""), 1);
     }
     explain(&rig, "text", &told);
-    assert_int_equal(count_of(&told, "activations of 8 bits as the file has them"), 3);
+    assert_int_equal(count_of(&told, "8-bit activations as in the model"), 3);
     rig_close(&rig);
     told_free(&told);
 }

@@ -1,5 +1,6 @@
-/* Loops over bytes and what they stand for, see byte_loops.h. */
+/* The kernels of byte_loops.h for one instruction set. */
 #include "quantized/byte_loops.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 
@@ -23,7 +24,7 @@ static void dequantize(float *output, const void *input, bool is_signed, int64_t
         from_u8(output, input, n, scale, zero);
 }
 
-/* Quotients beyond 2^18 end at the bounds of a byte whatever is added. */
+/* Quotients beyond 2^18 saturate with any zero point. */
 static inline float rounded(float quotient, float zero, float low, float high)
 {
     float q = quotient > -262144.0f ? quotient : -262144.0f;
@@ -132,7 +133,7 @@ static void one_function(float *restrict output, const float *restrict input, in
     switch ((int)alg) {
     case LIBRARY_ELTWISE_RELU:
         for (int64_t i = 0; i < n; i++)
-            output[i] = input[i] < 0 ? (alpha != 0 ? alpha * input[i] : 0) : input[i]; /* 0 * -inf is no 0 */
+            output[i] = input[i] < 0 ? (alpha != 0 ? alpha * input[i] : 0) : input[i]; /* 0 * -inf would be NaN */
         break;
     case LIBRARY_ELTWISE_CLIP_V2:
         for (int64_t i = 0; i < n; i++) {
@@ -160,6 +161,7 @@ static void one_function(float *restrict output, const float *restrict input, in
             output[i] = input[i] * vm_sigmoid(alpha * input[i]);
         break;
     default:
+        INLAY_CHECK(alg == LIBRARY_ELTWISE_TANH);
         for (int64_t i = 0; i < n; i++)
             output[i] = vm_tanh(input[i]);
         break;
@@ -190,6 +192,7 @@ static void two_function(float *restrict output, const float *p, const float *q,
             output[i] = p[i] > q[i] || p[i] != p[i] ? p[i] : q[i];
         break;
     default:
+        INLAY_CHECK(alg == LIBRARY_BINARY_MIN);
         for (int64_t i = 0; i < n; i++)
             output[i] = p[i] < q[i] || p[i] != p[i] ? p[i] : q[i];
         break;

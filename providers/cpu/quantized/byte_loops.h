@@ -1,4 +1,4 @@
-/* byte_loops.h - loops over bytes, what they stand for, and sums of their products. */
+/* byte_loops.h - elementwise kernels for quantized operators: between bytes and floats, and on sums of products. */
 #ifndef CPU_BYTE_LOOPS_H
 #define CPU_BYTE_LOOPS_H
 #include "library/library.h"
@@ -9,18 +9,18 @@
 typedef struct byte_loops {
     /* output = (input - zero) * scale. */
     void (*dequantize)(float *output, const void *input, bool is_signed, int64_t n, float scale, float zero);
-    /* output = saturate(round_half_even(input / scale) + zero), as ONNX QuantizeLinear-13, by any scale. */
+    /* output = saturate(round_half_even(input / scale) + zero), ONNX QuantizeLinear-13, for any scale. */
     void (*quantize)(void *output, const float *input, bool is_signed, int64_t n, float scale, float zero);
-    /* Widens [*low, *high] by what input holds, NaN aside. */
+    /* Extends [*low, *high] to include the elements of input, except NaN. */
     void (*range)(const float *input, int64_t n, float *low, float *high);
-    /* output = input within [low, high]. */
+    /* output = clamp(input, low, high). */
     void (*clip)(void *output, const void *input, bool is_signed, int64_t n, int32_t low, int32_t high);
     int32_t (*sum)(const void *input, bool is_signed, int64_t n);
-    /* Functions of dequantized values, as quant_chain.c has them. */
+    /* The functions that quant_chain.c supports, of dequantized values. */
     void (*one_function)(float *restrict output, const float *restrict input, int64_t n, library_alg alg, float alpha,
                          float beta);
     void (*two_function)(float *restrict output, const float *p, const float *q, int64_t n, library_alg alg);
-    /* output = acc - zero * sums; output -= rest * w_zeros: both modulo 2^32. */
+    /* output = acc - zero * sums; output -= rest * w_zeros. Both modulo 2^32. */
     void (*without_zeros)(int32_t *restrict output, const int32_t *restrict acc, const int32_t *restrict sums,
                           int64_t n, int32_t zero);
     void (*without_weight_zeros)(int32_t *restrict output, const int32_t *restrict w_zeros, int64_t n, int32_t rest);
@@ -30,7 +30,7 @@ typedef struct byte_loops {
     void (*add)(float *restrict output, const float *restrict input, int64_t n);
     void (*relu)(float *output, int64_t n);
     void (*gelu)(float *output, int64_t n);
-    /* sums += weights as int8, with the bits of flip turned. */
+    /* sums += (int8)(weights ^ flip). */
     void (*add_bytes)(int32_t *restrict sums, const uint8_t *restrict weights, int64_t n, uint8_t flip);
 } byte_loops;
 

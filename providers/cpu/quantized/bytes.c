@@ -1,11 +1,12 @@
-/* Tiles of products of bytes, and what makes bytes of two; see byte_set.h. */
+/* The tile and pair kernels of byte_set.h for one instruction set. */
 #include "quantized/bytes_window.h"
+#include "inlay/check.h"
 #include "simd/vec_int.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ tiles */
 
-/* Weights of one step for a vector of sums. */
+/* Bytes of the weights of one step for a vector of sums. */
 enum { LINE_BYTES = INT_QUADS ? sizeof(ivec) : sizeof(ivec) / 2 };
 
 VEC_INLINE ivec step_of(const uint8_t *input)
@@ -21,7 +22,7 @@ VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *p,
     const byte_ending *ending = &p->ending;
     const ivec zero = int_set_short(ending->zero), low = int_set_byte(ending->low), high = int_set_byte(ending->high);
     const ivec flip = int_set_byte(ending->flip);
-    const int step = lines == 1 ? 4 : lines == 2 ? 2 : 1; /* rows whose vectors make one of bytes */
+    const int step = lines == 1 ? 4 : lines == 2 ? 2 : 1; /* rows that fill a vector of bytes */
     vec scale[BYTE_LINES];
 
     VEC_UNROLL
@@ -104,7 +105,7 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
             sum[r][v] = first;
     }
     for (int64_t tap = 0; tap < p->tap_count; tap++) {
-        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
+        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* one per three rows: x86 addresses have strides of 1 and 2 */
 
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
@@ -192,6 +193,8 @@ static void multiply(const byte_product *p, int rows)
 #undef CELL
     };
 
+    INLAY_CHECK(p->lines >= 1 && p->lines <= INT_LINES && rows >= 1 && rows <= BYTE_ROWS);
+    INLAY_CHECK(table[p->lines - 1][rows - 1][p->flip] != NULL);
     table[p->lines - 1][rows - 1][p->flip](p);
 }
 
@@ -201,6 +204,7 @@ static void widen(const uint8_t *input, int64_t n, bool flip, int16_t *output)
     const ivec upper = int_set_short(flip ? 0x80 : 0);
     int64_t i = 0;
 
+    INLAY_CHECK(n >= 0 && n % 4 == 0);
     for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES)
         int_store(output + i, int_xor(int_widen(input + i), upper));
     if (i + VEC_LANES <= n) {
@@ -234,7 +238,7 @@ static void interleave(const uint8_t *input, int64_t step, int64_t channels, int
 
 /* ------------------------------------------------------------------ quotients */
 
-/* x / scale, exactly rounded: twice improved by what is left. */
+/* x / scale, exactly rounded: two Newton steps with fused multiply-add. */
 VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
 {
     vec q = vec_mul(x, inverse);
@@ -243,8 +247,8 @@ VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
     return vec_fma(vec_fnma(q, scale, x), inverse, q);
 }
 
-/* 4 VEC_LANES of them. NaN gives the lower bound; quotients beyond `most` end at the bounds of a byte whatever is
- * added. */
+/* 4 * VEC_LANES elements, by ONNX's steps. NaN becomes the lower bound; quotients beyond `most` saturate with any zero
+ * point. */
 VEC_INLINE void pair_block(const byte_pair *p, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
     const vec scale = vec_set(p->y_scale), inverse = vec_set(1 / p->y_scale), most = vec_set(8192 * p->y_scale);
@@ -268,9 +272,11 @@ VEC_INLINE void pair_block(const byte_pair *p, uint8_t *output, const uint8_t *a
                                            int_set_byte(p->y_signed ? 0x80 : 0))));
 }
 
-/* A sum as two products and an addition, all of it divided by the scale of y: as near to the quotient as ONNX's steps
- * are, but not the same, so that what is near the middle of two integers is left to those. */
-/* x / scale as ONNX rounds it, with the zero point, as a byte. */
+/* A faster path for sums: a linear combination of the bytes with factors that are divided by the scale of y. It is as
+ * accurate as ONNX's steps, but not equal to them. So there is a bound for the difference, and blocks with an element near
+ * the middle between two integers, where rounding could differ, are computed by ONNX's steps (pair_block). */
+
+/* x / y_scale, rounded as in ONNX, plus the zero point, as a byte. */
 static uint8_t bound_of(float x, const byte_pair *p)
 {
     const float q = x / p->y_scale, zero = p->y_zero + (p->y_signed ? 128.0f : 0.0f);
@@ -280,13 +286,14 @@ static uint8_t bound_of(float x, const byte_pair *p)
 }
 
 #if defined(KERNEL_IS_avx512)
-/* In integers of 2^-bits: factors are in three limbs of 7 bits, which meet the bytes of two neighbours, a b a b, in one
- * instruction each. A sum has half a unit added, and `near`: within twice that of an integer, the steps decide. */
+/* Fixed-point numbers with `bits` fractional bits. A factor has three limbs of 7 bits; one instruction multiplies a limb by
+ * the bytes a b a b of two neighbouring elements. `start` contains one half, for rounding, and `near`; if the fraction of a
+ * sum is at most 2 * near, ONNX's steps decide. */
 enum { LIMBS = 3, LIMB_BITS = 7, MOST_BITS = 24 };
-#define MOST_SUM 5e8 /* a factor is at most 1/255 of it: three limbs */
+#define MOST_SUM 5e8 /* a factor is at most 1/255 of it, which fits into three limbs */
 
 typedef struct pair_sum {
-    int32_t limb[LIMBS][2]; /* for the first of two neighbours, for the second */
+    int32_t limb[LIMBS][2]; /* for the first and the second of two neighbours */
     int32_t start, bits, near;
     uint8_t low, high, flip[2];
     bool usable;
@@ -316,13 +323,13 @@ static pair_sum sum_of(const byte_pair *p)
             sum.limb[l][1] |= (int32_t)((uint32_t)limb << (8 * i + 16));
         }
     }
-    off += 4 * most * ldexp(1, sum.bits - 24) + 2; /* four roundings of the steps */
+    off += 4 * most * ldexp(1, sum.bits - 24) + 2; /* ONNX's steps round four times */
     sum.near = (int32_t)off;
     sum.start = (int32_t)start + (1 << sum.bits >> 1) + sum.near;
     return sum;
 }
 
-/* Sums of the dwords of x. */
+/* The fixed-point sums of each dword of x, for neighbour `which`. */
 VEC_INLINE ivec limbs_of(const pair_sum *sum, ivec x, int which)
 {
     ivec high = int_dot(int_set(0), x, int_set(sum->limb[2][which]));
@@ -332,7 +339,7 @@ VEC_INLINE ivec limbs_of(const pair_sum *sum, ivec x, int which)
                             _mm512_slli_epi32(high, LIMB_BITS));
 }
 
-/* false: a quotient lies so near to the middle of two integers that the steps decide. */
+/* Computes a block; false: an element is so near to the middle between two integers that ONNX's steps must decide. */
 VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
     const ivec x = int_xor(int_load(a), int_set_byte(sum->flip[0])),
@@ -359,7 +366,7 @@ VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *outp
     return true;
 }
 #else
-/* far: how far from an integer either may be for both to round alike. */
+/* far: the largest distance from an integer at which both computations certainly round to it. */
 typedef struct pair_sum {
     float factor[2], shift, far;
     uint8_t low, high;
@@ -369,7 +376,7 @@ typedef struct pair_sum {
 static pair_sum sum_of(const byte_pair *p)
 {
     const double f = (double)p->scale[0] / (double)p->y_scale, g = (double)p->scale[1] / (double)p->y_scale;
-    const double most = 255 * (f + g); /* of what is added up; each path rounds at most 5 times, by 2^-24 of that */
+    const double most = 255 * (f + g); /* largest sum; each computation rounds at most 5 times, by 2^-24 of it */
     const float least = p->scale[0] < p->scale[1] ? p->scale[0] : p->scale[1];
 
     return (pair_sum){ .factor = { (float)f, (float)g },
@@ -380,7 +387,7 @@ static pair_sum sum_of(const byte_pair *p)
                        .usable = !p->product && p->low <= p->high && least > 1e-30f && most < 8192 };
 }
 
-/* false: a quotient lies so near to the middle of two integers that the steps decide. */
+/* Computes a block; false: an element is so near to the middle between two integers that ONNX's steps must decide. */
 VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
     const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
@@ -408,7 +415,7 @@ VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *outp
 
 enum { PAIR_BLOCK = 4 * VEC_LANES, PAIR_MISSES = 16 };
 
-/* Whole blocks; returns how many elements. Scales that make many such quotients are known by the first blocks. */
+/* Computes whole blocks; returns the number of elements. Stops if too many of the first blocks need ONNX's steps. */
 static int64_t pair_sums(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b,
                          int64_t n)
 {

@@ -1,11 +1,12 @@
-/* Convolutions of single channels of bytes; see byte_set.h. */
+/* The depthwise kernels of byte_set.h for one instruction set. */
 #include "quantized/bytes_window.h"
+#include "inlay/check.h"
 #include "simd/vec_int.h"
 
 /* ------------------------------------------------------------------ four rows of a column */
 
 #if defined(KERNEL_IS_avx512)
-/* Vectors of sums of a block; all four vectors of quads belong to another one. */
+/* Vectors of sums of a block; each of the four vectors of quads belongs to one of them. */
 enum { SUMS = 4 };
 typedef __mmask32 channel_mask;
 
@@ -19,7 +20,7 @@ VEC_INLINE ivec dot(ivec sum, ivec x, ivec w)
     return int_dot(sum, x, w);
 }
 
-/* The pixel at `at` of a row, in halves with the one `shift` further. */
+/* Pixel `at` of a row; in half blocks together with pixel at + shift. */
 VEC_INLINE ivec pixel(const byte_block kind, const uint8_t *const *row, int64_t at, int64_t shift, int64_t c,
                       channel_mask mask)
 {
@@ -29,7 +30,7 @@ VEC_INLINE ivec pixel(const byte_block kind, const uint8_t *const *row, int64_t 
                               _mm256_maskz_loadu_epi8(mask, row[at + shift] + c), 1);
 }
 
-/* As quads: of each lane, four channels in each vector. */
+/* Loads a column of four rows as quads: four channels of each 128-bit lane are in each vector. */
 VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row, int64_t at, int64_t shift, int64_t c,
                        channel_mask mask, ivec *d)
 {
@@ -53,7 +54,7 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     d[3] = _mm512_unpackhi_epi16(pair[1], pair[3]);
 }
 
-/* Lane 4 l + i of vector v is channel 16 l + 4 v + i, in halves channel 16 (l % 2) + 4 v + i of pixel l / 2. */
+/* Lane 4 l + i of vector v is channel 16 l + 4 v + i; in half blocks channel 16 (l % 2) + 4 v + i of pixel l / 2. */
 int KERNEL(bytes_sum_place)(byte_block kind, int channel)
 {
     return channel / 4 % 4 * VEC_LANES + channel / 16 % (kind == BYTE_HALF ? 2 : 4) * 4 + channel % 4;
@@ -64,7 +65,7 @@ int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row)
     return KERNEL(bytes_sum_place)(kind, channel) * 4 + row;
 }
 
-/* Four vectors of sums, as what is stored, in the order of channels. */
+/* Converts four vectors of sums to the stored type, in the order of channels. */
 VEC_INLINE void whole_words(const byte_ending *ending, int64_t c, const ivec *sum, ivec *out)
 {
     ivec x[4], low[2], high[2];
@@ -136,7 +137,7 @@ VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t secon
 }
 #define KINDS(X, pixels, width, stride) X(BYTE_WHOLE, pixels, width, stride) X(BYTE_HALF, pixels, width, stride)
 #else
-/* Vectors of pairs 0 and 1 are of rows 0 and 1, 2 and 3 of rows 2 and 3; they belong to two vectors of sums. */
+/* Vectors of pairs 0 and 1 hold rows 0 and 1; vectors 2 and 3 hold rows 2 and 3. They belong to two vectors of sums. */
 enum { SUMS = 2 };
 typedef int channel_mask;
 
@@ -172,7 +173,7 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     d[3] = int_zip_high(x[2], x[3]);
 }
 
-/* Lane 4 l + i of vector v is channel 8 l + 4 v + i: shorts are zipped in each 128 bits. */
+/* Lane 4 l + i of vector v is channel 8 l + 4 v + i: words are interleaved within 128 bits. */
 int KERNEL(bytes_sum_place)(byte_block kind, int channel)
 {
     (void)kind;
@@ -254,8 +255,8 @@ VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *b, int row, int64
     return flip ? int_xor(x, int_set_short(0x80)) : x;
 }
 
-/* 3 x 3: pairs of rows 0 and 1, and of neighbours in row 2, of which the last of a window has a weight of 0 beside it.
- */
+/* 3 x 3 windows: pairs of rows 0 and 1, and of neighbours in row 2, where the last pixel of a window is paired with a zero
+ * weight. */
 VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *b)
 {
     enum { TAPS = 3, VECTOR = sizeof(ivec) };
@@ -263,11 +264,12 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
 
     for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK, weights += TAPS * 4 * VECTOR) {
         const ivec zero = int_set(0);
-        ivec sum[BYTE_PIXELS][SUMS], beside[SUMS], last = zero;
+        ivec sum[BYTE_PIXELS][SUMS], neighbours[SUMS], last = zero;
 
         VEC_UNROLL
         for (int v = 0; v < SUMS; v++) {
-            beside[v] = int_or(int_load(weights + (2 + v) * VECTOR), int_up_16(int_load(weights + (6 + v) * VECTOR)));
+            neighbours[v] =
+                int_or(int_load(weights + (2 + v) * VECTOR), int_up_16(int_load(weights + (6 + v) * VECTOR)));
             VEC_UNROLL
             for (int p = 0; p < pixels; p++)
                 sum[p][v] = int_load(b->ending.first + c + v * VEC_LANES);
@@ -283,7 +285,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
                 VEC_UNROLL
                 for (int v = 0; v < SUMS; v++) {
                     if (i - 1 == p * stride)
-                        sum[p][v] = int_dot_pairs(sum[p][v], d[v], beside[v]);
+                        sum[p][v] = int_dot_pairs(sum[p][v], d[v], neighbours[v]);
                     else if (i - 1 == p * stride + 2)
                         sum[p][v] = int_dot_pairs(sum[p][v], d[v], int_load(weights + (10 + v) * VECTOR));
                 }
@@ -326,13 +328,14 @@ EACH_3(CELL)
 
 /* ------------------------------------------------------------------ windows */
 
-/* width, stride: 0 where columns are not shared, and any will do. pixels: of a half in halves. */
+/* width, stride: those of the window if pixels share columns; 0: any, and each pixel loads its own columns. pixels: in half
+ * blocks, half of the window's pixels. */
 VEC_INLINE void windows(const byte_block kind, const int pixels, const int width, const int stride,
                         const byte_window *b)
 {
     const int64_t taps = width > 0 ? width : b->width, vector = (int64_t)sizeof(ivec);
     const int64_t second = kind == BYTE_HALF ? b->pixels - pixels : 0, shift = second * b->stride;
-    const channel_mask mask = channels_of(b->channels); /* of a half */
+    const channel_mask mask = channels_of(b->channels); /* used by half blocks */
     const int8_t *weights = b->weights;
 
     for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK) {
@@ -399,6 +402,7 @@ void KERNEL(bytes_window)(const byte_window *b)
     const bool shared = (b->width == 3 || b->width == 5) && (b->stride == 1 || b->stride == 2) && b->dilation == 1;
     const int pixels = b->kind == BYTE_HALF ? (b->pixels + 1) / 2 : b->pixels;
 #if !INT_HALVES
+    INLAY_CHECK(b->kind == BYTE_WHOLE);
     static void (*const threes[2][BYTE_PIXELS][2])(const byte_window *) = {
 #define CELL(pixels, stride)                                                                                           \
     [stride - 1][pixels - 1] = { KERNEL_PART_OF(bytes_three_##pixels##_##stride),                                      \
@@ -412,5 +416,6 @@ void KERNEL(bytes_window)(const byte_window *b)
         return;
     }
 #endif
+    INLAY_CHECK(pixels >= 1 && pixels <= BYTE_PIXELS && b->quads >= 1 && 4 * b->quads <= BYTE_WINDOW);
     table[shared ? b->width / 2 : 0][shared ? b->stride - 1 : 0][b->kind][pixels - 1](b);
 }
