@@ -33,7 +33,7 @@ typedef struct byte_ending {
 } byte_ending;
 
 /* A tile: output[r][j] = end(first[j] + sum over t, q of input[taps[t] + r * x_pixel + 4 q] * weights[t * steps + q][j]),
- * where each product is of four bytes of input: a quad, or a widened pair. Strides count bytes. */
+ * where each product multiplies four bytes of input: a quad, or a widened pair. Strides count bytes. */
 typedef struct byte_product {
     const uint8_t *input;
     int64_t x_pixel;

@@ -16,7 +16,8 @@ bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
 /* Lowers the QLinearConv or ConvInteger being lowered to built-in kernels. *out_done = false: there is no kernel for it,
  * and nothing was emitted. */
 inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *out_done);
-/* Is there a built-in kernel for the op? And can its epilogue do all posts of the group (quant_floats.c)? */
+/* bytes_runs_conv: does a built-in kernel support the op? bytes_takes_posts: does its epilogue support all posts of the
+ * group (quant_floats.c)? */
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
@@ -47,7 +48,7 @@ typedef struct bytes_floats {
     float y_scale, y_zero;
 } bytes_floats;
 
-/* Is there an epilogue after the kernel, so that it must write to a temporary buffer? */
+/* Must the kernel write to a temporary buffer, because an epilogue follows? */
 static inline bool bytes_has_more(const bytes_floats *floats)
 {
     return floats->epilogue.post_count > 0 || floats->quantizes;

@@ -99,7 +99,7 @@ inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
     cpu_place output;
     memory_desc md;
 
-    INLAY_CHECK(step.pixel % 4 == 0 && step.top >= 0 && step.left >= 0);
+    INLAY_CHECK(layer->input.md.ndims == 3 || layer->input.md.ndims == 4);
     memory_desc_channels_last(&md, 4, dims);
     md.data_type = layer->input.md.data_type;
     INLAY_TRY(cpu_new_place(build, &md, &output));

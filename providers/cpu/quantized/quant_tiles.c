@@ -332,7 +332,7 @@ static bool is_linear(const cpu_op *op)
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-/* Is there a kernel for the convolution? */
+/* Does a kernel support the convolution? */
 static bool loops_run(const byte_set *set, const kernel_conv_shape *window)
 {
     return window->flat &&

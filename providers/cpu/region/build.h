@@ -101,7 +101,7 @@ struct inlay_instance {
     cpu_context *idle;  /* the other idle contexts, under lock */
 };
 
-/* A function of the epilogue of a group: fused into its first op, or a step of its own. */
+/* A function of the epilogue of a group: fused into its first op, or a separate step. */
 enum { CPU_POST_ELTWISE, CPU_POST_BINARY, CPU_POST_SUM };
 typedef struct cpu_post {
     uint32_t kind;
@@ -459,7 +459,7 @@ inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, co
  * and stored with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
                                    int64_t points, const struct winograd_accuracy **out_trust, inlay_diag *diag);
-/* Is there a pack from which other layouts can be made? Winograd's transformed weights do not count. */
+/* Can other layouts be made from one of the packs? Winograd's transformed weights do not allow it. */
 bool cpu_constant_is_packed(const cpu_constant *constant);
 void cpu_constant_deinit(cpu_constant *constant);
 /* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */

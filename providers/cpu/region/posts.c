@@ -88,7 +88,7 @@ static bool is_wrong(const cpu_eltwise *eltwise)
 #endif
 }
 
-/* Must the post be a step of its own? It must if only the built-in loop is right or accurate enough; except with bfloat16
+/* Must the post be a separate step? It must if only the built-in loop is right or accurate enough; except with bfloat16
  * also if oneDNN's kernel loses a NaN. */
 static bool needs_own_step(const cpu_build *build, const cpu_post *post)
 {

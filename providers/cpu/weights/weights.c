@@ -66,7 +66,7 @@ static inlay_status shift(const cpu_constant *constant, void **out, inlay_diag *
     return INLAY_OK;
 }
 
-/* Tells the host that the pages of the original may leave memory. */
+/* Lets the host release the pages of the original. */
 static void release_pages(const inlay_compiled *compiled, const cpu_constant *constant)
 {
     for (int i = 0; i < 2 && (constant->entries.count > 0 || constant->halves != NULL) && compiled->compiling != NULL &&
