@@ -265,7 +265,7 @@ bool cpu_takes_bytes(const kit_node *node); /* the first input is int8 or uint8 
 /* Does DynamicQuantizeLinear compute `value`? */
 bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
 bool cpu_takes_weights(const kit_node *node); /* constant n-bit weights that only GEMMs read */
-bool cpu_takes_narrow(const kit_node *node);  /* other low-bit constants (narrow.c) */
+bool cpu_takes_narrow(const kit_node *node);  /* other low-bit constants (weights/narrow.c) */
 bool cpu_takes_halves(const kit_node *node);  /* Cast of a float16 or bfloat16 constant to float (halves.c) */
 bool cpu_takes_own(const kit_node *node);     /* domain ai.inlay */
 bool cpu_takes_product(const kit_node *node); /* Cast of MatMulInteger's or ConvInteger's output to float */
@@ -293,7 +293,7 @@ typedef struct cpu_constant {
     void *copy;       /* owned */
     uint64_t bytes;   /* of the plain elements: of floats, for low-bit constants */
     uint64_t content_hash;
-    struct narrow *narrow; /* low-bit constant whose floats are made in each run (narrow.h), or NULL */
+    struct low_bit_constant *narrow; /* low-bit constant whose floats are made in each run (narrow.h), or NULL */
     cpu_pack *packs;
     bool plain_used;        /* a step reads the original unpacked */
     uint32_t given_up;      /* ops that have packed it themselves (recurrent.c) */

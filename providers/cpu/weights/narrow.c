@@ -33,7 +33,7 @@ static bool is_narrow_type(inlay_dtype dtype)
 }
 
 /* Reads the axis of the scales. false: the node is not valid ONNX. */
-static bool read_axis(const kit_node *node, struct narrow *narrow)
+static bool read_axis(const kit_node *node, struct low_bit_constant *narrow)
 {
     const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1);
     const int64_t block = kit_attr_int(node->info, "block_size", 0);
@@ -61,7 +61,7 @@ static bool read_axis(const kit_node *node, struct narrow *narrow)
     return true;
 }
 
-static bool read_dequantize(const kit_node *node, struct narrow *narrow)
+static bool read_dequantize(const kit_node *node, struct low_bit_constant *narrow)
 {
     const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
 
@@ -74,7 +74,7 @@ static bool read_dequantize(const kit_node *node, struct narrow *narrow)
 
 bool cpu_takes_narrow(const kit_node *node)
 {
-    struct narrow narrow;
+    struct low_bit_constant narrow;
 
     return read_dequantize(node, &narrow);
 }
@@ -112,7 +112,7 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
     for (int depth = 0; depth <= NARROW_TURNS && source != NULL && source->producer < graph->node_count; depth++) {
         const kit_node maker = { .graph = graph, .info = inlay_graph_node(graph, source->producer) };
         double bytes = 0;
-        struct narrow narrow;
+        struct low_bit_constant narrow;
 
         if (is_op(maker.info, "DequantizeLinear")) {
             if (!read_dequantize(&maker, &narrow) || !read_dims(inlay_graph_value(graph, value), narrow.count, dims))
@@ -140,10 +140,10 @@ static bool parse_narrow(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 /* Makes the value a constant of the region, if its shape is known. false: out of memory. */
 static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, uint32_t value,
-                          const struct narrow *narrow)
+                          const struct low_bit_constant *narrow)
 {
     cpu_value *output = &compiled->values[value];
-    struct narrow *own;
+    struct low_bit_constant *own;
 
     if (!read_dims(inlay_graph_value(graph, output->snapshot), narrow->count, output->dims))
         return true; /* it stays a computed value */
@@ -176,7 +176,7 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         cpu_op *op = &compiled->ops[op_index];
         const cpu_constant *from = NULL;
-        struct narrow narrow = { .maker = op_index };
+        struct low_bit_constant narrow = { .maker = op_index };
         bool ok = true;
 
         if (op->row->family == &cpu_narrow) {
@@ -224,7 +224,7 @@ void narrow_settle(inlay_compiled *compiled)
         if (op->row->family != &cpu_narrow)
             continue;
         for (uint32_t i = 0; i < compiled->constant_count; i++) {
-            const struct narrow *narrow = compiled->constants[i].narrow;
+            const struct low_bit_constant *narrow = compiled->constants[i].narrow;
 
             packed |= narrow != NULL && narrow->maker == op_index && compiled->constants[i].packs != NULL;
         }

@@ -21,7 +21,7 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
 inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag);
 /* Marks the originals of packed constants as no longer needed (cpu_constant.given_up). */
 void narrow_settle(inlay_compiled *compiled);
-void narrow_destroy(struct narrow *narrow);
+void narrow_destroy(struct low_bit_constant *narrow);
 
 /* A pack in layout md, which must be a permutation of elements, perhaps with padding. The caller frees it. */
 inlay_status narrow_pack(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,

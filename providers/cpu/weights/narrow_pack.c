@@ -33,7 +33,7 @@ typedef struct pack_head {
 
 /* The source of elements, scales and zero points: the model's constants, or another pack if they were dropped. */
 struct source {
-    const struct narrow *narrow;
+    const struct low_bit_constant *narrow;
     const void *q;
     float *scales, *zeros; /* owned; NULL: in the pack, or no zero points */
     const pack_head *head; /* NULL: the constants are available */
@@ -94,7 +94,7 @@ static void set_bits(void *data, int64_t i, uint32_t bits, uint32_t value)
 }
 
 /* The index of the scale of element i. */
-static int64_t scale_of(const struct narrow *narrow, int64_t i)
+static int64_t scale_of(const struct low_bit_constant *narrow, int64_t i)
 {
     const int64_t blocks = (narrow->size + narrow->block - 1) / narrow->block, at = i / narrow->inner % narrow->size;
 
@@ -152,7 +152,7 @@ static inlay_status no_memory(inlay_diag *diag, int64_t count)
  * NULL: out of memory. The caller frees them. */
 static int32_t *number_elements(const inlay_compiled *compiled, const cpu_constant *constant)
 {
-    const struct narrow *narrow = constant->narrow;
+    const struct low_bit_constant *narrow = constant->narrow;
     int32_t *numbers = malloc((size_t)narrow->count * sizeof *numbers), *other = NULL;
 
     INLAY_CHECK(narrow->turn_count <= NARROW_TURNS);
@@ -247,7 +247,7 @@ static inlay_status to_floats(const cpu_constant *from, inlay_dtype dtype, int64
 static inlay_status open_source(const inlay_compiled *compiled, const cpu_constant *constant, struct source *source,
                                 inlay_diag *diag)
 {
-    const struct narrow *narrow = constant->narrow;
+    const struct low_bit_constant *narrow = constant->narrow;
     const cpu_pack *pack = constant->packs;
     inlay_status status = INLAY_OK;
     int32_t *laid = NULL;
@@ -578,7 +578,7 @@ uint64_t narrow_pack_bytes(const void *pack)
     return ((const pack_head *)pack)->bytes;
 }
 
-void narrow_destroy(struct narrow *narrow)
+void narrow_destroy(struct low_bit_constant *narrow)
 {
     free(narrow);
 }

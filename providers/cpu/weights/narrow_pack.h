@@ -13,7 +13,7 @@
 enum { NARROW_TURNS = 3 }; /* most views between the DequantizeLinear and a reader */
 
 /* The source of a constant. Element numbers are those of the DequantizeLinear's input; transposes permute them. */
-struct narrow {
+struct low_bit_constant {
     inlay_dtype dtype;
     uint32_t q, scale, zero;    /* constants of the region; zero: INLAY_NONE = all zero points are 0 */
     uint32_t maker;             /* the DequantizeLinear, as an op */
