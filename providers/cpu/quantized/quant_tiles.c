@@ -172,6 +172,7 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
                       .steps = direct->quads * 2,
                       .taps = direct->taps + direct->tap_count };
 
+    INLAY_CHECK(span <= direct->wide_row && direct->window_rows * direct->wide_row <= STRIP_MOST);
     for (int64_t i = 0; i < direct->window_rows; i++)
         direct->set->widen(all->input + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
     for (; panel < past; panel++)
@@ -486,7 +487,8 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     }
     for (int64_t o = 0; o < window->out; o++)
         bytes_end_channel(&ends, o, sums[o], &first[o], &scale[o], &scale[room + o]);
-    if (direct->s_row == direct->row_pixels * direct->s_pixel &&
+    /* Widened rows (wide_row) hold the input of one output row, so they cannot be merged. */
+    if (direct->wide_row == 0 && direct->s_row == direct->row_pixels * direct->s_pixel &&
         (window->images == 1 || direct->s_image == direct->height * direct->s_row)) {
         direct->row_pixels *= direct->rows;
         direct->rows = direct->height = 1;
