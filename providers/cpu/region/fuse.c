@@ -49,7 +49,7 @@ static bool add_post(cpu_group *group, cpu_post post)
 }
 
 /* Matches x * sigmoid(x) and x * hardsigmoid(x): value cur has two readers, and the second multiplies it by the result
- * readers_of the first. Returns the second, or INLAY_NONE. */
+ * of the first. Returns the second, or INLAY_NONE. */
 static uint32_t match_swish(const cpu_build *build, const struct readers *readers_of, uint32_t cur, cpu_eltwise *out)
 {
     const struct readers *readers = &readers_of[cur];
@@ -137,7 +137,7 @@ static bool takes_posts(const cpu_op *op)
            family == &cpu_nbits_product;
 }
 
-/* Adds the only reader readers_of the group's output to its epilogue, repeatedly, as long as that is a function. taken:
+/* Adds the only reader of the group's output to its epilogue, repeatedly, as long as that is a function. taken:
  * [op_count], set for ops that are in a group. */
 static void extend(const cpu_build *build, const struct readers *readers_of, uint8_t *taken, cpu_group *group)
 {
@@ -155,7 +155,7 @@ static void extend(const cpu_build *build, const struct readers *readers_of, uin
             if (!add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = swish }))
                 return;
             taken[readers_of[group->out].op[0]] = 1;
-            /* NOLINTNEXTLINE(bugprone-branch-clone): the order readers_of the conditions matters */
+            /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
         } else if (next == INLAY_NONE || taken[next]) { /* in the group that computes its other operand */
             return;
         } else if (is_family(build, next, &cpu_eltwise_family)) {
@@ -195,7 +195,7 @@ inlay_status cpu_fuse(cpu_build *build)
 
     if (readers_of == NULL || taken == NULL || at == NULL) {
         status =
-            inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region readers_of %u nodes", op_count);
+            inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", op_count);
         goto done;
     }
     find_readers(build, readers_of);
