@@ -88,14 +88,14 @@ typedef struct byte_set {
     /* output[i] = input[i] as 16 bits for i < n, a multiple of 4; may write up to 16 elements after output + n. NULL
      * unless wide. */
     void (*widen)(const uint8_t *input, int64_t n, bool flip, int16_t *output);
-    void (*window)(const byte_window *w);
+    void (*window)(const byte_window *window);
     /* The index of a channel's sum in a block, and of its weight for row 0 to 3 in the tap_bytes of a tap. */
     int (*sum_place)(byte_block kind, int channel);
     int (*tap_place)(byte_block kind, int channel, int row);
     /* Interleaves up to four channels, `step` bytes apart, into output[pixels][4]; missing channels are undefined. */
     void (*interleave)(const uint8_t *input, int64_t step, int64_t channels, int64_t pixels, uint8_t *output);
-    /* Computes a byte_pair; requires quantize_divides(p->y_scale). */
-    void (*pair)(const byte_pair *p, uint8_t *output, const uint8_t *a, const uint8_t *b, int64_t n);
+    /* Computes a byte_pair; requires quantize_divides(pair->y_scale). */
+    void (*pair)(const byte_pair *pair, uint8_t *output, const uint8_t *a, const uint8_t *b, int64_t n);
 } byte_set;
 
 /* The kernels for this CPU; NULL: none. */

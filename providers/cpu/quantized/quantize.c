@@ -25,7 +25,7 @@ VEC_INLINE void quantize_four(uint8_t *output, const float *input, vec scale, ve
     vec_store_bytes(output, q, zero, flip);
 }
 
-void KERNEL(quantize)(uint8_t *output, const float *input, bool is_signed, int64_t n, float scale, float zero)
+void KERNEL(quantize)(uint8_t *output, const float *input, bool is_signed, int64_t count, float scale, float zero)
 {
     /* larger quotients saturate with any zero point */
     const vec low = vec_set(-8192 * scale), high = vec_set(8192 * scale), by = vec_set(scale),
@@ -34,14 +34,14 @@ void KERNEL(quantize)(uint8_t *output, const float *input, bool is_signed, int64
     const uint8_t flip = is_signed ? 0x80 : 0;
     int64_t i = 0;
 
-    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES)
+    for (; i + 4 * VEC_LANES <= count; i += 4 * VEC_LANES)
         quantize_four(output + i, input + i, by, inverse, low, high, added, flip);
-    if (i < n) {
+    if (i < count) {
         float rest[4 * VEC_LANES] = { 0 };
         uint8_t bytes[4 * VEC_LANES];
 
-        memcpy(rest, input + i, (size_t)(n - i) * sizeof *input);
+        memcpy(rest, input + i, (size_t)(count - i) * sizeof *input);
         quantize_four(bytes, rest, by, inverse, low, high, added, flip);
-        memcpy(output + i, bytes, (size_t)(n - i));
+        memcpy(output + i, bytes, (size_t)(count - i));
     }
 }

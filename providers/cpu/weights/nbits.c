@@ -25,13 +25,13 @@ VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
     }
 }
 
-VEC_INLINE void store_tile(const nbits_tile *t, vec total[][VECTORS], vec sum[][VECTORS], int rows)
+VEC_INLINE void store_tile(const nbits_tile *tile, vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < VECTORS; v++)
-            vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first(t->columns - v * VEC_LANES),
+            vec_store_some(tile->c + r * tile->c_row + v * VEC_LANES, vec_first(tile->columns - v * VEC_LANES),
                            vec_add(total[r][v], sum[r][v]));
     }
 }
@@ -54,18 +54,18 @@ VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
 
 /* Multiplies in the order of the bits of a word. With few rows there are up to four sums per row, to hide the latency of
  * additions. */
-VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
     enum { SUMS = 4 };
-    const nbits_shape *shape = t->shape;
+    const nbits_shape *shape = tile->shape;
     const int chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
     const int64_t parts = shape->padded / shape->part;
-    const uint8_t *weights = t->weights;
+    const uint8_t *weights = tile->weights;
     int64_t done = 0, k = 0;
     float table[16];
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
 
-    make_table(bits, zeros ? 0 : t->zero, table);
+    make_table(bits, zeros ? 0 : tile->zero, table);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
@@ -73,13 +73,13 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = t->scales + b * NBITS_COLUMNS;
+        const float *scales = tile->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(scales + v * VEC_LANES);
-                const vec zero = zeros ? vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_zero();
+                const vec zero = zeros ? vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_zero();
                 vec part[NBITS_ROWS][SUMS];
 
                 VEC_UNROLL
@@ -90,7 +90,7 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
                 }
                 for (uint32_t i = 0; i < shape->part; i += (uint32_t)words) {
                     const vint word = vint_load(weights + i * NBITS_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
-                    const float *a = t->a + k + i;
+                    const float *a = tile->a + k + i;
 
                     VEC_UNROLL
                     for (int e = 0; e < words; e++) {
@@ -99,7 +99,7 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
                         x = zeros ? vec_sub(x, zero) : x;
                         VEC_UNROLL
                         for (int r = 0; r < rows; r++)
-                            part[r][e % chains] = vec_fma(x, vec_set(a[r * t->a_row + e]), part[r][e % chains]);
+                            part[r][e % chains] = vec_fma(x, vec_set(a[r * tile->a_row + e]), part[r][e % chains]);
                     }
                 }
                 VEC_UNROLL
@@ -119,38 +119,39 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
                 end_run(total, sum, rows);
         }
     }
-    store_tile(t, total, sum, rows);
+    store_tile(tile, total, sum, rows);
 }
 
 #define BY_ROWS(function, ...)                                                                                         \
-    switch (t->rows) {                                                                                                 \
+    switch (tile->rows) {                                                                                              \
     case 1:                                                                                                            \
-        function(t, __VA_ARGS__, 1, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 1, zeros);                                                                         \
         break;                                                                                                         \
     case 2:                                                                                                            \
-        function(t, __VA_ARGS__, 2, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 2, zeros);                                                                         \
         break;                                                                                                         \
     case 3:                                                                                                            \
-        function(t, __VA_ARGS__, 3, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 3, zeros);                                                                         \
         break;                                                                                                         \
     default:                                                                                                           \
-        function(t, __VA_ARGS__, 4, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 4, zeros);                                                                         \
     }
 #define BY_BITS(name, function, BY_ROWS)                                                                               \
-    static void name(const nbits_tile *t)                                                                              \
+    static void name(const nbits_tile *tile)                                                                           \
     {                                                                                                                  \
-        INLAY_CHECK(t->rows >= 1 && t->rows <= NBITS_ROWS && t->columns >= 1 && t->columns <= NBITS_COLUMNS);          \
-        if (t->shape->bits == 4 && t->zeros == NULL) {                                                                 \
+        INLAY_CHECK(tile->rows >= 1 && tile->rows <= NBITS_ROWS && tile->columns >= 1 &&                               \
+                    tile->columns <= NBITS_COLUMNS);                                                                   \
+        if (tile->shape->bits == 4 && tile->zeros == NULL) {                                                           \
             const bool zeros = false;                                                                                  \
             BY_ROWS(function, 4)                                                                                       \
-        } else if (t->shape->bits == 4) {                                                                              \
+        } else if (tile->shape->bits == 4) {                                                                           \
             const bool zeros = true;                                                                                   \
             BY_ROWS(function, 4)                                                                                       \
-        } else if (t->shape->bits == 8) {                                                                              \
-            const bool zeros = t->zeros != NULL;                                                                       \
+        } else if (tile->shape->bits == 8) {                                                                           \
+            const bool zeros = tile->zeros != NULL;                                                                    \
             BY_ROWS(function, 8)                                                                                       \
         } else {                                                                                                       \
-            const bool zeros = t->zeros != NULL;                                                                       \
+            const bool zeros = tile->zeros != NULL;                                                                    \
             BY_ROWS(function, 2)                                                                                       \
         }                                                                                                              \
     }
@@ -164,9 +165,9 @@ VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec z
 }
 
 /* (q - zero) * scale, rounded after each operation, as DequantizeLinear does. */
-VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t out_row)
+VEC_INLINE void unfold_bits(const nbits_tile *tile, int bits, float *out, int64_t out_row)
 {
-    const nbits_shape *shape = t->shape;
+    const nbits_shape *shape = tile->shape;
     const int words = 32 / bits;
     float table[16];
 
@@ -174,14 +175,14 @@ VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t o
     for (int64_t b = 0; b < shape->blocks; b++) {
         const int64_t begin = b * shape->block,
                       last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
-        const uint8_t *weights = t->weights + b * shape->padded / words * NBITS_COLUMNS * 4;
+        const uint8_t *weights = tile->weights + b * shape->padded / words * NBITS_COLUMNS * 4;
 
         for (int64_t k = begin; k < last; k += words, weights += NBITS_COLUMNS * 4) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
-                const vec scale = vec_load(t->scales + b * NBITS_COLUMNS + v * VEC_LANES);
-                const vec zero =
-                    t->zeros != NULL ? vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
+                const vec scale = vec_load(tile->scales + b * NBITS_COLUMNS + v * VEC_LANES);
+                const vec zero = tile->zeros != NULL ? vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES)
+                                                     : vec_set(tile->zero);
                 const vint word = vint_load(weights + v * VEC_LANES * 4);
 
                 float *const to = out + k * out_row + v * VEC_LANES;
@@ -202,14 +203,14 @@ VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t o
     }
 }
 
-static void unfold(const nbits_tile *t, float *out, int64_t out_row)
+static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
 {
-    if (t->shape->bits == 4)
-        unfold_bits(t, 4, out, out_row);
-    else if (t->shape->bits == 8)
-        unfold_bits(t, 8, out, out_row);
+    if (tile->shape->bits == 4)
+        unfold_bits(tile, 4, out, out_row);
+    else if (tile->shape->bits == 8)
+        unfold_bits(tile, 8, out, out_row);
     else
-        unfold_bits(t, 2, out, out_row);
+        unfold_bits(tile, 2, out, out_row);
 }
 
 /* ------------------------------------------------------------------ integers */
@@ -384,12 +385,12 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_
 #endif
 }
 
-VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int part, int rows, bool zeros)
+VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
 {
-    const nbits_shape *shape = t->shape;
+    const nbits_shape *shape = tile->shape;
     const int groups = part / 4, per = 8 / bits; /* groups of four k in a part, and in a word */
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
-    const uint8_t *weights = t->weights;
+    const uint8_t *weights = tile->weights;
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
     int64_t done = 0;
 
@@ -400,7 +401,7 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = t->scales + b * NBITS_COLUMNS;
+        const float *scales = tile->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
             VEC_UNROLL
@@ -409,7 +410,7 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
                 vint u[8 * DOTS], taken = { 0 };
 
                 if (zeros)
-                    taken = __builtin_convertvector(vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
+                    taken = __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
                 VEC_UNROLL
                 for (int g = 0; g < groups; g++) {
                     const vint word = vint_load(weights + g / per * NBITS_COLUMNS * 4 + v * VEC_LANES * 4);
@@ -421,12 +422,12 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
-                    const int8_t *limbs = t->limbs + r * t->limbs_row + done * t->limbs_part;
-                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : t->sums[at]);
+                    const int8_t *limbs = tile->limbs + r * tile->limbs_row + done * tile->limbs_part;
+                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : tile->sums[at]);
 
                     if (zeros)
-                        dot -= taken * vint_set(t->sums[at]);
-                    sum[r][v] = vec_fma(vec_mul(vec_of(dot), vec_set(t->factors[at])), scale, sum[r][v]);
+                        dot -= taken * vint_set(tile->sums[at]);
+                    sum[r][v] = vec_fma(vec_mul(vec_of(dot), vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
             }
             for (int i = 0; rows == 1 && i < part * bits / 32; i++)
@@ -436,23 +437,23 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
                 end_run(total, sum, rows);
         }
     }
-    store_tile(t, total, sum, rows);
+    store_tile(tile, total, sum, rows);
 }
 
-VEC_INLINE void fine_tile(const nbits_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void fine_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
-    if (t->shape->part == 32)
-        limb_tile(t, NBITS_FINE, bits, 32, rows, zeros);
+    if (tile->shape->part == 32)
+        limb_tile(tile, NBITS_FINE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NBITS_FINE, bits, 16, rows, zeros);
+        limb_tile(tile, NBITS_FINE, bits, 16, rows, zeros);
 }
 
-VEC_INLINE void byte_tile(const nbits_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void byte_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
-    if (t->shape->part == 32)
-        limb_tile(t, NBITS_BYTE, bits, 32, rows, zeros);
+    if (tile->shape->part == 32)
+        limb_tile(tile, NBITS_BYTE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NBITS_BYTE, bits, 16, rows, zeros);
+        limb_tile(tile, NBITS_BYTE, bits, 16, rows, zeros);
 }
 
 BY_BITS(fine, fine_tile, BY_ROWS)

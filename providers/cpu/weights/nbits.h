@@ -113,7 +113,7 @@ typedef struct nbits_kernel {
      * all weights; NULL: each block of k has its own. false: the row must be computed with floats, and *row is
      * undefined. */
     bool (*prepare)(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row);
-    void (*tile[3])(const nbits_tile *t); /* indexed by nbits_mode */
+    void (*tile[3])(const nbits_tile *tile); /* indexed by nbits_mode */
     /* Dequantizes the panel: out[k * out_row + column] for k in [0, shape->k). */
     void (*unfold)(const nbits_tile *tile, float *out, int64_t out_row);
     /* Expands parts [first, first + parts) of panel tile->weights, which becomes panel `at` of a weight block. out has
@@ -122,7 +122,7 @@ typedef struct nbits_kernel {
                    int32_t *starts);
     /* Multiplies rows by a weight block, and adds the result to c, except for part 0, which overwrites c. The result has
      * the same bits as that of a tile. */
-    void (*block)(const nbits_weight_block *b, nbits_mode mode);
+    void (*block)(const nbits_weight_block *block, nbits_mode mode);
 } nbits_kernel;
 
 KERNEL_INSTANCES(nbits_kernel, nbits)

@@ -210,18 +210,18 @@ VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
 }
 
 /* Nibbles of several groups are computed at once only if each k begins with a low nibble. */
-static void product(const unfold_product *p)
+static void product(const unfold_product *call)
 {
-    INLAY_CHECK(p->blocks >= 1 && p->blocks <= UNFOLD_BLOCKS && p->rows >= 1);
-    const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
-    struct slice slice = { .product = p };
+    INLAY_CHECK(call->blocks >= 1 && call->blocks <= UNFOLD_BLOCKS && call->rows >= 1);
+    const int side = call->codes->bits == 8 || (call->first % 2 == 0 && call->step % 2 == 0) ? SIDE : 1;
+    struct slice slice = { .product = call };
 
-    while (slice.block < p->blocks) {
-        const bool full = p->blocks - slice.block >= side && side == SIDE;
+    while (slice.block < call->blocks) {
+        const bool full = call->blocks - slice.block >= side && side == SIDE;
 
-        if (p->codes->bits == 8 && full)
+        if (call->codes->bits == 8 && full)
             all_rows(&slice, 8, VECTORS);
-        else if (p->codes->bits == 8)
+        else if (call->codes->bits == 8)
             all_rows(&slice, 8, EACH);
         else if (full)
             all_rows(&slice, 4, VECTORS);

@@ -42,7 +42,7 @@ typedef struct unfold_product {
 typedef struct unfold_kernel {
     /* Dequantizes codes [first, last), both multiples of UNFOLD_LANES, into out. */
     void (*unfold)(const unfold_codes *codes, int64_t first, int64_t last, float *out);
-    void (*product)(const unfold_product *p);
+    void (*product)(const unfold_product *product);
     /* output = (input - zero) * scale for floats; ids[g] is the index of the vectors of group g; zeros may be NULL.
      * count is rounded up to whole groups. */
     void (*scale)(const float *restrict input, float *restrict output, int64_t count, const uint32_t *restrict ids,
