@@ -27,8 +27,9 @@ static inline struct rig compare_open(const char *script, int64_t opset, const c
                                                   threads, "pin", pin, loops, "1", NULL });
 }
 
-/* Tolerance, relative to the largest element. The default covers a Sigmoid after a few hundred terms that cancel, summed
- * in two different orders. A file that needs another tolerance defines it first. tests/numeric has bounds by element. */
+/* Tolerance, relative to the largest element. The default covers a Sigmoid after a few hundred terms that cancel,
+ * summed in two different orders. A file that needs another tolerance defines it first. tests/numeric has bounds by
+ * element. */
 #ifndef COMPARE_TOLERANCE
 #define COMPARE_TOLERANCE 2e-5f
 #endif

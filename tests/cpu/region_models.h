@@ -19,8 +19,8 @@ static inline float roll_float(struct dice *dice)
     return (float)roll(dice, -1000, 1000) / 1000;
 }
 
-/* Opens a session and a context of the model. The caller keeps the model, so that several sessions can share it. The policy
- * is priority; options: pairs of name and value, ended by NULL. */
+/* Opens a session and a context of the model. The caller keeps the model, so that several sessions can share it. The
+ * policy is priority; options: pairs of name and value, ended by NULL. */
 static inline struct rig model_open(const struct wire *wire, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -168,7 +168,8 @@ static inline uint32_t model_function(region_model *model, uint32_t x)
     return model_unary(model, op, x);
 }
 
-/* A step of the network: from tensor x with *channels channels to another image of the same size. old: an earlier tensor. */
+/* A step of the network: from tensor x with *channels channels to another image of the same size. old: an earlier
+ * tensor. */
 static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t *channels, uint32_t old,
                                         int64_t old_channels)
 {
@@ -224,8 +225,8 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
     }
 }
 
-/* A model from [N, channels, H, W] to an image. Three of four models have an inner tensor as a second output; all: all inner
- * tensors are outputs after these. */
+/* A model from [N, channels, H, W] to an image. Three of four models have an inner tensor as a second output; all: all
+ * inner tensors are outputs after these. */
 static inline void write_image_model_of(region_model *model, uint64_t seed, uint32_t steps, int64_t *out_channels,
                                         bool all)
 {

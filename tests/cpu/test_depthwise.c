@@ -106,8 +106,8 @@ static void unusual_shapes(void **state)
         expect(scripts[i]);
 }
 
-/* After a convolution that computes their input row by row: epilogues of both, channel counts around panels, image sizes
- * around tiles, windows of all kinds. */
+/* After a convolution that computes their input row by row: epilogues of both, channel counts around panels, image
+ * sizes around tiles, windows of all kinds. */
 static void deferred_producers(void **state)
 {
     static const char *const functions[] = {

@@ -102,7 +102,7 @@ static void ranges(void **state)
                 char script[900];
 
                 if (k > 0 && strcmp(calls[i], "HardSwish(x)") == 0)
-                    continue; /* in an epilogue, the absolute error is as for results near 3: 4e-8 at the zero of x + 3 */
+                    continue; /* fused, the absolute error is that of results near 3: 4e-8 at x = -3 */
                 (void)snprintf(script, sizeof script, "w = [%s] %s\n%s\ny = %s\n-> y", k == 1 ? "16,16,1,1" : "16,16",
                                unit, before[k], calls[i]);
                 exactly(script, options[option]);

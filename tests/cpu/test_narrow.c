@@ -295,7 +295,8 @@ static void matches_reference(void **state)
     }
 }
 
-/* A session uses at most one and a half times the bytes of the file for the weights, independent of their size as floats. */
+/* A session uses at most one and a half times the bytes of the file for the weights, independent of their size as
+ * floats. */
 static void stay_packed(void **state)
 {
     static float x[MOST], y[MOST];

@@ -262,6 +262,37 @@ static void one_conv(uint64_t seed)
     against_reference(&model, seed, x_type, 2 + spatial, x, 0, 0, 1, "convolution");
 }
 
+/* QLinearConv with windows of k x 1, whose output rows are contiguous, and images of many pixels. */
+static void tall_windows(void **state)
+{
+    static const int64_t x[] = { 1, 64, 40, 40 }, w[] = { 32, 64, 3, 1 }, pads[] = { 1, 0, 1, 0 }, one = 1;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        const int64_t dilations[] = { 1 + (int64_t)(seed / 2 % 2), 1 };
+        struct list list = { "" };
+        region_model model;
+        wire_mark graph, node;
+        uint32_t y;
+
+        graph = open_graph(&model, seed, U8, "1,64,40,40");
+        put_tensor(&list, 0);
+        put_scale_of_conv(&model, &list, 0, 1, 0.02f);
+        put_zero(&model, &list, U8, 0, 1, false);
+        put(&list, ints(&model, S8, 4, w, -128, 127));
+        put_scale_of_conv(&model, &list, 0, 1, 0.01f);
+        put(&list, ints(&model, S8, 0, &one, 0, 0));
+        put_scale_of_conv(&model, &list, 0, 1, 0.3f);
+        put_zero(&model, &list, U8, 0, 1, false);
+        node = model_node(&model, "QLinearConv", list.text, &y);
+        rig_attr_ints(&model.wire, "dilations", 2, dilations);
+        rig_attr_ints(&model.wire, "pads", 4, pads);
+        wire_end(&model.wire, node);
+        close_graph(&model, graph, y, U8);
+        against_reference(&model, seed, U8, 4, x, 0, 0, 1, "convolution with a tall window");
+    }
+}
+
 /* ConvInteger, alone or in the pattern of dynamic quantization. */
 static void one_integer_conv(uint64_t seed)
 {
@@ -654,8 +685,9 @@ static void float_convolutions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions), cmocka_unit_test(products),
-                                        cmocka_unit_test(networks), cmocka_unit_test(float_convolutions) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions), cmocka_unit_test(tall_windows),
+                                        cmocka_unit_test(products), cmocka_unit_test(networks),
+                                        cmocka_unit_test(float_convolutions) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
 /* byte_set.h - int8 kernels over channels-last images: sums of products in int32, requantized while they are in
  * registers. All of it is exact: no sum saturates.
  *
- * With AVX-512 VNNI or AVX-VNNI, a lane multiplies four bytes of the input by four of the weights: a quad. Elsewhere, both
- * are widened to 16 bits and multiplied in pairs: weights when they are loaded, the input once for all filters (`widen`).
- * Weights are signed and inputs unsigned; signed inputs are read with their highest bit flipped, which adds 128. */
+ * With AVX-512 VNNI or AVX-VNNI, a lane multiplies four bytes of the input by four of the weights: a quad. Elsewhere,
+ * both are widened to 16 bits and multiplied in pairs: weights when they are loaded, the input once for all filters
+ * (`widen`). Weights are signed and inputs unsigned; signed inputs are read with their highest bit flipped, which adds
+ * 128. */
 #ifndef CPU_BYTE_SET_H
 #define CPU_BYTE_SET_H
 #include "region/families.h"
@@ -19,8 +20,8 @@ enum {
 };
 
 /* The result of a sum. BYTE_BYTES: clip(round_half_even(sum * scale) + zero, low, high) as an unsigned byte, which is
- * stored XOR `flip`; this is ONNX QLinearConv-10, for scales below 1. BYTE_FLOATS: sum * scale + shift, rounded after each
- * operation. BYTE_SUMS: the sum. */
+ * stored XOR `flip`; this is ONNX QLinearConv-10, for scales below 1. BYTE_FLOATS: sum * scale + shift, rounded after
+ * each operation. BYTE_SUMS: the sum. */
 typedef enum byte_kind { BYTE_BYTES, BYTE_FLOATS, BYTE_SUMS } byte_kind;
 
 typedef struct byte_ending {
@@ -32,8 +33,8 @@ typedef struct byte_ending {
     uint8_t low, high, flip;
 } byte_ending;
 
-/* A tile: output[r][j] = end(first[j] + sum over t, q of input[taps[t] + r * x_pixel + 4 q] * weights[t * steps + q][j]),
- * where each product multiplies four bytes of input: a quad, or a widened pair. Strides count bytes. */
+/* A tile, where each product is of four bytes of input, a quad or a widened pair, and strides count bytes:
+ *     output[r][j] = end(first[j] + sum over t, q of input[taps[t] + r * x_pixel + 4 q] * weights[t * steps + q][j]) */
 typedef struct byte_product {
     const uint8_t *input;
     int64_t x_pixel;
@@ -55,7 +56,8 @@ typedef enum byte_block { BYTE_WHOLE, BYTE_HALF, BYTE_KINDS } byte_block;
 /* A few neighbouring pixels of an output row, for contiguous channels:
  *     y[p][c] = end(first + sum over r, k of x[r][p * stride + k * dilation][c] * weight[c][r][k])
  * The input is a table of pixels; pixels outside the image point to zero points. Rows of the window are padded to a
- * multiple of 4; padding rows have zero weights. Per-channel arrays are ordered by blocks, within a block by sum_place. */
+ * multiple of 4; padding rows have zero weights. Per-channel arrays are ordered by blocks, within a block by
+ * sum_place. */
 typedef struct byte_window {
     const uint8_t *const *x[BYTE_WINDOW];
     int64_t height, width; /* rows, columns */
@@ -71,7 +73,8 @@ typedef struct byte_window {
     byte_ending ending;
 } byte_window;
 
-/* y[i] = quantize(clip(f(a[i], b[i]), low, high)) of dequantized bytes, f their product or sum; all steps as in ONNX. */
+/* y[i] = quantize(clip(f(a[i], b[i]), low, high)) of dequantized bytes, f their product or sum; all steps as in
+ * ONNX. */
 typedef struct byte_pair {
     bool product;
     float scale[2], zero[2], y_scale, y_zero, low, high;

@@ -276,8 +276,8 @@ VEC_INLINE void pair_block(const byte_pair *pair, uint8_t *output, const uint8_t
 }
 
 /* A faster path for sums: a linear combination of the bytes with factors that are divided by the scale of y. It is as
- * accurate as ONNX's steps, but not equal to them. So there is a bound for the difference, and blocks with an element near
- * the middle between two integers, where rounding could differ, are computed by ONNX's steps (pair_block). */
+ * accurate as ONNX's steps, but not equal to them. So there is a bound for the difference, and blocks with an element
+ * near the middle between two integers, where rounding could differ, are computed by ONNX's steps (pair_block). */
 
 /* x / y_scale, rounded as in ONNX, plus the zero point, as a byte. */
 static uint8_t bound_of(float x, const byte_pair *pair)
@@ -289,9 +289,9 @@ static uint8_t bound_of(float x, const byte_pair *pair)
 }
 
 #if defined(KERNEL_IS_avx512)
-/* Fixed-point numbers with `bits` fractional bits. A factor has three limbs of 7 bits; one instruction multiplies a limb by
- * the bytes a b a b of two neighbouring elements. `start` contains one half, for rounding, and `near`; if the fraction of a
- * sum is at most 2 * near, ONNX's steps decide. */
+/* Fixed-point numbers with `bits` fractional bits. A factor has three limbs of 7 bits; one instruction multiplies a
+ * limb by the bytes a b a b of two neighbouring elements. `start` contains one half, for rounding, and `near`; if the
+ * fraction of a sum is at most 2 * near, ONNX's steps decide. */
 enum { LIMBS = 3, LIMB_BITS = 7, MOST_BITS = 24 };
 #define MOST_SUM 5e8 /* a factor is at most 1/255 of it, which fits into three limbs */
 

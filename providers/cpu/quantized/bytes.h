@@ -1,9 +1,10 @@
 /* bytes.h - int8 convolutions and GEMMs by built-in kernels (byte_set.h): tiled convolutions (quant_tiles.c), GEMMs
  * (quant_rows.c) and depthwise convolutions (quant_depthwise.c).
  *
- * Integer sums never saturate, so results are the same bits on every level of instructions, and QLinearConv equals ONNX to
- * the last bit. (vpmaddubsw, which other runtimes use without VNNI, saturates.) Where there is no built-in kernel, oneDNN
- * runs the op (quant_conv.c), but only with AVX-512 VNNI, since its sums saturate without; otherwise the node is refused. */
+ * Integer sums never saturate, so results are the same bits on every level of instructions, and QLinearConv equals ONNX
+ * to the last bit. (vpmaddubsw, which other runtimes use without VNNI, saturates.) Where there is no built-in kernel,
+ * oneDNN runs the op (quant_conv.c), but only with AVX-512 VNNI, since its sums saturate without; otherwise the node is
+ * refused. */
 #ifndef CPU_BYTES_H
 #define CPU_BYTES_H
 #include "quantized/byte_set.h"
@@ -13,17 +14,17 @@
 
 /* Can a built-in kernel run this convolution with constant weights? Called by the parser; sets the reason if not. */
 bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why);
-/* Lowers the QLinearConv or ConvInteger being lowered to built-in kernels. *out_done = false: there is no kernel for it,
- * and nothing was emitted. */
+/* Lowers the QLinearConv or ConvInteger being lowered to built-in kernels. *out_done = false: there is no kernel for
+ * it, and nothing was emitted. */
 inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *out_done);
 /* bytes_runs_conv: does a built-in kernel support the op? bytes_takes_posts: does its epilogue support all posts of the
  * group (quant_floats.c)? */
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
-/* GEMM of bytes into int32 (quant_rows.c). bytes_offer_product: can the library or a built-in kernel run the node, whose
- * input `matrix` is the constant? bytes_run_product: can the built-in kernel, for sums of k products? bytes_emit_product:
- * place [m, k] by the constant `weights` [k, n], read as int8. */
+/* GEMM of bytes into int32 (quant_rows.c). bytes_offer_product: can the library or a built-in kernel run the node,
+ * whose input `matrix` is the constant? bytes_run_product: can the built-in kernel, for sums of k products?
+ * bytes_emit_product: place [m, k] by the constant `weights` [k, n], read as int8. */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
 bool bytes_run_product(const cpu_state *state, int64_t k);
 inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
@@ -70,7 +71,8 @@ typedef struct bytes_case {
     const cpu_group *group;
 } bytes_case;
 
-/* The inputs of byte_ending for all channels. scales and biases point into the model's constants, which are not aligned. */
+/* The inputs of byte_ending for all channels. scales and biases point into the model's constants, which are not
+ * aligned. */
 typedef struct bytes_ends {
     const char *scales, *biases; /* biases NULL: no bias */
     int64_t scale_step;          /* bytes between scales; 0: one for all channels */
@@ -85,8 +87,8 @@ inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends
 /* Computes the elements of byte_ending for one channel. sum: of the weights of its filter. */
 void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
                        float *out_shift);
-/* bytes_read_posts reads scale, shift and posts into layer; bytes_result allocates the step's result; bytes_emit emits the
- * step. */
+/* bytes_read_posts reads scale, shift and posts into layer; bytes_result allocates the step's result; bytes_emit emits
+ * the step. */
 inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer);
 inlay_status bytes_result(cpu_build *build, const bytes_case *layer, cpu_place *out);
 inlay_status bytes_emit(cpu_build *build, const bytes_case *layer, const cpu_place *weights, const cpu_place *output,
@@ -109,8 +111,8 @@ bool bytes_depthwise_runs(const byte_set *set, const kernel_conv_shape *window);
 inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer);
 /* The packed layout of weights of one group for tiles: for each panel of output channels (the last may have fewer
  * vectors), for each tap of the window, for each four input channels: [lines * lanes][4], or [2][lines * lanes][2] if
- * inputs are widened; then the sum of each filter. It has six axes, unlike all layouts of convolution weights; the fourth
- * dim identifies the kernel. false: too large. */
+ * inputs are widened; then the sum of each filter. It has six axes, unlike all layouts of convolution weights; the
+ * fourth dim identifies the kernel. false: too large. */
 bool bytes_tiles_layout(const byte_set *set, const memory_desc *weights, memory_desc *md);
 const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, const void *packed, int64_t channels);
 /* Packers (packs.h) for the layouts of tiled and depthwise convolutions. */

@@ -255,8 +255,8 @@ VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *window, int row, 
     return flip ? int_xor(x, int_set_short(0x80)) : x;
 }
 
-/* 3 x 3 windows: pairs of rows 0 and 1, and of neighbours in row 2, where the last pixel of a window is paired with a zero
- * weight. */
+/* 3 x 3 windows: pairs of rows 0 and 1, and of neighbours in row 2, where the last pixel of a window is paired with a
+ * zero weight. */
 VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *window)
 {
     enum { TAPS = 3, VECTOR = sizeof(ivec) };
@@ -328,8 +328,8 @@ EACH_3(CELL)
 
 /* ------------------------------------------------------------------ windows */
 
-/* width, stride: those of the window if pixels share columns; 0: any, and each pixel loads its own columns. pixels: in half
- * blocks, half of the window's pixels. */
+/* width, stride: those of the window if pixels share columns; 0: any, and each pixel loads its own columns. pixels: in
+ * half blocks, half of the window's pixels. */
 VEC_INLINE void windows(const byte_block kind, const int pixels, const int width, const int stride,
                         const byte_window *window)
 {

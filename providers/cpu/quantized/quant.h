@@ -19,8 +19,8 @@ bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, con
 
 /* ------------------------------------------------------------------ lowering */
 
-/* The original bytes of a constant of the region, which will not be dropped from now on. NULL: not a constant, or dropped
- * already. */
+/* The original bytes of a constant of the region, which will not be dropped from now on. NULL: not a constant, or
+ * dropped already. */
 const void *q_constant(cpu_build *build, uint32_t value);
 /* The place of the value in a layout without gaps and blocks; `as`: the layout that it must have, NULL = any. */
 inlay_status q_read_dense(cpu_build *build, uint32_t value, const memory_desc *as, cpu_place *out);
@@ -36,7 +36,8 @@ inlay_status q_no_memory(const cpu_build *build);
 /* Makes packs of a constant of uint8 weights hold int8: minus 128. */
 void q_shift(cpu_build *build, uint32_t value);
 
-/* Emits the chain of functions that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: not a chain. */
+/* Emits the chain of functions that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: not a
+ * chain. */
 inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_done);
 
 /* ------------------------------------------------------------------ loops */

@@ -18,7 +18,8 @@ struct leaf {
     float scale, zero;
 };
 
-/* The result f(slot a, slot b), or f(slot a) if a == b and f is unary. Slots below STEP are leaves, others earlier steps. */
+/* The result f(slot a, slot b), or f(slot a) if a == b and f is unary. Slots below STEP are leaves, others earlier
+ * steps. */
 typedef struct chain_step {
     library_alg alg;
     uint32_t a, b;
@@ -117,8 +118,8 @@ static bool add_step(struct chain *chain, chain_step step, uint32_t *out_slot)
     return true;
 }
 
-/* Adds the value to the chain: as steps, if a supported function computes it and only the chain reads it; otherwise as a
- * leaf. inner: [MOST_STEPS] the ops that become part of the chain. false: there are too many leaves or steps. */
+/* Adds the value to the chain: as steps, if a supported function computes it and only the chain reads it; otherwise as
+ * a leaf. inner: [MOST_STEPS] the ops that become part of the chain. false: there are too many leaves or steps. */
 static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *inner,
                     uint32_t *inner_count, uint32_t *out_slot)
 {
@@ -199,7 +200,8 @@ inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at)
 
 /* ------------------------------------------------------------------ running */
 
-/* Is the chain a sum or product of two tensors of bytes, perhaps with bounds, without float overflow? Sets chain->pair. */
+/* Is the chain a sum or product of two tensors of bytes, perhaps with bounds, without float overflow? Sets
+ * chain->pair. */
 static bool find_pair(struct chain *chain)
 {
     const chain_step *step = &chain->steps[0], *bounds = chain->step_count == 2 ? &chain->steps[1] : NULL;

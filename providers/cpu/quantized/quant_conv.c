@@ -2,8 +2,9 @@
  * where there is no built-in kernel (quant_tiles.c).
  *
  * oneDNN computes round(sum * scale + zero), but ONNX defines round(sum * scale) + zero: with an odd zero point, ties
- * would round to the other side. So ROUNDER is added before, in whose range floats are integers, and subtracted from the
- * zero point. (oneDNN has a rounding function, but not in all kernels.) Results equal the reference's to the last bit. */
+ * would round to the other side. So ROUNDER is added before, in whose range floats are integers, and subtracted from
+ * the zero point. (oneDNN has a rounding function, but not in all kernels.) Results equal the reference's to the last
+ * bit. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/window.h"

@@ -1,5 +1,5 @@
-/* Depthwise QLinearConv-10 and ConvInteger-10, in one or two dimensions, by int8 kernels. Results equal the reference's to
- * the last bit.
+/* Depthwise QLinearConv-10 and ConvInteger-10, in one or two dimensions, by int8 kernels. Results equal the reference's
+ * to the last bit.
  *
  * A unit of work is a range of output rows by a few blocks of channels. The addresses of an input row's pixels are in a
  * table, which all windows that read the row share; pixels outside the image point to a pixel of zero points. */
@@ -75,8 +75,9 @@ static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t
     return table;
 }
 
-/* Channels are divided into blocks. If the last block is not full, it is a half block, or, if it is more than half full or
- * there are no half blocks, a whole one that overlaps the block before. Fewer channels than a block are half blocks. */
+/* Channels are divided into blocks. If the last block is not full, it is a half block, or, if it is more than half full
+ * or there are no half blocks, a whole one that overlaps the block before. Fewer channels than a block are half
+ * blocks. */
 static int64_t block_width(const byte_set *set, int64_t channels)
 {
     return channels < set->block ? set->block / 2 : set->block;
@@ -305,8 +306,8 @@ bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const me
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Chooses the strip so that its tables fit, and parts and blocks so that threads finish together and few tables are built
- * twice. */
+/* Chooses the strip so that its tables fit, and parts and blocks so that threads finish together and few tables are
+ * built twice. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
     const kernel_conv_shape *window = &depthwise->window;

@@ -1,6 +1,6 @@
 /* MatMulInteger-10 and QLinearMatMul-10..21 with a constant matrix: a GEMM of bytes into int32, by a built-in kernel or
- * oneDNN's inner product, followed by a loop that corrects for the zero points. The loop also does a Cast and a scale, with
- * bias and function, and the requantization of QLinearMatMul.
+ * oneDNN's inner product, followed by a loop that corrects for the zero points. The loop also does a Cast and a scale,
+ * with bias and function, and the requantization of QLinearMatMul.
  *
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *

@@ -1,8 +1,8 @@
-/* QLinearConv-10 and ConvInteger-10 by int8 tiles: one group, any window, stride and dilation, in one or two dimensions.
- * Results equal the reference's to the last bit.
+/* QLinearConv-10 and ConvInteger-10 by int8 tiles: one group, any window, stride and dilation, in one or two
+ * dimensions. Results equal the reference's to the last bit.
  *
- * The initial values of sums correct for the zero point of the input. If a window reaches past the image, or the number of
- * channels is not a multiple of 4, the kernel reads a copy padded with the zero point. */
+ * The initial values of sums correct for the zero point of the input. If a window reaches past the image, or the number
+ * of channels is not a multiple of 4, the kernel reads a copy padded with the zero point. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
@@ -40,8 +40,8 @@ typedef struct direct_call {
     void *const *args;
 } direct_call;
 
-/* STRIP: elements of the widened windows of a few tiles; those of one tile may have up to STRIP_MOST. STRIP_END: room for
- * byte_set.widen, which writes past the end. */
+/* STRIP: elements of the widened windows of a few tiles; those of one tile may have up to STRIP_MOST. STRIP_END: room
+ * for byte_set.widen, which writes past the end. */
 enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16, MOST_WIDTH = 64 };
 enum { FETCHING_TILES = 32 };
 
@@ -201,8 +201,8 @@ static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t la
                         .flip = direct->flip };
 }
 
-/* Units of work: blocks of tiles by chunks of panels. A panel is multiplied by the whole block before the next panel. The
- * first unit of a chunk prefetches that panel meanwhile. Inputs are widened once for all panels of a chunk. */
+/* Units of work: blocks of tiles by chunks of panels. A panel is multiplied by the whole block before the next panel.
+ * The first unit of a chunk prefetches that panel meanwhile. Inputs are widened once for all panels of a chunk. */
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
@@ -273,8 +273,8 @@ const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, cons
            lines_of(set, channels) * set->lanes;
 }
 
-/* Packs the weights of one filter and one tap. to: the tap's weights in the panel of `room` channels, of which `channel` is
- * this one. Returns the sum of the weights. */
+/* Packs the weights of one filter and one tap. to: the tap's weights in the panel of `room` channels, of which
+ * `channel` is this one. Returns the sum of the weights. */
 static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in, int64_t step, int8_t *to,
                              int64_t channel, int64_t room)
 {

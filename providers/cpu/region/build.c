@@ -293,8 +293,8 @@ bool cpu_is_last_use(const cpu_build *build, uint32_t value)
 
 /* ------------------------------------------------------------------ steps */
 
-/* Finds or adds the slot of a place. Steps share slots, so that there are few memory objects. The search starts with the
- * newest slots. described: oneDNN reads the place, and needs the layout. */
+/* Finds or adds the slot of a place. Steps share slots, so that there are few memory objects. The search starts with
+ * the newest slots. described: oneDNN reads the place, and needs the layout. */
 static inlay_status find_slot(cpu_build *build, const cpu_place *place, bool described, uint32_t *out)
 {
     inlay_instance *instance = build->instance;

@@ -149,8 +149,8 @@ struct cpu_build {
     uint64_t *rooms;
     /* [value_count] a per-channel factor that the only reader multiplies into its weights; INLAY_NONE: none */
     uint32_t *scales;
-    /* [value_count] the convolution that computes the value while its only reader runs (kernels.h); NULL: it is computed
-     * before the reader, as usual */
+    /* [value_count] the convolution that computes the value while its only reader runs (kernels.h); NULL: it is
+     * computed before the reader, as usual */
     struct deferred_producer **ahead;
     cpu_group *groups;
     uint32_t group_count;
@@ -311,8 +311,8 @@ bool cpu_is_fast(library_const_description pd);
 /* Creates the descriptor of an operation with as many of the group's posts as a fast kernel can fuse. Its output may
  * have fewer axes than the value, as that of a GEMM has. */
 inlay_status cpu_fuse_posts(cpu_build *build, const cpu_group *group, const library_op *op, cpu_fused *out);
-/* Emits it, and steps for the posts that were not fused; sets the place of the group's output. operands: those of the op
- * without dst. */
+/* Emits it, and steps for the posts that were not fused; sets the place of the group's output. operands: those of the
+ * op without dst. */
 inlay_status cpu_emit_fused(cpu_build *build, const cpu_group *group, const cpu_fused *fused,
                             const cpu_operand *operands, uint32_t count);
 
@@ -349,7 +349,8 @@ inlay_status cpu_eltwise_at(cpu_build *build, const cpu_place *place, bool overw
 /* The same for alg(input, value `other`), broadcast to the dims of value `like`. */
 inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *input, bool overwrite, uint32_t other,
                            uint32_t like, uint32_t result, cpu_place *out);
-/* Adds steps for the group's posts from `first` on, applied to the place `made`; sets the place of the group's output. */
+/* Adds steps for the group's posts from `first` on, applied to the place `made`; sets the place of the group's
+ * output. */
 inlay_status cpu_finish(cpu_build *build, const cpu_group *group, uint32_t first, const cpu_place *made,
                         bool overwrite);
 

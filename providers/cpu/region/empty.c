@@ -1,5 +1,5 @@
-/* Ops with an empty input and a nonempty output, such as a sum, mean or maximum of no elements. oneDNN does not describe
- * them. */
+/* Ops with an empty input and a nonempty output, such as a sum, mean or maximum of no elements. oneDNN does not
+ * describe them. */
 #include "region/build.h"
 #include <math.h>
 

@@ -191,10 +191,10 @@ static const inlay_ext_steps *step_observer(const cpu_state *state, const inlay_
     return steps != NULL && args->run != NULL && steps->wanted(state->host->ctx, args->run) != 0 ? steps : NULL;
 }
 
-/* Serialises runs of multi-threaded regions, so that together they never use more threads than one of them may: oneDNN's
- * kernels are prepared for a number of threads, and use all of them. Not serialised are regions of small steps, regions
- * inside a parallel loop, which have one thread, and runs with one thread. A few of their kernels may still use more
- * threads; waiting would cost more. */
+/* Serialises runs of multi-threaded regions, so that together they never use more threads than one of them may:
+ * oneDNN's kernels are prepared for a number of threads, and use all of them. Not serialised are regions of small
+ * steps, regions inside a parallel loop, which have one thread, and runs with one thread. A few of their kernels may
+ * still use more threads; waiting would cost more. */
 static pthread_mutex_t cpu_turn = PTHREAD_MUTEX_INITIALIZER;
 
 /* The mutex protects no data. In a child of fork() no other run exists, so the lock of the parent's run is dropped. */

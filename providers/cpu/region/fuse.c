@@ -194,8 +194,7 @@ inlay_status cpu_fuse(cpu_build *build)
     inlay_status status = INLAY_OK;
 
     if (readers_of == NULL || taken == NULL || at == NULL) {
-        status =
-            inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", op_count);
+        status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", op_count);
         goto done;
     }
     find_readers(build, readers_of);

@@ -141,8 +141,8 @@ static int64_t element_offset(const memory_desc *md, const int64_t *index)
     return offset;
 }
 
-/* Reorders constants, once, when a program is built or starts. Layouts that memory_desc_copy_part does not support, such
- * as those of bytes, are copied element by element. */
+/* Reorders constants, once, when a program is built or starts. Layouts that memory_desc_copy_part does not support,
+ * such as those of bytes, are copied element by element. */
 static library_status reorder(library_engine engine, const memory_desc *from, const void *source, const memory_desc *to,
                               void *target, const int64_t *dims, const int64_t *offsets)
 {

@@ -88,8 +88,8 @@ static bool is_counted(const inlay_value_info *value)
     return cpu_counts(dims, value->rank);
 }
 
-/* Is it a tensor, and, if is_float, a float tensor of known rank with elements? Dims may be symbolic or unknown: they are
- * known at the latest when the region is specialised. */
+/* Is it a tensor, and, if is_float, a float tensor of known rank with elements? Dims may be symbolic or unknown: they
+ * are known at the latest when the region is specialised. */
 static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_t i, bool is_float, kit_refusal *why)
 {
     if (value == NULL)

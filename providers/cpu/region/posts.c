@@ -1,4 +1,5 @@
-/* Fuses the epilogue of a group into a primitive: as many posts as a fast kernel takes. The other posts become steps. */
+/* Fuses the epilogue of a group into a primitive: as many posts as a fast kernel takes. The other posts become
+ * steps. */
 #include "region/build.h"
 
 static bool same_dims(const cpu_build *build, uint32_t a, uint32_t b)
@@ -50,8 +51,8 @@ static bool operand_layout(const cpu_build *build, const cpu_group *group, uint3
     return true;
 }
 
-/* May the post be fused as an addition to the old contents of dst? If so, kernels of oneDNN 2.6 skip the bias of outputs
- * whose window is in the padding only; such convolutions are excluded. */
+/* May the post be fused as an addition to the old contents of dst? If so, kernels of oneDNN 2.6 skip the bias of
+ * outputs whose window is in the padding only; such convolutions are excluded. */
 static bool can_sum(const cpu_build *build, const cpu_group *group, const cpu_post *post)
 {
     const cpu_op *op = &build->compiled->ops[group->op];

@@ -106,8 +106,8 @@ typedef struct cpu_group cpu_group;
 /* A family of operators. */
 typedef struct cpu_family {
     const char *name;
-    /* Reads the attributes and fills the parameters of op. Returns false, with the reason in *why, if no kernel computes
-     * the node as ONNX defines it. Called by assess and by compile; op->in and op->out are not set yet. */
+    /* Reads the attributes and fills the parameters of op. Returns false, with the reason in *why, if no kernel
+     * computes the node as ONNX defines it. Called by assess and by compile; op->in and op->out are not set yet. */
     bool (*parse)(const kit_node *node, cpu_op *op, kit_refusal *why);
     /* Emits the primitives of a group whose first op belongs to this family. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group);

@@ -44,7 +44,8 @@ static float *step_at(float *pack, int64_t depth, int64_t panel, int64_t k)
     return pack + (panel * steps_of(depth) + k / SPARSE24_STEP) * SPARSE24_FLOATS;
 }
 
-/* Stores element (k, j). The elements of a column come in the order of k. false: it is the third nonzero one of its four. */
+/* Stores element (k, j). The elements of a column come in the order of k. false: it is the third nonzero one of its
+ * four. */
 static bool put_element(float *pack, int64_t depth, int64_t k, int64_t j, float x)
 {
     float *step = step_at(pack, depth, j / SPARSE_WIDTH, k);

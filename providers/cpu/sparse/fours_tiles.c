@@ -1,5 +1,5 @@
-/* The kernels of fours.h for one instruction set. All loop bounds but the number of steps are constants, so that the sums
- * stay in registers. With few rows, each has several sums, which hides the latency of additions. */
+/* The kernels of fours.h for one instruction set. All loop bounds but the number of steps are constants, so that the
+ * sums stay in registers. With few rows, each has several sums, which hides the latency of additions. */
 #include "sparse/fours.h"
 #include "simd/vec_words.h"
 

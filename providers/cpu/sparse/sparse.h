@@ -2,12 +2,12 @@
  *
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
  *
- * A block is one row of B by 16 columns (1x16; a larger block, such as 1x64, is several of them). Zero blocks are neither
- * stored nor multiplied: each panel of 16 columns has a list of the k whose block is not zero, and these blocks. Zeros
- * within a block save nothing, since a vector holds 16 columns, except in 2:4 sparse matrices (fours.h).
+ * A block is one row of B by 16 columns (1x16; a larger block, such as 1x64, is several of them). Zero blocks are
+ * neither stored nor multiplied: each panel of 16 columns has a list of the k whose block is not zero, and these
+ * blocks. Zeros within a block save nothing, since a vector holds 16 columns, except in 2:4 sparse matrices (fours.h).
  *
- * Rows of A are transposed to [k][rows] first, so that a block is multiplied by as many rows as there are registers. If a
- * row has NaN or infinity, it is multiplied by the zero blocks, too: infinity times zero is NaN. */
+ * Rows of A are transposed to [k][rows] first, so that a block is multiplied by as many rows as there are registers. If
+ * a row has NaN or infinity, it is multiplied by the zero blocks, too: infinity times zero is NaN. */
 #ifndef CPU_SPARSE_H
 #define CPU_SPARSE_H
 #include "matrix/sgemm.h"
@@ -76,8 +76,8 @@ double sparse_share(const sparse_packed_weights *weights);
 int64_t sparse_pack_floats(const sparse_packed_weights *weights, int64_t count);
 bool sparse_pack(const sparse_packed_weights *weights, int64_t count, float *target);
 
-/* A matrix stored as values [count] and their row-major indexes, in ascending order; neither array is aligned. The matrix
- * is [k, n] if upright, otherwise [n, k]. */
+/* A matrix stored as values [count] and their row-major indexes, in ascending order; neither array is aligned. The
+ * matrix is [k, n] if upright, otherwise [n, k]. */
 typedef struct sparse_entries {
     const void *values, *places; /* float, int64 */
     int64_t count, k, n;
@@ -94,9 +94,9 @@ bool sparse_entries_expand(const sparse_entries *entries, float *target);
 /* Are the indexes ascending and in range? */
 bool sparse_entries_are_sound(const sparse_entries *entries);
 
-/* GEMM like sgemm_run: job->b is the pack, and job->width is SPARSE24_WIDTH for packs of fours.h; b_panel, b_step and add
- * are not read. Units of work are blocks of rows by chunks of columns. scratch: sparse_scratch_floats(job) floats, one
- * array per worker. */
+/* GEMM like sgemm_run: job->b is the pack, and job->width is SPARSE24_WIDTH for packs of fours.h; b_panel, b_step and
+ * add are not read. Units of work are blocks of rows by chunks of columns. scratch: sparse_scratch_floats(job) floats,
+ * one array per worker. */
 int64_t sparse_units(const sgemm_job *job);
 int64_t sparse_scratch_floats(const sgemm_job *job);
 void sparse_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);

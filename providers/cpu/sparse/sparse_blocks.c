@@ -55,8 +55,8 @@ static int64_t first_from(const uint32_t *index, int64_t count, int64_t k)
     return from;
 }
 
-/* Multiplies a block of rows by the blocks of a panel with k in [k0, k1). A single row, or rows with NaN or infinity, are
- * multiplied by all blocks at once, when k1 is the last. */
+/* Multiplies a block of rows by the blocks of a panel with k in [k0, k1). A single row, or rows with NaN or infinity,
+ * are multiplied by all blocks at once, when k1 is the last. */
 static void multiply(const sgemm_job *job, const sparse_set *set, const float *turned, bool finite, int64_t row,
                      int64_t rows, int64_t panel, int64_t k0, int64_t k1)
 {

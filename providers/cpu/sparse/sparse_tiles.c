@@ -1,5 +1,6 @@
-/* The kernels of sparse.h for one instruction set. Loops over rows and vectors have constant bounds, so that the sums stay
- * in registers: 24 rows by one vector with 32 registers of 16 lanes, 6 rows by two vectors with 16 registers of 8 lanes. */
+/* The kernels of sparse.h for one instruction set. Loops over rows and vectors have constant bounds, so that the sums
+ * stay in registers: 24 rows by one vector with 32 registers of 16 lanes, 6 rows by two vectors with 16 registers of 8
+ * lanes. */
 #include "sparse/sparse.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
@@ -125,8 +126,8 @@ static void all(const sparse_tile *tile)
     store(tile, 0, sums);
 }
 
-/* Transposes squares of VEC_LANES elements in registers. Elements that are stored beyond the ROWS of one k are overwritten
- * by the next k. */
+/* Transposes squares of VEC_LANES elements in registers. Elements that are stored beyond the ROWS of one k are
+ * overwritten by the next k. */
 KERNEL_PART(bool, sparse_turn, const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
 {
     enum { SQUARES = (ROWS + VEC_LANES - 1) / VEC_LANES };

@@ -1,5 +1,5 @@
-/* Low-bit constants (narrow.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of floats of 4 and 8 bits,
- * with one scale for all elements, per index of an axis, or per block of an axis. */
+/* Low-bit constants (narrow.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of floats of 4 and 8
+ * bits, with one scale for all elements, per index of an axis, or per block of an axis. */
 #include "weights/narrow_pack.h"
 #include "weights/packs.h"
 #include "simd/optional.h"

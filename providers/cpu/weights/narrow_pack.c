@@ -148,8 +148,8 @@ static inlay_status no_memory(inlay_diag *diag, int64_t count)
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %lld elements", (long long)count);
 }
 
-/* The numbers, from 1, of the DequantizeLinear's elements in the order of the constant's elements, after its transposes.
- * NULL: out of memory. The caller frees them. */
+/* The numbers, from 1, of the DequantizeLinear's elements in the order of the constant's elements, after its
+ * transposes. NULL: out of memory. The caller frees them. */
 static int32_t *number_elements(const inlay_compiled *compiled, const cpu_constant *constant)
 {
     const struct low_bit_constant *narrow = constant->narrow;

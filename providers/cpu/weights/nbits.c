@@ -52,8 +52,8 @@ VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
     return vec_pick(w, shift, bits, table);
 }
 
-/* Multiplies in the order of the bits of a word. With few rows there are up to four sums per row, to hide the latency of
- * additions. */
+/* Multiplies in the order of the bits of a word. With few rows there are up to four sums per row, to hide the latency
+ * of additions. */
 VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
     enum { SUMS = 4 };
@@ -258,8 +258,8 @@ VEC_INLINE void store_integers(vint q, int part, nbits_mode mode, bool blocks, i
     store_words(q, out + 2 * i);
 }
 
-/* The sum of q[i] * q[i + 1] modulo 2^32, over even i in the first four of each eight: the excess of a weight block's sum
- * (see nbits_block.c). */
+/* The sum of q[i] * q[i + 1] modulo 2^32, over even i in the first four of each eight: the excess of a weight block's
+ * sum (see nbits_block.c). */
 VEC_INLINE vint pairs_of(vint q)
 {
     typedef uint64_t pairs __attribute__((vector_size(VEC_LANES * 4)));

@@ -82,7 +82,8 @@ typedef struct nbits_tile {
 
 /* A few rows of A by a weight block: NBITS_BESIDE panels by a range of parts, expanded by nbits_kernel.spread. */
 typedef struct nbits_weight_block {
-    /* of the first panel and whole rows; columns counts those of all panels; weights, a, zero and limbs_part are unused */
+    /* of the first panel and whole rows; columns counts those of all panels; weights, a, zero and limbs_part are
+     * unused */
     nbits_tile tile;
     const int32_t *starts;   /* [rows][nbits_parts], see nbits_row */
     const void *weights;     /* from nbits_kernel.spread */
@@ -100,7 +101,8 @@ typedef struct nbits_row {
     int8_t *limbs;
     int64_t limbs_part; /* bytes from a part to the next */
     float *factors;     /* [nbits_parts] */
-    /* [nbits_parts] the sum of a part's integers; for tiles with one zero point for all weights: -zero times that sum */
+    /* [nbits_parts] the sum of a part's integers; for tiles with one zero point for all weights: -zero times that
+     * sum */
     int32_t *sums;
     int32_t *starts; /* [nbits_parts] for weight blocks: the initial values of the dot products; for tiles: NULL */
 } nbits_row;
@@ -109,8 +111,8 @@ typedef struct nbits_kernel {
     const char *isa;
     bool has_limbs; /* false: tile[NBITS_EXACT] computes all modes */
     int64_t many;   /* from this number of rows on, weight blocks are faster than tiles; 0: no weight blocks */
-    /* Converts row a [nbits_depth] for a tile, or for a weight block if row->starts is not NULL. zero: the zero point of
-     * all weights; NULL: each block of k has its own. false: the row must be computed with floats, and *row is
+    /* Converts row a [nbits_depth] for a tile, or for a weight block if row->starts is not NULL. zero: the zero point
+     * of all weights; NULL: each block of k has its own. false: the row must be computed with floats, and *row is
      * undefined. */
     bool (*prepare)(const nbits_shape *shape, nbits_mode mode, const float *zero, const float *a, const nbits_row *row);
     void (*tile[3])(const nbits_tile *tile); /* indexed by nbits_mode */
@@ -120,8 +122,8 @@ typedef struct nbits_kernel {
      * nbits_block_bytes(mode) bytes, starts NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS elements. */
     void (*spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
                    int32_t *starts);
-    /* Multiplies rows by a weight block, and adds the result to c, except for part 0, which overwrites c. The result has
-     * the same bits as that of a tile. */
+    /* Multiplies rows by a weight block, and adds the result to c, except for part 0, which overwrites c. The result
+     * has the same bits as that of a tile. */
     void (*block)(const nbits_weight_block *block, nbits_mode mode);
 } nbits_kernel;
 

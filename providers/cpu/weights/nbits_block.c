@@ -31,8 +31,8 @@ VEC_INLINE vint word_at(const int8_t *p)
     return vint_hold(vint_set(x));
 }
 
-/* Weights minus the middle of their range: of four k as bytes; or of k and k + 2 (odd = 0), or k + 1 and k + 3 (odd = 1),
- * as words. */
+/* Weights minus the middle of their range: of four k as bytes; or of k and k + 2 (odd = 0), or k + 1 and k + 3 (odd =
+ * 1), as words. */
 VEC_INLINE vint bytes_of(vint w, int bits, uint32_t shift)
 {
     const vint x = (vint)((unsigned_words)w >> shift & ((1u << bits) - 1) * 0x01010101u);

@@ -176,8 +176,8 @@ static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64
     }
 }
 
-/* If the columns of a row are contiguous in the file, neighbouring panels share cache lines. Rows that are far apart would
- * evict these lines before the next panel is packed; so this number of panels is packed together. */
+/* If the columns of a row are contiguous in the file, neighbouring panels share cache lines. Rows that are far apart
+ * would evict these lines before the next panel is packed; so this number of panels is packed together. */
 enum { JOINT_PANELS = 8 };
 
 void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)

@@ -1,5 +1,5 @@
-/* n-bit weights: which nodes have them, the layout of their elements, and their packs. Supports DequantizeLinear-10..25 of
- * constant matrices, and MatMulNBits-1 of com.microsoft. */
+/* n-bit weights: which nodes have them, the layout of their elements, and their packs. Supports DequantizeLinear-10..25
+ * of constant matrices, and MatMulNBits-1 of com.microsoft. */
 #include "weights/nbits_weights.h"
 #include "matrix/sgemm.h"
 #include "region/families.h"
@@ -73,8 +73,8 @@ static bool read_layout(const kit_node *node, struct layout *out)
            scale->dims[axis].value == (input->dims[axis].value + block - 1) / block;
 }
 
-/* Can a GEMM use the scales? Weights are [k, n], or [n, k] if turned; there may be one scale for all, for a column, or for
- * a block of k of a column. */
+/* Can a GEMM use the scales? Weights are [k, n], or [n, k] if turned; there may be one scale for all, for a column, or
+ * for a block of k of a column. */
 static bool scales_fit_gemm(const struct layout *layout, bool turned)
 {
     const uint32_t k = turned ? 1 : 0;

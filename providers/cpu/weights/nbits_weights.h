@@ -8,15 +8,16 @@
 #include "region/build.h"
 #include "weights/nbits.h"
 
-/* Is the value n-bit weights, the output of such a DequantizeLinear or of a Transpose after it? *out_bytes: bytes of its
- * inputs. */
+/* Is the value n-bit weights, the output of such a DequantizeLinear or of a Transpose after it? *out_bytes: bytes of
+ * its inputs. */
 bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_bytes);
 
-/* Finds the GEMMs with n-bit weights, and silences the ops whose output only they read. Called when all nodes of a region
- * are parsed and small constants are copied. */
+/* Finds the GEMMs with n-bit weights, and silences the ops whose output only they read. Called when all nodes of a
+ * region are parsed and small constants are copied. */
 inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag);
 
-/* The weights of the op being lowered and their sizes. Returns the op that has them: the GEMM or the DequantizeLinear. */
+/* The weights of the op being lowered and their sizes. Returns the op that has them: the GEMM or the
+ * DequantizeLinear. */
 const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape);
 /* The packed weights, scales and zero points. zeros->buffer = INLAY_NONE: all zero points are nbits->all. */
 inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales,

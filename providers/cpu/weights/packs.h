@@ -1,4 +1,5 @@
-/* packs.h - the packs of a constant, and reorders between layouts, for the code that packs (weights.c, narrow_pack.c). */
+/* packs.h - the packs of a constant, and reorders between layouts, for the code that packs (weights.c,
+ * narrow_pack.c). */
 #ifndef CPU_PACKS_H
 #define CPU_PACKS_H
 #include "region/build.h"
@@ -17,8 +18,8 @@ bool pack_by_kernel(const cpu_state *state, inlay_run *run, const memory_desc *p
 void pack_destroy(cpu_pack *pack);
 /* A pack from which the original can be restored, because its layout only moves elements; NULL: none. */
 const cpu_pack *pack_to_unpack(const cpu_constant *constant);
-/* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had it already, and
- * it is filled. */
+/* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had it already,
+ * and it is filled. */
 inlay_status pack_room(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
                        bool *out_known, inlay_diag *diag);
 /* Like library_reorder, but on the host's threads if there is no library. */

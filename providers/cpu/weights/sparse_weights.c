@@ -86,7 +86,8 @@ void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md)
 
 enum { OTHER = -2 };
 
-/* The number of nonzero blocks of layout md, read from its dims; -1: 2:4 sparse; OTHER: not a layout of sparse_layout. */
+/* The number of nonzero blocks of layout md, read from its dims; -1: 2:4 sparse; OTHER: not a layout of
+ * sparse_layout. */
 static int64_t block_count_of(const memory_desc *plain, const memory_desc *md)
 {
     const int64_t count = md->ndims != 3 ? OTHER : md->dims[0] == FOURS ? -1 : md->dims[1] - 1;
@@ -215,9 +216,9 @@ const cpu_family cpu_sparse = { "sparse weights", parse, lower };
 
 /* ------------------------------------------------------------------ costs */
 
-/* A cache of shares. Taking a sample touches most pages of a matrix, so that costs after packing would bring all originals
- * back into memory. A word holds 48 bits of the content hash and 16 bits for the share, so that no lock is needed. If two
- * matrices have the same slot, they evict each other. */
+/* A cache of shares. Taking a sample touches most pages of a matrix, so that costs after packing would bring all
+ * originals back into memory. A word holds 48 bits of the content hash and 16 bits for the share, so that no lock is
+ * needed. If two matrices have the same slot, they evict each other. */
 enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_FOURS, SHARE_MASK = 0xffff };
 static uint64_t shares[SHARES];
 

@@ -4,25 +4,25 @@
 #include "region/build.h"
 #include "sparse/fours.h"
 
-/* The number of nonzero blocks of the op's constant matrix. -1: too many to gain by block sparsity, or not known, because
- * the original was dropped before they were counted. */
+/* The number of nonzero blocks of the op's constant matrix. -1: too many to gain by block sparsity, or not known,
+ * because the original was dropped before they were counted. */
 int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op);
 /* Is the matrix 2:4 sparse, and not block-sparse? */
 bool sparse_fours_of(cpu_build *build, const cpu_op *op);
-/* The layout of a matrix packed with `count` nonzero blocks; -1: packed as 2:4 sparse. It has three axes, the last one of
- * floats. plain: [n, k]. */
+/* The layout of a matrix packed with `count` nonzero blocks; -1: packed as 2:4 sparse. It has three axes, the last one
+ * of floats. plain: [n, k]. */
 void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md);
 /* A packer (packs.h) for these layouts. */
 bool sparse_pack_weights(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
-/* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: md is not
- * one of these layouts), or makes it dense in memory that the caller frees. */
+/* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: md is
+ * not one of these layouts), or makes it dense in memory that the caller frees. */
 bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain, const memory_desc *md, void *target);
 INLAY_NODISCARD inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag);
 /* Turns the outputs of SparseToDense into constants of the region. Called when all nodes of a region are parsed. */
 void sparse_find(inlay_compiled *compiled);
 /* For the cost model: the share of a matrix that a GEMM multiplies. It is the share of nonzero blocks, estimated from a
- * sample, or SPARSE24_SHARE if the matrix is 2:4 sparse and there are few rows. upright: the matrix is [k, n]. elements:
- * of the other operand. false: `value` is not a constant float matrix. */
+ * sample, or SPARSE24_SHARE if the matrix is 2:4 sparse and there are few rows. upright: the matrix is [k, n].
+ * elements: of the other operand. false: `value` is not a constant float matrix. */
 bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bool upright, double elements,
                      double *out_share);
 #endif

@@ -5,8 +5,8 @@
 
 typedef float lanes __attribute__((vector_size(UNFOLD_LANES * sizeof(float))));
 
-/* unfold_kernel.scale. It uses vector types explicitly, because compilers would vectorise a plain loop over `count` with
- * gather instructions. */
+/* unfold_kernel.scale. It uses vector types explicitly, because compilers would vectorise a plain loop over `count`
+ * with gather instructions. */
 static void scale_lanes(const float *restrict input, float *restrict output, int64_t count,
                         const uint32_t *restrict ids, const float *restrict scales, const float *restrict zeros)
 {

@@ -2,8 +2,8 @@
  * rows.
  *
  * Codes are in groups of UNFOLD_LANES, which share a vector of scales and one of zero points. A weight is
- * (code - zero) * scale, rounded after each operation, as DequantizeLinear does. Codes of 8 bits are signed. A code of 4
- * bits has the value `least` + code; two groups share their bytes: the first has the low nibbles. */
+ * (code - zero) * scale, rounded after each operation, as DequantizeLinear does. Codes of 8 bits are signed. A code of
+ * 4 bits has the value `least` + code; two groups share their bytes: the first has the low nibbles. */
 #ifndef CPU_UNFOLD_H
 #define CPU_UNFOLD_H
 #include "simd/instances.h"
