@@ -548,8 +548,8 @@ static void bytes_explained(void **state)
     assert_int_equal(count_of(&told, "\"name\": \"bytes_"), 3);
     assert_int_equal(count_of(&told, "8-bit activations as in the model: sums are exact"), 3);
     if (count_of(&told, "bytes_library") == 0) {
-        assert_int_equal(count_of(&told, "results ONNX's to the last bit"), 2);
-        assert_int_equal(count_of(&told, "what follows rounds as floats do"), 1);
+        assert_int_equal(count_of(&told, "results equal ONNX's to the last bit"), 2);
+        assert_int_equal(count_of(&told, "the epilogue rounds as floats do"), 1);
         assert_int_equal(count_of(&told, "\"bytes_depthwise\""), 1);
     }
     explain(&rig, "text", &told);
